@@ -1,0 +1,26 @@
+"""Move a training stack off gRPC: one env API over interchangeable transports.
+
+env = lucky_transport.make("mujoco:quadruped", num_envs=16)      # LUCKY_TRANSPORT=grpc|shm|inproc|auto
+client = lucky_transport.connect("shm://lucky_demo")             # typed service calls
+with lucky_transport.serve("toy", "shm://lucky_demo"): ...       # the engine's side
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lucky_transport.errors import TransportError
+
+if TYPE_CHECKING:
+    from lucky_transport.api import connect, make, serve
+
+__all__ = ["TransportError", "connect", "make", "serve"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load the API at its first use, so that `import lucky_transport` and the command line's help stay fast."""
+    if name in ("connect", "make", "serve"):
+        from lucky_transport import api
+
+        return getattr(api, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,83 @@
+"""What a valid batch of actions is.
+
+Rule 1: every transport refuses the same actions with the same class and text, because this is the only place that
+        words it. A transport with a native fast path comes here once that path has said no.
+Rule 2: values outside the bounds are legal; policies produce them all the time. They are counted, not changed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lucky_transport.errors import LocalProtocolError
+from lucky_transport.specs import ArraySpec, BatchSpec
+
+__all__ = ["Bounds", "check_actions", "check_control"]
+
+
+def check_actions(spec: BatchSpec, actions: ArrayLike) -> NDArray[Any]:
+    """Return `actions` as a C-contiguous array of the spec's dtype and shape (the same object where it already is).
+
+    Raises TypeError for what is no real number, ValueError for a wrong shape and for NaN or infinite values; both name
+    the first offending place.
+    """
+    array = np.asarray(actions)
+    wanted = np.dtype(spec.action.dtype)
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"actions have dtype {array.dtype}, expected real numbers that cast to {wanted}")
+    if wanted.kind in "iu" and array.dtype.kind == "f":
+        raise TypeError(f"actions have dtype {array.dtype}, expected integers ({wanted}): the action space is discrete")
+    shape = spec.action_shape
+    if array.shape != shape:
+        raise ValueError(f"actions have shape {array.shape}, expected {shape}{_first_difference(array.shape, shape)}")
+    array = np.ascontiguousarray(array, wanted)
+    if wanted.kind == "f":
+        finite = np.isfinite(array)
+        if not finite.all():
+            at = tuple(int(i) for i in np.unravel_index(int(np.argmin(finite)), shape))
+            raise ValueError(
+                f"actions are not finite: {array[at]} at {list(at)} (env {at[0]}); nothing was sent to the engine"
+            )
+    return array
+
+
+def _first_difference(got: tuple[int, ...], expected: tuple[int, ...]) -> str:
+    if len(got) != len(expected):
+        return f": {len(got)} axes instead of {len(expected)}"
+    axis = next(i for i, (a, b) in enumerate(zip(got, expected, strict=True)) if a != b)
+    return f": axis {axis} has {got[axis]} instead of {expected[axis]}"
+
+
+def check_control(spec: BatchSpec, control: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return `control` as contiguous uint8 (num_envs,).
+
+    Raises ValueError for a wrong shape or dtype, LocalProtocolError for HOLD where the engine has no hold.
+    """
+    if control.dtype != np.uint8 or control.shape != (spec.num_envs,):
+        raise ValueError(
+            f"control is {control.dtype} {control.shape}, expected uint8 ({spec.num_envs},): one byte per env"
+        )
+    if not spec.hold and (control & 2).any():
+        raise LocalProtocolError(
+            f"engine {spec.engine!r} cannot hold envs while others step",
+            backend=spec.engine,
+            hint="use autoreset_mode=NEXT_STEP and reset all envs together",
+        )
+    return np.ascontiguousarray(control)
+
+
+class Bounds:
+    """Counts action values outside a spec's bounds."""
+
+    def __init__(self, spec: ArraySpec) -> None:
+        self.low = None if spec.low is None else np.asarray(spec.low)
+        self.high = None if spec.high is None else np.asarray(spec.high)
+
+    def count_outside(self, actions: NDArray[Any]) -> int:
+        """Return how many values of `actions` lie below `low` or above `high`."""
+        below = 0 if self.low is None else int(np.count_nonzero(actions < self.low))
+        above = 0 if self.high is None else int(np.count_nonzero(actions > self.high))
+        return below + above

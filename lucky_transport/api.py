@@ -1,0 +1,239 @@
+"""The front door: `make` an env, `connect` to an engine, `serve` one.
+
+Rule 1: settings are resolved here, once (argument > environment > file > default); below only `Settings` travels.
+Rule 2: a transport is never changed in silence: what was taken and why goes to the log "lucky_transport".
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_transport.config import Settings, load_settings
+from lucky_transport.endpoint import Endpoint
+from lucky_transport.engine import Engine
+from lucky_transport.errors import BrokenPlugin, ConfigError, MissingExtra, SpecError, UnknownName
+from lucky_transport.hookspecs import TransportInfo
+from lucky_transport.process import EngineProcess, unique_name
+from lucky_transport.registry import load, registry
+from lucky_transport.services import Client
+from lucky_transport.serving import Serving
+from lucky_transport.transport import Server, Transport
+
+if TYPE_CHECKING:
+    from gymnasium.vector import AutoresetMode
+
+    from lucky_transport.env import VectorEnv
+
+__all__ = ["connect", "make", "make_engine", "open_transport", "serve"]
+
+_log = logging.getLogger("lucky_transport")
+
+#: What "auto" tries, best first.
+_PREFERENCE = ("shm", "grpc", "inproc")
+
+
+def make_engine(engine: str, num_envs: int = 1, *, seed: int | None = None, **options: Any) -> Engine:
+    """Return a new engine "name" or "name:variant", in this process.
+
+    Raises UnknownName, MissingExtra, SpecError (options or sizes the engine does not take).
+    """
+    name, _, variant = engine.partition(":")
+    info = registry().engine(name)
+    factory = load(info.factory, owner=f"engine {name!r}", extra=info.extra)
+    if seed is not None:
+        options["seed"] = seed
+    return factory(variant, num_envs=num_envs, **options)
+
+
+def open_transport(endpoint: str | Endpoint, settings: Settings | None = None) -> Transport:
+    """Return the client end of a connection to the engine at `endpoint`.
+
+    Raises UnknownName (scheme), MissingExtra, NotReachable, Busy.
+    """
+    endpoint = Endpoint.parse(endpoint)
+    info = registry().transport_of_scheme(endpoint.scheme)
+    client = load(info.client, owner=f"transport {info.name!r}", extra=info.extra)
+    return client(endpoint, settings or load_settings())
+
+
+def connect(endpoint: str | None = None, **settings: Any) -> Client:
+    """Return typed service clients for the engine at `endpoint` (default: `LUCKY_ENDPOINT`).
+
+    `settings` are fields of `lucky_transport.config.Settings`. Raises ConfigError when no endpoint is configured.
+    """
+    resolved = load_settings({**settings, "endpoint": endpoint})
+    if not resolved.endpoint:
+        raise ConfigError("no endpoint to connect to", hint="pass connect('shm://name') or set LUCKY_ENDPOINT")
+    _check_agreement(resolved)
+    return Client(open_transport(resolved.endpoint, resolved))
+
+
+def serve(
+    engine: str | Engine,
+    endpoint: str | Sequence[str],
+    *,
+    num_envs: int = 1,
+    seed: int | None = None,
+    options: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> Serving:
+    """Run an engine at one or several endpoints in this process; returns when clients can connect.
+
+    Use the result as a context manager or call its `stop`. Raises what `make_engine` and the transports' servers raise.
+    """
+    resolved = load_settings(settings)
+    endpoints = [endpoint] if isinstance(endpoint, str) else list(endpoint)
+    servers = [_server(Endpoint.parse(one), resolved) for one in endpoints]
+    if isinstance(engine, str):
+        engine = make_engine(engine, num_envs, seed=seed, **(options or {}))
+    return Serving(engine, servers)
+
+
+def _server(endpoint: Endpoint, settings: Settings) -> Server:
+    info = registry().transport_of_scheme(endpoint.scheme)
+    return load(info.server, owner=f"transport {info.name!r}", extra=info.extra)(endpoint, settings)
+
+
+def make(
+    engine: str = "",
+    num_envs: int = 1,
+    *,
+    seed: int | None = None,
+    options: Mapping[str, Any] | None = None,
+    autoreset_mode: AutoresetMode | str = "NextStep",
+    copy: bool = True,
+    reward_fn: Callable[[dict[str, NDArray[np.float32]]], NDArray[np.float32]] | None = None,
+    validate: str = "pass",
+    **settings: Any,
+) -> VectorEnv:
+    """Return a `gymnasium.vector.VectorEnv` over the configured transport.
+
+    With an endpoint (argument or `LUCKY_ENDPOINT`) it connects to the engine there; num_envs 1 then means "as many as
+    it has". Without one it starts an engine process of its own, which ends with `close`. `options` go to the engine's
+    constructor; `settings` are fields of `lucky_transport.config.Settings` (transport, endpoint, wait, ...). See
+    `lucky_transport.env.VectorEnv` for the rest.
+    """
+    from lucky_transport.env import VectorEnv
+
+    resolved = load_settings(settings)
+    arguments: dict[str, Any] = {
+        "autoreset_mode": autoreset_mode,
+        "copy": copy,
+        "reward_fn": reward_fn,
+        "validate": validate,
+    }
+    recipe: dict[str, Any] = {"engine": engine, "num_envs": num_envs, "seed": seed, "options": dict(options or {})}
+    recipe |= arguments | settings
+    if resolved.endpoint:
+        _check_agreement(resolved)
+        transport = open_transport(resolved.endpoint, resolved)
+        try:
+            _check_num_envs(transport, num_envs, resolved.endpoint)
+            return VectorEnv(transport, recipe=recipe, **arguments)
+        except BaseException:
+            transport.close()
+            raise
+    if not engine:
+        raise ConfigError(
+            "make() needs an engine or an endpoint", hint="pass make('toy') or make(endpoint='shm://name')"
+        )
+    info = _choose(resolved)
+    owner, transport = _start(info, engine, num_envs, seed, options, resolved)
+    try:
+        return VectorEnv(transport, recipe=recipe, owner=owner, **arguments)
+    except BaseException:
+        transport.close()
+        owner.stop()
+        raise
+
+
+def _start(
+    info: TransportInfo,
+    engine: str,
+    num_envs: int,
+    seed: int | None,
+    options: Mapping[str, Any] | None,
+    settings: Settings,
+) -> tuple[EngineProcess | Serving, Transport]:
+    """Start the engine for one env of our own and connect to it."""
+    endpoint = info.local_endpoint.format(name=settings.shm_name or unique_name())
+    owner: EngineProcess | Serving
+    if info.name == "inproc":
+        owner = serve(engine, endpoint, num_envs=num_envs, seed=seed, options=options)
+    else:
+        registry().engine(engine.partition(":")[0])  # an unknown name fails here, not in the child
+        load(info.client, owner=f"transport {info.name!r}", extra=info.extra)
+        owner = EngineProcess(
+            engine,
+            [endpoint],
+            num_envs=num_envs,
+            seed=seed,
+            options=options,
+            wait=settings.wait,
+            start_timeout_s=settings.start_timeout_s,
+        )
+    try:
+        return owner, open_transport(owner.endpoints[0], settings)
+    except BaseException:
+        owner.stop()
+        raise
+
+
+def _choose(settings: Settings) -> TransportInfo:
+    """Return the transport for a fresh engine process; "auto" takes the best that loads and says so."""
+    if settings.transport != "auto":
+        info = registry().transport(settings.transport)
+        if not info.local_endpoint:
+            raise ConfigError(
+                f"transport {info.name!r} cannot start an engine by itself", hint="start one and pass its endpoint"
+            )
+        return info
+    refused: list[str] = []
+    for name in _PREFERENCE:
+        try:
+            info = registry().transport(name)
+            load(info.client, owner=f"transport {name!r}", extra=info.extra)
+        except (UnknownName, MissingExtra, BrokenPlugin) as error:
+            refused.append(f"{name} ({error})")
+            continue
+        _log.log(
+            logging.WARNING if refused else logging.INFO,
+            "transport auto: took %s%s",
+            name,
+            f"; not {', '.join(refused)}" if refused else ", the fastest there is",
+        )
+        return info
+    raise UnknownName("no transport can be used", hint="run `lucky-transport doctor`")
+
+
+def _check_agreement(settings: Settings) -> None:
+    """A named transport and an endpoint of another one contradict each other."""
+    if settings.transport == "auto":
+        return
+    scheme = Endpoint.parse(settings.endpoint).scheme
+    served_by = registry().transport_of_scheme(scheme).name
+    if registry().transport(settings.transport).name != served_by:
+        raise ConfigError(
+            f"transport {settings.transport!r} ({settings.sources.get('transport', 'default')}) and endpoint "
+            f"{settings.endpoint!r} ({settings.sources.get('endpoint', 'default')}) contradict each other: "
+            f"{scheme}: is served by {served_by!r}",
+            hint="drop one of them",
+        )
+
+
+def _check_num_envs(transport: Transport, asked: int, endpoint: str) -> None:
+    offered = transport.spec.num_envs
+    if asked == offered:
+        return
+    if asked == 1:
+        _log.info("num_envs: the engine at %s has %d", endpoint, offered)
+        return
+    raise SpecError(
+        f"num_envs {asked} asked for, the engine at {endpoint} has {offered}",
+        hint=f"pass num_envs={offered}, or restart the engine with --num-envs {asked}",
+    )

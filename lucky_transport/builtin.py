@@ -1,0 +1,42 @@
+"""What the core contributes through its own hooks: the transport without a wire, the toy engine, the commands."""
+
+from __future__ import annotations
+
+from lucky_transport.hookspecs import CommandInfo, EngineInfo, TransportInfo, hookimpl
+
+__all__: list[str] = []
+
+
+@hookimpl
+def lucky_transport_transports() -> list[TransportInfo]:
+    return [
+        TransportInfo(
+            name="inproc",
+            schemes=("inproc",),
+            client="lucky_transport.inproc:connect",
+            server="lucky_transport.inproc:server",
+            summary="the engine in the client's own process, no wire; the yardstick",
+            local_endpoint="inproc://{name}",
+        )
+    ]
+
+
+@hookimpl
+def lucky_transport_engines() -> list[EngineInfo]:
+    return [
+        EngineInfo(
+            name="toy",
+            factory="lucky_transport.engines.toy:make_engine",
+            summary="deterministic engine of any size, with delay and fault knobs",
+        )
+    ]
+
+
+@hookimpl
+def lucky_transport_commands() -> list[CommandInfo]:
+    return [
+        CommandInfo("serve", "lucky_transport.cli.serve:serve", "run an engine at one or several endpoints"),
+        CommandInfo("ls", "lucky_transport.cli.ls:ls", "list transports, engines and what runs on this host"),
+        CommandInfo("inspect", "lucky_transport.cli.inspect:inspect", "show what an engine at an endpoint offers"),
+        CommandInfo("doctor", "lucky_transport.cli.doctor:doctor", "find what is wrong with this machine and mend it"),
+    ]

@@ -1,0 +1,60 @@
+"""`lucky-transport`: finds the commands, loads the one asked for.
+
+Rule 1: listing the commands imports none of them; `--help` never imports numpy.
+Rule 2: a TransportError ends a command with its text on stderr and exit code 1; a traceback is a bug.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from lucky_transport.errors import TransportError
+from lucky_transport.registry import load, registry
+
+__all__ = ["main"]
+
+
+class _Commands(click.Group):
+    """Subcommands from the registry, imported when used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(registry().commands)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        info = registry().commands.get(cmd_name)
+        return None if info is None else load(info.command, owner=f"command {cmd_name!r}")
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, registry().commands[name].summary) for name in self.list_commands(ctx)])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in registry().commands and not name.startswith("-"):
+            ctx.fail(f"no command {name!r}; there are: {', '.join(self.list_commands(ctx))}")
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except TransportError as error:
+            raise click.ClickException(str(error)) from error
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(package_name="lucky-transport", prog_name="lucky-transport")
+def cli() -> None:
+    """Move a training stack off gRPC: serve, compare and measure engines over interchangeable transports.
+
+    Example: lucky-transport demo
+    """
+
+
+def main() -> None:
+    """Run the command line of this process."""
+    sys.exit(cli(prog_name="lucky-transport"))

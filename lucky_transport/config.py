@@ -1,0 +1,146 @@
+"""The settings of one connection.
+
+Precedence: argument > environment (`LUCKY_*`) > `lucky_transport.toml` > `[tool.lucky_transport]` of pyproject.toml >
+default. The files are looked for in the working directory and its parents.
+
+Rule 1: this is the only reader of os.environ and of the configuration files.
+Rule 2: a wrong setting raises one ConfigError that names source, key, value and remedy.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from lucky_transport.errors import ConfigError
+
+__all__ = ["Settings", "load_settings"]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What can be configured; `sources` tells where each value came from.
+
+    transport: a transport's name or "auto". endpoint: a URL, "" = start an engine process. shm_name: segment name, "" =
+    `lucky_<pid>`. wait: "spin", "adaptive" or "block". Timeouts in seconds.
+    """
+
+    transport: str = "auto"
+    endpoint: str = ""
+    shm_name: str = ""
+    wait: str = "adaptive"
+    step_timeout_s: float = 60.0
+    command_timeout_s: float = 10.0
+    connect_timeout_s: float = 10.0
+    start_timeout_s: float = 60.0
+    native: bool = True
+    sources: Mapping[str, str] = field(default_factory=dict[str, str], compare=False)
+
+
+def _seconds(value: Any) -> float:
+    number = float(value)
+    if not 0 <= number < float("inf"):
+        raise ValueError
+    return number
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError
+    return value
+
+
+def _wait(value: Any) -> str:
+    if value not in ("spin", "adaptive", "block"):
+        raise ValueError
+    return str(value)
+
+
+def _switch(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    return {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}[
+        str(value).lower()
+    ]
+
+
+#: Per setting: how a raw value is read, and what a right one looks like.
+_READERS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "transport": (_text, "a transport's name or 'auto', e.g. 'shm'"),
+    "endpoint": (_text, "a URL, e.g. 'shm://name' or 'grpc://127.0.0.1:50051'"),
+    "shm_name": (_text, "a segment name, e.g. 'lucky_demo'"),
+    "wait": (_wait, "one of 'spin', 'adaptive', 'block'"),
+    "step_timeout_s": (_seconds, "seconds >= 0, e.g. 60"),
+    "command_timeout_s": (_seconds, "seconds >= 0, e.g. 10"),
+    "connect_timeout_s": (_seconds, "seconds >= 0, e.g. 10"),
+    "start_timeout_s": (_seconds, "seconds >= 0, e.g. 60"),
+    "native": (_switch, "1 or 0"),
+}
+
+
+def load_settings(
+    arguments: Mapping[str, Any] | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    directory: Path | None = None,
+) -> Settings:
+    """Return the settings in force; an argument that is None counts as not given.
+
+    Raises ConfigError for an unknown key in a file, a malformed file and a value that cannot be read.
+    """
+    environ = os.environ if environ is None else environ
+    raw: dict[str, tuple[Any, str]] = {}
+    for source, values in _file_values(directory or Path.cwd()):
+        for key, value in values.items():
+            raw[_known(key, source)] = (value, source)
+    for key in _READERS:
+        variable = f"LUCKY_{key.upper()}"
+        if environ.get(variable):
+            raw[key] = (environ[variable], f"environment variable {variable}")
+    for key, value in (arguments or {}).items():
+        if value is not None:
+            raw[_known(key, "argument")] = (value, "argument")
+    values = {key: _read(key, value, source) for key, (value, source) in raw.items()}
+    return Settings(**values, sources={key: source for key, (_, source) in raw.items()})
+
+
+def _known(key: str, source: str) -> str:
+    if key not in _READERS:
+        raise ConfigError(f"{source}: unknown setting {key!r}", hint=f"known settings: {', '.join(sorted(_READERS))}")
+    return key
+
+
+def _read(key: str, value: Any, source: str) -> Any:
+    reader, expected = _READERS[key]
+    try:
+        return reader(value)
+    except (ValueError, TypeError, KeyError):
+        raise ConfigError(f"{source}: {key} = {value!r}", hint=f"expected {expected}") from None
+
+
+def _file_values(directory: Path) -> list[tuple[str, dict[str, Any]]]:
+    """Return (source, values) of the nearest configuration files, the weaker first."""
+    found: list[tuple[str, dict[str, Any]]] = []
+    for name, table in (("pyproject.toml", ("tool", "lucky_transport")), ("lucky_transport.toml", ())):
+        path = next((p / name for p in (directory, *directory.parents) if (p / name).is_file()), None)
+        if path is None:
+            continue
+        try:
+            values: Any = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            if table:  # somebody else's broken pyproject.toml is not ours to report
+                continue
+            raise ConfigError(f"{path}: {error}", hint="mend the TOML syntax") from error
+        for key in table:
+            values = values.get(key, {})
+        scalars = {k: v for k, v in values.items() if not isinstance(v, dict)}
+        if scalars:
+            found.append((str(path), scalars))
+    return found
+
+
+assert set(_READERS) == {f.name for f in fields(Settings)} - {"sources"}

@@ -1,0 +1,63 @@
+"""Where an engine is: a URL.
+
+    grpc://127.0.0.1:50051          legacy gRPC over TCP
+    grpc+unix:///run/engine.sock    legacy gRPC over a unix socket
+    shm://name                      a shared-memory segment of this host
+    inproc:                         the same process, no wire
+
+Rule 1: this file knows the form of a URL only; which scheme belongs to which transport is the registry's business.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import parse_qsl, urlencode
+
+from lucky_transport.errors import ConfigError
+
+__all__ = ["Endpoint"]
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """An engine's address: `scheme`, `address` (what stands behind `://`) and options from the query string."""
+
+    scheme: str
+    address: str = ""
+    options: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def parse(cls, text: str | Endpoint) -> Endpoint:
+        """Return the endpoint that `text` spells.
+
+        Raises ConfigError when `text` is no URL of the form `scheme://address[?key=value]` (or `scheme:`).
+        """
+        if isinstance(text, Endpoint):
+            return text
+        scheme, colon, rest = text.partition(":")
+        if not colon or not scheme or not all(c.isalnum() or c in "+-." for c in scheme):
+            raise ConfigError(
+                f"endpoint {text!r} is not a URL",
+                hint="write for instance shm://name or grpc://127.0.0.1:50051",
+            )
+        rest, _, query = rest.partition("?")
+        address = rest.removeprefix("//")
+        try:
+            options = tuple(parse_qsl(query, strict_parsing=True)) if query else ()
+        except ValueError as error:
+            raise ConfigError(
+                f"endpoint {text!r}: the part behind '?' is malformed ({error})", hint="write ?key=value&key=value"
+            ) from error
+        return cls(scheme.lower(), address, options)
+
+    def option(self, key: str, default: str = "") -> str:
+        """Return the query option `key`, or `default`."""
+        return dict(self.options).get(key, default)
+
+    def with_address(self, address: str) -> Endpoint:
+        """Return this endpoint at another address (a server that was asked for port 0 tells the real one)."""
+        return Endpoint(self.scheme, address, self.options)
+
+    def __str__(self) -> str:
+        base = f"{self.scheme}://{self.address}" if self.address else f"{self.scheme}:"
+        return f"{base}?{urlencode(self.options)}" if self.options else base

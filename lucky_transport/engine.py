@@ -1,0 +1,100 @@
+"""The contract of an engine: anything that can be stepped.
+
+An engine owns no transport and no thread of the host's. The order of calls is
+
+    engine.bind(buffers)            # before the first step; again whenever the driver changes
+    while running:
+        ...                         # buffers.actions hold this step's actions
+        engine.step(control)        # buffers.observations, rewards, ... hold the frame afterwards
+    engine.close()
+
+Rule 1: the host calls `bind`, `step` and every handler in `services` under one lock, never two at a time.
+Rule 2: control says per env what happens; None means that every env steps:
+        0 step · RESET reset this env and do not step it · HOLD leave this env and its rows exactly as they are.
+Rule 3: an engine writes frames in place; it never keeps a reference into buffers it was unbound from.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_transport.specs import BatchSpec
+
+__all__ = ["HOLD", "RESET", "Buffers", "Engine", "Handler"]
+
+RESET = 1
+HOLD = 2
+
+#: Answers one typed method: takes the request message, returns the response message.
+Handler = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Buffers:
+    """The arrays through which a driver and an engine meet; all C-contiguous, owned by the driver's transport.
+
+    actions: spec dtype (num_envs, *action shape), read by the engine.
+    observations: spec dtype (num_envs, *observation shape). rewards: float32 (num_envs,). terminated, truncated:
+    uint8 (num_envs,), 0 or 1. signals: float32 (terms, num_envs). All written by the engine; valid until the next step.
+    """
+
+    actions: NDArray[Any]
+    observations: NDArray[Any]
+    rewards: NDArray[np.float32]
+    terminated: NDArray[np.uint8]
+    truncated: NDArray[np.uint8]
+    signals: NDArray[np.float32]
+
+    @classmethod
+    def allocate(cls, spec: BatchSpec) -> Buffers:
+        """Return zeroed buffers in this process's own memory."""
+        n = spec.num_envs
+        return cls(
+            np.zeros(spec.action_shape, spec.action.dtype),
+            np.zeros(spec.observation_shape, spec.observation.dtype),
+            np.zeros(n, np.float32),
+            np.zeros(n, np.uint8),
+            np.zeros(n, np.uint8),
+            np.zeros((spec.num_terms, n), np.float32),
+        )
+
+    def copy_frame_to(self, other: Buffers) -> None:
+        """Make `other` show the same frame; its actions are left alone."""
+        for item in fields(self):
+            if item.name != "actions":
+                np.copyto(getattr(other, item.name), getattr(self, item.name))
+
+
+class Engine(ABC):
+    """A batch of envs that step together. Subclasses set `spec` in their constructor."""
+
+    spec: BatchSpec
+
+    @property
+    def services(self) -> Mapping[str, Handler]:
+        """Handlers of the typed methods this engine answers, by full method name."""
+        return {}
+
+    @abstractmethod
+    def bind(self, buffers: Buffers) -> None:
+        """From now on actions are read from, and frames written to, `buffers`.
+
+        The host has already copied the last frame into them; env state is not touched.
+        """
+
+    @abstractmethod
+    def step(self, control: NDArray[np.uint8] | None) -> None:
+        """Advance by one exchange: afterwards the bound buffers hold the new frame.
+
+        control: uint8 (num_envs,) of RESET / HOLD bits, None when every env steps; valid during the call only.
+        The rewards must equal `total_reward(signals)`. For reset envs the host zeroes reward, flags and signals.
+        """
+
+    def close(self) -> None:  # noqa: B027 - most engines hold nothing
+        """Release what the engine holds; called once, after the last step."""

@@ -1,0 +1,1 @@
+"""Engines that ship with the core, for tests, benchmarks and a first look."""

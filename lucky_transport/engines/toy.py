@@ -1,0 +1,216 @@
+"""A deterministic, vectorised engine of any size, with knobs for delay and faults.
+
+Each env is a point that drifts: `x' = 0.9 x + 0.1 tanh(fold(action) + noise)`. An episode terminates when the first
+element leaves [-0.8, 0.8] and is truncated after `episode_steps` steps. Noise comes from a counter-based generator
+keyed by (seed, episode, step), so a trajectory depends on nothing but seeds, resets and actions.
+
+Rule 1: envs never influence each other; any mix of step, reset and hold gives each env the same trajectory.
+Rule 2: a fault knob does to a real process what its name says, so that users can rehearse bad luck.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_transport.engine import HOLD, RESET, Buffers, Engine, Handler
+from lucky_transport.errors import SpecError
+from lucky_transport.messages.batch import (
+    SetResetOptionsRequest,
+    SetResetOptionsResponse,
+    SetSeedsRequest,
+    SetSeedsResponse,
+)
+from lucky_transport.specs import ArraySpec, BatchSpec, total_reward
+
+__all__ = ["ToyEngine", "make_engine"]
+
+_MIX_A = np.uint64(0x9E3779B97F4A7C15)
+_MIX_B = np.uint64(0xBF58476D1CE4E5B9)
+_MIX_C = np.uint64(0x94D049BB133111EB)
+
+
+def _splitmix64(value: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """One round of SplitMix64 (Steele, Lea, Flood 2014), a counter-based generator: equal input, equal output."""
+    value = value + _MIX_A
+    value = (value ^ (value >> np.uint64(30))) * _MIX_B
+    value = (value ^ (value >> np.uint64(27))) * _MIX_C
+    return value ^ (value >> np.uint64(31))
+
+
+def _uniform(key: NDArray[np.uint64], columns: int) -> NDArray[np.float32]:
+    """Return float32 (len(key), columns) in [-1, 1), a function of `key` alone."""
+    counter = key[:, None] + np.arange(columns, dtype=np.uint64) * _MIX_A
+    return ((_splitmix64(counter) >> np.uint64(40)).astype(np.float32) / np.float32(1 << 23)) - np.float32(1)
+
+
+class ToyEngine(Engine):
+    """See the module. `idle=True` makes `step` touch nothing at all: the engine of transport benchmarks."""
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        *,
+        obs_size: int = 8,
+        act_size: int = 2,
+        episode_steps: int = 100,
+        seed: int = 0,
+        idle: bool = False,
+        copy_frame: bool = False,
+        step_delay_s: float = 0.0,
+        start_delay_s: float = 0.0,
+        fail_at: int = 0,
+        exit_at: int = 0,
+        hang_at: int = 0,
+        reset_ticks: int = 0,
+        hold: bool = True,
+        seedable: bool = True,
+    ) -> None:
+        """`copy_frame` (with idle) copies a prepared frame each step. `*_at` name the step (from 1) at which the engine
+        raises, leaves its process at once, or sleeps for ever; 0 = never. Times in seconds.
+        """
+        if obs_size < 1 or act_size < 1:
+            raise SpecError(f"toy engine: obs_size {obs_size}, act_size {act_size}: both must be at least 1")
+        time.sleep(start_delay_s)
+        self.spec = BatchSpec(
+            engine="toy",
+            num_envs=num_envs,
+            observation=ArraySpec("float32", (obs_size,)),
+            action=ArraySpec("float32", (act_size,), -1.0, 1.0),
+            reward_terms=("alive", "centred"),
+            termination_terms=("out_of_range", "time_out"),
+            timeout_terms=("time_out",),
+            observation_names=tuple(f"x_{i}" for i in range(obs_size)),
+            action_names=tuple(f"a_{i}" for i in range(act_size)),
+            reset_ticks=reset_ticks,
+            hold=hold,
+            step_s=0.02,
+            attributes={"task": "toy", "task_description": "stay in the middle", "max_episode_steps": episode_steps},
+        )
+        self._episode_steps = episode_steps
+        self._idle = idle
+        self._step_delay_s = step_delay_s
+        self._fail_at, self._exit_at, self._hang_at = fail_at, exit_at, hang_at
+        self._seedable = seedable
+        self._count = 0
+        self._seeds = np.arange(seed, seed + num_envs).astype(np.uint64)
+        self._episodes = np.zeros(num_envs, np.uint64)
+        self._ticks = np.zeros(num_envs, np.int64)
+        self._x = np.zeros((num_envs, obs_size), np.float32)
+        self._noise = np.full(num_envs, 0.05, np.float32)
+        self._next_noise = self._noise.copy()
+        self._prepared = np.full((num_envs, obs_size), 0.5, np.float32) if copy_frame else None
+        self._buffers: Buffers
+
+    @property
+    def services(self) -> Mapping[str, Handler]:
+        prefix = "/lucky_transport.v1.BatchService/"
+        own: dict[str, Handler] = {prefix + "SetResetOptions": self._set_reset_options}
+        if self._seedable:
+            own[prefix + "SetSeeds"] = self._set_seeds
+        return own
+
+    def bind(self, buffers: Buffers) -> None:
+        self._buffers = buffers
+
+    def step(self, control: NDArray[np.uint8] | None) -> None:
+        self._count += 1
+        if self._step_delay_s or self._fail_at or self._exit_at or self._hang_at:
+            self._misbehave()
+        if self._idle:
+            if self._prepared is not None:
+                np.copyto(self._buffers.observations, self._prepared)
+            return
+        if control is None:
+            self._advance(slice(None))
+            return
+        reset = np.flatnonzero(control & RESET)
+        if reset.size:
+            self._reset(reset)
+        stepped = np.flatnonzero((control & (RESET | HOLD)) == 0)
+        if self.spec.reset_ticks:
+            stepped = np.flatnonzero((control & HOLD) == 0)
+        if stepped.size:
+            self._advance(stepped, ignore_actions_of=control)
+
+    def _misbehave(self) -> None:
+        if self._count == self._fail_at:
+            raise ArithmeticError(f"toy engine was asked to fail at step {self._fail_at}")
+        if self._count == self._exit_at:
+            os._exit(3)
+        if self._count == self._hang_at:
+            time.sleep(3600)
+        if self._step_delay_s:
+            time.sleep(self._step_delay_s)
+
+    def _key(self, envs: Any) -> NDArray[np.uint64]:
+        mixed = _splitmix64(self._seeds[envs] * _MIX_B + self._episodes[envs])
+        return _splitmix64(mixed + self._ticks[envs].astype(np.uint64))
+
+    def _reset(self, envs: NDArray[np.intp]) -> None:
+        self._episodes[envs] += np.uint64(1)
+        self._ticks[envs] = 0
+        self._noise[envs] = self._next_noise[envs]
+        self._x[envs] = _uniform(self._key(envs), self._x.shape[1]) * np.float32(0.3)
+        out = self._buffers
+        out.observations[envs] = self._x[envs]
+        out.rewards[envs] = 0
+        out.terminated[envs] = 0
+        out.truncated[envs] = 0
+        out.signals[:, envs] = 0
+
+    def _advance(self, envs: Any, ignore_actions_of: NDArray[np.uint8] | None = None) -> None:
+        out = self._buffers
+        push = out.actions[envs].mean(axis=1, dtype=np.float32)
+        if ignore_actions_of is not None:
+            push[(ignore_actions_of[envs] & RESET) != 0] = 0
+        self._ticks[envs] += 1
+        noise = _uniform(self._key(envs), self._x.shape[1]) * self._noise[envs][:, None]
+        x = self._x[envs] * np.float32(0.9) + np.tanh(push[:, None] + noise) * np.float32(0.1)
+        self._x[envs] = x
+        out_of_range = np.abs(x[:, 0]) > np.float32(0.8)
+        time_out = self._ticks[envs] >= self._episode_steps
+        out.observations[envs] = x
+        out.signals[0, envs] = 1.0
+        out.signals[1, envs] = -np.abs(x[:, 0])
+        out.signals[2, envs] = out_of_range
+        out.signals[3, envs] = time_out
+        out.rewards[envs] = total_reward(out.signals[:2, envs], 2)
+        out.terminated[envs] = out_of_range
+        out.truncated[envs] = time_out
+
+    def _set_seeds(self, request: SetSeedsRequest) -> SetSeedsResponse:
+        n = self.spec.num_envs
+        if len(request.seeds) != n:
+            return SetSeedsResponse(False, f"{len(request.seeds)} seeds for {n} envs")
+        mask = np.frombuffer(request.mask, np.uint8) != 0 if request.mask else np.ones(n, np.bool_)
+        self._seeds[mask] = np.array(request.seeds, np.uint64)[mask]
+        self._episodes[mask] = 0
+        return SetSeedsResponse(True)
+
+    def _set_reset_options(self, request: SetResetOptionsRequest) -> SetResetOptionsResponse:
+        """Noise is `joint_position_noise` of the contract, or the option "noise"."""
+        options = json.loads(request.options_json) if request.options_json else {}
+        if request.contract is not None and request.contract.joint_position_noise:
+            options.setdefault("noise", request.contract.joint_position_noise)
+        if "noise" in options:
+            self._next_noise[:] = float(options["noise"])
+        return SetResetOptionsResponse(True)
+
+
+def make_engine(variant: str = "", num_envs: int = 1, **options: Any) -> ToyEngine:
+    """Return a ToyEngine; `variant` is "" or "idle" or "copy" (the benchmark engines)."""
+    if variant not in ("", "idle", "copy"):
+        raise SpecError(f"toy engine has no variant {variant!r}", hint="use toy, toy:idle or toy:copy")
+    if variant:
+        options.update(idle=True, copy_frame=variant == "copy")
+    try:
+        return ToyEngine(num_envs, **options)
+    except TypeError as error:
+        raise SpecError(f"toy engine: {error}", hint="see ToyEngine for its options") from error

@@ -1,0 +1,171 @@
+"""Every error this project raises.
+
+    TransportError                       root; `backend` names the transport or engine, `hint` the remedy
+    ├── ConfigError (ValueError)         a setting, argument or environment variable is wrong
+    ├── UnknownName (LookupError)        no transport, engine, scheme or method of that name
+    ├── MissingExtra (ImportError)       the plugin is known, its dependencies are not installed
+    ├── BrokenPlugin (ImportError)       the plugin is installed and its import fails
+    ├── NotReachable (ConnectionError)   no engine answers at the endpoint
+    ├── PeerDied (ConnectionError)       the other process ended while we depended on it
+    ├── PeerTimeout (TimeoutError)       the other process lives and did not answer in time
+    ├── Busy (RuntimeError)              somebody else drives the engine, or a queue is full
+    ├── ClosedError (RuntimeError)       used after close(), or in a forked child
+    ├── LocalProtocolError (RuntimeError)    you broke the order of calls
+    ├── RemoteProtocolError (ConnectionError) the peer sent what it may not send
+    ├── SegmentError (ValueError)        a shared-memory segment is foreign, damaged or of another version
+    ├── NoSpace (OSError)                shared memory is too small for the segment
+    ├── SpecError (ValueError)           sizes, dtypes or spaces do not fit
+    ├── EngineFailed (RuntimeError)      the engine raised while it stepped or answered
+    └── Unimplemented (NotImplementedError)  the engine or transport cannot do this
+
+Rule 1: a caller can catch `TransportError` for all of them, or the builtin in brackets.
+Rule 2: the text carries the values and ends with the remedy; `hint` repeats the remedy alone.
+Rule 3: what crosses a wire travels as (`wire_code`, text) and comes back as the same class with the same text.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "BrokenPlugin",
+    "Busy",
+    "ClosedError",
+    "ConfigError",
+    "EngineFailed",
+    "LocalProtocolError",
+    "MissingExtra",
+    "NoSpace",
+    "NotReachable",
+    "PeerDied",
+    "PeerTimeout",
+    "RemoteProtocolError",
+    "SegmentError",
+    "SpecError",
+    "TransportError",
+    "Unimplemented",
+    "UnknownName",
+    "from_wire",
+]
+
+
+class TransportError(Exception):
+    """Root of all errors of this project.
+
+    `backend` is the name of the transport or engine concerned ("" when none is), `hint` the remedy ("" when the
+    message needs none).
+    """
+
+    wire_code = 1
+
+    def __init__(self, message: str, *, backend: str = "", hint: str = "") -> None:
+        super().__init__(f"{message}; {hint}" if hint else message)
+        self.backend = backend
+        self.hint = hint
+
+
+class ConfigError(TransportError, ValueError):
+    """A setting is wrong; the text names its source, key, value and the remedy."""
+
+    wire_code = 2
+
+
+class UnknownName(TransportError, LookupError):
+    """No transport, engine, scheme or method has that name."""
+
+    wire_code = 3
+
+
+class MissingExtra(TransportError, ImportError):
+    """The plugin is known but what it needs is not installed; the hint is the pip command."""
+
+    wire_code = 4
+
+
+class BrokenPlugin(TransportError, ImportError):
+    """The plugin is installed and its import fails for another reason than a missing extra."""
+
+    wire_code = 5
+
+
+class NotReachable(TransportError, ConnectionError):
+    """No engine answers at the endpoint."""
+
+    wire_code = 6
+
+
+class PeerDied(TransportError, ConnectionError):
+    """The other process ended while we depended on it."""
+
+    wire_code = 7
+
+
+class PeerTimeout(TransportError, TimeoutError):
+    """The other process lives but did not answer within the deadline."""
+
+    wire_code = 8
+
+
+class Busy(TransportError, RuntimeError):
+    """Somebody else drives the engine; the text names who."""
+
+    wire_code = 9
+
+
+class ClosedError(TransportError, RuntimeError):
+    """The object was closed, or belongs to the parent of this forked process."""
+
+    wire_code = 10
+
+
+class LocalProtocolError(TransportError, RuntimeError):
+    """The caller broke the order of calls (for instance `recv` without `send`)."""
+
+    wire_code = 11
+
+
+class RemoteProtocolError(TransportError, ConnectionError):
+    """The peer sent something the protocol does not allow."""
+
+    wire_code = 12
+
+
+class SegmentError(TransportError, ValueError):
+    """A shared-memory segment is foreign, damaged, truncated or of another version."""
+
+    wire_code = 13
+
+
+class NoSpace(TransportError, OSError):
+    """Shared memory is too small for the segment; nothing was written."""
+
+    wire_code = 14
+
+
+class SpecError(TransportError, ValueError):
+    """Sizes, dtypes or spaces do not fit what the engine offers."""
+
+    wire_code = 15
+
+
+class EngineFailed(TransportError, RuntimeError):
+    """The engine raised while it stepped or answered a command; the text carries its class and message."""
+
+    wire_code = 16
+
+
+class Unimplemented(TransportError, NotImplementedError):
+    """The engine or the transport cannot do this."""
+
+    wire_code = 17
+
+
+_BY_CODE: dict[int, type[TransportError]] = {
+    cls.wire_code: cls for cls in (TransportError, *TransportError.__subclasses__())
+}
+
+
+def from_wire(code: int, message: str, *, backend: str = "") -> TransportError:
+    """Return the error that `code` stands for, with `message` as its whole text.
+
+    A code this version does not know gives the root class, so that a newer peer's error is never lost.
+    """
+    return _BY_CODE.get(code, TransportError)(message, backend=backend)

@@ -1,0 +1,75 @@
+"""What a plugin can contribute, as pluggy hooks (entry point group `lucky_transport`).
+
+Rule 1: a plugin's module (`plugin.py`) imports nothing heavy; everything it offers is named as "module:attribute" and
+        imported only when somebody asks for it. So a missing dependency never hides the other plugins.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pluggy
+
+__all__ = ["PROJECT", "CommandInfo", "EngineInfo", "TransportInfo", "hookimpl", "hookspec"]
+
+PROJECT = "lucky_transport"
+hookspec = pluggy.HookspecMarker(PROJECT)
+hookimpl = pluggy.HookimplMarker(PROJECT)
+
+
+@dataclass(frozen=True, slots=True)
+class TransportInfo:
+    """A transport on offer.
+
+    `client`: "module:function", called as `f(endpoint, settings) -> Transport`. `server`: "module:function", called as
+    `f(endpoint, settings) -> Server`. `local_endpoint`: the URL `make` gives a freshly started engine process
+    ("{name}" is replaced by a unique name), "" when the transport cannot be started that way. `extra`: what to
+    `pip install 'lucky-transport[extra]'` when an import fails ("" = nothing).
+    """
+
+    name: str
+    schemes: tuple[str, ...]
+    client: str
+    server: str
+    summary: str
+    local_endpoint: str = ""
+    extra: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineInfo:
+    """An engine on offer.
+
+    `factory`: "module:function", called as `f(variant, num_envs=..., **options) -> Engine`, where `variant` is what
+    stands behind the colon of "name:variant" ("" when nothing does).
+    """
+
+    name: str
+    factory: str
+    summary: str
+    variants: tuple[str, ...] = ()
+    extra: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandInfo:
+    """A subcommand of `lucky-transport`: `command` is "module:click_command", imported when it is used."""
+
+    name: str
+    command: str
+    summary: str
+
+
+@hookspec
+def lucky_transport_transports() -> list[TransportInfo]:  # pyright: ignore[reportReturnType]
+    """Return the transports this plugin offers."""
+
+
+@hookspec
+def lucky_transport_engines() -> list[EngineInfo]:  # pyright: ignore[reportReturnType]
+    """Return the engines this plugin offers."""
+
+
+@hookspec
+def lucky_transport_commands() -> list[CommandInfo]:  # pyright: ignore[reportReturnType]
+    """Return the subcommands this plugin adds to `lucky-transport`."""

@@ -1,0 +1,168 @@
+"""Drives one engine for any number of servers.
+
+Rule 1: one lock guards the engine; every step, bind and engine-side handler happens under it.
+Rule 2: one driver. Who steps or resets first takes the lease; others get Busy until it is released.
+Rule 3: the engine is bound to the buffers of whoever drives it, so the driver's own memory is written in place and no
+        other client can touch the arrays of a step.
+Rule 4: this file knows no transport.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_transport.engine import RESET, Buffers, Engine, Handler
+from lucky_transport.errors import Busy, ClosedError, EngineFailed, TransportError, Unimplemented
+from lucky_transport.host.task import task_handlers
+from lucky_transport.messages.methods import Method, Runs
+
+__all__ = ["Host", "Lease"]
+
+
+class Host:
+    """One engine, ready to be driven. `close` ends the engine."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.spec = engine.spec
+        self._engine = engine
+        self._lock = threading.RLock()
+        self._lease: Lease | None = None
+        self._closed = False
+        self._buffers = Buffers.allocate(self.spec)
+        self._handlers: Mapping[str, Handler] = {**task_handlers(self.spec), **engine.services}
+        engine.bind(self._buffers)
+
+    @property
+    def engine(self) -> Engine:
+        """The engine itself, for the process that owns it (call it only between steps)."""
+        return self._engine
+
+    @property
+    def driver(self) -> str:
+        """Who holds the lease, "" when nobody does."""
+        lease = self._lease
+        return lease.owner if lease else ""
+
+    def drive(self, owner: str, buffers: Buffers, *, is_idle: Callable[[], bool] | None = None) -> Lease:
+        """Take the lease: from now on the engine reads from and writes to `buffers`, which show the last frame at once.
+
+        `is_idle` lets others take the lease over while it answers True (a legacy client cannot say goodbye).
+        Raises Busy naming the present driver, ClosedError once the host is closed.
+        """
+        with self._lock:
+            if self._closed:
+                raise ClosedError("the engine is closing", backend=self.spec.engine)
+            if self._lease is not None and not self._lease.is_idle():
+                raise Busy(
+                    f"engine {self.spec.engine!r} is driven by {self._lease.owner}",
+                    backend=self.spec.engine,
+                    hint="close that client first, or start another engine",
+                )
+            self._buffers.copy_frame_to(buffers)
+            self._engine.bind(buffers)
+            self._buffers = buffers
+            self._lease = Lease(self, owner, is_idle or _never)
+            return self._lease
+
+    def release(self, lease: Lease) -> None:
+        """Give the lease back; the engine is bound to memory of its own again. No effect on another's lease."""
+        with self._lock:
+            if self._lease is not lease:
+                return
+            self._lease = None
+            own = Buffers.allocate(self.spec)
+            self._buffers.copy_frame_to(own)
+            self._engine.bind(own)
+            self._buffers = own
+
+    def implements(self, method: Method) -> bool:
+        """True when the engine answers `method`."""
+        return method.name in self._handlers
+
+    def call(self, method: Method, request: Any) -> Any:
+        """Return the engine's response; runs between two steps unless the method is declared inline.
+
+        Raises Unimplemented, EngineFailed (the handler raised), or the TransportError the handler chose.
+        """
+        handler = self._handlers.get(method.name)
+        if handler is None:
+            raise Unimplemented(
+                f"engine {self.spec.engine!r} does not implement {method.name}", backend=self.spec.engine
+            )
+        try:
+            if method.runs is Runs.ENGINE:
+                with self._lock:
+                    return handler(request)
+            return handler(request)
+        except TransportError:
+            raise
+        except Exception as error:  # a handler is foreign code and may raise anything
+            raise _failure(self.spec.engine, method.name, error) from error
+
+    def step(self, lease: Lease, control: NDArray[np.uint8] | None) -> None:
+        """Do one exchange for the driver; see `Lease.step`."""
+        with self._lock:
+            if self._lease is not lease:
+                raise Busy(
+                    f"engine {self.spec.engine!r} is no longer driven by {lease.owner}",
+                    backend=self.spec.engine,
+                    hint="connect again",
+                )
+            try:
+                self._engine.step(control)
+            except TransportError:
+                raise
+            except Exception as error:  # an engine is foreign code and may raise anything
+                raise _failure(self.spec.engine, "step", error) from error
+            if control is not None:
+                self._clear_outcomes(control)
+
+    def _clear_outcomes(self, control: NDArray[np.uint8]) -> None:
+        """Zero reward, flags and signals of reset envs: no engine, ticking or not, rewards a reset."""
+        reset = (control & RESET) != 0
+        buffers = self._buffers
+        buffers.rewards[reset] = 0
+        buffers.terminated[reset] = 0
+        buffers.truncated[reset] = 0
+        buffers.signals[:, reset] = 0
+
+    def close(self) -> None:
+        """End the engine; idempotent. Waits for a step in progress."""
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                self._lease = None
+                self._engine.close()
+
+
+class Lease:
+    """The right to step the engine; held by one driver at a time."""
+
+    def __init__(self, host: Host, owner: str, is_idle: Callable[[], bool]) -> None:
+        self.owner = owner
+        self.is_idle = is_idle
+        self._host = host
+
+    def step(self, control: NDArray[np.uint8] | None = None) -> None:
+        """Do one exchange: afterwards the driver's buffers hold the frame.
+
+        Raises EngineFailed when the engine raised (the frame is then undefined), Busy when the lease was taken over.
+        """
+        self._host.step(self, control)
+
+    def release(self) -> None:
+        """Let somebody else drive; idempotent."""
+        self._host.release(self)
+
+
+def _never() -> bool:
+    return False
+
+
+def _failure(engine: str, what: str, error: Exception) -> EngineFailed:
+    return EngineFailed(f"engine {engine!r} failed in {what}: {type(error).__name__}: {error}", backend=engine)

@@ -1,0 +1,158 @@
+"""The methods that follow from a batch spec alone: agent schema, capability manifest, task contracts.
+
+Rule 1: an engine gets these for nothing and may replace any of them through its own `services`.
+Rule 2: a contract is refused with every finding at once, each with the nearest known name.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from importlib.metadata import version
+
+from lucky_transport.engine import Handler
+from lucky_transport.messages import agent, task
+from lucky_transport.specs import BatchSpec
+
+__all__ = ["agent_index", "task_handlers"]
+
+
+def agent_index(spec: BatchSpec, name: str) -> int:
+    """Return the env of the agent called `name` ("agent_3" -> 3, "" -> 0), or -1 when there is none."""
+    if not name:
+        return 0
+    number = name.removeprefix("agent_")
+    if number == name or not number.isdecimal() or int(number) >= spec.num_envs:
+        return -1
+    return int(number)
+
+
+def task_handlers(spec: BatchSpec) -> Mapping[str, Handler]:
+    """Return the handlers, by full method name."""
+
+    def schema(request: agent.GetAgentSchemaRequest) -> agent.GetAgentSchemaResponse:
+        return agent.GetAgentSchemaResponse(_schema(spec, request.agent_name))
+
+    def manifest(_: task.GetCapabilityManifestRequest) -> task.GetCapabilityManifestResponse:
+        return task.GetCapabilityManifestResponse(_manifest(spec))
+
+    def validate(request: task.ValidateTaskContractRequest) -> task.ValidateTaskContractResponse:
+        return task.ValidateTaskContractResponse(_validate(spec, request.contract or task.TaskContract()))
+
+    def negotiate(request: task.NegotiateTaskRequest) -> task.NegotiateTaskResponse:
+        return _negotiate(spec, request.contract or task.TaskContract())
+
+    prefix = "/hazel.rpc.AgentService/"
+    return {
+        prefix + "GetAgentSchema": schema,
+        prefix + "GetCapabilityManifest": manifest,
+        prefix + "ValidateTaskContract": validate,
+        prefix + "NegotiateTask": negotiate,
+    }
+
+
+def _schema(spec: BatchSpec, name: str) -> agent.AgentSchema:
+    index = agent_index(spec, name)
+    if index < 0:
+        return agent.AgentSchema(agent_name=name)
+    return agent.AgentSchema(
+        f"agent_{index}",
+        list(spec.observation_names),
+        list(spec.action_names),
+        spec.observation.size,
+        spec.action.size,
+    )
+
+
+def _observation_terms(spec: BatchSpec) -> tuple[tuple[str, int], ...]:
+    return spec.observation_terms or (("observation", spec.observation.size),)
+
+
+def _manifest(spec: BatchSpec) -> task.EngineCapabilityManifest:
+    def component(name: str, category: str, size: int = 1) -> task.MdpComponentDescriptor:
+        return task.MdpComponentDescriptor(name=name, category=category, output_shape=[size])
+
+    groups = spec.action_groups or (("actions", tuple(range(spec.action.size))),)
+    return task.EngineCapabilityManifest(
+        engine_version=version("lucky_transport"),
+        manifest_version=1,
+        observations=[component(name, "observation", size) for name, size in _observation_terms(spec)],
+        actions=[component(name, "action", len(indices)) for name, indices in groups],
+        rewards=[component(name, "reward") for name in spec.reward_terms],
+        terminations=[component(name, "termination") for name in spec.termination_terms],
+        robot_info=task.MdpRobotInfo(name=spec.engine, actuator_names=list(spec.action_names)),
+    )
+
+
+def _findings(
+    component: str, asked: Iterable[str], known: Iterable[str], severity: str = "error"
+) -> list[task.ContractValidationMessage]:
+    names = list(known)
+    findings: list[task.ContractValidationMessage] = []
+    for name in asked:
+        if name not in names:
+            near = difflib.get_close_matches(name, names, n=1)
+            findings.append(
+                task.ContractValidationMessage(
+                    severity=severity,
+                    component=component,
+                    term_name=name,
+                    message=f"unknown {component} term {name!r}; the engine offers: {', '.join(names) or 'none'}",
+                    suggestion=f"did you mean {near[0]!r}?" if near else "",
+                )
+            )
+    return findings
+
+
+def _validate(spec: BatchSpec, contract: task.TaskContract) -> task.ContractValidationResult:
+    observations = contract.observations or task.ObservationContract()
+    rewards = contract.rewards or task.RewardContract()
+    terminations = contract.terminations or task.TerminationContract()
+    known = [name for name, _ in _observation_terms(spec)]
+    optional = [term.name for term in observations.optional]
+    errors = [
+        *_findings("observation", (term.name for term in observations.required), known),
+        *_findings("reward", (term.name for term in rewards.engine_terms), spec.reward_terms),
+        *_findings("termination", (term.name for term in terminations.terms), spec.termination_terms),
+    ]
+    return task.ContractValidationResult(
+        is_valid=not errors,
+        negotiated_contract=contract,
+        errors=errors,
+        warnings=_findings("observation", optional, known, "warning"),
+        resolved_optionals=[name for name in optional if name in known],
+        unresolved_optionals=[name for name in optional if name not in known],
+    )
+
+
+def _negotiate(spec: BatchSpec, contract: task.TaskContract) -> task.NegotiateTaskResponse:
+    result = _validate(spec, contract)
+    if not result.is_valid:
+        return task.NegotiateTaskResponse(False, "; ".join(_sentence(e) for e in result.errors), None, result)
+    rewards = contract.rewards or task.RewardContract()
+    terminations = contract.terminations or task.TerminationContract()
+    session = task.NegotiatedTaskSession(
+        session_id=f"{contract.task_id or spec.engine}-1",
+        resolved_contract=contract,
+        observation_layout=_layout(spec),
+        reward_terms=[term.name for term in rewards.engine_terms],
+        termination_terms=[term.name for term in terminations.terms],
+        action_layout=[
+            task.ActionGroupSlot(name, [spec.action_names[i] for i in at] if spec.action_names else [], list(at))
+            for name, at in spec.action_groups
+        ],
+    )
+    return task.NegotiateTaskResponse(True, "", session, result)
+
+
+def _sentence(finding: task.ContractValidationMessage) -> str:
+    return f"{finding.message}; {finding.suggestion}" if finding.suggestion else finding.message
+
+
+def _layout(spec: BatchSpec) -> list[task.ObservationSlot]:
+    slots: list[task.ObservationSlot] = []
+    offset = 0
+    for name, size in _observation_terms(spec):
+        slots.append(task.ObservationSlot(name, "policy", offset, size))
+        offset += size
+    return slots

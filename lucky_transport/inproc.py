@@ -1,0 +1,143 @@
+"""The transport without a wire: the engine lives in the client's process.
+
+It is the yardstick of parity and the floor of every benchmark. `inproc://name` finds a host that `serve` started in
+this process under that name.
+
+Rule 1: the client's buffers are the engine's buffers; nothing is copied but the actions of a caller who brings his own.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_transport.actions import Bounds, check_actions, check_control
+from lucky_transport.config import Settings
+from lucky_transport.deadline import Deadline
+from lucky_transport.endpoint import Endpoint
+from lucky_transport.engine import Buffers
+from lucky_transport.errors import ClosedError, NotReachable, TransportError
+from lucky_transport.host.host import Host, Lease
+from lucky_transport.lockstep import Event, Lockstep, State
+from lucky_transport.messages.methods import Method
+from lucky_transport.transport import Capabilities, Frame, Server, Transport
+
+__all__ = ["InprocServer", "InprocTransport", "connect", "server"]
+
+_hosts: dict[str, Host] = {}
+_names = itertools.count(1)
+
+
+def connect(endpoint: Endpoint, settings: Settings) -> InprocTransport:
+    """Return a transport to the host that serves `inproc://name` in this process; raises NotReachable."""
+    host = _hosts.get(endpoint.address)
+    if host is None:
+        raise NotReachable(
+            f"no engine at {endpoint} in this process",
+            backend="inproc",
+            hint="serve it here first: lucky_transport.serve(engine, endpoint)",
+        )
+    return InprocTransport(host)
+
+
+def server(endpoint: Endpoint, settings: Settings) -> InprocServer:
+    """Return a server that makes its host known under the endpoint's address."""
+    return InprocServer(endpoint)
+
+
+class InprocServer(Server):
+    """Makes one host known by name within this process."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint if endpoint.address else endpoint.with_address(f"engine_{next(_names)}")
+
+    def start(self, host: Host) -> Endpoint:
+        if self._endpoint.address in _hosts:
+            raise NotReachable(f"{self._endpoint} is taken in this process", backend="inproc", hint="use another name")
+        _hosts[self._endpoint.address] = host
+        return self._endpoint
+
+    def stop(self, grace_s: float = 1.0) -> None:
+        _hosts.pop(self._endpoint.address, None)
+
+
+class InprocTransport(Transport):
+    """A client in the engine's own process."""
+
+    name = "inproc"
+    capabilities = Capabilities(zero_copy=True)
+
+    def __init__(self, host: Host) -> None:
+        self.spec = host.spec
+        self._host = host
+        self._pid = os.getpid()
+        self._buffers = Buffers.allocate(host.spec)
+        self.actions = self._buffers.actions
+        self._bounds = Bounds(host.spec.action)
+        self._lockstep = Lockstep(State.READY, "inproc")
+        self._lease: Lease | None = None
+        self._control: NDArray[np.uint8] | None = None
+        views: list[NDArray[Any]] = []
+        for array in (
+            self._buffers.observations,
+            self._buffers.rewards,
+            self._buffers.terminated,
+            self._buffers.truncated,
+            self._buffers.signals,
+        ):
+            view = array.view()
+            view.flags.writeable = False
+            views.append(view)
+        self._frame = Frame(*views)
+
+    def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
+        if self._lockstep.state is not State.READY:
+            raise self._lockstep.refusal(Event.SEND)
+        self._check_process()
+        checked = check_actions(self.spec, actions)
+        if control is not None:
+            control = check_control(self.spec, control)
+        if checked is not self.actions:
+            np.copyto(self.actions, checked)
+        self.out_of_bounds += self._bounds.count_outside(checked)
+        self._control = control
+        self._lockstep.on(Event.SEND)
+
+    def recv(self, deadline: Deadline | None = None) -> Frame:
+        if self._lockstep.state is not State.SENT:
+            raise self._lockstep.refusal(Event.FRAME)
+        try:
+            if self._lease is None:
+                self._lease = self._host.drive(f"inproc client of pid {self._pid}", self._buffers)
+                # taking the lease shows the last frame; the actions sent before it are still in place
+            self._lease.step(self._control)
+        except TransportError:
+            self._lockstep.on(Event.REFUSED)
+            raise
+        self._lockstep.on(Event.FRAME)
+        frame = self._frame
+        frame.seq += 1
+        frame.any_ended = bool(frame.terminated.any() or frame.truncated.any())
+        return frame
+
+    def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
+        if self._lockstep.state is State.CLOSED:
+            raise ClosedError("the transport is closed", backend="inproc", hint="connect again")
+        self._check_process()
+        return self._host.call(method, request)
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._pid:
+            raise ClosedError(
+                "this transport belongs to the parent process", backend="inproc", hint="connect again after fork()"
+            )
+
+    def close(self) -> None:
+        if self._lockstep.state is not State.CLOSED:
+            self._lockstep.on(Event.CLOSE)
+            if self._lease is not None and os.getpid() == self._pid:
+                self._lease.release()

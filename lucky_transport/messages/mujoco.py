@@ -1,0 +1,61 @@
+"""Messages of MujocoService."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from lucky_transport.messages.scalars import F32, U32
+
+__all__ = [
+    "GetJointStateRequest",
+    "GetJointStateResponse",
+    "GetMujocoInfoRequest",
+    "GetMujocoInfoResponse",
+    "JointState",
+]
+
+
+@dataclass(slots=True)
+class GetJointStateRequest:
+    """Asks for a robot's joint state; "" means `agent_0`'s robot."""
+
+    robot_name: str = ""
+
+
+@dataclass(slots=True)
+class JointState:
+    """Generalised positions [nq] and velocities [nv], in MuJoCo's order and units."""
+
+    positions: list[F32] = field(default_factory=list[F32])
+    velocities: list[F32] = field(default_factory=list[F32])
+    nq: U32 = 0
+    nv: U32 = 0
+
+
+@dataclass(slots=True)
+class GetJointStateResponse:
+    """The joint state, or why there is none."""
+
+    success: bool = False
+    message: str = ""
+    state: JointState | None = None
+
+
+@dataclass(slots=True)
+class GetMujocoInfoRequest:
+    """Asks for the model's sizes and names."""
+
+    robot_name: str = ""
+
+
+@dataclass(slots=True)
+class GetMujocoInfoResponse:
+    """Sizes and names of the MuJoCo model."""
+
+    success: bool = False
+    message: str = ""
+    nq: U32 = 0
+    nv: U32 = 0
+    nu: U32 = 0
+    joint_names: list[str] = field(default_factory=list[str])
+    actuator_names: list[str] = field(default_factory=list[str])

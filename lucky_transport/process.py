@@ -1,0 +1,135 @@
+"""An engine process of our own: started, awaited and ended without a trace.
+
+Rule 1: the child is told our pid and ends when we do, however we end; it never sees the terminal's Ctrl-C.
+Rule 2: when it dies, the error carries its exit status and the last lines it wrote to stderr.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lucky_transport.deadline import Deadline
+from lucky_transport.endpoint import Endpoint
+from lucky_transport.errors import NotReachable
+
+__all__ = ["EngineProcess", "unique_name"]
+
+_STDERR_LINES = 12
+
+
+def unique_name() -> str:
+    """Return a name for a new engine of this process; never the product name of a real engine."""
+    return f"lucky_{os.getpid()}_{secrets.token_hex(3)}"
+
+
+class EngineProcess:
+    """A running `lucky-transport serve`; `endpoints` are ready when the constructor returns.
+
+    Raises NotReachable when the process ends or stays silent for `start_timeout_s` before it is ready.
+    """
+
+    def __init__(
+        self,
+        engine: str,
+        endpoints: Sequence[str],
+        *,
+        num_envs: int = 1,
+        seed: int | None = None,
+        options: Mapping[str, Any] | None = None,
+        wait: str | None = None,
+        start_timeout_s: float = 60.0,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        command = [sys.executable, "-m", "lucky_transport", "serve", engine, "--num-envs", str(num_envs)]
+        for endpoint in endpoints:
+            command += ["--endpoint", endpoint]
+        if seed is not None:
+            command += ["--seed", str(seed)]
+        if options:
+            command += ["--options", json.dumps(dict(options))]
+        if wait:
+            command += ["--wait", wait]
+        command += ["--parent-pid", str(os.getpid())]
+        self.engine = engine
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=self._stderr,
+            start_new_session=True,  # Ctrl-C belongs to us; we end the child in order
+            env=None if environ is None else dict(environ),
+        )
+        self.pid = self._process.pid
+        try:
+            self.endpoints = self._await_ready(len(endpoints), Deadline(start_timeout_s))
+        except BaseException:
+            self.stop(grace_s=0.5)
+            raise
+
+    def _await_ready(self, count: int, deadline: Deadline) -> list[Endpoint]:
+        ready: list[Endpoint] = []
+        stdout = self._process.stdout
+        assert stdout is not None
+        text = b""
+        with selectors.DefaultSelector() as selector:
+            selector.register(stdout, selectors.EVENT_READ)
+            while len(ready) < count:
+                if not selector.select(deadline.remaining_s):
+                    raise NotReachable(
+                        f"engine {self.engine!r} was not ready within {deadline.timeout_s} s{self.last_words()}",
+                        backend=self.engine,
+                        hint="raise start_timeout_s (LUCKY_START_TIMEOUT_S)",
+                    )
+                chunk = os.read(stdout.fileno(), 4096)
+                if not chunk:
+                    self._process.wait()
+                    raise NotReachable(
+                        f"engine {self.engine!r} ended before it was ready: {self.obituary()}", backend=self.engine
+                    )
+                *lines, text = (text + chunk).split(b"\n")
+                ready += [Endpoint.parse(line[6:].decode().strip()) for line in lines if line.startswith(b"ready ")]
+        return ready
+
+    def obituary(self) -> str:
+        """Return how the process ended and what it wrote last, "" while it lives."""
+        status = self._process.poll()
+        if status is None:
+            return ""
+        how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
+        return how + self.last_words()
+
+    def last_words(self) -> str:
+        """Return the last lines of the process's stderr, led by a line break; "" when there are none."""
+        if self._stderr.closed:
+            return ""
+        size = os.fstat(self._stderr.fileno()).st_size
+        tail = os.pread(self._stderr.fileno(), 8192, max(0, size - 8192)).decode(errors="replace").strip()
+        return "\n  " + "\n  ".join(tail.splitlines()[-_STDERR_LINES:]) if tail else ""
+
+    def stop(self, grace_s: float = 5.0) -> int:
+        """End the process (SIGTERM, after `grace_s` SIGKILL) and return its exit status; idempotent."""
+        if self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(grace_s)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+        self._stderr.close()
+        return self._process.returncode
+
+    def kill(self) -> None:
+        """Send SIGKILL; for tests of bad luck."""
+        self._process.kill()

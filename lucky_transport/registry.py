@@ -1,0 +1,115 @@
+"""Which transports, engines and commands there are.
+
+Rule 1: this is the only place that loads plugins, and each load is guarded: one broken plugin hides no other.
+Rule 2: asking for a plugin that is absent or broken says what to install; asking for an unknown name says which exist.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, TypeVar
+
+import pluggy
+
+from lucky_transport import hookspecs
+from lucky_transport.errors import BrokenPlugin, MissingExtra, UnknownName
+from lucky_transport.hookspecs import PROJECT, CommandInfo, EngineInfo, TransportInfo
+
+__all__ = ["Registry", "load", "registry"]
+
+_Info = TypeVar("_Info", TransportInfo, EngineInfo, CommandInfo)
+
+
+@dataclass
+class Registry:
+    """What was found. `broken` maps an entry point's name to the error its import raised."""
+
+    transports: dict[str, TransportInfo] = field(default_factory=dict[str, TransportInfo])
+    engines: dict[str, EngineInfo] = field(default_factory=dict[str, EngineInfo])
+    commands: dict[str, CommandInfo] = field(default_factory=dict[str, CommandInfo])
+    broken: dict[str, BaseException] = field(default_factory=dict[str, BaseException])
+
+    def transport(self, name: str) -> TransportInfo:
+        """Return the transport called `name`; raises UnknownName, or BrokenPlugin when that plugin's import failed."""
+        return self._find(self.transports, name, "transport")
+
+    def transport_of_scheme(self, scheme: str) -> TransportInfo:
+        """Return the transport that serves URLs of `scheme`; raises UnknownName."""
+        by_scheme = {s: info for info in self.transports.values() for s in info.schemes}
+        return self._find(by_scheme, scheme, "endpoint scheme")
+
+    def engine(self, name: str) -> EngineInfo:
+        """Return the engine called `name`; raises UnknownName."""
+        return self._find(self.engines, name, "engine")
+
+    def _find(self, table: Mapping[str, _Info], name: str, what: str) -> _Info:
+        if name in table:
+            return table[name]
+        if name in self.broken:
+            raise BrokenPlugin(
+                f"plugin {name!r} failed to load: {_describe(self.broken[name])}",
+                backend=name,
+                hint="mend or uninstall it; `lucky-transport doctor` lists all plugins",
+            ) from self.broken[name]
+        near = difflib.get_close_matches(name, table, n=1)
+        guess = f"did you mean {near[0]!r}? " if near else ""
+        raise UnknownName(f"no {what} {name!r}", hint=f"{guess}known: {', '.join(sorted(table)) or 'none'}")
+
+
+def _describe(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def load(target: str, *, owner: str, extra: str = "") -> Any:
+    """Return the object "module:attribute".
+
+    Raises MissingExtra, with the pip command, when a module outside this project is not installed; BrokenPlugin for any
+    other failure of the import.
+    """
+    module_name, _, attribute = target.partition(":")
+    try:
+        return getattr(importlib.import_module(module_name), attribute)
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if extra and missing and missing != module_name.partition(".")[0] and missing != PROJECT:
+            raise MissingExtra(
+                f"{owner} needs the package {missing!r}, which is not installed",
+                backend=owner,
+                hint=f"pip install 'lucky-transport[{extra}]'",
+            ) from error
+        raise BrokenPlugin(f"{owner} failed to load: {_describe(error)}", backend=owner) from error
+    except (ImportError, AttributeError) as error:
+        raise BrokenPlugin(f"{owner} failed to load: {_describe(error)}", backend=owner) from error
+
+
+@cache
+def registry() -> Registry:
+    """Return the registry of this process, built at the first call."""
+    return discover(entry_points(group=PROJECT))
+
+
+def discover(points: Iterable[EntryPoint]) -> Registry:
+    """Return a registry of the core's own plugins and of `points`; a point that fails is recorded, not raised."""
+    found = Registry()
+    manager = pluggy.PluginManager(PROJECT)
+    manager.add_hookspecs(hookspecs)
+    manager.register(importlib.import_module("lucky_transport.builtin"), "builtin")
+    for point in points:
+        try:
+            manager.register(point.load(), point.name)
+        except Exception as error:  # a foreign module may raise anything while it is imported
+            found.broken[point.name] = error
+    for hook, table in (
+        (manager.hook.lucky_transport_transports, found.transports),
+        (manager.hook.lucky_transport_engines, found.engines),
+        (manager.hook.lucky_transport_commands, found.commands),
+    ):
+        for infos in hook():
+            for info in infos:
+                table.setdefault(info.name, info)
+    return found

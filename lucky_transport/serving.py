@@ -1,0 +1,50 @@
+"""One engine at one or several endpoints, in this process.
+
+Rule 1: servers start in the given order and stop in the reverse one, then the engine; a failed start stops the others.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from lucky_transport.endpoint import Endpoint
+from lucky_transport.engine import Engine
+from lucky_transport.host.host import Host
+from lucky_transport.transport import Server
+
+__all__ = ["Serving"]
+
+
+class Serving:
+    """A running host with its servers; `endpoints` are where clients connect. Use as a context manager, or `stop`."""
+
+    def __init__(self, engine: Engine, servers: Sequence[Server]) -> None:
+        self.host = Host(engine)
+        self.endpoints: list[Endpoint] = []
+        self._servers: list[Server] = []
+        self._lock = threading.Lock()
+        try:
+            for server in servers:
+                self._servers.append(server)
+                self.endpoints.append(server.start(self.host))
+        except BaseException:
+            self.stop(grace_s=0.0)
+            raise
+
+    def stop(self, grace_s: float = 1.0) -> None:
+        """Stop all servers, then the engine; nothing is left behind afterwards. Idempotent."""
+        with self._lock:
+            while self._servers:
+                self._servers.pop().stop(grace_s)
+            self.host.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()

@@ -1,0 +1,1 @@
+"""Shared memory: layout, header, segment, views, atomics, waiting, liveness, rings."""

@@ -1,0 +1,141 @@
+"""THE contract of a transport: its client end (`Transport`) and its engine end (`Server`).
+
+One exchange is `send` and then `recv`; `step` is both in one call, and the only thing a hot loop needs:
+
+    frame = transport.step(actions)                 # every env steps
+    frame = transport.step(actions, control)        # some reset, some hold (lucky_transport.engine.RESET / HOLD)
+
+Rule 1: capabilities are declared here by each transport, never guessed from its behaviour.
+Rule 2: no exchange is lost, doubled or torn: after `recv` the frame's `seq` is exactly one higher than before.
+Rule 3: every wait ends: at the deadline (PeerTimeout) or when the peer dies (PeerDied).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_transport.deadline import Deadline
+from lucky_transport.specs import BatchSpec
+
+if TYPE_CHECKING:
+    from lucky_transport.endpoint import Endpoint
+    from lucky_transport.host.host import Host
+    from lucky_transport.messages.methods import Method
+
+__all__ = ["Capabilities", "Frame", "Server", "Transport"]
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a transport can carry; each field is a promise that the contract suite checks."""
+
+    lockstep: bool = True
+    hold: bool = True
+    commands: bool = True
+    zero_copy: bool = False  # frames are views of the engine's own memory
+    free_running: bool = False
+    async_envs: bool = False
+    sessions: bool = False
+    images: bool = False
+
+
+class Frame:
+    """What one exchange produced. All arrays are read-only and valid until the next `send` on the same transport.
+
+    observations: spec dtype (num_envs, *shape). rewards: float32 (num_envs,), the default total. terminated, truncated:
+    uint8 (num_envs,), nonzero = ended. signals: float32 (terms, num_envs), reward terms then termination terms.
+    any_ended: False only when no env terminated or was truncated. seq: number of the exchange, from 1.
+    """
+
+    __slots__ = ("any_ended", "observations", "rewards", "seq", "signals", "terminated", "truncated")
+
+    def __init__(
+        self,
+        observations: NDArray[Any],
+        rewards: NDArray[np.float32],
+        terminated: NDArray[np.uint8],
+        truncated: NDArray[np.uint8],
+        signals: NDArray[np.float32],
+        seq: int = 0,
+        any_ended: bool = False,
+    ) -> None:
+        self.observations = observations
+        self.rewards = rewards
+        self.terminated = terminated
+        self.truncated = truncated
+        self.signals = signals
+        self.seq = seq
+        self.any_ended = any_ended
+
+
+class Transport(ABC):
+    """The client end of a way to an engine. Made by `lucky_transport.connect` or a plugin's client factory.
+
+    `actions` is the array an in-place policy writes into: pass `transport.actions` itself to `send` and nothing is
+    copied. `out_of_bounds` counts action values outside the spec's bounds so far (they are passed on as they are).
+    """
+
+    name: str
+    spec: BatchSpec
+    capabilities: Capabilities
+    actions: NDArray[Any]
+    out_of_bounds: int = 0
+
+    @abstractmethod
+    def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
+        """Publish one exchange's actions (num_envs, *action shape) and control bytes (None: every env steps).
+
+        Raises ValueError / TypeError for actions of a wrong shape, kind or with NaN or infinite values, before
+        anything is published; LocalProtocolError when the frame of the last `send` was not received yet.
+        """
+
+    @abstractmethod
+    def recv(self, deadline: Deadline | None = None) -> Frame:
+        """Return the frame of the last `send`; waits at most until `deadline` (default: the configured step timeout).
+
+        Raises PeerTimeout (the exchange stays open, `recv` may be called again), PeerDied, Busy, EngineFailed.
+        """
+
+    def step(
+        self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None, deadline: Deadline | None = None
+    ) -> Frame:
+        """`send` and `recv` in one call."""
+        self.send(actions, control)
+        return self.recv(deadline)
+
+    @abstractmethod
+    def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
+        """Return the response message of a typed method; a call made before `send` takes effect before that step.
+
+        Raises Unimplemented when the engine does not answer this method, PeerTimeout, PeerDied, EngineFailed.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """End the connection and release everything; idempotent. Arrays already handed out stay readable."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Server(ABC):
+    """The engine end of a transport: lets clients at one endpoint drive a host."""
+
+    @abstractmethod
+    def start(self, host: Host) -> Endpoint:
+        """Accept clients from now on and return the endpoint they connect to (the real port, the real name)."""
+
+    @abstractmethod
+    def stop(self, grace_s: float = 1.0) -> None:
+        """Tell clients that the engine closes, end within about `grace_s` and leave nothing behind; idempotent."""

@@ -1,0 +1,1 @@
+"""The migration kit: parity, benchmarks and reports. Sees transports only through the registry."""

@@ -1,0 +1,1 @@
+"""Any registered Gymnasium env as an engine."""

@@ -1,0 +1,1 @@
+"""The MuJoCo reference engine: a quadruped that tracks velocity commands."""

@@ -1,0 +1,348 @@
+"""The frozen protocol is luckyrobots' own, byte for byte on the wire, and lives beside it in one process."""
+
+# pyright: basic
+# Reason: message classes are made at run time, so their fields have no static types.
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("google.protobuf", reason="protobuf is not installed: pip install 'lucky-transport[grpc]'")
+
+from google.protobuf import descriptor_pool, text_format
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
+
+from lucky_transport_grpc import _pb
+from lucky_transport_grpc._pb import generate
+
+LEGACY_FILES = (
+    "agent.proto",
+    "camera.proto",
+    "common.proto",
+    "debug.proto",
+    "hazel_rpc.proto",
+    "lidar.proto",
+    "media.proto",
+    "mujoco.proto",
+    "mujoco_scene.proto",
+    "scene.proto",
+    "telemetry.proto",
+    "viewport.proto",
+)
+GENERATED = "luckyrobots.grpc.generated"
+
+Draw = Callable[[st.SearchStrategy[Any]], Any]
+
+
+@pytest.fixture(scope="module")
+def legacy_files() -> Mapping[str, FileDescriptorProto]:
+    """The descriptors inside the installed luckyrobots, by file name."""
+    files = _import_legacy()
+    return {name: FileDescriptorProto.FromString(serialized) for name, serialized in files.items()}
+
+
+def _import_legacy() -> dict[str, bytes]:
+    files: dict[str, bytes] = {}
+    try:
+        for name in LEGACY_FILES:
+            module = importlib.import_module(f"{GENERATED}.{name.removesuffix('.proto')}_pb2")
+            files[name] = module.DESCRIPTOR.serialized_pb
+    except Exception as error:  # its generated code refuses older protobuf and grpcio with classes of its own
+        pytest.skip(f"luckyrobots cannot be imported: {type(error).__name__}: {error}")
+    return files
+
+
+# --- equal to luckyrobots' descriptors ---
+
+
+@pytest.mark.parametrize("file_name", LEGACY_FILES)
+def test_a_legacy_file_equals_the_one_in_luckyrobots(
+    file_name: str, legacy_files: Mapping[str, FileDescriptorProto]
+) -> None:
+    ours = FileDescriptorProto.FromString(_pb.POOL.FindFileByName(file_name).serialized_pb)
+    differences = _differences(ours, legacy_files[file_name])
+    assert not differences, "\n".join(differences)
+
+
+def test_every_difference_is_reported_not_only_the_first(legacy_files: Mapping[str, FileDescriptorProto]) -> None:
+    theirs = legacy_files["agent.proto"]
+    changed = FileDescriptorProto()
+    changed.CopyFrom(theirs)
+    step = next(message for message in changed.message_type if message.name == "StepRequest")
+    step.field[1].number = 7
+    del step.field[4]
+    changed.service[0].method[2].server_streaming = True
+    differences = "\n".join(_differences(changed, theirs))
+    assert "message_type[StepRequest].field[actions].number: 7, upstream 2" in differences
+    assert "message_type[StepRequest].field[action_groups].number: absent, upstream 5" in differences
+    assert "service[AgentService].method[Step].server_streaming: True, upstream absent" in differences
+
+
+def test_the_legacy_protocol_has_the_size_of_luckyrobots_0_5_0() -> None:
+    services = [service for name, service in _pb.services().items() if name.startswith("hazel.rpc.")]
+    methods = [method for path, method in _pb.methods().items() if path.startswith("/hazel.rpc.")]
+    kinds = [(method.client_streaming, method.server_streaming) for method in methods]
+    files = [_pb.POOL.FindFileByName(name) for name in LEGACY_FILES]
+    messages = [found for file in files for top in file.message_types_by_name.values() for found in _with_nested(top)]
+    enums = [enum for file in files for enum in file.enum_types_by_name]
+    assert (len(services), len(methods)) == (9, 72)
+    assert (kinds.count((False, False)), kinds.count((False, True))) == (65, 7)
+    assert (len(messages), len(enums)) == (189, 4)
+
+
+def _differences(one: FileDescriptorProto, other: FileDescriptorProto, other_is: str = "upstream") -> list[str]:
+    ours, theirs = dict(_facts(one)), dict(_facts(other))
+    return [
+        f"{path}: {ours.get(path, 'absent')}, {other_is} {theirs.get(path, 'absent')}"
+        for path in sorted(ours.keys() | theirs.keys())
+        if ours.get(path) != theirs.get(path)
+    ]
+
+
+def _facts(message: Message, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield every field that is set as (path, value); elements with a name are addressed by it."""
+    for field, value in message.ListFields():
+        # json_name follows from the name; protoc writes it, descriptors embedded in generated code lack it.
+        if field.name == "json_name":
+            continue
+        here = f"{path}.{field.name}" if path else field.name
+        if field.message_type is None:
+            yield here, list(value) if _is_repeated(field) else value
+        elif _is_repeated(field):
+            names = [getattr(element, "name", "") or str(index) for index, element in enumerate(value)]
+            yield f"{here} in this order", names
+            for name, element in zip(names, value, strict=True):
+                yield from _facts(element, f"{here}[{name}]")
+        else:
+            yield from _facts(value, here)
+
+
+def _is_repeated(field: FieldDescriptor) -> bool:
+    # `label` is deprecated where `is_repeated` exists, and the only way where it does not (older protobuf).
+    if hasattr(field, "is_repeated"):
+        return field.is_repeated
+    return field.label == FieldDescriptor.LABEL_REPEATED  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _with_nested(message: Descriptor) -> Iterator[Descriptor]:
+    yield message
+    for nested in message.nested_types:
+        yield from _with_nested(nested)
+
+
+# --- beside luckyrobots in one process ---
+
+
+@pytest.mark.parametrize("order", [("luckyrobots", "ours"), ("ours", "luckyrobots")], ids="-then-".join)
+def test_luckyrobots_and_our_messages_live_in_one_process(order: tuple[str, str]) -> None:
+    _import_legacy()  # skips when it cannot be imported at all
+    modules = {"luckyrobots": f"{GENERATED}.agent_pb2", "ours": "lucky_transport_grpc._pb"}
+    program = f"""
+import importlib
+for name in {[modules[which] for which in order]!r}:
+    importlib.import_module(name)
+from lucky_transport_grpc import _pb
+from {GENERATED} import agent_pb2, hazel_rpc_pb2, lidar_pb2
+ours = _pb.message_class("hazel.rpc.StepRequest")
+assert ours is not agent_pb2.StepRequest
+assert ours.FromString(agent_pb2.StepRequest(agent_name="a", actions=[0.5]).SerializeToString()).actions[0] == 0.5
+assert agent_pb2.StepRequest.FromString(ours(timeout_s=2.0).SerializeToString()).timeout_s == 2.0
+"""
+    _run(program)
+
+
+@pytest.mark.parametrize("name", ["StepRequest", "StepResponse", "SimulationContract", "NegotiateTaskResponse"])
+@given(data=st.data())
+@settings(max_examples=50, deadline=None)
+def test_the_messages_of_stepping_cross_both_ways(name: str, data: st.DataObject) -> None:
+    _assert_crosses_both_ways(f"hazel.rpc.{name}", data.draw)
+
+
+@given(data=st.data())
+@settings(max_examples=300, deadline=None)
+def test_any_legacy_message_crosses_both_ways(data: st.DataObject) -> None:
+    _assert_crosses_both_ways(data.draw(st.sampled_from(LEGACY_MESSAGES)), data.draw)
+
+
+LEGACY_MESSAGES = sorted(
+    message.full_name
+    for file_name in LEGACY_FILES
+    for message in _pb.POOL.FindFileByName(file_name).message_types_by_name.values()
+)
+
+
+def _assert_crosses_both_ways(full_name: str, draw: Draw) -> None:
+    _import_legacy()
+    ours = _pb.message_class(full_name)
+    theirs = GetMessageClass(descriptor_pool.Default().FindMessageTypeByName(full_name))
+    for writer, reader in ((ours, theirs), (theirs, ours)):
+        written = draw(_filled(writer))
+        read = reader.FromString(written.SerializeToString())
+        # Text, not bytes: a field that the reader does not know would survive in the bytes.
+        assert _text(read) == _text(written)
+
+
+def _text(message: Message) -> str:
+    return text_format.MessageToString(message, print_unknown_fields=True)
+
+
+@st.composite
+def _filled(draw: Draw, kind: type[Message], depth: int = 3) -> Message:
+    message = kind()
+    for field in kind.DESCRIPTOR.fields:
+        if draw(st.booleans()):
+            _fill(message, field, draw, depth)
+    return message
+
+
+def _fill(message: Message, field: Any, draw: Draw, depth: int) -> None:
+    value = getattr(message, field.name)
+    nested = field.message_type
+    if nested is not None and nested.GetOptions().map_entry:
+        _fill_map(value, nested, draw, depth)
+    elif _is_repeated(field):
+        value.extend(draw(st.lists(_values(field, depth), max_size=3)))
+    elif nested is not None:
+        value.CopyFrom(draw(_values(field, depth)))
+    else:
+        setattr(message, field.name, draw(_values(field, depth)))
+
+
+def _fill_map(value: Any, entry: Descriptor, draw: Draw, depth: int) -> None:
+    key, item = entry.fields_by_name["key"], entry.fields_by_name["value"]
+    for name, drawn in draw(st.dictionaries(_values(key, depth), _values(item, depth), max_size=3)).items():
+        if item.message_type is None:
+            value[name] = drawn
+        else:
+            value[name].CopyFrom(drawn)
+
+
+def _values(field: FieldDescriptor, depth: int) -> st.SearchStrategy[Any]:
+    if field.message_type is not None:
+        kind = GetMessageClass(field.message_type)
+        return _filled(kind, depth - 1) if depth else st.builds(kind)
+    if field.enum_type is not None:
+        return st.sampled_from([value.number for value in field.enum_type.values])
+    return SCALARS[field.type]
+
+
+SCALARS: dict[int, st.SearchStrategy[Any]] = {
+    FieldDescriptor.TYPE_BOOL: st.booleans(),
+    FieldDescriptor.TYPE_BYTES: st.binary(max_size=16),
+    FieldDescriptor.TYPE_DOUBLE: st.floats(),
+    FieldDescriptor.TYPE_FLOAT: st.floats(width=32),
+    FieldDescriptor.TYPE_INT32: st.integers(-(2**31), 2**31 - 1),
+    FieldDescriptor.TYPE_STRING: st.text(st.characters(exclude_categories=["Cs"]), max_size=16),
+    FieldDescriptor.TYPE_UINT32: st.integers(0, 2**32 - 1),
+    FieldDescriptor.TYPE_UINT64: st.integers(0, 2**64 - 1),
+}
+
+
+# --- generated file, and what _pb promises ---
+
+
+def test_the_committed_descriptors_are_those_of_the_proto_files(tmp_path: Path) -> None:
+    pytest.importorskip("grpc_tools", reason="grpcio-tools is not installed: pip install 'lucky-transport[dev]'")
+    assert generate.main(["--output", str(tmp_path / "descriptors.binpb")]) == 0
+    fresh = FileDescriptorSet.FromString((tmp_path / "descriptors.binpb").read_bytes())
+    committed = FileDescriptorSet.FromString(Path(_pb.__file__).with_name("descriptors.binpb").read_bytes())
+    # Parsed, not as bytes: another protoc may order a message's fields otherwise.
+    assert [file.name for file in fresh.file] == [file.name for file in committed.file]
+    pairs = zip(fresh.file, committed.file, strict=True)
+    differences = [
+        f"{new.name}: {difference}" for new, old in pairs for difference in _differences(new, old, "committed")
+    ]
+    assert not differences, "\n".join(differences)
+
+
+def test_a_missing_compiler_is_reported_with_the_remedy(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "grpc_tools", None)
+    assert generate.main(["--output", os.devnull]) == 1
+    assert "pip install 'lucky-transport[dev]'" in capsys.readouterr().err
+
+
+def test_protos_that_do_not_compile_are_reported_with_file_and_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("grpc_tools", reason="grpcio-tools is not installed: pip install 'lucky-transport[dev]'")
+    (tmp_path / "broken.proto").write_text('syntax = "proto3";\nmessage Broken { int33 x = 1; }\n')
+    assert generate.main(["--proto-dir", str(tmp_path), "--output", os.devnull]) == 1
+    assert "broken.proto:2" in capsys.readouterr().err
+
+
+def test_importing_the_messages_does_not_import_grpc() -> None:
+    loaded = _run("""
+import json, sys
+from lucky_transport_grpc import _pb
+_pb.methods()
+print(json.dumps(sorted(sys.modules)))
+""")
+    assert [name for name in json.loads(loaded) if name.partition(".")[0] in {"grpc", "grpc_tools"}] == []
+
+
+def test_the_messages_stay_out_of_the_default_pool() -> None:
+    _run("""
+from google.protobuf import descriptor_pool
+from lucky_transport_grpc import _pb
+_pb.methods()
+for name in _pb.FILES:
+    try:
+        descriptor_pool.Default().FindFileByName(name)
+    except KeyError:
+        continue
+    raise SystemExit(f"{name} is in the default pool")
+""")
+
+
+def test_a_message_class_is_the_same_each_time_and_knows_its_neighbours() -> None:
+    response = _pb.message_class("hazel.rpc.StepResponse")
+    assert response is _pb.message_class("hazel.rpc.StepResponse")
+    assert type(response().observation) is _pb.message_class("hazel.rpc.AgentFrame")  # pyright: ignore[reportAttributeAccessIssue]
+
+
+@pytest.mark.parametrize("name", ["hazel.rpc.StepReqest", "StepRequest", "hazel.StepRequest"])
+def test_an_unknown_message_is_refused_with_the_nearest_names(name: str) -> None:
+    with pytest.raises(KeyError, match=r"did you mean .*hazel\.rpc\.StepRequest"):
+        _pb.message_class(name)
+
+
+def test_a_method_says_all_that_a_stub_needs() -> None:
+    stream = _pb.methods()["/hazel.rpc.MujocoSceneService/StreamFullState"]
+    assert stream.request is _pb.message_class("hazel.rpc.StreamFullStateRequest")
+    assert stream.response is _pb.message_class("hazel.rpc.GetFullStateResponse")
+    assert (stream.client_streaming, stream.server_streaming) == (False, True)
+
+
+def test_the_batch_service_is_the_only_one_beside_the_legacy_services() -> None:
+    assert [name for name in _pb.services() if not name.startswith("hazel.rpc.")] == ["lucky_transport.v1.BatchService"]
+    ours = {path.rpartition("/")[2]: method for path, method in _pb.methods().items() if "BatchService" in path}
+    assert list(ours) == ["GetSpec", "Exchange", "SetSeeds", "SetResetOptions", "Attach"]
+    assert [name for name, method in ours.items() if method.server_streaming] == ["Attach"]
+    options = _pb.message_class("lucky_transport.v1.SetResetOptionsRequest")
+    assert type(options().contract) is _pb.message_class("hazel.rpc.SimulationContract")  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _run(program: str) -> str:
+    """Return what `program` prints in a fresh interpreter with this one's import path; it must succeed."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
