@@ -81,18 +81,7 @@ class InprocTransport(Transport):
         self._lockstep = Lockstep(State.READY, "inproc")
         self._lease: Lease | None = None
         self._control: NDArray[np.uint8] | None = None
-        views: list[NDArray[Any]] = []
-        for array in (
-            self._buffers.observations,
-            self._buffers.rewards,
-            self._buffers.terminated,
-            self._buffers.truncated,
-            self._buffers.signals,
-        ):
-            view = array.view()
-            view.flags.writeable = False
-            views.append(view)
-        self._frame = Frame(*views)
+        self._frame = Frame.showing(self._buffers)
 
     def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
         if self._lockstep.state is not State.READY:

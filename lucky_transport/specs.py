@@ -11,7 +11,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,12 +98,11 @@ class ArraySpec:
         if isinstance(space, Discrete):
             return cls("int64", (), int(space.start), int(space.start + space.n - 1), int(space.n))
         if isinstance(space, Box):
-            assert space.dtype is not None
             return cls(
-                np.dtype(space.dtype).name,
+                np.dtype(cast(Any, space.dtype)).name,
                 tuple(int(extent) for extent in space.shape),
-                _bound(space.low, space.shape, -math.inf),
-                _bound(space.high, space.shape, math.inf),
+                _bound(cast(Any, space.low), space.shape, -math.inf),
+                _bound(cast(Any, space.high), space.shape, math.inf),
             )
         raise SpecError(
             f"{type(space).__name__} spaces cannot travel yet",

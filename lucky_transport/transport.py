@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.deadline import Deadline
+from lucky_transport.engine import Buffers
 from lucky_transport.specs import BatchSpec
 
 if TYPE_CHECKING:
@@ -72,6 +73,23 @@ class Frame:
         self.signals = signals
         self.seq = seq
         self.any_ended = any_ended
+
+    @classmethod
+    def showing(cls, buffers: Buffers) -> Frame:
+        """Return a frame whose arrays are read-only views of `buffers`: it shows whatever they hold at the moment."""
+
+        def view(array: NDArray[Any]) -> NDArray[Any]:
+            shown = array.view()
+            shown.flags.writeable = False
+            return shown
+
+        return cls(
+            view(buffers.observations),
+            view(buffers.rewards),
+            view(buffers.terminated),
+            view(buffers.truncated),
+            view(buffers.signals),
+        )
 
 
 class Transport(ABC):

@@ -7,6 +7,7 @@ import os
 import select
 import signal
 from types import FrameType
+from typing import Any, cast
 
 import click
 
@@ -46,12 +47,14 @@ def serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
     try:
-        engine_options = json.loads(options)
+        engine_options: Any = json.loads(options)
         if not isinstance(engine_options, dict):
             raise ValueError("not a JSON object")
     except ValueError as error:
         raise click.BadParameter(f"{options!r}: {error}", param_hint="--options") from error
-    with api.serve(engine, endpoints, num_envs=num_envs, seed=seed, options=engine_options, wait=wait) as serving:
+    with api.serve(
+        engine, endpoints, num_envs=num_envs, seed=seed, options=cast(dict[str, Any], engine_options), wait=wait
+    ) as serving:
         for endpoint in serving.endpoints:
             click.echo(f"ready {endpoint}")
         _wait(stop_reader, parent_pid)

@@ -196,7 +196,7 @@ class ToyEngine(Engine):
 
     def _set_reset_options(self, request: SetResetOptionsRequest) -> SetResetOptionsResponse:
         """Noise is `joint_position_noise` of the contract, or the option "noise"."""
-        options = json.loads(request.options_json) if request.options_json else {}
+        options: dict[str, Any] = json.loads(request.options_json) if request.options_json else {}
         if request.contract is not None and request.contract.joint_position_noise:
             options.setdefault("noise", request.contract.joint_position_noise)
         if "noise" in options:
