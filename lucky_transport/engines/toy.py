@@ -1,8 +1,8 @@
 """A deterministic, vectorised engine of any size, with knobs for delay and faults.
 
-Each env is a point that drifts: `x' = 0.9 x + 0.1 tanh(fold(action) + noise)`. An episode terminates when the first
-element leaves [-0.8, 0.8] and is truncated after `episode_steps` steps. Noise comes from a counter-based generator
-keyed by (seed, episode, step), so a trajectory depends on nothing but seeds, resets and actions.
+Each env is a point that drifts: `x' = 0.9 x + 0.15 tanh(mean action + noise) * pattern`. An episode terminates when the
+first element leaves [-0.5, 0.5] and is truncated after `episode_steps` steps. Noise comes from a counter-based
+generator keyed by (seed, episode, step), so a trajectory depends on nothing but seeds, resets and actions.
 
 Rule 1: envs never influence each other; any mix of step, reset and hold gives each env the same trajectory.
 Rule 2: a fault knob does to a real process what its name says, so that users can rehearse bad luck.
@@ -103,7 +103,9 @@ class ToyEngine(Engine):
         self._episodes = np.zeros(num_envs, np.uint64)
         self._ticks = np.zeros(num_envs, np.int64)
         self._x = np.zeros((num_envs, obs_size), np.float32)
-        self._noise = np.full(num_envs, 0.05, np.float32)
+        self._pattern = np.linspace(1.0, 0.5, obs_size, dtype=np.float32)
+        self._scratch = np.empty_like(self._x)
+        self._noise = np.full(num_envs, 1.0, np.float32)
         self._next_noise = self._noise.copy()
         self._prepared = np.full((num_envs, obs_size), 0.5, np.float32) if copy_frame else None
         self._buffers: Buffers
@@ -171,19 +173,30 @@ class ToyEngine(Engine):
         if ignore_actions_of is not None:
             push[(ignore_actions_of[envs] & RESET) != 0] = 0
         self._ticks[envs] += 1
-        noise = _uniform(self._key(envs), self._x.shape[1]) * self._noise[envs][:, None]
-        x = self._x[envs] * np.float32(0.9) + np.tanh(push[:, None] + noise) * np.float32(0.1)
-        self._x[envs] = x
-        out_of_range = np.abs(x[:, 0]) > np.float32(0.8)
+        drift = np.float32(0.15) * np.tanh(push + _uniform(self._key(envs), 1)[:, 0] * self._noise[envs])
+        first = self._drift(envs, drift)
+        out_of_range = np.abs(first) > np.float32(0.5)
         time_out = self._ticks[envs] >= self._episode_steps
-        out.observations[envs] = x
         out.signals[0, envs] = 1.0
-        out.signals[1, envs] = -np.abs(x[:, 0])
+        out.signals[1, envs] = -np.abs(first)
         out.signals[2, envs] = out_of_range
         out.signals[3, envs] = time_out
         out.rewards[envs] = total_reward(out.signals[:2, envs], 2)
         out.terminated[envs] = out_of_range
         out.truncated[envs] = time_out
+
+    def _drift(self, envs: Any, drift: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Move the points of `envs`, show them as observations, return their first elements (num_envs of them,)."""
+        if isinstance(envs, slice):  # the whole batch: in place, nothing allocated
+            np.multiply(self._x, np.float32(0.9), self._x)
+            np.multiply(drift[:, None], self._pattern, self._scratch)
+            np.add(self._x, self._scratch, self._x)
+            np.copyto(self._buffers.observations, self._x)
+            return self._x[:, 0]
+        x = self._x[envs] * np.float32(0.9) + drift[:, None] * self._pattern
+        self._x[envs] = x
+        self._buffers.observations[envs] = x
+        return x[:, 0]
 
     def _set_seeds(self, request: SetSeedsRequest) -> SetSeedsResponse:
         n = self.spec.num_envs

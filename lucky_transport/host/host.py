@@ -9,6 +9,7 @@ Rule 4: this file knows no transport.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -22,6 +23,8 @@ from lucky_transport.host.task import task_handlers
 from lucky_transport.messages.methods import Method, Runs
 
 __all__ = ["Host", "Lease"]
+
+_log = logging.getLogger("lucky_transport")
 
 
 class Host:
@@ -131,13 +134,18 @@ class Host:
         buffers.truncated[reset] = 0
         buffers.signals[:, reset] = 0
 
-    def close(self) -> None:
-        """End the engine; idempotent. Waits for a step in progress."""
-        with self._lock:
+    def close(self, timeout_s: float = 5.0) -> None:
+        """End the engine; idempotent. A step in progress is waited for, an engine that hangs in one is left to exit."""
+        if not self._lock.acquire(timeout=timeout_s):
+            _log.warning("engine %r is still in a step after %s s; not closed", self.spec.engine, timeout_s)
+            return
+        try:
             if not self._closed:
                 self._closed = True
                 self._lease = None
                 self._engine.close()
+        finally:
+            self._lock.release()
 
 
 class Lease:

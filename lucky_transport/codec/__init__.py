@@ -1,0 +1,1 @@
+"""Messages to bytes and back: FlatBuffers tables derived from the dataclasses, and the envelope they travel in."""

@@ -1,0 +1,88 @@
+"""What one record of a command ring says: which call it belongs to, what it is, and its payload.
+
+Rule 1: fields are only ever appended; their slots are the wire.
+Rule 2: the record's length word stands right before the envelope, so that both together are a size-prefixed FlatBuffers
+        buffer, aligned as one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Annotated
+
+from lucky_transport.codec.flatbuffers import decode, encode
+from lucky_transport.errors import RemoteProtocolError
+from lucky_transport.messages.scalars import U32, U64
+
+__all__ = ["Envelope", "Kind", "Metadatum", "decode_envelope", "encode_envelope"]
+
+#: The record's length word; see Rule 2.
+_PREFIX_BYTES = 4
+
+
+class Kind(IntEnum):
+    """What an envelope is in the life of its call."""
+
+    REQUEST = 0
+    RESPONSE = 1
+    STREAM_ITEM = 2
+    CREDIT = 3
+    HALF_CLOSE = 4
+    END = 5
+    CANCEL = 6
+    ERROR = 7
+
+
+_KINDS = tuple(Kind)
+
+
+@dataclass(slots=True)
+class Metadatum:
+    """One entry of a call's metadata; keys may repeat and their order counts, as in gRPC."""
+
+    key: str = ""
+    value: bytes = b""
+
+
+@dataclass(slots=True)
+class Envelope:
+    """One message of one call.
+
+    method: id from `messages.methods`. correlation_id: the caller's number for the call, the same in everything that
+    belongs to it. deadline_ns: nanoseconds the caller still waits, 0 = no limit. status: `wire_code` of the error, 0 =
+    ok; details: its text. payload: an encoded message, or raw bytes where the method carries a foreign one.
+    """
+
+    method: U32 = 0
+    correlation_id: U64 = 0
+    kind: Annotated[Kind, "u32"] = Kind.REQUEST
+    deadline_ns: U64 = 0
+    status: U32 = 0
+    details: str = ""
+    metadata: list[Metadatum] = field(default_factory=list[Metadatum])
+    payload: bytes = b""
+
+
+def encode_envelope(envelope: Envelope) -> bytes:
+    """Return the envelope as the bytes of one record (without the record's length word).
+
+    Raises TypeError or ValueError, with the field and its value, for what does not fit the field.
+    """
+    return encode(envelope, prefix_bytes=_PREFIX_BYTES)
+
+
+def decode_envelope(record: bytes) -> Envelope:
+    """Return the envelope that a record holds.
+
+    Raises RemoteProtocolError for anything but a sound envelope of a known kind.
+    """
+    envelope = decode(Envelope, record)
+    if envelope.kind >= len(_KINDS):
+        raise RemoteProtocolError(
+            f"envelope of kind {int(envelope.kind)} for method {envelope.method}, call {envelope.correlation_id}; "
+            f"known are 0 to {len(_KINDS) - 1}",
+            hint="update this side, the peer is newer",
+        )
+    envelope.kind = _KINDS[envelope.kind]
+    return envelope

@@ -1,0 +1,129 @@
+"""Appends the parts of a FlatBuffers buffer: strings, byte vectors, scalar vectors, vectors of offsets.
+
+    buffer   [u32 root offset] table, then everything it refers to, parents before children
+    string   [u32 length] UTF-8 bytes, NUL          vector   [u32 count] elements
+
+Rule 1: an offset is unsigned and counts from its own place, so what is referred to always lies behind it.
+Rule 2: all alignment counts from the start of `out`, which includes the prefix that will stand before the buffer.
+Rule 3: a byte vector's content starts at a multiple of 8, so that a buffer nested in it can be read in place.
+"""
+
+from __future__ import annotations
+
+import reprlib
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, cast
+
+from lucky_transport.codec.place import Misfit
+
+__all__ = ["CODES", "MAX_DEPTH", "Writer", "scalar_misfit"]
+
+#: Scalar kinds of `messages.fields` and their `struct` codes.
+CODES = {"f32": "f", "i32": "i", "u32": "I", "u64": "Q", "bool": "?"}
+
+#: Tables within tables; FlatBuffers' own verifiers stop at 64 too.
+MAX_DEPTH = 64
+
+_U32 = struct.Struct("<I")
+_PADDING = tuple(bytes(count) for count in range(8))
+
+
+class Writer:
+    """A buffer in the making; `prefix_bytes` stand before it where it will be read (see Rule 2)."""
+
+    __slots__ = ("depth", "out", "prefix_bytes", "vtables")
+
+    def __init__(self, prefix_bytes: int = 0) -> None:
+        self.prefix_bytes = prefix_bytes
+        self.out = bytearray(prefix_bytes + 4)
+        self.vtables: dict[bytes, int] = {}
+        self.depth = 0
+
+    def finish(self, root: int) -> bytes:
+        """Return the buffer without its prefix; `root` is the position of the root table."""
+        _U32.pack_into(self.out, self.prefix_bytes, root - self.prefix_bytes)
+        return bytes(memoryview(self.out)[self.prefix_bytes :])
+
+    def pad(self, alignment: int, ahead: int = 0) -> None:
+        """Append zeros until what follows `ahead` further bytes starts at a multiple of `alignment`."""
+        self.out += _PADDING[-(len(self.out) + ahead) % alignment]
+
+    def text(self, value: Any) -> int:
+        """Append a string and return its position."""
+        if not isinstance(value, str):
+            raise Misfit(f"{reprlib.repr(value)} is {type(value).__name__}, expected str", TypeError)
+        try:
+            raw = value.encode()
+        except UnicodeEncodeError as error:
+            raise Misfit(f"{reprlib.repr(value)} is no legal text: {error.reason} at {error.start}") from error
+        self.pad(4)
+        start = len(self.out)
+        self.out += _U32.pack(len(raw)) + raw + b"\0"
+        return start
+
+    def blob(self, value: Any) -> int:
+        """Append a byte vector and return its position."""
+        if not isinstance(value, bytes | bytearray | memoryview):
+            raise Misfit(f"{reprlib.repr(value)} is {type(value).__name__}, expected bytes", TypeError)
+        raw = bytes(cast("bytes | bytearray", value))
+        self.pad(8, ahead=4)
+        start = len(self.out)
+        self.out += _U32.pack(len(raw)) + raw
+        return start
+
+    def scalars(self, kind: str, values: Sequence[Any]) -> int:
+        """Append a vector of scalars of that kind, contiguous and aligned, and return its position."""
+        code = CODES[kind]
+        _refuse_text(values)
+        try:
+            packed = struct.pack(f"<I{len(values)}{code}", len(values), *values)
+        except (struct.error, OverflowError, TypeError) as error:
+            found = _first_misfit(kind, values)
+            raise found or Misfit(f"{reprlib.repr(values)}: {error}", TypeError) from error
+        self.pad(8 if kind == "u64" else 4, ahead=4)
+        start = len(self.out)
+        self.out += packed
+        return start
+
+    def vector(self, values: Iterable[Any], write: Callable[[Writer, Any], int]) -> int:
+        """Append a vector of offsets and, behind it, what `write` makes of each value; return the vector's position."""
+        _refuse_text(values)
+        values = list(values)
+        self.pad(4)
+        start = len(self.out)
+        self.out += bytes(4 + 4 * len(values))
+        offsets: list[int] = []
+        for index, value in enumerate(values):
+            try:
+                offsets.append(write(self, value) - (start + 4 + 4 * index))
+            except Misfit as misfit:
+                raise misfit.within(f"[{index}]") from misfit.__cause__
+        struct.pack_into(f"<I{len(offsets)}I", self.out, start, len(offsets), *offsets)
+        return start
+
+
+def scalar_misfit(kind: str, value: Any) -> Misfit | None:
+    """Return what is wrong with `value` as a scalar of that kind, None when nothing is."""
+    try:
+        struct.pack(f"<{CODES[kind]}", value)
+    except (struct.error, OverflowError, TypeError):
+        shown = reprlib.repr(value)
+        if hasattr(value, "__float__" if kind == "f32" else "__index__"):
+            return Misfit(f"{shown} does not fit {kind}")
+        return Misfit(f"{shown} is {type(value).__name__}, expected a number that fits {kind}", TypeError)
+    return None
+
+
+def _first_misfit(kind: str, values: Iterable[Any]) -> Misfit | None:
+    for index, value in enumerate(values):
+        found = scalar_misfit(kind, value)
+        if found is not None:
+            return found.within(f"[{index}]")
+    return None
+
+
+def _refuse_text(values: Any) -> None:
+    """A string is a sequence too; sent as one it would silently become a list of its characters."""
+    if isinstance(values, str | bytes | bytearray):
+        raise Misfit(f"{reprlib.repr(values)} is {type(values).__name__}, expected a list", TypeError)

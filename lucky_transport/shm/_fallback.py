@@ -1,0 +1,269 @@
+"""The native module's interface in pure Python, for x86-64 without a compiler.
+
+Rule 1: it never parks. Plain stores may pass later loads even on x86, so a parked Python side could miss its wake-up;
+        it polls, with longer and longer naps, at most 1 ms apart.
+Rule 2: it wakes a peer that may park unconditionally: the kernel's own fence in FUTEX_WAKE orders our store before
+        its look at the word.
+Rule 3: words are read and written through `memoryview.cast`, one aligned machine access each; `struct` would tear them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import select
+import time
+from mmap import mmap
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_transport.shm.results import PEER_PARKS, Result
+
+__all__ = ["ClientChannel", "EngineChannel", "load32", "store32", "wait32", "wake"]
+
+_SYS_FUTEX = 202  # x86-64
+_FUTEX_WAKE = 1
+_SPIN_LOOKS = 2000
+_YIELD_S = 150e-6
+_LONGEST_NAP_S = 1e-3
+_PEER_LOOK_S = 0.05
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _word32(mapping: mmap, offset: int) -> memoryview:
+    return _place(mapping, offset, 4).cast("I")
+
+
+def _word64(mapping: mmap, offset: int) -> memoryview:
+    return _place(mapping, offset, 8).cast("Q")
+
+
+def _place(mapping: mmap, offset: int, size: int) -> memoryview:
+    if offset + size > len(mapping) or (size in (4, 8) and offset % size):
+        raise ValueError(f"offset {offset} (+{size}) does not lie in the {len(mapping)} bytes mapped")
+    return memoryview(mapping)[offset : offset + size]
+
+
+def load32(mapping: mmap, offset: int) -> int:
+    """Return the u32 at `offset`."""
+    return _word32(mapping, offset)[0]
+
+
+def store32(mapping: mmap, offset: int, value: int) -> None:
+    """Store the u32 at `offset`."""
+    _word32(mapping, offset)[0] = value
+
+
+def wake(mapping: mmap, offset: int) -> None:
+    """Wake whoever is parked on the word, whether it says so or not."""
+    _wake(_word32(mapping, offset), _address(mapping, offset))
+
+
+def _address(mapping: mmap, offset: int) -> int:
+    return int(np.frombuffer(mapping, np.uint8).ctypes.data) + offset
+
+
+def _wake(park: memoryview, address: int) -> None:
+    park[0] = 0
+    _libc.syscall(_SYS_FUTEX, ctypes.c_void_p(address), _FUTEX_WAKE, 1, None, None, 0)
+
+
+def _gone(pidfd: int) -> bool:
+    if pidfd < 0:
+        return False
+    poller = select.poll()
+    poller.register(pidfd, select.POLLIN)
+    return bool(poller.poll(0))
+
+
+def _wait(word: memoryview, old: int, other: memoryview | None, other_old: int, pidfd: int, timeout_ns: int) -> int:
+    """Wait until one of two words leaves its value: 1, TIMED_OUT or PEER_GONE."""
+
+    def changed() -> bool:
+        return word[0] != old or (other is not None and other[0] != other_old)
+
+    for _ in range(_SPIN_LOOKS if timeout_ns else 1):
+        if word[0] != old:
+            return 1
+    if changed():
+        return 1
+    start = time.monotonic()
+    end = start + timeout_ns / 1e9
+    look_at_peer = start + _PEER_LOOK_S
+    nap = 0.0
+    while not changed():
+        now = time.monotonic()
+        if now >= end:
+            return Result.TIMED_OUT
+        if now >= look_at_peer:
+            look_at_peer = now + _PEER_LOOK_S
+            if _gone(pidfd):
+                return 1 if changed() else Result.PEER_GONE
+        nap = 0.0 if now - start < _YIELD_S else min(max(nap * 2, 50e-6), _LONGEST_NAP_S)
+        time.sleep(min(nap, end - now))
+    return 1
+
+
+def wait32(
+    mapping: mmap, offset: int, old: int, park_offset: int, strategy: int, peer: int, pidfd: int, timeout_ns: int
+) -> int:
+    """Wait until the u32 at `offset` leaves `old`: 1, TIMED_OUT or PEER_GONE. Polls whatever the strategy."""
+    return _wait(_word32(mapping, offset), old, None, 0, pidfd, timeout_ns)
+
+
+class ClientChannel:
+    """The client's end of the step counters; the arguments are those of the native class."""
+
+    def __init__(
+        self,
+        mapping: mmap,
+        frame_seq: int,
+        frame_status: int,
+        action_seq: int,
+        park_engine: int,
+        park_frame: int,
+        actions: int,
+        control: int,
+        terminated: int,
+        truncated: int,
+        num_envs: int,
+        shape: tuple[int, ...],
+        format: str,
+        low: float | None,
+        high: float | None,
+        strategy: int,
+        peer: int,
+        pidfd: int,
+    ) -> None:
+        self._frame_seq = _word64(mapping, frame_seq)
+        self._frame_status = _word32(mapping, frame_status)
+        self._action_seq = _word64(mapping, action_seq)
+        self._park = _word32(mapping, park_engine)
+        self._park_address = _address(mapping, park_engine)
+        self._dtype = np.dtype(format)
+        self._shape = shape
+        self._actions = np.frombuffer(
+            _place(mapping, actions, math.prod(shape) * self._dtype.itemsize), self._dtype
+        ).reshape(shape)
+        self._actions_address = self._actions.ctypes.data
+        self._control = np.frombuffer(_place(mapping, control, num_envs), np.uint8)
+        self._terminated = np.frombuffer(_place(mapping, terminated, num_envs), np.uint8)
+        self._truncated = np.frombuffer(_place(mapping, truncated, num_envs), np.uint8)
+        self._bounds = (low, high) if low is not None and high is not None else None
+        self._control_dirty = True
+        self._peer_parks = bool(peer & PEER_PARKS)
+        self._pidfd = pidfd
+        self.seq: int = self._action_seq[0]
+        self.out_of_bounds = 0
+
+    def send(self, actions: Any, control: Any) -> int:
+        """Publish one exchange; see the native class."""
+        if not isinstance(actions, np.ndarray) or actions.dtype != self._dtype or actions.shape != self._shape:
+            return Result.UNFIT_ACTIONS
+        array: NDArray[Any] = actions
+        if not array.flags.c_contiguous:
+            return Result.UNFIT_ACTIONS
+        if array.ctypes.data != self._actions_address:
+            if self._dtype.kind == "f" and not np.isfinite(array).all():
+                return Result.NOT_FINITE
+            if self._bounds is not None and self._dtype.kind in "fi":
+                low, high = self._bounds
+                self.out_of_bounds += int(np.count_nonzero(array < low) + np.count_nonzero(array > high))
+            self._actions[:] = array
+        if control is not None:
+            if not isinstance(control, np.ndarray) or control.dtype != np.uint8 or control.shape != self._control.shape:
+                return Result.UNFIT_CONTROL
+            self._control[:] = control
+            self._control_dirty = True
+        elif self._control_dirty:
+            self._control[:] = 0
+            self._control_dirty = False
+        self.seq += 1
+        self._action_seq[0] = self.seq
+        if self._peer_parks:
+            _wake(self._park, self._park_address)
+        return Result.FRAME
+
+    def recv(self, timeout_ns: int) -> int:
+        """Wait for the frame of the last send; see the native class."""
+        result = _wait(self._frame_seq, self.seq - 1, None, 0, self._pidfd, timeout_ns)
+        if result != 1:
+            return result
+        if self._frame_seq[0] != self.seq:
+            return Result.OUT_OF_ORDER
+        if self._frame_status[0]:
+            return Result.FRAME_REFUSED
+        ended = self._terminated.any() or self._truncated.any()
+        return Result.FRAME_ENDED if ended else Result.FRAME
+
+    def step(self, actions: Any, control: Any, timeout_ns: int) -> int:
+        """`send` and `recv` in one call."""
+        result = self.send(actions, control)
+        return self.recv(timeout_ns) if result == Result.FRAME else result
+
+
+class EngineChannel:
+    """The engine's end of the step counters; the arguments are those of the native class."""
+
+    def __init__(
+        self,
+        mapping: mmap,
+        frame_seq: int,
+        frame_status: int,
+        action_seq: int,
+        heartbeat: int,
+        park_engine: int,
+        park_frame: int,
+        commands: int,
+        control: int,
+        num_envs: int,
+        strategy: int,
+    ) -> None:
+        self._frame_seq = _word64(mapping, frame_seq)
+        self._frame_status = _word32(mapping, frame_status)
+        self._action_seq = _word64(mapping, action_seq)
+        self._heartbeat = _word64(mapping, heartbeat)
+        self._park = _word32(mapping, park_frame)
+        self._park_address = _address(mapping, park_frame)
+        self._commands = _word32(mapping, commands)
+        self._control = np.frombuffer(_place(mapping, control, num_envs), np.uint8)
+        self._commands_read = 0
+        self._pidfd = -1
+        self._peer_parks = True
+        self.seq: int = self._frame_seq[0]
+
+    def next(self, timeout_ns: int) -> int:
+        """Wait for actions or commands; see the native class."""
+        self._heartbeat[0] = (self._heartbeat[0] + 1) & 0xFFFFFFFFFFFFFFFF
+        result = _wait(self._action_seq, self.seq, self._commands, self._commands_read, self._pidfd, timeout_ns)
+        if result != 1:
+            return result
+        actions = self._action_seq[0]
+        found = Result.HAS_COMMANDS if self._commands[0] != self._commands_read else 0
+        if actions == self.seq + 1:
+            return found | Result.HAS_ACTIONS | (Result.HAS_CONTROL if self._control.any() else 0)
+        return found if actions == self.seq else Result.OUT_OF_ORDER
+
+    def publish(self, status: int) -> None:
+        """Announce the frame, or status != 0: there is none."""
+        self._frame_status[0] = status
+        self.seq += 1
+        self._frame_seq[0] = self.seq
+        if self._peer_parks:
+            _wake(self._park, self._park_address)
+
+    def commands_read(self, position: int) -> None:
+        """Commands up to this ring position are read."""
+        self._commands_read = position
+
+    def set_peer(self, pidfd: int, peer: int) -> None:
+        """The client's pidfd, and what it does; whether it wakes us does not matter to a side that polls."""
+        self._pidfd = pidfd
+        self._peer_parks = bool(peer & PEER_PARKS)
+
+    def resync(self) -> None:
+        """Drop an exchange that a dead client left behind."""
+        self._action_seq[0] = self.seq

@@ -1,0 +1,178 @@
+"""Writing a segment's header, and reading one that somebody else wrote.
+
+Rule 1: a peer's bytes are untrusted. Each field is read once into a local, checked against the size that is really
+        mapped, and from then on only the local is used.
+Rule 2: nothing is repaired: what does not fit raises SegmentError with the field, its value and what was expected.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from itertools import pairwise
+from mmap import mmap
+from typing import Any
+
+from lucky_transport.errors import SegmentError, SpecError
+from lucky_transport.shm.layout import (
+    ERROR_BYTES,
+    EXTENSION_BYTES,
+    FIELDS,
+    HEADER_BYTES,
+    MAGIC,
+    REGION_ALIGNMENT,
+    RING_HEAD_BYTES,
+    VERSION,
+    EngineState,
+    Feature,
+    Layout,
+    Region,
+    dtype_code,
+    dtype_name,
+    plan,
+)
+from lucky_transport.specs import BatchSpec
+
+__all__ = ["ENGINE_FEATURES", "get", "put", "read", "write"]
+
+ENGINE_FEATURES = Feature.WAKE | Feature.HOLD | Feature.STATUS | Feature.SIGNALS | Feature.TRUNCATED | Feature.SPEC
+
+#: A segment larger than this is a lie, not a training batch.
+_LARGEST = 1 << 40
+
+
+def get(mapping: mmap, name: str) -> Any:
+    """Return one header field (int; bytes for raw fields)."""
+    place = FIELDS[name]
+    return struct.unpack_from("<" + place.code, mapping, place.offset)[0]
+
+
+def put(mapping: mmap, name: str, value: Any) -> None:
+    """Write one header field that no waiter depends on (counters and park words go through `atomics`)."""
+    place = FIELDS[name]
+    struct.pack_into("<" + place.code, mapping, place.offset, value)
+
+
+def write(mapping: mmap, layout: Layout, spec: BatchSpec, *, pid: int, started: int, ring_bytes: int) -> None:
+    """Fill the header of a fresh segment, all but the version word: it is not ready yet."""
+    text = spec.to_json().encode()
+    values: dict[str, Any] = {
+        "magic": MAGIC,
+        "server_pid": pid,
+        "server_start": started,
+        "num_envs": spec.num_envs,
+        "obs_size": spec.observation.size,
+        "act_size": spec.action.size,
+        "obs_offset": layout["observations"].offset,
+        "act_offset": layout["actions"].offset,
+        "rewards_offset": layout["rewards"].offset,
+        "dones_offset": layout["terminated"].offset,
+        "resets_offset": layout["control"].offset,
+        "cmd_s2c_offset": layout["ring_s2c"].offset,
+        "cmd_c2s_offset": layout["ring_c2s"].offset,
+        "cmd_ring_size": ring_bytes,
+        "image_offset": layout["images"].offset if layout["images"].size else 0,
+        "ext_size": EXTENSION_BYTES,
+        "engine_features": int(ENGINE_FEATURES if spec.hold else ENGINE_FEATURES & ~Feature.HOLD),
+        "engine_state": EngineState.READY,
+        "total_size": layout.total_size,
+        "truncated_offset": layout["truncated"].offset,
+        "signals_offset": layout["signals"].offset,
+        "num_terms": spec.num_terms,
+        "obs_dtype": dtype_code(spec.observation.dtype),
+        "act_dtype": dtype_code(spec.action.dtype),
+        "obs_slots": 1,
+        "spec_offset": layout["spec"].offset,
+        "spec_size": len(text),
+        "error_size": ERROR_BYTES,
+        "error_offset": layout["error"].offset,
+        "schema_hash": _digest(text),
+    }
+    for name, value in values.items():
+        put(mapping, name, value)
+    mapping[layout["spec"].offset : layout["spec"].offset + len(text)] = text
+
+
+def _digest(text: bytes) -> int:
+    return int.from_bytes(hashlib.sha256(text).digest()[:8], "little")
+
+
+def read(mapping: mmap, where: str) -> tuple[BatchSpec, Layout]:
+    """Return what a ready segment's header says, checked against the bytes really mapped.
+
+    Raises SegmentError for a foreign magic, another version, and any size, offset or spec that does not fit.
+    """
+    size = len(mapping)
+    if size < HEADER_BYTES:
+        raise SegmentError(f"{where}: {size} bytes, a segment has at least {HEADER_BYTES}", backend="shm")
+    header = {name: get(mapping, name) for name in FIELDS}
+    _expect(where, "magic", bool(header["magic"] == MAGIC), f"{header['magic']:#x}, expected {MAGIC:#x} ('LRBC')")
+    _expect(where, "version", header["version"] == VERSION, f"{header['version']}, this side speaks {VERSION}")
+    ext = header["ext_size"]
+    _expect(where, "ext_size", ext >= EXTENSION_BYTES, f"{ext}, need {EXTENSION_BYTES}: the engine is too old")
+    total = header["total_size"]
+    _expect(where, "total_size", HEADER_BYTES <= total <= min(size, _LARGEST), f"{total}, mapped are {size}")
+    spec = _read_spec(mapping, where, header, total)
+    expected = {
+        "num_envs": spec.num_envs,
+        "obs_size": spec.observation.size,
+        "act_size": spec.action.size,
+        "num_terms": spec.num_terms,
+    }
+    for name, value in expected.items():
+        _expect(where, name, header[name] == value, f"{header[name]}, the spec says {value}")
+    for name, dtype in (("obs_dtype", spec.observation.dtype), ("act_dtype", spec.action.dtype)):
+        _expect(where, name, dtype_name(header[name]) == dtype, f"{header[name]}, the spec says {dtype}")
+    return spec, _read_layout(where, header, spec, total)
+
+
+def _expect(where: str, field: str, fits: bool, text: str) -> None:
+    if not fits:
+        raise SegmentError(
+            f"{where}: {field} is {text}", backend="shm", hint="start the engine again; `lucky-transport ls` lists them"
+        )
+
+
+def _read_spec(mapping: mmap, where: str, header: dict[str, Any], total: int) -> BatchSpec:
+    offset, size = header["spec_offset"], header["spec_size"]
+    _expect(where, "spec_offset", offset >= HEADER_BYTES and offset + size <= total, f"{offset} (+{size}) of {total}")
+    text = mapping[offset : offset + size]
+    _expect(where, "schema_hash", header["schema_hash"] == _digest(text), "not that of the spec's bytes")
+    try:
+        return BatchSpec.from_json(text)
+    except SpecError as error:
+        raise SegmentError(f"{where}: {error}", backend="shm") from error
+
+
+def _read_layout(where: str, header: dict[str, Any], spec: BatchSpec, total: int) -> Layout:
+    """Return the regions at the offsets the peer states, with the sizes that the spec implies."""
+    ring = header["cmd_ring_size"]
+    try:
+        planned = plan(spec, ring_bytes=ring)
+    except SpecError as error:
+        raise SegmentError(f"{where}: cmd_ring_size: {error}", backend="shm") from error
+    stated = {
+        "observations": "obs_offset",
+        "actions": "act_offset",
+        "rewards": "rewards_offset",
+        "terminated": "dones_offset",
+        "truncated": "truncated_offset",
+        "control": "resets_offset",
+        "signals": "signals_offset",
+        "ring_s2c": "cmd_s2c_offset",
+        "ring_c2s": "cmd_c2s_offset",
+        "error": "error_offset",
+    }
+    regions: dict[str, Region] = {}
+    for name, field in stated.items():
+        offset, length = header[field], planned[name].size
+        fits = HEADER_BYTES <= offset <= total - length and offset % REGION_ALIGNMENT == 0
+        _expect(where, field, fits, f"{offset}: {length} bytes there do not fit into {total}, or are not aligned")
+        regions[name] = Region(name, offset, length)
+    ordered = sorted(regions.values(), key=lambda region: region.offset)
+    for before, after in pairwise(ordered):
+        overlap = before.offset + before.size > after.offset
+        _expect(where, stated[after.name], not overlap, f"{after.offset}: overlaps {before.name}")
+    _expect(where, "error_size", header["error_size"] == ERROR_BYTES, f"{header['error_size']}, not {ERROR_BYTES}")
+    assert regions["ring_s2c"].size == RING_HEAD_BYTES + ring
+    return Layout(regions, total)

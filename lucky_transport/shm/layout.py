@@ -1,0 +1,227 @@
+"""Where everything lies in a segment, version 1 (little-endian).
+
+    0      4096
+    │header│observations│actions│rewards│terminated│truncated│control│signals│ring│ring│images│spec│error│
+
+Rule 1: every offset of the wire is computed in this file, and only here; the C header in `schema/` is made from it.
+Rule 2: `SEED_FIELDS` are the fields of the original plan, in its order, with natural alignment; `frame_seq` and
+        `action_seq` each have a cache line (128 bytes, two lines of 64: adjacent-line prefetch) to themselves.
+Rule 3: what that plan lacks is in the extension block (`EXTENSION_FIELDS`), size-prefixed and announced by feature
+        bits, so that a peer which knows only the seed's fields still works. Fields are appended, never moved.
+Rule 4: regions start on 64-byte boundaries.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntFlag
+from typing import NamedTuple
+
+from lucky_transport.errors import SpecError
+from lucky_transport.specs import DTYPES, BatchSpec
+
+__all__ = [
+    "EXTENSION_FIELDS",
+    "EXTENSION_OFFSET",
+    "FIELDS",
+    "HEADER_BYTES",
+    "MAGIC",
+    "SEED_FIELDS",
+    "VERSION",
+    "EngineState",
+    "Feature",
+    "FieldPlace",
+    "Layout",
+    "Region",
+    "dtype_code",
+    "dtype_name",
+    "plan",
+]
+
+MAGIC = 0x4C524243  # "LRBC"
+VERSION = 1
+HEADER_BYTES = 4096
+CACHE_LINE = 128
+REGION_ALIGNMENT = 64
+EXTENSION_OFFSET = 1024
+RING_HEAD_BYTES = 256
+ERROR_BYTES = 4096
+DEFAULT_RING_BYTES = 512 * 1024
+
+
+class Feature(IntFlag):
+    """What a side understands of the extension block; each side writes its own word."""
+
+    WAKE = 1  # honours park words
+    HOLD = 2  # control bit 1
+    STATUS = 4  # frame_status and the error region
+    SIGNALS = 8  # the signals region
+    TRUNCATED = 16  # the truncated region's offset in the extension block
+    SPEC = 32  # the spec region
+    PARKS = 64  # may park, so its peer must wake it; a side that only polls saves the peer the system call
+
+
+class EngineState:
+    """Values of `engine_state`."""
+
+    LOADING, READY, CLOSING = 0, 1, 2
+
+
+class FieldPlace(NamedTuple):
+    """One header field: byte offset, `struct` code ("64s" for raw bytes), what it holds."""
+
+    name: str
+    offset: int
+    code: str
+    meaning: str
+
+
+_SIZES = {"B": 1, "I": 4, "Q": 8}
+
+#: (name, code, own cache line?, meaning), in the seed's order.
+_SEED: tuple[tuple[str, str, bool, str], ...] = (
+    ("magic", "I", False, "0x4C524243, 'LRBC'"),
+    ("version", "I", False, "1; written last, with release order: the segment is ready"),
+    ("server_pid", "I", False, "engine process"),
+    ("client_pid", "I", False, "client process, 0 when none is attached"),
+    ("mode", "B", False, "0 training (lock-step, all envs alike), 1 inference (free-running)"),
+    ("num_envs", "I", False, "envs stepped together"),
+    ("obs_size", "I", False, "observation elements per env"),
+    ("act_size", "I", False, "action elements per env"),
+    ("frame_seq", "Q", True, "frames written; the engine adds 1 after the whole frame"),
+    ("action_seq", "Q", True, "actions written; the client adds 1 after all actions"),
+    ("obs_offset", "Q", True, "observations [num_envs, obs_size]"),
+    ("act_offset", "Q", False, "actions [num_envs, act_size]"),
+    ("rewards_offset", "Q", False, "rewards f32 [num_envs]"),
+    ("dones_offset", "Q", False, "terminated u8 [num_envs]"),
+    ("resets_offset", "Q", False, "control u8 [num_envs]: 0 step, bit 0 reset, bit 1 hold"),
+    ("cmd_s2c_offset", "Q", False, "command ring, engine to client"),
+    ("cmd_c2s_offset", "Q", False, "command ring, client to engine"),
+    ("cmd_ring_size", "I", False, "data bytes of each ring, a power of two (a 256-byte head comes before them)"),
+    ("image_offset", "Q", False, "images u8 [num_envs, height, width, channels], 0 when there are none"),
+    ("image_width", "I", False, "pixels"),
+    ("image_height", "I", False, "pixels"),
+    ("image_channels", "I", False, "bytes per pixel"),
+    ("gpu_available", "B", False, "1 when GPU buffers are exported"),
+    ("gpu_obs_mode", "B", False, "0 CPU, 1 CUDA IPC, 2 Vulkan external memory"),
+    ("gpu_obs_handle", "64s", False, "cudaIpcMemHandle_t"),
+    ("gpu_device_id", "I", False, "CUDA device ordinal"),
+)
+
+_EXTENSION: tuple[tuple[str, str, bool, str], ...] = (
+    ("ext_size", "I", True, "bytes of this block; a reader uses no field beyond it"),
+    ("engine_features", "I", False, "Feature bits the engine understands"),
+    ("client_features", "I", False, "Feature bits the client understands; 0 for one that knows only the seed"),
+    ("engine_state", "I", False, "0 loading, 1 ready, 2 closing"),
+    ("server_start", "Q", False, "engine's start time in clock ticks since boot (guards against a reused pid)"),
+    ("client_start", "Q", False, "client's start time, likewise"),
+    ("total_size", "Q", False, "bytes of the whole segment"),
+    ("truncated_offset", "Q", False, "truncated u8 [num_envs]"),
+    ("signals_offset", "Q", False, "signals f32 [num_terms, num_envs]: reward terms, then termination terms"),
+    ("num_terms", "I", False, "rows of the signals region"),
+    ("obs_dtype", "I", False, "element type of observations: index into the dtype list, 0 = f32"),
+    ("act_dtype", "I", False, "element type of actions, likewise"),
+    ("obs_slots", "I", False, "copies of the observation region (1 in lock-step)"),
+    ("spec_offset", "Q", False, "the batch spec, UTF-8 JSON"),
+    ("spec_size", "I", False, "bytes of the spec"),
+    ("error_size", "I", False, "bytes of the error region"),
+    ("error_offset", "Q", False, "u32 wire code, u32 length, UTF-8 text: why the last exchange has no frame"),
+    ("schema_hash", "Q", False, "first 8 bytes of the spec's SHA-256"),
+    ("heartbeat", "Q", True, "engine adds 1 whenever it looks at the segment: tells hung from idle"),
+    ("park_engine", "I", True, "0 awake, 1 parked: the engine waits for actions or commands"),
+    ("park_frame", "I", True, "the client waits for a frame"),
+    ("park_command", "I", True, "the client waits for a command's answer"),
+)
+
+#: Sits on frame_seq's line, so that reading it costs no further cache miss.
+_FRAME_STATUS_GAP = 8
+
+
+def _place(table: tuple[tuple[str, str, bool, str], ...], offset: int) -> tuple[FieldPlace, ...]:
+    """Add up the offsets: natural alignment, and a fresh cache line where asked for."""
+    places: list[FieldPlace] = []
+    for name, code, own_line, meaning in table:
+        size = int(code[:-1]) if code.endswith("s") else _SIZES[code]
+        alignment = CACHE_LINE if own_line else 1 if code.endswith("s") else size
+        offset = -(-offset // alignment) * alignment
+        places.append(FieldPlace(name, offset, code, meaning))
+        offset += size
+    return tuple(places)
+
+
+SEED_FIELDS = _place(_SEED, 0)
+EXTENSION_FIELDS = _place(_EXTENSION, EXTENSION_OFFSET)
+_frame_seq = next(f for f in SEED_FIELDS if f.name == "frame_seq")
+FRAME_STATUS = FieldPlace(
+    "frame_status",
+    _frame_seq.offset + _FRAME_STATUS_GAP,
+    "I",
+    "0 = a frame; else the wire code of the error in the error region (Feature.STATUS)",
+)
+#: Every header field by name.
+FIELDS: dict[str, FieldPlace] = {f.name: f for f in (*SEED_FIELDS, FRAME_STATUS, *EXTENSION_FIELDS)}
+_last = EXTENSION_FIELDS[-1]
+EXTENSION_BYTES = _last.offset + CACHE_LINE - EXTENSION_OFFSET
+assert SEED_FIELDS[-1].offset + 4 <= EXTENSION_OFFSET
+assert EXTENSION_OFFSET + EXTENSION_BYTES <= HEADER_BYTES
+
+
+def dtype_code(name: str) -> int:
+    """Return the wire code of a dtype."""
+    return DTYPES.index(name)
+
+
+def dtype_name(code: int) -> str:
+    """Return the dtype of a wire code; raises SpecError for a code this version does not know."""
+    if not 0 <= code < len(DTYPES):
+        raise SpecError(f"dtype code {code}: expected 0 to {len(DTYPES) - 1}")
+    return DTYPES[code]
+
+
+class Region(NamedTuple):
+    """One region: bytes from `offset` to `offset + size`."""
+
+    name: str
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The regions of one segment by name, in their order on the wire, and its total size in bytes."""
+
+    regions: dict[str, Region]
+    total_size: int
+
+    def __getitem__(self, name: str) -> Region:
+        return self.regions[name]
+
+
+def plan(spec: BatchSpec, *, ring_bytes: int = DEFAULT_RING_BYTES, image_bytes: int = 0) -> Layout:
+    """Return the layout of a segment for `spec`.
+
+    Raises SpecError when `ring_bytes` is no power of two of at least 4096.
+    """
+    if ring_bytes < 4096 or ring_bytes & (ring_bytes - 1):
+        raise SpecError(f"ring of {ring_bytes} bytes: expected a power of two, at least 4096")
+    n = spec.num_envs
+    sizes = (
+        ("observations", n * spec.observation.size * spec.observation.itemsize_bytes),
+        ("actions", n * spec.action.size * spec.action.itemsize_bytes),
+        ("rewards", n * 4),
+        ("terminated", n),
+        ("truncated", n),
+        ("control", n),
+        ("signals", spec.num_terms * n * 4),
+        ("ring_s2c", RING_HEAD_BYTES + ring_bytes),
+        ("ring_c2s", RING_HEAD_BYTES + ring_bytes),
+        ("images", image_bytes),
+        ("spec", len(spec.to_json().encode())),
+        ("error", ERROR_BYTES),
+    )
+    regions: dict[str, Region] = {}
+    offset = HEADER_BYTES
+    for name, size in sizes:
+        regions[name] = Region(name, offset, size)
+        offset = -(-(offset + size) // REGION_ALIGNMENT) * REGION_ALIGNMENT
+    return Layout(regions, offset)

@@ -1,0 +1,114 @@
+"""Who owns a segment: POSIX locks on a lock file beside it.
+
+Byte 0 is the engine's, byte 1 the client's. The kernel releases them when their process ends, however it ends.
+
+Rule 1: a POSIX lock belongs to the process and is dropped when any descriptor of the file closes; so a process opens a
+        lock file once and keeps it open for as long as it holds a byte of it. (flock would survive in forked workers.)
+Rule 2: within one process the table here decides, because POSIX locks never conflict with themselves.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import struct
+import threading
+
+from lucky_transport.errors import NotReachable
+
+__all__ = ["CLIENT", "ENGINE", "acquire", "forget_after_fork", "holder", "release"]
+
+ENGINE, CLIENT = 0, 1
+
+# struct flock on 64-bit Linux: l_type, l_whence, padding, l_start, l_len, l_pid
+_FLOCK = struct.Struct("hhxxxxqqixxxx")
+
+_guard = threading.RLock()
+_open: dict[str, int] = {}
+_held: dict[str, set[int]] = {}
+
+
+def acquire(path: str, byte: int) -> bool:
+    """Take `byte` of the lock file (made when absent); False when somebody else, or this process, has it."""
+    with _guard:
+        if byte in _held.get(path, ()):
+            return False
+        for _ in range(8):  # the file may be unlinked by its last owner between our open and our lock
+            fd = _descriptor(path)
+            try:
+                fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
+            except OSError:
+                _drop_if_unused(path)
+                return False
+            if _same_file(path, fd):
+                _held.setdefault(path, set()).add(byte)
+                return True
+            _drop(path)
+        raise NotReachable(f"lock file {path} keeps vanishing", hint="is another engine starting and stopping there?")
+
+
+def release(path: str, byte: int, *, unlink: bool = False) -> None:
+    """Give `byte` back; with `unlink` the file is removed first. No effect when this process does not hold it."""
+    with _guard:
+        if byte not in _held.get(path, ()):
+            return
+        if unlink:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+        fcntl.lockf(_open[path], fcntl.LOCK_UN, 1, byte)
+        _held[path].discard(byte)
+        _drop_if_unused(path)
+
+
+def holder(path: str, byte: int) -> int:
+    """Return the pid that holds `byte`, 0 when nobody does."""
+    with _guard:
+        if byte in _held.get(path, ()):
+            return os.getpid()
+        if not os.path.exists(path):
+            return 0
+        request = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, byte, 1, 0)
+        answer = fcntl.fcntl(_descriptor(path), fcntl.F_GETLK, request)
+        _drop_if_unused(path)
+        kind, _, _, _, pid = _FLOCK.unpack(answer)
+        return 0 if kind == fcntl.F_UNLCK else pid
+
+
+def forget_after_fork() -> None:
+    """In a forked child: the parent's locks are not ours; forget them (closing the copies cannot drop them)."""
+    for fd in _open.values():
+        with contextlib.suppress(OSError):
+            os.close(fd)
+    _open.clear()
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=forget_after_fork)
+
+
+def _descriptor(path: str) -> int:
+    if path not in _open:
+        _open[path] = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    return _open[path]
+
+
+def _same_file(path: str, fd: int) -> bool:
+    try:
+        named = os.stat(path)
+    except FileNotFoundError:
+        return False
+    opened = os.fstat(fd)
+    return (named.st_dev, named.st_ino) == (opened.st_dev, opened.st_ino)
+
+
+def _drop_if_unused(path: str) -> None:
+    if not _held.get(path):
+        _drop(path)
+
+
+def _drop(path: str) -> None:
+    fd = _open.pop(path, None)
+    _held.pop(path, None)
+    if fd is not None:
+        os.close(fd)

@@ -1,0 +1,234 @@
+"""One named segment: a file in /dev/shm, made by the engine, mapped by both.
+
+Rule 1: created with O_EXCL and mode 0600; its pages are allocated before the first touch, so that a full /dev/shm is an
+        error and never SIGBUS. Never `multiprocessing.shared_memory`: its tracker deletes live segments of others.
+Rule 2: the engine's lock byte is held before the file exists and until it is gone; a segment whose byte is free is a
+        dead engine's and is taken over.
+Rule 3: the mapping is never closed by hand; it goes when the last view of it goes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import time
+from dataclasses import dataclass
+from mmap import mmap
+from pathlib import Path
+
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import Busy, ConfigError, NoSpace, NotReachable, SegmentError
+from lucky_transport.shm import header, lockfile
+from lucky_transport.shm.atomics import Words
+from lucky_transport.shm.layout import DEFAULT_RING_BYTES, FIELDS, HEADER_BYTES, MAGIC, VERSION, Layout, plan
+from lucky_transport.shm.liveness import start_time
+from lucky_transport.specs import BatchSpec
+
+__all__ = ["DIRECTORY", "Found", "Segment", "create", "find", "open_segment", "remove_stale"]
+
+DIRECTORY = Path("/dev/shm")
+
+#: Shared-memory names are file names; macOS allows 30 characters, Linux 255.
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}")
+_POLL_S = 0.002
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A mapped segment; both ends hold one. `owner` is True in the process that made it."""
+
+    name: str
+    path: Path
+    mapping: mmap
+    spec: BatchSpec
+    layout: Layout
+    owner: bool
+
+    @property
+    def lock_path(self) -> str:
+        """The lock file beside the segment."""
+        return _lock_path(self.path)
+
+    def publish_ready(self) -> None:
+        """Write the version word: clients may attach. Everything else was written before."""
+        Words(self.mapping).store32(FIELDS["version"].offset, VERSION)
+
+    def unlink(self) -> None:
+        """Remove the segment and its lock file; mapped memory stays valid. For the engine, idempotent."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.path)
+        lockfile.release(self.lock_path, lockfile.ENGINE, unlink=True)
+
+
+def _lock_path(path: Path) -> str:
+    return f"{path}.lock"
+
+
+def _path(name: str, directory: Path) -> Path:
+    if not _NAME.fullmatch(name) or name.startswith(".") or name.endswith(".lock"):
+        raise ConfigError(
+            f"shared-memory name {name!r}", hint="use letters, digits, '_', '-' and '.', e.g. shm://lucky_demo"
+        )
+    return directory / name
+
+
+def create(name: str, spec: BatchSpec, *, ring_bytes: int = DEFAULT_RING_BYTES, directory: Path = DIRECTORY) -> Segment:
+    """Make the segment `name` for `spec`; a dead engine's segment of that name is replaced.
+
+    It is not ready until `publish_ready`. Raises Busy when a living engine has it, SegmentError when the name belongs
+    to something else, NoSpace when the memory is not there.
+    """
+    path = _path(name, directory)
+    if not lockfile.acquire(_lock_path(path), lockfile.ENGINE):
+        raise Busy(
+            f"segment {path} belongs to the engine of pid {lockfile.holder(_lock_path(path), lockfile.ENGINE)}",
+            backend="shm",
+            hint="use another name",
+        )
+    try:
+        _remove_dead(path)
+        layout = plan(spec, ring_bytes=ring_bytes)
+        mapping = _allocate(path, layout.total_size)
+        header.write(mapping, layout, spec, pid=os.getpid(), started=start_time(os.getpid()), ring_bytes=ring_bytes)
+        return Segment(name, path, mapping, spec, layout, owner=True)
+    except BaseException:
+        lockfile.release(_lock_path(path), lockfile.ENGINE, unlink=True)
+        raise
+
+
+def _remove_dead(path: Path) -> None:
+    """Remove a segment whose engine is gone; refuse to remove a file that is no segment."""
+    try:
+        start = path.open("rb").read(4)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise SegmentError(f"{path} cannot be read: {error}", backend="shm", hint="use another name") from error
+    if start not in (b"", b"\0\0\0\0", MAGIC.to_bytes(4, "little")):
+        raise SegmentError(f"{path} exists and is no segment of ours", backend="shm", hint="use another name")
+    path.unlink()
+
+
+def _allocate(path: Path, size: int) -> mmap:
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        os.posix_fallocate(fd, 0, size)
+        return mmap(fd, size)
+    except OSError as error:
+        os.unlink(path)
+        if error.errno not in (errno.ENOSPC, errno.ENOMEM):
+            raise
+        stats = os.statvfs(path.parent)
+        free = stats.f_bavail * stats.f_frsize
+        raise NoSpace(
+            f"a segment of {size} bytes does not fit into {path.parent}: {free} bytes are free",
+            backend="shm",
+            hint="use fewer envs, or enlarge it (docker run --shm-size=1g; mount -o remount,size=1g /dev/shm)",
+        ) from error
+    finally:
+        os.close(fd)
+
+
+def open_segment(name: str, deadline: Deadline, *, directory: Path = DIRECTORY) -> Segment:
+    """Map the segment `name` of a living engine, once it is ready.
+
+    Raises NotReachable when there is none (or it is a dead engine's) by the deadline, SegmentError when it is damaged,
+    foreign or of another version.
+    """
+    path = _path(name, directory)
+    while True:
+        mapping = _map(path)
+        if mapping is not None and Words(mapping).load32(FIELDS["version"].offset):
+            spec, layout = header.read(mapping, str(path))
+            pid = header.get(mapping, "server_pid")
+            if start_time(pid) != header.get(mapping, "server_start"):
+                raise NotReachable(
+                    f"the engine of {path} (pid {pid}) is gone", backend="shm", hint="start the engine again"
+                )
+            return Segment(name, path, mapping, spec, layout, owner=False)
+        if deadline.expired:
+            raise NotReachable(
+                f"no engine at {path} after {deadline.timeout_s} s", backend="shm", hint="start it, or check the name"
+            )
+        time.sleep(_POLL_S)
+
+
+def _map(path: Path) -> mmap | None:
+    """Map the file, None when it is absent or still empty."""
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise SegmentError(f"{path} cannot be opened: {error.strerror}", backend="shm", hint="is it yours?") from error
+    try:
+        size = os.fstat(fd).st_size
+        if size == 0:
+            return None
+        if size < HEADER_BYTES:
+            raise SegmentError(f"{path}: {size} bytes, a segment has at least {HEADER_BYTES}", backend="shm")
+        mapping = mmap(fd, size)
+    finally:
+        os.close(fd)
+    magic = header.get(mapping, "magic")
+    if magic not in (0, MAGIC):
+        raise SegmentError(f"{path}: magic is {magic:#x}, expected {MAGIC:#x} ('LRBC')", backend="shm")
+    return mapping
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A segment seen on this host; pids are 0 when that side is gone."""
+
+    name: str
+    path: Path
+    size_bytes: int
+    num_envs: int
+    engine_pid: int
+    client_pid: int
+    frame_seq: int
+
+    @property
+    def stale(self) -> bool:
+        """True when its engine is gone."""
+        return self.engine_pid == 0
+
+
+def find(directory: Path = DIRECTORY) -> list[Found]:
+    """Return all segments in `directory` that this user may read, by name."""
+    found: list[Found] = []
+    for path in sorted(directory.iterdir()) if directory.is_dir() else []:
+        with contextlib.suppress(OSError, SegmentError, ValueError):
+            if path.suffix == ".lock" or not path.is_file() or path.open("rb").read(4) != MAGIC.to_bytes(4, "little"):
+                continue
+            mapping = _map(path)
+            if mapping is None:
+                continue
+            lock = _lock_path(path)
+            found.append(
+                Found(
+                    path.name,
+                    path,
+                    len(mapping),
+                    header.get(mapping, "num_envs"),
+                    lockfile.holder(lock, lockfile.ENGINE),
+                    lockfile.holder(lock, lockfile.CLIENT),
+                    header.get(mapping, "frame_seq"),
+                )
+            )
+    return found
+
+
+def remove_stale(directory: Path = DIRECTORY) -> list[Found]:
+    """Remove the segments of dead engines, with their lock files, and return what was removed."""
+    removed: list[Found] = []
+    for one in find(directory):
+        lock = _lock_path(one.path)
+        if one.stale and lockfile.acquire(lock, lockfile.ENGINE):
+            with contextlib.suppress(FileNotFoundError):
+                one.path.unlink()
+            lockfile.release(lock, lockfile.ENGINE, unlink=True)
+            removed.append(one)
+    return removed

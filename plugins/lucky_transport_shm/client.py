@@ -1,0 +1,329 @@
+"""The client's end of a segment: `ShmTransport`.
+
+Rule 1: `step` is one native call when all is well; everything else is in the slow paths below it.
+Rule 2: one client per segment (a lock byte), which hands over only when the engine has let go of the one before.
+Rule 3: after fork() the child's copy is closed; arrays it holds stay readable.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import time
+import weakref
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_transport.actions import Bounds, check_actions, check_control
+from lucky_transport.config import Settings
+from lucky_transport.deadline import Deadline
+from lucky_transport.endpoint import Endpoint
+from lucky_transport.errors import (
+    Busy,
+    ClosedError,
+    ConfigError,
+    PeerDied,
+    PeerTimeout,
+    RemoteProtocolError,
+    TransportError,
+    from_wire,
+)
+from lucky_transport.lockstep import Event, Lockstep, State
+from lucky_transport.messages.methods import Method
+from lucky_transport.shm import header, lockfile, views
+from lucky_transport.shm.atomics import PEER_PARKS, PEER_WAKES, Result, Words, implementation, native_error
+from lucky_transport.shm.layout import ERROR_BYTES, FIELDS, EngineState, Feature
+from lucky_transport.shm.liveness import Peer, start_time
+from lucky_transport.shm.segment import Segment, open_segment, remove_stale
+from lucky_transport.shm.wait import strategy_code
+from lucky_transport.transport import Capabilities, Frame, Transport
+from lucky_transport_shm.commands import Caller
+
+__all__ = ["ShmTransport", "connect"]
+
+#: A wait returns to Python this often, to see whether the engine is closing.
+_SLICE_NS = 200_000_000
+_NAP_S = 0.0005
+
+_open: weakref.WeakSet[ShmTransport] = weakref.WeakSet()
+
+
+def connect(endpoint: Endpoint, settings: Settings) -> ShmTransport:
+    """Return a transport to the engine of segment `shm://name`.
+
+    Raises NotReachable, SegmentError, Busy (another client has it).
+    """
+    name = endpoint.address or settings.shm_name
+    if not name:
+        raise ConfigError(
+            "endpoint shm: names no segment", backend="shm", hint="write shm://name or set LUCKY_SHM_NAME"
+        )
+    deadline = Deadline(settings.connect_timeout_s)
+    segment = open_segment(name, deadline)
+    if not lockfile.acquire(segment.lock_path, lockfile.CLIENT):
+        raise Busy(
+            f"segment {segment.path} has a client already, pid {lockfile.holder(segment.lock_path, lockfile.CLIENT)}",
+            backend="shm",
+            hint="one client steps an engine; close that one first",
+        )
+    try:
+        return ShmTransport(segment, settings, deadline)
+    except BaseException:
+        lockfile.release(segment.lock_path, lockfile.CLIENT)
+        raise
+
+
+class ShmTransport(Transport):
+    """Steps an engine through shared memory."""
+
+    name = "shm"
+
+    def __init__(self, segment: Segment, settings: Settings, deadline: Deadline) -> None:
+        self.spec = segment.spec
+        self.capabilities = Capabilities(zero_copy=True, hold=segment.spec.hold)
+        self._segment = segment
+        self._pid = os.getpid()
+        mapping = segment.mapping
+        self._engine = Peer(header.get(mapping, "server_pid"), header.get(mapping, "server_start"))
+        self._step_timeout_ns = int(settings.step_timeout_s * 1e9)
+        self._command_timeout_s = settings.command_timeout_s
+        strategy = strategy_code(settings.wait)
+        native = settings.native and not native_error()
+        self._attach(deadline, parks=native)
+        buffers = views.buffers(mapping, segment.layout, self.spec)
+        self.actions = buffers.actions
+        self._frame = Frame.showing(buffers)
+        self._lockstep = Lockstep(State.READY, "shm")
+        peer = _peer_bits(header.get(mapping, "engine_features"))
+        self._channel = self._make_channel(strategy, peer, settings.native)
+        self._count_here = Bounds(self.spec.action) if not _scalar_bounds(self.spec.action) else None
+        self._counted = 0
+        words = Words(mapping, settings.native)
+        self._caller = Caller(segment, words, strategy=strategy, peer=peer, pidfd=self._engine.pidfd)
+        _open.add(self)
+
+    def _attach(self, deadline: Deadline, *, parks: bool) -> None:
+        """Take the client's place once the engine has let go of the last client and finished its exchange."""
+        mapping = self._segment.mapping
+        words = Words(mapping)
+        while (
+            header.get(mapping, "client_pid")
+            or header.get(mapping, "client_features")
+            or header.get(mapping, "frame_seq") != header.get(mapping, "action_seq")
+        ):
+            if not self._engine.alive:
+                raise PeerDied(f"the engine (pid {self._engine.pid}) ended", backend="shm", hint="start it again")
+            if deadline.expired:
+                raise PeerTimeout(
+                    f"the engine (pid {self._engine.pid}) did not let go of its last client within "
+                    f"{deadline.timeout_s} s",
+                    backend="shm",
+                    hint="it may hang in a step; restart it",
+                )
+            words.wake(FIELDS["park_engine"].offset)
+            time.sleep(_NAP_S)
+        features = header.ENGINE_FEATURES | (Feature.PARKS if parks else Feature(0))
+        header.put(mapping, "client_features", int(features))
+        header.put(mapping, "client_start", start_time(self._pid))
+        words.store32(FIELDS["client_pid"].offset, self._pid)  # last: from here the engine looks at us
+        words.wake(FIELDS["park_engine"].offset)
+
+    def _make_channel(self, strategy: int, peer: int, native: bool) -> Any:
+        layout, action = self._segment.layout, self.spec.action
+        scalar = _scalar_bounds(action)
+        return implementation(native).ClientChannel(
+            self._segment.mapping,
+            FIELDS["frame_seq"].offset,
+            FIELDS["frame_status"].offset,
+            FIELDS["action_seq"].offset,
+            FIELDS["park_engine"].offset,
+            FIELDS["park_frame"].offset,
+            layout["actions"].offset,
+            layout["control"].offset,
+            layout["terminated"].offset,
+            layout["truncated"].offset,
+            self.spec.num_envs,
+            self.spec.action_shape,
+            np.dtype(action.dtype).char,
+            action.low if scalar else None,
+            action.high if scalar else None,
+            strategy,
+            peer,
+            self._engine.pidfd,
+        )
+
+    @property
+    def out_of_bounds(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Action values outside the bounds so far."""
+        return self._counted + self._channel.out_of_bounds
+
+    # -- the hot path -------------------------------------------------------------------------------------------------
+
+    def step(
+        self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None, deadline: Deadline | None = None
+    ) -> Frame:
+        if control is None and deadline is None and self._lockstep.state is State.READY and self._count_here is None:
+            code = self._channel.step(actions, None, _SLICE_NS)
+            if code == 0 or code == 1:
+                frame = self._frame
+                frame.any_ended = code == 1
+                frame.seq += 1
+                return frame
+            if code < Result.OUT_OF_ORDER:  # nothing was published
+                self.send(actions)
+            else:
+                self._lockstep.on(Event.SEND)
+                if code != Result.TIMED_OUT:
+                    return self._received(code)
+            return self.recv()
+        self.send(actions, control)
+        return self.recv(deadline)
+
+    def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
+        if self._lockstep.state is not State.READY:
+            raise self._lockstep.refusal(Event.SEND)
+        code = self._channel.send(actions, None) if control is None and self._count_here is None else -11
+        if code:
+            self._send_checked(actions, control)
+        self._lockstep.state = State.SENT
+
+    def _send_checked(self, actions: NDArray[Any], control: NDArray[np.uint8] | None) -> None:
+        """Find out in Python what the native check did not like; publish when it was only another dtype or layout."""
+        checked = actions if actions is self.actions else check_actions(self.spec, actions)
+        if control is not None:
+            control = check_control(self.spec, control)
+        if self._count_here is not None and checked is not self.actions:
+            self._counted += self._count_here.count_outside(checked)
+        code = self._channel.send(checked, control)
+        if code:
+            raise ValueError(f"the actions changed while they were sent (native check: {code})")
+
+    def recv(self, deadline: Deadline | None = None) -> Frame:
+        if self._lockstep.state is not State.SENT:
+            raise self._lockstep.refusal(Event.FRAME)
+        if deadline is None:
+            code = self._channel.recv(min(self._step_timeout_ns, _SLICE_NS))
+            if code == 0 or code == 1:
+                self._lockstep.state = State.READY
+                frame = self._frame
+                frame.any_ended = code == 1
+                frame.seq += 1
+                return frame
+            deadline = Deadline(self._step_timeout_ns / 1e9)
+        else:
+            code = self._channel.recv(min(deadline.remaining_ns, _SLICE_NS))
+        while code == Result.TIMED_OUT and not deadline.expired:
+            if header.get(self._segment.mapping, "engine_state") == EngineState.CLOSING:
+                code = self._channel.recv(0)
+                if code == Result.TIMED_OUT:
+                    self._lockstep.on(Event.LOST)
+                    raise PeerDied("the engine closed", backend="shm", hint="start it and connect again")
+                break
+            code = self._channel.recv(min(deadline.remaining_ns, _SLICE_NS))
+        if code == Result.TIMED_OUT:
+            raise PeerTimeout(
+                f"the engine (pid {self._engine.pid}) sent no frame within {deadline.timeout_s} s",
+                backend="shm",
+                hint="recv() again, or raise step_timeout_s (LUCKY_STEP_TIMEOUT_S)",
+            )
+        return self._received(code)
+
+    def _received(self, code: int) -> Frame:
+        """Return the frame, or raise what `code` says happened instead of one."""
+        if code in (Result.FRAME, Result.FRAME_ENDED):
+            self._lockstep.on(Event.FRAME)
+            self._frame.any_ended = code == Result.FRAME_ENDED
+            self._frame.seq += 1
+            return self._frame
+        if code == Result.FRAME_REFUSED:
+            self._lockstep.on(Event.REFUSED)
+            raise self._refusal()
+        self._lockstep.on(Event.LOST)
+        if code == Result.PEER_GONE:
+            raise PeerDied(
+                f"the engine's process (pid {self._engine.pid}) ended while a frame was awaited",
+                backend="shm",
+                hint="start the engine and connect again",
+            )
+        raise RemoteProtocolError(
+            f"the engine's frame counter moved by more than one (to {header.get(self._segment.mapping, 'frame_seq')})",
+            backend="shm",
+        )
+
+    def _refusal(self) -> TransportError:
+        """Return the error that the engine left in the error region."""
+        region = self._segment.layout["error"]
+        code, length = struct.unpack_from("<II", self._segment.mapping, region.offset)
+        text = self._segment.mapping[region.offset + 8 : region.offset + 8 + min(length, ERROR_BYTES - 8)]
+        return from_wire(code, text.decode(errors="replace"), backend="shm")
+
+    # -- the rest -----------------------------------------------------------------------------------------------------
+
+    def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
+        state = self._lockstep.state
+        if state is State.CLOSED or state is State.LOST:
+            raise self._lockstep.refusal(Event.SEND)
+        return self._caller.call(method, request, Deadline.after(deadline, self._command_timeout_s))
+
+    def close(self) -> None:
+        if self._lockstep.state is State.CLOSED:
+            return
+        self._lockstep.on(Event.CLOSE)
+        _open.discard(self)
+        mapping = self._segment.mapping
+        if self._engine.alive:
+            header.put(mapping, "client_pid", 0)
+            self._await_release()
+        lockfile.release(self._segment.lock_path, lockfile.CLIENT)
+        if not self._engine.alive:
+            remove_stale(self._segment.path.parent)  # a killed engine cannot clean up after itself
+        self._engine.close()
+
+    def _await_release(self) -> None:
+        """Wait a moment until the engine let go, so that the next driver finds it free."""
+        words = Words(self._segment.mapping)
+        deadline = Deadline(0.5)
+        while header.get(self._segment.mapping, "client_features") and not deadline.expired and self._engine.alive:
+            if header.get(self._segment.mapping, "engine_state") == EngineState.CLOSING:
+                return
+            words.wake(FIELDS["park_engine"].offset)
+            time.sleep(0.0002)
+
+    def abandon(self) -> None:
+        """Behave as if this client had been killed: release nothing, tell nobody (for tests of bad luck)."""
+        self._lockstep.on(Event.CLOSE)
+        _open.discard(self)
+
+
+def _peer_bits(features: int) -> int:
+    wakes = PEER_WAKES if features & Feature.WAKE else 0
+    return wakes | (PEER_PARKS if features & Feature.PARKS else 0)
+
+
+def _scalar_bounds(action: Any) -> bool:
+    """True when the native scan can count out-of-bounds values (or there is nothing to count)."""
+    if action.low is None and action.high is None:
+        return True
+    both = isinstance(action.low, int | float) and isinstance(action.high, int | float)
+    return both and action.dtype in ("float32", "float64", "int64")
+
+
+def _close_in_child() -> None:
+    """After fork(): the parent keeps the connection, the child's copy must not touch it."""
+    for transport in list(_open):
+        transport._lockstep = _Forked(State.CLOSED, "shm")
+    _open.clear()
+
+
+class _Forked(Lockstep):
+    """The state of a transport that belongs to the parent process."""
+
+    def refusal(self, event: Event) -> TransportError:
+        return ClosedError(
+            "this transport belongs to the parent process", backend="shm", hint="connect again after fork()"
+        )
+
+
+os.register_at_fork(after_in_child=_close_in_child)

@@ -1,0 +1,197 @@
+"""The engine's end of a segment: `ShmServer`.
+
+Rule 1: one thread waits for actions and commands in one place; commands written before the actions are answered before
+        the step.
+Rule 2: the engine writes its frames into the segment itself; publishing a frame is adding one to its counter.
+Rule 3: whatever goes wrong in a step is published as a refused exchange, so that no client waits in vain.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import struct
+import threading
+
+import numpy as np
+
+from lucky_transport.config import Settings
+from lucky_transport.endpoint import Endpoint
+from lucky_transport.errors import ClosedError, TransportError
+from lucky_transport.host.host import Host, Lease
+from lucky_transport.shm import header, views
+from lucky_transport.shm.atomics import PEER_PARKS, PEER_WAKES, Result, Words, implementation, native_error
+from lucky_transport.shm.layout import ERROR_BYTES, FIELDS, EngineState, Feature
+from lucky_transport.shm.liveness import Peer
+from lucky_transport.shm.segment import create
+from lucky_transport.shm.wait import strategy_code
+from lucky_transport.transport import Server
+from lucky_transport_shm.commands import Responder
+
+__all__ = ["ShmServer", "server"]
+
+_log = logging.getLogger("lucky_transport")
+_SLICE_NS = 50_000_000
+
+
+def server(endpoint: Endpoint, settings: Settings) -> ShmServer:
+    """Return a server for segment `shm://name` (default: LUCKY_SHM_NAME, then `lucky_<pid>`)."""
+    name = endpoint.address or settings.shm_name or f"lucky_{os.getpid()}"
+    return ShmServer(endpoint.with_address(name), settings)
+
+
+class ShmServer(Server):
+    """Lets one client drive a host through a segment."""
+
+    def __init__(self, endpoint: Endpoint, settings: Settings) -> None:
+        self._endpoint = endpoint
+        self._strategy = strategy_code(settings.wait)
+        self._native = settings.native
+        self._stopping = False
+        self._thread: threading.Thread | None = None
+        self._lease: Lease | None = None
+        self._peer: Peer | None = None
+
+    def start(self, host: Host) -> Endpoint:
+        self._host = host
+        spec = host.spec
+        self._segment = segment = create(self._endpoint.address, spec)
+        mapping, layout = segment.mapping, segment.layout
+        module = implementation(self._native)
+        if self._native and not native_error():
+            header.put(mapping, "engine_features", header.get(mapping, "engine_features") | Feature.PARKS)
+        self._words = Words(mapping, self._native)
+        self._buffers = views.buffers(mapping, layout, spec)
+        self._segment_control = views.view(mapping, layout["control"].offset, "uint8", (spec.num_envs,))
+        self._control = np.zeros(spec.num_envs, np.uint8)
+        self._channel = module.EngineChannel(
+            mapping,
+            FIELDS["frame_seq"].offset,
+            FIELDS["frame_status"].offset,
+            FIELDS["action_seq"].offset,
+            FIELDS["heartbeat"].offset,
+            FIELDS["park_engine"].offset,
+            FIELDS["park_frame"].offset,
+            layout["ring_c2s"].offset,
+            layout["control"].offset,
+            spec.num_envs,
+            self._strategy,
+        )
+        self._responder = Responder(segment, self._words, host)
+        self._thread = threading.Thread(target=self._run, name=f"shm server {segment.name}", daemon=True)
+        self._thread.start()
+        segment.publish_ready()
+        return self._endpoint
+
+    def _run(self) -> None:
+        """Serve until `stop`; the hot path is the first branch."""
+        wait, publish = self._channel.next, self._channel.publish
+        while not self._stopping:
+            found = wait(_SLICE_NS)
+            if found == Result.HAS_ACTIONS and self._lease is not None:
+                try:
+                    self._lease.step()
+                except TransportError as error:
+                    self._refuse(error)
+                else:
+                    publish(0)
+            elif found > 0:
+                self._handle(found)
+            else:
+                self._look_after_client(found)
+
+    def _handle(self, found: int) -> None:
+        """Commands, then actions with control bytes or from a client that does not drive yet."""
+        try:
+            if found & Result.HAS_COMMANDS:
+                self._channel.commands_read(self._responder.serve())
+            if found & Result.HAS_ACTIONS:
+                if self._lease is None:
+                    self._admit()
+                control = None
+                if found & Result.HAS_CONTROL:
+                    np.copyto(self._control, self._segment_control)
+                    control = self._control
+                assert self._lease is not None
+                self._lease.step(control)
+                self._channel.publish(0)
+        except TransportError as error:
+            if found & Result.HAS_ACTIONS:
+                self._refuse(error)
+            else:
+                self._drop_commands(error)
+
+    def _admit(self) -> None:
+        """Make the attached client the driver; raises Busy."""
+        self._know_client()
+        pid = self._peer.pid if self._peer else 0
+        self._lease = self._host.drive(f"shm client of pid {pid} at {self._endpoint}", self._buffers)
+
+    def _know_client(self) -> None:
+        """Hold the attached client's pidfd, so that its death ends every wait."""
+        mapping = self._segment.mapping
+        pid = header.get(mapping, "client_pid")
+        if pid and (self._peer is None or self._peer.pid != pid):
+            if self._peer is not None:
+                self._peer.close()
+            self._peer = Peer(pid, header.get(mapping, "client_start"))
+            features = header.get(mapping, "client_features")
+            bits = (PEER_WAKES if features & Feature.WAKE else 0) | (PEER_PARKS if features & Feature.PARKS else 0)
+            self._channel.set_peer(self._peer.pidfd, bits)
+
+    def _look_after_client(self, found: int) -> None:
+        """Between exchanges: notice a client that came, left, died or broke the counters."""
+        if found == Result.OUT_OF_ORDER:
+            _log.warning("shm client of %s broke the action counter; its exchange is dropped", self._endpoint)
+            self._channel.resync()
+        pid = header.get(self._segment.mapping, "client_pid")
+        if pid:
+            self._know_client()
+            if self._peer is not None and not self._peer.alive:
+                _log.warning("shm client of %s (pid %d) ended without closing", self._endpoint, pid)
+                self._let_go()
+        elif self._peer is not None or header.get(self._segment.mapping, "client_features"):
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Forget the client: the engine is free for the next driver, the segment for the next client."""
+        if self._lease is not None:
+            self._lease.release()
+            self._lease = None
+        if self._peer is not None:
+            self._peer.close()
+            self._peer = None
+        self._channel.set_peer(-1, PEER_WAKES | PEER_PARKS)
+        self._channel.resync()
+        mapping = self._segment.mapping
+        header.put(mapping, "client_start", 0)
+        header.put(mapping, "client_pid", 0)
+        header.put(mapping, "client_features", 0)  # last: the next client waits for it
+
+    def _refuse(self, error: TransportError) -> None:
+        """Publish an exchange without a frame, with the reason."""
+        text = str(error).encode()[: ERROR_BYTES - 8]
+        region = self._segment.layout["error"]
+        struct.pack_into("<II", self._segment.mapping, region.offset, error.wire_code, len(text))
+        self._segment.mapping[region.offset + 8 : region.offset + 8 + len(text)] = text
+        self._channel.publish(error.wire_code)
+
+    def _drop_commands(self, error: TransportError) -> None:
+        """A client that wrote garbage into its ring gets no answers; the engine goes on."""
+        _log.warning("shm client of %s: %s; its commands are dropped", self._endpoint, error)
+        position = self._words.load32(self._segment.layout["ring_c2s"].offset)
+        self._channel.commands_read(position)
+
+    def stop(self, grace_s: float = 1.0) -> None:
+        if self._thread is None:
+            return
+        thread, self._thread = self._thread, None
+        header.put(self._segment.mapping, "engine_state", EngineState.CLOSING)
+        self._stopping = True
+        self._words.wake(FIELDS["park_engine"].offset)
+        thread.join(max(grace_s, 0.2))
+        if not thread.is_alive():
+            if header.get(self._segment.mapping, "action_seq") == self._channel.seq + 1:
+                self._refuse(ClosedError("the engine is closing", backend="shm"))
+            self._let_go()
+        self._segment.unlink()
