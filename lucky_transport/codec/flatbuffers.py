@@ -125,12 +125,14 @@ def _list(field: Field) -> Body:
 def _map(field: Field) -> Body:
     key = Slot("key", "I", _always, body=Body(Writer.text, Verifier.text))  # keys are required, even empty ones
     value = _slot(Field("value", field.kind, "one", field.message))
-    zero = _ZEROS.get(field.kind, field.message)
     if field.kind == "message":
         value = Slot("value", "I", _always, body=value.body)
-    entries = Table(
-        [key, value], lambda pair: pair, lambda values: (values.get("key", ""), values.get("value") or zero())
-    )
+    absent: Callable[[], Any] = _ABSENT.get(field.kind) or cast(type, field.message)
+
+    def make(values: dict[str, Any]) -> tuple[str, Any]:
+        return values.get("key", ""), values["value"] if "value" in values else absent()
+
+    entries = Table([key, value], lambda pair: pair, make)
 
     def write(writer: Writer, mapping: Mapping[str, Any]) -> int:
         if not isinstance(mapping, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -147,7 +149,15 @@ def _map(field: Field) -> Body:
     return Body(write, read)
 
 
-_ZEROS: dict[str, Any] = {"f32": float, "i32": int, "u32": int, "u64": int, "bool": bool, "str": str, "bytes": bytes}
+_ABSENT: dict[str, Callable[[], Any]] = {
+    "f32": float,
+    "i32": int,
+    "u32": int,
+    "u64": int,
+    "bool": bool,
+    "str": str,
+    "bytes": bytes,
+}
 
 
 def _key(pair: tuple[Any, Any]) -> bytes:

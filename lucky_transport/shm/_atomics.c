@@ -332,14 +332,14 @@ static int client_init(PyObject *self, PyObject *args, PyObject *kwargs) {
         PyErr_SetString(PyExc_TypeError, "ClientChannel takes positional arguments");
         return -1;
     }
-    if (!PyArg_ParseTuple(args, "OKKKKKKKKKIO!sOOiii", &mapping, &frame, &status, &action, &park_engine, &park_frame,
-                          &actions, &control, &terminated, &truncated, &num_envs, &PyTuple_Type, &shape, &format, &low,
-                          &high, &strategy, &wakes, &pidfd))
-        return -1;
     if (c->view.obj) {
         PyErr_SetString(PyExc_TypeError, "ClientChannel is initialised once");
         return -1;
     }
+    if (!PyArg_ParseTuple(args, "OKKKKKKKKKIO!sOOiii", &mapping, &frame, &status, &action, &park_engine, &park_frame,
+                          &actions, &control, &terminated, &truncated, &num_envs, &PyTuple_Type, &shape, &format, &low,
+                          &high, &strategy, &wakes, &pidfd))
+        return -1;
     if (PyObject_GetBuffer(mapping, &c->view, PyBUF_WRITABLE)) return -1;
     Py_ssize_t ndim = PyTuple_Size(shape);
     if (ndim < 1 || ndim > 8) {
@@ -507,13 +507,13 @@ static int engine_init(PyObject *self, PyObject *args, PyObject *kwargs) {
         PyErr_SetString(PyExc_TypeError, "EngineChannel takes positional arguments");
         return -1;
     }
-    if (!PyArg_ParseTuple(args, "OKKKKKKKKIi", &mapping, &frame, &status, &action, &heartbeat, &park_engine,
-                          &park_frame, &commands, &control, &num_envs, &strategy))
-        return -1;
     if (e->view.obj) {
         PyErr_SetString(PyExc_TypeError, "EngineChannel is initialised once");
         return -1;
     }
+    if (!PyArg_ParseTuple(args, "OKKKKKKKKIi", &mapping, &frame, &status, &action, &heartbeat, &park_engine,
+                          &park_frame, &commands, &control, &num_envs, &strategy))
+        return -1;
     if (PyObject_GetBuffer(mapping, &e->view, PyBUF_WRITABLE)) return -1;
     e->num_envs = num_envs;
     e->waiter = (Waiter){strategy, 1, -1, NULL};

@@ -28,7 +28,6 @@ from lucky_transport.shm.layout import (
     Layout,
     Region,
     dtype_code,
-    dtype_name,
     plan,
 )
 from lucky_transport.specs import BatchSpec
@@ -122,7 +121,7 @@ def read(mapping: mmap, where: str) -> tuple[BatchSpec, Layout]:
     for name, value in expected.items():
         _expect(where, name, header[name] == value, f"{header[name]}, the spec says {value}")
     for name, dtype in (("obs_dtype", spec.observation.dtype), ("act_dtype", spec.action.dtype)):
-        _expect(where, name, dtype_name(header[name]) == dtype, f"{header[name]}, the spec says {dtype}")
+        _expect(where, name, header[name] == dtype_code(dtype), f"{header[name]}, the spec says {dtype}")
     return spec, _read_layout(where, header, spec, total)
 
 

@@ -34,7 +34,6 @@ __all__ = [
     "Layout",
     "Region",
     "dtype_code",
-    "dtype_name",
     "plan",
 ]
 
@@ -169,13 +168,6 @@ assert EXTENSION_OFFSET + EXTENSION_BYTES <= HEADER_BYTES
 def dtype_code(name: str) -> int:
     """Return the wire code of a dtype."""
     return DTYPES.index(name)
-
-
-def dtype_name(code: int) -> str:
-    """Return the dtype of a wire code; raises SpecError for a code this version does not know."""
-    if not 0 <= code < len(DTYPES):
-        raise SpecError(f"dtype code {code}: expected 0 to {len(DTYPES) - 1}")
-    return DTYPES[code]
 
 
 class Region(NamedTuple):

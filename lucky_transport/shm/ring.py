@@ -128,6 +128,11 @@ class RingReader:
         _ = self.pending
 
     @property
+    def position(self) -> int:
+        """How far this side has read; the ring is empty when the writer's position equals it."""
+        return self._position
+
+    @property
     def pending(self) -> int:
         """Bytes of data written and not read yet, with length words and padding; 0 means empty.
 

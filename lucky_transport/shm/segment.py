@@ -101,7 +101,7 @@ def create(name: str, spec: BatchSpec, *, ring_bytes: int = DEFAULT_RING_BYTES, 
 def _remove_dead(path: Path) -> None:
     """Remove a segment whose engine is gone; refuse to remove a file that is no segment."""
     try:
-        start = path.open("rb").read(4)
+        start = _first_bytes(path)
     except FileNotFoundError:
         return
     except OSError as error:
@@ -109,6 +109,11 @@ def _remove_dead(path: Path) -> None:
     if start not in (b"", b"\0\0\0\0", MAGIC.to_bytes(4, "little")):
         raise SegmentError(f"{path} exists and is no segment of ours", backend="shm", hint="use another name")
     path.unlink()
+
+
+def _first_bytes(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(4)
 
 
 def _allocate(path: Path, size: int) -> mmap:
@@ -201,7 +206,7 @@ def find(directory: Path = DIRECTORY) -> list[Found]:
     found: list[Found] = []
     for path in sorted(directory.iterdir()) if directory.is_dir() else []:
         with contextlib.suppress(OSError, SegmentError, ValueError):
-            if path.suffix == ".lock" or not path.is_file() or path.open("rb").read(4) != MAGIC.to_bytes(4, "little"):
+            if path.suffix == ".lock" or not path.is_file() or _first_bytes(path) != MAGIC.to_bytes(4, "little"):
                 continue
             mapping = _map(path)
             if mapping is None:

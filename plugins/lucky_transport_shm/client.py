@@ -291,6 +291,10 @@ class ShmTransport(Transport):
             words.wake(FIELDS["park_engine"].offset)
             time.sleep(0.0002)
 
+    def close_after_fork(self) -> None:
+        """In a forked child: refuse everything from now on; the connection is the parent's and stays as it is."""
+        self._lockstep = _Forked(State.CLOSED, "shm")
+
     def abandon(self) -> None:
         """Behave as if this client had been killed: release nothing, tell nobody (for tests of bad luck)."""
         self._lockstep.on(Event.CLOSE)
@@ -313,7 +317,7 @@ def _scalar_bounds(action: Any) -> bool:
 def _close_in_child() -> None:
     """After fork(): the parent keeps the connection, the child's copy must not touch it."""
     for transport in list(_open):
-        transport._lockstep = _Forked(State.CLOSED, "shm")
+        transport.close_after_fork()
     _open.clear()
 
 

@@ -24,7 +24,7 @@ from lucky_transport.host.host import Host
 from lucky_transport.messages.methods import BY_ID, Method
 from lucky_transport.shm.atomics import Result, Words
 from lucky_transport.shm.layout import FIELDS, RING_HEAD_BYTES
-from lucky_transport.shm.ring import RingReader, RingWriter
+from lucky_transport.shm.ring import RingReader, RingWriter, reset_ring
 from lucky_transport.shm.segment import Segment
 
 __all__ = ["Caller", "Responder"]
@@ -119,9 +119,11 @@ class Responder:
         self.reset()
 
     def reset(self) -> None:
-        """Start with empty rings (a new client comes)."""
+        """Start with empty rings, whatever the last client left in them; no client may be attached."""
         layout = self._segment.layout
         ring_bytes = layout["ring_c2s"].size - RING_HEAD_BYTES
+        for name in ("ring_c2s", "ring_s2c"):
+            reset_ring(self._words, layout[name].offset, ring_bytes)
         self._reader = RingReader(self._words, layout["ring_c2s"].offset, ring_bytes)
         self._writer = RingWriter(self._words, layout["ring_s2c"].offset, ring_bytes)
 

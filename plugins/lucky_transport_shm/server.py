@@ -101,31 +101,34 @@ class ShmServer(Server):
                 self._look_after_client(found)
 
     def _handle(self, found: int) -> None:
-        """Commands, then actions with control bytes or from a client that does not drive yet."""
-        try:
-            if found & Result.HAS_COMMANDS:
+        """Commands first, then actions with control bytes or from a client that does not drive yet."""
+        if found & Result.HAS_COMMANDS:
+            try:
                 self._channel.commands_read(self._responder.serve())
-            if found & Result.HAS_ACTIONS:
-                if self._lease is None:
-                    self._admit()
-                control = None
-                if found & Result.HAS_CONTROL:
-                    np.copyto(self._control, self._segment_control)
-                    control = self._control
-                assert self._lease is not None
-                self._lease.step(control)
-                self._channel.publish(0)
-        except TransportError as error:
-            if found & Result.HAS_ACTIONS:
+            except TransportError as error:
+                self._drop_commands(error)
+        if found & Result.HAS_ACTIONS:
+            try:
+                self._exchange(found & Result.HAS_CONTROL)
+            except TransportError as error:
                 self._refuse(error)
             else:
-                self._drop_commands(error)
+                self._channel.publish(0)
 
-    def _admit(self) -> None:
+    def _exchange(self, has_control: int) -> None:
+        lease = self._lease or self._admit()
+        if not has_control:
+            lease.step()
+            return
+        np.copyto(self._control, self._segment_control)  # read once: the client could change it under us
+        lease.step(self._control)
+
+    def _admit(self) -> Lease:
         """Make the attached client the driver; raises Busy."""
         self._know_client()
         pid = self._peer.pid if self._peer else 0
         self._lease = self._host.drive(f"shm client of pid {pid} at {self._endpoint}", self._buffers)
+        return self._lease
 
     def _know_client(self) -> None:
         """Hold the attached client's pidfd, so that its death ends every wait."""
@@ -163,6 +166,8 @@ class ShmServer(Server):
             self._peer = None
         self._channel.set_peer(-1, PEER_WAKES | PEER_PARKS)
         self._channel.resync()
+        self._responder.reset()
+        self._channel.commands_read(0)
         mapping = self._segment.mapping
         header.put(mapping, "client_start", 0)
         header.put(mapping, "client_pid", 0)

@@ -1,0 +1,31 @@
+"""Suites for those who write a transport or an engine, and recorders to compare trajectories.
+
+A transport's test file is this long:
+
+    from lucky_transport.testing.contract import TransportContract
+
+    class TestEchoTransport(TransportContract):
+        endpoint = "echo://{name}"
+
+The registry must know the scheme (`lucky_transport.hookspecs.TransportInfo`, entry point group `lucky_transport`), as
+it does for users. Override `serve` or `connect` where your transport needs more than that; set `has_deadlines = False`
+when nothing can be waited for (as in one thread). What the transport cannot do it declares in its `capabilities`; the
+tests concerned are then skipped, and say which capability is missing.
+
+An engine's test file:
+
+    from lucky_transport.testing.contract import EngineContract
+
+    class TestPendulum(EngineContract):
+        def make_engine(self, num_envs):
+            return PendulumEngine(num_envs, episode_steps=20)
+
+Give it short episodes: the suite tells you when no episode ended, because it then proves little.
+
+For failures that show values, ask pytest to rewrite the suites' asserts, in your `conftest.py`:
+
+    pytest.register_assert_rewrite("lucky_transport.testing")
+
+Rule 1: importing this package imports nothing; the suites need pytest, the strategies in `messages` hypothesis.
+Rule 2: the yardstick is the transport without a wire: what it answers, every other one answers too, bit for bit.
+"""

@@ -1,0 +1,17 @@
+"""The contract suites: inherit `TransportContract` or `EngineContract` in a test file.
+
+Rule 1: capabilities are declared by the transport; a skip names the one that is missing.
+See `lucky_transport.testing` for how to write one.
+"""
+
+from __future__ import annotations
+
+from lucky_transport.testing.engine_contract import EngineContract
+from lucky_transport.testing.stepping_contract import SteppingContract
+from lucky_transport.testing.trouble_contract import TroubleContract
+
+__all__ = ["EngineContract", "TransportContract"]
+
+
+class TransportContract(SteppingContract, TroubleContract):
+    """What every transport promises: set `endpoint`, and override `serve` or `connect` where that is not enough."""

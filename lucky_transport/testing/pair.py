@@ -1,0 +1,101 @@
+"""A client and an engine over one transport, and the same engine without any: what the contract suites work with.
+
+Rule 1: every pair has an engine and a name of its own, so tests never meet.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lucky_transport import api
+from lucky_transport.config import load_settings
+from lucky_transport.deadline import Deadline
+from lucky_transport.endpoint import Endpoint
+from lucky_transport.engine import Engine
+from lucky_transport.errors import Busy
+from lucky_transport.host.host import Host
+from lucky_transport.inproc import InprocTransport
+from lucky_transport.process import unique_name
+from lucky_transport.transport import Transport
+
+__all__ = ["PATIENCE_S", "Pair", "every", "open_yardstick", "zeros"]
+
+#: How long a test waits for what must happen; a server may notice a closed client a moment later.
+PATIENCE_S = 10.0
+
+
+@contextmanager
+def open_yardstick(engine: str | Engine, num_envs: int, **options: Any) -> Generator[Transport]:
+    """Yield a client of a fresh engine without any wire."""
+    host = Host(api.make_engine(engine, num_envs, **options) if isinstance(engine, str) else engine)
+    client = InprocTransport(host)
+    try:
+        yield client
+    finally:
+        client.close()
+        host.close()
+
+
+def zeros(client: Transport) -> Any:
+    """Return actions of zeros."""
+    return np.zeros(client.spec.action_shape, client.spec.action.dtype)
+
+
+def every(client: Transport, code: int) -> Any:
+    """Return control bytes that say `code` to every env."""
+    return np.full(client.spec.num_envs, code, np.uint8)
+
+
+class Pair:
+    """How a suite gets its pairs; a subclass sets `endpoint`, or overrides `serve` and `connect`."""
+
+    #: The URL to serve at; "{name}" is replaced by a name of its own in each test.
+    endpoint: str = ""
+    #: Settings of both ends (fields of `lucky_transport.config.Settings`).
+    settings: Mapping[str, Any] = {}
+    #: False when client and engine share a thread, so that nothing can be waited for.
+    has_deadlines: bool = True
+
+    @contextmanager
+    def serve(self, engine: str | Engine = "toy", num_envs: int = 4, **options: Any) -> Generator[Endpoint]:
+        """Yield the endpoint at which a fresh engine is served; override where an engine needs a process of its own."""
+        endpoint = self.endpoint.format(name=unique_name())
+        with api.serve(engine, endpoint, num_envs=num_envs, options=options, **self.settings) as serving:
+            yield serving.endpoints[0]
+
+    def connect(self, endpoint: Endpoint) -> Transport:
+        """Return a client of the engine at `endpoint`."""
+        return api.open_transport(endpoint, load_settings(self.settings))
+
+    @contextmanager
+    def open_pair(self, engine: str | Engine = "toy", num_envs: int = 4, **options: Any) -> Generator[Transport]:
+        """Yield a client of a fresh engine that is served over this transport."""
+        with self.serve(engine, num_envs, **options) as endpoint, self.connect(endpoint) as client:
+            yield client
+
+    def require(self, client: Transport, capability: str) -> None:
+        """Skip the test unless the transport declares `capability`."""
+        if not getattr(client.capabilities, capability):
+            pytest.skip(f"transport {client.name!r} declares no {capability}")
+
+    def connect_when_free(self, endpoint: Endpoint) -> Transport:
+        """Return a client that drives; the server may notice the last driver's farewell a moment later."""
+        deadline = Deadline(PATIENCE_S)
+        while True:
+            client: Transport | None = None
+            try:
+                client = self.connect(endpoint)
+                client.step(zeros(client))
+                return client
+            except Busy:
+                if client is not None:
+                    client.close()
+                if deadline.expired:
+                    raise
+                time.sleep(0.01)

@@ -1,0 +1,199 @@
+"""What every transport promises about frames, moves and actions.
+
+Rule 1: the yardstick is `inproc`: same engine, same moves, same bits.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lucky_transport import api
+from lucky_transport.engine import HOLD, RESET
+from lucky_transport.env import VectorEnv
+from lucky_transport.specs import total_reward
+from lucky_transport.testing.dial import DialEngine
+from lucky_transport.testing.pair import Pair, every, open_yardstick, zeros
+from lucky_transport.testing.trajectories import (
+    first_difference,
+    random_actions,
+    random_moves,
+    record_env,
+    record_frames,
+)
+from lucky_transport.transport import Capabilities, Frame
+
+__all__ = ["SteppingContract"]
+
+
+class SteppingContract(Pair):
+    """Half of `TransportContract`."""
+
+    # what is on offer
+
+    def test_it_names_itself_and_declares_its_capabilities(self) -> None:
+        with self.open_pair() as client:
+            assert client.name
+            assert isinstance(client.capabilities, Capabilities)
+
+    @pytest.mark.parametrize("engine", ["toy", "dial"])
+    def test_the_client_gets_the_engines_spec_unchanged(self, engine: str) -> None:
+        made = api.make_engine("toy", 3) if engine == "toy" else DialEngine(3)
+        with self.open_pair(made) as client:
+            assert client.spec == made.spec
+            assert client.spec.to_json() == made.spec.to_json()
+
+    def test_the_action_array_has_the_specs_dtype_and_shape(self) -> None:
+        with self.open_pair(num_envs=3, act_size=5) as client:
+            assert client.actions.dtype == np.float32
+            assert client.actions.shape == (3, 5)
+
+    # what a frame is
+
+    def test_a_frames_arrays_have_the_promised_dtypes_and_shapes(self) -> None:
+        with self.open_pair(num_envs=3, obs_size=7) as client:
+            frame = client.step(zeros(client))
+            found = {name: (str(array.dtype), array.shape) for name, array in _arrays(frame).items()}
+            assert found == {
+                "observations": ("float32", (3, 7)),
+                "rewards": ("float32", (3,)),
+                "terminated": ("uint8", (3,)),
+                "truncated": ("uint8", (3,)),
+                "signals": ("float32", (4, 3)),
+            }
+
+    def test_a_frames_arrays_are_read_only(self) -> None:
+        with self.open_pair() as client:
+            frame = client.step(zeros(client))
+            assert not [name for name, array in _arrays(frame).items() if array.flags.writeable]
+
+    def test_observations_and_actions_keep_the_engines_own_dtypes(self) -> None:
+        with self.open_pair(DialEngine(3)) as client, open_yardstick(DialEngine(3), 3) as yardstick:
+            moves = random_moves(client.spec, 60, seed=4, hold=client.capabilities.hold)
+            frames = record_frames(client, moves)
+            assert frames["observations"].dtype == np.uint8
+            assert frames["terminated"].any()
+            assert first_difference(frames, record_frames(yardstick, moves)) is None
+
+    def test_each_exchange_raises_the_frame_number_by_exactly_one(self) -> None:
+        with self.open_pair() as client:
+            numbers = [client.step(zeros(client)).seq for _ in range(50)]
+            assert np.diff(numbers).tolist() == [1] * 49
+
+    def test_the_total_reward_is_the_sum_of_its_terms(self) -> None:
+        with self.open_pair() as client:
+            client.step(zeros(client), every(client, RESET))
+            generator = np.random.default_rng(0)
+            for _ in range(20):
+                frame = client.step(random_actions(client.spec, generator))
+                assert frame.rewards.any()
+                assert frame.rewards.tobytes() == total_reward(frame.signals, 2).tobytes()
+
+    def test_any_ended_is_false_only_when_no_env_ended(self) -> None:
+        with self.open_pair(episode_steps=3) as client:
+            client.step(zeros(client), every(client, RESET))
+            endings: list[bool] = []
+            for _ in range(6):
+                frame = client.step(zeros(client))
+                endings.append(frame.any_ended)
+                assert frame.any_ended or not (frame.terminated.any() or frame.truncated.any())
+            assert True in endings
+
+    # step, reset, hold
+
+    def test_a_reset_env_has_no_outcome(self) -> None:
+        with self.open_pair(episode_steps=1) as client:
+            client.step(zeros(client), every(client, RESET))
+            assert client.step(zeros(client)).truncated.all()
+            control = every(client, 0)
+            control[1] = RESET
+            frame = client.step(zeros(client), control)
+            assert frame.truncated.tolist() == [1, 0, 1, 1]
+            assert (frame.rewards[1], frame.terminated[1]) == (0, 0)
+            assert not frame.signals[:, 1].any()
+            assert frame.rewards[[0, 2, 3]].all()
+
+    def test_the_action_of_a_reset_env_is_ignored(self) -> None:
+        frames: list[bytes] = []
+        for value in (-1, 1):
+            with self.open_pair(seed=5) as client:
+                frame = client.step(np.full(client.spec.action_shape, value), every(client, RESET))
+                frames.append(frame.observations.tobytes())
+        assert frames[0] == frames[1]
+
+    def test_a_held_env_keeps_its_rows_bit_for_bit(self) -> None:
+        with self.open_pair() as client:
+            self.require(client, "hold")
+            client.step(zeros(client), every(client, RESET))
+            before = {name: array.copy() for name, array in _arrays(client.step(zeros(client))).items()}
+            control = every(client, 0)
+            control[2] = HOLD
+            after = _arrays(client.step(zeros(client), control))
+            for name, array in after.items():
+                kept, stepped = (array[:, 2], array[:, 0]) if name == "signals" else (array[2], array[0])
+                old = before[name][:, 2] if name == "signals" else before[name][2]
+                assert kept.tobytes() == old.tobytes(), name
+                if name == "observations":
+                    assert stepped.tobytes() != before[name][0].tobytes()
+
+    @pytest.mark.parametrize("seed", range(3))
+    @pytest.mark.parametrize("options", [{"episode_steps": 7}, {"reset_ticks": 1}], ids=["plain", "reset_ticks"])
+    def test_any_sequence_of_moves_gives_the_yardsticks_frames(self, seed: int, options: dict[str, Any]) -> None:
+        with self.open_pair("toy", 5, **options) as client, open_yardstick("toy", 5, **options) as yardstick:
+            moves = random_moves(client.spec, 80, seed, hold=client.capabilities.hold)
+            assert first_difference(record_frames(client, moves), record_frames(yardstick, moves)) is None
+
+    def test_a_single_env_gives_the_yardsticks_frames(self) -> None:
+        with self.open_pair("toy", 1) as client, open_yardstick("toy", 1) as yardstick:
+            moves = random_moves(client.spec, 40, 0, hold=client.capabilities.hold)
+            assert first_difference(record_frames(client, moves), record_frames(yardstick, moves)) is None
+
+    @pytest.mark.parametrize("mode", ["NEXT_STEP", "SAME_STEP", "DISABLED"])
+    def test_a_vector_env_gives_the_yardsticks_trajectory_in_every_autoreset_mode(self, mode: str) -> None:
+        options = {"episode_steps": 9, "seed": 3}
+        with self.open_pair("toy", 5, **options) as client, open_yardstick("toy", 5, **options) as yardstick:
+            if mode != "NEXT_STEP":
+                self.require(client, "hold")
+            with VectorEnv(client, autoreset_mode=mode) as env, VectorEnv(yardstick, autoreset_mode=mode) as expected:
+                found = record_env(env, 60, seed=11)
+                assert found["truncated"].any()
+                assert first_difference(found, record_env(expected, 60, seed=11)) is None
+
+    # actions
+
+    def test_actions_written_in_place_are_the_actions(self) -> None:
+        with self.open_pair() as client, open_yardstick("toy", 4) as yardstick:
+            generator = np.random.default_rng(0)
+            for _ in range(10):
+                actions = random_actions(client.spec, generator)
+                client.actions[:] = actions
+                frame = client.step(client.actions)
+                assert frame.observations.tobytes() == yardstick.step(actions).observations.tobytes()
+
+    @pytest.mark.parametrize("kind", ["float64", "int8", "fortran", "strided", "list"])
+    def test_real_actions_of_any_layout_are_cast(self, kind: str) -> None:
+        with self.open_pair(act_size=3) as client, open_yardstick("toy", 4, act_size=3) as yardstick:
+            plain = np.arange(12, dtype=np.float32).reshape(4, 3) % 2
+            shaped: dict[str, Any] = {
+                "float64": plain.astype(np.float64),
+                "int8": plain.astype(np.int8),
+                "fortran": np.asfortranarray(plain),
+                "strided": np.repeat(plain, 2, axis=1)[:, ::2],
+                "list": plain.tolist(),
+            }
+            assert client.step(shaped[kind]).observations.tobytes() == yardstick.step(plain).observations.tobytes()
+
+    def test_values_out_of_bounds_are_passed_on_and_counted(self) -> None:
+        with self.open_pair() as client, open_yardstick("toy", 4) as yardstick:
+            actions = zeros(client)
+            actions[0, 0], actions[3, 1] = 2.0, -7.5
+            for _ in range(2):
+                assert client.step(actions).observations.tobytes() == yardstick.step(actions).observations.tobytes()
+            client.step(zeros(client))
+            assert client.out_of_bounds == 4
+
+
+def _arrays(frame: Frame) -> dict[str, Any]:
+    return {name: getattr(frame, name) for name in ("observations", "rewards", "terminated", "truncated", "signals")}

@@ -1,0 +1,170 @@
+"""Trajectories as arrays, and where two of them first differ.
+
+    moves = random_moves(transport.spec, steps=200, seed=0)
+    assert first_difference(record_frames(a, moves), record_frames(b, moves)) is None
+
+Rule 1: bits are compared, not numbers: 0.0 and -0.0 differ, a NaN equals the same NaN, dtype and shape count.
+Rule 2: what a trajectory depends on is in its arguments; no hidden random state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_transport.engine import HOLD, RESET
+from lucky_transport.specs import BatchSpec
+from lucky_transport.transport import Transport
+
+if TYPE_CHECKING:
+    from lucky_transport.env import VectorEnv
+
+__all__ = [
+    "Difference",
+    "Move",
+    "Trajectory",
+    "first_difference",
+    "random_actions",
+    "random_moves",
+    "record_env",
+    "record_frames",
+]
+
+#: One exchange's input: actions (num_envs, *action shape) and control bytes (None: every env steps).
+Move = tuple[NDArray[Any], NDArray[np.uint8] | None]
+
+#: Field name -> array (steps, num_envs, ...).
+Trajectory = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first element in which two trajectories differ; `index` is its place inside the env's row."""
+
+    step: int
+    env: int
+    field: str
+    index: tuple[int, ...]
+    left: Any
+    right: Any
+
+    def __str__(self) -> str:
+        place = f" at {list(self.index)}" if self.index else ""
+        return f"{self.field} of env {self.env}{place} in step {self.step}: {self.left!r} against {self.right!r}"
+
+
+def random_actions(spec: BatchSpec, generator: np.random.Generator) -> NDArray[Any]:
+    """Return actions (num_envs, *action shape) of the spec's dtype, within its bounds ([-1, 1] where it has none)."""
+    shape, dtype = spec.action_shape, np.dtype(spec.action.dtype)
+    low = np.asarray(-1 if spec.action.low is None else spec.action.low)
+    high = np.asarray(1 if spec.action.high is None else spec.action.high)
+    if dtype.kind == "f":
+        return generator.uniform(low, high, shape).astype(dtype)
+    return generator.integers(low, high, shape, endpoint=True).astype(dtype)
+
+
+def random_moves(spec: BatchSpec, steps: int, seed: int, *, hold: bool = True) -> list[Move]:
+    """Return `steps` moves, the first of which resets every env; later some reset, some hold, most step.
+
+    `hold=False` leaves HOLD out, for peers that have none.
+    """
+    generator = np.random.default_rng(seed)
+    n = spec.num_envs
+    moves: list[Move] = [(random_actions(spec, generator), np.full(n, RESET, np.uint8))]
+    codes = (0, RESET, HOLD) if hold else (0, RESET)
+    odds = (0.7, 0.1, 0.2) if hold else (0.9, 0.1)
+    while len(moves) < steps:
+        control = generator.choice(codes, n, p=odds).astype(np.uint8)
+        moves.append((random_actions(spec, generator), control if generator.random() < 0.7 else None))
+    return moves[:steps]
+
+
+def record_frames(transport: Transport, moves: Sequence[Move]) -> dict[str, NDArray[Any]]:
+    """Return what `transport` answered: observations, rewards, terminated, truncated (bool), signals and seq, stacked.
+
+    signals are (steps, num_envs, terms) here, so that the env's axis is the second one in every field; seq counts from
+    the first frame.
+    """
+    steps: list[dict[str, NDArray[Any]]] = []
+    first = -1
+    for actions, control in moves:
+        frame = transport.step(actions, control)
+        first = frame.seq if first < 0 else first
+        steps.append(
+            {
+                "observations": frame.observations.copy(),
+                "rewards": frame.rewards.copy(),
+                "terminated": frame.terminated != 0,
+                "truncated": frame.truncated != 0,
+                "signals": frame.signals.T.copy(),
+                "seq": np.full(transport.spec.num_envs, frame.seq - first),
+            }
+        )
+    return _stack(steps)
+
+
+def record_env(env: VectorEnv, steps: int, seed: int) -> dict[str, NDArray[Any]]:
+    """Return what `env` answered to a seeded reset and `steps` random actions; in DISABLED mode ended envs are reset
+    by a mask at once. Row 0 is the reset; terms stand under "reward_terms.<name>" and so on.
+    """
+    from gymnasium.vector import AutoresetMode
+
+    generator = np.random.default_rng(seed)
+    n = env.num_envs
+    observations, _ = env.reset(seed=seed)
+    no_flags = np.zeros(n, np.bool_)
+    start = {"observations": observations, "rewards": np.zeros(n, np.float32)}
+    rows: list[dict[str, NDArray[Any]]] = []
+    for _ in range(steps):
+        observations, rewards, terminated, truncated, info = env.step(random_actions(env.batch_spec, generator))
+        row = {"observations": observations, "rewards": rewards, "terminated": terminated, "truncated": truncated}
+        row |= _columns(info)
+        row.setdefault("final_obs", np.zeros_like(observations))
+        ended = terminated | truncated
+        if env.autoreset_mode is AutoresetMode.DISABLED:
+            row["after_reset"] = env.reset(options={"reset_mask": ended})[0] if ended.any() else observations
+        rows.append(row)
+    fields = {name: np.zeros_like(value) for name, value in rows[0].items()} if rows else {}
+    return _stack([fields | start | {"terminated": no_flags, "truncated": no_flags}, *rows])
+
+
+def _columns(info: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+    table = {key: info[key] for key in ("final_obs",) if key in info}
+    for group in ("reward_terms", "termination_terms"):
+        table |= {f"{group}.{name}": column for name, column in info[group].items()}
+    return table
+
+
+def _stack(rows: Sequence[Mapping[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
+    return {name: np.stack([np.array(row[name]) for row in rows]) for name in (rows[0] if rows else ())}
+
+
+def first_difference(left: Trajectory, right: Trajectory) -> Difference | None:
+    """Return where two trajectories first differ, by step, then env, then field; None when they are equal bit for bit.
+
+    Raises ValueError when they cannot be compared: other fields, dtypes or shapes.
+    """
+    if left.keys() != right.keys():
+        raise ValueError(f"trajectories have the fields {sorted(left)} and {sorted(right)}")
+    found = [place for name in left if (place := _first_place(name, left[name], right[name])) is not None]
+    if not found:
+        return None
+    step, env, name, index = min(found, key=lambda place: place[:2])
+    at = (step, env, *index)
+    return Difference(step, env, name, index, left[name][at].item(), right[name][at].item())
+
+
+def _first_place(name: str, left: NDArray[Any], right: NDArray[Any]) -> tuple[int, int, str, tuple[int, ...]] | None:
+    if left.dtype != right.dtype or left.shape != right.shape:
+        raise ValueError(f"{name} is {left.dtype} {left.shape} here and {right.dtype} {right.shape} there")
+    bytes_left = np.ascontiguousarray(left).reshape(-1).view(np.uint8)
+    unequal = bytes_left != np.ascontiguousarray(right).reshape(-1).view(np.uint8)
+    if not unequal.any():
+        return None
+    element = int(np.argmax(unequal)) // left.dtype.itemsize
+    step, env, *index = (int(i) for i in np.unravel_index(element, left.shape))
+    return step, env, name, tuple(index)

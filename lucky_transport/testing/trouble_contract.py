@@ -1,0 +1,199 @@
+"""What every transport promises about misuse, commands and bad luck.
+
+Rule 1: the yardstick is `inproc`: the same misuse raises the same class with the same text.
+Rule 2: after every refusal the transport works as before.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from lucky_transport.deadline import Deadline
+from lucky_transport.engine import RESET
+from lucky_transport.errors import Busy, EngineFailed, PeerTimeout
+from lucky_transport.messages.batch import SetSeedsRequest
+from lucky_transport.messages.methods import method
+from lucky_transport.testing.misuse import AFTER_CLOSE, MISUSE, WITHOUT_HOLD, Call, outcome
+from lucky_transport.testing.pair import PATIENCE_S, Pair, every, open_yardstick, zeros
+from lucky_transport.transport import Transport
+
+__all__ = ["TroubleContract"]
+
+_SET_SEEDS = method("/lucky_transport.v1.BatchService/SetSeeds")
+
+
+class TroubleContract(Pair):
+    """The other half of `TransportContract`."""
+
+    # misuse
+
+    @pytest.mark.parametrize("wrong", MISUSE)
+    def test_a_wrong_call_raises_what_the_yardstick_raises_and_does_no_harm(self, wrong: str) -> None:
+        with self.open_pair() as client, open_yardstick("toy", 4) as yardstick:
+            client.step(zeros(client))
+            yardstick.step(zeros(yardstick))
+            self._compare(client, yardstick, MISUSE[wrong])
+            frame = client.step(zeros(client))
+            assert frame.observations.tobytes() == yardstick.step(zeros(yardstick)).observations.tobytes()
+
+    def test_sending_twice_raises_what_the_yardstick_raises_and_keeps_the_frame(self) -> None:
+        with self.open_pair() as client, open_yardstick("toy", 4) as yardstick:
+            client.send(zeros(client))
+            yardstick.send(zeros(yardstick))
+            self._compare(client, yardstick, lambda t: t.send(zeros(t)))
+            assert client.recv().observations.tobytes() == yardstick.recv().observations.tobytes()
+
+    @pytest.mark.parametrize("wrong", WITHOUT_HOLD)
+    def test_hold_is_refused_where_the_engine_has_none(self, wrong: str) -> None:
+        with self.open_pair(hold=False) as client, open_yardstick("toy", 4, hold=False) as yardstick:
+            self._compare(client, yardstick, WITHOUT_HOLD[wrong])
+
+    @pytest.mark.parametrize("wrong", AFTER_CLOSE)
+    def test_a_closed_transport_raises_what_the_yardstick_raises(self, wrong: str) -> None:
+        with self.open_pair() as client, open_yardstick("toy", 4) as yardstick:
+            for each in (client, yardstick):
+                each.step(zeros(each))
+                each.close()
+            self._compare(client, yardstick, AFTER_CLOSE[wrong])
+
+    def _compare(self, client: Transport, yardstick: Transport, call: Call) -> None:
+        expected = outcome(yardstick, call)
+        assert expected != "no error"
+        assert outcome(client, call) == expected
+
+    # commands
+
+    def test_a_command_before_a_step_takes_effect_before_it(self) -> None:
+        with self.open_pair() as client, open_yardstick("toy", 4, seed=77) as yardstick:
+            self.require(client, "commands")
+            assert client.call(_SET_SEEDS, SetSeedsRequest([77, 78, 79, 80])).success
+            frame = client.step(zeros(client), every(client, RESET))
+            expected = yardstick.step(zeros(yardstick), every(yardstick, RESET))
+            assert frame.observations.tobytes() == expected.observations.tobytes()
+
+    def test_a_command_between_send_and_recv_is_answered(self) -> None:
+        with self.open_pair() as client:
+            self.require(client, "commands")
+            client.send(zeros(client))
+            assert client.call(_SET_SEEDS, SetSeedsRequest([1, 2, 3, 4])).success
+            assert client.recv().observations.any()
+
+    def test_the_engines_refusal_travels_in_the_response(self) -> None:
+        with self.open_pair() as client, open_yardstick("toy", 4) as yardstick:
+            self.require(client, "commands")
+            request = SetSeedsRequest([1])
+            answer = client.call(_SET_SEEDS, request)
+            assert not answer.success
+            assert answer == yardstick.call(_SET_SEEDS, request)
+
+    # bad luck
+
+    def test_a_failing_engine_raises_what_the_yardstick_raises_and_can_be_stepped_again(self) -> None:
+        with self.open_pair(fail_at=3) as client, open_yardstick("toy", 4, fail_at=3) as yardstick:
+            for each in (client, yardstick):
+                each.step(zeros(each))
+                each.step(zeros(each))
+            self._compare(client, yardstick, lambda t: t.step(zeros(t)))
+            frame = client.step(zeros(client), every(client, RESET))
+            expected = yardstick.step(zeros(yardstick), every(yardstick, RESET))
+            assert frame.observations.tobytes() == expected.observations.tobytes()
+
+    def test_a_failing_engine_names_its_error(self) -> None:
+        with (
+            self.open_pair(fail_at=1) as client,
+            pytest.raises(EngineFailed, match="ArithmeticError: toy engine was asked to fail at step 1"),
+        ):
+            client.step(zeros(client))
+
+    def test_a_frame_that_missed_its_deadline_can_be_received_later(self) -> None:
+        if not self.has_deadlines:
+            pytest.skip("client and engine share a thread: nothing can be waited for")
+        with self.open_pair(step_delay_s=0.3) as client, open_yardstick("toy", 4) as yardstick:
+            number = client.step(zeros(client)).seq
+            yardstick.step(zeros(yardstick))
+            client.send(zeros(client))
+            with pytest.raises(PeerTimeout, match=r"0\.05"):
+                client.recv(Deadline(0.05))
+            frame = client.recv(Deadline(PATIENCE_S))
+            assert frame.seq == number + 1
+            assert frame.observations.tobytes() == yardstick.step(zeros(yardstick)).observations.tobytes()
+
+    def test_a_second_driver_is_refused_until_the_first_closes(self) -> None:
+        with self.serve() as endpoint:
+            first = self.connect(endpoint)
+            first.step(zeros(first))
+            with pytest.raises(Busy), self.connect(endpoint) as second:
+                second.step(zeros(second))
+            first.step(zeros(first))
+            first.close()
+            self.connect_when_free(endpoint).close()
+
+    def test_the_next_driver_finds_the_engine_where_the_last_one_left_it(self) -> None:
+        with self.serve() as endpoint, open_yardstick("toy", 4) as yardstick:
+            with self.connect(endpoint) as first:
+                first.step(zeros(first), every(first, RESET))
+            yardstick.step(zeros(yardstick), every(yardstick, RESET))
+            second = self.connect_when_free(endpoint)
+            yardstick.step(zeros(yardstick))
+            frame = second.step(zeros(second))
+            assert frame.observations.tobytes() == yardstick.step(zeros(yardstick)).observations.tobytes()
+            second.close()
+
+    def test_closing_twice_is_closing_once_and_frames_stay_readable(self) -> None:
+        with self.open_pair() as client:
+            frame = client.step(zeros(client), every(client, RESET))
+            copy = frame.observations.copy()
+            actions = client.actions
+            client.close()
+            client.close()
+            assert frame.observations.tobytes() == copy.tobytes()
+            assert actions.shape == client.spec.action_shape
+            assert np.isfinite(actions).all()
+
+    def test_closing_with_a_frame_outstanding_leaves_the_engine_usable(self) -> None:
+        with self.serve() as endpoint:
+            first = self.connect(endpoint)
+            first.send(zeros(first))
+            first.close()
+            self.connect_when_free(endpoint).close()
+
+    @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+    @pytest.mark.parametrize("wrong", ["send", "call"])
+    def test_a_forked_child_is_refused_and_its_parent_goes_on(self, wrong: str) -> None:
+        with self.open_pair() as client:
+            client.step(zeros(client))
+            said = _in_fork(lambda: outcome(client, AFTER_CLOSE[wrong]))
+            assert said == "ClosedError: this transport belongs to the parent process; connect again after fork()"
+            client.step(zeros(client))
+
+    @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+    def test_closing_in_a_forked_child_does_not_close_its_parent(self) -> None:
+        with self.open_pair() as client:
+            client.step(zeros(client))
+            assert _in_fork(lambda: outcome(client, lambda t: t.close())) == "no error"
+            client.step(zeros(client))
+
+
+def _in_fork(function: Callable[[], str]) -> str:
+    """Return what `function` returns in a forked child, which then vanishes; a hanging child is killed."""
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.write(writer, function().encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    try:
+        ready, _, _ = select.select([reader], [], [], PATIENCE_S)
+        return os.read(reader, 65536).decode() if ready else f"no answer within {PATIENCE_S} s"
+    finally:
+        os.close(reader)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)

@@ -1,0 +1,93 @@
+/* The layout of a lucky_transport segment, version 1 (little-endian).
+ *
+ * Made from lucky_transport/shm/layout.py by `python -m lucky_transport.shm.c_header`; do not edit.
+ * Counters (frame_seq, action_seq), park words and the version need acquire loads and release stores.
+ */
+#ifndef LUCKY_SHM_H
+#define LUCKY_SHM_H
+
+#include <stdint.h>
+
+#define LUCKY_MAGIC 0x4c524243u
+#define LUCKY_VERSION 1u
+#define LUCKY_HEADER_BYTES 4096
+#define LUCKY_EXTENSION_OFFSET 1024
+#define LUCKY_EXTENSION_BYTES 640
+#define LUCKY_REGION_ALIGNMENT 64
+#define LUCKY_RING_HEAD_BYTES 256
+#define LUCKY_ERROR_BYTES 4096
+
+/* What a side understands: bits of engine_features and client_features. */
+#define LUCKY_FEATURE_WAKE 1u
+#define LUCKY_FEATURE_HOLD 2u
+#define LUCKY_FEATURE_STATUS 4u
+#define LUCKY_FEATURE_SIGNALS 8u
+#define LUCKY_FEATURE_TRUNCATED 16u
+#define LUCKY_FEATURE_SPEC 32u
+#define LUCKY_FEATURE_PARKS 64u
+
+/* Element types: values of obs_dtype and act_dtype. */
+#define LUCKY_DTYPE_FLOAT32 0u
+#define LUCKY_DTYPE_FLOAT64 1u
+#define LUCKY_DTYPE_INT8 2u
+#define LUCKY_DTYPE_INT16 3u
+#define LUCKY_DTYPE_INT32 4u
+#define LUCKY_DTYPE_INT64 5u
+#define LUCKY_DTYPE_UINT8 6u
+#define LUCKY_DTYPE_UINT16 7u
+#define LUCKY_DTYPE_UINT32 8u
+#define LUCKY_DTYPE_UINT64 9u
+#define LUCKY_DTYPE_BOOL 10u
+
+/* Header fields: byte offset and type. */
+#define LUCKY_OFFSET_MAGIC 0 /* uint32_t: 0x4C524243, 'LRBC' */
+#define LUCKY_OFFSET_VERSION 4 /* uint32_t: 1; written last, with release order: the segment is ready */
+#define LUCKY_OFFSET_SERVER_PID 8 /* uint32_t: engine process */
+#define LUCKY_OFFSET_CLIENT_PID 12 /* uint32_t: client process, 0 when none is attached */
+#define LUCKY_OFFSET_MODE 16 /* uint8_t: 0 training (lock-step, all envs alike), 1 inference (free-running) */
+#define LUCKY_OFFSET_NUM_ENVS 20 /* uint32_t: envs stepped together */
+#define LUCKY_OFFSET_OBS_SIZE 24 /* uint32_t: observation elements per env */
+#define LUCKY_OFFSET_ACT_SIZE 28 /* uint32_t: action elements per env */
+#define LUCKY_OFFSET_FRAME_SEQ 128 /* uint64_t: frames written; the engine adds 1 after the whole frame */
+#define LUCKY_OFFSET_FRAME_STATUS 136 /* uint32_t: 0 = a frame; else the wire code of the error in the error region (Feature.STATUS) */
+#define LUCKY_OFFSET_ACTION_SEQ 256 /* uint64_t: actions written; the client adds 1 after all actions */
+#define LUCKY_OFFSET_OBS_OFFSET 384 /* uint64_t: observations [num_envs, obs_size] */
+#define LUCKY_OFFSET_ACT_OFFSET 392 /* uint64_t: actions [num_envs, act_size] */
+#define LUCKY_OFFSET_REWARDS_OFFSET 400 /* uint64_t: rewards f32 [num_envs] */
+#define LUCKY_OFFSET_DONES_OFFSET 408 /* uint64_t: terminated u8 [num_envs] */
+#define LUCKY_OFFSET_RESETS_OFFSET 416 /* uint64_t: control u8 [num_envs]: 0 step, bit 0 reset, bit 1 hold */
+#define LUCKY_OFFSET_CMD_S2C_OFFSET 424 /* uint64_t: command ring, engine to client */
+#define LUCKY_OFFSET_CMD_C2S_OFFSET 432 /* uint64_t: command ring, client to engine */
+#define LUCKY_OFFSET_CMD_RING_SIZE 440 /* uint32_t: data bytes of each ring, a power of two (a 256-byte head comes before them) */
+#define LUCKY_OFFSET_IMAGE_OFFSET 448 /* uint64_t: images u8 [num_envs, height, width, channels], 0 when there are none */
+#define LUCKY_OFFSET_IMAGE_WIDTH 456 /* uint32_t: pixels */
+#define LUCKY_OFFSET_IMAGE_HEIGHT 460 /* uint32_t: pixels */
+#define LUCKY_OFFSET_IMAGE_CHANNELS 464 /* uint32_t: bytes per pixel */
+#define LUCKY_OFFSET_GPU_AVAILABLE 468 /* uint8_t: 1 when GPU buffers are exported */
+#define LUCKY_OFFSET_GPU_OBS_MODE 469 /* uint8_t: 0 CPU, 1 CUDA IPC, 2 Vulkan external memory */
+#define LUCKY_OFFSET_GPU_OBS_HANDLE 470 /* uint8_t[64]: cudaIpcMemHandle_t */
+#define LUCKY_OFFSET_GPU_DEVICE_ID 536 /* uint32_t: CUDA device ordinal */
+#define LUCKY_OFFSET_EXT_SIZE 1024 /* uint32_t: bytes of this block; a reader uses no field beyond it */
+#define LUCKY_OFFSET_ENGINE_FEATURES 1028 /* uint32_t: Feature bits the engine understands */
+#define LUCKY_OFFSET_CLIENT_FEATURES 1032 /* uint32_t: Feature bits the client understands; 0 for one that knows only the seed */
+#define LUCKY_OFFSET_ENGINE_STATE 1036 /* uint32_t: 0 loading, 1 ready, 2 closing */
+#define LUCKY_OFFSET_SERVER_START 1040 /* uint64_t: engine's start time in clock ticks since boot (guards against a reused pid) */
+#define LUCKY_OFFSET_CLIENT_START 1048 /* uint64_t: client's start time, likewise */
+#define LUCKY_OFFSET_TOTAL_SIZE 1056 /* uint64_t: bytes of the whole segment */
+#define LUCKY_OFFSET_TRUNCATED_OFFSET 1064 /* uint64_t: truncated u8 [num_envs] */
+#define LUCKY_OFFSET_SIGNALS_OFFSET 1072 /* uint64_t: signals f32 [num_terms, num_envs]: reward terms, then termination terms */
+#define LUCKY_OFFSET_NUM_TERMS 1080 /* uint32_t: rows of the signals region */
+#define LUCKY_OFFSET_OBS_DTYPE 1084 /* uint32_t: element type of observations: index into the dtype list, 0 = f32 */
+#define LUCKY_OFFSET_ACT_DTYPE 1088 /* uint32_t: element type of actions, likewise */
+#define LUCKY_OFFSET_OBS_SLOTS 1092 /* uint32_t: copies of the observation region (1 in lock-step) */
+#define LUCKY_OFFSET_SPEC_OFFSET 1096 /* uint64_t: the batch spec, UTF-8 JSON */
+#define LUCKY_OFFSET_SPEC_SIZE 1104 /* uint32_t: bytes of the spec */
+#define LUCKY_OFFSET_ERROR_SIZE 1108 /* uint32_t: bytes of the error region */
+#define LUCKY_OFFSET_ERROR_OFFSET 1112 /* uint64_t: u32 wire code, u32 length, UTF-8 text: why the last exchange has no frame */
+#define LUCKY_OFFSET_SCHEMA_HASH 1120 /* uint64_t: first 8 bytes of the spec's SHA-256 */
+#define LUCKY_OFFSET_HEARTBEAT 1152 /* uint64_t: engine adds 1 whenever it looks at the segment: tells hung from idle */
+#define LUCKY_OFFSET_PARK_ENGINE 1280 /* uint32_t: 0 awake, 1 parked: the engine waits for actions or commands */
+#define LUCKY_OFFSET_PARK_FRAME 1408 /* uint32_t: the client waits for a frame */
+#define LUCKY_OFFSET_PARK_COMMAND 1536 /* uint32_t: the client waits for a command's answer */
+
+#endif

@@ -1,0 +1,343 @@
+"""Channels and words: the same tests over the native module and over the pure-Python fallback, and over both mixed."""
+
+from __future__ import annotations
+
+import platform
+import threading
+import time
+from mmap import mmap
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lucky_transport.errors import MissingExtra
+from lucky_transport.shm import atomics
+from lucky_transport.shm.atomics import PEER_PARKS, PEER_WAKES, Result, Words, implementation, native_error
+from lucky_transport.shm.liveness import Peer
+
+FRAME, STATUS, ACTION, HEARTBEAT, PARK_ENGINE, PARK_FRAME, COMMANDS = 0, 8, 128, 256, 384, 512, 640
+ACTIONS, CONTROL, TERMINATED, TRUNCATED = 1024, 2048, 2112, 2176
+ENVS, SIZE = 3, 2
+SECOND_NS = 1_000_000_000
+
+needs_native = pytest.mark.skipif(bool(native_error()), reason=native_error() or "native")
+on_x86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="the fallback is refused off x86-64")
+
+
+class Channels:
+    """The contract of a pair of channels. Subclasses say which implementation each side takes."""
+
+    client_native = True
+    engine_native = True
+
+    def client(self, mapping: mmap, **changes: Any) -> Any:
+        arguments: dict[str, Any] = {
+            "frame_seq": FRAME,
+            "frame_status": STATUS,
+            "action_seq": ACTION,
+            "park_engine": PARK_ENGINE,
+            "park_frame": PARK_FRAME,
+            "actions": ACTIONS,
+            "control": CONTROL,
+            "terminated": TERMINATED,
+            "truncated": TRUNCATED,
+            "num_envs": ENVS,
+            "shape": (ENVS, SIZE),
+            "format": "f",
+            "low": -1.0,
+            "high": 1.0,
+            "strategy": 1,
+            "peer": PEER_WAKES | PEER_PARKS,
+            "pidfd": -1,
+        }
+        return self.module(self.client_native).ClientChannel(mapping, *{**arguments, **changes}.values())
+
+    def engine(self, mapping: mmap, strategy: int = 1) -> Any:
+        engine = self.module(self.engine_native).EngineChannel(
+            mapping, FRAME, STATUS, ACTION, HEARTBEAT, PARK_ENGINE, PARK_FRAME, COMMANDS, CONTROL, ENVS, strategy
+        )
+        engine.set_peer(-1, PEER_WAKES | PEER_PARKS)
+        return engine
+
+    @staticmethod
+    def module(native: bool) -> ModuleType:
+        return implementation(native)
+
+    @pytest.fixture
+    def mapping(self) -> mmap:
+        return mmap(-1, 4096)
+
+    def test_an_exchange_moves_each_counter_by_one(self, mapping: mmap) -> None:
+        client, engine = self.client(mapping), self.engine(mapping)
+        actions = np.arange(6, dtype=np.float32).reshape(3, 2) / 10
+        assert client.send(actions, None) == Result.FRAME
+        assert engine.next(0) == Result.HAS_ACTIONS
+        assert np.array_equal(np.frombuffer(mapping, np.float32, 6, ACTIONS).reshape(3, 2), actions)
+        engine.publish(0)
+        assert client.recv(0) == Result.FRAME
+        assert (client.seq, engine.seq) == (1, 1)
+        assert np.frombuffer(mapping, np.uint64, 1, FRAME)[0] == np.frombuffer(mapping, np.uint64, 1, ACTION)[0] == 1
+
+    def test_control_bytes_reach_the_engine_and_are_cleared_by_the_next_plain_exchange(self, mapping: mmap) -> None:
+        client, engine = self.client(mapping), self.engine(mapping)
+        actions = np.zeros((3, 2), np.float32)
+        shown = np.frombuffer(mapping, np.uint8, 3, CONTROL)
+        assert client.send(actions, np.array([0, 1, 2], np.uint8)) == Result.FRAME
+        assert engine.next(0) == Result.HAS_ACTIONS | Result.HAS_CONTROL
+        assert list(shown) == [0, 1, 2]
+        engine.publish(0)
+        client.recv(0)
+        client.send(actions, None)
+        assert engine.next(0) == Result.HAS_ACTIONS
+        assert list(shown) == [0, 0, 0]
+
+    @pytest.mark.parametrize("at", [TERMINATED, TERMINATED + 2, TRUNCATED + 1])
+    def test_any_ended_env_is_reported_with_the_frame(self, mapping: mmap, at: int) -> None:
+        client, engine = self.client(mapping), self.engine(mapping)
+        client.send(np.zeros((3, 2), np.float32), None)
+        engine.next(0)
+        mapping[at] = 255  # a hostile "true"
+        engine.publish(0)
+        assert client.recv(0) == Result.FRAME_ENDED
+
+    def test_a_refused_exchange_is_no_frame(self, mapping: mmap) -> None:
+        client, engine = self.client(mapping), self.engine(mapping)
+        client.send(np.zeros((3, 2), np.float32), None)
+        engine.next(0)
+        engine.publish(16)
+        assert client.recv(0) == Result.FRAME_REFUSED
+        client.send(np.zeros((3, 2), np.float32), None)
+        engine.next(0)
+        engine.publish(0)
+        assert client.recv(0) == Result.FRAME
+
+    @pytest.mark.parametrize(
+        "actions",
+        [
+            np.zeros((3, 3), np.float32),
+            np.zeros((2, 3), np.float32),
+            np.zeros(6, np.float32),
+            np.zeros((3, 2), np.float64),
+            np.zeros((3, 2), np.int32),
+            np.zeros((3, 4), np.float32)[:, ::2],
+            [[0.0, 0.0]] * 3,
+            "no array",
+            None,
+        ],
+        ids=str,
+    )
+    def test_actions_that_do_not_fit_are_left_to_the_slow_path_and_nothing_is_published(
+        self, mapping: mmap, actions: Any
+    ) -> None:
+        client = self.client(mapping)
+        assert client.send(actions, None) == Result.UNFIT_ACTIONS
+        assert client.seq == 0
+        assert self.engine(mapping).next(0) == Result.TIMED_OUT
+
+    @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+    @pytest.mark.parametrize("index", [(0, 0), (2, 1)])
+    def test_actions_that_are_not_finite_are_not_published(
+        self, mapping: mmap, value: float, index: tuple[int, int]
+    ) -> None:
+        client = self.client(mapping)
+        actions = np.zeros((3, 2), np.float32)
+        actions[index] = value
+        assert client.send(actions, None) == Result.NOT_FINITE
+        assert self.engine(mapping).next(0) == Result.TIMED_OUT
+        assert not np.frombuffer(mapping, np.float32, 6, ACTIONS).any()
+
+    def test_values_outside_the_bounds_are_sent_and_counted(self, mapping: mmap) -> None:
+        client = self.client(mapping)
+        client.send(np.array([[-1.5, 1.0], [-1.0, 2.0], [0.0, 3e38]], np.float32), None)
+        assert client.out_of_bounds == 3
+
+    def test_in_place_actions_are_published_as_they_are(self, mapping: mmap) -> None:
+        client, engine = self.client(mapping), self.engine(mapping)
+        in_place = np.frombuffer(mapping, np.float32, 6, ACTIONS).reshape(3, 2)
+        in_place[:] = 0.25
+        assert client.send(in_place, None) == Result.FRAME
+        assert engine.next(0) == Result.HAS_ACTIONS
+        assert np.all(in_place == 0.25)
+
+    @pytest.mark.parametrize(
+        "control", [np.zeros(4, np.uint8), np.zeros(3, np.float32), "x", np.zeros((1, 3), np.uint8)]
+    )
+    def test_control_that_does_not_fit_is_not_published(self, mapping: mmap, control: Any) -> None:
+        client = self.client(mapping)
+        assert client.send(np.zeros((3, 2), np.float32), control) == Result.UNFIT_CONTROL
+        assert self.engine(mapping).next(0) == Result.TIMED_OUT
+
+    def test_commands_and_actions_are_told_apart(self, mapping: mmap) -> None:
+        client, engine = self.client(mapping), self.engine(mapping)
+        words = Words(mapping, self.client_native)
+        words.store32(COMMANDS, 24)
+        assert engine.next(0) == Result.HAS_COMMANDS
+        client.send(np.zeros((3, 2), np.float32), None)
+        assert engine.next(0) == Result.HAS_COMMANDS | Result.HAS_ACTIONS
+        engine.commands_read(24)
+        assert engine.next(0) == Result.HAS_ACTIONS
+
+    @pytest.mark.parametrize("jump", [2, 1000, -1])
+    def test_an_action_counter_that_does_not_move_by_one_is_reported_and_can_be_dropped(
+        self, mapping: mmap, jump: int
+    ) -> None:
+        engine = self.engine(mapping)
+        np.frombuffer(mapping, np.uint64, 1, ACTION)[0] = np.int64(jump).astype(np.uint64)
+        assert engine.next(0) == Result.OUT_OF_ORDER
+        engine.resync()
+        assert engine.next(0) == Result.TIMED_OUT
+
+    def test_a_frame_counter_that_jumps_is_reported(self, mapping: mmap) -> None:
+        client = self.client(mapping)
+        client.send(np.zeros((3, 2), np.float32), None)
+        np.frombuffer(mapping, np.uint64, 1, FRAME)[0] = 5
+        assert client.recv(0) == Result.OUT_OF_ORDER
+
+    def test_a_wait_ends_at_its_timeout_and_can_be_taken_up_again(self, mapping: mmap) -> None:
+        client, engine = self.client(mapping), self.engine(mapping)
+        client.send(np.zeros((3, 2), np.float32), None)
+        assert client.recv(2_000_000) == Result.TIMED_OUT
+        engine.next(0)
+        engine.publish(0)
+        assert client.recv(0) == Result.FRAME
+
+    @pytest.mark.parametrize("strategy", [0, 1, 2])
+    def test_a_parked_side_is_woken(self, mapping: mmap, strategy: int) -> None:
+        client, engine = self.client(mapping, strategy=strategy), self.engine(mapping, strategy)
+        found: list[int] = []
+
+        def serve() -> None:
+            while len(found) < 20:
+                got = engine.next(50_000_000)
+                if got > 0:
+                    found.append(got)
+                    engine.publish(0)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        for pause in [0.0, 0.001, 0.003, 0.02] * 5:
+            time.sleep(pause)
+            assert client.step(np.zeros((3, 2), np.float32), None, 20 * SECOND_NS) == Result.FRAME
+        thread.join(20)
+        assert found == [Result.HAS_ACTIONS] * 20
+
+    def test_a_dead_peer_ends_the_wait_long_before_the_timeout(self, mapping: mmap) -> None:
+        import subprocess
+        import sys
+
+        child = subprocess.Popen([sys.executable, "-c", "pass"])
+        peer = Peer(child.pid)
+        client = self.client(mapping, pidfd=peer.pidfd)
+        client.send(np.zeros((3, 2), np.float32), None)
+        assert client.recv(60 * SECOND_NS) == Result.PEER_GONE
+        child.wait()
+        peer.close()
+
+    def test_a_frame_published_by_a_peer_that_then_died_is_still_received(self, mapping: mmap) -> None:
+        import subprocess
+        import sys
+
+        child = subprocess.Popen([sys.executable, "-c", "pass"])
+        peer = Peer(child.pid)
+        child.wait()
+        client, engine = self.client(mapping, pidfd=peer.pidfd), self.engine(mapping)
+        client.send(np.zeros((3, 2), np.float32), None)
+        engine.next(0)
+        engine.publish(0)
+        assert client.recv(SECOND_NS) == Result.FRAME
+        peer.close()
+
+    def test_words_are_loaded_stored_and_waited_for(self, mapping: mmap) -> None:
+        words = Words(mapping, self.client_native)
+        words.store32(64, 2**32 - 1)
+        assert words.load32(64) == 2**32 - 1
+        assert words.wait32(64, 2**32 - 1, 384, 1, PEER_WAKES, -1, 1_000_000) == Result.TIMED_OUT
+        other = Words(mapping, self.engine_native)
+
+        def change() -> None:
+            time.sleep(0.01)
+            other.store32(64, 5)
+            other.wake(384)
+
+        thread = threading.Thread(target=change)
+        thread.start()
+        assert words.wait32(64, 2**32 - 1, 384, 1, PEER_WAKES, -1, 20 * SECOND_NS) == 1
+        thread.join()
+
+    def test_a_peer_that_never_wakes_us_is_polled(self, mapping: mmap) -> None:
+        words = Words(mapping, self.client_native)
+
+        def change() -> None:
+            time.sleep(0.01)
+            memoryview(mapping).cast("I")[16] = 5
+
+        thread = threading.Thread(target=change)
+        thread.start()
+        assert words.wait32(64, 0, 384, 2, 0, -1, 20 * SECOND_NS) == 1
+        thread.join()
+
+    @pytest.mark.parametrize("offset", [4094, 4096, 2**40, 6])
+    def test_offsets_outside_the_mapping_are_refused(self, mapping: mmap, offset: int) -> None:
+        with pytest.raises(ValueError, match=str(offset)):
+            Words(mapping, self.client_native).load32(offset)
+
+    def test_the_engines_heartbeat_moves_while_it_waits(self, mapping: mmap) -> None:
+        engine = self.engine(mapping)
+        before = int(np.frombuffer(mapping, np.uint64, 1, HEARTBEAT)[0])
+        engine.next(0)
+        engine.next(0)
+        assert int(np.frombuffer(mapping, np.uint64, 1, HEARTBEAT)[0]) == before + 2
+
+
+@needs_native
+class TestNativeChannels(Channels):
+    """C on both sides."""
+
+
+@on_x86
+class TestFallbackChannels(Channels):
+    """Pure Python on both sides."""
+
+    client_native = engine_native = False
+
+
+@needs_native
+@on_x86
+class TestNativeClientOfAFallbackEngine(Channels):
+    """A client with the C module, an engine without."""
+
+    engine_native = False
+
+
+@needs_native
+@on_x86
+class TestFallbackClientOfANativeEngine(Channels):
+    """An engine with the C module, a client without."""
+
+    client_native = False
+
+
+@needs_native
+def test_channels_refuse_offsets_and_shapes_that_do_not_fit_the_mapping() -> None:
+    pair = TestNativeChannels()
+    with pytest.raises(ValueError, match="does not lie"):
+        pair.client(mmap(-1, 4096), actions=4090)
+    with pytest.raises(ValueError, match="axis"):
+        pair.client(mmap(-1, 4096), shape=(0, 2))
+    with pytest.raises(TypeError, match="once"):
+        channel = pair.client(mmap(-1, 4096))
+        channel.__init__(mmap(-1, 4096), *range(17))
+
+
+def test_the_fallback_is_refused_where_plain_stores_do_not_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    with pytest.raises(MissingExtra, match=r"aarch64 needs the native module.*C compiler"):
+        implementation(native=False)
+
+
+def test_a_native_module_of_another_version_counts_as_absent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(atomics, "_error", "it is of version 0, this code needs 1")
+    assert implementation().__name__.endswith("_fallback")
+    assert "version 0" in native_error()

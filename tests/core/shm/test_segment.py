@@ -1,0 +1,254 @@
+"""Segments: made, found, taken over, refused, and gone afterwards."""
+
+from __future__ import annotations
+
+import os
+import random
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import Busy, ConfigError, NoSpace, NotReachable, SegmentError
+from lucky_transport.shm import header, lockfile, segment
+from lucky_transport.shm.layout import FIELDS, HEADER_BYTES
+from lucky_transport.shm.segment import Segment
+from lucky_transport.specs import ArraySpec, BatchSpec
+
+SPEC = BatchSpec("toy", 3, ArraySpec("float32", (5,)), ArraySpec("float32", (2,), -1.0, 1.0))
+RING = 4096
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Iterator[Segment]:
+    one = segment.create("one", SPEC, ring_bytes=RING, directory=tmp_path)
+    one.publish_ready()
+    yield one
+    one.unlink()
+
+
+def _open(directory: Path, name: str = "one", timeout_s: float = 0.0) -> Segment:
+    return segment.open_segment(name, Deadline(timeout_s), directory=directory)
+
+
+def test_what_the_engine_wrote_is_what_the_client_reads(made: Segment, tmp_path: Path) -> None:
+    seen = _open(tmp_path)
+    assert seen.spec == SPEC
+    assert {k: v for k, v in made.layout.regions.items() if k in seen.layout.regions} == seen.layout.regions
+
+
+def test_an_independent_reader_finds_every_seed_field_at_its_offset(made: Segment) -> None:
+    """Reads the raw file by hand-added offsets, without any code of the project."""
+    raw = made.path.read_bytes()
+    magic, version, pid, client = struct.unpack_from("<IIII", raw, 0)
+    assert (magic, version, pid, client) == (0x4C524243, 1, os.getpid(), 0)
+    assert struct.unpack_from("<B", raw, 16) == (0,)
+    assert struct.unpack_from("<III", raw, 20) == (3, 5, 2)
+    assert struct.unpack_from("<Q", raw, 128) == (0,)
+    assert struct.unpack_from("<Q", raw, 256) == (0,)
+    obs, act, rewards, dones, resets, s2c, c2s = struct.unpack_from("<7Q", raw, 384)
+    (ring,) = struct.unpack_from("<I", raw, 440)
+    assert obs == 4096
+    assert act == 4096 + 64  # 3 * 5 * 4 = 60 bytes, on a 64-byte boundary
+    assert rewards == act + 64
+    assert dones == rewards + 64
+    assert resets == dones + 128  # truncated lies between
+    assert s2c == resets + 128  # signals lie between
+    assert c2s == s2c + 256 + RING
+    assert ring == RING
+    assert struct.unpack_from("<QIII", raw, 448) == (0, 0, 0, 0)
+
+
+def test_the_file_is_private_and_as_large_as_it_says(made: Segment) -> None:
+    status = made.path.stat()
+    assert status.st_mode & 0o777 == 0o600
+    assert status.st_size == made.layout.total_size == header.get(made.mapping, "total_size")
+    assert status.st_blocks * 512 >= status.st_size  # allocated, not sparse: no later touch can fail
+
+
+def test_a_segment_is_not_ready_before_its_version_is_written(tmp_path: Path) -> None:
+    one = segment.create("slow", SPEC, ring_bytes=RING, directory=tmp_path)
+    with pytest.raises(NotReachable, match="slow"):
+        _open(tmp_path, "slow", timeout_s=0.01)
+    one.publish_ready()
+    assert _open(tmp_path, "slow").spec == SPEC
+    one.unlink()
+
+
+def test_an_absent_segment_is_reported_with_its_path_and_the_patience(tmp_path: Path) -> None:
+    with pytest.raises(NotReachable, match=r"nobody after 0.01 s"):
+        _open(tmp_path, "nobody", timeout_s=0.01)
+
+
+def test_a_second_engine_of_the_same_name_is_refused_with_the_owners_pid(made: Segment, tmp_path: Path) -> None:
+    with pytest.raises(Busy, match=f"pid {os.getpid()}"):
+        segment.create("one", SPEC, directory=tmp_path)
+
+
+_DIE_WITH_A_SEGMENT = """
+import os, sys
+from pathlib import Path
+from lucky_transport.shm import segment
+from lucky_transport.specs import ArraySpec, BatchSpec
+spec = BatchSpec("old", 9, ArraySpec("float32", (5,)), ArraySpec("float32", (2,)))
+segment.create("one", spec, directory=Path(sys.argv[1])).publish_ready()
+os._exit(0)
+"""
+
+
+def _leave_a_dead_engines_segment(directory: Path) -> None:
+    subprocess.run([sys.executable, "-c", _DIE_WITH_A_SEGMENT, str(directory)], check=True)
+    assert (directory / "one").exists()
+
+
+def test_a_dead_engines_segment_is_taken_over(tmp_path: Path) -> None:
+    _leave_a_dead_engines_segment(tmp_path)
+    one = segment.create("one", SPEC, ring_bytes=RING, directory=tmp_path)
+    one.publish_ready()
+    assert _open(tmp_path).spec.num_envs == 3
+    one.unlink()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_client_of_a_dead_engine_is_told_so(tmp_path: Path) -> None:
+    _leave_a_dead_engines_segment(tmp_path)
+    with pytest.raises(NotReachable, match="is gone"):
+        _open(tmp_path)
+
+
+def test_stale_segments_are_listed_and_removed_and_living_ones_are_kept(made: Segment, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    _leave_a_dead_engines_segment(other)
+    (found,) = segment.find(other)
+    assert found.stale
+    assert found.num_envs == 9
+    assert segment.remove_stale(other) == [found]
+    assert list(other.iterdir()) == []
+    assert segment.remove_stale(tmp_path) == []
+    (living,) = segment.find(tmp_path)
+    assert living.engine_pid == os.getpid()
+
+
+def test_a_foreign_file_of_that_name_is_neither_read_nor_removed(tmp_path: Path) -> None:
+    foreign = tmp_path / "one"
+    foreign.write_bytes(b"somebody's data" * 1000)
+    with pytest.raises(SegmentError, match="no segment of ours"):
+        segment.create("one", SPEC, directory=tmp_path)
+    with pytest.raises(SegmentError, match="magic"):
+        _open(tmp_path)
+    assert foreign.read_bytes().startswith(b"somebody's data")
+    assert segment.find(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "..", ".hidden", "x.lock", "a b", "ü", "n" * 201])
+def test_a_name_that_cannot_be_a_segment_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="shared-memory name"):
+        segment.create(name, SPEC, directory=tmp_path)
+
+
+def test_a_truncated_segment_is_refused_before_any_view_of_it_exists(made: Segment, tmp_path: Path) -> None:
+    copy = tmp_path / "cut"
+    copy.write_bytes(made.path.read_bytes()[: HEADER_BYTES + 100])
+    with pytest.raises(SegmentError, match="total_size"):
+        _open(tmp_path, "cut")
+    copy.write_bytes(b"\x43\x42\x52\x4c" + b"\0" * 50)
+    with pytest.raises(SegmentError, match="54 bytes"):
+        _open(tmp_path, "cut")
+
+
+def test_another_version_is_refused_with_both_versions(made: Segment, tmp_path: Path) -> None:
+    raw = bytearray(made.path.read_bytes())
+    raw[4:8] = (7).to_bytes(4, "little")
+    (tmp_path / "newer").write_bytes(raw)
+    with pytest.raises(SegmentError, match=r"version is 7, this side speaks 1"):
+        _open(tmp_path, "newer")
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    name=st.sampled_from(sorted(set(FIELDS) - {"version", "server_pid", "server_start"})),
+    value=st.one_of(st.integers(0, 2**64 - 1), st.integers(0, 8192)),
+)
+def test_a_hostile_header_field_is_refused_or_harmless(made: Segment, tmp_path: Path, name: str, value: int) -> None:
+    """Whatever a peer writes into one field: our error, or a segment whose every region lies inside the mapping."""
+    place = FIELDS[name]
+    raw = bytearray(made.path.read_bytes())
+    size = struct.calcsize("<" + place.code)
+    raw[place.offset : place.offset + size] = (value % (1 << (8 * size))).to_bytes(size, "little")
+    (tmp_path / "hostile").write_bytes(raw)
+    try:
+        seen = _open(tmp_path, "hostile")
+    except (SegmentError, NotReachable):
+        return
+    for region in seen.layout.regions.values():
+        assert region.offset + region.size <= len(seen.mapping)
+    assert seen.spec == SPEC
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 2**32))
+def test_random_bytes_behind_a_right_magic_raise_only_our_errors(tmp_path: Path, seed: int) -> None:
+    noise = random.Random(seed).randbytes(HEADER_BYTES + 512)
+    (tmp_path / "noise").write_bytes(b"\x43\x42\x52\x4c\x01\0\0\0" + noise[8:])
+    with pytest.raises((SegmentError, NotReachable)):
+        _open(tmp_path, "noise")
+
+
+def test_no_space_is_an_error_before_the_first_write_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(fd: int, offset: int, size: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(NoSpace, match=r"bytes are free.*--shm-size"):
+        segment.create("big", SPEC, directory=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_really_small_file_system_gives_the_same_error(tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(small)], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("mounting a small tmpfs needs root")
+    try:
+        with pytest.raises(NoSpace, match=str(small)):
+            segment.create("big", SPEC, directory=small)
+        assert list(small.iterdir()) == []
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
+
+
+def test_a_lock_is_seen_by_other_processes_and_ends_with_its_holder(tmp_path: Path) -> None:
+    path = str(tmp_path / "x.lock")
+    assert lockfile.acquire(path, lockfile.ENGINE)
+    assert not lockfile.acquire(path, lockfile.ENGINE)  # not even this process takes it twice
+    code = f"from lucky_transport.shm import lockfile as l; print(l.acquire({path!r}, 0), l.holder({path!r}, 0))"
+    seen = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert seen.stdout.split() == ["False", str(os.getpid())]
+    code = f"from lucky_transport.shm import lockfile as l; print(l.acquire({path!r}, 1)); import os; os._exit(0)"
+    subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert lockfile.holder(path, lockfile.CLIENT) == 0
+    lockfile.release(path, lockfile.ENGINE, unlink=True)
+    assert not os.path.exists(path)
+
+
+def test_a_forked_child_does_not_release_its_parents_lock(tmp_path: Path) -> None:
+    path = str(tmp_path / "x.lock")
+    assert lockfile.acquire(path, lockfile.ENGINE)
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0 if lockfile.holder(path, lockfile.ENGINE) == os.getppid() else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    code = f"from lucky_transport.shm import lockfile as l; print(l.holder({path!r}, 0))"
+    seen = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert seen.stdout.strip() == str(os.getpid())
+    lockfile.release(path, lockfile.ENGINE, unlink=True)

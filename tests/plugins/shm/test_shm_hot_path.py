@@ -1,0 +1,88 @@
+"""The hot path: zero copies, no exchange lost or doubled, both counters in step for a long time."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lucky_transport
+from lucky_transport import api
+from lucky_transport.engine import RESET, Buffers
+from lucky_transport.engines.toy import ToyEngine
+from lucky_transport.process import EngineProcess, unique_name
+from lucky_transport.shm.atomics import native_error
+from lucky_transport.shm.layout import FIELDS
+
+
+def _base_address(transport: Any) -> int:
+    return ctypes.addressof(ctypes.c_char.from_buffer(transport._segment.mapping))
+
+
+def test_observations_lie_at_segment_base_plus_offset() -> None:
+    with lucky_transport.make("toy", num_envs=4, transport="shm", copy=False) as env:
+        observations, _ = env.reset(seed=1)
+        transport: Any = env.unwrapped.transport
+        offset = transport._segment.layout["observations"].offset
+        assert observations.ctypes.data == _base_address(transport) + offset
+        again = env.step(env.action_space.sample())[0]
+        assert again.ctypes.data == observations.ctypes.data
+
+
+def test_the_engine_writes_into_the_segment_itself() -> None:
+    engine = ToyEngine(3)
+    bound: list[Buffers] = []
+    bind = engine.bind
+    engine.bind = lambda buffers: (bound.append(buffers), bind(buffers))[1]  # type: ignore[method-assign]
+    name = unique_name()
+    with api.serve(engine, f"shm://{name}") as serving, api.open_transport(serving.endpoints[0]) as client:
+        client.step(client.actions, np.full(3, RESET, np.uint8))
+        segment = serving._servers[0]._segment  # type: ignore[attr-defined]
+        base = ctypes.addressof(ctypes.c_char.from_buffer(segment.mapping))
+        assert bound[-1].observations.ctypes.data == base + segment.layout["observations"].offset
+        assert bound[-1].actions.ctypes.data == base + segment.layout["actions"].offset
+
+
+@pytest.mark.skipif(bool(native_error()), reason=native_error() or "native")
+@pytest.mark.timeout(300)
+def test_4096_envs_step_100000_times_with_no_exchange_missed_or_doubled() -> None:
+    """Every frame moves both counters by exactly one, and the engine saw exactly the actions that were sent."""
+    process = EngineProcess(
+        "toy:idle", [f"shm://{unique_name()}"], num_envs=4096, options={"obs_size": 100, "act_size": 12}
+    )
+    try:
+        with api.open_transport(process.endpoints[0]) as client:
+            transport: Any = client
+            memory = transport._segment.mapping
+            frame_seq, action_seq = FIELDS["frame_seq"].offset, FIELDS["action_seq"].offset
+            for count in range(1, 100_001):
+                frame = client.step(client.actions)
+                if frame.seq != count:
+                    raise AssertionError(f"frame {frame.seq} after {count} exchanges")
+                if count % 1000 == 0:
+                    assert struct.unpack_from("<Q", memory, frame_seq) == (count,)
+                    assert struct.unpack_from("<Q", memory, action_seq) == (count,)
+    finally:
+        assert process.stop() == 0
+    assert not list(Path("/dev/shm").glob(f"{process.endpoints[0].address}*"))
+
+
+def test_each_exchange_carries_its_own_actions() -> None:
+    """The engine's answer depends on the actions of this very exchange, for thousands of exchanges."""
+    with (
+        api.serve("toy", f"shm://{unique_name()}", num_envs=5, options={"episode_steps": 10**9}) as serving,
+        api.serve("toy", "inproc://twin", num_envs=5, options={"episode_steps": 10**9}),
+        api.open_transport(serving.endpoints[0]) as client,
+        api.open_transport("inproc://twin") as twin,
+    ):
+        generator = np.random.default_rng(3)
+        control = np.full(5, RESET, np.uint8)
+        for _ in range(3000):
+            actions = generator.uniform(-1, 1, (5, 2)).astype(np.float32)
+            seen, expected = client.step(actions, control), twin.step(actions, control)
+            assert seen.observations.tobytes() == expected.observations.tobytes()
+            control = generator.choice([0, 0, 0, 1, 2], 5).astype(np.uint8)

@@ -1,0 +1,335 @@
+"""Bad luck with real processes: killed engines, killed clients, second clients, forks, hostile and old peers."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from mmap import mmap
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lucky_transport import api
+from lucky_transport.config import load_settings
+from lucky_transport.deadline import Deadline
+from lucky_transport.endpoint import Endpoint
+from lucky_transport.engine import RESET
+from lucky_transport.errors import (
+    Busy,
+    ClosedError,
+    ConfigError,
+    NotReachable,
+    PeerDied,
+    PeerTimeout,
+    SegmentError,
+)
+from lucky_transport.messages.methods import method
+from lucky_transport.process import EngineProcess, unique_name
+from lucky_transport.shm.layout import FIELDS
+from lucky_transport.shm.liveness import start_time
+
+SHM = Path("/dev/shm")
+SCHEMA = method("AgentService/GetAgentSchema")
+
+
+@pytest.fixture
+def name() -> Iterator[str]:
+    """A segment name of this test's own; nothing of it may be left afterwards."""
+    one = unique_name()
+    yield one
+    deadline = Deadline(5)
+    while (left := list(SHM.glob(f"{one}*"))) and not deadline.expired:
+        time.sleep(0.01)
+    assert left == []
+
+
+@contextlib.contextmanager
+def engine_process(name: str, engine: str = "toy", **options: Any) -> Iterator[EngineProcess]:
+    process = EngineProcess(engine, [f"shm://{name}"], num_envs=options.pop("num_envs", 2), options=options)
+    try:
+        yield process
+    finally:
+        process.stop()
+
+
+def connect(name: str, **settings: Any) -> Any:
+    return api.open_transport(f"shm://{name}", load_settings(settings))
+
+
+def reset(client: Any) -> Any:
+    return client.step(client.actions, np.full(client.spec.num_envs, RESET, np.uint8))
+
+
+def test_an_engine_killed_while_the_client_waits_ends_the_wait(name: str) -> None:
+    with engine_process(name, hang_at=2) as process, connect(name) as client:
+        reset(client)
+        client.send(client.actions)
+        process.kill()
+        with pytest.raises(PeerDied, match=f"pid {process.pid}"):
+            client.recv(Deadline(30))
+        with pytest.raises(PeerDied, match="connect again"):
+            client.send(client.actions)
+
+
+def test_an_engine_that_leaves_in_a_step_ends_the_wait_too(name: str) -> None:
+    with engine_process(name, exit_at=2), connect(name) as client:
+        reset(client)
+        with pytest.raises(PeerDied):
+            client.step(client.actions)
+
+
+def test_an_engine_killed_between_steps_is_noticed_by_the_next_one(name: str) -> None:
+    with engine_process(name) as process, connect(name) as client:
+        reset(client)
+        process.kill()
+        with pytest.raises(PeerDied):
+            client.step(client.actions)
+
+
+def test_an_engine_killed_while_a_command_waits_ends_the_wait(name: str) -> None:
+    with engine_process(name) as process, connect(name) as client:
+        process.kill()
+        with pytest.raises(PeerDied):
+            client.call(SCHEMA, SCHEMA.request(), Deadline(30))
+
+
+def test_an_engine_that_closes_in_order_is_noticed(name: str) -> None:
+    with engine_process(name) as process, connect(name) as client:
+        reset(client)
+        assert process.stop() == 0
+        with pytest.raises((PeerDied, ClosedError)):
+            client.step(client.actions)
+
+
+def test_frames_stay_readable_after_the_engine_is_gone(name: str) -> None:
+    with engine_process(name) as process:
+        client = connect(name)
+        frame = reset(client)
+        shown = frame.observations.copy()
+        process.kill()
+        client.close()
+        assert np.array_equal(frame.observations, shown)
+
+
+_CLIENT = """
+import sys, time, numpy as np
+from lucky_transport import api
+client = api.open_transport(sys.argv[1])
+client.step(client.actions, np.ones(client.spec.num_envs, np.uint8))
+if sys.argv[2] == "midway":
+    client.send(client.actions)
+print("driving", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("moment", ["between", "midway"])
+def test_a_killed_client_is_replaced_by_the_next_one(name: str, moment: str) -> None:
+    with engine_process(name, step_delay_s=0.02):
+        first = subprocess.Popen([sys.executable, "-c", _CLIENT, f"shm://{name}", moment], stdout=subprocess.PIPE)
+        assert first.stdout is not None
+        assert first.stdout.readline() == b"driving\n"
+        first.kill()
+        first.wait()
+        first.stdout.close()
+        with connect(name) as second:
+            assert reset(second).seq == 1
+            assert second.call(SCHEMA, SCHEMA.request()).schema.observation_size == 8
+
+
+def test_a_second_client_is_refused_with_the_first_ones_pid(name: str) -> None:
+    with engine_process(name):
+        first = subprocess.Popen([sys.executable, "-c", _CLIENT, f"shm://{name}", ""], stdout=subprocess.PIPE)
+        assert first.stdout is not None
+        first.stdout.readline()
+        with pytest.raises(Busy, match=f"has a client already, pid {first.pid}"):
+            connect(name)
+        first.kill()
+        first.wait()
+        first.stdout.close()
+
+
+def test_a_second_client_in_the_same_process_is_refused_too(name: str) -> None:
+    with engine_process(name), connect(name), pytest.raises(Busy, match=f"pid {os.getpid()}"):
+        connect(name)
+
+
+def test_one_engine_serves_several_clients_one_after_the_other(name: str) -> None:
+    with engine_process(name):
+        for _ in range(3):
+            with connect(name) as client:
+                assert reset(client).seq == 1
+
+
+def test_a_slow_step_is_a_timeout_that_can_be_waited_for_again(name: str) -> None:
+    with engine_process(name, step_delay_s=0.3), connect(name) as client:
+        client.send(client.actions, np.full(2, RESET, np.uint8))
+        with pytest.raises(PeerTimeout, match=r"no frame within 0.01 s.*LUCKY_STEP_TIMEOUT_S"):
+            client.recv(Deadline(0.01))
+        assert client.recv().seq == 1
+
+
+def test_a_stopped_process_is_a_timeout_not_a_death(name: str) -> None:
+    with engine_process(name) as process, connect(name) as client:
+        reset(client)
+        os.kill(process.pid, signal.SIGSTOP)
+        while Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+            time.sleep(0.001)
+        try:
+            with pytest.raises(PeerTimeout):
+                client.step(client.actions, deadline=Deadline(0.1))
+        finally:
+            os.kill(process.pid, signal.SIGCONT)
+        assert client.recv().seq == 2
+
+
+def test_a_forked_child_cannot_use_the_clients_connection_and_can_read_its_arrays(name: str) -> None:
+    with engine_process(name), connect(name) as client:
+        frame = reset(client)
+        shown = float(frame.observations.sum())
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                client.step(client.actions)
+            except ClosedError as error:
+                code = 0 if "parent" in str(error) and float(frame.observations.sum()) == shown else 2
+            finally:
+                os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        assert client.step(client.actions).seq == 2
+
+
+def test_a_forked_child_that_outlives_a_killed_engine_keeps_nobody_waiting(name: str) -> None:
+    with engine_process(name) as process, connect(name) as client:
+        reset(client)
+        pid = os.fork()
+        if pid == 0:
+            time.sleep(30)
+            os._exit(0)
+        process.kill()
+        with pytest.raises(PeerDied):
+            client.step(client.actions)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def test_nobody_there_is_reported_with_the_name(name: str) -> None:
+    with pytest.raises(NotReachable, match=name):
+        connect(name, connect_timeout_s=0.05)
+    with pytest.raises(ConfigError, match="LUCKY_SHM_NAME"):
+        api.open_transport(Endpoint("shm"), load_settings(environ={}))
+
+
+def test_a_foreign_file_is_refused_by_both_ends(name: str) -> None:
+    (SHM / name).write_bytes(b"x" * 10_000)
+    try:
+        with pytest.raises(SegmentError):
+            connect(name, connect_timeout_s=0.05)
+        with pytest.raises(SegmentError):
+            api.serve("toy", f"shm://{name}")
+    finally:
+        (SHM / name).unlink()
+
+
+def test_a_name_in_use_is_refused_to_a_second_engine(name: str) -> None:
+    with engine_process(name) as process, pytest.raises(Busy, match=f"pid {process.pid}"):
+        api.serve("toy", f"shm://{name}")
+
+
+def test_a_killed_engines_segment_is_taken_over_by_the_next_engine(name: str) -> None:
+    with engine_process(name) as process:
+        process.kill()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert (SHM / name).exists()
+        with engine_process(name), connect(name) as client:
+            assert reset(client).seq == 1
+
+
+class SeedClient:
+    """A peer that knows only the fields of the original plan: no features, no wake-ups, no locks; plain memory."""
+
+    def __init__(self, name: str) -> None:
+        with (SHM / name).open("r+b") as file:
+            self._memory = mmap(file.fileno(), 0)
+        self.num_envs, self.obs_size, self.act_size = struct.unpack_from("<III", self._memory, 20)
+        self._offsets = struct.unpack_from("<5Q", self._memory, 384)
+        struct.pack_into("<I", self._memory, 12, os.getpid())
+
+    def step(self, actions: Any, resets: bytes) -> tuple[Any, Any, bytes]:
+        obs, act, rewards, dones, control = self._offsets
+        self._memory[act : act + actions.nbytes] = actions.tobytes()
+        self._memory[control : control + self.num_envs] = resets
+        counters = memoryview(self._memory).cast("Q")
+        counters[256 // 8] += 1
+        deadline = time.monotonic() + 20
+        while counters[128 // 8] != counters[256 // 8] and time.monotonic() < deadline:
+            pass
+        assert counters[128 // 8] == counters[256 // 8]
+        n = self.num_envs
+        shape = (n, self.obs_size)
+        return (
+            np.frombuffer(self._memory, np.float32, n * self.obs_size, obs).reshape(shape).copy(),
+            np.frombuffer(self._memory, np.float32, n, rewards).copy(),
+            self._memory[dones : dones + n],
+        )
+
+
+def test_a_client_that_knows_only_the_original_plan_steps_the_engine(name: str) -> None:
+    with engine_process(name, num_envs=3), api.serve("toy", "inproc://plan", num_envs=3):
+        old = SeedClient(name)
+        with api.open_transport("inproc://plan") as yardstick:
+            generator = np.random.default_rng(0)
+            resets = np.ones(3, np.uint8)
+            for _ in range(30):
+                actions = generator.uniform(-1, 1, (3, 2)).astype(np.float32)
+                frame = yardstick.step(actions, resets)
+                observations, rewards, dones = old.step(actions, resets.tobytes())
+                assert np.array_equal(observations, frame.observations)
+                assert np.array_equal(rewards, frame.rewards)
+                assert dones == frame.terminated.tobytes()
+                resets = (frame.terminated | frame.truncated).astype(np.uint8)
+
+
+@pytest.mark.parametrize("jump", [2, 2**40, -1])
+def test_a_client_that_breaks_the_action_counter_does_not_break_the_engine(name: str, jump: int) -> None:
+    with api.serve("toy", f"shm://{name}", num_envs=2):
+        hostile = connect(name)
+        reset(hostile)
+        with (SHM / name).open("r+b") as file, mmap(file.fileno(), 0) as memory:
+            value = struct.unpack_from("<Q", memory, FIELDS["action_seq"].offset)[0]
+            struct.pack_into("<Q", memory, FIELDS["action_seq"].offset, (value + jump) % 2**64)
+        hostile.close()
+        with connect(name) as client:
+            assert reset(client).seq == 1
+
+
+def test_garbage_in_the_command_ring_is_dropped_and_stepping_goes_on(name: str) -> None:
+    with api.serve("toy", f"shm://{name}", num_envs=2), connect(name, command_timeout_s=0.2) as client:
+        reset(client)
+        ring = client._segment.layout["ring_c2s"].offset
+        with (SHM / name).open("r+b") as file, mmap(file.fileno(), 0) as memory:
+            memory[ring + 256 : ring + 512] = b"\xff" * 256
+            struct.pack_into("<I", memory, ring, 64)
+        for _ in range(20):
+            client.step(client.actions)
+        assert client.call(SCHEMA, SCHEMA.request()).schema.observation_size == 8
+        assert client.step(client.actions).seq == 22
+
+
+def test_a_reused_client_pid_is_not_taken_for_the_client(name: str) -> None:
+    """The header names this process with another start time: the client it meant is dead."""
+    with api.serve("toy", f"shm://{name}", num_envs=2):
+        with (SHM / name).open("r+b") as file, mmap(file.fileno(), 0) as memory:
+            struct.pack_into("<Q", memory, FIELDS["client_start"].offset, start_time(os.getpid()) + 1)
+            struct.pack_into("<I", memory, FIELDS["client_pid"].offset, os.getpid())
+        with connect(name, connect_timeout_s=5) as client:
+            assert reset(client).seq == 1
