@@ -87,12 +87,12 @@ class InprocTransport(Transport):
         if self._lockstep.state is not State.READY:
             raise self._lockstep.refusal(Event.SEND)
         self._check_process()
-        checked = check_actions(self.spec, actions)
+        checked = actions if actions is self.actions else check_actions(self.spec, actions)
         if control is not None:
             control = check_control(self.spec, control)
         if checked is not self.actions:
             np.copyto(self.actions, checked)
-        self.out_of_bounds += self._bounds.count_outside(checked)
+            self.out_of_bounds += self._bounds.count_outside(checked)
         self._control = control
         self._lockstep.on(Event.SEND)
 

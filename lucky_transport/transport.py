@@ -96,7 +96,7 @@ class Transport(ABC):
     """The client end of a way to an engine. Made by `lucky_transport.connect` or a plugin's client factory.
 
     `actions` is the array an in-place policy writes into: pass `transport.actions` itself to `send` and nothing is
-    copied. `out_of_bounds` counts action values outside the spec's bounds so far (they are passed on as they are).
+    copied, nor are its values looked at: who writes in place answers for what he writes. `out_of_bounds` counts action values outside the spec's bounds so far (they are passed on as they are).
     """
 
     name: str

@@ -97,6 +97,7 @@ class ToyEngine(Engine):
         self._idle = idle
         self._step_delay_s = step_delay_s
         self._fail_at, self._exit_at, self._hang_at = fail_at, exit_at, hang_at
+        self._misbehaves = bool(step_delay_s or fail_at or exit_at or hang_at)
         self._seedable = seedable
         self._count = 0
         self._seeds = np.arange(seed, seed + num_envs).astype(np.uint64)
@@ -122,8 +123,7 @@ class ToyEngine(Engine):
         self._buffers = buffers
 
     def step(self, control: NDArray[np.uint8] | None) -> None:
-        self._count += 1
-        if self._step_delay_s or self._fail_at or self._exit_at or self._hang_at:
+        if self._misbehaves:
             self._misbehave()
         if self._idle:
             if self._prepared is not None:
@@ -142,6 +142,7 @@ class ToyEngine(Engine):
             self._advance(stepped, ignore_actions_of=control)
 
     def _misbehave(self) -> None:
+        self._count += 1
         if self._count == self._fail_at:
             raise ArithmeticError(f"toy engine was asked to fail at step {self._fail_at}")
         if self._count == self._exit_at:

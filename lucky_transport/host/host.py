@@ -66,10 +66,12 @@ class Host:
                     backend=self.spec.engine,
                     hint="close that client first, or start another engine",
                 )
+            if self._lease is not None:
+                self._lease.valid = False
             self._buffers.copy_frame_to(buffers)
             self._engine.bind(buffers)
             self._buffers = buffers
-            self._lease = Lease(self, owner, is_idle or _never)
+            self._lease = Lease(self, owner, self._lock, self._engine, buffers, is_idle or _never)
             return self._lease
 
     def release(self, lease: Lease) -> None:
@@ -78,6 +80,7 @@ class Host:
             if self._lease is not lease:
                 return
             self._lease = None
+            lease.valid = False
             own = Buffers.allocate(self.spec)
             self._buffers.copy_frame_to(own)
             self._engine.bind(own)
@@ -107,23 +110,68 @@ class Host:
         except Exception as error:  # a handler is foreign code and may raise anything
             raise _failure(self.spec.engine, method.name, error) from error
 
-    def step(self, lease: Lease, control: NDArray[np.uint8] | None) -> None:
-        """Do one exchange for the driver; see `Lease.step`."""
-        with self._lock:
-            if self._lease is not lease:
+    def close(self, timeout_s: float = 5.0) -> None:
+        """End the engine; idempotent. A step in progress is waited for, an engine that hangs in one is left to exit."""
+        if not self._lock.acquire(timeout=timeout_s):
+            _log.warning("engine %r is still in a step after %s s; not closed", self.spec.engine, timeout_s)
+            return
+        try:
+            if not self._closed:
+                self._closed = True
+                if self._lease is not None:
+                    self._lease.valid = False
+                    self._lease = None
+                self._engine.close()
+        finally:
+            self._lock.release()
+
+
+class Lease:
+    """The right to step the engine; held by one driver at a time. `valid` is False once it was lost."""
+
+    __slots__ = ("_acquire", "_buffers", "_engine", "_engine_step", "_host", "_release", "is_idle", "owner", "valid")
+
+    def __init__(
+        self,
+        host: Host,
+        owner: str,
+        lock: threading.RLock,
+        engine: Engine,
+        buffers: Buffers,
+        is_idle: Callable[[], bool],
+    ) -> None:
+        self.owner = owner
+        self.is_idle = is_idle
+        self.valid = True
+        self._host = host
+        self._acquire = lock.acquire  # bound once: entering a `with` block costs as much as a whole fast step
+        self._release = lock.release
+        self._engine = engine.spec.engine
+        self._engine_step = engine.step
+        self._buffers = buffers
+
+    def step(self, control: NDArray[np.uint8] | None = None) -> None:
+        """Do one exchange: afterwards the driver's buffers hold the frame.
+
+        Raises EngineFailed when the engine raised (the frame is then undefined), Busy when the lease was lost.
+        """
+        self._acquire()
+        try:
+            if not self.valid:
                 raise Busy(
-                    f"engine {self.spec.engine!r} is no longer driven by {lease.owner}",
-                    backend=self.spec.engine,
+                    f"engine {self._engine!r} is no longer driven by {self.owner}",
+                    backend=self._engine,
                     hint="connect again",
                 )
-            try:
-                self._engine.step(control)
-            except TransportError:
-                raise
-            except Exception as error:  # an engine is foreign code and may raise anything
-                raise _failure(self.spec.engine, "step", error) from error
+            self._engine_step(control)
             if control is not None:
                 self._clear_outcomes(control)
+        except TransportError:
+            raise
+        except Exception as error:  # an engine is foreign code and may raise anything
+            raise _failure(self._engine, "step", error) from error
+        finally:
+            self._release()
 
     def _clear_outcomes(self, control: NDArray[np.uint8]) -> None:
         """Zero reward, flags and signals of reset envs: no engine, ticking or not, rewards a reset."""
@@ -133,35 +181,6 @@ class Host:
         buffers.terminated[reset] = 0
         buffers.truncated[reset] = 0
         buffers.signals[:, reset] = 0
-
-    def close(self, timeout_s: float = 5.0) -> None:
-        """End the engine; idempotent. A step in progress is waited for, an engine that hangs in one is left to exit."""
-        if not self._lock.acquire(timeout=timeout_s):
-            _log.warning("engine %r is still in a step after %s s; not closed", self.spec.engine, timeout_s)
-            return
-        try:
-            if not self._closed:
-                self._closed = True
-                self._lease = None
-                self._engine.close()
-        finally:
-            self._lock.release()
-
-
-class Lease:
-    """The right to step the engine; held by one driver at a time."""
-
-    def __init__(self, host: Host, owner: str, is_idle: Callable[[], bool]) -> None:
-        self.owner = owner
-        self.is_idle = is_idle
-        self._host = host
-
-    def step(self, control: NDArray[np.uint8] | None = None) -> None:
-        """Do one exchange: afterwards the driver's buffers hold the frame.
-
-        Raises EngineFailed when the engine raised (the frame is then undefined), Busy when the lease was taken over.
-        """
-        self._host.step(self, control)
 
     def release(self) -> None:
         """Let somebody else drive; idempotent."""

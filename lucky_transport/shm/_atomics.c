@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ATOMICS_VERSION 1
+#define ATOMICS_VERSION 3
 
 #define GIL_SPIN_NS 2000      /* spinning this long with the GIL saves fast steps the cost of giving it up */
 #define PAUSE_NS 10000        /* then pause without the GIL: the peer may share our core, so not for long */
@@ -459,13 +459,23 @@ static PyObject *engine_next(PyObject *self, PyObject *timeout) {
     return PyLong_FromLong(found);
 }
 
+static void engine_announce(EngineEnd *e, uint32_t status) {
+    __atomic_store_n(e->frame_status, status, __ATOMIC_RELAXED);
+    __atomic_store_n(e->frame_seq, ++e->seq, __ATOMIC_RELEASE);
+    wake(e->park_frame);
+}
+
+/* publish(0) and next(timeout_ns) in one call: what a loop does between two steps */
+static PyObject *engine_publish_and_next(PyObject *self, PyObject *timeout) {
+    engine_announce((EngineEnd *)self, 0);
+    return engine_next(self, timeout);
+}
+
 static PyObject *engine_publish(PyObject *self, PyObject *status) {
     EngineEnd *e = (EngineEnd *)self;
     unsigned long code = PyLong_AsUnsignedLong(status);
     if (code == (unsigned long)-1 && PyErr_Occurred()) return NULL;
-    __atomic_store_n(e->frame_status, (uint32_t)code, __ATOMIC_RELAXED);
-    __atomic_store_n(e->frame_seq, ++e->seq, __ATOMIC_RELEASE);
-    wake(e->park_frame);
+    engine_announce(e, (uint32_t)code);
     Py_RETURN_NONE;
 }
 
@@ -529,6 +539,7 @@ static int engine_init(PyObject *self, PyObject *args, PyObject *kwargs) {
 static PyMethodDef engine_methods[] = {
     {"next", engine_next, METH_O, "Wait at most timeout_ns (one slice) for actions or commands."},
     {"publish", engine_publish, METH_O, "Announce the frame, or status != 0: there is none."},
+    {"publish_and_next", engine_publish_and_next, METH_O, "publish(0), then next(timeout_ns)."},
     {"commands_read", engine_commands, METH_O, "Commands up to this ring position are read."},
     {"set_peer", (PyCFunction)(void (*)(void))engine_peer, METH_FASTCALL, "The client's pidfd, and what it does (PEER_* bits)."},
     {"resync", engine_resync, METH_NOARGS, "Drop an exchange that a dead client left behind."},
@@ -614,17 +625,20 @@ static PyObject *words_wait32(PyObject *module, PyObject *args) {
 
 /* ---- limits: what the machine gives two native processes -------------------------------------------------------- */
 
-/* echo(mapping, a, b, park_a, park_b, strategy, rounds): answer each bump of a with one of b */
+/* echo(mapping, a, b, park_a, park_b, strategy, rounds, answer, bytes): answer each bump of a with one of b, after
+ * copying so many bytes to `answer` */
 static PyObject *limits_echo(PyObject *module, PyObject *args) {
     PyObject *mapping;
-    unsigned long long a, b, park_a, park_b, rounds;
+    unsigned long long a, b, park_a, park_b, rounds, answer, bytes;
     int strategy;
     Py_buffer view;
-    if (!PyArg_ParseTuple(args, "OKKKKiK", &mapping, &a, &b, &park_a, &park_b, &strategy, &rounds)) return NULL;
+    if (!PyArg_ParseTuple(args, "OKKKKiKKK", &mapping, &a, &b, &park_a, &park_b, &strategy, &rounds, &answer, &bytes))
+        return NULL;
     if (PyObject_GetBuffer(mapping, &view, PyBUF_WRITABLE)) return NULL;
+    void *to = at(&view, answer, bytes, 1), *from = PyMem_Calloc(bytes + 1, 1);
     uint64_t *in = at(&view, a, 8, 8), *out = at(&view, b, 8, 8);
     uint32_t *mine = at(&view, park_a, 4, 4), *theirs = at(&view, park_b, 4, 4);
-    if (in && out && mine && theirs) {
+    if (in && out && mine && theirs && to && from) {
         Waiter me = {strategy, 1, -1, mine};
         Py_BEGIN_ALLOW_THREADS
         int64_t patience = now_ns() + 30000000000ll;
@@ -637,32 +651,37 @@ static PyObject *limits_echo(PyObject *module, PyObject *args) {
             } else if (wait_slice(&w, &me, patience, 0) != 1) {
                 continue;
             }
+            memcpy(to, from, (size_t)bytes);
             __atomic_store_n(out, i++, __ATOMIC_RELEASE);
             wake(theirs);
         }
         Py_END_ALLOW_THREADS
     }
+    PyMem_Free(from);
     PyBuffer_Release(&view);
     if (PyErr_Occurred()) return NULL;
     Py_RETURN_NONE;
 }
 
-/* ping(mapping, a, b, park_a, park_b, strategy, times): fill the int64 buffer `times` with round trips in ns */
+/* ping(mapping, a, b, park_a, park_b, strategy, times, request, bytes): fill the int64 buffer `times` with round trips
+ * in ns, each after copying so many bytes to `request` */
 static PyObject *limits_ping(PyObject *module, PyObject *args) {
     PyObject *mapping, *times;
-    unsigned long long a, b, park_a, park_b;
+    unsigned long long a, b, park_a, park_b, request, bytes;
     int strategy;
     Py_buffer view, out;
-    if (!PyArg_ParseTuple(args, "OKKKKiO", &mapping, &a, &b, &park_a, &park_b, &strategy, &times)) return NULL;
+    if (!PyArg_ParseTuple(args, "OKKKKiOKK", &mapping, &a, &b, &park_a, &park_b, &strategy, &times, &request, &bytes))
+        return NULL;
     if (PyObject_GetBuffer(mapping, &view, PyBUF_WRITABLE)) return NULL;
     if (PyObject_GetBuffer(times, &out, PyBUF_WRITABLE)) {
         PyBuffer_Release(&view);
         return NULL;
     }
+    void *to = at(&view, request, bytes, 1), *from = PyMem_Calloc(bytes + 1, 1);
     uint64_t *call = at(&view, a, 8, 8), *answer = at(&view, b, 8, 8);
     uint32_t *theirs = at(&view, park_a, 4, 4), *mine = at(&view, park_b, 4, 4);
     uint64_t done = 0;
-    if (call && answer && mine && theirs) {
+    if (call && answer && mine && theirs && to && from) {
         Waiter me = {strategy, 1, -1, mine};
         int64_t *ns = out.buf;
         uint64_t rounds = (uint64_t)out.len / 8;
@@ -671,6 +690,7 @@ static PyObject *limits_ping(PyObject *module, PyObject *args) {
         for (uint64_t i = 1; i <= rounds; i++) {
             Watch w = {answer, i - 1, NULL, 0};
             int64_t start = now_ns();
+            memcpy(to, from, (size_t)bytes);
             __atomic_store_n(call, i, __ATOMIC_RELEASE);
             wake(theirs);
             if (strategy == WAIT_SPIN) {
@@ -685,6 +705,7 @@ static PyObject *limits_ping(PyObject *module, PyObject *args) {
         }
         Py_END_ALLOW_THREADS
     }
+    PyMem_Free(from);
     PyBuffer_Release(&out);
     PyBuffer_Release(&view);
     return PyErr_Occurred() ? NULL : PyLong_FromUnsignedLongLong(done);

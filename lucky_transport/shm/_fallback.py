@@ -14,7 +14,7 @@ import math
 import select
 import time
 from mmap import mmap
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -161,10 +161,10 @@ class ClientChannel:
 
     def send(self, actions: Any, control: Any) -> int:
         """Publish one exchange; see the native class."""
-        if not isinstance(actions, np.ndarray) or actions.dtype != self._dtype or actions.shape != self._shape:
+        if not isinstance(actions, np.ndarray):
             return Result.UNFIT_ACTIONS
-        array: NDArray[Any] = actions
-        if not array.flags.c_contiguous:
+        array = cast(NDArray[Any], actions)
+        if array.dtype != self._dtype or array.shape != self._shape or not array.flags.c_contiguous:
             return Result.UNFIT_ACTIONS
         if array.ctypes.data != self._actions_address:
             if self._dtype.kind == "f" and not np.isfinite(array).all():
@@ -174,9 +174,12 @@ class ClientChannel:
                 self.out_of_bounds += int(np.count_nonzero(array < low) + np.count_nonzero(array > high))
             self._actions[:] = array
         if control is not None:
-            if not isinstance(control, np.ndarray) or control.dtype != np.uint8 or control.shape != self._control.shape:
+            if not isinstance(control, np.ndarray):
                 return Result.UNFIT_CONTROL
-            self._control[:] = control
+            bits = cast(NDArray[Any], control)
+            if bits.dtype != np.uint8 or bits.shape != self._control.shape:
+                return Result.UNFIT_CONTROL
+            self._control[:] = bits
             self._control_dirty = True
         elif self._control_dirty:
             self._control[:] = 0
@@ -254,6 +257,11 @@ class EngineChannel:
         self._frame_seq[0] = self.seq
         if self._peer_parks:
             _wake(self._park, self._park_address)
+
+    def publish_and_next(self, timeout_ns: int) -> int:
+        """publish(0), then next(timeout_ns)."""
+        self.publish(0)
+        return self.next(timeout_ns)
 
     def commands_read(self, position: int) -> None:
         """Commands up to this ring position are read."""

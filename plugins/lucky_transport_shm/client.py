@@ -46,6 +46,7 @@ __all__ = ["ShmTransport", "connect"]
 #: A wait returns to Python this often, to see whether the engine is closing.
 _SLICE_NS = 200_000_000
 _NAP_S = 0.0005
+_READY, _SENT = State.READY, State.SENT
 
 _open: weakref.WeakSet[ShmTransport] = weakref.WeakSet()
 
@@ -85,6 +86,7 @@ class ShmTransport(Transport):
         self.capabilities = Capabilities(zero_copy=True, hold=segment.spec.hold)
         self._segment = segment
         self._pid = os.getpid()
+        self._forked = False
         mapping = segment.mapping
         self._engine = Peer(header.get(mapping, "server_pid"), header.get(mapping, "server_start"))
         self._step_timeout_ns = int(settings.step_timeout_s * 1e9)
@@ -95,9 +97,15 @@ class ShmTransport(Transport):
         buffers = views.buffers(mapping, segment.layout, self.spec)
         self.actions = buffers.actions
         self._frame = Frame.showing(buffers)
-        self._lockstep = Lockstep(State.READY, "shm")
+        self._state = State.READY
         peer = _peer_bits(header.get(mapping, "engine_features"))
         self._channel = self._make_channel(strategy, peer, settings.native)
+        self._native_step, self._native_send, self._native_recv = (
+            self._channel.step,
+            self._channel.send,
+            self._channel.recv,
+        )
+        self._slice_ns = min(self._step_timeout_ns, _SLICE_NS)
         self._count_here = Bounds(self.spec.action) if not _scalar_bounds(self.spec.action) else None
         self._counted = 0
         words = Words(mapping, settings.native)
@@ -164,30 +172,27 @@ class ShmTransport(Transport):
     def step(
         self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None, deadline: Deadline | None = None
     ) -> Frame:
-        if control is None and deadline is None and self._lockstep.state is State.READY and self._count_here is None:
-            code = self._channel.step(actions, None, _SLICE_NS)
-            if code == 0 or code == 1:
-                frame = self._frame
-                frame.any_ended = code == 1
-                frame.seq += 1
-                return frame
-            if code < Result.OUT_OF_ORDER:  # nothing was published
-                self.send(actions)
-            else:
-                self._lockstep.on(Event.SEND)
-                if code != Result.TIMED_OUT:
-                    return self._received(code)
+        if self._state is not _READY or control is not None or deadline is not None or self._count_here is not None:
+            self.send(actions, control)
+            return self.recv(deadline)
+        code = self._native_step(actions, None, self._slice_ns)
+        if code == 0 or code == 1:
+            frame = self._frame
+            frame.any_ended = code == 1
+            frame.seq += 1
+            return frame
+        if code < Result.OUT_OF_ORDER:  # nothing was published
+            self.send(actions)
             return self.recv()
-        self.send(actions, control)
-        return self.recv(deadline)
+        self._on(Event.SEND)
+        return self.recv() if code == Result.TIMED_OUT else self._received(code)
 
     def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
-        if self._lockstep.state is not State.READY:
-            raise self._lockstep.refusal(Event.SEND)
-        code = self._channel.send(actions, None) if control is None and self._count_here is None else -11
-        if code:
+        if self._state is not _READY:
+            raise self._refusal_of(Event.SEND)
+        if control is not None or self._count_here is not None or self._native_send(actions, None):
             self._send_checked(actions, control)
-        self._lockstep.state = State.SENT
+        self._state = _SENT
 
     def _send_checked(self, actions: NDArray[Any], control: NDArray[np.uint8] | None) -> None:
         """Find out in Python what the native check did not like; publish when it was only another dtype or layout."""
@@ -201,12 +206,12 @@ class ShmTransport(Transport):
             raise ValueError(f"the actions changed while they were sent (native check: {code})")
 
     def recv(self, deadline: Deadline | None = None) -> Frame:
-        if self._lockstep.state is not State.SENT:
-            raise self._lockstep.refusal(Event.FRAME)
+        if self._state is not _SENT:
+            raise self._refusal_of(Event.FRAME)
         if deadline is None:
-            code = self._channel.recv(min(self._step_timeout_ns, _SLICE_NS))
+            code = self._native_recv(self._slice_ns)
             if code == 0 or code == 1:
-                self._lockstep.state = State.READY
+                self._state = _READY
                 frame = self._frame
                 frame.any_ended = code == 1
                 frame.seq += 1
@@ -218,7 +223,7 @@ class ShmTransport(Transport):
             if header.get(self._segment.mapping, "engine_state") == EngineState.CLOSING:
                 code = self._channel.recv(0)
                 if code == Result.TIMED_OUT:
-                    self._lockstep.on(Event.LOST)
+                    self._on(Event.LOST)
                     raise PeerDied("the engine closed", backend="shm", hint="start it and connect again")
                 break
             code = self._channel.recv(min(deadline.remaining_ns, _SLICE_NS))
@@ -233,14 +238,14 @@ class ShmTransport(Transport):
     def _received(self, code: int) -> Frame:
         """Return the frame, or raise what `code` says happened instead of one."""
         if code in (Result.FRAME, Result.FRAME_ENDED):
-            self._lockstep.on(Event.FRAME)
+            self._on(Event.FRAME)
             self._frame.any_ended = code == Result.FRAME_ENDED
             self._frame.seq += 1
             return self._frame
         if code == Result.FRAME_REFUSED:
-            self._lockstep.on(Event.REFUSED)
+            self._on(Event.REFUSED)
             raise self._refusal()
-        self._lockstep.on(Event.LOST)
+        self._on(Event.LOST)
         if code == Result.PEER_GONE:
             raise PeerDied(
                 f"the engine's process (pid {self._engine.pid}) ended while a frame was awaited",
@@ -259,18 +264,30 @@ class ShmTransport(Transport):
         text = self._segment.mapping[region.offset + 8 : region.offset + 8 + min(length, ERROR_BYTES - 8)]
         return from_wire(code, text.decode(errors="replace"), backend="shm")
 
+    def _on(self, event: Event) -> None:
+        """Go to the state that the table says follows `event`."""
+        lockstep = Lockstep(self._state, "shm")
+        lockstep.on(event)
+        self._state = lockstep.state
+
+    def _refusal_of(self, event: Event) -> TransportError:
+        if self._forked:
+            return ClosedError(
+                "this transport belongs to the parent process", backend="shm", hint="connect again after fork()"
+            )
+        return Lockstep(self._state, "shm").refusal(event)
+
     # -- the rest -----------------------------------------------------------------------------------------------------
 
     def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
-        state = self._lockstep.state
-        if state is State.CLOSED or state is State.LOST:
-            raise self._lockstep.refusal(Event.SEND)
+        if self._state is State.CLOSED or self._state is State.LOST:
+            raise self._refusal_of(Event.SEND)
         return self._caller.call(method, request, Deadline.after(deadline, self._command_timeout_s))
 
     def close(self) -> None:
-        if self._lockstep.state is State.CLOSED:
+        if self._state is State.CLOSED:
             return
-        self._lockstep.on(Event.CLOSE)
+        self._on(Event.CLOSE)
         _open.discard(self)
         mapping = self._segment.mapping
         if self._engine.alive:
@@ -293,11 +310,12 @@ class ShmTransport(Transport):
 
     def close_after_fork(self) -> None:
         """In a forked child: refuse everything from now on; the connection is the parent's and stays as it is."""
-        self._lockstep = _Forked(State.CLOSED, "shm")
+        self._state = State.CLOSED
+        self._forked = True
 
     def abandon(self) -> None:
         """Behave as if this client had been killed: release nothing, tell nobody (for tests of bad luck)."""
-        self._lockstep.on(Event.CLOSE)
+        self._on(Event.CLOSE)
         _open.discard(self)
 
 
@@ -319,15 +337,6 @@ def _close_in_child() -> None:
     for transport in list(_open):
         transport.close_after_fork()
     _open.clear()
-
-
-class _Forked(Lockstep):
-    """The state of a transport that belongs to the parent process."""
-
-    def refusal(self, event: Event) -> TransportError:
-        return ClosedError(
-            "this transport belongs to the parent process", backend="shm", hint="connect again after fork()"
-        )
 
 
 os.register_at_fork(after_in_child=_close_in_child)

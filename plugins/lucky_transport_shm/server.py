@@ -84,18 +84,19 @@ class ShmServer(Server):
         return self._endpoint
 
     def _run(self) -> None:
-        """Serve until `stop`; the hot path is the first branch."""
-        wait, publish = self._channel.next, self._channel.publish
+        """Serve until `stop`; the hot path is the inner loop."""
+        wait, publish_and_wait = self._channel.next, self._channel.publish_and_next
+        plain_actions, slice_ns = Result.HAS_ACTIONS, _SLICE_NS
         while not self._stopping:
-            found = wait(_SLICE_NS)
-            if found == Result.HAS_ACTIONS and self._lease is not None:
-                try:
+            found = wait(slice_ns)
+            try:
+                while found == plain_actions and self._lease is not None and not self._stopping:
                     self._lease.step()
-                except TransportError as error:
-                    self._refuse(error)
-                else:
-                    publish(0)
-            elif found > 0:
+                    found = publish_and_wait(slice_ns)
+            except TransportError as error:
+                self._refuse(error)
+                continue
+            if found > 0:
                 self._handle(found)
             else:
                 self._look_after_client(found)

@@ -326,8 +326,8 @@ def test_channels_refuse_offsets_and_shapes_that_do_not_fit_the_mapping() -> Non
         pair.client(mmap(-1, 4096), actions=4090)
     with pytest.raises(ValueError, match="axis"):
         pair.client(mmap(-1, 4096), shape=(0, 2))
+    channel = pair.client(mmap(-1, 4096))
     with pytest.raises(TypeError, match="once"):
-        channel = pair.client(mmap(-1, 4096))
         channel.__init__(mmap(-1, 4096), *range(17))
 
 
