@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lucky_transport import registration
 from lucky_transport.errors import TransportError
 
 if TYPE_CHECKING:
     from lucky_transport.api import connect, make, serve
 
 __all__ = ["TransportError", "connect", "make", "serve"]
+
+registration.install()
 
 
 def __getattr__(name: str) -> Any:

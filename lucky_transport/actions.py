@@ -56,6 +56,7 @@ def check_control(spec: BatchSpec, control: NDArray[np.uint8]) -> NDArray[np.uin
 
     Raises ValueError for a wrong shape or dtype, LocalProtocolError for HOLD where the engine has no hold.
     """
+    control = np.asarray(control)
     if control.dtype != np.uint8 or control.shape != (spec.num_envs,):
         raise ValueError(
             f"control is {control.dtype} {control.shape}, expected uint8 ({spec.num_envs},): one byte per env"
@@ -81,3 +82,15 @@ class Bounds:
         below = 0 if self.low is None else int(np.count_nonzero(actions < self.low))
         above = 0 if self.high is None else int(np.count_nonzero(actions > self.high))
         return below + above
+
+    def check(self, actions: NDArray[Any]) -> None:
+        """Raise ValueError naming the first value of a checked batch that lies outside the bounds."""
+        if not self.count_outside(actions):
+            return
+        low = np.broadcast_to(np.asarray(-np.inf if self.low is None else self.low), actions.shape)
+        high = np.broadcast_to(np.asarray(np.inf if self.high is None else self.high), actions.shape)
+        at = tuple(int(i) for i in np.unravel_index(int(np.argmax((actions < low) | (actions > high))), actions.shape))
+        raise ValueError(
+            f"actions are out of bounds: {actions[at]} at {list(at)} (env {at[0]}), expected {low[at]} to {high[at]}; "
+            f"nothing was sent to the engine"
+        )

@@ -90,7 +90,7 @@ def serve(
     endpoints = [endpoint] if isinstance(endpoint, str) else list(endpoint)
     servers = [_server(Endpoint.parse(one), resolved) for one in endpoints]
     if isinstance(engine, str):
-        engine = make_engine(engine, num_envs, seed=seed, **(options or {}))
+        engine = make_engine(engine, num_envs, **{"seed": seed, **(options or {})})
     return Serving(engine, servers)
 
 
@@ -131,6 +131,7 @@ def make(
     recipe |= arguments | settings
     if resolved.endpoint:
         _check_agreement(resolved)
+        recipe["endpoint"] = resolved.endpoint  # a pickled env returns to the same engine, wherever it is loaded
         transport = open_transport(resolved.endpoint, resolved)
         try:
             _check_num_envs(transport, num_envs, resolved.endpoint)

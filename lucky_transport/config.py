@@ -14,7 +14,7 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from lucky_transport.errors import ConfigError
 
@@ -131,13 +131,15 @@ def _file_values(directory: Path) -> list[tuple[str, dict[str, Any]]]:
             continue
         try:
             values: Any = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
             if table:  # somebody else's broken pyproject.toml is not ours to report
                 continue
-            raise ConfigError(f"{path}: {error}", hint="mend the TOML syntax") from error
+            raise ConfigError(f"{path}: {error}", hint="mend the file") from error
         for key in table:
-            values = values.get(key, {})
-        scalars = {k: v for k, v in values.items() if not isinstance(v, dict)}
+            values = cast("dict[str, Any]", values).get(key, {}) if isinstance(values, dict) else {}
+        if not isinstance(values, dict):
+            raise ConfigError(f"{path}: {'.'.join(table)} = {values!r}", hint="write a table, [tool.lucky_transport]")
+        scalars = {k: v for k, v in cast("dict[str, Any]", values).items() if not isinstance(v, dict)}
         if scalars:
             found.append((str(path), scalars))
     return found

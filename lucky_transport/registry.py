@@ -83,7 +83,7 @@ def load(target: str, *, owner: str, extra: str = "") -> Any:
                 hint=f"pip install 'lucky-transport[{extra}]'",
             ) from error
         raise BrokenPlugin(f"{owner} failed to load: {_describe(error)}", backend=owner) from error
-    except (ImportError, AttributeError) as error:
+    except Exception as error:  # a foreign module may raise anything while it is imported
         raise BrokenPlugin(f"{owner} failed to load: {_describe(error)}", backend=owner) from error
 
 
@@ -104,12 +104,22 @@ def discover(points: Iterable[EntryPoint]) -> Registry:
             manager.register(point.load(), point.name)
         except Exception as error:  # a foreign module may raise anything while it is imported
             found.broken[point.name] = error
-    for hook, table in (
-        (manager.hook.lucky_transport_transports, found.transports),
-        (manager.hook.lucky_transport_engines, found.engines),
-        (manager.hook.lucky_transport_commands, found.commands),
-    ):
-        for infos in hook():
-            for info in infos:
-                table.setdefault(info.name, info)
+    plugins = manager.list_name_plugin()
+    for name, plugin in reversed(plugins):  # as pluggy calls them: what was registered last comes first
+        others = [other for _, other in plugins if other is not plugin]
+        try:
+            for hook, table in _HOOKS:
+                for infos in manager.subset_hook_caller(hook, others)():
+                    for info in infos:
+                        getattr(found, table).setdefault(info.name, info)
+        except Exception as error:  # a hook is foreign code too
+            found.broken[name] = error
     return found
+
+
+#: Hook -> the registry's table that its answers belong to.
+_HOOKS = (
+    ("lucky_transport_transports", "transports"),
+    ("lucky_transport_engines", "engines"),
+    ("lucky_transport_commands", "commands"),
+)

@@ -98,11 +98,12 @@ class ArraySpec:
         if isinstance(space, Discrete):
             return cls("int64", (), int(space.start), int(space.start + space.n - 1), int(space.n))
         if isinstance(space, Box):
+            box = cast(Any, space)  # its arrays are partly untyped
             return cls(
-                np.dtype(cast(Any, space.dtype)).name,
-                tuple(int(extent) for extent in space.shape),
-                _bound(cast(Any, space.low), space.shape, -math.inf),
-                _bound(cast(Any, space.high), space.shape, math.inf),
+                np.dtype(box.dtype).name,
+                tuple(int(extent) for extent in box.shape),
+                _bound(box.low, box.shape, -math.inf),
+                _bound(box.high, box.shape, math.inf),
             )
         raise SpecError(
             f"{type(space).__name__} spaces cannot travel yet",
@@ -142,6 +143,8 @@ class BatchSpec:
             raise SpecError(f"num_envs {self.num_envs}: expected at least 1")
         if not self.reward_terms:
             raise SpecError("a batch needs at least one reward term")
+        if not 0 <= self.step_s < math.inf:
+            raise SpecError(f"step_s {self.step_s}: expected seconds >= 0")
         if self.reset_ticks not in (0, 1):
             raise SpecError(f"reset_ticks {self.reset_ticks}: expected 0 or 1")
         for names, size, what in (
@@ -175,6 +178,7 @@ class BatchSpec:
         for key in ("observation", "action"):
             spec: ArraySpec = plain[key]
             plain[key] = {f.name: getattr(spec, f.name) for f in fields(spec)}
+            plain[key]["low"], plain[key]["high"] = _finite(spec.low), _finite(spec.high)
         plain["attributes"] = dict(self.attributes)
         return plain
 
@@ -185,9 +189,10 @@ class BatchSpec:
         Raises SpecError when the text is no such JSON; unknown keys (of a newer peer) are ignored.
         """
         try:
-            plain = json.loads(text)
+            plain = json.loads(text, parse_constant=_refuse_constant)
             known = {f.name for f in fields(cls)}
             values: dict[str, Any] = {k: v for k, v in plain.items() if k in known}
+            _check_kinds(values, _BATCH_KINDS)
             for key in ("observation", "action"):
                 values[key] = _array_spec(values[key])
             for key in ("reward_terms", "termination_terms", "timeout_terms", "observation_names", "action_names"):
@@ -203,15 +208,69 @@ class BatchSpec:
             return cls(**values)
         except SpecError:
             raise
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
             raise SpecError(f"the peer's batch spec is malformed: {type(error).__name__}: {error}") from error
 
 
 def _array_spec(plain: dict[str, Any]) -> ArraySpec:
     known = {f.name for f in fields(ArraySpec)}
     values = {k: v for k, v in plain.items() if k in known}
-    values["shape"] = tuple(int(extent) for extent in values["shape"])
+    _check_kinds(values, _ARRAY_KINDS)
+    if not all(isinstance(extent, int) for extent in values["shape"]):
+        raise TypeError(f"shape is {values['shape']!r}")
+    values["shape"] = tuple(values["shape"])
+    for key, unbounded in (("low", -math.inf), ("high", math.inf)):
+        if isinstance(values.get(key), list):
+            values[key] = _infinite(values[key], unbounded)
+            np.broadcast_to(np.asarray(values[key], np.float64), values["shape"])  # raises when it does not fit
     return ArraySpec(**values)
+
+
+def _refuse_constant(name: str) -> None:
+    """Refuse NaN and Infinity, which Python's JSON reader would let pass."""
+    raise ValueError(f"{name} is not JSON")
+
+
+#: What JSON values of a spec may be; a peer's text is not to be trusted.
+_BATCH_KINDS: dict[str, tuple[type, ...]] = {
+    "engine": (str,),
+    "num_envs": (int,),
+    "reset_ticks": (int,),
+    "hold": (bool,),
+    "step_s": (int, float),
+    "attributes": (dict,),
+    **dict.fromkeys(("reward_terms", "termination_terms", "timeout_terms", "observation_names"), (list,)),
+    **dict.fromkeys(("action_names", "observation_terms", "action_groups"), (list,)),
+}
+_ARRAY_KINDS: dict[str, tuple[type, ...]] = {
+    "dtype": (str,),
+    "shape": (list,),
+    "low": (int, float, bool, list, type(None)),
+    "high": (int, float, bool, list, type(None)),
+    "n": (int,),
+}
+
+
+def _check_kinds(values: Mapping[str, Any], kinds: Mapping[str, tuple[type, ...]]) -> None:
+    """Raise TypeError for the first value of a wrong kind; True is no number."""
+    for key, allowed in kinds.items():
+        value = values.get(key)
+        if key in values and (not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed)):
+            raise TypeError(f"{key} is {value!r}")
+
+
+def _finite(bound: Any) -> Any:
+    """Return a bound with None for each infinite element, because JSON has no infinity."""
+    if isinstance(bound, list):
+        return [_finite(element) for element in cast(list[Any], bound)]
+    return None if isinstance(bound, float) and math.isinf(bound) else bound
+
+
+def _infinite(bound: Any, unbounded: float) -> Any:
+    """Undo `_finite` in a nested list."""
+    if isinstance(bound, list):
+        return [_infinite(element, unbounded) for element in cast(list[Any], bound)]
+    return unbounded if bound is None else bound
 
 
 def total_reward(

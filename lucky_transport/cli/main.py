@@ -6,15 +6,17 @@ Rule 2: a TransportError ends a command with its text on stderr and exit code 1;
 
 from __future__ import annotations
 
+import difflib
+import logging
 import sys
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
 from lucky_transport.errors import TransportError
 from lucky_transport.registry import load, registry
 
-__all__ = ["main"]
+__all__ = ["cli", "main"]
 
 
 class _Commands(click.Group):
@@ -35,8 +37,8 @@ class _Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
-        if name not in registry().commands and not name.startswith("-"):
-            ctx.fail(f"no command {name!r}; there are: {', '.join(self.list_commands(ctx))}")
+        if name not in registry().commands:
+            ctx.fail(_unknown(name))
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -46,15 +48,29 @@ class _Commands(click.Group):
             raise click.ClickException(str(error)) from error
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+def _unknown(name: str) -> str:
+    """Say which commands there are, which is near, and which plugins could not bring theirs."""
+    known = sorted(registry().commands)
+    near = difflib.get_close_matches(name, known, n=2)
+    guess = f"; did you mean {' or '.join(near)}?" if near else f"; there are: {', '.join(known)}"
+    broken = sorted(registry().broken)
+    lost = f" (plugins that failed to load: {', '.join(broken)}; see `lucky-transport doctor`)" if broken else ""
+    return f"no command {name!r}{guess}{lost}"
+
+
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog="\b\nExamples:\n  lucky-transport demo\n  lucky-transport serve toy --endpoint shm://demo --num-envs 16",
+)
 @click.version_option(package_name="lucky-transport", prog_name="lucky-transport")
-def cli() -> None:
-    """Move a training stack off gRPC: serve, compare and measure engines over interchangeable transports.
+@click.option("-v", "--verbose", is_flag=True, help="Say on stderr what is chosen and why.")
+def cli(verbose: bool) -> None:
+    """Move a training stack off gRPC: serve, compare and measure engines over interchangeable transports."""
+    if verbose:
+        logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s", stream=sys.stderr)
 
-    Example: lucky-transport demo
-    """
 
-
-def main() -> None:
+def main() -> NoReturn:
     """Run the command line of this process."""
     sys.exit(cli(prog_name="lucky-transport"))

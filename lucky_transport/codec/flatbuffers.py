@@ -123,9 +123,10 @@ def _list(field: Field) -> Body:
 
 
 def _map(field: Field) -> Body:
-    key = Slot("key", "I", _always, body=Body(Writer.text, Verifier.text))  # keys are required, even empty ones
+    # Both are written even where empty: keys are required, and a peer's dictionary should not hold null.
+    key = Slot("key", "I", _always, body=Body(Writer.text, Verifier.text))
     value = _slot(Field("value", field.kind, "one", field.message))
-    if field.kind == "message":
+    if value.body is not None:
         value = Slot("value", "I", _always, body=value.body)
     absent: Callable[[], Any] = _ABSENT.get(field.kind) or cast(type, field.message)
 

@@ -1,0 +1,128 @@
+"""`lucky-transport inspect`: what an engine at an endpoint offers; for a segment, its whole header."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lucky_transport.cli.tables import show
+
+if TYPE_CHECKING:
+    from lucky_transport.inspection import EngineReport, SegmentReport
+    from lucky_transport.specs import BatchSpec
+
+__all__ = ["inspect"]
+
+#: Values longer than this are cut in tables; JSON has them whole.
+_LONGEST = 100
+
+
+@click.command(
+    epilog="\b\nExamples:\n"
+    "  lucky-transport inspect shm://demo\n"
+    "  lucky-transport inspect grpc://127.0.0.1:50051 --json | jq .spec.num_envs",
+)
+@click.argument("endpoint")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
+def inspect(endpoint: str, as_json: bool) -> None:
+    """Show what the engine at ENDPOINT offers, without driving it.
+
+    A segment (shm://name) is read, not attached to: every header field, the regions and the spec, also when its engine
+    is gone or it is damaged (exit code 1). Other endpoints are connected to: spec, capabilities and methods.
+    """
+    from lucky_transport import api, inspection
+    from lucky_transport.endpoint import Endpoint
+
+    where = Endpoint.parse(endpoint)
+    if where.scheme == "shm":
+        report = inspection.of_segment(where.address)
+        if as_json:
+            click.echo(json.dumps({"endpoint": str(where)} | _segment_plain(report), indent=2))
+        else:
+            _show_segment(report)
+        if report.problem:
+            raise click.exceptions.Exit(1)
+        return
+    with api.open_transport(where) as transport:
+        engine = inspection.of_engine(transport)
+    if as_json:
+        click.echo(json.dumps({"endpoint": str(where)} | _engine_plain(engine), indent=2))
+    else:
+        _show_engine(engine)
+
+
+def _spec_plain(spec: BatchSpec | None) -> Any:
+    return None if spec is None else json.loads(spec.to_json())
+
+
+def _segment_plain(report: SegmentReport) -> dict[str, Any]:
+    regions = [] if report.layout is None else list(report.layout.regions.values())
+    return {
+        "transport": "shm",
+        "path": str(report.path),
+        "size_bytes": report.size_bytes,
+        "engine_pid": report.engine_pid,
+        "client_pid": report.client_pid,
+        "problem": report.problem,
+        "header": [
+            {
+                "name": one.name,
+                "offset": one.offset,
+                "code": one.code,
+                "value": one.value.hex() if isinstance(one.value, bytes) else one.value,
+                "meaning": one.meaning,
+            }
+            for one in report.fields
+        ],
+        "regions": [{"name": r.name, "offset": r.offset, "size_bytes": r.size} for r in regions],
+        "spec": _spec_plain(report.spec),
+    }
+
+
+def _engine_plain(report: EngineReport) -> dict[str, Any]:
+    return {
+        "transport": report.transport,
+        "capabilities": report.capabilities,
+        "methods": report.methods,
+        "spec": _spec_plain(report.spec),
+    }
+
+
+def _show_segment(report: SegmentReport) -> None:
+    click.echo(
+        f"{report.path}: {report.size_bytes} bytes, {_pid('engine', report.engine_pid)}, "
+        f"{_pid('client', report.client_pid)}"
+    )
+    if report.problem:
+        click.echo(f"problem: {report.problem}")
+    click.echo()
+    rows = [(one.offset, one.name, _cut(one.shown), one.meaning) for one in report.fields]
+    show("Header", ("offset", "field", "value", "meaning"), rows)
+    if report.layout is not None:
+        regions = [(r.offset, r.name, r.size) for r in report.layout.regions.values()]
+        show("Regions", ("offset", "region", "bytes"), sorted(regions))
+    _show_spec(report.spec)
+
+
+def _show_engine(report: EngineReport) -> None:
+    click.echo(f"transport {report.transport}\n")
+    show("Capabilities", ("capability", "offered"), [(k, "yes" if v else "no") for k, v in report.capabilities.items()])
+    show("Methods", ("method", "state"), list(report.methods.items()))
+    _show_spec(report.spec)
+
+
+def _show_spec(spec: BatchSpec | None) -> None:
+    if spec is None:
+        return
+    rows = [(key, _cut(json.dumps(value))) for key, value in _spec_plain(spec).items()]
+    show("Batch spec", ("key", "value"), rows)
+
+
+def _pid(side: str, pid: int) -> str:
+    return f"{side} pid {pid}" if pid else f"no {side}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."

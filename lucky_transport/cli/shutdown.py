@@ -1,0 +1,112 @@
+"""When a serving process has to end: a signal, or the end of the process that started it.
+
+Rule 1: watching begins before the engine is imported, in a thread of its own fed by the C-level signal handler, so that
+        it works while the main thread loads a model or sits in native code.
+Rule 2: the first request starts an orderly end; more of them change nothing. What is not over within `LIMIT_S` is ended
+        by force, so that an engine that hangs in a step cannot keep its process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import sys
+import threading
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+__all__ = ["LIMIT_S", "Shutdown"]
+
+#: Below the 5 s after which `EngineProcess.stop` sends SIGKILL: whoever is ended by us still says why.
+LIMIT_S = 4.0
+
+#: How often a parent is looked at where the kernel has no pidfd.
+_POLL_MS = 200
+
+
+class Shutdown:
+    """A context in which SIGTERM, SIGINT, SIGHUP and the end of `parent_pid` set `asked` instead of killing.
+
+    Leaving it within `limit_s` of the request is an orderly end; later the process exits with status 1. For the main
+    thread only (ValueError elsewhere).
+    """
+
+    def __init__(self, parent_pid: int | None = None, *, limit_s: float = LIMIT_S) -> None:
+        self.asked = threading.Event()
+        self._done = threading.Event()
+        self._limit_s = limit_s
+        self._parent_pid = parent_pid
+        self._pidfd = -1
+        self._before: dict[int, Any] = {}
+        self._thread = threading.Thread(target=self._watch, name="lucky-shutdown", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._reader, self._writer = os.pipe()
+        os.set_blocking(self._writer, False)  # the signal handler must never wait
+        self._wakeup_before = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
+        for name in ("SIGTERM", "SIGINT", "SIGHUP"):
+            number = getattr(signal, name, None)
+            # nohup and background jobs of a shell ignore some signals on purpose
+            if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+                self._before[number] = signal.signal(number, _noted)
+        self._open_parent()
+        self._thread.start()
+        return self
+
+    def wait(self) -> None:
+        """Return once the process has to end."""
+        self.asked.wait()
+
+    def _open_parent(self) -> None:
+        if self._parent_pid is None:
+            return
+        try:
+            self._pidfd = os.pidfd_open(self._parent_pid)
+        except ProcessLookupError:
+            self.asked.set()
+        except (OSError, AttributeError):
+            self._pidfd = -1  # an older kernel or another system: `_watch` looks at the pid instead
+
+    def _watch(self) -> None:
+        poller = select.poll()
+        poller.register(self._reader, select.POLLIN)
+        polls = self._parent_pid is not None and self._pidfd < 0
+        if self._pidfd >= 0:
+            poller.register(self._pidfd, select.POLLIN)
+        while not self.asked.is_set() and not poller.poll(_POLL_MS if polls else None):
+            if polls and not _exists(self._parent_pid or 0):
+                break
+        self.asked.set()
+        if not self._done.wait(self._limit_s):
+            print(f"the engine did not end within {self._limit_s} s; ended by force", file=sys.stderr, flush=True)
+            os._exit(1)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._done.set()
+        with contextlib.suppress(BlockingIOError):
+            os.write(self._writer, b"\0")
+        self._thread.join()
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._wakeup_before)
+        for fd in (self._reader, self._writer, self._pidfd):
+            if fd >= 0:
+                os.close(fd)
+
+
+def _noted(number: int, frame: FrameType | None) -> None:
+    """Do nothing: the C-level handler has already written to the wake-up pipe."""
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

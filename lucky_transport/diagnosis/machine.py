@@ -1,0 +1,169 @@
+"""Checks of the system: interpreter, kernel, CPUs, limits.
+
+Rule 1: nothing here imports NumPy; these checks run when the installation is broken.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import pwd
+import resource
+import sys
+from pathlib import Path
+
+from lucky_transport.config import load_settings
+from lucky_transport.diagnosis.check import Check, Roots, Verdict
+from lucky_transport.errors import ConfigError
+
+__all__ = ["cpus", "gil", "interpreter", "kernel", "login_sessions", "open_files", "pidfd", "settings"]
+
+#: An engine with shm and gRPC endpoints holds some twenty descriptors; a trainer with 64 gRPC channels some hundred.
+_FEW_FILES = 256
+
+
+def interpreter(roots: Roots) -> Check:
+    """Python itself: shared memory is little-endian and 64 bit."""
+    bits = 64 if sys.maxsize > 2**32 else 32
+    seen = f"{platform.python_implementation()} {platform.python_version()}, {bits} bit, {sys.byteorder}-endian"
+    if bits == 64 and sys.byteorder == "little":
+        return Check("python", Verdict.OK, seen)
+    return Check("python", Verdict.FAIL, seen, "use a 64-bit little-endian Python; segments have that form")
+
+
+def kernel(roots: Roots) -> Check:
+    """The operating system: shared memory needs Linux."""
+    seen = f"{platform.system()} {platform.release()}, {platform.machine()}"
+    if platform.system() == "Linux":
+        return Check("system", Verdict.OK, seen)
+    return Check("system", Verdict.WARN, seen, "shared memory needs Linux; use the grpc transport here")
+
+
+def pidfd(roots: Roots) -> Check:
+    """Whether the death of another process can be noticed at once."""
+    try:
+        os.close(os.pidfd_open(os.getpid()))
+    except (OSError, AttributeError) as error:
+        return Check(
+            "pidfd",
+            Verdict.FAIL,
+            f"pidfd_open does not work ({error}): an engine's death would go unnoticed",
+            "use Linux 5.3 or newer, and a sandbox that allows pidfd_open (Docker: a current seccomp profile)",
+        )
+    return Check("pidfd", Verdict.OK, "a peer's death is noticed at once")
+
+
+def cpus(roots: Roots) -> Check:
+    """How many CPUs there are for client and engine; spinning needs one for each side."""
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quota = _cgroup_quota(roots)
+    usable = count if quota is None else min(float(count), quota)
+    seen = f"{count} usable" if quota is None else f"{count} usable, limited to {quota:g} by the container's quota"
+    if usable > 2:
+        return Check("cpus", Verdict.OK, seen)
+    meaning = (
+        "two spinning sides would take both, with none left for anything else"
+        if usable > 1
+        else "a spinning side would burn the very time that the other one needs"
+    )
+    if _configured_wait() == "spin":
+        return Check("cpus", Verdict.WARN, f"{seen}; {meaning}", "unset LUCKY_WAIT (adaptive is the default)")
+    return Check("cpus", Verdict.OK, f"{seen}; do not use wait=spin here: {meaning}")
+
+
+def _configured_wait() -> str:
+    try:
+        return load_settings().wait
+    except ConfigError:  # the check of the settings reports it
+        return ""
+
+
+def _cgroup_quota(roots: Roots) -> float | None:
+    """Return the CPUs' worth of time that the control group grants, None when it sets no limit."""
+    group = _read(roots.proc / "self" / "cgroup").rpartition("0::")[2].partition("\n")[0].strip("/")
+    here = roots.cgroup / group
+    inside = [here, *here.parents]
+    limits: list[float] = []
+    for place in inside[: inside.index(roots.cgroup) + 1]:
+        quota, _, period = _read(place / "cpu.max").partition(" ")
+        if quota.isdigit():
+            limits.append(int(quota) / int(period))
+    quota, period = (_read(roots.cgroup / "cpu" / f"cpu.cfs_{name}_us").strip() for name in ("quota", "period"))
+    if quota.isdigit() and period.isdigit():  # version 1; -1 there means no limit
+        limits.append(int(quota) / int(period))
+    return min(limits, default=None)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def gil(roots: Roots) -> Check:
+    """How long a busy Python thread beside the loop can delay a step."""
+    if not getattr(sys, "_is_gil_enabled", lambda: True)():
+        return Check("gil", Verdict.OK, "free-threaded: other Python threads do not delay a step")
+    interval_ms = sys.getswitchinterval() * 1e3
+    return Check(
+        "gil",
+        Verdict.OK,
+        f"switch interval {interval_ms:g} ms: a CPU-bound Python thread beside the loop can delay each step by that "
+        "much, on every transport; sys.setswitchinterval(0.0005) shortens it, a process of its own avoids it",
+    )
+
+
+def open_files(roots: Roots) -> Check:
+    """How many descriptors a process may hold."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    shown = ["unlimited" if limit == resource.RLIM_INFINITY else str(limit) for limit in (soft, hard)]
+    seen = f"soft limit {shown[0]}, hard limit {shown[1]}"
+    if soft == resource.RLIM_INFINITY or soft >= _FEW_FILES:
+        return Check("open files", Verdict.OK, seen)
+    return Check("open files", Verdict.WARN, seen, "run `ulimit -n 1024` before the program")
+
+
+def login_sessions(roots: Roots) -> Check:
+    """Whether systemd removes a user's shared memory when he logs out (RemoveIPC in logind.conf)."""
+    name = "logout"
+    if not (roots.run / "systemd" / "system").is_dir():
+        return Check(name, Verdict.OK, "no systemd here: nobody removes segments at logout")
+    if os.getuid() < 1000:
+        return Check(name, Verdict.OK, f"user id {os.getuid()} is a system user: systemd keeps its segments")
+    value, source = _remove_ipc(roots)
+    if value in ("no", "false", "off", "0"):
+        return Check(name, Verdict.OK, f"RemoveIPC={value} ({source})")
+    user = pwd.getpwuid(os.getuid()).pw_name
+    if (roots.var / "lib" / "systemd" / "linger" / user).exists():
+        return Check(name, Verdict.OK, f"RemoveIPC={value} ({source}), but user {user} lingers: never logged out")
+    return Check(
+        name,
+        Verdict.WARN,
+        f"RemoveIPC={value} ({source}): the segments of a training left running vanish at the user's last logout",
+        "run `loginctl enable-linger`, or set RemoveIPC=no in /etc/systemd/logind.conf",
+    )
+
+
+def _remove_ipc(roots: Roots) -> tuple[str, str]:
+    """Return the value in force and where it is set; drop-ins win over the file, later names over earlier ones."""
+    value, source = "yes", "default"
+    main = roots.etc / "systemd" / "logind.conf"
+    drop_ins = (root / "systemd" / "logind.conf.d" for root in (roots.run, roots.etc))
+    parts = sorted((part for folder in drop_ins for part in folder.glob("*.conf")), key=lambda part: part.name)
+    for path in (main, *parts):
+        for line in _read(path).splitlines():
+            key, _, setting = line.partition("=")
+            if key.strip() == "RemoveIPC":
+                value, source = setting.strip().lower(), str(path)
+    return value, source
+
+
+def settings(roots: Roots) -> Check:
+    """The settings in force, from environment and configuration files."""
+    try:
+        loaded = load_settings()
+    except ConfigError as error:
+        return Check("settings", Verdict.FAIL, str(error).removesuffix(f"; {error.hint}"), error.hint)
+    changed = [f"{key} = {getattr(loaded, key)!r} ({source})" for key, source in loaded.sources.items()]
+    return Check("settings", Verdict.OK, ", ".join(changed) or "all at their defaults")

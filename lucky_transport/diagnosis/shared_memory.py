@@ -1,0 +1,120 @@
+"""Checks of shared memory: its size, whether a segment can be made, what dead engines left, the native module.
+
+Rule 1: whatever imports NumPy is imported inside the check that needs it; the others run without it.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import stat
+from typing import TYPE_CHECKING
+
+from lucky_transport.diagnosis.check import Check, Roots, Verdict
+from lucky_transport.errors import TransportError
+
+if TYPE_CHECKING:
+    from lucky_transport.shm.segment import Found
+
+__all__ = ["native_module", "permissions", "remove_stale_segments", "space", "stale_segments", "trial_segment"]
+
+_MIB = 1 << 20
+_ENLARGE = "enlarge it: `docker run --shm-size=1g ...`, or `mount -o remount,size=1g /dev/shm`"
+
+#: The batch that must fit for the default settings to be useful.
+_LARGE_BATCH = (4096, 100, 12)
+
+
+def space(roots: Roots) -> Check:
+    """Size and free space, against a small and a large batch."""
+    name = "shared memory"
+    if not roots.shm.is_dir():
+        return Check(name, Verdict.FAIL, f"{roots.shm} is no directory", f"mount a tmpfs at {roots.shm}")
+    stats = os.statvfs(roots.shm)
+    total, free = stats.f_blocks * stats.f_frsize, stats.f_bavail * stats.f_frsize
+    small, large = _segment_bytes(1, 1, 1), _segment_bytes(*_LARGE_BATCH)
+    seen = f"{roots.shm}: {free // _MIB} MiB free of {total // _MIB} MiB"
+    if free < small:
+        return Check(name, Verdict.FAIL, f"{seen}; the smallest segment needs {small / _MIB:.1f} MiB", _ENLARGE)
+    if free < large:
+        envs, observations, actions = _LARGE_BATCH
+        batch = f"{envs} envs of {observations} observations and {actions} actions"
+        return Check(name, Verdict.WARN, f"{seen}; {batch} need {large / _MIB:.1f} MiB", _ENLARGE)
+    return Check(name, Verdict.OK, seen)
+
+
+def _segment_bytes(num_envs: int, observations: int, actions: int) -> int:
+    from lucky_transport.shm.layout import plan
+    from lucky_transport.specs import ArraySpec, BatchSpec
+
+    spec = BatchSpec("doctor", num_envs, ArraySpec(shape=(observations,)), ArraySpec(shape=(actions,)))
+    return plan(spec).total_size
+
+
+def permissions(roots: Roots) -> Check:
+    """Who may write to the directory, and whether strangers may remove our segments."""
+    name = "permissions"
+    mode = stat.S_IMODE(roots.shm.stat().st_mode)
+    seen = f"{roots.shm} has mode {mode:04o}"
+    if not os.access(roots.shm, os.W_OK | os.X_OK):
+        return Check(name, Verdict.FAIL, f"{seen}: not writable for user id {os.getuid()}", f"chmod 1777 {roots.shm}")
+    if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+        return Check(name, Verdict.WARN, f"{seen}: any user may remove others' segments", f"chmod 1777 {roots.shm}")
+    return Check(name, Verdict.OK, seen)
+
+
+def trial_segment(roots: Roots) -> Check:
+    """Makes the smallest segment, maps it and removes it: the same steps as an engine."""
+    name = "trial segment"
+    from lucky_transport.process import unique_name
+    from lucky_transport.shm import segment
+    from lucky_transport.specs import ArraySpec, BatchSpec
+
+    spec = BatchSpec("doctor", 1, ArraySpec(shape=(1,)), ArraySpec(shape=(1,)))
+    try:
+        made = segment.create(unique_name(), spec, directory=roots.shm)
+    except (TransportError, OSError) as error:
+        hint = error.hint if isinstance(error, TransportError) else ""
+        remedy = hint or f"see that {roots.shm} is a tmpfs this user may write to"
+        return Check(name, Verdict.FAIL, str(error).removesuffix(f"; {hint}"), remedy)
+    made.unlink()
+    return Check(name, Verdict.OK, f"made, mapped and removed {made.layout.total_size} bytes")
+
+
+def stale_segments(roots: Roots) -> Check:
+    """Segments whose engine is gone; they take space until a new engine of that name comes."""
+    from lucky_transport.shm import segment
+
+    found = segment.find(roots.shm)
+    stale = [one for one in found if one.stale]
+    if not stale:
+        return Check("stale segments", Verdict.OK, f"none among {len(found)} on this host")
+    size = sum(one.size_bytes for one in stale) / _MIB
+    names = ", ".join(one.name for one in stale)
+    return Check(
+        "stale segments", Verdict.WARN, f"{names} ({size:.1f} MiB)", "remove them: `lucky-transport doctor --fix`"
+    )
+
+
+def remove_stale_segments(roots: Roots) -> list[Found]:
+    """Remove the segments of dead engines and return them; those of living ones are never touched."""
+    from lucky_transport.shm import segment
+
+    return segment.remove_stale(roots.shm)
+
+
+def native_module(roots: Roots) -> Check:
+    """Whether ordered memory access and sleeping waits come from C, or from the fallback."""
+    from lucky_transport.shm import atomics
+
+    error = atomics.native_error()
+    if not error:
+        return Check(
+            "native module", Verdict.OK, f"version {getattr(atomics.implementation(), 'VERSION', '?')}, loaded"
+        )
+    why, _, remedy = error.rpartition(": ")
+    if platform.machine() not in ("x86_64", "AMD64"):
+        seen = f"{why}; on {platform.machine()} nothing stands in for it: no shared memory"
+        return Check("native module", Verdict.FAIL, seen, remedy)
+    seen = f"{why}; the pure-Python fallback works, slower, and polls instead of sleeping"
+    return Check("native module", Verdict.WARN, seen, remedy)

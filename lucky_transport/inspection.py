@@ -1,0 +1,145 @@
+"""What an engine at an endpoint offers, found out without driving it.
+
+Rule 1: a segment has room for one client, so its header is read from a read-only mapping: nothing is attached, written
+        or locked, and a segment that is damaged or whose engine is gone can still be looked at.
+Rule 2: elsewhere only methods that read are called; what changes the world is never tried.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass, field
+from mmap import ACCESS_READ, mmap
+from pathlib import Path
+from typing import Any
+
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import SegmentError, TransportError, Unimplemented
+from lucky_transport.messages.methods import METHODS, Effect
+from lucky_transport.shm import header, segment
+from lucky_transport.shm.layout import FIELDS, HEADER_BYTES, EngineState, Feature, Layout
+from lucky_transport.specs import DTYPES, BatchSpec
+from lucky_transport.transport import Transport
+
+__all__ = ["ANSWERS", "MISSING", "UNTRIED", "EngineReport", "HeaderField", "SegmentReport", "of_engine", "of_segment"]
+
+ANSWERS = "answers"
+MISSING = "not implemented"
+UNTRIED = "not tried: it changes the simulation"
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderField:
+    """One field of a segment's header; `shown` is its value as a person reads it."""
+
+    name: str
+    offset: int
+    code: str
+    value: int | bytes
+    shown: str
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentReport:
+    """A segment as it stands. `problem` says why nobody can attach to it, "" when one can; then spec and layout are
+    there.
+    """
+
+    path: Path
+    size_bytes: int
+    engine_pid: int
+    client_pid: int
+    fields: tuple[HeaderField, ...]
+    problem: str = ""
+    spec: BatchSpec | None = None
+    layout: Layout | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EngineReport:
+    """An engine behind any other transport: method name -> ANSWERS, MISSING, UNTRIED or the text of its error."""
+
+    transport: str
+    spec: BatchSpec
+    capabilities: dict[str, bool]
+    methods: dict[str, str] = field(default_factory=dict[str, str])
+
+
+def of_segment(name: str, directory: Path = segment.DIRECTORY) -> SegmentReport:
+    """Return what the segment `name` holds.
+
+    Raises NotReachable when there is none, ConfigError for an impossible name, SegmentError for a file that is no
+    segment or may not be read.
+    """
+    found = next((one for one in segment.find(directory) if one.name == name), None)
+    if found is None:
+        opened = segment.open_segment(name, Deadline(0), directory=directory)  # says in its own words what is wrong
+        return _report(opened.path, opened.mapping, engine_pid=header.get(opened.mapping, "server_pid"), client_pid=0)
+    with found.path.open("rb") as file:
+        mapping = mmap(file.fileno(), os.fstat(file.fileno()).st_size, access=ACCESS_READ)
+    return _report(found.path, mapping, engine_pid=found.engine_pid, client_pid=found.client_pid)
+
+
+def _report(path: Path, mapping: mmap, *, engine_pid: int, client_pid: int) -> SegmentReport:
+    spec: BatchSpec | None = None
+    layout: Layout | None = None
+    problem = ""
+    try:
+        spec, layout = header.read(mapping, str(path))
+        if not engine_pid:
+            pid = header.get(mapping, "server_pid")
+            problem = f"the engine (pid {pid}) is gone; `lucky-transport doctor --fix` removes the segment"
+    except SegmentError as error:
+        problem = str(error)
+    return SegmentReport(path, len(mapping), engine_pid, client_pid, _fields(mapping), problem, spec, layout)
+
+
+def _fields(mapping: mmap) -> tuple[HeaderField, ...]:
+    if len(mapping) < HEADER_BYTES:
+        return ()
+    values = {name: header.get(mapping, name) for name in FIELDS}
+    return tuple(
+        HeaderField(place.name, place.offset, place.code, values[place.name], _shown(place.name, values), place.meaning)
+        for place in sorted(FIELDS.values(), key=lambda place: place.offset)
+    )
+
+
+def _shown(name: str, values: dict[str, Any]) -> str:
+    value = values[name]
+    if isinstance(value, bytes):
+        return value.hex() if any(value) else f"{len(value)} zero bytes"
+    if name == "magic":
+        return f"{value:#x}"
+    if name == "schema_hash":
+        return f"{value:#018x}"
+    if name.endswith("_features"):
+        named = [one.name or "" for one in Feature if value & one]
+        return f"{value:#x} ({' '.join(named)})" if named else f"{value:#x}"
+    if name.endswith("_dtype"):
+        return f"{value} ({DTYPES[value] if value < len(DTYPES) else 'unknown'})"
+    if name == "engine_state":
+        return f"{value} ({_STATES.get(value, 'unknown')})"
+    return str(value)
+
+
+_STATES = {EngineState.LOADING: "loading", EngineState.READY: "ready", EngineState.CLOSING: "closing"}
+
+
+def of_engine(transport: Transport, timeout_s: float = 2.0) -> EngineReport:
+    """Return what the engine behind `transport` offers; each reading method is called once, with an empty request,
+    for at most `timeout_s`.
+    """
+    report = EngineReport(transport.name, transport.spec, asdict(transport.capabilities))
+    for method in METHODS:
+        report.methods[method.name] = UNTRIED
+        if method.effect is not Effect.READ:
+            continue
+        try:
+            transport.call(method, method.request(), Deadline(timeout_s))
+            report.methods[method.name] = ANSWERS
+        except Unimplemented:
+            report.methods[method.name] = MISSING
+        except TransportError as error:
+            report.methods[method.name] = str(error)
+    return report

@@ -1,0 +1,93 @@
+"""Endpoints as gRPC targets, and the socket file of a unix endpoint.
+
+Rule 1: an endpoint is checked here before gRPC sees it, so that a wrong one is a ConfigError and not a long wait.
+Rule 2: gRPC deletes whatever socket lies at a path it binds, live or not; so a live one is recognised here first.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+from pathlib import Path
+
+from lucky_transport.endpoint import Endpoint
+from lucky_transport.errors import ConfigError, NotReachable
+
+__all__ = ["SERVICES", "SocketFile", "service_of", "target_of"]
+
+#: What the endpoint option `service` may say.
+SERVICES = ("auto", "batch", "agent")
+
+
+def target_of(endpoint: Endpoint) -> str:
+    """Return gRPC's name for the endpoint: "host:port" or "unix:path".
+
+    Raises ConfigError when the address is not of that form.
+    """
+    if endpoint.scheme == "grpc+unix":
+        if not endpoint.address:
+            raise _malformed(endpoint, "it has no path", "grpc+unix:///run/engine.sock")
+        return f"unix:{endpoint.address}"
+    host, colon, port = endpoint.address.rpartition(":")
+    if not colon or not host or not port.isdecimal() or int(port) > 65535 or "/" in host:
+        raise _malformed(endpoint, "the address is not host:port", "grpc://127.0.0.1:50051")
+    return f"{host}:{int(port)}"
+
+
+def service_of(endpoint: Endpoint) -> str:
+    """Return the endpoint's option `service`; raises ConfigError for an option or a value there is not."""
+    unknown = [key for key, _ in endpoint.options if key != "service"]
+    service = endpoint.option("service", "auto")
+    if unknown or service not in SERVICES:
+        what = f"unknown option {unknown[0]!r}" if unknown else f"service={service!r}"
+        raise _malformed(endpoint, what, f"?service={'|'.join(SERVICES)}")
+    return service
+
+
+def _malformed(endpoint: Endpoint, what: str, example: str) -> ConfigError:
+    return ConfigError(f"endpoint {str(endpoint)!r}: {what}", backend="grpc", hint=f"write for instance {example}")
+
+
+class SocketFile:
+    """The socket file of a server: `prepare` before binding, `protect` after it, `remove` when the server is gone."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._path = Path(endpoint.address)
+        self._inode = 0
+
+    def prepare(self) -> None:
+        """Delete a stale socket; raises NotReachable when a live one or another kind of file has the path."""
+        try:
+            mode = self._path.lstat().st_mode
+        except OSError:
+            return  # nothing there, or no such folder: binding says which
+        if not stat.S_ISSOCK(mode):
+            raise self._taken("there is a file that is no socket")
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.settimeout(1.0)
+            try:
+                probe.connect(str(self._path))
+            except ConnectionRefusedError:
+                self._path.unlink(missing_ok=True)  # its server died without removing it
+                return
+            except OSError as error:
+                raise self._taken(f"the socket there cannot be tried ({error})") from error
+        raise self._taken("another server listens there")
+
+    def _taken(self, why: str) -> NotReachable:
+        return NotReachable(f"cannot serve at {self._endpoint}: {why}", backend="grpc", hint="use another path")
+
+    def protect(self) -> None:
+        """Keep other users out and remember which file is ours."""
+        os.chmod(self._path, 0o600)
+        self._inode = self._path.stat().st_ino
+
+    def remove(self) -> None:
+        """Delete the file if it is still the one of this server."""
+        try:
+            if self._inode and self._path.stat().st_ino == self._inode:
+                self._path.unlink()
+        except FileNotFoundError:
+            pass  # gRPC deletes it too

@@ -1,0 +1,105 @@
+"""Stepping through our BatchService: one call per exchange, all arrays as packed bytes.
+
+Rule 1: an exchange has a number, and the engine answers a repeated number with the same frame. So a call that was given
+up can be made again, and a blocking call may end by a deadline without losing the exchange.
+Rule 2: a frame's arrays are views of the reply's bytes: read-only, and kept alive by whoever holds one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import RemoteProtocolError
+from lucky_transport.specs import BatchSpec
+from lucky_transport.transport import Frame
+from lucky_transport_grpc import _pb
+from lucky_transport_grpc.connection import Connection
+from lucky_transport_grpc.errors import is_local_timeout
+from lucky_transport_grpc.exchange import Exchange
+from lucky_transport_grpc.packing import pack, unpack
+from lucky_transport_grpc.runtime import grpc
+
+__all__ = ["BatchExchange"]
+
+_PATH = "/lucky_transport.v1.BatchService/Exchange"
+
+# gRPC serves a blocking call on the caller's own thread: 50 us faster than a future for small frames. Large ones are
+# faster through a future (2.0 against 2.3 ms for 400 kB), because its thread reads while the socket still fills.
+_BLOCKING_BYTES = 100_000
+
+
+class BatchExchange(Exchange):
+    """One engine's BatchService."""
+
+    def __init__(self, connection: Connection, spec: BatchSpec) -> None:
+        self._connection = connection
+        self._request: Any = _pb.methods()[_PATH].request
+        self._method = connection.method(_PATH)
+        self._spec = spec
+        self._signals_shape = (spec.num_terms, spec.num_envs)
+        frame_bytes = spec.num_envs * (spec.observation.size * spec.observation.itemsize_bytes + 4 * spec.num_terms)
+        self._blocks = frame_bytes < _BLOCKING_BYTES
+        self._action_seq = 0
+        self._frame_seq = 0
+        self._future: Any = None
+
+    def start(self, actions: NDArray[Any], control: NDArray[np.uint8] | None) -> None:
+        self._publish(self._next_request(actions, control))
+
+    def _next_request(self, actions: NDArray[Any], control: NDArray[np.uint8] | None) -> Any:
+        self._action_seq += 1
+        self.open = True
+        return self._request(
+            action_seq=self._action_seq,
+            actions=pack(actions),
+            control=b"" if control is None else pack(control),
+        )
+
+    def _publish(self, request: Any) -> None:
+        self._future = self._connection.publish(self._method, request, self._connection.identity)
+
+    def finish(self, deadline: Deadline) -> Frame:
+        if not self._connection.arrived(self._future, deadline):
+            raise self._connection.late(deadline)
+        self.open = False
+        return self._frame(self._connection.result(self._future, deadline))
+
+    def run(self, actions: NDArray[Any], control: NDArray[np.uint8] | None, deadline: Deadline) -> Frame:
+        if not self._blocks:
+            return super().run(actions, control, deadline)
+        request = self._next_request(actions, control)
+        try:
+            reply = self._method(request, timeout=deadline.remaining_s, metadata=self._connection.identity)
+        except grpc.RpcError as error:
+            if is_local_timeout(error):
+                self._publish(request)
+            else:
+                self.open = False
+            raise self._connection.error(error, deadline) from error
+        except BaseException as error:
+            if self._connection.closed:
+                raise self._connection.ended() from error
+            self._publish(request)  # Ctrl-C: the call is given up, the exchange is not
+            raise
+        self.open = False
+        return self._frame(reply)
+
+    def _frame(self, reply: Any) -> Frame:
+        spec, bad = self._spec, RemoteProtocolError
+        n = (spec.num_envs,)
+        if self._frame_seq and reply.frame_seq != self._frame_seq + 1:
+            raise bad(f"frame {reply.frame_seq} after frame {self._frame_seq}: one was lost", backend="grpc")
+        self._frame_seq = reply.frame_seq
+        frame = Frame(
+            unpack("observations", reply.observations, spec.observation.dtype, spec.observation_shape, bad),
+            unpack("rewards", reply.rewards, "float32", n, bad),
+            unpack("terminated", reply.terminated, "uint8", n, bad),
+            unpack("truncated", reply.truncated, "uint8", n, bad),
+            unpack("signals", reply.signals, "float32", self._signals_shape, bad),
+        )
+        frame.any_ended = reply.terminated.count(0) + reply.truncated.count(0) != 2 * spec.num_envs
+        return frame

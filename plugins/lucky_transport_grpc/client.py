@@ -1,0 +1,194 @@
+"""The client end of the gRPC transport.
+
+    grpc://127.0.0.1:50051                  the batch service where the engine offers it, else agent by agent
+    grpc://127.0.0.1:50051?service=agent    the legacy AgentService in any case, as every client of LuckyEngine uses it
+    grpc://127.0.0.1:50051?service=batch    the batch service or nothing
+
+Rule 1: which service is used is decided once, while connecting, and told in the log; it never changes afterwards.
+Rule 2: this file keeps the order of calls; how an exchange travels is the business of `Exchange`.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_transport.actions import Bounds, check_actions, check_control
+from lucky_transport.config import Settings
+from lucky_transport.deadline import Deadline
+from lucky_transport.endpoint import Endpoint
+from lucky_transport.errors import PeerDied, PeerTimeout, TransportError, Unimplemented
+from lucky_transport.lockstep import Event, Lockstep, State
+from lucky_transport.messages.methods import Method
+from lucky_transport.specs import BatchSpec
+from lucky_transport.transport import Capabilities, Frame, Transport
+from lucky_transport_grpc import _pb
+from lucky_transport_grpc.address import service_of
+from lucky_transport_grpc.agent_exchange import AgentExchange
+from lucky_transport_grpc.agent_rows import check_exact
+from lucky_transport_grpc.batch_exchange import BatchExchange
+from lucky_transport_grpc.connection import Connection
+from lucky_transport_grpc.errors import is_local_timeout
+from lucky_transport_grpc.exchange import Exchange
+from lucky_transport_grpc.legacy_spec import negotiate_all, read_spec
+from lucky_transport_grpc.runtime import grpc
+from lucky_transport_grpc.typed_calls import TypedCalls
+
+__all__ = ["GrpcTransport", "connect"]
+
+_log = logging.getLogger("lucky_transport")
+_BATCH = "/lucky_transport.v1.BatchService/"
+
+
+def connect(endpoint: Endpoint, settings: Settings) -> GrpcTransport:
+    """Return a transport to the engine at `endpoint`.
+
+    Raises ConfigError (a malformed endpoint), NotReachable (nobody there within `connect_timeout_s`), Unimplemented
+    (`service=batch` and the engine has none), SpecError (the legacy service cannot carry this engine's dtypes).
+    """
+    service = service_of(endpoint)
+    deadline = Deadline(settings.connect_timeout_s)
+    connection = Connection(endpoint, settings)
+    try:
+        return _open(connection, service, deadline)
+    except (PeerDied, PeerTimeout) as error:
+        connection.close()
+        raise connection.unreachable(deadline, str(error)) from error
+    except BaseException:
+        connection.close()
+        raise
+
+
+def _open(connection: Connection, service: str, deadline: Deadline) -> GrpcTransport:
+    spec = _probe(connection, deadline)
+    if spec is None and service == "batch":
+        raise Unimplemented(
+            f"the engine at {connection.endpoint} has no batch service", backend="grpc", hint="drop service=batch"
+        )
+    if spec is None:
+        calls = TypedCalls(connection, batch_service=False)
+        spec = read_spec(calls.call, deadline)
+        if spec is None:
+            raise connection.unreachable(deadline, "it answers, but has no agent that could be stepped")
+        negotiate_all(calls.call, spec, deadline)
+        exchange: Exchange = AgentExchange(connection, spec, calls.staged_contract, ours=False)
+        _log.info("grpc: %s has no batch service; stepping agent by agent", connection.endpoint)
+    else:
+        calls = TypedCalls(connection, batch_service=True)
+        if service == "agent":
+            check_exact(spec)
+        connection.attach(deadline)
+        agents = service == "agent"
+        exchange = AgentExchange(connection, spec, ours=True) if agents else BatchExchange(connection, spec)
+        _log.info("grpc: %s, %s", connection.endpoint, "stepping agent by agent" if agents else "batch service")
+    return GrpcTransport(connection, spec, exchange, calls)
+
+
+def _probe(connection: Connection, deadline: Deadline) -> BatchSpec | None:
+    """Return the engine's batch spec, None when it has no BatchService; raises NotReachable."""
+    get_spec = connection.method(_BATCH + "GetSpec")
+    request: Any = _pb.methods()[_BATCH + "GetSpec"].request()
+    try:
+        reply = get_spec(request, timeout=deadline.remaining_s, wait_for_ready=True, metadata=connection.identity)
+    except grpc.RpcError as error:
+        found: Any = error
+        if found.code() is grpc.StatusCode.UNIMPLEMENTED:
+            return None
+        if not is_local_timeout(found):
+            raise connection.error(found, deadline) from error
+        raise connection.unreachable(deadline, _reason(connection, get_spec, request)) from error
+    return BatchSpec.from_json(reply.spec_json)
+
+
+def _reason(connection: Connection, get_spec: Any, request: Any) -> str:
+    """Return why nobody answered: a call that does not wait is told at once by gRPC."""
+    try:
+        get_spec(request, timeout=0.2, metadata=connection.identity)
+    except grpc.RpcError as error:
+        found: Any = error
+        return "it does not answer" if is_local_timeout(found) else str(found.details())
+    return "it answers only now"
+
+
+class GrpcTransport(Transport):
+    """A client of an engine behind gRPC. After `recv` the frame's arrays are read-only."""
+
+    name = "grpc"
+    capabilities = Capabilities()
+
+    def __init__(self, connection: Connection, spec: BatchSpec, exchange: Exchange, calls: TypedCalls) -> None:
+        self.spec = spec
+        self.actions = np.zeros(spec.action_shape, spec.action.dtype)
+        self._connection = connection
+        self._exchange = exchange
+        self._calls = calls
+        self._settings = connection.settings
+        self._bounds = Bounds(spec.action)
+        self._lockstep = Lockstep(State.READY, self.name)
+        self._seq = 0
+
+    def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
+        checked, control = self._check(actions, control)
+        self._lockstep.on(Event.SEND)
+        self._exchange.start(checked, control)
+
+    def recv(self, deadline: Deadline | None = None) -> Frame:
+        if self._lockstep.state is not State.SENT:
+            raise self._lockstep.refusal(Event.FRAME)
+        self._connection.check_process()
+        try:
+            frame = self._exchange.finish(Deadline.after(deadline, self._settings.step_timeout_s))
+        except TransportError as error:
+            self._note(error)
+            raise
+        return self._arrived(frame)
+
+    def step(
+        self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None, deadline: Deadline | None = None
+    ) -> Frame:
+        checked, control = self._check(actions, control)
+        self._lockstep.on(Event.SEND)
+        try:
+            frame = self._exchange.run(checked, control, Deadline.after(deadline, self._settings.step_timeout_s))
+        except TransportError as error:
+            self._note(error)
+            raise
+        return self._arrived(frame)
+
+    def _check(
+        self, actions: NDArray[Any], control: NDArray[np.uint8] | None
+    ) -> tuple[NDArray[Any], NDArray[np.uint8] | None]:
+        if self._lockstep.state is not State.READY:
+            raise self._lockstep.refusal(Event.SEND)
+        self._connection.check_process()
+        checked = check_actions(self.spec, actions)
+        if control is not None:
+            control = check_control(self.spec, control)
+        self.out_of_bounds += self._bounds.count_outside(checked)
+        return checked, control
+
+    def _note(self, error: TransportError) -> None:
+        """Bring the order of calls in line with how the exchange ended, if it ended."""
+        if self._lockstep.state is not State.SENT or self._exchange.open:
+            return
+        self._lockstep.on(Event.LOST if isinstance(error, PeerDied) else Event.REFUSED)
+
+    def _arrived(self, frame: Frame) -> Frame:
+        self._lockstep.on(Event.FRAME)
+        self._seq += 1
+        frame.seq = self._seq
+        return frame
+
+    def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
+        if self._lockstep.state is State.CLOSED:
+            raise self._connection.ended()
+        self._connection.check_process()
+        return self._calls.call(method, request, Deadline.after(deadline, self._settings.command_timeout_s))
+
+    def close(self) -> None:
+        if self._lockstep.state is not State.CLOSED:
+            self._lockstep.on(Event.CLOSE)
+            self._connection.close()

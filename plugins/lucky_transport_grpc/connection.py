@@ -1,0 +1,156 @@
+"""One channel to one engine: who we are, how calls are made, what their errors mean.
+
+Rule 1: no call leaves without a deadline but those of an open exchange, and whoever waits for one of those has one.
+Rule 2: after a fork the child's copy refuses everything before it touches gRPC, which does not survive a fork.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+from typing import Any
+
+from lucky_transport.config import Settings
+from lucky_transport.deadline import Deadline
+from lucky_transport.endpoint import Endpoint
+from lucky_transport.errors import ClosedError, NotReachable, PeerTimeout, TransportError
+from lucky_transport_grpc import _pb
+from lucky_transport_grpc.address import target_of
+from lucky_transport_grpc.errors import from_rpc, is_local_timeout
+from lucky_transport_grpc.metadata import CLIENT, Metadata
+from lucky_transport_grpc.runtime import grpc
+
+__all__ = ["Connection"]
+
+_OPTIONS = (
+    ("grpc.max_receive_message_length", -1),  # 4 MiB would end at 1280x1024 RGBA, or 4096 envs with 256 observations
+    ("grpc.max_send_message_length", -1),
+    ("grpc.use_local_subchannel_pool", 1),  # else two clients of one process share a connection, and die together
+    ("grpc.enable_retries", 0),  # a Step must never be sent twice behind our back
+    ("grpc.enable_http_proxy", 0),  # http_proxy is for the internet, not for an engine
+    ("grpc.initial_reconnect_backoff_ms", 100),  # meet an engine soon after it starts, not up to a second later
+    ("grpc.max_reconnect_backoff_ms", 1000),
+)
+
+
+class Connection:
+    """A channel to the engine at `endpoint`, and the identity under which it is used."""
+
+    def __init__(self, endpoint: Endpoint, settings: Settings) -> None:
+        self.endpoint = endpoint
+        self.settings = settings
+        self.client_id = secrets.token_hex(8)
+        self.identity: Metadata = ((CLIENT, self.client_id),)
+        self._pid = os.getpid()
+        self._closed = False
+        self._attachment: Any = None
+        self._channel = grpc.insecure_channel(target_of(endpoint), options=_OPTIONS)
+
+    def method(self, path: str) -> Any:
+        """Return gRPC's callable for the unary method `path` of our protos."""
+        found = _pb.methods()[path]
+        return self._channel.unary_unary(path, found.request.SerializeToString, found.response.FromString)
+
+    def call(self, method: Any, request: Any, deadline: Deadline, metadata: Metadata = ()) -> Any:
+        """Return the response to one call; raises our error for whatever goes wrong.
+
+        When the deadline is over the call is given up, and nobody knows whether the engine did what it asked for.
+        """
+        try:
+            return method(request, timeout=deadline.remaining_s, metadata=self.identity + metadata)
+        except grpc.RpcError as error:
+            raise self.error(error, deadline) from error
+
+    def publish(self, method: Any, request: Any, metadata: Metadata) -> Any:
+        """Return a call under way, without a deadline: it ends with its answer, the engine or this connection."""
+        try:
+            return method.future(request, metadata=metadata)
+        except ValueError as error:  # what gRPC says of a closed channel
+            raise self.ended() from error
+
+    def arrived(self, future: Any, deadline: Deadline) -> bool:
+        """Wait for a call under way; False when the deadline came first (the call goes on)."""
+        try:
+            future.exception(timeout=deadline.remaining_s)
+        except grpc.FutureTimeoutError:
+            return False
+        except grpc.FutureCancelledError:
+            pass
+        return True
+
+    def result(self, future: Any, deadline: Deadline) -> Any:
+        """Return the response of a call that has ended; raises our error for whatever went wrong."""
+        try:
+            return future.result()
+        except grpc.FutureCancelledError as error:
+            raise self.ended() from error
+        except grpc.RpcError as error:
+            raise self.error(error, deadline) from error
+
+    def error(self, error: Any, deadline: Deadline) -> TransportError:
+        """Return our error for a failed call."""
+        if self._closed:
+            return self.ended()
+        if is_local_timeout(error):
+            return self.late(deadline)
+        return from_rpc(error, str(self.endpoint))
+
+    def late(self, deadline: Deadline) -> PeerTimeout:
+        """Return the error of a wait that reached its deadline."""
+        return PeerTimeout(
+            f"no answer from the engine at {self.endpoint} within {deadline.timeout_s:g} s",
+            backend="grpc",
+            hint="wait again, or raise the timeout (LUCKY_STEP_TIMEOUT_S, LUCKY_COMMAND_TIMEOUT_S)",
+        )
+
+    def ended(self) -> ClosedError:
+        """Return the error of whoever uses the connection after `close`."""
+        return ClosedError("the transport is closed", backend="grpc", hint="connect again")
+
+    def unreachable(self, deadline: Deadline, why: str) -> NotReachable:
+        """Return the error of a connect that found no engine."""
+        return NotReachable(
+            f"no engine at {self.endpoint} within {deadline.timeout_s:g} s: {why}",
+            backend="grpc",
+            hint="start one: lucky-transport serve ENGINE --endpoint grpc://127.0.0.1:50051 (or a LuckyEngine with a "
+            "loaded scene), or raise connect_timeout_s (LUCKY_CONNECT_TIMEOUT_S)",
+        )
+
+    @property
+    def closed(self) -> bool:
+        """True after `close`."""
+        return self._closed
+
+    def check_process(self) -> None:
+        """Raise ClosedError in a forked child."""
+        if os.getpid() != self._pid:
+            raise ClosedError(
+                "this transport belongs to the parent process", backend="grpc", hint="connect again after fork()"
+            )
+
+    def attach(self, deadline: Deadline) -> None:
+        """Tell the engine that we are there, and with which name; it releases our lease when this stream ends."""
+        found = _pb.methods()["/lucky_transport.v1.BatchService/Attach"]
+        stream = self._channel.unary_stream(found.path, found.request.SerializeToString, found.response.FromString)
+        request: Any = found.request(client_id=self.client_id, pid=self._pid)
+        self._attachment = stream(request, metadata=self.identity)
+        watchdog = threading.Timer(deadline.remaining_s, self._attachment.cancel)
+        watchdog.daemon = True
+        watchdog.start()
+        try:
+            next(self._attachment)
+        except (grpc.RpcError, StopIteration) as error:
+            why = str(from_rpc(error, str(self.endpoint))) if isinstance(error, grpc.RpcError) else "it is closing"
+            raise self.unreachable(deadline, why) from error
+        finally:
+            watchdog.cancel()
+
+    def close(self) -> None:
+        """End the attachment, every call under way and the channel; idempotent, and harmless in a forked child."""
+        if self._closed or os.getpid() != self._pid:
+            return
+        self._closed = True
+        if self._attachment is not None:
+            self._attachment.cancel()
+        self._channel.close()

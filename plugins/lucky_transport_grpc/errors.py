@@ -1,0 +1,128 @@
+"""gRPC status codes and the errors of this project: one table.
+
+Rule 1: foreign exceptions end here; nothing else in this plugin decides what a status code means.
+Rule 2: an error of ours crosses the wire as (wire code, text) in the trailing metadata and comes back as the same class
+with the same text. The status beside it is for clients that know nothing of us.
+Rule 3: a status without that metadata is from gRPC itself or from a foreign engine; then `raised` says what it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from lucky_transport.errors import (
+    BrokenPlugin,
+    Busy,
+    ClosedError,
+    ConfigError,
+    EngineFailed,
+    LocalProtocolError,
+    MissingExtra,
+    NoSpace,
+    NotReachable,
+    PeerDied,
+    PeerTimeout,
+    RemoteProtocolError,
+    SegmentError,
+    SpecError,
+    TransportError,
+    Unimplemented,
+    UnknownName,
+    from_wire,
+)
+from lucky_transport_grpc.metadata import ERROR
+from lucky_transport_grpc.runtime import grpc
+
+__all__ = ["TABLE", "Row", "from_rpc", "is_local_timeout", "refuse", "status_of"]
+
+_Code = grpc.StatusCode
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One status: the error `raised` for it, the remedy, and the errors a server of ours answers with it."""
+
+    status: grpc.StatusCode
+    raised: type[TransportError]
+    hint: str = ""
+    sent_for: tuple[type[TransportError], ...] = ()
+
+
+#: Every status once; every error of ours in exactly one `sent_for`.
+TABLE = (
+    Row(_Code.OK, RemoteProtocolError, "a success cannot be an error: report this"),
+    Row(_Code.CANCELLED, PeerDied, "the engine ended the call; connect again"),
+    Row(_Code.UNKNOWN, EngineFailed, "see the engine's log", (TransportError,)),
+    Row(_Code.INVALID_ARGUMENT, SpecError, "", (SpecError, ConfigError)),
+    Row(_Code.DEADLINE_EXCEEDED, PeerTimeout, "raise the timeout, or see what the engine is doing", (PeerTimeout,)),
+    Row(_Code.NOT_FOUND, UnknownName, "", (UnknownName,)),
+    Row(_Code.ALREADY_EXISTS, Busy),
+    Row(_Code.PERMISSION_DENIED, NotReachable, "the engine does not let this client in"),
+    Row(_Code.RESOURCE_EXHAUSTED, RemoteProtocolError, "the message is larger than the engine accepts", (NoSpace,)),
+    Row(_Code.FAILED_PRECONDITION, LocalProtocolError, "", (LocalProtocolError, MissingExtra, BrokenPlugin)),
+    Row(_Code.ABORTED, Busy, "", (Busy,)),
+    Row(_Code.OUT_OF_RANGE, SpecError),
+    Row(_Code.UNIMPLEMENTED, Unimplemented, "this engine does not serve that method", (Unimplemented,)),
+    Row(_Code.INTERNAL, EngineFailed, "see the engine's log", (EngineFailed,)),
+    Row(
+        _Code.UNAVAILABLE,
+        PeerDied,
+        "start the engine again, then connect again",
+        (PeerDied, NotReachable, ClosedError),
+    ),
+    Row(_Code.DATA_LOSS, RemoteProtocolError, "", (RemoteProtocolError, SegmentError)),
+    Row(_Code.UNAUTHENTICATED, NotReachable, "the engine does not let this client in"),
+)
+
+_BY_STATUS = {row.status: row for row in TABLE}
+_STATUS = {error: row.status for row in TABLE for error in row.sent_for}
+
+# gRPC refuses a call whose metadata exceeds 8 KiB altogether. Details travel percent-encoded (three bytes for one at
+# worst), binary metadata as base64 (four for three); these limits keep both together below it.
+_MAX_TEXT_BYTES = 3000
+_MAX_DETAILS_BYTES = 900
+
+
+def status_of(error: TransportError) -> grpc.StatusCode:
+    """Return the status a server answers with when `error` is raised; UNKNOWN for a class of some plugin's own."""
+    return next(_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS)
+
+
+def refuse(context: Any, error: TransportError) -> NoReturn:
+    """End the call of `context` with the status, text and trailing metadata of `error`."""
+    text = str(error)
+    payload = f"{type(error).wire_code}:{_clipped(text, _MAX_TEXT_BYTES)}".encode()
+    context.set_trailing_metadata(((ERROR, payload),))
+    context.abort(status_of(error), _clipped(text, _MAX_DETAILS_BYTES))
+    raise AssertionError("abort() raises")
+
+
+def _clipped(text: str, limit_bytes: int) -> str:
+    encoded = text.encode(errors="replace")
+    if len(encoded) <= limit_bytes:
+        return encoded.decode()
+    return encoded[:limit_bytes].decode(errors="ignore") + " ..."
+
+
+def from_rpc(error: Any, peer: str) -> TransportError:
+    """Return our error for the failed call `error` (a grpc.RpcError) to the engine at `peer`."""
+    ours = _payload(error)
+    if ours is not None:
+        return ours
+    row = _BY_STATUS.get(error.code(), _BY_STATUS[_Code.UNKNOWN])
+    what = "the connection is gone" if row.raised is PeerDied else f"status {error.code().name}"
+    return row.raised(f"engine at {peer}: {what}: {error.details()}", backend="grpc", hint=row.hint)
+
+
+def is_local_timeout(error: Any) -> bool:
+    """True when the call `error` ended by our own deadline: nobody knows whether the engine did what it asked for."""
+    return error.code() is _Code.DEADLINE_EXCEEDED and _payload(error) is None
+
+
+def _payload(error: Any) -> TransportError | None:
+    for key, value in error.trailing_metadata() or ():
+        if key == ERROR and isinstance(value, bytes):
+            code, _, text = value.decode(errors="replace").partition(":")
+            return from_wire(int(code) if code.isdecimal() else 1, text, backend="grpc")
+    return None

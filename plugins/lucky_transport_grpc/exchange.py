@@ -1,0 +1,37 @@
+"""How one exchange is carried to the engine and back: the two ways there are share this contract.
+
+Rule 1: an exchange is `open` from `start` until it ended in a frame or in an error of the engine's; a wait that reaches
+its deadline leaves it open.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_transport.deadline import Deadline
+from lucky_transport.transport import Frame
+
+__all__ = ["Exchange"]
+
+
+class Exchange(ABC):
+    """Carries checked actions and control bytes to the engine and brings the frame back."""
+
+    open: bool = False
+
+    @abstractmethod
+    def start(self, actions: NDArray[Any], control: NDArray[np.uint8] | None) -> None:
+        """Put the exchange on its way; returns at once."""
+
+    @abstractmethod
+    def finish(self, deadline: Deadline) -> Frame:
+        """Return the frame; raises PeerTimeout (still open), PeerDied, Busy, EngineFailed, RemoteProtocolError."""
+
+    def run(self, actions: NDArray[Any], control: NDArray[np.uint8] | None, deadline: Deadline) -> Frame:
+        """`start` and `finish` in one go, where there is nothing to do in between."""
+        self.start(actions, control)
+        return self.finish(deadline)

@@ -1,0 +1,129 @@
+"""The batch spec of an engine that has no BatchService: put together from what the legacy protocol tells.
+
+Agents are asked for by name, agent_0, agent_1 ..., until one is not there. What no legacy method tells is taken as
+luckyrobots takes it: actions within [-1, 1]; a termination term called "time_out" truncates; a reset costs one tick.
+
+Rule 1: an engine without agents is one that is still loading: it is asked again until the deadline.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any, Protocol
+
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import SpecError, Unimplemented
+from lucky_transport.messages import agent, task
+from lucky_transport.messages.methods import Method, method
+from lucky_transport.specs import ArraySpec, BatchSpec
+
+__all__ = ["MAX_AGENTS", "negotiate_all", "read_spec"]
+
+_log = logging.getLogger("lucky_transport")
+_SERVICE = "/hazel.rpc.AgentService/"
+_POLL_S = 0.2
+
+#: An engine may answer for any name; this is where asking ends.
+MAX_AGENTS = 4096
+
+
+class TypedCall(Protocol):
+    """Makes one typed call."""
+
+    def __call__(self, method: Method, request: Any, deadline: Deadline) -> Any:
+        """Return the response; raises TransportError."""
+        ...
+
+
+def read_spec(call: TypedCall, deadline: Deadline) -> BatchSpec | None:
+    """Return the spec, or None when no agent was there before the deadline.
+
+    Raises SpecError when the agents differ, and what `call` raises.
+    """
+    first = _schema(call, "", deadline)
+    while not _is_agent(first):
+        if deadline.remaining_s < _POLL_S:
+            return None
+        time.sleep(_POLL_S)
+        first = _schema(call, "", deadline)
+    num_envs = 1
+    while num_envs < MAX_AGENTS:
+        name = f"agent_{num_envs}"
+        schema = _schema(call, name, deadline)
+        if not _is_agent(schema) or schema.agent_name not in ("", name):
+            break
+        if (schema.observation_size, schema.action_size) != (first.observation_size, first.action_size):
+            raise SpecError(
+                f"{name} has {schema.observation_size} observations and {schema.action_size} actions, agent_0 has "
+                f"{first.observation_size} and {first.action_size}: they are no batch",
+                backend="grpc",
+                hint="load a scene with agents of one kind",
+            )
+        num_envs += 1
+    return _spec(first, num_envs, _manifest(call, deadline))
+
+
+def negotiate_all(call: TypedCall, spec: BatchSpec, deadline: Deadline) -> None:
+    """Make Steps carry every term of the spec; raises SpecError when the engine refuses."""
+    contract = task.TaskContract(
+        task_id="lucky_transport",
+        rewards=task.RewardContract([task.RewardTermRequest(name, 1.0) for name in spec.reward_terms]),
+        terminations=task.TerminationContract(
+            [task.TerminationTermRequest(name, name in spec.timeout_terms) for name in spec.termination_terms]
+        ),
+    )
+    response = call(method(_SERVICE + "NegotiateTask"), task.NegotiateTaskRequest(contract), deadline)
+    if not response.success:
+        raise SpecError(f"the engine refused its own terms: {response.message}", backend="grpc")
+
+
+def _schema(call: TypedCall, name: str, deadline: Deadline) -> agent.AgentSchema:
+    request = agent.GetAgentSchemaRequest(name)
+    try:
+        response = call(method(_SERVICE + "GetAgentSchema"), request, deadline)
+    except (LookupError, SpecError):  # how engines may put "no such agent"
+        return agent.AgentSchema(name)
+    return response.schema or agent.AgentSchema(name)
+
+
+def _is_agent(schema: agent.AgentSchema) -> bool:
+    return schema.observation_size > 0 and schema.action_size > 0
+
+
+def _manifest(call: TypedCall, deadline: Deadline) -> task.EngineCapabilityManifest:
+    request = task.GetCapabilityManifestRequest()
+    try:
+        response = call(method(_SERVICE + "GetCapabilityManifest"), request, deadline)
+    except Unimplemented:
+        return task.EngineCapabilityManifest()
+    return response.manifest or task.EngineCapabilityManifest()
+
+
+def _spec(schema: agent.AgentSchema, num_envs: int, manifest: task.EngineCapabilityManifest) -> BatchSpec:
+    rewards = tuple(term.name for term in manifest.rewards)
+    terminations = tuple(term.name for term in manifest.terminations)
+    if not rewards:
+        raise SpecError(
+            "the engine's capability manifest names no reward terms, so its Steps carry no reward",
+            backend="grpc",
+            hint="load a scene whose task has reward terms",
+        )
+    robot = manifest.robot_info.name if manifest.robot_info else ""
+    return BatchSpec(
+        engine=robot or "legacy",
+        num_envs=num_envs,
+        observation=ArraySpec("float32", (schema.observation_size,)),
+        action=ArraySpec("float32", (schema.action_size,), -1.0, 1.0),
+        reward_terms=rewards,
+        termination_terms=terminations,
+        timeout_terms=tuple(name for name in terminations if name == "time_out"),
+        observation_names=_names(schema.observation_names, schema.observation_size),
+        action_names=_names(schema.action_names, schema.action_size),
+        reset_ticks=1,
+    )
+
+
+def _names(names: list[str], size: int) -> tuple[str, ...]:
+    """Return the names where there is one per element; a real engine names terms of several elements each."""
+    return tuple(names) if len(names) == size else ()

@@ -1,0 +1,32 @@
+"""What travels beside the messages: the keys of our call metadata, and the window of a batch.
+
+A client or engine that does not know them ignores them, as gRPC demands; so none of them changes the legacy protocol.
+
+Rule 1: these keys are wire format. They are only added to, and README.md tells what each of them means.
+Rule 2: a client never has more than `WINDOW` calls of one batch in flight; more envs go in several batches, each one
+exchange with the other envs held. Envs are independent, so the result is the same. (The server answers no call of a
+batch before it has all of them, and it holds a thread for each.)
+"""
+
+from __future__ import annotations
+
+__all__ = ["AFTER_RESET", "ALL_TERMS", "BATCH", "CLIENT", "ERROR", "SEQ", "TERMS", "WINDOW", "Metadata"]
+
+Metadata = tuple[tuple[str, str], ...]
+
+#: Who calls: one value per client. Without it the server knows a client by its address.
+CLIENT = "lucky-client"
+#: How many Steps (or ResetAgents) of this client belong together; the server does one exchange for all of them.
+BATCH = "lucky-batch"
+#: "1": this Step follows a ResetAgent and only asks for the observation it led to.
+AFTER_RESET = "lucky-reset"
+#: Number of this client's exchange; a call with the number of the last one is answered again, not done again.
+SEQ = "lucky-seq"
+#: "all": Step responses carry every reward and termination term, whatever was negotiated.
+TERMS = "lucky-terms"
+ALL_TERMS = ((TERMS, "all"),)
+#: Trailing, on an error: the wire code and the whole text of one of our errors.
+ERROR = "lucky-error-bin"
+
+#: Calls of one batch in flight. gRPC's own defaults cancel calls beyond about 1,000 pending ones.
+WINDOW = 256

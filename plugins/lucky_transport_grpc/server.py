@@ -1,0 +1,153 @@
+"""The engine end of the gRPC transport.
+
+Served: AgentService (stepping, manifest, contracts), MujocoService (what the engine answers of it), our BatchService,
+reflection and health. Other methods of the legacy protocol are answered UNIMPLEMENTED.
+
+Rule 1: an address that is taken is an error, never shared (no SO_REUSEPORT) and never stolen.
+Rule 2: `stop` ends attached clients first, then waits for calls under way, `grace_s` at most; nothing is left behind.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from lucky_transport.config import Settings
+from lucky_transport.endpoint import Endpoint
+from lucky_transport.errors import NotReachable
+from lucky_transport.host.host import Host
+from lucky_transport.transport import Server
+from lucky_transport_grpc.address import SocketFile, service_of, target_of
+from lucky_transport_grpc.agent_resets import AgentResets
+from lucky_transport_grpc.agent_steps import AgentSteps
+from lucky_transport_grpc.batch_service import BatchService
+from lucky_transport_grpc.discovery import add_discovery
+from lucky_transport_grpc.metadata import WINDOW
+from lucky_transport_grpc.routes import Routes
+from lucky_transport_grpc.runtime import grpc
+from lucky_transport_grpc.seat import Seat
+from lucky_transport_grpc.typed_service import NegotiatedTerms, typed_handlers
+
+__all__ = ["IDLE_S", "GrpcServer", "server"]
+
+#: After this long without action a client that did not attach may be replaced (LuckyEngine's own watchdog).
+IDLE_S = 10.0
+
+# Every call of an incomplete batch holds a thread, so there must be far more than one window of them; they are made
+# when they are needed.
+_MAX_WORKERS = 2 * WINDOW
+
+_OPTIONS = (
+    ("grpc.so_reuseport", 0),  # else a second server on the same port silently gets half of the calls
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.max_concurrent_streams", 1 << 20),
+    ("grpc.server.max_pending_requests", 1 << 16),  # the default sheds calls beyond 1,000 pending ones, at random
+    ("grpc.server.max_pending_requests_hard_limit", 1 << 17),
+    ("grpc.server_max_unrequested_time_in_server", 300),  # seconds; the default drops what waited 30
+)
+
+
+def server(endpoint: Endpoint, settings: Settings) -> GrpcServer:
+    """Return a server for `grpc://host:port` (port 0: a free one) or `grpc+unix:///path`; raises ConfigError."""
+    return GrpcServer(endpoint, settings)
+
+
+class GrpcServer(Server):
+    """Lets gRPC clients drive a host. `batch_service=False` offers what a legacy engine offers and nothing else."""
+
+    def __init__(
+        self, endpoint: Endpoint, settings: Settings, *, idle_s: float = IDLE_S, batch_service: bool = True
+    ) -> None:
+        service_of(endpoint)  # an option for clients: checked here, so that a slip shows where it was made
+        self._target = target_of(endpoint)
+        self._endpoint = endpoint
+        self._longest_s = settings.step_timeout_s
+        self._idle_s = idle_s
+        self._with_batch_service = batch_service
+        self._socket = SocketFile(endpoint) if endpoint.scheme == "grpc+unix" else None
+        self._running: _Running | None = None
+
+    def start(self, host: Host) -> Endpoint:
+        if self._socket is not None:
+            self._socket.prepare()
+        pool = ThreadPoolExecutor(_MAX_WORKERS, thread_name_prefix="lucky-grpc")
+        grpc_server = grpc.server(pool, options=_OPTIONS)
+        port = self._bind(grpc_server)
+        if self._socket is not None:
+            self._socket.protect()
+        seat = Seat(host, self._idle_s)
+        terms = NegotiatedTerms(host)
+        steps, resets, batches = AgentSteps(seat, terms), AgentResets(seat), BatchService(seat)
+        unary = {
+            **typed_handlers(host, terms),
+            "/hazel.rpc.AgentService/Step": steps,
+            "/hazel.rpc.AgentService/ResetAgent": resets,
+            **batches.unary,
+        }
+        streaming = batches.streaming
+        if not self._with_batch_service:
+            unary = {path: handle for path, handle in unary.items() if path.startswith("/hazel.rpc.")}
+            streaming = {}
+        routes = Routes(unary, streaming, self._longest_s)
+        grpc_server.add_generic_rpc_handlers((routes,))
+        not_serving = add_discovery(grpc_server, routes.services)
+        grpc_server.start()
+        self._running = _Running(grpc_server, pool, seat, batches, not_serving)
+        if self._socket is not None:
+            return self._endpoint
+        return self._endpoint.with_address(f"{self._target.rpartition(':')[0]}:{port}")
+
+    def _bind(self, grpc_server: Any) -> int:
+        try:
+            port = grpc_server.add_insecure_port(self._target)
+            failure = "" if port else "the address cannot be bound"
+        except RuntimeError as error:
+            port, failure = 0, str(error)
+        if failure:
+            raise NotReachable(
+                f"cannot serve at {self._endpoint}: {failure}",
+                backend="grpc",
+                hint="another process has it, or it is not an address of this machine; port 0 takes a free one",
+            )
+        return port
+
+    def stop(self, grace_s: float = 1.0) -> None:
+        if self._running is not None:
+            self._running.stop(grace_s)
+            self._running = None
+            if self._socket is not None:
+                self._socket.remove()
+
+
+class _Running:
+    """A started server and what has to end with it."""
+
+    def __init__(
+        self,
+        grpc_server: Any,
+        pool: ThreadPoolExecutor,
+        seat: Seat,
+        batches: BatchService,
+        not_serving: Callable[[], None],
+    ) -> None:
+        self._grpc_server = grpc_server
+        self._pool = pool
+        self._seat = seat
+        self._batches = batches
+        self._not_serving = not_serving
+
+    def stop(self, grace_s: float) -> None:
+        self._batches.close()
+        self._not_serving()
+        self._grpc_server.stop(grace_s).wait(grace_s + 1.0)
+        # An engine that hangs in a step keeps its thread and its lock for ever: waiting for them has an end.
+        ending = threading.Thread(target=self._end, name="lucky-grpc-stop", daemon=True)
+        ending.start()
+        ending.join(grace_s + 1.0)
+
+    def _end(self) -> None:
+        self._seat.vacate()
+        self._pool.shutdown(wait=True)

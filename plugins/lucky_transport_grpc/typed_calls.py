@@ -1,0 +1,59 @@
+"""Typed methods over protobuf, for the client.
+
+Rule 1: where the engine has no BatchService, a reset's contract is kept here and travels in each ResetAgent from then
+on; everything else that only the BatchService can carry is refused.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import Unimplemented
+from lucky_transport.messages.batch import SetResetOptionsResponse
+from lucky_transport.messages.methods import Method
+from lucky_transport_grpc import _pb
+from lucky_transport_grpc.codec import decode, encode
+from lucky_transport_grpc.connection import Connection
+
+__all__ = ["TypedCalls"]
+
+_BATCH = "/lucky_transport.v1.BatchService/"
+
+
+class TypedCalls:
+    """Makes the typed calls of one connection."""
+
+    def __init__(self, connection: Connection, *, batch_service: bool) -> None:
+        self._connection = connection
+        self._batch_service = batch_service
+        self._methods: dict[str, Any] = {}
+        self._contract: Any = None
+
+    def call(self, method: Method, request: Any, deadline: Deadline) -> Any:
+        """Return the response message; raises TypeError / ValueError for a request its method cannot carry."""
+        wire = _pb.methods().get(method.name)
+        if wire is None:
+            raise Unimplemented(f"{method.name} does not exist in the gRPC protocol", backend="grpc")
+        message = encode(request, method.request, wire.request)
+        if not self._batch_service and method.name.startswith(_BATCH):
+            return self._without_batch_service(method, message)
+        if method.name not in self._methods:
+            self._methods[method.name] = self._connection.method(method.name)
+        return decode(self._connection.call(self._methods[method.name], message, deadline), method.response)
+
+    def _without_batch_service(self, method: Method, message: Any) -> SetResetOptionsResponse:
+        if method.name != _BATCH + "SetResetOptions":
+            raise Unimplemented(
+                f"the engine at {self._connection.endpoint} has no batch service, so no {method.name}", backend="grpc"
+            )
+        if message.options_json:
+            raise Unimplemented(
+                f"a legacy engine takes reset options as a contract only, not {message.options_json}", backend="grpc"
+            )
+        self._contract = message.contract if message.HasField("contract") else None
+        return SetResetOptionsResponse(True)
+
+    def staged_contract(self) -> Any:
+        """Return the SimulationContract (protobuf) that resets have carried since it was set, or None."""
+        return self._contract

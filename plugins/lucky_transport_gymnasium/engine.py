@@ -1,0 +1,181 @@
+"""The engine `gymnasium:<id>`: N copies of any registered Gymnasium env.
+
+With the same seed and the same actions, envs that are reset one exchange after they ended give bitwise the trajectory
+of `gymnasium.vector.SyncVectorEnv` (its rewards as float32).
+
+Rule 1: a seed or options set ahead are used once, by the next reset; later resets are `env.reset()` without either,
+        as Gymnasium's own vector envs autoreset.
+Rule 2: an env is called only when its control byte says so; a held env is not touched.
+Rule 3: a frame has no place for an env's `info`; it is dropped.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_transport.engine import HOLD, RESET, Buffers, Engine, Handler
+from lucky_transport.errors import SpecError
+from lucky_transport.messages.agent import SimulationContract
+from lucky_transport.messages.batch import (
+    SetResetOptionsRequest,
+    SetResetOptionsResponse,
+    SetSeedsRequest,
+    SetSeedsResponse,
+)
+from lucky_transport.specs import ArraySpec, BatchSpec
+from lucky_transport_gymnasium.making import make_envs
+
+__all__ = ["GymnasiumEngine", "make_engine"]
+
+
+class GymnasiumEngine(Engine):
+    """See the module. Owns `envs` and closes them."""
+
+    def __init__(self, env_id: str, envs: list[gymnasium.Env[Any, Any]], seed: int | None = None) -> None:
+        """Env i's first reset uses seed + i, or no seed at all when `seed` is None.
+
+        Raises SpecError for spaces that cannot travel.
+        """
+        self._envs = envs
+        self.spec = _spec(env_id, envs)
+        self._is_discrete = self.spec.action.n > 0
+        self._seeds: dict[int, int] = {} if seed is None else {i: seed + i for i in range(len(envs))}
+        self._options: dict[str, Any] | None = None
+        self._buffers: Buffers
+
+    @property
+    def services(self) -> Mapping[str, Handler]:
+        prefix = "/lucky_transport.v1.BatchService/"
+        return {prefix + "SetSeeds": self._set_seeds, prefix + "SetResetOptions": self._set_reset_options}
+
+    def bind(self, buffers: Buffers) -> None:
+        self._buffers = buffers
+
+    def step(self, control: NDArray[np.uint8] | None) -> None:
+        if control is None:
+            for index, env in enumerate(self._envs):
+                self._step_env(index, env)
+            return
+        for index, (env, what) in enumerate(zip(self._envs, control.tolist(), strict=True)):
+            if what & RESET:
+                self._reset_env(index, env)
+            elif not what & HOLD:
+                self._step_env(index, env)
+        if (control & RESET).any():
+            self._options = None
+
+    def _reset_env(self, index: int, env: gymnasium.Env[Any, Any]) -> None:
+        observation, _ = env.reset(seed=self._seeds.pop(index, None), options=self._options)
+        out = self._buffers
+        out.observations[index] = self._checked(observation)
+        out.signals[0, index] = out.rewards[index] = 0
+        out.terminated[index] = out.truncated[index] = 0
+
+    def _step_env(self, index: int, env: gymnasium.Env[Any, Any]) -> None:
+        out = self._buffers
+        # a copy, because an env may keep or change its action, and the buffer is the driver's memory
+        action = int(out.actions[index]) if self._is_discrete else out.actions[index].copy()
+        observation, reward, terminated, truncated, _ = env.step(action)
+        out.observations[index] = self._checked(observation)
+        out.signals[0, index] = out.rewards[index] = float(reward)
+        out.terminated[index] = bool(terminated)
+        out.truncated[index] = bool(truncated)
+
+    def _checked(self, observation: Any) -> Any:
+        """Return the observation; refuse one that NumPy would silently stretch over the row."""
+        if np.shape(observation) != self.spec.observation.shape:
+            raise SpecError(
+                f"{self.spec.engine}: observation shape {np.shape(observation)}, its observation_space says "
+                f"{self.spec.observation.shape}",
+                backend="gymnasium",
+                hint="mend the env; gymnasium.utils.env_checker.check_env(env) shows where",
+            )
+        return observation
+
+    def _set_seeds(self, request: SetSeedsRequest) -> SetSeedsResponse:
+        n = self.spec.num_envs
+        if len(request.seeds) != n:
+            return SetSeedsResponse(False, f"{len(request.seeds)} seeds for {n} envs: expected one per env")
+        if request.mask and len(request.mask) != n:
+            return SetSeedsResponse(False, f"mask of {len(request.mask)} bytes for {n} envs: expected one per env")
+        self._seeds |= {i: s for i, s in enumerate(request.seeds) if not request.mask or request.mask[i]}
+        return SetSeedsResponse(True)
+
+    def _set_reset_options(self, request: SetResetOptionsRequest) -> SetResetOptionsResponse:
+        """Keep the options for the next exchange in which envs are reset."""
+        if request.contract is not None and request.contract != SimulationContract():
+            return SetResetOptionsResponse(
+                False, f"{self.spec.engine} knows no randomisation contract; pass what its reset() takes as options"
+            )
+        try:
+            options: Any = json.loads(request.options_json) if request.options_json else None
+        except ValueError as error:
+            return SetResetOptionsResponse(False, f"options_json {request.options_json!r} is no JSON: {error}")
+        if options is not None and not isinstance(options, dict):
+            return SetResetOptionsResponse(False, f"options_json {request.options_json!r}: expected a JSON object")
+        self._options = options
+        return SetResetOptionsResponse(True)
+
+    def close(self) -> None:
+        """Close every env, also when one of them fails to; then raise the first failure."""
+        failures: list[Exception] = []
+        for env in self._envs:
+            try:
+                env.close()
+            except Exception as error:  # an env is foreign code and may raise anything
+                failures.append(error)
+        self._envs = []
+        if failures:
+            raise failures[0]
+
+
+def _spec(env_id: str, envs: list[gymnasium.Env[Any, Any]]) -> BatchSpec:
+    first = envs[0]
+    for index, env in enumerate(envs[1:], 1):
+        if env.observation_space != first.observation_space or env.action_space != first.action_space:
+            raise SpecError(
+                f"gymnasium:{env_id}: env {index} has other spaces than env 0; a batch needs the same in all"
+            )
+    spaces: dict[str, ArraySpec] = {}
+    for what, space in (("observation", first.observation_space), ("action", first.action_space)):
+        try:
+            spaces[what] = ArraySpec.of_space(space)
+        except SpecError as error:
+            raise SpecError(f"gymnasium:{env_id}: {what} space: {error}", backend="gymnasium") from error
+    limit = first.spec.max_episode_steps if first.spec else None
+    attributes = {
+        "task": env_id,
+        "task_description": f"the Gymnasium env {env_id}",
+        "max_episode_steps": limit,
+        "render_fps": first.metadata.get("render_fps"),
+    }
+    return BatchSpec(
+        engine=f"gymnasium:{env_id}",
+        num_envs=len(envs),
+        observation=spaces["observation"],
+        action=spaces["action"],
+        attributes={key: value for key, value in attributes.items() if value is not None},
+    )
+
+
+def make_engine(variant: str = "", num_envs: int = 1, *, seed: int | None = None, **options: Any) -> GymnasiumEngine:
+    """Return an engine of `num_envs` envs `gymnasium.make(variant, **options)`.
+
+    Raises UnknownName (no such id), MissingExtra (the env needs a package), SpecError (sizes, options or spaces),
+    EngineFailed (the env's constructor raised).
+    """
+    if num_envs < 1:
+        raise SpecError(f"num_envs {num_envs}: expected at least 1")
+    envs = make_envs(variant, num_envs, options)
+    try:
+        return GymnasiumEngine(variant, envs, seed)
+    except BaseException:
+        for env in envs:
+            env.close()
+        raise

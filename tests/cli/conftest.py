@@ -1,0 +1,90 @@
+"""The command line as a user meets it: in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from lucky_transport.config import Settings
+from lucky_transport.process import unique_name
+from lucky_transport.shm import segment
+from lucky_transport.specs import ArraySpec, BatchSpec
+
+#: Runs `lucky-transport ARGUMENTS...` to its end.
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+#: Starts `lucky-transport ARGUMENTS...` in the background.
+Start = Callable[..., "subprocess.Popen[str]"]
+
+#: Makes a segment of this test's own and returns it.
+MakeSegment = Callable[..., segment.Segment]
+
+
+@pytest.fixture
+def environ(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """The environment without anybody's settings."""
+    for key in Settings.__dataclass_fields__:
+        monkeypatch.delenv(f"LUCKY_{key.upper()}", raising=False)
+    return dict(os.environ)
+
+
+@pytest.fixture
+def run(environ: dict[str, str], tmp_path: Path) -> Run:
+    def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "lucky_transport", *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            env=environ | variables,
+            cwd=tmp_path,
+            timeout=60,
+        )
+
+    return run
+
+
+@pytest.fixture
+def start(environ: dict[str, str], tmp_path: Path) -> Iterator[Start]:
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*arguments: str, **variables: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "lucky_transport", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environ | variables,
+            cwd=tmp_path,
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate(timeout=10)
+
+
+@pytest.fixture
+def make_segment() -> Iterator[MakeSegment]:
+    """Segments in the real directory, under names of this test's own."""
+    made: list[segment.Segment] = []
+
+    def make(num_envs: int = 3, *, ready: bool = True) -> segment.Segment:
+        spec = BatchSpec("toy", num_envs, ArraySpec(shape=(4,)), ArraySpec(shape=(2,), low=-1.0, high=1.0))
+        one = segment.create(unique_name(), spec)
+        made.append(one)
+        if ready:
+            one.publish_ready()
+        return one
+
+    yield make
+    for one in made:
+        one.unlink()

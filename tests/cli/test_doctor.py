@@ -1,0 +1,106 @@
+"""`lucky-transport doctor`: verdicts, remedies and the exit code."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from lucky_transport.cli.main import cli
+from lucky_transport.diagnosis import check, table
+from lucky_transport.diagnosis.check import Check, Roots, Verdict
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+DEAD_ENGINE = """
+import os, sys
+from pathlib import Path
+from lucky_transport.shm import segment
+from lucky_transport.specs import ArraySpec, BatchSpec
+made = segment.create("lucky_dead", BatchSpec("toy", 1, ArraySpec(shape=(1,)), ArraySpec(shape=(1,))),
+                      directory=Path(sys.argv[1]))
+made.publish_ready()
+os._exit(9)
+"""
+
+
+@pytest.fixture
+def rows(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Replaces what the checks find."""
+
+    def replace(*found: Check) -> None:
+        monkeypatch.setattr(table, "examine", lambda roots: list(found))
+
+    return replace
+
+
+FINE = Check("kettle", Verdict.OK, "full")
+LOSS = Check("teapot", Verdict.WARN, "lukewarm", "put the cosy on")
+FAULT = Check("cup", Verdict.FAIL, "has a hole", "take another")
+
+
+@pytest.mark.parametrize(("found", "code"), [([FINE], 0), ([FINE, LOSS], 0), ([FINE, LOSS, FAULT], 1), ([FAULT], 1)])
+def test_only_a_failed_check_fails_the_command(rows: Callable[..., None], found: list[Check], code: int) -> None:
+    rows(*found)
+    for arguments in (["doctor"], ["doctor", "--json"]):
+        assert CliRunner().invoke(cli, arguments).exit_code == code
+
+
+def test_people_get_verdicts_first_and_remedies_after(rows: Callable[..., None]) -> None:
+    rows(FINE, LOSS, FAULT)
+    verdicts, _, remedies = CliRunner().invoke(cli, ["doctor"]).output.partition("What to do")
+    assert [line.split()[:2] for line in verdicts.splitlines()[2:5]] == [
+        ["kettle", "ok"],
+        ["teapot", "warn"],
+        ["cup", "fail"],
+    ]
+    assert "put the cosy on" in remedies
+    assert "take another" in remedies
+    assert "kettle" not in remedies
+
+
+def test_scripts_get_every_row_as_json(rows: Callable[..., None]) -> None:
+    rows(FINE, FAULT)
+    assert json.loads(CliRunner().invoke(cli, ["doctor", "--json"]).output) == {
+        "ok": False,
+        "removed": [],
+        "checks": [
+            {"name": "kettle", "verdict": "ok", "seen": "full", "remedy": ""},
+            {"name": "cup", "verdict": "fail", "seen": "has a hole", "remedy": "take another"},
+        ],
+    }
+
+
+def test_the_real_checks_run_here_and_each_says_what_it_saw(run: Run) -> None:
+    done = run("doctor", "--json")
+    report: dict[str, Any] = json.loads(done.stdout)
+    assert len(report["checks"]) == len(table.CHECKS)
+    assert all(row["seen"] for row in report["checks"])
+    assert done.returncode == (0 if report["ok"] else 1)
+    assert report["ok"] == all(row["verdict"] != "fail" for row in report["checks"])
+
+
+def test_fix_removes_what_a_dead_engine_left_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    subprocess.run([sys.executable, "-c", DEAD_ENGINE, str(tmp_path)], timeout=60, check=False)
+    (tmp_path / "a_file_of_somebody_else").write_bytes(b"kept")
+    assert (tmp_path / "lucky_dead").exists()
+    monkeypatch.setattr(check, "Roots", partial(Roots, shm=tmp_path))
+
+    def stale() -> dict[str, Any]:
+        report = json.loads(CliRunner().invoke(cli, ["doctor", "--json"]).output)
+        return next(row for row in report["checks"] if row["name"] == "stale segments")
+
+    assert stale()["verdict"] == "warn"
+    assert "lucky_dead" in stale()["seen"]
+    assert "--fix" in stale()["remedy"]
+    shown = CliRunner().invoke(cli, ["doctor", "--fix", "--json"])
+    assert json.loads(shown.output)["removed"] == [str(tmp_path / "lucky_dead")]
+    assert [path.name for path in tmp_path.iterdir()] == ["a_file_of_somebody_else"]
+    assert stale()["verdict"] == "ok"

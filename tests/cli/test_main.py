@@ -1,0 +1,145 @@
+"""The command line as a whole: it starts light, knows its commands and never shows a traceback."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from lucky_transport.cli import main as main_module
+from lucky_transport.cli.main import cli
+from lucky_transport.errors import Busy
+from lucky_transport.hookspecs import CommandInfo
+from lucky_transport.registry import Registry, registry
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+HEAVY = ("numpy", "gymnasium", "grpc", "mujoco", "flatbuffers", "matplotlib", "rich", "google.protobuf")
+
+LIST_IMPORTS = """
+import json, sys
+heavy = json.loads(sys.argv[1])
+sys.argv = ["lucky-transport", *sys.argv[2:]]
+from lucky_transport.cli.main import main
+try:
+    main()
+except SystemExit as end:
+    code = end.code
+print(json.dumps({"code": code, "heavy": [name for name in heavy if name in sys.modules]}))
+"""
+
+
+def imports_of(*arguments: str) -> dict[str, object]:
+    """Exit code and heavy imports of a run of the command line."""
+    command = [sys.executable, "-c", LIST_IMPORTS, json.dumps(HEAVY), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["--version"]], ids=" ".join)
+def test_the_first_look_imports_nothing_heavy(arguments: list[str]) -> None:
+    assert imports_of(*arguments) == {"code": 0, "heavy": []}
+
+
+@pytest.mark.parametrize("name", sorted(registry().commands))
+def test_the_help_of_a_command_imports_nothing_heavy(name: str) -> None:
+    assert imports_of(name, "--help") == {"code": 0, "heavy": []}
+
+
+@pytest.mark.parametrize("name", sorted(registry().commands))
+def test_the_help_of_a_command_has_an_example_of_itself(name: str) -> None:
+    shown = CliRunner().invoke(cli, [name, "--help"], prog_name="lucky-transport")
+    assert shown.exit_code == 0
+    assert "xample" in shown.output
+    assert f"  lucky-transport {name}" in shown.output or f": lucky-transport {name}" in shown.output
+
+
+def test_the_overview_lists_every_command_with_its_summary() -> None:
+    shown = CliRunner().invoke(cli, ["--help"]).output
+    for name, info in registry().commands.items():
+        assert name in shown
+        assert info.summary in " ".join(shown.split())
+
+
+def test_an_unknown_command_is_answered_with_the_nearest_name(run: Run) -> None:
+    done = run("serv", "toy")
+    assert done.returncode == 2
+    assert "no command 'serv'; did you mean serve?" in done.stderr
+
+
+def test_an_unknown_command_unlike_any_is_answered_with_all_names(run: Run) -> None:
+    done = run("xyzzy")
+    assert done.returncode == 2
+    assert f"there are: {', '.join(sorted(registry().commands))}" in done.stderr
+
+
+def test_an_unknown_command_names_the_plugins_that_could_have_brought_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = Registry(commands=registry().commands, broken={"migration": ImportError("no such module")})
+    monkeypatch.setattr(main_module, "registry", lambda: found)
+    done = CliRunner().invoke(cli, ["stage"])
+    assert done.exit_code == 2
+    assert "plugins that failed to load: migration" in done.output
+
+
+def test_an_error_of_ours_ends_a_command_with_its_text_and_no_traceback(run: Run) -> None:
+    done = run("serve", "nothing_like_it", "--endpoint", "inproc://x")
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.startswith("Error: no engine 'nothing_like_it'; ")
+    assert "Traceback" not in done.stderr
+
+
+def test_an_error_inside_a_command_of_a_plugin_is_treated_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    @click.command()
+    def refuse() -> None:
+        raise Busy("the engine is driven by somebody else", hint="close that client")
+
+    found = Registry(commands={"refuse": CommandInfo("refuse", "plugin:refuse", "refuses")})
+    monkeypatch.setattr(main_module, "registry", lambda: found)
+    monkeypatch.setattr(main_module, "load", lambda target, owner: refuse)
+    done = CliRunner().invoke(cli, ["refuse"])
+    assert done.exit_code == 1
+    assert done.output == "Error: the engine is driven by somebody else; close that client\n"
+
+
+def test_a_command_whose_module_is_broken_is_an_error_that_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = Registry(commands={"lost": CommandInfo("lost", "lucky_transport_nowhere:command", "is not there")})
+    monkeypatch.setattr(main_module, "registry", lambda: found)
+    done = CliRunner().invoke(cli, ["lost"])
+    assert done.exit_code == 1
+    assert "command 'lost' failed to load" in done.output
+    assert CliRunner().invoke(cli, ["--help"]).exit_code == 0  # and hides nothing else
+
+
+LOG_SOMETHING = """
+import logging, sys
+import click
+from lucky_transport.cli import main
+from lucky_transport.hookspecs import CommandInfo
+
+@click.command()
+def speak():
+    logging.getLogger("lucky_transport").info("took shm")
+
+main.registry().commands["speak"] = CommandInfo("speak", "somewhere:speak", "speaks")
+main.load = lambda target, owner: speak
+main.main()
+"""
+
+
+@pytest.mark.parametrize(("flags", "said"), [(["--verbose"], "lucky_transport: took shm\n"), ([], "")])
+def test_what_is_chosen_and_why_is_said_on_stderr_when_asked_for(flags: list[str], said: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LOG_SOMETHING, *flags, "speak"], capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", said)
+
+
+def test_no_command_at_all_shows_the_overview(run: Run) -> None:
+    done = run()
+    assert "Commands:" in done.stdout + done.stderr

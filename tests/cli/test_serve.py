@@ -1,0 +1,229 @@
+"""`lucky-transport serve`: it says when it is ready, refuses what cannot be served, and ends without a trace."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lucky_transport.process import unique_name
+from lucky_transport.shm import segment
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+def first_line(process: subprocess.Popen[str], timeout_s: float = 30.0) -> str:
+    """Return the next line of the process's stdout; what it wrote to stderr instead fails the test."""
+    assert process.stdout is not None
+    line = b""
+    while not line.endswith(b"\n"):  # byte by byte, so that no later line is lost in a buffer
+        ready, _, _ = select.select([process.stdout], [], [], timeout_s)
+        byte = os.read(process.stdout.fileno(), 1) if ready else b""
+        if not byte:
+            process.kill()
+            pytest.fail(f"the process wrote {line!r} and on stderr: {process.communicate()[1]}")
+        line += byte
+    return line.decode().rstrip("\n")
+
+
+def names() -> set[str]:
+    """Return what lies in the shared-memory directory now."""
+    return set(os.listdir(segment.DIRECTORY))
+
+
+# --- it is ready, and it ends ---
+
+
+def test_it_prints_where_it_is_ready(start: Start) -> None:
+    assert first_line(start("serve", "toy", "--endpoint", "inproc://here")) == "ready inproc://here"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_ends_it_with_exit_code_0_and_not_a_word(start: Start, number: signal.Signals) -> None:
+    process = start("serve", "toy", "--endpoint", "inproc://here")
+    first_line(process)
+    process.send_signal(number)
+    stdout, stderr = process.communicate(timeout=30)
+    assert (process.returncode, stdout, stderr) == (0, "", "")
+
+
+def test_an_impatient_double_ctrl_c_still_ends_it_in_order(start: Start) -> None:
+    process = start("serve", "toy", "--endpoint", "inproc://here")
+    first_line(process)
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=30)
+    assert (process.returncode, stdout, stderr) == (0, "", "")
+
+
+def test_a_signal_while_the_engine_starts_ends_it_once_it_has_started(start: Start) -> None:
+    slow = ["--options", json.dumps({"start_delay_s": 1.0})]
+    process = start("serve", "toy", "--endpoint", "inproc://here", *slow)
+    _until_shutdown_is_watched(process.pid)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(30) == 0
+
+
+def test_an_engine_that_never_starts_cannot_keep_its_process(start: Start) -> None:
+    slow = ["--options", json.dumps({"start_delay_s": 3600})]
+    process = start("serve", "toy", "--endpoint", "inproc://here", *slow)
+    _until_shutdown_is_watched(process.pid)
+    process.send_signal(signal.SIGTERM)
+    _, stderr = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert "ended by force" in stderr
+
+
+def _until_shutdown_is_watched(pid: int) -> None:
+    """Return once the process catches SIGTERM; a handler is a fact the kernel tells (SigCgt in /proc)."""
+    bit = 1 << (signal.SIGTERM - 1)
+    for _ in range(3000):
+        status = Path(f"/proc/{pid}/status").read_text()
+        caught = int(status.partition("SigCgt:")[2].split()[0], 16)
+        if caught & bit:
+            return
+        select.select([], [], [], 0.01)
+    pytest.fail("the process never installed its signal handlers")
+
+
+PARENT = """
+import os, subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-m", "lucky_transport", "serve", "toy", "--endpoint", sys.argv[1],
+                          "--parent-pid", str(os.getpid())], stdout=subprocess.PIPE, text=True, start_new_session=True)
+print(child.pid, child.stdout.readline(), end="", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("scheme", ["inproc", "shm"])
+def test_it_ends_with_the_process_that_started_it_even_if_that_is_killed(scheme: str) -> None:
+    if scheme == "shm":
+        pytest.importorskip("lucky_transport_shm.server")
+    name = unique_name()
+    parent = subprocess.Popen([sys.executable, "-c", PARENT, f"{scheme}://{name}"], stdout=subprocess.PIPE, text=True)
+    try:
+        pid, _, said = first_line(parent).partition(" ")
+        assert said == f"ready {scheme}://{name}"
+        child = os.pidfd_open(int(pid))
+        try:
+            parent.kill()
+            assert select.select([child], [], [], 30)[0], "the engine outlived its parent"
+        finally:
+            os.close(child)
+    finally:
+        parent.kill()
+        parent.communicate(timeout=10)
+    assert not [left for left in names() if name in left]
+
+
+def test_a_reader_that_goes_away_before_it_is_ready_is_no_traceback(start: Start) -> None:
+    process = start("serve", "toy", "--endpoint", "inproc://here", "--options", json.dumps({"start_delay_s": 0.5}))
+    assert process.stdout is not None
+    process.stdout.close()
+    process.stdout = None
+    _, stderr = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert "Traceback" not in stderr
+
+
+# --- over real transports ---
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_segment_is_gone_after_the_end(start: Start, number: signal.Signals) -> None:
+    pytest.importorskip("lucky_transport_shm.server")
+    name = unique_name()
+    process = start("serve", "toy", "--endpoint", f"shm://{name}", "--num-envs", "4")
+    assert first_line(process) == f"ready shm://{name}"
+    assert name in names()
+    process.send_signal(number)
+    process.send_signal(number)
+    assert process.wait(30) == 0
+    assert not [left for left in names() if name in left]
+
+
+def test_one_engine_serves_several_endpoints_and_port_0_picks_a_free_one(start: Start) -> None:
+    pytest.importorskip("lucky_transport_shm.server")
+    pytest.importorskip("grpc")
+    pytest.importorskip("lucky_transport_grpc.server")
+    name = unique_name()
+    process = start("serve", "toy", "--endpoint", f"shm://{name}", "--endpoint", "grpc://127.0.0.1:0")
+    assert first_line(process) == f"ready shm://{name}"
+    scheme, _, port = first_line(process).rpartition(":")
+    assert scheme == "ready grpc://127.0.0.1"
+    socket.create_connection(("127.0.0.1", int(port)), timeout=10).close()
+    process.terminate()
+    assert process.wait(30) == 0
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", int(port)), timeout=10)
+
+
+def test_a_busy_port_is_an_error_and_the_segment_beside_it_is_removed(run: Run) -> None:
+    pytest.importorskip("lucky_transport_shm.server")
+    pytest.importorskip("grpc")
+    pytest.importorskip("lucky_transport_grpc.server")
+    name = unique_name()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = run("serve", "toy", "--endpoint", f"shm://{name}", "--endpoint", f"grpc://127.0.0.1:{port}")
+    assert done.returncode == 1
+    assert str(port) in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not [left for left in names() if name in left]
+
+
+def test_a_name_in_use_is_refused_with_the_engines_pid(start: Start, run: Run) -> None:
+    pytest.importorskip("lucky_transport_shm.server")
+    name = unique_name()
+    process = start("serve", "toy", "--endpoint", f"shm://{name}")
+    first_line(process)
+    done = run("serve", "toy", "--endpoint", f"shm://{name}")
+    assert done.returncode == 1
+    assert str(process.pid) in done.stderr
+    assert "use another name" in done.stderr
+    assert process.poll() is None
+
+
+# --- what is refused ---
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        (["nothing", "--endpoint", "inproc://x"], 1, "no engine 'nothing'"),
+        (["tpy", "--endpoint", "inproc://x"], 1, "did you mean 'toy'?"),
+        (["toy", "--endpoint", "carrier-pigeon://x"], 1, "no endpoint scheme 'carrier-pigeon'"),
+        (["toy", "--endpoint", "not a url"], 1, "is not a URL"),
+        (["toy"], 2, "Missing option '--endpoint'"),
+        (["toy", "--endpoint", "inproc://x", "--num-envs", "0"], 2, "0 is not in the range x>=1"),
+        (["toy", "--endpoint", "inproc://x", "--options", "{"], 2, "'{' is no JSON"),
+        (["toy", "--endpoint", "inproc://x", "--options", "[1]"], 2, "'[1]' is no JSON object"),
+        (["toy", "--endpoint", "inproc://x", "--options", '{"colour": 1}'], 1, "colour"),
+        (["toy:sad", "--endpoint", "inproc://x"], 1, "no variant 'sad'"),
+        (["toy", "--endpoint", "inproc://x", "--wait", "never"], 2, "'never' is not one of"),
+        (["toy", "--endpoint", "inproc://x", "--endpoint", "inproc://x"], 1, "is taken"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_what_cannot_be_served_is_refused_with_a_reason(run: Run, arguments: list[str], code: int, text: str) -> None:
+    done = run("serve", *arguments)
+    assert done.returncode == code
+    assert text in " ".join(done.stderr.split())
+    assert "ready" not in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_a_wrong_environment_variable_is_named(run: Run) -> None:
+    done = run("serve", "toy", "--endpoint", "inproc://x", LUCKY_STEP_TIMEOUT_S="soon")
+    assert done.returncode == 1
+    assert "LUCKY_STEP_TIMEOUT_S" in done.stderr
+    assert "'soon'" in done.stderr

@@ -1,0 +1,105 @@
+"""A serving process ends when it is told to, when its parent ends, and never hangs in doing so."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from lucky_transport.cli.shutdown import Shutdown
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_asks_for_the_end_instead_of_killing(number: signal.Signals) -> None:
+    with Shutdown() as shutdown:
+        assert not shutdown.asked.is_set()
+        signal.raise_signal(number)
+        assert shutdown.asked.wait(20)
+
+
+def test_further_signals_change_nothing() -> None:
+    with Shutdown() as shutdown:
+        for _ in range(100):
+            signal.raise_signal(signal.SIGINT)
+        shutdown.wait()
+        signal.raise_signal(signal.SIGTERM)
+
+
+def test_leaving_restores_the_handlers_and_leaves_no_thread_or_descriptor() -> None:
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
+    descriptors = set(os.listdir("/proc/self/fd"))
+    with Shutdown(os.getppid()):
+        assert signal.getsignal(signal.SIGTERM) is not before[signal.SIGTERM]
+    assert {number: signal.getsignal(number) for number in before} == before
+    assert signal.set_wakeup_fd(-1) == -1
+    assert set(os.listdir("/proc/self/fd")) == descriptors
+    assert "lucky-shutdown" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_a_signal_that_was_ignored_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # what nohup does
+    try:
+        with Shutdown() as shutdown:
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+            signal.raise_signal(signal.SIGHUP)
+            assert not shutdown.asked.wait(0.05)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def ended_process() -> int:
+    """Return the pid of a process that no longer exists."""
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait(20)
+    return process.pid
+
+
+def test_a_parent_that_is_gone_already_asks_at_once() -> None:
+    with Shutdown(ended_process()) as shutdown:
+        assert shutdown.asked.is_set()
+
+
+@pytest.mark.parametrize("has_pidfd", [True, False])
+def test_the_death_of_the_parent_asks_for_the_end(has_pidfd: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(pid: int, flags: int = 0) -> int:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    if not has_pidfd:
+        monkeypatch.setattr(os, "pidfd_open", refuse)
+    parent = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    try:
+        with Shutdown(parent.pid) as shutdown:
+            assert not shutdown.asked.is_set()
+            parent.kill()
+            parent.wait(20)
+            assert shutdown.asked.wait(20)
+    finally:
+        parent.kill()
+        parent.wait(20)
+
+
+HANG = """
+import signal, time
+from lucky_transport.cli.shutdown import Shutdown
+with Shutdown(limit_s=0.1) as shutdown:
+    print("ready", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_an_engine_that_does_not_end_is_ended_by_force_and_says_so() -> None:
+    process = subprocess.Popen([sys.executable, "-c", HANG], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.terminate()
+        _, said = process.communicate(timeout=20)
+    finally:
+        process.kill()
+    assert process.returncode == 1
+    assert said == "the engine did not end within 0.1 s; ended by force\n"

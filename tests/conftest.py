@@ -1,0 +1,21 @@
+"""What all tests share: contract suites that show values, and a clean slate of settings."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import settings
+
+# A slow machine is no bug: Hypothesis' limit of 200 ms per example would be an assertion about time.
+settings.register_profile("lucky_transport", deadline=None)
+settings.load_profile("lucky_transport")
+
+pytest.register_assert_rewrite("lucky_transport.testing")
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A developer's own LUCKY_* variables and configuration files must not decide what a test sees."""
+    for name in [name for name in os.environ if name.startswith("LUCKY_")]:
+        monkeypatch.delenv(name)

@@ -1,0 +1,93 @@
+"""Checks of what is installed, against metadata that was made to look so."""
+
+from __future__ import annotations
+
+from importlib import metadata
+
+import pytest
+from packaging.requirements import Requirement
+
+from lucky_transport.diagnosis import packages
+from lucky_transport.diagnosis.check import Roots, Verdict
+from lucky_transport.errors import BrokenPlugin
+from lucky_transport.hookspecs import EngineInfo, TransportInfo
+from lucky_transport.registry import Registry
+
+HERE = Roots()
+
+
+def require(monkeypatch: pytest.MonkeyPatch, **extras: list[str]) -> None:
+    """Let our own metadata ask for this (`always` = without any extra)."""
+    wanted = {("" if extra == "always" else extra): [Requirement(r) for r in lines] for extra, lines in extras.items()}
+    monkeypatch.setattr(packages, "requirements", lambda: {"": [], **wanted})
+
+
+def test_requirements_come_from_the_installed_metadata() -> None:
+    found = packages.requirements()
+    assert "numpy" in [one.name for one in found[""]]
+    assert "grpcio" in [one.name for one in found["grpc"]]
+    assert "grpcio" not in [one.name for one in found[""]]
+    assert found["shm"] == []
+
+
+def test_the_versions_of_all_that_is_needed_are_shown() -> None:
+    row = packages.versions(HERE)
+    assert row.verdict is Verdict.OK
+    for name in ("lucky-transport", "numpy", "gymnasium", "click"):
+        assert f"{name} {metadata.version(name)}" in row.seen
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("numpy>=999", f"numpy {metadata.version('numpy')} is installed, needed is >=999"),
+        ("a_package_nobody_has", "a_package_nobody_has is not installed"),
+    ],
+)
+def test_a_need_that_is_not_met_is_a_failure(monkeypatch: pytest.MonkeyPatch, line: str, says: str) -> None:
+    require(monkeypatch, always=[line])
+    row = packages.versions(HERE)
+    assert row.verdict is Verdict.FAIL
+    assert says in row.seen
+
+
+def test_a_missing_extra_is_a_loss_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    require(monkeypatch, pigeon=["a_package_nobody_has>=2"], shm=[], dev=["another_one"])
+    row = packages.extras(HERE)
+    assert row.verdict is Verdict.WARN
+    assert row.seen == "installed: shm; missing: pigeon (a_package_nobody_has is not installed)"
+    assert row.remedy == "if you need them: pip install 'lucky-transport[pigeon]'"
+
+
+def test_all_extras_there_is_fine(monkeypatch: pytest.MonkeyPatch) -> None:
+    require(monkeypatch, shm=[], numbers=["numpy"])
+    assert packages.extras(HERE).seen == "installed: shm, numbers"
+    assert packages.extras(HERE).verdict is Verdict.OK
+
+
+WORKING = EngineInfo("toy", "lucky_transport.engines.toy:make_engine", "works")
+
+
+def test_plugins_that_load_are_named() -> None:
+    row = packages.broken_plugins(HERE, Registry(engines={"toy": WORKING}))
+    assert (row.verdict, row.seen) == (Verdict.OK, "usable: toy")
+
+
+def test_a_plugin_that_cannot_be_imported_is_a_failure() -> None:
+    found = Registry(engines={"toy": WORKING}, broken={"pigeon": BrokenPlugin("it flew away")})
+    row = packages.broken_plugins(HERE, found)
+    assert row.verdict is Verdict.FAIL
+    assert row.seen == "pigeon: BrokenPlugin: it flew away"
+
+
+def test_a_plugin_whose_code_does_not_load_is_a_failure() -> None:
+    pigeon = TransportInfo("pigeon", ("pigeon",), "lucky_transport_pigeon:connect", "x:y", "carries letters")
+    row = packages.broken_plugins(HERE, Registry(transports={"pigeon": pigeon}))
+    assert row.verdict is Verdict.FAIL
+    assert "transport 'pigeon' failed to load" in row.seen
+
+
+def test_a_plugin_that_lacks_its_extra_is_left_to_the_check_of_the_extras(monkeypatch: pytest.MonkeyPatch) -> None:
+    require(monkeypatch, pigeon=["a_package_nobody_has"])
+    info = EngineInfo("pigeon", "lucky_transport_pigeon:make_engine", "flies", extra="pigeon")
+    assert packages.broken_plugins(HERE, Registry(engines={"pigeon": info})).verdict is Verdict.OK

@@ -1,0 +1,150 @@
+"""Checks of shared memory, against directories that were made to look so."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from lucky_transport.diagnosis import shared_memory
+from lucky_transport.diagnosis.check import Roots, Verdict
+from lucky_transport.errors import NoSpace
+from lucky_transport.shm import atomics, segment
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def roots(tmp_path: Path) -> Roots:
+    tmp_path.chmod(0o1777)
+    return Roots(shm=tmp_path)
+
+
+def has_free(monkeypatch: pytest.MonkeyPatch, free: int, total: int) -> None:
+    stats = SimpleNamespace(f_blocks=total // 4096, f_bavail=free // 4096, f_frsize=4096)
+    monkeypatch.setattr(os, "statvfs", lambda path: stats)
+
+
+@pytest.mark.parametrize(
+    ("free_mib", "verdict", "says"),
+    [
+        (0, Verdict.FAIL, "the smallest segment needs"),
+        (2, Verdict.WARN, "4096 envs of 100 observations and 12 actions need"),
+        (64, Verdict.OK, "64 MiB free of 64 MiB"),
+    ],
+)
+def test_the_free_space_is_measured_against_real_batches(
+    monkeypatch: pytest.MonkeyPatch, roots: Roots, free_mib: int, verdict: Verdict, says: str
+) -> None:
+    has_free(monkeypatch, free_mib * MIB, 64 * MIB)
+    row = shared_memory.space(roots)
+    assert row.verdict is verdict
+    assert says in row.seen
+    assert ("--shm-size" in row.remedy) == (verdict is not Verdict.OK)
+
+
+def test_a_missing_directory_is_a_failure(tmp_path: Path) -> None:
+    row = shared_memory.space(Roots(shm=tmp_path / "nowhere"))
+    assert row.verdict is Verdict.FAIL
+    assert "mount a tmpfs" in row.remedy
+
+
+@pytest.mark.parametrize(("mode", "verdict"), [(0o1777, Verdict.OK), (0o700, Verdict.OK), (0o777, Verdict.WARN)])
+def test_a_directory_where_strangers_may_remove_files_is_warned_of(tmp_path: Path, mode: int, verdict: Verdict) -> None:
+    tmp_path.chmod(mode)
+    row = shared_memory.permissions(Roots(shm=tmp_path))
+    assert row.verdict is verdict
+    assert f"{mode:04o}" in row.seen
+
+
+def test_a_directory_this_user_cannot_write_is_a_failure(roots: Roots, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    row = shared_memory.permissions(roots)
+    assert row.verdict is Verdict.FAIL
+    assert f"user id {os.getuid()}" in row.seen
+
+
+def test_the_trial_segment_is_made_and_leaves_nothing(roots: Roots) -> None:
+    row = shared_memory.trial_segment(roots)
+    assert row.verdict is Verdict.OK
+    assert list(roots.shm.iterdir()) == []
+
+
+def test_a_segment_that_cannot_be_made_is_a_failure_with_the_remedy(
+    roots: Roots, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*arguments: object, **options: object) -> None:
+        raise NoSpace("a segment of 5 bytes does not fit", hint="use fewer envs")
+
+    monkeypatch.setattr(segment, "create", refuse)
+    row = shared_memory.trial_segment(roots)
+    assert (row.verdict, row.seen, row.remedy) == (
+        Verdict.FAIL,
+        "a segment of 5 bytes does not fit",
+        "use fewer envs",
+    )
+
+
+def test_a_trial_in_a_directory_that_is_not_there_is_a_failure(tmp_path: Path) -> None:
+    row = shared_memory.trial_segment(Roots(shm=tmp_path / "nowhere"))
+    assert row.verdict is Verdict.FAIL
+    assert "nowhere" in row.seen
+
+
+ENGINE = """
+import os, sys
+from pathlib import Path
+from lucky_transport.shm import segment
+from lucky_transport.specs import ArraySpec, BatchSpec
+spec = BatchSpec("toy", 1, ArraySpec(shape=(1,)), ArraySpec(shape=(1,)))
+segment.create(sys.argv[2], spec, directory=Path(sys.argv[1])).publish_ready()
+print("ready", flush=True)
+if sys.argv[3] == "stays":
+    sys.stdin.read()
+os._exit(9)
+"""
+
+
+def test_only_segments_of_dead_engines_are_stale_and_removed(roots: Roots) -> None:
+    assert shared_memory.stale_segments(roots).seen == "none among 0 on this host"
+    for name in ("dead_1", "dead_2"):
+        subprocess.run([sys.executable, "-c", ENGINE, str(roots.shm), name, "dies"], timeout=60, check=False)
+    command = [sys.executable, "-c", ENGINE, str(roots.shm), "alive", "stays"]
+    living = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        assert living.stdout is not None
+        living.stdout.readline()
+        row = shared_memory.stale_segments(roots)
+        assert row.verdict is Verdict.WARN
+        assert row.seen.startswith("dead_1, dead_2 (")
+        removed = shared_memory.remove_stale_segments(roots)
+        assert [one.name for one in removed] == ["dead_1", "dead_2"]
+        assert shared_memory.stale_segments(roots).seen == "none among 1 on this host"
+        assert (roots.shm / "alive").exists()
+    finally:
+        living.communicate(timeout=20)
+
+
+# --- the native module ---
+
+
+def test_the_native_module_is_reported_as_the_transport_sees_it() -> None:
+    row = shared_memory.native_module(Roots())
+    assert (row.verdict is Verdict.OK) == (atomics.native_error() == "")
+
+
+@pytest.mark.parametrize(("processor", "verdict"), [("x86_64", Verdict.WARN), ("aarch64", Verdict.FAIL)])
+def test_without_it_the_fallback_is_a_loss_where_there_is_one_and_else_a_failure(
+    monkeypatch: pytest.MonkeyPatch, processor: str, verdict: Verdict
+) -> None:
+    monkeypatch.setattr(atomics, "native_error", lambda: "it was not built (no: such file): install a C compiler")
+    monkeypatch.setattr(platform, "machine", lambda: processor)
+    row = shared_memory.native_module(Roots())
+    assert row.verdict is verdict
+    assert row.seen.startswith("it was not built (no: such file); ")
+    assert row.remedy == "install a C compiler"

@@ -1,0 +1,205 @@
+"""Whatever bytes a peer sends, decoding soon ends with a message or with a RemoteProtocolError that says why."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from typing import Any
+
+import flatbuffers
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lucky_transport.codec.flatbuffers import decode, encode
+from lucky_transport.errors import RemoteProtocolError
+from lucky_transport.messages.agent import AgentSchema
+from lucky_transport.messages.batch import SetSeedsRequest
+from lucky_transport.messages.scalars import U32, U64
+from lucky_transport.messages.task import AuxiliaryDataRequest, EngineCapabilityManifest, TaskContract
+from lucky_transport.testing.messages import any_message, message_classes, messages
+
+
+@dataclass(slots=True)
+class Numbers:
+    """Two scalars of different width."""
+
+    narrow: U32 = 0
+    wide: U64 = 0
+
+
+@dataclass(slots=True)
+class Tree:
+    """A message that contains any number of itself."""
+
+    children: list[Tree] = field(default_factory=list["Tree"])
+
+
+def decodes_or_refuses(cls: type, data: bytes) -> None:
+    """Decode, and let nothing through but a message of that class or the one error."""
+    try:
+        message = decode(cls, data)
+    except RemoteProtocolError:
+        return
+    assert type(message) is cls
+    encode(message)
+
+
+def table(vtable: list[int], *body: int, root: int | None = None) -> bytes:
+    """Return a buffer: root offset, a vtable of these u16, a table of its way back to the vtable and these u32."""
+    head = struct.pack(f"<{len(vtable)}H", *vtable)
+    head += bytes(-len(head) % 4)
+    start = 4 + len(head)
+    return struct.pack("<I", start if root is None else root) + head + struct.pack(f"<i{len(body)}I", len(head), *body)
+
+
+@settings(max_examples=300)
+@given(cls=st.sampled_from([*message_classes(), Tree, Numbers]), data=st.binary(max_size=200))
+def test_random_bytes_are_refused_or_decoded(cls: type, data: bytes) -> None:
+    decodes_or_refuses(cls, data)
+
+
+@settings(max_examples=300)
+@given(message=any_message(), data=st.data())
+def test_damaged_messages_are_refused_or_decoded(message: Any, data: st.DataObject) -> None:
+    buffer = bytearray(encode(message))
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(0, len(buffer) // 4 - 1)) * 4
+        word = st.sampled_from([0, 1, 4, 8, len(buffer), 2**31 - 1, 2**31, 2**32 - 4, 2**32 - 1])
+        struct.pack_into(
+            "<I", buffer, at, data.draw(word | st.integers(0, 2 * len(buffer)) | st.integers(0, 2**32 - 1))
+        )
+    decodes_or_refuses(type(message), bytes(buffer))
+
+
+@settings(max_examples=50)
+@given(message=messages(EngineCapabilityManifest))
+def test_a_message_cut_short_anywhere_is_refused_or_decoded(message: EngineCapabilityManifest) -> None:
+    buffer = encode(message)
+    for length in range(0, len(buffer), 1 + len(buffer) // 100):
+        decodes_or_refuses(EngineCapabilityManifest, buffer[:length])
+
+
+@given(message=any_message(), other=st.sampled_from(message_classes()))
+def test_a_message_taken_for_another_is_refused_or_decoded(message: Any, other: type) -> None:
+    decodes_or_refuses(other, encode(message))
+
+
+@pytest.mark.parametrize(
+    ("cls", "data", "text"),
+    [
+        (TaskContract, b"", r"malformed TaskContract in 0 bytes: 0 bytes are no buffer; the smallest has 8"),
+        (Numbers, table([4, 4], root=0), r"malformed Numbers in 12 bytes: offset 0 at byte 0 points to byte 0"),
+        (
+            Numbers,
+            table([4, 4], root=100),
+            r"offset 100 at byte 0 points to byte 100, expected .* below 12",
+        ),
+        (Numbers, table([4, 4], root=9), r"points to byte 9, expected a multiple of 4"),
+        (Numbers, struct.pack("<Ii", 4, 8), r"the table at byte 4 has its vtable at byte -4, the buffer has 8 bytes"),
+        (Numbers, struct.pack("<Ii", 4, -3), r"the table at byte 4 has its vtable at byte 7, the buffer has 8 bytes"),
+        (Numbers, table([2, 4]), r"the vtable at byte 4 claims 2 bytes, 8 are left"),
+        (Numbers, table([60, 4]), r"the vtable at byte 4 claims 60 bytes, 8 are left"),
+        (Numbers, table([5, 4]), r"the vtable at byte 4 claims 5 bytes, 8 are left"),
+        (Numbers, table([4, 0]), r"a table of 0 bytes; the smallest has 4"),
+        (Numbers, table([4, 8]), r"the table at byte 8 claims 8 bytes, 4 are left"),
+        (Numbers, table([6, 6, 4], 7), r"Numbers\.narrow in 20 bytes: 4 bytes at byte 4 of a table of 6"),
+        (Numbers, table([6, 8, 2], 7), r"Numbers\.narrow in 20 bytes: 4 bytes at byte 2 of a table of 8"),
+        (Numbers, table([8, 16, 4, 6], 1, 2, 3), r"Numbers\.wide in 28 bytes: 8 bytes at byte 6 of a table of 16"),
+        (Numbers, table([8, 16, 4, 4], 1, 2, 3), r"Numbers\.wide in 28 bytes: 8 bytes at byte 4 of a table of 16"),
+        (
+            SetSeedsRequest,
+            table([6, 8, 4], 4),
+            r"SetSeedsRequest\.seeds .* offset 4 at byte 16 points to byte 20",
+        ),
+        (
+            SetSeedsRequest,
+            table([6, 8, 4], 4, 1),
+            r"the vector at byte 20 claims 1 elements of 8 bytes, 0 bytes are",
+        ),
+        (SetSeedsRequest, table([6, 8, 4], 4, 2**32 - 1), r"claims 4294967295 elements of 8 bytes, 0 bytes are left"),
+        (
+            SetSeedsRequest,
+            table([8, 8, 0, 4], 4, 5, 0),
+            r"SetSeedsRequest\.mask .* claims 5 elements of 1 bytes, 4",
+        ),
+        (
+            AgentSchema,
+            table([6, 8, 4], 4, 4, 0x20202020),
+            r"AgentSchema\.agent_name .* the string of 4 bytes .* zero",
+        ),
+        (AgentSchema, table([6, 8, 4], 4, 3, 0x41202020), r"the string of 3 bytes at byte 20 has no terminating zero"),
+        (AgentSchema, table([6, 8, 4], 4, 3, 0x00E42020), r"not UTF-8: unexpected end of data at byte 26"),
+        (
+            AgentSchema,
+            table([8, 8, 0, 4], 4, 1, 0),
+            r"AgentSchema\.observation_names\[0\] .* offset 0 at byte 24",
+        ),
+    ],
+)
+def test_the_error_names_the_place_and_the_values(cls: type, data: bytes, text: str) -> None:
+    with pytest.raises(RemoteProtocolError, match=text):
+        decode(cls, data)
+
+
+def tree(levels: int, fan_out: int) -> bytes:
+    """Return a Tree as deep as `levels`, in which every node's children are one and the same table."""
+    builder = flatbuffers.Builder(0)
+    builder.StartObject(1)
+    node = builder.EndObject()
+    for _ in range(levels - 1):
+        builder.StartVector(4, fan_out, 4)
+        for _ in range(fan_out):
+            builder.PrependUOffsetTRelative(node)
+        children = builder.EndVector()
+        builder.StartObject(1)
+        builder.PrependUOffsetTRelativeSlot(0, children, 0)
+        node = builder.EndObject()
+    builder.Finish(node)
+    return bytes(builder.Output())
+
+
+def test_a_small_buffer_does_not_unfold_into_a_large_message() -> None:
+    assert decode(Tree, tree(2, 100)) == Tree([Tree()] * 100)
+    data = tree(8, 100)
+    assert len(data) < 4096
+    with pytest.raises(RemoteProtocolError, match=r"the content unfolds to more than 8 times the buffer's \d+ bytes"):
+        decode(Tree, data)
+
+
+def test_a_string_that_many_elements_share_is_read() -> None:
+    builder = flatbuffers.Builder(0)
+    name = builder.CreateString("a rather long joint name")
+    builder.StartVector(4, 1000, 4)
+    for _ in range(1000):
+        builder.PrependUOffsetTRelative(name)
+    names = builder.EndVector()
+    builder.StartObject(5)
+    builder.PrependUOffsetTRelativeSlot(2, names, 0)
+    builder.Finish(builder.EndObject())
+    assert decode(AgentSchema, bytes(builder.Output())).action_names == ["a rather long joint name"] * 1000
+
+
+def test_tables_nested_deeper_than_64_are_refused() -> None:
+    decode(Tree, tree(64, 1))
+    with pytest.raises(RemoteProtocolError, match=r"Tree(\.children\[0\])+ in \d+ bytes: tables nested deeper than 64"):
+        decode(Tree, tree(65, 1))
+
+
+def test_a_map_with_the_same_key_twice_is_refused() -> None:
+    data = encode(AuxiliaryDataRequest(params={"gain": "1", "bias": "2"}))
+    with pytest.raises(RemoteProtocolError, match=r"params in .* has 2 entries but only 1 different keys"):
+        decode(AuxiliaryDataRequest, data.replace(b"gain", b"bias"))
+
+
+def test_a_map_whose_entries_are_not_sorted_is_read_all_the_same() -> None:
+    data = encode(AuxiliaryDataRequest(params={"gain": "1", "bias": "2"}))
+    swapped = data.replace(b"gain", b"adds")
+    assert decode(AuxiliaryDataRequest, swapped).params == {"adds": "1", "bias": "2"}
+
+
+def test_a_refused_message_leaves_the_codec_as_it_was() -> None:
+    message = AuxiliaryDataRequest("name", {"gain": "1"})
+    for cut in range(0, 60, 4):
+        decodes_or_refuses(AuxiliaryDataRequest, encode(message)[:cut])
+    assert decode(AuxiliaryDataRequest, encode(message)) == message

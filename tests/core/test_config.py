@@ -1,0 +1,129 @@
+"""Settings: argument > environment > lucky_transport.toml > pyproject.toml > default; errors name the place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lucky_transport.config import Settings, load_settings
+from lucky_transport.errors import ConfigError
+
+
+def _write(directory: Path, name: str, text: str) -> Path:
+    path = directory / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_defaults_hold_where_nothing_is_set(tmp_path: Path) -> None:
+    settings = load_settings(environ={}, directory=tmp_path)
+    assert settings == Settings()
+    assert settings.sources == {}
+
+
+def test_each_source_beats_the_ones_behind_it(tmp_path: Path) -> None:
+    pyproject = _write(tmp_path, "pyproject.toml", "[tool.lucky_transport]\nwait = 'spin'\ntransport = 'a'\n")
+    own = _write(tmp_path, "lucky_transport.toml", "transport = 'b'\nshm_name = 'file'\nendpoint = 'shm://file'\n")
+    environ = {"LUCKY_SHM_NAME": "environment", "LUCKY_ENDPOINT": "shm://environment"}
+    settings = load_settings({"endpoint": "shm://argument"}, environ=environ, directory=tmp_path)
+    assert (settings.wait, settings.transport, settings.shm_name) == ("spin", "b", "environment")
+    assert settings.endpoint == "shm://argument"
+    assert settings.sources == {
+        "wait": str(pyproject),
+        "transport": str(own),
+        "shm_name": "environment variable LUCKY_SHM_NAME",
+        "endpoint": "argument",
+    }
+
+
+def test_files_are_found_in_parent_directories(tmp_path: Path) -> None:
+    _write(tmp_path, "lucky_transport.toml", "wait = 'block'")
+    inner = tmp_path / "a" / "b"
+    inner.mkdir(parents=True)
+    assert load_settings(environ={}, directory=inner).wait == "block"
+
+
+def test_an_argument_that_is_none_and_an_empty_variable_count_as_not_given(tmp_path: Path) -> None:
+    settings = load_settings({"wait": None}, environ={"LUCKY_WAIT": ""}, directory=tmp_path)
+    assert settings.wait == "adaptive"
+
+
+def test_the_process_environment_is_read_by_default(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("LUCKY_TRANSPORT", "inproc")
+    monkeypatch.chdir(tmp_path)
+    assert load_settings().transport == "inproc"
+
+
+@pytest.mark.parametrize(
+    ("value", "read"), [("1", True), ("0", False), ("TRUE", True), ("no", False), ("on", True), ("off", False)]
+)
+def test_switches_are_read_as_people_write_them(value: str, read: bool, tmp_path: Path) -> None:
+    assert load_settings(environ={"LUCKY_NATIVE": value}, directory=tmp_path).native is read
+
+
+@given(st.floats(0, 1e6))
+def test_timeouts_are_numbers_of_seconds(seconds: float) -> None:
+    settings = load_settings({"step_timeout_s": seconds}, environ={"LUCKY_COMMAND_TIMEOUT_S": str(seconds)})
+    assert settings.step_timeout_s == settings.command_timeout_s == seconds
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("wait", "lazy", "one of 'spin', 'adaptive', 'block'"),
+        ("step_timeout_s", "soon", "seconds >= 0, e.g. 60"),
+        ("step_timeout_s", "-1", "seconds >= 0, e.g. 60"),
+        ("step_timeout_s", "nan", "seconds >= 0, e.g. 60"),
+        ("connect_timeout_s", "inf", "seconds >= 0, e.g. 10"),
+        ("native", "perhaps", "1 or 0"),
+    ],
+)
+def test_a_wrong_variable_is_named_with_its_value_and_the_remedy(
+    key: str, value: str, expected: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError) as refused:
+        load_settings(environ={f"LUCKY_{key.upper()}": value}, directory=tmp_path)
+    assert str(refused.value) == (f"environment variable LUCKY_{key.upper()}: {key} = {value!r}; expected {expected}")
+
+
+@pytest.mark.parametrize(("key", "value"), [("endpoint", 5), ("transport", ["shm"]), ("shm_name", b"x"), ("wait", {})])
+def test_a_wrong_argument_is_named(key: str, value: Any, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=rf"^argument: {key} = .*; expected "):
+        load_settings({key: value}, environ={}, directory=tmp_path)
+
+
+def test_an_unknown_setting_is_refused_with_the_known_ones(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"argument: unknown setting 'num_env'; known settings: .*endpoint.*wait"):
+        load_settings({"num_env": 3}, environ={}, directory=tmp_path)
+    path = _write(tmp_path, "lucky_transport.toml", "tranport = 'shm'")
+    with pytest.raises(ConfigError, match=rf"^{path}: unknown setting 'tranport'"):
+        load_settings(environ={}, directory=tmp_path)
+
+
+def test_a_broken_file_of_ours_is_reported_and_a_broken_pyproject_is_not(tmp_path: Path) -> None:
+    _write(tmp_path, "pyproject.toml", "[tool\n")
+    assert load_settings(environ={}, directory=tmp_path) == Settings()
+    path = _write(tmp_path, "lucky_transport.toml", "wait = \n")
+    with pytest.raises(ConfigError, match=rf"^{path}: .*; mend the file"):
+        load_settings(environ={}, directory=tmp_path)
+
+
+def test_tables_in_the_file_belong_to_others(tmp_path: Path) -> None:
+    """The migration kit keeps its stages in tables of the same file."""
+    _write(tmp_path, "lucky_transport.toml", "wait = 'spin'\n[stages]\nStep = 'shadow'\n")
+    assert load_settings(environ={}, directory=tmp_path).wait == "spin"
+
+
+def test_somebody_elses_odd_pyproject_is_ignored(tmp_path: Path) -> None:
+    _write(tmp_path, "pyproject.toml", "tool = 5")
+    assert load_settings(environ={}, directory=tmp_path) == Settings()
+
+
+def test_a_value_where_our_table_should_be_is_reported(tmp_path: Path) -> None:
+    path = _write(tmp_path, "pyproject.toml", "[tool]\nlucky_transport = 'shm'")
+    with pytest.raises(ConfigError, match=rf"^{path}: tool.lucky_transport = 'shm'; write a table"):
+        load_settings(environ={}, directory=tmp_path)

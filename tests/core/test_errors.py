@@ -1,0 +1,54 @@
+"""Errors: one root, fitting builtins, and a text that survives the wire."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lucky_transport import errors
+from lucky_transport.errors import NotReachable, TransportError, from_wire
+
+CLASSES = [getattr(errors, name) for name in errors.__all__ if isinstance(getattr(errors, name), type)]
+
+
+def test_every_error_derives_from_the_root_and_from_the_builtin_that_the_tree_names() -> None:
+    tree = dict(re.findall(r"[├└]── (\w+) \((\w+)\)", errors.__doc__ or ""))
+    assert set(tree) == {cls.__name__ for cls in CLASSES} - {"TransportError"}
+    for cls in CLASSES:
+        assert issubclass(cls, TransportError)
+        builtin = tree.get(cls.__name__, "Exception")
+        assert builtin in {base.__name__ for base in cls.__mro__}, cls
+
+
+def test_the_text_ends_with_the_remedy_and_the_hint_repeats_it() -> None:
+    error = NotReachable("no engine at shm://x", backend="shm", hint="start one")
+    assert str(error) == "no engine at shm://x; start one"
+    assert (error.backend, error.hint) == ("shm", "start one")
+
+
+def test_an_error_without_a_remedy_is_just_its_text() -> None:
+    error = TransportError("plain")
+    assert (str(error), error.hint, error.backend) == ("plain", "", "")
+
+
+def test_wire_codes_are_unique() -> None:
+    assert len({cls.wire_code for cls in CLASSES}) == len(CLASSES)
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+@given(text=st.text())
+def test_an_error_comes_back_from_the_wire_as_the_same_class_with_the_same_text(
+    cls: type[TransportError], text: str
+) -> None:
+    error = from_wire(cls.wire_code, text, backend="grpc")
+    assert type(error) is cls
+    assert str(error) == text
+    assert error.backend == "grpc"
+
+
+@given(code=st.integers().filter(lambda code: code not in {cls.wire_code for cls in CLASSES}))
+def test_a_newer_peers_error_is_never_lost(code: int) -> None:
+    assert type(from_wire(code, "from the future")) is TransportError

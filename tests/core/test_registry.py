@@ -1,0 +1,162 @@
+"""Plugins are found, guarded, and named in every error."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from lucky_transport.errors import BrokenPlugin, MissingExtra, UnknownName
+from lucky_transport.hookspecs import PROJECT
+from lucky_transport.registry import Registry, discover, load, registry
+
+GOOD = """
+from lucky_transport.hookspecs import EngineInfo, TransportInfo, hookimpl
+
+@hookimpl
+def lucky_transport_transports():
+    return [TransportInfo("carrier", ("pigeon", "owl"), "nowhere:client", "nowhere:server", "slow")]
+
+@hookimpl
+def lucky_transport_engines():
+    return [EngineInfo("{name}", "nowhere:make", "rests")]
+"""
+
+
+@pytest.fixture
+def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder on sys.path for modules of this test, which are forgotten afterwards."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    before = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+def _point(folder: Path, name: str, text: str) -> EntryPoint:
+    (folder / f"plugin_of_{name}.py").write_text(text)
+    importlib.invalidate_caches()
+    return EntryPoint(name, f"plugin_of_{name}", PROJECT)
+
+
+def test_the_installed_plugins_are_found() -> None:
+    found = registry()
+    assert {"shm", "grpc", "inproc"} <= set(found.transports)
+    assert {"toy", "mujoco", "gymnasium"} <= set(found.engines)
+    assert {"serve", "ls", "doctor"} <= set(found.commands)
+    assert found.broken == {}
+
+
+def test_the_registry_is_built_once() -> None:
+    assert registry() is registry()
+
+
+def test_a_plugin_is_found_by_its_entry_point(modules: Path) -> None:
+    found = discover([_point(modules, "good", GOOD.format(name="stone"))])
+    assert found.transport("carrier").summary == "slow"
+    assert found.transport_of_scheme("owl").name == "carrier"
+    assert found.engine("stone").summary == "rests"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("import a_package_nobody_has", "ModuleNotFoundError: No module named 'a_package_nobody_has'"),
+        ("raise RuntimeError('half installed')", "RuntimeError: half installed"),
+        ("this is no Python", "SyntaxError"),
+    ],
+)
+def test_a_broken_plugin_hides_no_other(modules: Path, text: str, said: str) -> None:
+    points = [
+        _point(modules, "bad", text),
+        _point(modules, "good", GOOD.format(name="stone")),
+    ]
+    found = discover(points)
+    assert set(found.broken) == {"bad"}
+    assert "stone" in found.engines
+    assert "inproc" in found.transports
+    with pytest.raises(BrokenPlugin, match=rf"plugin 'bad' failed to load: {said}") as refused:
+        found.transport("bad")
+    assert refused.value.__cause__ is found.broken["bad"]
+    assert "doctor" in refused.value.hint
+
+
+@pytest.mark.parametrize(
+    "body", ["raise ValueError('in the hook')", "return 5", "return [None]"], ids=["raises", "number", "none"]
+)
+def test_a_plugin_whose_hook_misbehaves_hides_no_other(modules: Path, body: str) -> None:
+    text = f"from lucky_transport.hookspecs import hookimpl\n@hookimpl\ndef lucky_transport_engines():\n    {body}\n"
+    found = discover([_point(modules, "bad", text), _point(modules, "good", GOOD.format(name="stone"))])
+    assert set(found.broken) == {"bad"}
+    assert {"stone", "toy"} <= set(found.engines)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "text"),
+    [
+        ("transport", "shn", "no transport 'shn'; did you mean 'shm'? known: grpc, inproc, shm"),
+        ("transport", "carrier", "no transport 'carrier'; known: grpc, inproc, shm"),
+        ("engine", "mojoco", "no engine 'mojoco'; did you mean 'mujoco'? known: gymnasium, mujoco, toy"),
+        ("transport_of_scheme", "http", "no endpoint scheme 'http'; known: grpc, grpc+unix, inproc, shm"),
+    ],
+)
+def test_an_unknown_name_is_answered_with_the_known_ones(kind: str, name: str, text: str) -> None:
+    with pytest.raises(UnknownName) as refused:
+        getattr(registry(), kind)(name)
+    assert str(refused.value) == text
+
+
+def test_an_empty_registry_says_so() -> None:
+    with pytest.raises(UnknownName, match="no transport 'shm'; known: none"):
+        Registry().transport("shm")
+
+
+def test_a_target_is_loaded() -> None:
+    assert load("lucky_transport.errors:Busy", owner="x").__name__ == "Busy"
+
+
+def test_a_missing_package_names_the_extra_to_install(modules: Path) -> None:
+    (modules / "needs_much.py").write_text("import a_package_nobody_has.inside")
+    with pytest.raises(MissingExtra) as missing:
+        load("needs_much:client", owner="transport 'carrier'", extra="carrier")
+    assert str(missing.value) == (
+        "transport 'carrier' needs the package 'a_package_nobody_has', which is not installed; "
+        "pip install 'lucky-transport[carrier]'"
+    )
+    assert isinstance(missing.value, ImportError)
+
+
+@pytest.mark.parametrize(
+    ("text", "extra"),
+    [
+        ("import a_package_nobody_has", ""),
+        ("import lucky_transport.no_such_module", "carrier"),
+        ("raise OSError('libcuda')", "carrier"),
+        ("client_is_missing = 1", "carrier"),
+    ],
+)
+def test_any_other_failure_is_a_broken_plugin(modules: Path, text: str, extra: str) -> None:
+    (modules / "is_broken.py").write_text(text)
+    with pytest.raises(BrokenPlugin, match=r"transport 'carrier' failed to load: \w+Error: "):
+        load("is_broken:client", owner="transport 'carrier'", extra=extra)
+
+
+def test_a_plugin_module_that_is_not_there_is_broken_not_missing() -> None:
+    with pytest.raises(BrokenPlugin, match="No module named 'plugin_gone'"):
+        load("plugin_gone:client", owner="transport 'x'", extra="x")
+
+
+def test_finding_the_plugins_imports_nothing_heavy() -> None:
+    program = (
+        "import sys; from lucky_transport.registry import registry; found = registry()\n"
+        "heavy = {'numpy', 'gymnasium', 'grpc', 'google.protobuf', 'mujoco', 'matplotlib', 'rich'} & set(sys.modules)\n"
+        "assert len(found.transports) >= 3 and not found.broken, found\n"
+        "print(sorted(heavy))"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert ended.stdout.strip() == "[]"

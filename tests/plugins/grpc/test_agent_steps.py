@@ -1,0 +1,341 @@
+"""Step as a legacy client sees it: one agent per call, refusals in the response, batches by metadata."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
+
+from lucky_transport.engines.toy import ToyEngine
+from lucky_transport.serving import Serving
+from lucky_transport.testing.dial import DialEngine
+from lucky_transport_grpc.errors import from_rpc
+from lucky_transport_grpc.runtime import grpc
+
+Serve = Callable[..., Serving]
+ME = (("lucky-client", "me"),)
+
+
+def _step_count(serving: Serving) -> int:
+    engine: Any = serving.host.engine
+    return engine.count
+
+
+class Counting(ToyEngine):
+    """Counts its exchanges."""
+
+    count = 0
+
+    def step(self, control: Any) -> None:
+        self.count += 1
+        super().step(control)
+
+
+def test_a_step_answers_with_the_whole_frame_of_its_agent(serve: Serve, stub: Any) -> None:
+    raw = stub(serve(num_envs=2, obs_size=5, act_size=2))
+    before_ms = time.time_ns() // 1_000_000
+    reply = raw.call("Step", agent_name="agent_1", actions=[0.25, -0.5])
+    frame = reply.observation
+    assert reply.success
+    assert len(frame.observations) == 5
+    assert list(frame.actions) == [0.25, -0.5]
+    assert frame.agent_name == "agent_1"
+    assert before_ms <= frame.timestamp_ms <= time.time_ns() // 1_000_000
+    assert dict(reply.reward_signals).keys() == {"alive", "centred"}
+    assert dict(reply.termination_flags) == {"out_of_range": False, "time_out": False}
+    assert reply.reward_signals["alive"] == 1.0
+
+
+def test_the_empty_name_is_the_first_agent(serve: Serve, stub: Any) -> None:
+    assert stub(serve()).call("Step", actions=[0, 0]).observation.agent_name == "agent_0"
+
+
+def test_frame_numbers_grow_within_an_episode(serve: Serve, stub: Any) -> None:
+    raw = stub(serve())
+    for _ in range(2):
+        raw.call("ResetAgent")
+        numbers = [raw.call("Step", actions=[0, 0]).observation.frame_number for _ in range(5)]
+        assert all(b > a for a, b in itertools.pairwise(numbers))
+
+
+def test_a_step_moves_its_agent_and_no_other(serve: Serve, stub: Any) -> None:
+    serving = serve(num_envs=3, seed=4)
+    alone = serve(num_envs=3, seed=4)
+    raw, other = stub(serving), stub(alone)
+    expected = [list(other.call("Step", agent_name="agent_2", actions=[1, 1]).observation.observations)]
+    for _ in range(4):
+        raw.call("Step", agent_name="agent_0", actions=[1, 1])
+    assert [list(raw.call("Step", agent_name="agent_2", actions=[1, 1]).observation.observations)] == expected
+
+
+def test_without_actions_the_engine_ticks_with_zeros(serve: Serve, stub: Any) -> None:
+    raw, other = stub(serve(seed=1)), stub(serve(seed=1))
+    assert raw.call("Step").observation == _without_time(
+        other.call("Step", actions=[0, 0]).observation, raw.call("Step").observation
+    ) or list(raw.call("Step").observation.actions) == [0, 0]
+
+
+def _without_time(frame: Any, like: Any) -> Any:
+    frame.timestamp_ms = like.timestamp_ms
+    return frame
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"agent_name": "agent_7"}, "no agent 'agent_7'; there are agent_0 to agent_2"),
+        ({"agent_name": "robot"}, "no agent 'robot'; there are agent_0 to agent_2"),
+        ({"actions": [1.0] * 3}, "actions have shape (1, 3), expected (1, 2): axis 1 has 3 instead of 2"),
+        (
+            {"agent_name": "agent_1", "actions": [0, float("nan")]},
+            "actions are not finite: nan at [1, 1] (env 1); nothing was sent to the engine",
+        ),
+        (
+            {"actions": [float("-inf"), 0]},
+            "actions are not finite: -inf at [0, 0] (env 0); nothing was sent to the engine",
+        ),
+        (
+            {"camera_requests": [{"name": "front"}]},
+            "in-step cameras are not served yet (1 requested); send the Step without camera_requests",
+        ),
+        (
+            {"action_groups": [{"group_name": "legs", "actions": [1], "action_indices": [0, 1]}]},
+            "action group 'legs' has 1 actions for 2 indices",
+        ),
+        (
+            {"action_groups": [{"group_name": "legs", "actions": [1], "action_indices": [2]}]},
+            "action group 'legs': index 2, expected 0 to 1",
+        ),
+        (
+            {"action_groups": [{"group_name": "legs", "actions": [float("inf")], "action_indices": [1]}]},
+            "actions are not finite: inf at [0, 1] (env 0); nothing was sent to the engine",
+        ),
+    ],
+)
+def test_a_wrong_step_says_what_is_wrong_and_moves_nothing(
+    serve: Serve, stub: Any, fields: dict[str, Any], message: str
+) -> None:
+    serving = serve(Counting(3))
+    reply = stub(serving).call("Step", **fields)
+    assert not reply.success
+    assert reply.message == message
+    assert _step_count(serving) == 0
+
+
+def test_action_groups_are_laid_over_the_actions(serve: Serve, stub: Any) -> None:
+    groups = [
+        {"group_name": "a", "actions": [0.5, 0.25], "action_indices": [3, 0]},
+        {"group_name": "b", "actions": [-1], "action_indices": [1]},
+    ]
+    raw = stub(serve(act_size=4))
+    assert list(raw.call("Step", action_groups=groups).observation.actions) == [0.25, -1, 0, 0.5]
+    reply = raw.call("Step", actions=[1, 1, 1, 1], action_groups=groups)
+    assert list(reply.observation.actions) == [0.25, -1, 1, 0.5]
+
+
+def test_discrete_actions_travel_as_floats_and_must_be_whole(serve: Serve, stub: Any) -> None:
+    raw = stub(serve(DialEngine(2)))
+    assert list(raw.call("Step", actions=[2]).observation.observations) == [0, 1, 1, 255]
+    reply = raw.call("Step", actions=[1.5])
+    assert not reply.success
+    assert "expected integers (int64): the action space is discrete" in reply.message
+    assert "do not fit into int64" in raw.call("Step", actions=[1e30]).message
+
+
+# --- terms ---
+
+
+def _contract(rewards: list[str], terminations: list[str]) -> dict[str, Any]:
+    return {
+        "rewards": {"engine_terms": [{"name": name} for name in rewards]},
+        "terminations": {"terms": [{"name": name} for name in terminations]},
+    }
+
+
+def test_steps_carry_exactly_the_terms_that_their_client_negotiated(serve: Serve, stub: Any) -> None:
+    raw = stub(serve())
+    for rewards, terminations in ((["centred"], []), ([], ["time_out"]), (["alive", "centred"], ["out_of_range"])):
+        assert raw.call("NegotiateTask", ME, contract=_contract(rewards, terminations)).success
+        reply = raw.call("Step", ME)
+        assert sorted(reply.reward_signals) == rewards
+        assert sorted(reply.termination_flags) == terminations
+
+
+def test_what_one_client_negotiated_changes_no_others_steps(serve: Serve, stub: Any) -> None:
+    serving = serve()
+    stub(serving).call("NegotiateTask", (("lucky-client", "other"),), contract=_contract(["alive"], []))
+    assert len(stub(serving).call("Step", ME).reward_signals) == 2
+
+
+def test_a_refused_negotiation_changes_nothing(serve: Serve, stub: Any) -> None:
+    raw = stub(serve())
+    answer = raw.call("NegotiateTask", ME, contract=_contract(["centered"], []))
+    assert not answer.success
+    assert "did you mean 'centred'?" in answer.message
+    assert sorted(raw.call("Step", ME).reward_signals) == ["alive", "centred"]
+
+
+def test_a_client_may_ask_for_all_terms_whatever_was_negotiated(serve: Serve, stub: Any) -> None:
+    raw = stub(serve())
+    raw.call("NegotiateTask", ME, contract=_contract(["alive"], []))
+    assert len(raw.call("Step", (*ME, ("lucky-terms", "all"))).reward_signals) == 2
+
+
+# --- after a reset ---
+
+
+def test_a_marked_step_after_a_reset_shows_it_without_stepping(serve: Serve, stub: Any) -> None:
+    serving = serve(Counting(2))
+    raw = stub(serving)
+    raw.call("ResetAgent", ME, agent_name="agent_1")
+    shown = raw.call("Step", (*ME, ("lucky-reset", "1")), agent_name="agent_1", actions=[1, 1])
+    assert _step_count(serving) == 1
+    assert shown.success
+    assert (shown.reward_signals["alive"], shown.terminated, shown.truncated) == (0, False, False)
+    stepped = raw.call("Step", ME, agent_name="agent_1", actions=[1, 1])
+    assert _step_count(serving) == 2
+    assert list(stepped.observation.observations) != list(shown.observation.observations)
+
+
+def test_a_mark_without_a_reset_is_refused(serve: Serve, stub: Any) -> None:
+    raw = stub(serve())
+    raw.call("Step", ME)
+    with pytest.raises(grpc.RpcError) as caught:
+        raw.call("Step", (*ME, ("lucky-reset", "1")))
+    assert caught.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+    assert "agent_0 was not reset" in caught.value.details()
+
+
+@pytest.mark.parametrize("actions", [[], [0.0, 0.0]])
+def test_the_real_clients_reset_costs_one_tick_where_a_reset_ticks(
+    serve: Serve, stub: Any, actions: list[float]
+) -> None:
+    serving = serve(Counting(2, reset_ticks=1))
+    raw = stub(serving)
+    raw.call("ResetAgent")
+    raw.call("Step", actions=actions)
+    assert _step_count(serving) == 1
+    raw.call("Step", actions=actions)
+    assert _step_count(serving) == 2
+
+
+def test_a_step_with_actions_after_a_reset_steps(serve: Serve, stub: Any) -> None:
+    serving = serve(Counting(2, reset_ticks=1))
+    raw = stub(serving)
+    raw.call("ResetAgent")
+    raw.call("Step", actions=[0, 0.1])
+    assert _step_count(serving) == 2
+
+
+def test_where_a_reset_does_not_tick_the_zero_step_after_it_does(serve: Serve, stub: Any) -> None:
+    serving = serve(Counting(2, reset_ticks=0))
+    raw = stub(serving)
+    raw.call("ResetAgent")
+    raw.call("Step", actions=[0, 0])
+    assert _step_count(serving) == 2
+
+
+# --- batches and repeats ---
+
+
+def test_the_steps_of_a_batch_are_one_exchange(serve: Serve, stub: Any) -> None:
+    serving = serve(Counting(5, seed=9))
+    raw = stub(serving)
+    actions = np.random.default_rng(0).uniform(-1, 1, (5, 2)).astype(np.float32)
+    batch = (*ME, ("lucky-batch", "3"))
+    calls = [raw.start("Step", batch, agent_name=f"agent_{i}", actions=actions[i]) for i in (4, 0, 2)]
+    replies = [call.result() for call in calls]
+    assert _step_count(serving) == 1
+    assert [reply.observation.agent_name for reply in replies] == ["agent_4", "agent_0", "agent_2"]
+    alone = stub(serve(num_envs=5, seed=9))
+    for reply, i in zip(replies, (4, 0, 2), strict=True):
+        expected = alone.call("Step", agent_name=f"agent_{i}", actions=actions[i]).observation
+        assert list(reply.observation.observations) == list(expected.observations)
+
+
+def test_a_batch_with_one_wrong_step_moves_nobody(serve: Serve, stub: Any) -> None:
+    serving = serve(Counting(3))
+    raw = stub(serving)
+    batch = (*ME, ("lucky-batch", "2"))
+    wrong = raw.start("Step", batch, agent_name="agent_1", actions=[1, 2, 3])
+    right = raw.start("Step", batch, agent_name="agent_0", actions=[1, 1])
+    assert "expected (1, 2)" in wrong.result().message
+    assert not right.result().success
+    assert "no agent of this batch stepped, because one was refused: actions have shape" in right.result().message
+    assert _step_count(serving) == 0
+
+
+def test_a_batch_that_names_an_agent_twice_is_refused_as_a_whole(serve: Serve, stub: Any) -> None:
+    raw = stub(serve(num_envs=3))
+    calls = [raw.start("Step", (*ME, ("lucky-batch", "2")), agent_name="agent_1") for _ in range(2)]
+    for call in calls:
+        assert "names an agent twice: [1, 1]" in str(from_rpc(call.exception(), ""))
+
+
+def test_a_batch_that_never_becomes_complete_ends_for_every_call_and_leaves_nothing(serve: Serve, stub: Any) -> None:
+    serving = serve(Counting(3))
+    raw = stub(serving)
+    batch = (*ME, ("lucky-batch", "3"))
+    patient = raw.start("Step", batch, timeout_s=60, agent_name="agent_0")
+    hasty = raw.start("Step", batch, timeout_s=0.2, agent_name="agent_1")
+    assert hasty.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+    assert patient.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+    assert "a batch of 3 Steps got only 2" in patient.details()
+    calls = [raw.start("Step", batch, agent_name=f"agent_{i}") for i in range(3)]
+    assert all(call.result().success for call in calls)
+    assert _step_count(serving) == 1
+
+
+def test_a_cancelled_call_ends_its_batch(serve: Serve, stub: Any) -> None:
+    raw = stub(serve(num_envs=3))
+    batch = (*ME, ("lucky-batch", "3"))
+    patient = raw.start("Step", batch, timeout_s=60, agent_name="agent_0")
+    gone = raw.start("Step", batch, timeout_s=60, agent_name="agent_1")
+    time.sleep(0.2)  # both are with the server; cancelled earlier, the second would never have come
+    gone.cancel()
+    assert "one of its calls ended before" in patient.details()
+
+
+@pytest.mark.parametrize("size", ["0", "257", "many", "-1"])
+def test_a_batch_size_that_makes_no_sense_is_refused(serve: Serve, stub: Any, size: str) -> None:
+    with pytest.raises(grpc.RpcError) as caught:
+        stub(serve()).call("Step", (*ME, ("lucky-batch", size)))
+    assert f"metadata lucky-batch: '{size}'" in caught.value.details()
+    assert "expected 1 to 256" in caught.value.details()
+
+
+def test_a_repeated_number_is_answered_again_and_not_stepped_again(serve: Serve, stub: Any) -> None:
+    serving = serve(Counting(1))
+    raw = stub(serving)
+    first = raw.call("Step", (*ME, ("lucky-seq", "1")), actions=[1, 1]).observation
+    again = raw.call("Step", (*ME, ("lucky-seq", "1")), actions=[1, 1]).observation
+    assert (list(again.observations), again.frame_number) == (list(first.observations), first.frame_number)
+    assert _step_count(serving) == 1
+    raw.call("Step", (*ME, ("lucky-seq", "2")), actions=[1, 1])
+    assert _step_count(serving) == 2
+
+
+def test_a_repeated_number_repeats_the_engines_error(serve: Serve, stub: Any) -> None:
+    serving = serve(Counting(1, fail_at=1))
+    raw = stub(serving)
+    for _ in range(2):
+        with pytest.raises(grpc.RpcError) as caught:
+            raw.call("Step", (*ME, ("lucky-seq", "1")))
+        assert caught.value.code() is grpc.StatusCode.INTERNAL
+        assert "ArithmeticError" in caught.value.details()
+    assert _step_count(serving) == 1
+
+
+def test_an_engine_without_hold_cannot_step_one_agent_of_several(serve: Serve, stub: Any) -> None:
+    raw = stub(serve(num_envs=2, hold=False))
+    with pytest.raises(grpc.RpcError) as caught:
+        raw.call("Step", agent_name="agent_0")
+    assert "cannot hold envs while others step" in caught.value.details()
+    calls = [raw.start("Step", (*ME, ("lucky-batch", "2")), agent_name=f"agent_{i}") for i in range(2)]
+    assert len({call.code() for call in calls}) == 1

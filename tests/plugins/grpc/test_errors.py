@@ -1,0 +1,121 @@
+"""Every gRPC status means one of our errors, and every error of ours crosses the wire as itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
+
+from lucky_transport import errors as core
+from lucky_transport_grpc.errors import TABLE, from_rpc, is_local_timeout, refuse, status_of
+from lucky_transport_grpc.runtime import grpc
+
+OURS = [core.TransportError, *core.TransportError.__subclasses__()]
+
+
+class Refused(Exception):
+    """What a context's abort() raises."""
+
+
+class Context:
+    """A server's context that remembers how the call ended, and reads as the client's error afterwards."""
+
+    def __init__(self) -> None:
+        self.metadata: Any = ()
+        self.status: Any = None
+        self.text = ""
+
+    def set_trailing_metadata(self, metadata: Any) -> None:
+        self.metadata = metadata
+
+    def abort(self, status: Any, text: str) -> None:
+        self.status, self.text = status, text
+        raise Refused
+
+    def code(self) -> Any:
+        return self.status
+
+    def details(self) -> str:
+        return self.text
+
+    def trailing_metadata(self) -> Any:
+        return self.metadata
+
+
+def _refused(error: core.TransportError) -> Context:
+    context = Context()
+    with pytest.raises(Refused):
+        refuse(context, error)
+    return context
+
+
+def test_every_status_has_exactly_one_row() -> None:
+    assert Counter(row.status for row in TABLE) == Counter(grpc.StatusCode)
+
+
+def test_every_error_of_ours_is_sent_with_exactly_one_status() -> None:
+    sent = Counter(error for row in TABLE for error in row.sent_for)
+    assert sent == Counter(OURS)
+
+
+def test_no_error_is_sent_as_success() -> None:
+    assert grpc.StatusCode.OK not in {status_of(error("x")) for error in OURS}
+
+
+@pytest.mark.parametrize("error", OURS)
+def test_an_error_comes_back_as_the_same_class_with_the_same_text(error: type[core.TransportError]) -> None:
+    raised = error("engine 'toy' has 3 of 4: 'ä' \n", hint="try again")
+    back = from_rpc(_refused(raised), "here")
+    assert type(back) is error
+    assert str(back) == str(raised)
+
+
+@given(text=st.text(max_size=20_000))
+def test_metadata_stays_below_what_grpc_accepts_whatever_the_text(text: str) -> None:
+    context = _refused(core.EngineFailed(text))
+    encoded = -(-len(context.metadata[0][1]) // 3) * 4 + 3 * len(context.text.encode())
+    assert encoded < 7500
+
+
+def test_a_long_text_is_cut_at_its_end() -> None:
+    back = from_rpc(_refused(core.EngineFailed("ä" * 5000)), "here")
+    assert str(back).startswith("ä" * 1000)
+    assert str(back).endswith(" ...")
+
+
+def test_an_error_class_of_a_plugin_travels_as_its_parent() -> None:
+    class Worse(core.Busy):
+        """A plugin's own class."""
+
+    assert type(from_rpc(_refused(Worse("x")), "here")) is core.Busy
+    assert status_of(Worse("x")) is grpc.StatusCode.ABORTED
+
+
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: row.status.name)
+def test_a_foreign_status_names_the_peer_the_details_and_the_remedy(row: Any) -> None:
+    context = Context()
+    context.status, context.text = row.status, "some details"
+    back = from_rpc(context, "grpc://there:1")
+    assert type(back) is row.raised
+    assert "grpc://there:1" in str(back)
+    assert "some details" in str(back)
+    assert str(back).endswith(row.hint)
+
+
+def test_an_unreadable_code_of_a_newer_peer_gives_the_root_class() -> None:
+    context = Context()
+    context.status, context.metadata = grpc.StatusCode.INTERNAL, (("lucky-error-bin", b"x9:text"),)
+    assert type(from_rpc(context, "here")) is core.TransportError
+    assert str(from_rpc(context, "here")) == "text"
+
+
+def test_our_own_deadline_is_told_from_a_timeout_the_engine_reports() -> None:
+    local = Context()
+    local.status = grpc.StatusCode.DEADLINE_EXCEEDED
+    assert is_local_timeout(local)
+    assert not is_local_timeout(_refused(core.PeerTimeout("the batch never became complete")))

@@ -1,0 +1,37 @@
+"""The gRPC transport keeps the contract: through the batch service, agent by agent, over TCP and a unix socket."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
+
+from lucky_transport import api
+from lucky_transport.endpoint import Endpoint
+from lucky_transport.engine import Engine
+from lucky_transport.testing.contract import TransportContract
+
+
+class TestBatchService(TransportContract):
+    endpoint = "grpc://127.0.0.1:0?service=batch"
+
+
+class TestAgentService(TransportContract):
+    endpoint = "grpc://127.0.0.1:0?service=agent"
+
+
+class TestUnixSocket(TransportContract):
+    @pytest.fixture(autouse=True)
+    def _folder(self, tmp_path: Path) -> None:
+        self.folder = tmp_path
+
+    @contextmanager
+    def serve(self, engine: str | Engine = "toy", num_envs: int = 4, **options: Any) -> Generator[Endpoint]:
+        endpoint = f"grpc+unix://{self.folder}/engine.sock"
+        with api.serve(engine, endpoint, num_envs=num_envs, options=options) as serving:
+            yield serving.endpoints[0]

@@ -1,0 +1,187 @@
+"""The distribution: what the README promises, what CI runs, what an install brings."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lucky_transport.registry import registry
+from lucky_transport.shm import atomics
+
+ROOT = Path(__file__).parents[1]
+
+#: Read here, at import: the tests' own clean slate removes LUCKY_* variables later.
+REQUIRE_NATIVE = os.environ.get("LUCKY_REQUIRE_NATIVE", "")
+
+PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+EXTRAS: dict[str, list[str]] = PYPROJECT["project"]["optional-dependencies"]
+
+#: The plugins and the migration kit, each a package of its own.
+PACKAGES = sorted(path.parent for path in ROOT.glob("*/**/plugin.py") if path.parent.name.startswith("lucky_transport"))
+
+
+def readme_command(name: str) -> str:
+    """The command in README.md behind the marker `<!-- ci:name -->`; there must be exactly one line."""
+    blocks = re.findall(
+        rf"^<!-- ci:{name} -->\n```sh\n(.*?)^```$", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL
+    )
+    assert len(blocks) == 1, f"README.md has {len(blocks)} commands marked ci:{name}"
+    (line,) = blocks[0].splitlines()
+    return line
+
+
+# --- README and CI ---
+
+
+def test_the_readmes_first_screen_holds_the_two_commands() -> None:
+    first_screen = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()[:24]
+    assert readme_command("demo") in first_screen
+    assert readme_command("test") in first_screen
+
+
+def test_each_command_installs_and_then_does_what_it_says() -> None:
+    assert readme_command("demo") == "pip install -e '.[all]' && lucky-transport demo"
+    assert readme_command("test") == "pip install -e '.[all,dev]' && python -m pytest"
+
+
+def test_ci_runs_the_readmes_own_commands() -> None:
+    printed = subprocess.run([ROOT / ".ci" / "run", "--print-commands"], capture_output=True, text=True, timeout=60)
+    assert printed.returncode == 0, printed.stderr
+    assert printed.stdout.splitlines() == [readme_command("demo"), readme_command("test")]
+    script = (ROOT / ".ci" / "run").read_text()
+    assert 'in_fresh demo "$demo_command"' in script
+    assert 'tests all in_fresh "$test_command"' in script
+
+
+def test_ci_is_bash_that_parses() -> None:
+    assert subprocess.run(["bash", "-n", ROOT / ".ci" / "run"], timeout=60).returncode == 0
+
+
+def test_the_changelog_knows_this_version() -> None:
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"## [{PYPROJECT['project']['version']}]" in changelog
+    assert metadata.version("lucky-transport") == PYPROJECT["project"]["version"]
+
+
+# --- extras and entry points ---
+
+
+def test_every_extra_that_an_error_can_name_exists() -> None:
+    offered = [*registry().transports.values(), *registry().engines.values()]
+    named = {info.extra for info in offered if info.extra}
+    assert named <= set(EXTRAS)
+    for path in [*ROOT.glob("lucky_transport/**/*.py"), *ROOT.glob("plugins/**/*.py"), *ROOT.glob("migration/**/*.py")]:
+        for hint in re.findall(r"lucky-transport\[([\w,]+)\]", path.read_text(encoding="utf-8")):
+            for extra in hint.split(","):
+                assert extra in EXTRAS or extra == "extra", f"{path}: {extra}"
+
+
+def test_all_is_the_sum_of_the_extras_for_users() -> None:
+    (everything,) = EXTRAS["all"]
+    summed = everything.removeprefix("lucky-transport[").removesuffix("]").split(",")
+    assert sorted(summed) == sorted(set(EXTRAS) - {"all", "dev"})
+
+
+@pytest.mark.parametrize("name", sorted(PYPROJECT["project"]["entry-points"]["lucky_transport"]))
+def test_every_entry_point_loads_without_what_it_offers(name: str) -> None:
+    points = {point.name: point for point in metadata.entry_points(group="lucky_transport")}
+    assert points[name].value == PYPROJECT["project"]["entry-points"]["lucky_transport"][name]
+    assert importlib.util.find_spec(points[name].value) is not None
+    assert name not in registry().broken
+
+
+def test_the_command_is_installed() -> None:
+    (point,) = metadata.entry_points(group="console_scripts", name="lucky-transport")
+    assert point.value == PYPROJECT["project"]["scripts"]["lucky-transport"]
+    assert callable(point.load())
+
+
+def test_every_plugin_folder_has_its_entry_point() -> None:
+    named = {value.partition(".")[0] for value in PYPROJECT["project"]["entry-points"]["lucky_transport"].values()}
+    assert {package.name for package in PACKAGES} == named
+
+
+@pytest.mark.parametrize("package", [ROOT / "lucky_transport", *PACKAGES], ids=lambda path: path.name)
+def test_every_package_says_that_it_is_typed(package: Path) -> None:
+    assert (package / "py.typed").is_file()
+
+
+# --- what an import brings ---
+
+LIST_IMPORTS = """
+import importlib, json, sys
+for name in sys.argv[2:]:
+    importlib.import_module(name)
+print(json.dumps([name for name in json.loads(sys.argv[1]) if name in sys.modules]))
+"""
+
+
+def imported(heavy: list[str], *modules: str) -> list[str]:
+    """Those of `heavy` that are in sys.modules after a fresh process imported `modules`."""
+    command = [sys.executable, "-W", "ignore", "-c", LIST_IMPORTS, json.dumps(heavy), *modules]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def modules_of(package: Path) -> list[str]:
+    """Every module of a package, by its dotted name."""
+    names: list[str] = []
+    for path in sorted(package.rglob("*.py")):
+        relative = path.relative_to(package.parent).with_suffix("")
+        parts = relative.parts[:-1] if relative.name == "__init__" else relative.parts
+        if "_fbs" not in parts and relative.name != "__main__":
+            names.append(".".join(parts))
+    return names
+
+
+def test_importing_the_package_imports_nothing_heavy() -> None:
+    heavy = ["numpy", "gymnasium", "grpc", "google.protobuf", "mujoco", "flatbuffers", "matplotlib", "rich", "click"]
+    assert imported(heavy, "lucky_transport") == []
+
+
+def test_a_plugin_module_imports_nothing_heavy() -> None:
+    modules = PYPROJECT["project"]["entry-points"]["lucky_transport"].values()
+    heavy = ["numpy", "gymnasium", "grpc", "google.protobuf", "mujoco", "flatbuffers", "matplotlib", "rich"]
+    assert imported(heavy, *modules) == []
+
+
+def test_the_core_imports_no_extra() -> None:
+    needs_test_tools = ("lucky_transport.testing",)
+    modules = [name for name in modules_of(ROOT / "lucky_transport") if not name.startswith(needs_test_tools)]
+    assert imported(["grpc", "google.protobuf", "mujoco"], *modules) == []
+
+
+@pytest.mark.parametrize(
+    "package", [package for package in PACKAGES if package.name != "lucky_transport_grpc"], ids=lambda path: path.name
+)
+def test_nothing_but_the_grpc_plugin_imports_grpc(package: Path) -> None:
+    if package.name == "lucky_transport_mujoco":
+        pytest.importorskip("mujoco")
+    assert imported(["grpc", "google.protobuf", "lucky_transport_grpc"], *modules_of(package)) == []
+
+
+# --- the native module ---
+
+
+def test_the_native_module_is_there_where_it_is_required() -> None:
+    if not REQUIRE_NATIVE:
+        pytest.skip("LUCKY_REQUIRE_NATIVE is not set")
+    assert atomics.native_error() == ""
+
+
+def test_a_missing_compiler_never_fails_the_install() -> None:
+    (module,) = PYPROJECT["tool"]["setuptools"]["ext-modules"]
+    assert module["optional"] is True
+    assert (ROOT / module["sources"][0]).is_file()
+    assert module["name"] == "lucky_transport.shm._atomics"

@@ -1,0 +1,223 @@
+"""What the READMEs say is so: every table, command and piece of code in them is held against the program."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import click
+import numpy as np
+import pytest
+
+import lucky_transport
+from lucky_transport import errors
+from lucky_transport.cli.main import cli
+from lucky_transport.config import Settings
+from lucky_transport.process import unique_name
+from lucky_transport.registry import registry
+from lucky_transport.shm.layout import plan
+from lucky_transport.specs import ArraySpec, BatchSpec
+from lucky_transport.transport import Capabilities
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PLUGINS_README = (ROOT / "plugins" / "README.md").read_text(encoding="utf-8")
+
+
+def table(heading: str) -> dict[str, list[str]]:
+    """The table whose header row starts with `heading`: first cell -> the other cells, without backticks."""
+    rows: dict[str, list[str]] = {}
+    lines = iter(README.splitlines())
+    header = next(line for line in lines if line.startswith(f"| {heading} |"))
+    next(lines)
+    for line in lines:
+        if not line.startswith("|"):
+            break
+        first, *others = (cell.strip().replace("`", "") for cell in line.strip("|").split("|"))
+        assert len(others) + 1 == header.count("|") - 1, line
+        rows[first] = others
+    return rows
+
+
+def code_blocks(text: str, language: str) -> list[str]:
+    """The contents of all fenced blocks of a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+# --- tables ---
+
+
+def test_every_setting_is_listed_with_its_variable_and_default() -> None:
+    shown = table("setting")
+    expected = {one.name: one for one in fields(Settings) if one.name != "sources"}
+    assert list(shown) == list(expected)
+    for name, (variable, default, _) in shown.items():
+        assert variable == f"LUCKY_{name.upper()}"
+        value: Any = expected[name].default
+        assert default == (str(int(value)) if isinstance(value, bool | float) else value)
+
+
+def test_every_scheme_has_an_example_endpoint_of_its_transport() -> None:
+    shown = {endpoint.partition(":")[0]: cells[0] for endpoint, cells in table("endpoint").items()}
+    assert shown == {scheme: info.name for info in registry().transports.values() for scheme in info.schemes}
+
+
+def test_every_command_is_listed() -> None:
+    assert {command.split()[1] for command in table("command")} == set(registry().commands)
+
+
+def test_every_engine_is_listed_with_its_summary() -> None:
+    shown = table("engine")
+    for name, info in registry().engines.items():
+        rows = {engine: cells for engine, cells in shown.items() if engine.partition(":")[0] == name}
+        assert rows, f"engine {name} is missing"
+        for variant in info.variants:
+            assert rows[f"{name}:{variant}"] == [info.summary]
+
+
+def test_every_error_is_listed_with_the_builtin_it_is() -> None:
+    shown = table("error")
+    assert set(shown) == set(errors.__all__) - {"TransportError", "from_wire"}
+    for name, (builtin, _) in shown.items():
+        parents = getattr(errors, name).__mro__
+        assert builtin in [parent.__name__ for parent in parents if parent.__module__ == "builtins"]
+
+
+def test_the_parts_of_a_segment_are_listed_in_their_order() -> None:
+    spec = BatchSpec("toy", 1, ArraySpec(shape=(1,)), ArraySpec(shape=(1,)))
+    header, *regions = table("part")
+    assert header == "header (4096 bytes)"
+    assert regions == list(plan(spec).regions)
+
+
+def test_every_autoreset_mode_is_explained() -> None:
+    from gymnasium.vector import AutoresetMode
+
+    assert {mode.removesuffix(" (default)") for mode in table("mode")} == {mode.value for mode in AutoresetMode}
+
+
+@pytest.mark.parametrize("name", sorted(registry().transports))
+def test_the_capabilities_shown_are_those_the_transport_declares(name: str) -> None:
+    if name == "grpc":
+        pytest.importorskip("grpc")
+    shown = table("transport")[name]
+    endpoint = registry().transports[name].local_endpoint.format(name=unique_name())
+    with (
+        lucky_transport.serve("toy", endpoint) as serving,
+        lucky_transport.connect(str(serving.endpoints[0])) as client,
+    ):
+        declared = client.transport.capabilities
+    header = next(line for line in README.splitlines() if line.startswith("| transport | lockstep |"))
+    columns = [cell.strip() for cell in header.strip("|").split("|")][1:]
+    assert columns == [one.name for one in fields(Capabilities)]
+    assert shown == ["yes" if getattr(declared, column) else "no" for column in columns]
+
+
+# --- commands ---
+
+
+def command_lines() -> Iterator[str]:
+    """Every `lucky-transport ...` that a reader could type, from both READMEs, all tables and all commands' help."""
+    texts = [*code_blocks(README, "sh"), *code_blocks(PLUGINS_README, "sh"), *table("command")]
+    for name in registry().commands:
+        command = cli.get_command(click.Context(cli), name)
+        assert command is not None
+        texts += [command.epilog or "", command.help or "", cli.epilog or ""]
+    for text in texts:
+        for line in text.splitlines():
+            typed = line[line.find("lucky-transport ") :] if "lucky-transport " in line else ""
+            typed = typed.partition(" #")[0].partition(" | ")[0].strip()
+            if typed:
+                yield typed
+
+
+@pytest.mark.parametrize("line", sorted(set(command_lines())))
+def test_every_command_line_that_is_shown_can_be_typed(line: str) -> None:
+    _, name, *arguments = shlex.split(line)
+    context = click.Context(cli, info_name="lucky-transport")
+    command = cli.get_command(context, name)
+    assert command is not None
+    command.make_context(name, arguments, parent=context)  # parses only; nothing runs
+
+
+# --- code ---
+
+
+def test_the_first_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("mujoco")
+    env_example, _ = code_blocks(README, "python")
+    namespace: dict[str, Any] = {}
+    exec(env_example, namespace)
+    assert namespace["rewards"].shape == (16,)
+
+
+def test_the_second_example_runs() -> None:
+    pytest.importorskip("mujoco")
+    _, calls_example = code_blocks(README, "python")
+    endpoint = f"shm://{unique_name()}"
+    assert "shm://demo" in calls_example
+    with lucky_transport.serve("mujoco:quadruped", endpoint):
+        exec(calls_example.replace("shm://demo", endpoint), {"lucky_transport": lucky_transport})
+
+
+@pytest.fixture
+def pigeon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ModuleType]:
+    """The engine of plugins/README.md as the module that its text says it is."""
+    package = tmp_path / "lucky_transport_pigeon"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    for block in code_blocks(PLUGINS_README, "python"):
+        named = re.match(r"# lucky_transport_pigeon/(\w+)\.py\n", block)
+        if named:
+            (package / f"{named[1]}.py").write_text(block, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield importlib.import_module("lucky_transport_pigeon.engine")
+    for name in [name for name in sys.modules if name.partition(".")[0] == "lucky_transport_pigeon"]:
+        del sys.modules[name]
+
+
+def test_the_engine_of_the_plugin_guide_steps_resets_and_holds(pigeon: ModuleType) -> None:
+    engine = pigeon.make_engine(num_envs=3)
+    with lucky_transport.serve(engine, "inproc://loft"), lucky_transport.connect("inproc://loft") as client:
+        transport = client.transport
+        transport.step(np.zeros((3, 1), np.float32), np.full(3, 1, np.uint8))
+        frame = transport.step(np.array([[1], [0.5], [-1]], np.float32))
+        assert frame.observations[:, 0].tolist() == [1.0, 0.5, -1.0]
+        frame = transport.step(np.ones((3, 1), np.float32), np.array([0, 1, 2], np.uint8))
+        assert frame.observations[:, 0].tolist() == [2.0, 0.0, -1.0]
+        for _ in range(9):
+            frame = transport.step(np.ones((3, 1), np.float32), np.array([0, 2, 2], np.uint8))
+        assert frame.terminated.tolist() == [1, 0, 0]
+        assert frame.rewards.tolist() == [11.0, 0.0, -1.0]
+
+
+def test_the_announcement_of_the_plugin_guide_is_understood(pigeon: ModuleType) -> None:
+    plugin = importlib.import_module("lucky_transport_pigeon.plugin")
+    (transport,) = plugin.lucky_transport_transports()
+    (engine,) = plugin.lucky_transport_engines()
+    assert (transport.name, transport.schemes) == ("pigeon", ("pigeon",))
+    assert engine.factory == f"{pigeon.__name__}:make_engine"
+
+
+@pytest.mark.parametrize("text", [README, PLUGINS_README], ids=["README", "plugins/README"])
+def test_every_link_to_a_file_leads_somewhere(text: str) -> None:
+    base = ROOT if text is README else ROOT / "plugins"
+    for target in re.findall(r"\]\(([^)#:]+)\)", text):
+        assert (base / target).exists(), target
+
+
+def test_every_link_within_the_readme_leads_to_a_heading() -> None:
+    headings = {
+        re.sub(r"[^\w -]", "", line.lstrip("# ")).lower().replace(" ", "-")
+        for line in README.splitlines()
+        if line.startswith("#")
+    }
+    for target in re.findall(r"\]\(#([^)]+)\)", README):
+        assert target in headings
