@@ -20,6 +20,7 @@ from typing import Any
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import NotReachable
+from lucky_transport.shm import segment
 
 __all__ = ["EngineProcess", "unique_name"]
 
@@ -128,6 +129,8 @@ class EngineProcess:
         if self._process.stdout is not None:
             self._process.stdout.close()
         self._stderr.close()
+        if self._process.returncode < 0:  # killed: it could not remove its segments itself
+            segment.remove_stale()
         return self._process.returncode
 
     def kill(self) -> None:

@@ -83,28 +83,38 @@ def random_moves(spec: BatchSpec, steps: int, seed: int, *, hold: bool = True) -
     return moves[:steps]
 
 
-def record_frames(transport: Transport, moves: Sequence[Move]) -> dict[str, NDArray[Any]]:
+def record_frames(transport: Transport, moves: Sequence[Move], *, reset_ended: bool = False) -> dict[str, NDArray[Any]]:
     """Return what `transport` answered: observations, rewards, terminated, truncated (bool), signals and seq, stacked.
 
     signals are (steps, num_envs, terms) here, so that the env's axis is the second one in every field; seq counts from
-    the first frame.
+    the first frame. With `reset_ended`, a move that would step an ended env resets it.
     """
     steps: list[dict[str, NDArray[Any]]] = []
+    ended = np.zeros(transport.spec.num_envs, np.bool_)
     first = -1
     for actions, control in moves:
+        if reset_ended and ended.any():
+            control = _resetting(control, ended)
         frame = transport.step(actions, control)
         first = frame.seq if first < 0 else first
-        steps.append(
-            {
-                "observations": frame.observations.copy(),
-                "rewards": frame.rewards.copy(),
-                "terminated": frame.terminated != 0,
-                "truncated": frame.truncated != 0,
-                "signals": frame.signals.T.copy(),
-                "seq": np.full(transport.spec.num_envs, frame.seq - first),
-            }
-        )
+        row = {
+            "observations": frame.observations.copy(),
+            "rewards": frame.rewards.copy(),
+            "terminated": frame.terminated != 0,
+            "truncated": frame.truncated != 0,
+            "signals": frame.signals.T.copy(),
+            "seq": np.full(transport.spec.num_envs, frame.seq - first),
+        }
+        ended = row["terminated"] | row["truncated"]
+        steps.append(row)
     return _stack(steps)
+
+
+def _resetting(control: NDArray[np.uint8] | None, ended: NDArray[np.bool_]) -> NDArray[np.uint8]:
+    """Return `control` with RESET for the ended envs that it does not hold."""
+    changed = np.zeros(len(ended), np.uint8) if control is None else control.copy()
+    changed[ended & ((changed & HOLD) == 0)] = RESET
+    return changed
 
 
 def record_env(env: VectorEnv, steps: int, seed: int) -> dict[str, NDArray[Any]]:

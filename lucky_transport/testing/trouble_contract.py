@@ -6,6 +6,7 @@ Rule 2: after every refusal the transport works as before.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -17,6 +18,7 @@ import pytest
 from lucky_transport.deadline import Deadline
 from lucky_transport.engine import RESET
 from lucky_transport.errors import Busy, EngineFailed, PeerTimeout
+from lucky_transport.messages.agent import GetAgentSchemaRequest
 from lucky_transport.messages.batch import SetSeedsRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.testing.misuse import AFTER_CLOSE, MISUSE, WITHOUT_HOLD, Call, outcome
@@ -26,6 +28,7 @@ from lucky_transport.transport import Transport
 __all__ = ["TroubleContract"]
 
 _SET_SEEDS = method("/lucky_transport.v1.BatchService/SetSeeds")
+_GET_SCHEMA = method("/hazel.rpc.AgentService/GetAgentSchema")
 
 
 class TroubleContract(Pair):
@@ -91,6 +94,19 @@ class TroubleContract(Pair):
             answer = client.call(_SET_SEEDS, request)
             assert not answer.success
             assert answer == yardstick.call(_SET_SEEDS, request)
+
+    def test_an_answer_that_missed_its_deadline_is_never_taken_for_another(self) -> None:
+        """Whether the slow engine answers in time or not: the next call gets its own answer."""
+        if not self.has_deadlines:
+            pytest.skip("client and engine share a thread: nothing can be waited for")
+        with self.open_pair(step_delay_s=0.3) as client:
+            self.require(client, "commands")
+            client.send(zeros(client))
+            with contextlib.suppress(PeerTimeout):
+                client.call(_SET_SEEDS, SetSeedsRequest([1, 2, 3, 4]), Deadline(0.05))
+            assert client.recv(Deadline(PATIENCE_S)).observations.shape == client.spec.observation_shape
+            answer = client.call(_GET_SCHEMA, GetAgentSchemaRequest("agent_1"))
+            assert answer.schema.agent_name == "agent_1"
 
     # bad luck
 

@@ -1,0 +1,224 @@
+"""The engine `mujoco:quadruped`: N robots that follow velocity commands, stepped at 50 Hz of simulated time.
+
+An action is an offset from the standing pose, per joint, in units of `_ACTION_SCALE_RAD`; all zeros stand still. Before
+its first reset an env stands in the standing pose with the command to stay there.
+
+Rule 1: envs never influence each other; any mix of step, reset and hold gives each env the same trajectory, bit for
+        bit, on any number of threads.
+Rule 2: a reset is a reset and one tick with zero action (`reset_ticks` 1), as LuckyEngine does it; that tick does not
+        count towards the episode.
+Rule 3: a seed and a contract take effect at an env's next reset, never earlier.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_transport.engine import HOLD, RESET, Buffers, Engine, Handler
+from lucky_transport.errors import SpecError
+from lucky_transport.messages.batch import (
+    SetResetOptionsRequest,
+    SetResetOptionsResponse,
+    SetSeedsRequest,
+    SetSeedsResponse,
+)
+from lucky_transport.specs import ArraySpec, BatchSpec, total_reward
+from lucky_transport_mujoco import contract, observation, robot, terrain
+from lucky_transport_mujoco.action_groups import ActionGroups, groups
+from lucky_transport_mujoco.commands import Pushes, VelocityCommands
+from lucky_transport_mujoco.motion import Motion
+from lucky_transport_mujoco.physics import Physics
+from lucky_transport_mujoco.randomization import Parameters, Randomization
+from lucky_transport_mujoco.services import robot_handlers
+from lucky_transport_mujoco.streams import Streams
+from lucky_transport_mujoco.task import REWARDS, TERMINATIONS, Situation, judge
+
+__all__ = ["MujocoEngine", "make_engine"]
+
+#: Joint offset of an action of 1: half a radian reaches any gait and no joint limit.
+_ACTION_SCALE_RAD = 0.5
+
+#: Actions saturate here, ten times their bound: further out lie only numbers whose squares are not finite.
+_SATURATION = np.float32(10)
+
+
+class MujocoEngine(Engine):
+    """See the module. `parameters` are the physical parameters of each env since its last reset."""
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        *,
+        seed: int = 0,
+        episode_s: float = 20.0,
+        max_episode_steps: int = 0,
+        threads: int = 0,
+    ) -> None:
+        """Env i draws from seed + i. `max_episode_steps` (0: as many as `episode_s` takes) truncates. `threads` 0: one
+        per processor.
+
+        Raises SpecError for numbers out of range.
+        """
+        if seed < 0:
+            raise SpecError(f"seed {seed}: expected 0 or more")
+        self._robot = robot.load()
+        self._max_episode_steps = max_episode_steps or round(episode_s / self._robot.step_s)
+        if self._max_episode_steps < 1:
+            raise SpecError(f"episode_s {episode_s}, max_episode_steps {max_episode_steps}: expected at least one step")
+        self.spec = _spec(self._robot, num_envs, self._max_episode_steps)
+        self._everyone = np.arange(num_envs)
+        self._ticks = np.zeros(num_envs, np.int64)
+        self._actions = np.zeros(self.spec.action_shape, np.float32)
+        self._streams = Streams(num_envs, seed)
+        self._physics = Physics(self._robot, num_envs, threads)
+        self._randomization = Randomization(self._robot, self._physics, self._streams, contract.DEFAULTS)
+        self._commands = VelocityCommands(num_envs, self._robot.step_s, self._streams)
+        self._pushes = Pushes(num_envs, self._robot.step_s, self._streams)
+        self._groups = ActionGroups(self.spec)
+        self._buffers: Buffers
+
+    @property
+    def services(self) -> Mapping[str, Handler]:
+        return {
+            **robot_handlers(self.spec, self._robot, self._physics, _ACTION_SCALE_RAD),
+            "/hazel.rpc.AgentService/SetActionGroup": self._groups.put,
+            "/lucky_transport.v1.BatchService/SetSeeds": self._set_seeds,
+            "/lucky_transport.v1.BatchService/SetResetOptions": self._set_reset_options,
+        }
+
+    @property
+    def parameters(self) -> Parameters:
+        """The physical parameters, valid until an env is reset; not to be written to."""
+        return self._randomization.parameters
+
+    @property
+    def physics(self) -> Physics:
+        """The worlds themselves, for the process that owns the engine; between steps only."""
+        return self._physics
+
+    def bind(self, buffers: Buffers) -> None:
+        self._buffers = buffers
+
+    def step(self, control: NDArray[np.uint8] | None) -> None:
+        if control is None:
+            self._advance(self._everyone, np.zeros(self._everyone.size, np.bool_))
+            return
+        fresh = (control & RESET) != 0
+        envs = np.flatnonzero(fresh | ((control & HOLD) == 0))
+        if fresh.any():
+            self._reset(np.flatnonzero(fresh))
+        if envs.size:
+            self._advance(envs, fresh[envs])
+
+    def _reset(self, envs: NDArray[np.intp]) -> None:
+        self._streams.begin(envs)
+        self._randomization.reset(envs)
+        self._commands.reset(envs, self._randomization.contract)
+        self._pushes.reset(envs, self._randomization.contract)
+        self._ticks[envs] = 0
+
+    def _advance(self, envs: NDArray[np.intp], fresh: NDArray[np.bool_]) -> None:
+        """Do one control step of `envs` and write their rows; `fresh` ones, just reset, do it with zero action."""
+        previous = self._actions[envs]
+        action = self._groups.over(envs, self._buffers.actions[envs])
+        action = np.clip(action, -_SATURATION, _SATURATION)
+        action[fresh] = 0
+        self._actions[envs] = action
+        self._pushes.apply(envs, self._ticks[envs], self._physics.qvel)
+        targets = self._robot.joint_home + _ACTION_SCALE_RAD * action.astype(np.float64)
+        diverged = self._physics.advance(envs, targets + self.parameters.motor_offset[envs])
+        self._ticks[envs] += ~fresh
+        self._write(envs, previous, diverged)
+
+    def _write(self, envs: NDArray[np.intp], previous: NDArray[np.float32], diverged: NDArray[np.bool_]) -> None:
+        """Write the frame's rows of `envs`: outcomes under the command they had, then what they see next."""
+        physics, parameters, out = self._physics, self.parameters, self._buffers
+        slope = terrain.angle(parameters.terrain[envs], parameters.difficulty[envs])
+        motion = Motion.of(physics.qpos[envs], physics.qvel[envs], self._robot.joint_home, slope)
+        action, ticks = self._actions[envs], self._ticks[envs]
+        situation = Situation(
+            motion, self._commands.values[envs], action, previous, physics.torques[envs], ticks, diverged
+        )
+        signals = judge(situation, self._max_episode_steps)
+        ended = signals[len(REWARDS) :] != 0
+        out.signals[:, envs] = signals
+        out.rewards[envs] = total_reward(signals, len(REWARDS))
+        out.terminated[envs] = ended[~_TIMEOUTS].any(axis=0)
+        out.truncated[envs] = ended[_TIMEOUTS].any(axis=0)
+        self._commands.update(envs, ticks)
+        out.observations[envs] = observation.observe(observation.Sight(motion, self._commands.values[envs], action))
+
+    def _set_seeds(self, request: SetSeedsRequest) -> SetSeedsResponse:
+        n = self.spec.num_envs
+        if len(request.seeds) != n:
+            return SetSeedsResponse(False, f"{len(request.seeds)} seeds for {n} envs: expected one per env")
+        if request.mask and len(request.mask) != n:
+            return SetSeedsResponse(False, f"mask of {len(request.mask)} bytes for {n} envs: expected one per env")
+        for env, seed in enumerate(request.seeds):
+            if not request.mask or request.mask[env]:
+                self._streams.plan(env, seed)
+        return SetSeedsResponse(True)
+
+    def _set_reset_options(self, request: SetResetOptionsRequest) -> SetResetOptionsResponse:
+        """Keep the contract for all later resets. This engine knows no other option, and ignores those of others."""
+        try:
+            options: Any = json.loads(request.options_json) if request.options_json else {}
+        except ValueError as error:
+            return SetResetOptionsResponse(False, f"options_json {request.options_json!r} is no JSON: {error}")
+        if not isinstance(options, dict):
+            return SetResetOptionsResponse(False, f"options_json {request.options_json!r}: expected a JSON object")
+        if request.contract is not None:
+            problems = contract.findings(request.contract)
+            if problems:
+                return SetResetOptionsResponse(False, "; ".join(problems))
+            self._randomization.contract = contract.rounded(request.contract)
+        return SetResetOptionsResponse(True)
+
+    def close(self) -> None:
+        self._physics.close()
+
+
+_TIMEOUTS = np.array([term.is_timeout for term in TERMINATIONS])
+
+
+def _spec(body: robot.Robot, num_envs: int, max_episode_steps: int) -> BatchSpec:
+    return BatchSpec(
+        engine="mujoco:quadruped",
+        num_envs=num_envs,
+        observation=ArraySpec("float32", (len(observation.names(body)),)),
+        action=ArraySpec("float32", (body.nu,), -1.0, 1.0),
+        reward_terms=tuple(term.name for term in REWARDS),
+        termination_terms=tuple(term.name for term in TERMINATIONS),
+        timeout_terms=tuple(term.name for term in TERMINATIONS if term.is_timeout),
+        observation_names=observation.names(body),
+        action_names=body.actuator_names,
+        observation_terms=observation.terms(body),
+        action_groups=groups(body),
+        reset_ticks=1,
+        hold=True,
+        step_s=body.step_s,
+        attributes={
+            "task": "velocity tracking",
+            "task_description": "walk and turn at the commanded velocity without falling over",
+            "max_episode_steps": max_episode_steps,
+            "render_fps": round(1 / body.step_s),
+        },
+    )
+
+
+def make_engine(variant: str = "", num_envs: int = 1, **options: Any) -> MujocoEngine:
+    """Return a MujocoEngine; `variant` is "quadruped" or "" (the same).
+
+    Raises SpecError for another variant and for options it does not take.
+    """
+    if variant not in ("", robot.NAME):
+        raise SpecError(f"mujoco engine has no variant {variant!r}", hint=f"use mujoco:{robot.NAME}")
+    try:
+        return MujocoEngine(num_envs, **options)
+    except TypeError as error:
+        raise SpecError(f"mujoco engine: {error}", hint="see MujocoEngine for its options") from error

@@ -1,0 +1,98 @@
+"""N independent worlds of one robot, advanced together by MuJoCo's own thread pool.
+
+Rule 1: all that a world carries from step to step is its row of `state` and its model. Each step starts from these
+        alone, so a trajectory depends neither on the number of threads nor on which worlds are advanced together.
+Rule 2: the GIL is released while physics runs.
+Rule 3: there are never more threads than processors.
+"""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_transport.errors import SpecError
+from lucky_transport_mujoco.bindings import Rollout, mj
+from lucky_transport_mujoco.robot import SUBSTEPS, Robot
+
+__all__ = ["Physics"]
+
+#: Speeds (m/s, rad/s) and positions (m) that no sound simulation of this robot reaches. Far below MuJoCo's own limit
+#: of 1e10, at which it prints a warning and writes MUJOCO_LOG.TXT into the working directory.
+_TOO_FAST = 1e3
+_LOST = 1e6
+
+
+class Physics:
+    """The worlds. `models[i]` is what world i is simulated with: replace it, or write to it if it is the world's own.
+
+    qpos: float64 (num_envs, nq), qvel: float64 (num_envs, nv), views of the state: writing to them moves the robots.
+    torques: float64 (num_envs, nu), what the motors gave in the last physics step, in Nm.
+    """
+
+    def __init__(self, robot: Robot, num_envs: int, threads: int = 0) -> None:
+        """`threads` 0 takes one per processor this process may use.
+
+        Raises SpecError for a negative number.
+        """
+        if threads < 0:
+            raise SpecError(f"threads {threads}: expected 0 (one per processor) or more")
+        allowed = len(os.sched_getaffinity(0))
+        self.threads = min(threads or allowed, os.cpu_count() or 1, num_envs)
+        self.models = [robot.model] * num_envs
+        self._home = robot.home
+        self._limits = np.concatenate([[np.inf], np.full(robot.nq, _LOST), np.full(robot.nv, _TOO_FAST)])
+        self._state = np.tile(robot.home, (num_envs, 1))
+        self.qpos = self._state[:, 1 : 1 + robot.nq]
+        self.qvel = self._state[:, 1 + robot.nq :]
+        self.torques = np.zeros((num_envs, robot.nu))
+        self._controls = np.empty((num_envs, SUBSTEPS, robot.nu))
+        self._states = np.empty((num_envs, SUBSTEPS, robot.home.size))
+        self._sensors = np.empty((num_envs, SUBSTEPS, robot.nu))
+        self._data = [mj.MjData(robot.model) for _ in range(self.threads)]
+        self._rollout = Rollout(nthread=self.threads if self.threads > 1 else 0)
+
+    def put(self, envs: NDArray[np.intp], qpos: NDArray[np.float64], qvel: NDArray[np.float64]) -> None:
+        """Put the robots of `envs` into these states, at time 0."""
+        self._state[envs, 0] = 0
+        self.qpos[envs] = qpos
+        self.qvel[envs] = qvel
+        self.torques[envs] = 0
+
+    def advance(self, envs: NDArray[np.intp], targets: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Advance the worlds `envs` (ascending) by one control step towards `targets`, float64 (len(envs), nu).
+
+        Returns bool (len(envs),): which of them diverged. These stand in the home pose again, so that no value that
+        is not finite goes any further.
+        """
+        count = envs.size
+        states, sensors = self._states[:count], self._sensors[:count]
+        controls = self._controls[:count]
+        controls[:] = targets[:, None]
+        everyone = count == len(self.models)
+        self._rollout.rollout(
+            self.models if everyone else [self.models[env] for env in envs],
+            self._data,
+            self._state[envs],
+            controls,
+            skip_checks=True,
+            nstep=SUBSTEPS,
+            state=states,
+            sensordata=sensors,
+        )
+        last = states[:, -1]
+        # NaN counts as diverged, because every comparison with it is False
+        diverged: NDArray[np.bool_] = np.logical_not((np.abs(last) < self._limits).all(axis=1))
+        self._state[envs] = last
+        self.torques[envs] = sensors[:, -1]
+        if diverged.any():
+            lost = envs[diverged]
+            self._state[lost] = self._home
+            self.torques[lost] = 0
+        return diverged
+
+    def close(self) -> None:
+        """End the threads."""
+        self._rollout.close()

@@ -1,0 +1,174 @@
+"""Draws what a SimulationContract asks for when an env is reset: physical parameters and the starting state.
+
+Rule 1: parameters are drawn from nominal values, never from the last episode's: resetting twice does not add up.
+Rule 2: every reset takes the same amount of random numbers, whatever the contract; so a contract changes the size of
+        what is drawn, not the sequence.
+Rule 3: an env gets a model of its own (90 kB, half a millisecond) at its first reset that changes the physics; until
+        then it shares the nominal one.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_transport.messages.agent import SimulationContract
+from lucky_transport_mujoco import terrain
+from lucky_transport_mujoco.bindings import Data, Model, mj
+from lucky_transport_mujoco.motion import product, rotation
+from lucky_transport_mujoco.physics import Physics
+from lucky_transport_mujoco.robot import Robot
+from lucky_transport_mujoco.streams import Streams
+
+__all__ = ["Parameters", "Randomization", "between"]
+
+
+#: The body that carries everything else; body 0 is the world.
+_TRUNK = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """The physical parameters of each env, one row per env, written at its reset.
+
+    friction, restitution: float64 (n,), coefficients. mass_scale: float64 (n,), factor. com_offset: float64 (n, 3),
+    metres. motor_strength: float64 (n, nu), factor. motor_offset: float64 (n, nu), radians. terrain: int8 (n,), index
+    into `terrain.NAMES`. difficulty: float64 (n,).
+    """
+
+    friction: NDArray[np.float64]
+    restitution: NDArray[np.float64]
+    mass_scale: NDArray[np.float64]
+    com_offset: NDArray[np.float64]
+    motor_strength: NDArray[np.float64]
+    motor_offset: NDArray[np.float64]
+    terrain: NDArray[np.int8]
+    difficulty: NDArray[np.float64]
+
+    @classmethod
+    def nominal(cls, num_envs: int, nu: int) -> Parameters:
+        """Return the parameters of the model as it is."""
+        return cls(
+            friction=np.ones(num_envs),
+            restitution=np.zeros(num_envs),
+            mass_scale=np.ones(num_envs),
+            com_offset=np.zeros((num_envs, 3)),
+            motor_strength=np.ones((num_envs, nu)),
+            motor_offset=np.zeros((num_envs, nu)),
+            terrain=np.zeros(num_envs, np.int8),
+            difficulty=np.zeros(num_envs),
+        )
+
+    def in_nominal_model(self, envs: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Return bool (len(envs),): whose parameters the nominal model has (motor offsets are not in a model)."""
+        return (
+            (self.friction[envs] == 1)
+            & (self.restitution[envs] == 0)
+            & (self.mass_scale[envs] == 1)
+            & (self.com_offset[envs] == 0).all(axis=1)
+            & (self.motor_strength[envs] == 1).all(axis=1)
+            & (self.terrain[envs] == terrain.FLAT)
+        )
+
+
+def between(limits: Sequence[float], uniform: NDArray[np.float64], nominal: float) -> NDArray[np.float64]:
+    """Return `uniform` in [0, 1) stretched over [low, high]; `nominal` everywhere when there are no limits."""
+    if not limits:
+        return np.full(uniform.shape, nominal)
+    low, high = limits
+    return low + (high - low) * uniform
+
+
+class Randomization:
+    """Draws parameters and starting states into the physics. `contract` holds from the next resets on."""
+
+    def __init__(self, robot: Robot, physics: Physics, streams: Streams, contract: SimulationContract) -> None:
+        num_envs = len(physics.models)
+        self.contract = contract
+        self.parameters = Parameters.nominal(num_envs, robot.nu)
+        self._robot = robot
+        self._physics = physics
+        self._streams = streams
+        self._own: dict[int, Model] = {}
+        self._scratch: Data | None = None
+
+    def reset(self, envs: NDArray[np.intp]) -> None:
+        """Give `envs` new parameters and put their robots into new starting states."""
+        nu = self._robot.nu
+        self._draw_parameters(envs, self._streams.uniform(envs, 6 + 2 * nu))
+        nominal = self.parameters.in_nominal_model(envs)
+        for env, shared in zip(envs, nominal, strict=True):
+            self._physics.models[env] = self._robot.model if shared else self._own_model(int(env))
+        self._draw_state(envs, self._streams.normal(envs, 6 + 2 * nu))
+
+    def _draw_parameters(self, envs: NDArray[np.intp], uniform: NDArray[np.float64]) -> None:
+        contract, drawn, nu = self.contract, self.parameters, self._robot.nu
+        drawn.friction[envs] = between(contract.friction_range, uniform[:, 0], 1)
+        drawn.restitution[envs] = between(contract.restitution_range, uniform[:, 1], 0)
+        drawn.mass_scale[envs] = between(contract.mass_scale_range, uniform[:, 2], 1)
+        drawn.com_offset[envs] = between(contract.com_offset_range, uniform[:, 3:6], 0)
+        drawn.motor_strength[envs] = between(contract.motor_strength_range, uniform[:, 6 : 6 + nu], 1)
+        drawn.motor_offset[envs] = between(contract.motor_offset_range, uniform[:, 6 + nu :], 0)
+        drawn.terrain[envs] = terrain.index(contract.terrain_type)
+        drawn.difficulty[envs] = contract.terrain_difficulty
+
+    def _own_model(self, env: int) -> Model:
+        """Return the env's own model, with its parameters written to it."""
+        base = self._robot.model
+        own = self._own.get(env)
+        if own is None:
+            own = self._own[env] = copy.copy(base)
+        drawn = self.parameters
+        strength = drawn.motor_strength[env]
+        own.geom_friction[:, 0] = base.geom_friction[:, 0] * drawn.friction[env]
+        own.geom_solref[:] = _contact(base.geom_solref, float(drawn.restitution[env]))
+        own.body_mass[:] = base.body_mass * drawn.mass_scale[env]
+        own.body_inertia[:] = base.body_inertia * drawn.mass_scale[env]
+        own.body_ipos[_TRUNK] = base.body_ipos[_TRUNK] + drawn.com_offset[env]
+        own.actuator_gainprm[:, 0] = base.actuator_gainprm[:, 0] * strength
+        own.actuator_biasprm[:, 1:3] = base.actuator_biasprm[:, 1:3] * strength[:, None]
+        own.actuator_forcerange[:] = base.actuator_forcerange * strength[:, None]
+        terrain.put_under(own, int(drawn.terrain[env]), float(drawn.difficulty[env]))
+        if self._scratch is None:
+            self._scratch = mj.MjData(base)
+        mj.mj_setConst(own, self._scratch)  # masses are also in derived constants, which the solver reads
+        return own
+
+    def _draw_state(self, envs: NDArray[np.intp], normal: NDArray[np.float64]) -> None:
+        """Put robots into the standing pose plus noise, with all feet above their ground."""
+        contract, robot, drawn = self.contract, self._robot, self.parameters
+        joints = 6 + robot.nu
+        kind, difficulty = drawn.terrain[envs], drawn.difficulty[envs]
+        slope = terrain.angle(kind, difficulty)
+        place = normal[:, :3] * np.asarray(contract.pose_position_noise or (0.0, 0.0, 0.0))
+        height = robot.home[3] + np.abs(place[:, 2]) + terrain.lift(kind, difficulty)
+        uphill = np.zeros((envs.size, 3))
+        uphill[:, 1] = -slope
+        qpos = np.empty((envs.size, robot.nq))
+        qpos[:, 0] = np.cos(slope) * place[:, 0] - np.sin(slope) * height
+        qpos[:, 1] = place[:, 1]
+        qpos[:, 2] = np.sin(slope) * place[:, 0] + np.cos(slope) * height
+        qpos[:, 3:7] = product(rotation(uphill), rotation(normal[:, 3:6] * contract.pose_orientation_noise))
+        noisy = robot.joint_home + normal[:, 6:joints] * contract.joint_position_noise
+        qpos[:, 7:] = np.clip(noisy, robot.joint_low, robot.joint_high)
+        qvel = np.zeros((envs.size, robot.nv))
+        qvel[:, 6:] = normal[:, joints:] * contract.joint_velocity_noise
+        self._physics.put(envs, qpos, qvel)
+
+
+def _contact(nominal: NDArray[np.float64], restitution: float) -> NDArray[np.float64]:
+    """Return the `solref` (time constant, damping ratio) of contacts that give back this part of the impact speed.
+
+    A damped spring with ratio z returns exp(-pi z / sqrt(1 - z^2)). The time constant grows as the ratio shrinks, so
+    that the spring stays as stiff as it was: a stiffer one could not be integrated in steps of 5 ms.
+    """
+    if restitution == 0:
+        return nominal
+    log = math.log(restitution)
+    ratio = -log / math.hypot(math.pi, log)
+    return nominal * np.array([1 / ratio, ratio])

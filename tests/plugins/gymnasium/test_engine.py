@@ -1,0 +1,209 @@
+"""Gymnasium envs as an engine: bitwise what SyncVectorEnv does, one exchange after the other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from lucky_transport.api import make_engine, open_transport, serve
+from lucky_transport.engine import HOLD, RESET, Buffers, Engine
+from lucky_transport.errors import EngineFailed
+from lucky_transport.host.host import Host
+from lucky_transport.messages.agent import SimulationContract
+from lucky_transport.messages.batch import SetResetOptionsRequest, SetSeedsRequest
+from lucky_transport.messages.methods import method
+from lucky_transport.specs import BatchSpec
+from lucky_transport.testing.contract import EngineContract
+from lucky_transport.testing.trajectories import random_actions
+
+SET_SEEDS = method("BatchService/SetSeeds")
+SET_RESET_OPTIONS = method("BatchService/SetResetOptions")
+
+
+class TestMountainCar(EngineContract):
+    def make_engine(self, num_envs: int) -> Engine:
+        return make_engine("gymnasium:MountainCar-v0", num_envs, seed=3, max_episode_steps=30)
+
+
+class TestPendulum(EngineContract):
+    def make_engine(self, num_envs: int) -> Engine:
+        return make_engine("gymnasium:Pendulum-v1", num_envs, seed=3, max_episode_steps=30)
+
+
+class TestFrozenLake(EngineContract):
+    random_start = False
+
+    def make_engine(self, num_envs: int) -> Engine:
+        return make_engine("gymnasium:FrozenLake-v1", num_envs, seed=3)
+
+
+@pytest.mark.parametrize(
+    ("env_id", "options"),
+    [
+        ("CartPole-v1", {}),
+        ("Pendulum-v1", {"max_episode_steps": 40}),
+        ("FrozenLake-v1", {"is_slippery": True}),
+        ("MountainCarContinuous-v0", {"max_episode_steps": 50}),
+        ("Acrobot-v1", {"max_episode_steps": 60}),
+    ],
+)
+def test_trajectories_are_those_of_sync_vector_env_bit_for_bit(env_id: str, options: dict[str, Any]) -> None:
+    n, steps, seed = 4, 500, 11
+    theirs = gymnasium.make_vec(env_id, n, vectorization_mode="sync", **options)
+    generator = np.random.default_rng(0)
+    endings = 0
+    with (
+        serve(f"gymnasium:{env_id}", "inproc:", num_envs=n, options=options) as serving,
+        open_transport(serving.endpoints[0]) as ours,
+    ):
+        assert ours.spec.observation.space() == theirs.single_observation_space
+        assert ours.spec.action.space() == theirs.single_action_space
+        assert ours.call(SET_SEEDS, SetSeedsRequest([seed + i for i in range(n)])).success
+        frame = ours.step(random_actions(ours.spec, generator), np.full(n, RESET, np.uint8))
+        expected, _ = theirs.reset(seed=seed)
+        assert frame.observations.tobytes() == np.asarray(expected).tobytes()
+        for step in range(steps):
+            ended = (frame.terminated | frame.truncated) != 0
+            endings += np.count_nonzero(ended)
+            actions = random_actions(ours.spec, generator)
+            frame = ours.step(actions, np.where(ended, RESET, 0).astype(np.uint8) if ended.any() else None)
+            observations, rewards, terminated, truncated, _ = theirs.step(actions)
+            assert frame.observations.tobytes() == np.asarray(observations).tobytes(), step
+            assert frame.rewards.tobytes() == rewards.astype(np.float32).tobytes(), step
+            assert np.array_equal(frame.terminated != 0, terminated), step
+            assert np.array_equal(frame.truncated != 0, truncated), step
+    theirs.close()
+    assert endings > 5
+
+
+def test_the_spec_has_one_reward_term_and_the_envs_own_limits() -> None:
+    spec = make_engine("gymnasium:CartPole-v1", 2).spec
+    assert spec.engine == "gymnasium:CartPole-v1"
+    assert spec.reward_terms == ("reward",)
+    assert spec.termination_terms == ()
+    assert (spec.reset_ticks, spec.hold) == (0, True)
+    assert (spec.action.dtype, spec.action.n) == ("int64", 2)
+    assert spec.attributes["task"] == "CartPole-v1"
+    assert spec.attributes["max_episode_steps"] == 500
+    assert spec.attributes["render_fps"] == 50
+
+
+def test_a_space_with_some_unbounded_elements_survives_its_journey() -> None:
+    spec = make_engine("gymnasium:CartPole-v1", 2).spec
+    received = BatchSpec.from_json(spec.to_json())
+    assert received == spec
+    assert received.observation.space() == gymnasium.make("CartPole-v1").observation_space
+
+
+class _Driver:
+    """Diary envs behind a host."""
+
+    def __init__(self, num_envs: int, **options: Any) -> None:
+        self.host = Host(make_engine("gymnasium:lucky_test/Diary-v0", num_envs, **options))
+        self.buffers = Buffers.allocate(self.host.spec)
+        self.lease = self.host.drive("test", self.buffers)
+
+    def step(self, *control: int) -> None:
+        self.lease.step(np.array(control, np.uint8) if control else None)
+
+
+def test_each_env_is_called_as_its_control_byte_says(diaries: list[Any]) -> None:
+    driver = _Driver(3)
+    driver.step(RESET, RESET, RESET)
+    driver.step(0, HOLD, RESET)
+    driver.step()
+    reset = ("reset", None, None)
+    assert [diary.calls for diary in diaries] == [[reset, "step", "step"], [reset, "step"], [reset, reset, "step"]]
+
+
+def test_seeds_are_used_once_and_by_the_envs_they_are_for(diaries: list[Any]) -> None:
+    driver = _Driver(2, seed=40)
+    driver.step(RESET, HOLD)
+    driver.step(RESET, RESET)
+    driver.host.call(SET_SEEDS, SetSeedsRequest([7, 8], bytes([0, 1])))
+    driver.step(RESET, RESET)
+    driver.step(RESET, RESET)
+    assert [seed for _, seed, _ in diaries[0].calls] == [40, None, None, None]
+    assert [seed for _, seed, _ in diaries[1].calls] == [41, 8, None]
+
+
+@pytest.mark.parametrize("request_", [SetSeedsRequest([1]), SetSeedsRequest([1, 2], b"\1\1\1")])
+def test_seeds_for_another_number_of_envs_are_refused(diaries: list[Any], request_: SetSeedsRequest) -> None:
+    answer = _Driver(2).host.call(SET_SEEDS, request_)
+    assert not answer.success
+    assert "for 2 envs" in answer.message
+
+
+def test_reset_options_go_to_the_envs_reset_next_and_are_used_once(diaries: list[Any]) -> None:
+    driver = _Driver(2)
+    assert driver.host.call(SET_RESET_OPTIONS, SetResetOptionsRequest(None, '{"level": 3}')).success
+    driver.step()
+    driver.step(RESET, HOLD)
+    driver.step(RESET, RESET)
+    assert diaries[0].calls[1:] == [("reset", None, {"level": 3}), ("reset", None, None)]
+    assert diaries[1].calls[1:] == [("reset", None, None)]
+
+
+@pytest.mark.parametrize(
+    ("request_", "text"),
+    [
+        (SetResetOptionsRequest(None, "{"), "is no JSON"),
+        (SetResetOptionsRequest(None, "3"), "expected a JSON object"),
+        (SetResetOptionsRequest(SimulationContract(friction_range=[1, 2])), "knows no randomisation contract"),
+    ],
+)
+def test_options_an_env_cannot_take_are_refused(
+    diaries: list[Any], request_: SetResetOptionsRequest, text: str
+) -> None:
+    answer = _Driver(1).host.call(SET_RESET_OPTIONS, request_)
+    assert not answer.success
+    assert text in answer.message
+
+
+def test_a_contract_that_asks_for_nothing_is_fine(diaries: list[Any]) -> None:
+    assert _Driver(1).host.call(SET_RESET_OPTIONS, SetResetOptionsRequest(SimulationContract())).success
+
+
+def test_an_env_gets_its_own_copy_of_its_action(diaries: list[Any]) -> None:
+    driver = _Driver(2)
+    driver.buffers.actions[:] = [[0.1, 0.2, 0.3], [0.4, 0.5, 0.6]]
+    before = driver.buffers.actions.copy()
+    driver.step()
+    assert driver.buffers.actions.tobytes() == before.tobytes()
+    assert diaries[1].last_action == pytest.approx([1.4, 1.5, 1.6])  # what the env made of its copy
+    assert driver.buffers.observations[1] == pytest.approx([0.4, 0.5])
+
+
+def test_rewards_are_float32_and_their_own_signal(diaries: list[Any]) -> None:
+    driver = _Driver(2)
+    driver.step()
+    expected: NDArray[np.float32] = np.full(2, 0.1, np.float32)
+    assert driver.buffers.rewards.tobytes() == expected.tobytes()
+    assert driver.buffers.signals.tobytes() == expected.tobytes()
+
+
+def test_an_env_that_raises_is_an_engine_failure_that_names_the_cause(diaries: list[Any]) -> None:
+    driver = _Driver(1, fail_at=2)
+    driver.step(RESET)
+    with pytest.raises(EngineFailed, match="ZeroDivisionError: out of pins") as caught:
+        driver.step()
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3,), (1, 2)])
+def test_an_observation_of_another_shape_than_promised_is_refused(diaries: list[Any], shape: tuple[int, ...]) -> None:
+    driver = _Driver(1, observation_shape=shape)
+    with pytest.raises(ValueError, match=r"observation shape .* its observation_space says \(2,\)"):
+        driver.step(RESET)
+
+
+def test_closing_closes_every_env_once_and_reports_the_first_failure(diaries: list[Any]) -> None:
+    engine = make_engine("gymnasium:lucky_test/Diary-v0", 3, fail_close=True)
+    with pytest.raises(OSError, match="stuck"):
+        engine.close()
+    assert all(diary.closed for diary in diaries)
+    engine.close()

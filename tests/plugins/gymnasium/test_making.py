@@ -1,0 +1,87 @@
+"""Making envs: each way in which it fails has an error with a remedy, and leaves no env open."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from lucky_transport.api import make_engine
+from lucky_transport.errors import EngineFailed, MissingExtra, SpecError, UnknownName
+
+
+@pytest.mark.parametrize(
+    ("env_id", "text"),
+    [
+        ("", "needs an env id; use gymnasium:CartPole-v1"),
+        ("CartPool-v1", "no Gymnasium env 'CartPool-v1'; did you mean 'CartPole-v1'"),
+        ("CartPole-v99", "did you mean 'CartPole-v1'"),
+        ("nobody/Qwxyz-v3", "no Gymnasium env 'nobody/Qwxyz-v3'; import the package that registers it"),
+    ],
+)
+def test_an_unknown_id_is_answered_with_near_ones(env_id: str, text: str) -> None:
+    with pytest.raises(UnknownName, match=text):
+        make_engine(f"gymnasium:{env_id}", 2)
+
+
+def test_a_missing_package_is_named() -> None:
+    with pytest.raises(MissingExtra, match="no_such_module"):
+        make_engine("gymnasium:no_such_module:Thing-v0", 1)
+
+
+@pytest.mark.parametrize(
+    ("env_id", "options", "text"),
+    [
+        ("CartPole-v1", {"wheels": 3}, r"unexpected keyword argument 'wheels'.*options {'wheels': 3}"),
+        ("CartPole-v1", {"num_envs": 0}, "num_envs 0: expected at least 1"),
+        ("Cart Pole!", {}, "Malformed environment ID"),
+    ],
+)
+def test_what_an_env_cannot_be_made_with_is_refused(env_id: str, options: dict[str, Any], text: str) -> None:
+    with pytest.raises(SpecError, match=text):
+        make_engine(f"gymnasium:{env_id}", **({"num_envs": 2} | options))
+
+
+@pytest.mark.parametrize("what", ["observation", "action"])
+@pytest.mark.parametrize(("kind", "name"), [("dict", "Dict"), ("tuple", "Tuple"), ("multi_discrete", "MultiDiscrete")])
+def test_other_spaces_than_box_and_discrete_are_refused_by_name(
+    diaries: list[Any], what: str, kind: str, name: str
+) -> None:
+    with pytest.raises(SpecError, match=f"gymnasium:lucky_test/Spaces-v0: {what} space: {name} spaces cannot travel"):
+        make_engine("gymnasium:lucky_test/Spaces-v0", 2, seed=None, **{what: kind})
+
+
+def test_envs_of_differing_spaces_are_no_batch(diaries: list[Any]) -> None:
+    with pytest.raises(SpecError, match="env 1 has other spaces than env 0"):
+        make_engine("gymnasium:lucky_test/Spaces-v0", 2, differing=True)
+
+
+def test_a_constructor_that_raises_is_an_engine_failure(diaries: list[Any]) -> None:
+    with pytest.raises(EngineFailed, match="lucky_test/Broken-v0: RuntimeError: no wheels"):
+        make_engine("gymnasium:lucky_test/Broken-v0", 1)
+
+
+def test_a_failure_closes_the_envs_already_made(diaries: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    import gymnasium
+
+    make, made = gymnasium.make, 0
+
+    def make_two_at_most(*args: Any, **kwargs: Any) -> Any:
+        nonlocal made
+        made += 1
+        if made > 2:
+            raise RuntimeError("third time unlucky")
+        return make(*args, **kwargs)
+
+    monkeypatch.setattr(gymnasium, "make", make_two_at_most)
+    with pytest.raises(EngineFailed, match="third time unlucky"):
+        make_engine("gymnasium:lucky_test/Diary-v0", 4)
+    assert [diary.closed for diary in diaries] == [True, True]
+
+
+def test_what_gymnasium_warns_about_goes_to_the_log_once(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "lucky_transport"):
+        make_engine("gymnasium:CartPole-v0", 3).close()
+    (record,) = caplog.records
+    assert "CartPole-v0 is out of date" in record.getMessage()

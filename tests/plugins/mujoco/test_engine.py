@@ -1,0 +1,214 @@
+"""The quadruped as an engine: what it offers, and that an env's trajectory is its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from lucky_transport.api import make_engine
+from lucky_transport.engine import HOLD, RESET, Buffers, Engine
+from lucky_transport.errors import SpecError
+from lucky_transport.messages.agent import SimulationContract
+from lucky_transport.messages.batch import SetResetOptionsRequest, SetSeedsRequest
+from lucky_transport.testing.contract import EngineContract
+
+pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transport[mujoco]'")
+
+#: Everything that makes an env draw numbers or get a model of its own.
+EVENTFUL = SimulationContract(
+    joint_position_noise=0.1,
+    friction_range=[0.5, 1.2],
+    mass_scale_range=[0.8, 1.3],
+    motor_offset_range=[-0.05, 0.05],
+    push_interval_range=[0.02, 0.08],
+    push_velocity_range=[0.2, 0.6],
+    terrain_type="rough",
+    terrain_difficulty=0.5,
+    vel_command_resampling_time_range=[0.02, 0.1],
+    vel_command_standing_probability=0.3,
+)
+
+
+class TestQuadruped(EngineContract):
+    """The promises of every engine, with episodes short enough to end by time and wild enough to end by falling."""
+
+    def make_engine(self, num_envs: int) -> Engine:
+        return make_engine("mujoco:quadruped", num_envs, seed=3, max_episode_steps=40)
+
+
+def test_the_spec_names_every_element_of_its_48_observations_and_12_actions(robots: Callable[..., Any]) -> None:
+    spec = robots(2).spec
+    assert spec.observation_terms == (
+        ("base_lin_vel", 3),
+        ("base_ang_vel", 3),
+        ("projected_gravity", 3),
+        ("velocity_command", 3),
+        ("joint_pos", 12),
+        ("joint_vel", 12),
+        ("last_action", 12),
+    )
+    assert spec.observation_shape == (2, 48)
+    assert spec.action_shape == (2, 12)
+    assert spec.observation_names[0] == "base_lin_vel/x"
+    assert spec.observation_names[11:13] == ("velocity_command/yaw", "joint_pos/FL_hip_joint")
+    assert len(set(spec.observation_names)) == 48
+    assert spec.action_names[:3] == ("FL_hip_joint", "FL_thigh_joint", "FL_calf_joint")
+    assert (spec.action.low, spec.action.high) == (-1.0, 1.0)
+
+
+def test_the_spec_says_what_the_task_is_and_how_long_a_step_takes(robots: Callable[..., Any]) -> None:
+    spec = robots(1).spec
+    assert spec.step_s == pytest.approx(0.02)
+    assert spec.reset_ticks == 1
+    assert spec.timeout_terms == ("time_out",)
+    assert spec.attributes["task"] == "velocity tracking"
+    assert spec.attributes["max_episode_steps"] == 1000
+    assert spec.attributes["render_fps"] == 50
+
+
+def test_another_number_of_threads_gives_the_same_bits(robots: Callable[..., Any]) -> None:
+    batches = [robots(7, seed=1, threads=threads) for threads in (1, 2)]
+    for batch in batches:
+        batch.call("BatchService/SetResetOptions", SetResetOptionsRequest(EVENTFUL))
+        batch.reset()
+    generator = np.random.default_rng(0)
+    for _ in range(60):
+        actions = generator.uniform(-1, 1, (7, 12))
+        one, two = (batch.step(actions) for batch in batches)
+        assert one.observations.tobytes() == two.observations.tobytes()
+        assert one.signals.tobytes() == two.signals.tobytes()
+
+
+class _Run:
+    """One engine, stepped by hand, under `EVENTFUL`."""
+
+    def __init__(self, num_envs: int, seed: int) -> None:
+        self.engine = make_engine("mujoco:quadruped", num_envs, seed=seed, max_episode_steps=6)
+        self.buffers = Buffers.allocate(self.engine.spec)
+        self.engine.bind(self.buffers)
+        services = self.engine.services
+        services["/lucky_transport.v1.BatchService/SetResetOptions"](SetResetOptionsRequest(EVENTFUL))
+
+    def step(self, actions: NDArray[np.float32], control: NDArray[np.uint8]) -> list[bytes]:
+        """Return the row of each env after this exchange."""
+        self.buffers.actions[:] = actions
+        self.engine.step(control)
+        b = self.buffers
+        rows = range(len(control))
+        return [
+            b"".join(a[i].tobytes() for a in (b.observations, b.rewards, b.terminated, b.truncated, b.signals.T))
+            for i in rows
+        ]
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    script=st.lists(
+        st.tuples(*(st.sampled_from([0, 0, 0, RESET, HOLD]) for _ in range(3))),
+        min_size=1,
+        max_size=14,
+    ),
+    seed=st.integers(0, 1000),
+)
+def test_any_mix_of_reset_hold_and_step_gives_each_env_the_trajectory_it_has_alone(
+    script: list[tuple[int, int, int]], seed: int
+) -> None:
+    together, alone = _Run(3, seed), [_Run(1, seed + env) for env in range(3)]
+    generator = np.random.default_rng(seed)
+    last: list[bytes] = []
+    try:
+        for codes in script:
+            actions = generator.uniform(-1, 1, (3, 12)).astype(np.float32)
+            rows = together.step(actions, np.array(codes, np.uint8))
+            for env, code in enumerate(codes):
+                if code == HOLD:
+                    assert not last or rows[env] == last[env]
+                else:
+                    assert rows[env] == alone[env].step(actions[env : env + 1], np.array([code], np.uint8))[0]
+            last = rows
+    finally:
+        for run in (together, *alone):
+            run.engine.close()
+
+
+def test_a_seed_waits_for_the_reset_of_its_env(robots: Callable[..., Any]) -> None:
+    plain, seeded = robots(2, seed=1), robots(2, seed=1)
+    for batch in (plain, seeded):
+        batch.randomize(vel_command_resampling_time_range=[0.02, 0.02])  # draws numbers in every step
+        batch.reset()
+    seeded.call("BatchService/SetSeeds", SetSeedsRequest([7, 8]))
+    for _ in range(3):
+        assert plain.step().observations.tobytes() == seeded.step().observations.tobytes()
+    assert plain.reset().observations.tobytes() != seeded.reset().observations.tobytes()
+
+
+def test_a_masked_seed_leaves_the_other_envs_their_own_numbers(robots: Callable[..., Any]) -> None:
+    plain, seeded = robots(2, seed=1), robots(2, seed=1)
+    seeded.call("BatchService/SetSeeds", SetSeedsRequest([9, 9], bytes([0, 1])))
+    expected, found = plain.reset().observations, seeded.reset().observations
+    assert expected[0].tobytes() == found[0].tobytes()
+    assert expected[1].tobytes() != found[1].tobytes()
+
+
+@pytest.mark.parametrize(
+    ("request_", "text"),
+    [
+        (SetSeedsRequest([1, 2, 3]), "3 seeds for 2 envs"),
+        (SetSeedsRequest([1, 2], b"\1"), "mask of 1 bytes for 2 envs"),
+    ],
+)
+def test_seeds_for_another_number_of_envs_are_refused(
+    robots: Callable[..., Any], request_: SetSeedsRequest, text: str
+) -> None:
+    answer = robots(2).call("BatchService/SetSeeds", request_)
+    assert not answer.success
+    assert text in answer.message
+
+
+def test_an_env_that_was_never_reset_stands_still(robots: Callable[..., Any]) -> None:
+    batch = robots(1)
+    frame = batch.step()
+    assert not batch.seen(frame, "velocity_command").any()
+    assert frame.observations.any()
+    assert not frame.terminated.any()
+
+
+def test_actions_far_out_of_bounds_saturate_and_leave_everything_finite(robots: Callable[..., Any]) -> None:
+    batch = robots(2)
+    batch.reset()
+    for sign in (1, -1, 1):
+        frame = batch.step(sign * 3e38)
+        assert np.isfinite(frame.observations).all()
+        assert np.isfinite(frame.rewards).all()
+    assert np.abs(batch.seen(frame, "last_action")).max() == 10
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "text"),
+    [
+        ("mujoco:biped", {}, "no variant 'biped'; use mujoco:quadruped"),
+        ("mujoco", {"legs": 6}, "unexpected keyword argument 'legs'"),
+        ("mujoco", {"threads": -1}, "threads -1"),
+        ("mujoco", {"seed": -1}, "seed -1"),
+        ("mujoco", {"episode_s": 0}, "expected at least one step"),
+        ("mujoco", {"max_episode_steps": -5}, "expected at least one step"),
+        ("mujoco", {"num_envs": 0}, "num_envs 0"),
+    ],
+)
+def test_what_the_engine_cannot_be_made_with_is_refused(name: str, options: dict[str, Any], text: str) -> None:
+    with pytest.raises(SpecError, match=text):
+        make_engine(name, **options)
+
+
+def test_naming_the_plugin_does_not_import_mujoco() -> None:
+    code = "import sys, lucky_transport_mujoco.plugin as p; p.lucky_transport_engines(); print('mujoco' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert found.stdout.strip() == "False"
