@@ -33,7 +33,10 @@ def check_actions(spec: BatchSpec, actions: ArrayLike) -> NDArray[Any]:
     shape = spec.action_shape
     if array.shape != shape:
         raise ValueError(f"actions have shape {array.shape}, expected {shape}{_first_difference(array.shape, shape)}")
-    array = np.ascontiguousarray(array, wanted)
+    if array.dtype != wanted:
+        with np.errstate(over="ignore"):  # what is too large becomes infinite and is refused below, by its place
+            array = array.astype(wanted)
+    array = np.ascontiguousarray(array)
     if wanted.kind == "f":
         finite = np.isfinite(array)
         if not finite.all():

@@ -216,7 +216,7 @@ def _array_spec(plain: dict[str, Any]) -> ArraySpec:
     known = {f.name for f in fields(ArraySpec)}
     values = {k: v for k, v in plain.items() if k in known}
     _check_kinds(values, _ARRAY_KINDS)
-    if not all(isinstance(extent, int) for extent in values["shape"]):
+    if not all(type(extent) is int for extent in values["shape"]):
         raise TypeError(f"shape is {values['shape']!r}")
     values["shape"] = tuple(values["shape"])
     for key, unbounded in (("low", -math.inf), ("high", math.inf)):

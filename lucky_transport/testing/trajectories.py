@@ -97,7 +97,7 @@ def record_frames(transport: Transport, moves: Sequence[Move], *, reset_ended: b
             control = _resetting(control, ended)
         frame = transport.step(actions, control)
         first = frame.seq if first < 0 else first
-        row = {
+        row: dict[str, NDArray[Any]] = {
             "observations": frame.observations.copy(),
             "rewards": frame.rewards.copy(),
             "terminated": frame.terminated != 0,

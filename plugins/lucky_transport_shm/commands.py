@@ -9,10 +9,11 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from lucky_transport.codec.envelope import Envelope, Kind
+from lucky_transport.codec.envelope import Envelope, Kind, decode_envelope, encode_envelope
 from lucky_transport.codec.flatbuffers import decode, encode
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import (
+    EngineFailed,
     PeerDied,
     PeerTimeout,
     RemoteProtocolError,
@@ -50,7 +51,7 @@ class Caller:
             raise PeerTimeout(f"{method.name}: another call held the ring for {deadline.timeout_s} s", backend="shm")
         try:
             self._correlation += 1
-            record = encode(
+            record = encode_envelope(
                 Envelope(
                     method=method.id,
                     correlation_id=self._correlation,
@@ -83,7 +84,7 @@ class Caller:
                         hint="raise command_timeout_s (LUCKY_COMMAND_TIMEOUT_S)",
                     )
                 continue
-            envelope = decode(Envelope, record)
+            envelope = decode_envelope(record)
             if envelope.correlation_id != self._correlation:
                 continue
             if envelope.kind == Kind.ERROR:
@@ -133,7 +134,7 @@ class Responder:
         Raises RemoteProtocolError when the client wrote what no ring can hold.
         """
         while (record := self._reader.try_pop()) is not None:
-            answer = encode(self._respond(decode(Envelope, record)))
+            answer = encode_envelope(self._respond(decode_envelope(record)))
             if not self._writer.try_push(answer):
                 raise RemoteProtocolError("the client does not read its command answers", backend="shm")
             self._words.wake(FIELDS["park_command"].offset)
@@ -145,9 +146,16 @@ class Responder:
             method = BY_ID.get(request.method)
             if method is None:
                 raise Unimplemented(f"the engine does not know method {request.method}", backend="shm")
-            answer.payload = encode(self._host.call(method, decode(method.request, request.payload)))
+            answer.payload = _encode_response(method, self._host.call(method, decode(method.request, request.payload)))
         except TransportError as error:
             answer.kind = Kind.ERROR
             answer.status = error.wire_code
             answer.details = str(error)
         return answer
+
+
+def _encode_response(method: Method, response: Any) -> bytes:
+    try:
+        return encode(response)
+    except (TypeError, ValueError, AttributeError) as error:
+        raise EngineFailed(f"the engine's answer to {method.name} is no {method.response.__name__}: {error}") from error

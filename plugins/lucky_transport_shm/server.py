@@ -84,7 +84,15 @@ class ShmServer(Server):
         return self._endpoint
 
     def _run(self) -> None:
-        """Serve until `stop`; the hot path is the inner loop."""
+        """Serve until `stop`; a bug of ours ends the server, not the client's patience."""
+        try:
+            self._serve()
+        except Exception:
+            _log.exception("the shm server of %s broke; it closes", self._endpoint)
+            header.put(self._segment.mapping, "engine_state", EngineState.CLOSING)
+
+    def _serve(self) -> None:
+        """The hot path is the inner loop."""
         wait, publish_and_wait = self._channel.next, self._channel.publish_and_next
         plain_actions, slice_ns = Result.HAS_ACTIONS, _SLICE_NS
         while not self._stopping:

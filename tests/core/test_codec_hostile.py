@@ -95,9 +95,10 @@ def test_a_message_taken_for_another_is_refused_or_decoded(message: Any, other: 
             table([4, 4], root=100),
             r"offset 100 at byte 0 points to byte 100, expected .* below 12",
         ),
-        (Numbers, table([4, 4], root=9), r"points to byte 9, expected a multiple of 4"),
+        (Numbers, table([4, 4], 0, 0, root=9), r"points to byte 9, expected a multiple of 4 below 20"),
         (Numbers, struct.pack("<Ii", 4, 8), r"the table at byte 4 has its vtable at byte -4, the buffer has 8 bytes"),
-        (Numbers, struct.pack("<Ii", 4, -3), r"the table at byte 4 has its vtable at byte 7, the buffer has 8 bytes"),
+        (Numbers, struct.pack("<Ii", 4, -4), r"the table at byte 4 has its vtable at byte 8, the buffer has 8 bytes"),
+        (Numbers, struct.pack("<Ii", 4, 1), r"the table at byte 4 has its vtable at byte 3, the buffer has 8 bytes"),
         (Numbers, table([2, 4]), r"the vtable at byte 4 claims 2 bytes, 8 are left"),
         (Numbers, table([60, 4]), r"the vtable at byte 4 claims 60 bytes, 8 are left"),
         (Numbers, table([5, 4]), r"the vtable at byte 4 claims 5 bytes, 8 are left"),
@@ -105,6 +106,7 @@ def test_a_message_taken_for_another_is_refused_or_decoded(message: Any, other: 
         (Numbers, table([4, 8]), r"the table at byte 8 claims 8 bytes, 4 are left"),
         (Numbers, table([6, 6, 4], 7), r"Numbers\.narrow in 20 bytes: 4 bytes at byte 4 of a table of 6"),
         (Numbers, table([6, 8, 2], 7), r"Numbers\.narrow in 20 bytes: 4 bytes at byte 2 of a table of 8"),
+        (Numbers, table([6, 12, 6], 7, 8), r"Numbers\.narrow in 24 bytes: 4 bytes at byte 6 of a table of 12"),
         (Numbers, table([8, 16, 4, 6], 1, 2, 3), r"Numbers\.wide in 28 bytes: 8 bytes at byte 6 of a table of 16"),
         (Numbers, table([8, 16, 4, 4], 1, 2, 3), r"Numbers\.wide in 28 bytes: 8 bytes at byte 4 of a table of 16"),
         (
@@ -167,17 +169,28 @@ def test_a_small_buffer_does_not_unfold_into_a_large_message() -> None:
         decode(Tree, data)
 
 
-def test_a_string_that_many_elements_share_is_read() -> None:
+def shared_names(count: int, name: str) -> bytes:
+    """Return an AgentSchema whose action names are all one and the same string."""
     builder = flatbuffers.Builder(0)
-    name = builder.CreateString("a rather long joint name")
-    builder.StartVector(4, 1000, 4)
-    for _ in range(1000):
-        builder.PrependUOffsetTRelative(name)
+    shared = builder.CreateString(name)
+    builder.StartVector(4, count, 4)
+    for _ in range(count):
+        builder.PrependUOffsetTRelative(shared)
     names = builder.EndVector()
     builder.StartObject(5)
     builder.PrependUOffsetTRelativeSlot(2, names, 0)
     builder.Finish(builder.EndObject())
-    assert decode(AgentSchema, bytes(builder.Output())).action_names == ["a rather long joint name"] * 1000
+    return bytes(builder.Output())
+
+
+def test_a_string_that_many_elements_share_is_read() -> None:
+    name = "a rather long joint name"
+    assert decode(AgentSchema, shared_names(1000, name)).action_names == [name] * 1000
+
+
+def test_a_long_string_that_too_many_elements_share_is_refused() -> None:
+    with pytest.raises(RemoteProtocolError, match=r"action_names\[\d+\] .* the content unfolds to more than"):
+        decode(AgentSchema, shared_names(1000, "x" * 10_000))
 
 
 def test_tables_nested_deeper_than_64_are_refused() -> None:

@@ -1,4 +1,4 @@
-"""How an env ends and comes back: close, bad luck, fork, pickle; and what it tells about itself."""
+"""How an env ends and comes back: close, bad luck, fork, pickle."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ from lucky_transport.errors import (
     PeerDied,
     PeerTimeout,
     TransportError,
-    Unimplemented,
 )
 from lucky_transport.host.host import Host
 from lucky_transport.inproc import InprocTransport
@@ -284,48 +283,7 @@ def test_a_lambda_in_the_recipe_gives_pickles_own_error() -> None:
         pickle.dumps(env)
 
 
-# what it tells
-
-
-def test_its_repr_names_engine_size_transport_and_mode() -> None:
-    with api.make("toy", 4, transport="inproc") as env:
-        assert repr(env) == "VectorEnv(toy, num_envs=4, transport=inproc, autoreset_mode=NEXT_STEP)"
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("task", "toy"),
-        ("task_description", "stay in the middle"),
-        ("max_episode_steps", 100),
-        ("_max_episode_steps", 100),
-        ("render_fps", 50),
-    ],
-)
-def test_attributes_are_answered_once_per_env(name: str, value: Any) -> None:
-    with api.make("toy", 2, transport="inproc") as env:
-        assert env.get_attr(name) == (value, value)
-        assert env.call(name) == (value, value)
-
-
-def test_an_unknown_attribute_is_refused_with_the_known_ones() -> None:
-    with api.make("toy", transport="inproc") as env, pytest.raises(AttributeError) as refused:
-        env.call("task_descriptoin")
-    assert str(refused.value) == (
-        "the envs have no attribute 'task_descriptoin'; they have: "
-        "_max_episode_steps, max_episode_steps, render_fps, task, task_description"
-    )
-
-
-def test_attributes_cannot_be_set() -> None:
-    with api.make("toy", transport="inproc") as env, pytest.raises(AttributeError, match="'task' cannot be set: it is"):
-        env.set_attr("task", "walk")
-
-
-@pytest.mark.parametrize("render", [lambda env: env.render(), lambda env: env.call("render")])
-def test_there_are_no_images_yet_and_it_says_so(render: Any) -> None:
-    with api.make("toy", transport="inproc") as env, pytest.raises(Unimplemented, match="images do not travel yet"):
-        render(env)
+# processes
 
 
 def test_an_engine_process_of_its_own_ends_with_the_env() -> None:

@@ -1,0 +1,173 @@
+"""Neither end of a ring is led astray by what the other one writes into their memory."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lucky_transport.errors import RemoteProtocolError
+from lucky_transport.shm.record import SKIP, largest_record
+from lucky_transport.shm.ring import HEAD_BYTES, RingReader, RingWriter, reset_ring, ring_bytes
+from lucky_transport.testing.words import PlainWords, WatchedWords
+
+W = TypeVar("W", bound=PlainWords)
+
+OFFSET = 64
+SIZE = 256
+WRITE_POSITION, READ_POSITION = OFFSET, OFFSET + 128
+DATA = OFFSET + HEAD_BYTES
+
+
+def start_at(words: PlainWords, position: int) -> None:
+    """Make the ring empty with both positions there."""
+    words.store32(WRITE_POSITION, position)
+    words.store32(READ_POSITION, position)
+
+
+def put(words: PlainWords, index: int, content: bytes) -> None:
+    """Write into the ring's data as a hostile peer can."""
+    words.bytes[DATA + index : DATA + index + len(content)] = content
+
+
+def a_ring(kind: type[W] = PlainWords) -> W:
+    """Return words of that kind with an empty ring between other bytes."""
+    words = kind(OFFSET + ring_bytes(SIZE) + 64)
+    reset_ring(words, OFFSET, SIZE)
+    return words
+
+
+def both_ends(words: PlainWords) -> tuple[RingWriter, RingReader]:
+    return RingWriter(words, OFFSET, SIZE), RingReader(words, OFFSET, SIZE)
+
+
+#: Words that a hostile peer would try as positions and lengths.
+WORDS = st.sampled_from([0, 1, 4, 8, 56, 60, 64, 252, 256, 264, SKIP, SKIP - 7, 2**31]) | st.integers(0, 2**32 - 1)
+#: Positions that are at least aligned, many of them close to where they wrap.
+POSITIONS = st.integers(-64, 64).map(lambda eights: eights * 8 % 2**32)
+DISTANCES = st.integers(0, SIZE // 8).map(lambda eights: eights * 8)
+
+
+def assert_only_the_ring_was_touched(words: WatchedWords) -> None:
+    positions = (WRITE_POSITION, READ_POSITION)
+    for what, start, stop in words.log:
+        assert start in positions if what in ("load", "store") else DATA <= start <= stop <= DATA + SIZE
+
+
+@settings(max_examples=400)
+@given(read=POSITIONS | WORDS, ahead=DISTANCES | WORDS, data=st.lists(WORDS, max_size=SIZE // 4), fill=WORDS)
+def test_a_reader_survives_any_memory(read: int, ahead: int, data: list[int], fill: int) -> None:
+    words = a_ring(WatchedWords)
+    for index in range(SIZE // 4):
+        put(words, 4 * index, (data[index] if index < len(data) else fill).to_bytes(4, "little"))
+    start_at(words, read)
+    try:
+        reader = RingReader(words, OFFSET, SIZE)
+        words.store32(WRITE_POSITION, (read + ahead) % 2**32)
+        for _ in range(SIZE // 8):  # a record takes 8 bytes at least, so this many empty any ring
+            record = reader.try_pop()
+            assert record is None or 0 < len(record) <= largest_record(SIZE)
+        assert reader.pending == 0
+    except RemoteProtocolError:
+        pass
+    assert_only_the_ring_was_touched(words)
+
+
+@settings(max_examples=200)
+@given(
+    start=POSITIONS,
+    moves=st.lists(DISTANCES | WORDS | st.none(), max_size=8),
+    record=st.binary(min_size=1, max_size=largest_record(SIZE)),
+)
+def test_a_writer_survives_any_reader(start: int, moves: list[int | None], record: bytes) -> None:
+    words = a_ring(WatchedWords)
+    start_at(words, start)
+    writer = RingWriter(words, OFFSET, SIZE)
+    try:
+        for move in moves:
+            if move is not None:
+                words.store32(READ_POSITION, (start + move) % 2**32)
+            before = words.load32(WRITE_POSITION)
+            pushed = writer.try_push(record)
+            assert pushed is (words.load32(WRITE_POSITION) != before)
+            assert 0 <= writer.free <= SIZE
+    except RemoteProtocolError:
+        pass
+    assert_only_the_ring_was_touched(words)
+
+
+@pytest.mark.parametrize(("write", "read"), [(0, 8), (SIZE + 8, 0), (4, 0), (12, 4), (0, 2**31), (7, 2**32 - 1)])
+def test_impossible_positions_are_refused_by_both_ends(write: int, read: int) -> None:
+    words = a_ring()
+    writer, reader = both_ends(words)
+    words.store32(WRITE_POSITION, write)
+    words.store32(READ_POSITION, read)
+    for end in (RingWriter, RingReader):
+        with pytest.raises(RemoteProtocolError, match=rf"ring positions {write} \(write\) and {read} \(read\) are"):
+            end(words, OFFSET, SIZE)
+    if read:
+        with pytest.raises(RemoteProtocolError, match=rf"0 \(write\) and {read} \(read\)"):
+            writer.try_push(b"x")
+    if write:
+        with pytest.raises(RemoteProtocolError, match=rf"{write} \(write\) and 0 \(read\)"):
+            reader.try_pop()
+
+
+def test_an_end_keeps_its_own_position_whatever_the_memory_says() -> None:
+    words = a_ring()
+    writer, reader = both_ends(words)
+    assert writer.try_push(b"first")
+    words.store32(READ_POSITION, 16)  # not ours to store: the reader's own position counts
+    assert reader.try_pop() == b"first"
+    words.store32(WRITE_POSITION, 0)
+    assert writer.try_push(b"second")
+    assert reader.try_pop() == b"second"
+
+
+@pytest.mark.parametrize(
+    ("index", "length", "published", "text"),
+    [
+        (0, 0, 64, r"at byte 0 claims 0 bytes, expected 1 to 60 in a ring of 256"),
+        (8, 61, 128, r"at byte 8 claims 61 bytes, expected 1 to 60 in a ring of 256"),
+        (8, SKIP - 1, 128, r"at byte 8 claims 4294967294 bytes, expected 1 to 60"),
+        (16, 5, 8, r"at byte 16 claims 5 bytes, but only 8 bytes are published"),
+        (240, 13, 64, r"at byte 240 claims 13 bytes, but the ring ends at 256"),
+        (0, SKIP, 256, r"at byte 0 skips 256 bytes, expected less than 64 and at most the 256 published"),
+        (192, SKIP, 128, r"at byte 192 skips 64 bytes, expected less than 64"),
+        (208, SKIP, 40, r"at byte 208 skips 48 bytes, expected less than 64 and at most the 40 published"),
+    ],
+)
+def test_a_record_no_writer_may_produce_is_refused_and_left(index: int, length: int, published: int, text: str) -> None:
+    words = a_ring()
+    start_at(words, index)
+    reader = RingReader(words, OFFSET, SIZE)
+    put(words, index, length.to_bytes(4, "little"))
+    words.store32(WRITE_POSITION, index + published)
+    for _ in range(2):
+        with pytest.raises(RemoteProtocolError, match=text):
+            reader.try_pop()
+    assert words.load32(READ_POSITION) == index
+
+
+def test_a_skip_may_be_published_ahead_of_its_record() -> None:
+    words = a_ring()
+    start_at(words, 240)
+    _, reader = both_ends(words)
+    put(words, 240, SKIP.to_bytes(4, "little"))
+    words.store32(WRITE_POSITION, 256)
+    assert reader.try_pop() is None
+    assert RingWriter(words, OFFSET, SIZE).try_push(b"at the beginning")
+    assert reader.try_pop() == b"at the beginning"
+
+
+def test_a_skip_that_leads_to_another_skip_is_refused() -> None:
+    words = a_ring()
+    start_at(words, 240)
+    _, reader = both_ends(words)
+    for index in (240, 0):
+        put(words, index, SKIP.to_bytes(4, "little"))
+    words.store32(WRITE_POSITION, 240 + 64)
+    with pytest.raises(RemoteProtocolError, match=r"at byte 0 claims 4294967295 bytes, expected 1 to 60"):
+        reader.try_pop()

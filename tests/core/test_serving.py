@@ -1,0 +1,114 @@
+"""An engine at several endpoints, in this process and in one of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+import pytest
+
+from lucky_transport import api
+from lucky_transport.endpoint import Endpoint
+from lucky_transport.engines.toy import ToyEngine
+from lucky_transport.errors import ClosedError, NotReachable
+from lucky_transport.host.host import Host
+from lucky_transport.process import EngineProcess, unique_name
+from lucky_transport.serving import Serving
+from lucky_transport.transport import Server
+
+
+class Recorded(Server):
+    """Writes down what happens to it."""
+
+    def __init__(self, name: str, diary: list[str], *, fails: bool = False) -> None:
+        self._name = name
+        self._diary = diary
+        self._fails = fails
+
+    def start(self, host: Host) -> Endpoint:
+        self._diary.append(f"start {self._name}")
+        if self._fails:
+            raise NotReachable("port taken")
+        return Endpoint("test", self._name)
+
+    def stop(self, grace_s: float = 1.0) -> None:
+        self._diary.append(f"stop {self._name}")
+
+
+class Ending(ToyEngine):
+    """Writes down when it is closed."""
+
+    def __init__(self, diary: list[str]) -> None:
+        super().__init__(1)
+        self._diary = diary
+
+    def close(self) -> None:
+        self._diary.append("close engine")
+
+
+def test_servers_start_in_order_and_stop_in_reverse_before_the_engine() -> None:
+    diary: list[str] = []
+    with Serving(Ending(diary), [Recorded("a", diary), Recorded("b", diary)]) as serving:
+        assert [str(endpoint) for endpoint in serving.endpoints] == ["test://a", "test://b"]
+    serving.stop()
+    assert diary == ["start a", "start b", "stop b", "stop a", "close engine"]
+
+
+def test_a_failed_start_stops_the_others_and_the_engine() -> None:
+    diary: list[str] = []
+    with pytest.raises(NotReachable, match="port taken"):
+        Serving(Ending(diary), [Recorded("a", diary), Recorded("b", diary, fails=True)])
+    assert diary == ["start a", "start b", "stop b", "stop a", "close engine"]
+
+
+def test_several_threads_may_stop_it() -> None:
+    diary: list[str] = []
+    serving = Serving(Ending(diary), [Recorded("a", diary)])
+    threads = [threading.Thread(target=serving.stop) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert diary == ["start a", "stop a", "close engine"]
+
+
+def test_clients_of_a_stopped_engine_are_told() -> None:
+    with api.serve("toy", "inproc://stopped") as serving:
+        client = api.open_transport("inproc://stopped")
+        serving.stop()
+        with pytest.raises(ClosedError, match="the engine is closing"):
+            client.step(client.actions)
+
+
+def test_names_of_engines_are_unique_and_tell_their_process() -> None:
+    names = {unique_name() for _ in range(100)}
+    assert len(names) == 100
+    assert all(name.startswith(f"lucky_{os.getpid()}_") for name in names)
+
+
+def test_an_engine_process_is_ready_when_it_is_there_and_ends_when_told() -> None:
+    process = EngineProcess("toy", ["inproc://a", "inproc://b"], num_envs=2, seed=3, options={"obs_size": 4})
+    assert [str(endpoint) for endpoint in process.endpoints] == ["inproc://a", "inproc://b"]
+    assert process.obituary() == ""
+    assert process.stop() == 0
+    assert process.stop() == 0
+
+
+def test_an_engine_process_that_never_gets_ready_tells_why() -> None:
+    with pytest.raises(NotReachable) as failed:
+        EngineProcess("toy", ["inproc:"], options={"obs_size": 0})
+    assert "engine 'toy' ended before it was ready: exit status 1" in str(failed.value)
+    assert "obs_size 0" in str(failed.value)
+
+
+def test_an_engine_process_that_stays_silent_is_given_up() -> None:
+    with pytest.raises(NotReachable, match=r"was not ready within 0\.5 s.*raise start_timeout_s"):
+        EngineProcess("toy", ["inproc:"], options={"start_delay_s": 60}, start_timeout_s=0.5)
+
+
+def test_a_killed_engine_process_has_an_obituary() -> None:
+    process = EngineProcess("toy", ["inproc:"])
+    process.kill()
+    assert process.stop() == -signal.SIGKILL
+    assert process.obituary() == "signal SIGKILL"
