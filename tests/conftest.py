@@ -15,7 +15,7 @@ pytest.register_assert_rewrite("lucky_transport.testing")
 
 
 @pytest.fixture(autouse=True)
-def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """A developer's own LUCKY_* variables and configuration files must not decide what a test sees."""
+def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A developer's own LUCKY_* variables must not decide what a test sees."""
     for name in [name for name in os.environ if name.startswith("LUCKY_")]:
         monkeypatch.delenv(name)

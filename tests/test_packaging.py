@@ -27,7 +27,7 @@ PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(en
 EXTRAS: dict[str, list[str]] = PYPROJECT["project"]["optional-dependencies"]
 
 #: The plugins and the migration kit, each a package of its own.
-PACKAGES = sorted(path.parent for path in ROOT.glob("*/**/plugin.py") if path.parent.name.startswith("lucky_transport"))
+PACKAGES = sorted(path.parent for folder in ("plugins", "migration") for path in ROOT.glob(f"{folder}/*/plugin.py"))
 
 
 def readme_command(name: str) -> str:

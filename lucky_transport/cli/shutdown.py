@@ -12,7 +12,6 @@ import contextlib
 import os
 import select
 import signal
-import sys
 import threading
 from types import FrameType, TracebackType
 from typing import Any, Self
@@ -80,7 +79,8 @@ class Shutdown:
                 break
         self.asked.set()
         if not self._done.wait(self._limit_s):
-            print(f"the engine did not end within {self._limit_s} s; ended by force", file=sys.stderr, flush=True)
+            with contextlib.suppress(OSError):  # whoever read our stderr may be gone; the end comes all the same
+                os.write(2, f"the engine did not end within {self._limit_s} s; ended by force\n".encode())
             os._exit(1)
 
     def __exit__(

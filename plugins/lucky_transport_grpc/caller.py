@@ -21,12 +21,14 @@ class Caller:
 
     __slots__ = ("_context", "after_reset", "all_terms", "batch", "key", "seq", "timeout_s")
 
-    def __init__(self, context: Any, longest_s: float) -> None:
+    def __init__(self, context: Any, longest_s: float, *, legacy: bool = False) -> None:
         """`timeout_s` is how long the call may wait: until its deadline, `longest_s` at most.
 
-        Raises LocalProtocolError for metadata that makes no sense.
+        `legacy` reads no metadata of ours. Raises LocalProtocolError for metadata that makes no sense.
         """
-        given = {key: value for key, value in context.invocation_metadata() if key.startswith("lucky-")}
+        given: dict[str, Any] = {}
+        if not legacy:
+            given = {key: value for key, value in context.invocation_metadata() if key.startswith("lucky-")}
         self._context = context
         self.key: str = given.get(CLIENT) or context.peer()
         self.batch = _count(given, BATCH, WINDOW)

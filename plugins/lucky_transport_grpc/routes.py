@@ -7,6 +7,7 @@ Rule 2: each handler's TransportError becomes a status here, by the one table, a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from lucky_transport.errors import TransportError
@@ -19,20 +20,27 @@ __all__ = ["Routes"]
 
 
 class Routes(grpc.GenericRpcHandler):
-    """All our methods; a call waits at most `longest_s` when it brings no deadline of its own."""
+    """All our methods; a call waits at most `longest_s` when it brings no deadline of its own.
+
+    `legacy` leaves out what only we serve and reads no metadata of ours, as an engine that does not know us.
+    """
 
     def __init__(
         self,
         unary: Mapping[str, Callable[[Any, Caller], Any]],
         streaming: Mapping[str, Callable[[Any, Caller], Iterator[Any]]],
         longest_s: float,
+        *,
+        legacy: bool = False,
     ) -> None:
-        self._longest_s = longest_s
+        self._caller = partial(Caller, longest_s=longest_s, legacy=legacy)
         self._handlers: dict[str, Any] = {}
         for path, handle in unary.items():
             self._handlers[path] = self._described(grpc.unary_unary_rpc_method_handler, path, self._one(handle))
         for path, stream in streaming.items():
             self._handlers[path] = self._described(grpc.unary_stream_rpc_method_handler, path, self._many(stream))
+        if legacy:
+            self._handlers = {p: found for p, found in self._handlers.items() if p.startswith("/hazel.rpc.")}
 
     @staticmethod
     def _described(kind: Any, path: str, behaviour: Any) -> Any:
@@ -42,7 +50,7 @@ class Routes(grpc.GenericRpcHandler):
     def _one(self, handle: Callable[[Any, Caller], Any]) -> Callable[[Any, Any], Any]:
         def behaviour(request: Any, context: Any) -> Any:
             try:
-                return handle(request, Caller(context, self._longest_s))
+                return handle(request, self._caller(context))
             except TransportError as error:
                 refuse(context, error)
 
@@ -51,7 +59,7 @@ class Routes(grpc.GenericRpcHandler):
     def _many(self, stream: Callable[[Any, Caller], Iterator[Any]]) -> Callable[[Any, Any], Iterator[Any]]:
         def behaviour(request: Any, context: Any) -> Iterator[Any]:
             try:
-                yield from stream(request, Caller(context, self._longest_s))
+                yield from stream(request, self._caller(context))
             except TransportError as error:
                 refuse(context, error)
 

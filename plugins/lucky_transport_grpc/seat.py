@@ -2,7 +2,7 @@
 
 Rule 1: who holds `driven_by` may touch the buffers and step; nobody else does.
 Rule 2: a client that attached keeps the seat until its Attach stream ends. One that cannot attach (every legacy client)
-may be replaced once it has done nothing for `idle_s`.
+may be replaced once it has disconnected, or has done nothing for `idle_s`.
 Rule 3: what is remembered of a driver's exchanges ends with its lease.
 """
 
@@ -49,7 +49,8 @@ class Seat:
     stepped since. frame_numbers: uint32 (num_envs,), 1 after a reset and one more with each step.
     """
 
-    def __init__(self, host: Host, idle_s: float) -> None:
+    def __init__(self, host: Host, idle_s: float, is_gone: Callable[[str], bool] = lambda client: False) -> None:
+        """`is_gone` tells of a client without an Attach stream whether it has disconnected."""
         self.host = host
         self.spec = host.spec
         self.buffers = Buffers.allocate(host.spec)
@@ -57,6 +58,7 @@ class Seat:
         self.frame_numbers = np.zeros(host.spec.num_envs, np.uint32)
         self.frames = 0  # exchanges of the present lease that ended in a frame
         self._idle_s = idle_s
+        self._is_gone = is_gone
         self._lock = threading.Lock()
         self._lease: Lease | None = None
         self._driver = ""
@@ -96,7 +98,9 @@ class Seat:
 
     def _is_idle(self, client: str) -> bool:
         # called under the host's lock: takes none of ours
-        return client not in self._attached and time.monotonic() - self._last_action_s > self._idle_s
+        if client in self._attached:
+            return False
+        return time.monotonic() - self._last_action_s > self._idle_s or self._is_gone(client)
 
     def exchange(self, control: NDArray[np.uint8] | None) -> int:
         """Do one exchange and return how long the engine took, in microseconds; only inside `driven_by`."""

@@ -25,6 +25,7 @@ from lucky_transport_grpc.agent_steps import AgentSteps
 from lucky_transport_grpc.batch_service import BatchService
 from lucky_transport_grpc.discovery import add_discovery
 from lucky_transport_grpc.metadata import WINDOW
+from lucky_transport_grpc.peers import is_gone
 from lucky_transport_grpc.routes import Routes
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_grpc.seat import Seat
@@ -56,17 +57,18 @@ def server(endpoint: Endpoint, settings: Settings) -> GrpcServer:
 
 
 class GrpcServer(Server):
-    """Lets gRPC clients drive a host. `batch_service=False` offers what a legacy engine offers and nothing else."""
+    """Lets gRPC clients drive a host.
 
-    def __init__(
-        self, endpoint: Endpoint, settings: Settings, *, idle_s: float = IDLE_S, batch_service: bool = True
-    ) -> None:
+    `idle_s`: see `Seat`. `legacy` makes it an engine that does not know us: no BatchService, our metadata is ignored.
+    """
+
+    def __init__(self, endpoint: Endpoint, settings: Settings, *, idle_s: float = IDLE_S, legacy: bool = False) -> None:
         service_of(endpoint)  # an option for clients: checked here, so that a slip shows where it was made
         self._target = target_of(endpoint)
         self._endpoint = endpoint
         self._longest_s = settings.step_timeout_s
         self._idle_s = idle_s
-        self._with_batch_service = batch_service
+        self._legacy = legacy
         self._socket = SocketFile(endpoint) if endpoint.scheme == "grpc+unix" else None
         self._running: _Running | None = None
 
@@ -78,7 +80,7 @@ class GrpcServer(Server):
         port = self._bind(grpc_server)
         if self._socket is not None:
             self._socket.protect()
-        seat = Seat(host, self._idle_s)
+        seat = Seat(host, self._idle_s, lambda client: is_gone(client, port))
         terms = NegotiatedTerms(host)
         steps, resets, batches = AgentSteps(seat, terms), AgentResets(seat), BatchService(seat)
         unary = {
@@ -87,11 +89,7 @@ class GrpcServer(Server):
             "/hazel.rpc.AgentService/ResetAgent": resets,
             **batches.unary,
         }
-        streaming = batches.streaming
-        if not self._with_batch_service:
-            unary = {path: handle for path, handle in unary.items() if path.startswith("/hazel.rpc.")}
-            streaming = {}
-        routes = Routes(unary, streaming, self._longest_s)
+        routes = Routes(unary, batches.streaming, self._longest_s, legacy=self._legacy)
         grpc_server.add_generic_rpc_handlers((routes,))
         not_serving = add_discovery(grpc_server, routes.services)
         grpc_server.start()

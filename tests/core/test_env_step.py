@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -140,6 +142,34 @@ def test_actions_can_be_written_in_place() -> None:
         plain.reset(seed=0)
         env.transport.actions[:] = 0.25
         assert env.step(env.transport.actions)[0].tobytes() == plain.step(_actions(plain, 0.25))[0].tobytes()
+
+
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
+def test_a_step_does_as_much_in_python_for_many_envs_as_for_few(mode: str) -> None:
+    """Steps in which episodes end and envs are reset included: counted in calls, not in time."""
+
+    def calls(num_envs: int) -> int:
+        counted = 0
+
+        def count(*_: object) -> None:
+            nonlocal counted
+            counted += 1
+
+        with _make(num_envs, options={"episode_steps": 3}, autoreset_mode=mode) as env:
+            env.reset(seed=0)
+            actions = _actions(env, 0.0)
+            gc.collect()
+            gc.disable()  # what a collection calls is not the step's
+            sys.setprofile(count)
+            try:
+                for _ in range(8):
+                    env.step(actions)
+            finally:
+                sys.setprofile(None)
+                gc.enable()
+        return counted
+
+    assert calls(2) == calls(2) == calls(500)
 
 
 # refusals

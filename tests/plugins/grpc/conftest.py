@@ -59,12 +59,10 @@ def serve() -> Generator[Callable[..., Serving]]:
             endpoint: str = "grpc://127.0.0.1:0",
             settings: Settings | None = None,
             idle_s: float = 10.0,
-            batch_service: bool = True,
+            legacy: bool = False,
             **toy: Any,
         ) -> Serving:
-            server = GrpcServer(
-                Endpoint.parse(endpoint), settings or Settings(), idle_s=idle_s, batch_service=batch_service
-            )
+            server = GrpcServer(Endpoint.parse(endpoint), settings or Settings(), idle_s=idle_s, legacy=legacy)
             return stack.enter_context(Serving(engine or ToyEngine(num_envs, **toy), [server]))
 
         yield start
@@ -128,3 +126,16 @@ def stub(serve: object) -> Generator[Callable[[Serving], Stub]]:
 def zeros() -> Callable[[Transport], Any]:
     """Actions of zeros for a transport."""
     return lambda transport: np.zeros(transport.spec.action_shape, transport.spec.action.dtype)
+
+
+@pytest.fixture
+def refused() -> Callable[..., Any]:
+    """Make a call that must end with a status, and return that: an object with `code()` and `details()`."""
+    from lucky_transport_grpc.runtime import grpc
+
+    def call(function: Callable[..., Any], *arguments: Any, **fields: Any) -> Any:
+        with pytest.raises(grpc.RpcError) as caught:
+            function(*arguments, **fields)
+        return caught.value
+
+    return call

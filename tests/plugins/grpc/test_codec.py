@@ -33,7 +33,8 @@ def test_every_method_of_the_table_exists_in_the_protocol() -> None:
 
 @pytest.mark.parametrize(("kind", "pb"), PAIRS, ids=lambda pair: pair.__name__)
 def test_a_dataclass_and_its_message_have_the_same_fields(kind: type, pb: Any) -> None:
-    pending, seen = [(kind, pb.DESCRIPTOR)], set()
+    pending: list[tuple[type, Any]] = [(kind, pb.DESCRIPTOR)]
+    seen: set[type] = set()
     while pending:
         cls, descriptor = pending.pop()
         if cls in seen:
@@ -41,7 +42,7 @@ def test_a_dataclass_and_its_message_have_the_same_fields(kind: type, pb: Any) -
         seen.add(cls)
         assert [field.name for field in fields_of(cls)] == [field.name for field in descriptor.fields], cls
         for field in fields_of(cls):
-            found = descriptor.fields_by_name[field.name]
+            found: Any = descriptor.fields_by_name[field.name]
             entry = found.message_type is not None and found.message_type.GetOptions().map_entry
             assert (field.shape == "map") == entry, field
             value = found.message_type.fields_by_name["value"] if entry else found
@@ -82,7 +83,8 @@ def test_an_absent_message_stays_absent_and_an_empty_one_stays_there() -> None:
 def test_lists_of_numbers_may_be_arrays() -> None:
     pb: Any = _pb.message_class("lucky_transport.v1.SetSeedsRequest")
     seeds: Any = np.array([1, 2**64 - 1], np.uint64)
-    assert list(encode(batch.SetSeedsRequest(seeds), batch.SetSeedsRequest, pb).seeds) == [1, 2**64 - 1]
+    message: Any = encode(batch.SetSeedsRequest(seeds), batch.SetSeedsRequest, pb)
+    assert list(message.seeds) == [1, 2**64 - 1]
 
 
 def test_a_value_a_field_cannot_hold_is_refused_by_the_messages_name() -> None:

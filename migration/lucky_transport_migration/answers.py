@@ -1,0 +1,73 @@
+"""One move of the policy, made on an env or on a bare transport, and everything that came back as named arrays.
+
+Rule 1: what a user can see is in the answer; a field left out here is a field that parity does not prove.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_transport.engine import HOLD, RESET
+from lucky_transport.env import VectorEnv
+from lucky_transport.specs import BatchSpec, total_reward
+from lucky_transport.transport import Transport
+from lucky_transport_migration.difference import flatten
+from lucky_transport_migration.policy import Move
+
+__all__ = ["env_answer", "frame_answer", "make_move", "reward_gap"]
+
+
+def make_move(env: VectorEnv, move: Move) -> tuple[Any, ...]:
+    """Return what `step` or `reset` of `env` returned, untouched."""
+    if move.kind == "step":
+        return env.step(move.actions)
+    return env.reset(seed=move.seed, options=None if move.mask.all() else {"reset_mask": move.mask})
+
+
+def env_answer(returned: tuple[Any, ...]) -> dict[str, NDArray[Any]]:
+    """Return the named arrays of what `make_move` returned (five values of a step, two of a reset), as copies."""
+    names = ("observation", "reward", "terminated", "truncated") if len(returned) == 5 else ("observation",)
+    return {name: np.array(array) for name, array in zip(names, returned, strict=False)} | flatten(returned[-1])
+
+
+def frame_answer(transport: Transport, move: Move) -> dict[str, NDArray[Any]]:
+    """Return what one exchange gave: the frame's arrays as copies, signals one row per env, and its number."""
+    frame = transport.step(move.actions, _control(transport.spec, move))
+    return {
+        "observations": frame.observations.copy(),
+        "rewards": frame.rewards.copy(),
+        "terminated": frame.terminated != 0,
+        "truncated": frame.truncated != 0,
+        "signals": np.ascontiguousarray(frame.signals.T),
+        "seq": np.array([frame.seq]),
+    }
+
+
+def _control(spec: BatchSpec, move: Move) -> NDArray[np.uint8] | None:
+    if move.kind == "step":
+        return None
+    return np.where(move.mask, np.uint8(RESET), np.uint8(HOLD if spec.hold else 0))
+
+
+def reward_gap(spec: BatchSpec, answer: dict[str, NDArray[Any]]) -> tuple[int, float, float] | None:
+    """Return (env, reward, sum of terms) where the reward is not the float32 sum of its terms, None if nowhere.
+
+    Looks at an env's reward and reward terms, or at a frame's rewards and signals, whichever the answer holds.
+    """
+    count = len(spec.reward_terms)
+    if "signals" in answer:
+        reward, terms = answer["rewards"], np.ascontiguousarray(answer["signals"].T[:count])
+    elif "reward" in answer:
+        reward = answer["reward"]
+        terms = np.stack([answer[f"info.reward_terms.{name}"] for name in spec.reward_terms])
+    else:
+        return None
+    total = total_reward(terms, count)
+    unequal = reward.view(np.uint32) != total.view(np.uint32)
+    if reward.dtype == total.dtype and not unequal.any():
+        return None
+    env = int(np.argmax(unequal))
+    return env, float(reward[env]), float(total[env])

@@ -1,0 +1,149 @@
+"""The bench: rounds of setups, then the suites around them, as one JSON-able result.
+
+Rule 1: what could not be measured is a note, never a silent gap.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from lucky_transport_migration import environment
+from lucky_transport_migration.cells import IDLE, BenchPlan, Cell, Setup, setups_of
+from lucky_transport_migration.limits import limit_cells, measure_limit
+from lucky_transport_migration.measuring import Measurement, Samples
+from lucky_transport_migration.ratios import noise_floor, ratios
+from lucky_transport_migration.rounds import measure_setup
+from lucky_transport_migration.rows import idle_row, step_row, threads_row
+from lucky_transport_migration.suites import idle_engine, neighbour_lateness
+
+__all__ = ["Results", "bench_result", "estimate_s", "pieces", "run_bench"]
+
+_START_S = 0.9  # an engine process: started, connected, ended
+_LEGACY_STEP_S = 180e-6  # one legacy Step among many, for the estimate only
+
+
+@dataclass
+class Results:
+    """All measurements of a bench, by cell, one per round; `twins` are the second halves of A/A pairs."""
+
+    cells: dict[Cell, list[Measurement]] = field(default_factory=dict[Cell, list[Measurement]])
+    twins: dict[Cell, list[Measurement]] = field(default_factory=dict[Cell, list[Measurement]])
+    idle: dict[tuple[str, str | None], list[float]] = field(default_factory=dict[tuple[str, str | None], list[float]])
+    threads: dict[tuple[str, str | None], list[Samples]] = field(
+        default_factory=dict[tuple[str, str | None], list[Samples]]
+    )
+    notes: list[str] = field(default_factory=list[str])
+
+    def note(self, text: str) -> None:
+        """Add a note once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+
+def _attachments(plan: BenchPlan) -> Iterator[tuple[str, str | None]]:
+    """Yield (path, wait) of what the suites beside the steps look at."""
+    for path in plan.paths:
+        if path != "inproc":
+            for wait in plan.waits if path == "shm" else (None,):
+                yield path, wait
+
+
+def pieces(plan: BenchPlan) -> int:
+    """Return how many times `run_bench` calls `advance`."""
+    suites = 0 if plan.engine != IDLE else 2 * len(list(_attachments(plan))) + 1
+    return plan.rounds * len(list(setups_of(plan))) + suites
+
+
+def estimate_s(plan: BenchPlan) -> float:
+    """Return about how long the bench will take."""
+    effort, total = plan.effort, 0.0
+    for setup in setups_of(plan):
+        cells = setup.cells(zero_copy=setup.path in ("shm", "inproc"))
+        step_s = setup.num_envs * _LEGACY_STEP_S if setup.path == "grpc" else 0.0
+        closed = max(effort.budget_s * 1.1, (effort.least + 4) * step_s)
+        total += _START_S + sum(closed if cell.rate_hz is None else effort.open_loop_s for cell in cells)
+    suites = 0 if plan.engine != IDLE else len(list(_attachments(plan)))
+    return plan.rounds * total + suites * (effort.idle_s + effort.neighbour_s + 2 * _START_S)
+
+
+def run_bench(plan: BenchPlan, command: str, advance: Callable[..., None] = lambda text="": None) -> dict[str, Any]:
+    """Return the bench's result as JSON values; `advance` is called with a text before each piece of work is done.
+
+    Raises what starting and driving the engines raises, and RemoteProtocolError when frames were lost or torn.
+    """
+    results, load = Results(), os.getloadavg()[0]
+    setups = list(setups_of(plan))
+    for index in range(plan.rounds):
+        for setup in plan.order(setups, index):
+            measured = measure_setup(setup, plan.options, plan.effort)
+            table = results.twins if setup.twin else results.cells
+            for cell, measurement in measured.items():
+                table.setdefault(cell, []).append(measurement)
+            advance(_describe(setup, index))
+        if plan.engine == IDLE:
+            _measure_limits(results, plan)
+    if plan.engine == IDLE:
+        _measure_suites(results, plan, advance)
+    else:
+        results.note(f"{plan.engine} computes, so only VectorEnv rows are given: they hold the engine's time too")
+    return bench_result(results, plan, command, load)
+
+
+def _describe(setup: Setup, index: int) -> str:
+    wait = f" {setup.wait}" if setup.wait else ""
+    return f"round {index + 1}: {setup.path}{wait}, {setup.num_envs} envs"
+
+
+def _measure_limits(results: Results, plan: BenchPlan) -> None:
+    for cell in limit_cells(plan):
+        found = measure_limit(cell, plan)
+        if isinstance(found, str):
+            results.note(found)
+        else:
+            results.cells.setdefault(cell, []).append(found)
+
+
+def _measure_suites(results: Results, plan: BenchPlan, advance: Callable[..., None]) -> None:
+    repeats = 1 if plan.rounds < 3 else 2
+    for path, wait in _attachments(plan):
+        results.idle[path, wait] = [idle_engine(path, wait, plan.options, plan.effort) for _ in range(repeats)]
+        advance(f"idle engine: {path} {wait or ''}")
+    results.threads["none", None] = [neighbour_lateness(None, None, plan.options, plan.effort)]
+    advance("other threads: none")
+    for path, wait in _attachments(plan):
+        samples = [neighbour_lateness(path, wait, plan.options, plan.effort) for _ in range(repeats)]
+        results.threads[path, wait] = samples
+        advance(f"other threads: {path} {wait or ''}")
+
+
+def bench_result(results: Results, plan: BenchPlan, command: str, load: float) -> dict[str, Any]:
+    floor = noise_floor(results.cells, results.twins)
+    if load > len(os.sched_getaffinity(0)) / 4:
+        results.note(
+            f"the machine was busy before the bench began (load {load:.1f}): "
+            "tails and spinning rows are worse than it can do"
+        )
+    return {
+        "version": 1,
+        "command": command,
+        "engine": plan.engine,
+        "rounds": plan.rounds,
+        "reference": plan.reference,
+        "reference_wait": plan.main_wait(plan.reference),
+        "environment": environment.capture(),
+        "rows": [
+            *(step_row(cell, rounds) for cell, rounds in results.cells.items()),
+            *(idle_row(path, wait, percents) for (path, wait), percents in results.idle.items()),
+            *(threads_row(path, wait, rounds) for (path, wait), rounds in results.threads.items()),
+        ],
+        "ratios": ratios(results.cells, plan, floor),
+        "noise_floor": floor,
+        "notes": [
+            *results.notes,
+            "p50 is the median over rounds of fresh processes; p99 and beyond come from all rounds' samples together",
+            "an open loop counts latency from when a step was due, so waiting for a slow one is not left out",
+        ],
+    }

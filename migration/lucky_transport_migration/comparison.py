@@ -1,0 +1,181 @@
+"""Several members making the same moves side by side, compared after every one.
+
+Rule 1: the first member is the yardstick; each other one must give the same bits, and its rewards must be the float32
+        sum of their terms.
+Rule 2: a comparison stops at the first difference, since everything after it would differ too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_transport.env import VectorEnv
+from lucky_transport.specs import BatchSpec
+from lucky_transport.transport import Transport
+from lucky_transport_migration import misuse
+from lucky_transport_migration.answers import env_answer, frame_answer, make_move, reward_gap
+from lucky_transport_migration.difference import Difference, first_difference
+from lucky_transport_migration.policy import Move, Policy
+
+__all__ = ["Counts", "compare_contract", "compare_envs", "compare_frames", "compare_misuse", "first_unequal"]
+
+Answer = dict[str, NDArray[Any]]
+Act = Callable[[Move], Answer]
+
+
+@dataclass
+class Counts:
+    """How much one mode compared; resets by what they reset, final observations as rows of `final_obs`."""
+
+    steps: int = 0
+    values: int = 0
+    resets: dict[str, int] = field(default_factory=lambda: {"all": 0, "one": 0, "some": 0})
+    terminations: int = 0
+    truncations: int = 0
+    final_observations: int = 0
+    misuse: int = 0
+
+    def add(self, move: Move, answer: Answer) -> None:
+        """Count what one compared move showed."""
+        self.values += sum(array.size for array in answer.values())
+        if move.kind != "step":
+            self.resets[move.kind] += 1
+            return
+        self.steps += 1
+        self.terminations += int(np.count_nonzero(answer["terminated"]))
+        self.truncations += int(np.count_nonzero(answer["truncated"]))
+        mask = answer.get("info._final_obs")
+        self.final_observations += 0 if mask is None else int(np.count_nonzero(mask))
+
+
+def compare_envs(
+    envs: Mapping[str, VectorEnv],
+    policy: Policy,
+    steps: int,
+    mode: str,
+    counts: Counts,
+    advance: Callable[[], None] = lambda: None,
+) -> Difference | None:
+    """Return the first difference between `envs` within `steps` steps, None when there is none.
+
+    `mode` is the autoreset mode the envs were made with; with "disabled" ended envs are reset as the next move.
+    """
+    acts: dict[str, Act] = {
+        name: (lambda move, env=env: env_answer(make_move(env, move))) for name, env in envs.items()
+    }
+    spec = next(iter(envs.values())).batch_spec
+    return _compare(acts, spec, policy, steps, mode, counts, advance, resets_ended=mode == "disabled")
+
+
+def compare_frames(
+    transports: Mapping[str, Transport],
+    policy: Policy,
+    steps: int,
+    counts: Counts,
+    advance: Callable[[], None] = lambda: None,
+) -> Difference | None:
+    """Return the first difference between the frames of `transports` within `steps` exchanges, None if there is none.
+
+    No transport may have been stepped before: frames are numbered from the first one on.
+    """
+    first: dict[str, int] = {}
+
+    def act(name: str, transport: Transport, move: Move) -> Answer:
+        answer = frame_answer(transport, move)
+        answer["seq"] = answer["seq"] - first.setdefault(name, int(answer["seq"][0]))
+        return answer
+
+    acts: dict[str, Act] = {
+        name: (lambda move, name=name, transport=transport: act(name, transport, move))
+        for name, transport in transports.items()
+    }
+    spec = next(iter(transports.values())).spec
+    return _compare(acts, spec, policy, steps, "frames", counts, advance, resets_ended=True)
+
+
+def _compare(
+    acts: Mapping[str, Act],
+    spec: BatchSpec,
+    policy: Policy,
+    steps: int,
+    mode: str,
+    counts: Counts,
+    advance: Callable[[], None],
+    *,
+    resets_ended: bool,
+) -> Difference | None:
+    ended: NDArray[np.bool_] | None = None
+    while counts.steps < steps:
+        move = policy.next()
+        if resets_ended and ended is not None and ended.any() and move.kind == "step":
+            move = replace(move, kind="one" if np.count_nonzero(ended) == 1 else "some", mask=ended)
+        if not spec.hold and move.kind in ("one", "some"):  # such an engine can only be reset as a whole
+            move = replace(move, kind="all", mask=np.ones_like(move.mask))
+        answers = {name: act(move) for name, act in acts.items()}
+        event = "step" if move.kind == "step" else "reset"
+        difference = first_unequal(answers, spec, mode, counts.steps, event)
+        if difference is not None:
+            return difference
+        answer = next(iter(answers.values()))
+        counts.add(move, answer)
+        if "terminated" in answer:
+            ended = answer["terminated"] | answer["truncated"]
+        elif ended is not None:
+            ended = ended & ~move.mask
+        if event == "step":
+            advance()
+    return None
+
+
+def first_unequal(
+    answers: Mapping[str, Answer], spec: BatchSpec, mode: str, step: int, event: str
+) -> Difference | None:
+    """Return where an answer differs from the first one, or where its rewards are not the sum of their terms."""
+    yardstick, *others = answers.items()
+    for other in others:
+        difference = first_difference(yardstick, other, mode=mode, step=step, event=event)
+        if difference is not None:
+            return difference
+    name, answer = yardstick  # all are equal to it, so its sums are everybody's
+    gap = reward_gap(spec, answer)
+    if gap is None:
+        return None
+    env, reward, total = gap
+    return Difference(mode, step, event, "reward", env, (), {name: reward, "sum of its terms": total})
+
+
+def compare_contract(envs: Mapping[str, VectorEnv], mode: str) -> tuple[Difference | None, str]:
+    """Reset all envs with a randomisation contract; return where its reception differs, and how it was received.
+
+    A contract stays in force, so the trajectories compared afterwards are randomised ones. "no error" means accepted.
+    """
+    outcomes = {name: misuse.outcome(env, misuse.reset_randomized) for name, env in envs.items()}
+    (name, expected), *others = outcomes.items()
+    for other, found in others:
+        if found != expected:
+            values = {name: expected, other: found}
+            return Difference(mode, 0, "reset", "randomisation contract", None, (), values), expected
+    return None, expected
+
+
+def compare_misuse(
+    envs: Mapping[str, VectorEnv],
+    calls: Callable[[VectorEnv], list[tuple[str, misuse.Call]]],
+    mode: str,
+    counts: Counts,
+) -> Difference | None:
+    """Return where a wrong call is answered differently, None when class and text are the same on all `envs`."""
+    outcomes = {name: [(what, misuse.outcome(env, call)) for what, call in calls(env)] for name, env in envs.items()}
+    (name, yardstick), *others = outcomes.items()
+    for other_name, other in others:
+        for (what, expected), (_, found) in zip(yardstick, other, strict=True):
+            if expected != found:
+                values = {name: expected, other_name: found}
+                return Difference(mode, counts.steps, "misuse", what, None, (), values)
+    counts.misuse += len(yardstick)
+    return None

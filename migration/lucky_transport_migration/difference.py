@@ -1,0 +1,108 @@
+"""Where two answers first differ, bit for bit.
+
+Rule 1: bits are compared, not numbers: 0.0 and -0.0 differ, a NaN equals the same NaN, dtype and shape count.
+Rule 2: an answer is a flat table of named arrays; the names are what a report says ("observation", "info.final_obs").
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Difference", "first_difference", "flatten"]
+
+#: A named set of arrays, each with one row per env.
+Answer = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first place where two answers differ.
+
+    `index` is the position inside `env`'s row (empty for one number per env), `values` what each side holds there.
+    `env` is None when the difference is no single element's (another dtype or shape, a field only one side has).
+    """
+
+    mode: str
+    step: int
+    event: str
+    field: str
+    env: int | None
+    index: tuple[int, ...]
+    values: dict[str, Any]
+
+    def plain(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return asdict(self) | {"index": list(self.index)}
+
+    def sentence(self) -> str:
+        """Return it as one sentence."""
+        place = "" if self.env is None else f" of env {self.env}"
+        place += f" at {list(self.index)}" if self.index else ""
+        values = ", ".join(f"{name} {value!r}" for name, value in self.values.items())
+        return f"{self.field}{place} differs in {self.event} {self.step} ({self.mode}): {values}"
+
+
+def first_difference(
+    a: tuple[str, Answer], b: tuple[str, Answer], *, mode: str, step: int, event: str
+) -> Difference | None:
+    """Return where the named answers `a` and `b` first differ, field by field in the order of `a`; None if nowhere."""
+    (name_a, answer_a), (name_b, answer_b) = a, b
+
+    def found(field: str, env: int | None, index: Sequence[int], value_a: Any, value_b: Any) -> Difference:
+        return Difference(mode, step, event, field, env, tuple(index), {name_a: value_a, name_b: value_b})
+
+    for field in [*answer_a, *(key for key in answer_b if key not in answer_a)]:
+        x, y = answer_a.get(field), answer_b.get(field)
+        if x is None or y is None:
+            return found(field, None, (), *("absent" if one is None else "present" for one in (x, y)))
+        if x.dtype != y.dtype or x.shape != y.shape:
+            return found(field, None, (), f"{x.dtype} {x.shape}", f"{y.dtype} {y.shape}")
+        at = _first_unequal(x, y)
+        if at is not None:
+            return found(field, at[0], at[1:], _plain(x[at]), _plain(y[at]))
+    return None
+
+
+def _first_unequal(x: NDArray[Any], y: NDArray[Any]) -> tuple[int, ...] | None:
+    """Return the index of the first element whose bytes differ; both have one dtype and shape."""
+    bytes_x = np.ascontiguousarray(x).reshape(-1).view(np.uint8)
+    bytes_y = np.ascontiguousarray(y).reshape(-1).view(np.uint8)
+    unequal = bytes_x != bytes_y
+    if not unequal.any():
+        return None
+    flat = int(np.argmax(unequal)) // x.dtype.itemsize
+    return tuple(int(i) for i in np.unravel_index(flat, x.shape))
+
+
+def _plain(value: Any) -> Any:
+    """Return a NumPy scalar as a JSON value; JSON has no NaN and no infinity, so those become text."""
+    number = value.item()
+    return number if not isinstance(number, float) or math.isfinite(number) else str(number)
+
+
+def flatten(info: Mapping[str, Any], prefix: str = "info") -> dict[str, NDArray[Any]]:
+    """Return an info dict as a flat table; rows that Gymnasium's mask "_<name>" declares invalid are zeroed.
+
+    Values that are no arrays become arrays of one element, so that nothing escapes the comparison.
+    """
+    table: dict[str, NDArray[Any]] = {}
+    for key in sorted(info):
+        name, value = f"{prefix}.{key}", info[key]
+        if isinstance(value, Mapping):
+            table |= flatten(value, name)
+            continue
+        array = np.asarray(value)
+        if array.dtype == object:
+            array = np.array([repr(one) for one in array.reshape(-1)])
+        mask = info.get(f"_{key}")
+        if isinstance(mask, np.ndarray) and array.shape[:1] == mask.shape and not mask.all():
+            array = array.copy()
+            array[~mask] = np.zeros((), array.dtype)
+        table[name] = np.atleast_1d(array)
+    return table

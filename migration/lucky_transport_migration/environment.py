@@ -1,0 +1,119 @@
+"""What a figure depends on beside the code: machine, kernel, versions.
+
+Rule 1: nothing that names a person, a host or a path is captured; a report can be passed on as it is.
+Rule 2: what cannot be read is None, never guessed.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+__all__ = ["capture"]
+
+_PACKAGES = (
+    "lucky-transport",
+    "numpy",
+    "gymnasium",
+    "flatbuffers",
+    "grpcio",
+    "protobuf",
+    "mujoco",
+    "hdrhistogram",
+    "matplotlib",
+)
+_GIT_TIMEOUT_S = 5.0
+
+
+def capture() -> dict[str, Any]:
+    """Return the environment as JSON values."""
+    import lucky_transport
+
+    return {
+        "cpu": _cpu_model(),
+        "cores": os.cpu_count(),
+        "usable_cores": len(os.sched_getaffinity(0)),
+        "smt": _read("/sys/devices/system/cpu/smt/active"),
+        "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        "virtual_machine": _is_virtual(),
+        "machine": platform.machine(),
+        "kernel": platform.release(),
+        "memory_gib": _gib(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")),
+        "load_1min": round(os.getloadavg()[0], 2),
+        "dev_shm_gib": _dev_shm(),
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "switch_interval_s": sys.getswitchinterval(),
+        "native_module": importlib.util.find_spec("lucky_transport.shm._atomics") is not None,
+        "versions": {name: found for name in _PACKAGES if (found := _version(name))},
+        "git": _git(Path(lucky_transport.__file__).parent),
+    }
+
+
+def _read(path: str) -> str | None:
+    try:
+        return Path(path).read_text().strip() or None
+    except OSError:
+        return None
+
+
+def _cpu_info(key: str) -> str | None:
+    for line in (_read("/proc/cpuinfo") or "").splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() == key:
+            return value.strip()
+    return None
+
+
+def _cpu_model() -> str | None:
+    return _cpu_info("model name") or platform.processor() or None
+
+
+def _is_virtual() -> bool | None:
+    """True in a virtual machine; x86 says so in its CPU flags, other machines do not tell."""
+    flags = _cpu_info("flags")
+    return None if flags is None else "hypervisor" in flags.split()
+
+
+def _gib(size_bytes: int) -> float:
+    return round(size_bytes / 2**30, 2)
+
+
+def _dev_shm() -> float | None:
+    try:
+        return _gib(shutil.disk_usage("/dev/shm").total)
+    except OSError:
+        return None
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _git(directory: Path) -> str | None:
+    """Return the commit of the checkout that holds `directory`, marked when files were changed; None outside one."""
+    if shutil.which("git") is None:
+        return None
+
+    def ask(*arguments: str) -> str | None:
+        try:
+            done = subprocess.run(
+                ["git", "-C", str(directory), *arguments], capture_output=True, text=True, timeout=_GIT_TIMEOUT_S
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    if not ask("ls-files", "__init__.py"):  # installed into somebody else's checkout is not a checkout of ours
+        return None
+    commit = ask("rev-parse", "--short=12", "HEAD")
+    return f"{commit} with changes" if commit and ask("status", "--porcelain", "--untracked-files=no") else commit

@@ -1,0 +1,60 @@
+"""One colour, dash pattern and marker per path, the same in every plot, table and theme.
+
+Colours are Okabe and Ito's, which people with any colour vision tell apart; the dash pattern says the same once more.
+
+Rule 1: a plot is drawn in these colours and its SVG then refers to CSS variables, so that the page's theme decides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["INK", "Look", "css_variables", "look", "themed"]
+
+#: Drawn where the page's text colour belongs; no plot uses it for anything else.
+INK = "#123457"
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How a path is drawn. `light` and `dark` are its colour on either ground, `light` also the one plots use."""
+
+    name: str
+    light: str
+    dark: str
+    dash: tuple[float, ...]
+    marker: str
+
+
+_LOOKS = (
+    Look("shm", "#0072b2", "#56b4e9", (), "o"),
+    Look("grpc", "#d55e00", "#ff8a3d", (5, 1.5), "s"),
+    Look("grpc-batch", "#b07800", "#e6b422", (1.5, 1.5), "^"),
+    Look("inproc", "#00815f", "#2fc79a", (6, 1.5, 1.5, 1.5), "D"),
+    Look("limit", "#6b6f76", "#a3a8b0", (1, 1), "v"),
+)
+_OTHERS = (
+    Look("other-1", "#a84c83", "#e39ac3", (3, 1), "P"),
+    Look("other-2", "#3a3f9e", "#9aa2ff", (8, 2), "X"),
+    Look("other-3", "#7a5230", "#c99a6b", (2, 3), "*"),
+)
+_BY_NAME = {one.name: one for one in _LOOKS}
+
+
+def look(name: str, others: tuple[str, ...] = ()) -> Look:
+    """Return how the path `name` is drawn; paths without a look of their own take one by their place in `others`."""
+    if name in _BY_NAME:
+        return _BY_NAME[name]
+    return _OTHERS[others.index(name) % len(_OTHERS) if name in others else 0]
+
+
+def css_variables(*, dark: bool) -> str:
+    """Return the declarations of one theme."""
+    return "".join(f"--{one.name}:{one.dark if dark else one.light};" for one in (*_LOOKS, *_OTHERS))
+
+
+def themed(svg: str) -> str:
+    """Return the SVG with every known colour replaced by its variable, and the ink by the text's colour."""
+    for one in (*_LOOKS, *_OTHERS):
+        svg = svg.replace(one.light, f"var(--{one.name})")
+    return svg.replace(INK, "currentColor")

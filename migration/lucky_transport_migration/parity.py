@@ -1,0 +1,193 @@
+"""The proof that transports answer the same: one engine per transport, the same seed, the same moves, bit for bit.
+
+    frames      bare exchanges: every array of every frame, rewards against the sum of their terms
+    next_step, same_step, disabled
+                `VectorEnv` in that autoreset mode: observations, rewards, flags, every column of info, wrong calls
+
+Rule 1: each mode starts engines of its own, so that a mode's outcome does not hang on what ran before it.
+Rule 2: what was not compared is said, with the reason.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from typing import Any
+
+from lucky_transport.env import VectorEnv
+from lucky_transport.errors import ConfigError
+from lucky_transport.specs import BatchSpec
+from lucky_transport_migration import misuse
+from lucky_transport_migration.comparison import Counts, compare_contract, compare_envs, compare_frames, compare_misuse
+from lucky_transport_migration.difference import Difference
+from lucky_transport_migration.paths import Link, find_path, open_links
+from lucky_transport_migration.policy import Policy
+from lucky_transport_migration.stats import parity_sentence
+
+__all__ = ["MODES", "Parity", "open_ends", "prove", "total_steps"]
+
+#: Autoreset modes by the name the command line gives them.
+MODES = ("next_step", "same_step", "disabled")
+
+_FRAME_STEPS = 200  # bare exchanges; the env's own steps cross the same wire again, so these need not be many
+
+
+@dataclass
+class Parity:
+    """The outcome of a proof; `equal` only when nothing differed."""
+
+    between: list[str]
+    modes: dict[str, Counts] = field(default_factory=dict[str, Counts])
+    not_compared: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
+    difference: Difference | None = None
+
+    @property
+    def equal(self) -> bool:
+        """True when no compared value differed."""
+        return self.difference is None
+
+    @property
+    def compared(self) -> dict[str, Any]:
+        """What was compared, as JSON values."""
+        counts = self.modes.values()
+        return {
+            "steps": sum(one.steps for one in counts),
+            "values": sum(one.values for one in counts),
+            "misuse": sum(one.misuse for one in counts),
+            "modes": {mode: asdict(one) for mode, one in self.modes.items()},
+            "not_compared": self.not_compared,
+        }
+
+    @property
+    def sentence(self) -> str:
+        """The outcome as one sentence."""
+        compared = self.compared
+        where = "" if self.difference is None else self.difference.sentence()
+        return parity_sentence(self.equal, compared["values"], compared["steps"], where)
+
+    def leave_out(self, what: str, why: str) -> None:
+        """Say, once, that something was not compared."""
+        if (gap := _gap(what, why)) not in self.not_compared:
+            self.not_compared.append(gap)
+
+    def plain(self) -> dict[str, Any]:
+        """Return the outcome as JSON values."""
+        return {
+            "equal": self.equal,
+            "between": self.between,
+            "compared": self.compared,
+            "first_difference": None if self.difference is None else self.difference.plain(),
+        }
+
+
+def total_steps(steps: int, modes: Sequence[str]) -> int:
+    """Return how many steps `prove` makes, for a progress bar."""
+    return min(steps, _FRAME_STEPS) + steps * len(modes)
+
+
+def prove(
+    engine: str,
+    names: Sequence[str],
+    *,
+    num_envs: int,
+    steps: int,
+    seed: int,
+    modes: Sequence[str] = ("next_step",),
+    options: Mapping[str, Any] | None = None,
+    advance: Callable[[], None] = lambda: None,
+) -> Parity:
+    """Return the outcome of comparing the paths `names` (see paths.py) over `steps` steps in each of `modes`.
+
+    Stops at the first difference. `advance` is called once per compared step. Raises ConfigError for fewer than two
+    different names, and what finding, starting and driving the engines raises.
+    """
+    if len(names) < 2 or len(set(names)) < len(names):
+        raise ConfigError(f"--between {','.join(names)}", hint="name at least two different paths, e.g. grpc,shm")
+    paths = [find_path(name) for name in names]
+    parity = Parity(list(names))
+    start = partial(Link, engine=engine, num_envs=num_envs, seed=seed, options=options)
+    specs: list[BatchSpec] = []
+    for mode in ("frames", *modes):
+        with ExitStack() as stack:
+            links = open_links(stack, paths, start)
+            specs.append(links[0].transport.spec)
+            if mode == "same_step" and len(modes) > 1 and num_envs > 1 and not specs[0].hold:
+                parity.leave_out("same_step", f"engine {engine!r} cannot hold envs")
+                continue
+            parity.difference = _prove_mode(stack, links, mode, steps, seed, advance, parity)
+        if parity.difference is not None:
+            return parity
+    parity.not_compared += open_ends(parity, specs[0], modes)
+    return parity
+
+
+def _prove_mode(
+    stack: ExitStack,
+    links: Sequence[Link],
+    mode: str,
+    steps: int,
+    seed: int,
+    advance: Callable[[], None],
+    parity: Parity,
+) -> Difference | None:
+    spec = links[0].transport.spec
+    counts = parity.modes.setdefault(mode, Counts())
+    if mode == "frames":
+        steps = min(steps, _FRAME_STEPS)
+        transports = {link.path.name: link.transport for link in links}
+        return compare_frames(transports, Policy(spec, seed, steps), steps, counts, advance)
+    envs = {
+        link.path.name: stack.enter_context(closing(VectorEnv(link.transport, autoreset_mode=mode))) for link in links
+    }
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        difference = compare_misuse(envs, lambda _: [misuse.BEFORE_RESET], mode, counts)
+        if difference is None:
+            difference, received = compare_contract(envs, mode)
+            if received != "no error":
+                parity.leave_out("randomised episodes", received)
+        difference = difference or _prove_env(envs, Policy(spec, seed, steps), steps, mode, counts, advance)
+    for one in caught:
+        parity.leave_out("seeds and reset options", str(one.message))
+    return difference
+
+
+def _prove_env(
+    envs: Mapping[str, VectorEnv],
+    policy: Policy,
+    steps: int,
+    mode: str,
+    counts: Counts,
+    advance: Callable[[], None],
+) -> Difference | None:
+    """Compare the trajectory, then wrong calls on the living and on the closed env."""
+    difference = compare_envs(envs, policy, steps, mode, counts, advance)
+    difference = difference or compare_misuse(envs, lambda env: list(misuse.wrong_calls(env)), mode, counts)
+    if difference is None:
+        for env in envs.values():
+            env.close()
+        difference = compare_misuse(envs, lambda _: [misuse.AFTER_CLOSE], mode, counts)
+    return difference
+
+
+def _gap(what: str, why: str) -> dict[str, str]:
+    return {"what": what, "why": why}
+
+
+def open_ends(parity: Parity, spec: BatchSpec, modes: Sequence[str]) -> Iterator[dict[str, str]]:
+    """Yield what a proof in `modes` leaves open, each with the reason."""
+    counts = list(parity.modes.values())
+    if not any(one.terminations for one in counts):
+        yield _gap("terminated episodes", "no episode terminated; compare more steps")
+    if not any(one.truncations for one in counts):
+        yield _gap("truncated episodes", "no episode was truncated; compare more steps")
+    if not spec.hold and spec.num_envs > 1:
+        yield _gap("resets of some envs", f"engine {spec.engine!r} cannot hold the others")
+    for mode in MODES:
+        if mode not in modes:
+            yield _gap(f"autoreset mode {mode}", "not asked for; pass --autoreset all")
+    yield _gap("latency", "not a matter of parity; see `lucky-transport bench`")
+    yield _gap("camera images", "no transport carries them in a step")

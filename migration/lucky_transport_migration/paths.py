@@ -1,0 +1,143 @@
+"""The ways to an engine that can be compared, by name, and a running engine at the end of one.
+
+    shm          shared memory
+    grpc         legacy gRPC as it is: one unary Step per agent (what a training stack migrates from)
+    grpc-batch   the packed batch service over gRPC
+    inproc       the engine in this very process: no wire at all
+    <name>       any other transport the registry knows, with its own defaults
+
+Rule 1: this package sees transports only through the registry; a path is a transport's name and endpoint options.
+Rule 2: a `Link` owns its engine process and its client's end; `close` leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from lucky_transport import api
+from lucky_transport.config import load_settings
+from lucky_transport.endpoint import Endpoint
+from lucky_transport.errors import ConfigError
+from lucky_transport.process import EngineProcess, unique_name
+from lucky_transport.registry import load, registry
+from lucky_transport.serving import Serving
+from lucky_transport.transport import Transport
+
+__all__ = ["NAMED", "Link", "Path", "find_path", "label", "open_links"]
+
+#: Paths that are more than a transport with its defaults: name -> (transport, endpoint options of the client).
+NAMED = {
+    "grpc": ("grpc", (("service", "agent"),)),
+    "grpc-batch": ("grpc", (("service", "batch"),)),
+}
+
+_LABELS = {
+    "shm": "shared memory",
+    "grpc": "legacy gRPC",
+    "grpc-batch": "gRPC batch service",
+    "inproc": "same process",
+    "limit": "native limit",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """A way to an engine: a transport and the options its client's endpoint gets."""
+
+    name: str
+    transport: str
+    options: tuple[tuple[str, str], ...] = ()
+
+
+def label(name: str) -> str:
+    """Return what a report calls the path `name`."""
+    return _LABELS.get(name, name)
+
+
+def find_path(name: str) -> Path:
+    """Return the path called `name`, ready to be opened.
+
+    Raises UnknownName, ConfigError (the transport cannot start an engine), MissingExtra, BrokenPlugin.
+    """
+    transport, options = NAMED.get(name, (name, ()))
+    info = registry().transport(transport)
+    if not info.local_endpoint:
+        raise ConfigError(f"transport {transport!r} cannot start an engine by itself", hint="compare another one")
+    load(info.client, owner=f"transport {transport!r}", extra=info.extra)
+    return Path(name, transport, options)
+
+
+class Link:
+    """An engine started for one client, and that client's end; for inproc the engine lives in this process.
+
+    `pid` is the engine's process, None when it is this one. Raises what starting and connecting raise.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        engine: str,
+        num_envs: int,
+        *,
+        seed: int | None = None,
+        options: Mapping[str, Any] | None = None,
+        wait: str | None = None,
+    ) -> None:
+        self.path = path
+        self.engine = engine
+        self.wait = wait
+        registry().engine(engine.partition(":")[0])  # an unknown name fails here, not in the child
+        endpoint = registry().transport(path.transport).local_endpoint.format(name=unique_name())
+        self._settings = load_settings({"wait": wait})
+        self._owner: EngineProcess | Serving
+        if path.transport == "inproc":
+            self._owner = api.serve(engine, endpoint, num_envs=num_envs, seed=seed, options=options)
+            self.pid = None
+        else:
+            self._owner = EngineProcess(
+                engine, [endpoint], num_envs=num_envs, seed=seed, options=options, wait=self._settings.wait
+            )
+            self.pid = self._owner.pid
+        try:
+            self.transport = self.connect()
+        except BaseException:
+            self._owner.stop()
+            raise
+
+    def connect(self) -> Transport:
+        """Return a new client's end; the link itself uses one, made at construction."""
+        served = self._owner.endpoints[0]
+        return api.open_transport(
+            Endpoint(served.scheme, served.address, served.options + self.path.options), self._settings
+        )
+
+    def close(self) -> None:
+        """End the connection, then the engine; idempotent."""
+        self.transport.close()
+        self._owner.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def open_links(stack: ExitStack, paths: Sequence[Path], start: Callable[[Path], Link]) -> list[Link]:
+    """Return one link per path, started side by side; `stack` closes those that started, whatever happens."""
+    with ThreadPoolExecutor(len(paths)) as pool:
+        futures = [pool.submit(start, path) for path in paths]
+    links: list[Link] = []
+    for future in futures:
+        if future.exception() is None:
+            links.append(stack.enter_context(future.result()))
+    for future in futures:
+        future.result()  # raises what its start raised
+    return links

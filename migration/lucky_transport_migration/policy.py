@@ -1,0 +1,123 @@
+"""A seeded user of an env: random actions, and now and then a reset of all, of one or of some envs.
+
+Rule 1: a move depends on the seed, the spec and which envs ended, never on a clock or a transport, so every member of
+        a comparison makes the same moves.
+Rule 2: some envs are driven wildly (their actions keep pushing one way, beyond the bounds, until the episode
+        terminates) and some gently, so that episodes also live until they are truncated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_transport.specs import ArraySpec, BatchSpec
+
+__all__ = ["Move", "Policy"]
+
+_WILD = 3.0  # times the bounds: far enough outside to prove that such actions pass
+_GENTLE = 0.1
+_PUSH_STEPS = 25  # a push lasts so long before its direction is drawn anew
+_RESETS_PER_RUN = 24
+_KINDS: tuple[Literal["all", "one", "some"], ...] = ("one", "all", "some")
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One call of a user: a step with `actions`, or a reset of `mask` (bool (num_envs,)), perhaps with a `seed`."""
+
+    kind: Literal["step", "all", "one", "some"]
+    actions: NDArray[Any]
+    mask: NDArray[np.bool_]
+    seed: int | None = None
+
+
+class Policy:
+    """Makes `steps` steps' worth of moves; the first one is a reset of all envs."""
+
+    def __init__(self, spec: BatchSpec, seed: int, steps: int, *, resets: bool = True) -> None:
+        self._spec = spec
+        self._random = np.random.default_rng(seed)
+        self._gap = max(2, steps // _RESETS_PER_RUN)
+        self._resets = resets
+        self._steps = steps
+        self._count = 0
+        self._until_reset = 0
+        self._nth_reset = 0
+        self._seed = seed
+        self._direction = np.ones((spec.num_envs, *(1,) * len(spec.action.shape)))
+        self._all = np.ones(spec.num_envs, np.bool_)
+
+    def next(self) -> Move:
+        """Return the next move."""
+        if self._nth_reset == 0:
+            self._nth_reset, self._until_reset = 1, self._gap
+            return Move("all", self._actions(), self._all)
+        if self._resets and self._until_reset == 0:
+            gap = self._gap // 2 if self._early else self._gap
+            self._until_reset = 1 + int(self._random.integers(gap // 2, gap + 1))
+            return self._reset()
+        self._until_reset -= 1
+        return Move("step", self._actions(), self._all)
+
+    @property
+    def _early(self) -> bool:
+        return self._count * 4 < self._steps
+
+    def _reset(self) -> Move:
+        """Reset one, some or all; envs of the upper half are spared after the first quarter, so that some time out."""
+        kind = _KINDS[(self._nth_reset - 1) % len(_KINDS)]
+        self._nth_reset += 1
+        n = self._spec.num_envs
+        early = self._early
+        if kind == "all" and (early or n == 1):
+            seed = self._seed + self._nth_reset if self._nth_reset % 2 == 0 else None
+            return Move("all", self._actions(), self._all, seed)
+        mask = np.zeros(n, np.bool_)
+        reach = n if early else max(1, n // 2)
+        if kind == "one" or reach == 1:
+            mask[self._random.integers(reach)] = True
+            return Move("one", self._actions(), mask)
+        mask[:reach] = self._random.random(reach) < 0.4
+        mask[self._random.integers(reach)] = True
+        return Move("some", self._actions(), mask)
+
+    def _actions(self) -> NDArray[Any]:
+        """Return one batch of actions in the spec's dtype."""
+        self._count += 1
+        spec, action = self._spec, self._spec.action
+        shape = spec.action_shape
+        if np.dtype(action.dtype).kind != "f":
+            low, high = _integer_range(action)
+            return self._random.integers(low, high, shape, endpoint=True).astype(action.dtype)
+        low, high = _float_range(action)
+        if self._count % _PUSH_STEPS == 1:
+            self._direction = self._random.choice((-1.0, 1.0), self._direction.shape)
+        wild = np.arange(spec.num_envs) % 2 == 0
+        if spec.num_envs == 1:
+            wild = np.array([self._count * 2 < self._steps])
+        amplitude = np.where(wild, _WILD, _GENTLE).reshape(self._direction.shape)
+        unit = 0.5 * self._direction * wild.reshape(self._direction.shape) + 0.5 * self._random.uniform(-1, 1, shape)
+        return ((low + high) / 2 + unit * amplitude * (high - low) / 2).astype(action.dtype)
+
+
+def _float_range(spec: ArraySpec) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the bounds as arrays; an infinite one counts as 1 away from zero."""
+    low = np.full(spec.shape, -1.0) if spec.low is None else np.broadcast_to(np.asarray(spec.low, float), spec.shape)
+    high = np.full(spec.shape, 1.0) if spec.high is None else np.broadcast_to(np.asarray(spec.high, float), spec.shape)
+    return np.where(np.isfinite(low), low, -1.0), np.where(np.isfinite(high), high, 1.0)
+
+
+def _integer_range(spec: ArraySpec) -> tuple[Any, Any]:
+    """Return the inclusive bounds; integers stay inside them, since a discrete engine has no answer to others."""
+    if spec.n:
+        start = int(spec.low or 0)
+        return start, start + spec.n - 1
+    kind = np.dtype(spec.dtype)
+    floor, ceiling = (0, 1) if kind.kind == "b" else (np.iinfo(kind).min, np.iinfo(kind).max)
+    low = np.broadcast_to(np.asarray(floor if spec.low is None else spec.low), spec.shape)
+    high = np.broadcast_to(np.asarray(ceiling if spec.high is None else spec.high), spec.shape)
+    return low, high

@@ -1,0 +1,172 @@
+"""What the numbers say: percentiles, ratios with intervals, and the fixed sentences of a verdict.
+
+Rule 1: every number and every sentence of a report comes from here, so terminal, HTML and JSON say the same words.
+Rule 2: a ratio is taken inside one run, round by round, and never quoted without its interval.
+Rule 3: a percentile is only *shown* when the sample supports it; `supported` decides.
+
+The interval is a percentile bootstrap (Efron 1979) of the median over rounds, with a fixed seed: equal samples give
+equal intervals. A round is one fresh pair of processes, the unit in which a machine's luck repeats itself; resampling
+single steps would call noise between runs a difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "NEEDED",
+    "SHARES",
+    "Interval",
+    "Verdict",
+    "Word",
+    "bootstrap",
+    "compare",
+    "duration_text",
+    "parity_sentence",
+    "percentile",
+    "ratio",
+    "supported",
+    "times_text",
+    "us_text",
+]
+
+_DRAWS = 4000
+_CONFIDENCE = 0.95
+
+#: Samples from which a percentile is worth showing. Five samples lie beyond p99 at 500 and beyond p99.9 at 5,000;
+#: p99.99 asks for ten (100,000), since a single timer tick decides it below that.
+NEEDED = {"p50": 1, "p99": 500, "p999": 5_000, "p9999": 100_000}
+
+#: Each percentile's share of samples at or below it.
+SHARES = {"p50": 50.0, "p99": 99.0, "p999": 99.9, "p9999": 99.99}
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """An estimate with the bounds of its 95 % interval; `rounds` is how many rounds it rests on."""
+
+    mid: float
+    low: float
+    high: float
+    rounds: int = 1
+
+    def inverse(self) -> Interval:
+        """Return the interval of 1/x."""
+        return Interval(1 / self.mid, 1 / self.high, 1 / self.low, self.rounds)
+
+
+class Word(Enum):
+    """The outcome of a comparison, in one word."""
+
+    FASTER = "FASTER"
+    SLOWER = "SLOWER"
+    SAME = "NO DIFFERENCE"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One word and the sentence that goes with it."""
+
+    word: Word
+    sentence: str
+
+
+def percentile(samples: NDArray[np.int64], share: float) -> float:
+    """Return the nearest-rank percentile: the smallest sample that at least `share` per cent do not exceed.
+
+    samples: one axis, any order. Raises ValueError when there are none.
+    """
+    if samples.size == 0:
+        raise ValueError("no samples: a percentile needs at least one")
+    return float(np.percentile(samples, share, method="inverted_cdf"))
+
+
+def supported(n: int) -> list[str]:
+    """Return the names of the percentiles that `n` samples support, lowest first."""
+    return [name for name, needed in NEEDED.items() if n >= needed]
+
+
+def bootstrap(values: Sequence[float], seed: int = 0) -> Interval:
+    """Return the median of `values` with its 95 % bootstrap interval; one value alone has an interval of no width.
+
+    Raises ValueError when there are no values.
+    """
+    if not values:
+        raise ValueError("no values: an interval needs at least one")
+    array = np.asarray(values, np.float64)
+    drawn = np.random.default_rng(seed).integers(0, array.size, (_DRAWS, array.size))
+    medians = np.median(array[drawn], axis=1)
+    tail = (1 - _CONFIDENCE) / 2 * 100
+    low, high = np.percentile(medians, (tail, 100 - tail))
+    return Interval(float(np.median(array)), float(low), float(high), array.size)
+
+
+def ratio(over: Sequence[float], under: Sequence[float]) -> Interval:
+    """Return how many times larger `over` is than `under`: the median of the rounds' quotients, with its interval.
+
+    Both hold one value per round, in the same order of rounds. Raises ValueError when their lengths differ or a value
+    of `under` is not above zero.
+    """
+    if len(over) != len(under):
+        raise ValueError(f"{len(over)} rounds over {len(under)}: a ratio is taken round by round")
+    if any(not value > 0 for value in under):
+        raise ValueError(f"a ratio over {min(under)}: every value below the line must be above zero")
+    return bootstrap([a / b for a, b in zip(over, under, strict=True)])
+
+
+def compare(name: str, other: str, times: Interval, floor: float = 1.0) -> Verdict:
+    """Return the verdict on `name` against `other`.
+
+    `times` says how many times longer `other` takes. `floor` is the ratio that the same thing measured twice (A/A)
+    showed in this run; an interval that reaches into [1/floor, floor] is called no difference.
+    """
+    floor = max(floor, 1.0)
+    if times.low > floor:
+        span = _span(times)
+        return Verdict(Word.FASTER, f"{name} is {times_text(times.mid)} times faster than {other} {span}.")
+    if times.high < 1 / floor:
+        slower = times.inverse()
+        span = _span(slower)
+        return Verdict(Word.SLOWER, f"{name} is {times_text(slower.mid)} times slower than {other} {span}.")
+    return Verdict(Word.SAME, f"No difference between {name} and {other} beyond the noise of this run {_span(times)}.")
+
+
+def _span(times: Interval) -> str:
+    if times.rounds == 1:
+        return "(one round, so no interval)"
+    return f"({times_text(times.low)} to {times_text(times.high)})"
+
+
+def parity_sentence(equal: bool, values: int, steps: int, where: str = "") -> str:
+    """Return the sentence on a parity check; `where` tells where the first difference is."""
+    if equal:
+        return f"EQUAL: all {values:,} values of {steps:,} steps are equal bit for bit."
+    return f"DIFFERENT: {where}"
+
+
+def times_text(value: float) -> str:
+    """Return a ratio with three significant digits: 0.953, 1.07, 41.2, 1,240."""
+    if value >= 1000:
+        return f"{float(f'{value:.3g}'):,.0f}"
+    if value < 0.01:
+        return f"{value:.2g}"
+    return f"{value:.3g}" if value >= 100 else f"{value:#.3g}".rstrip(".")
+
+
+def us_text(value: float) -> str:
+    """Return microseconds with about three significant digits and no unit: 0.62, 5.14, 41.2, 1,240."""
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def duration_text(us: float) -> str:
+    """Return a duration in the unit that fits: 0.62 µs, 41.2 µs, 5.14 ms, 1.24 s."""
+    if us < 1000:
+        return f"{us_text(us)} µs"
+    return f"{us_text(us / 1e3)} ms" if us < 1e6 else f"{us_text(us / 1e6)} s"

@@ -1,0 +1,146 @@
+"""What a command prints for a person: a verdict, then one table.
+
+Rule 1: the sentences come from stats.py by way of the result, so the report and the JSON say the same.
+Rule 2: a number whose sample does not support it is a dash, in every table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from lucky_transport_migration.headlines import grouped, headlines, step_rows, times_shm
+from lucky_transport_migration.parity import Parity
+from lucky_transport_migration.paths import label
+from lucky_transport_migration.stats import SHARES, duration_text, times_text, us_text
+
+__all__ = ["show_bench", "show_demo", "show_parity", "supported_us", "without_histograms"]
+
+Row = Mapping[str, Any]
+_STYLES = {"PASS": "bold green", "FAIL": "bold red", "NOT MEASURED": "dim"}
+
+
+def supported_us(row: Row, name: str) -> str:
+    """Return the percentile `name` of a row in microseconds, a dash where its sample does not support it."""
+    names = list(SHARES)
+    if name not in row["us"] or names.index(name) > names.index(row["reliable_to"]):
+        return "–"
+    return us_text(row["us"][name])
+
+
+def without_histograms(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a result without the encoded histograms, which only a file should hold."""
+    return {key: _without(value) for key, value in result.items() if key != "hdr"}
+
+
+def _without(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return without_histograms(value)
+    return [_without(one) for one in value] if isinstance(value, list) else value
+
+
+def _print(console: Console, text: str, style: str = "") -> None:
+    console.print(text, style=style, highlight=False, markup=False)
+
+
+def show_parity(outcome: Parity) -> None:
+    """Print a proof's outcome."""
+    console = Console()
+    _print(console, outcome.sentence, "bold green" if outcome.equal else "bold red")
+    _print(console, f"between {', '.join(label(name) for name in outcome.between)}")
+    heads = ("mode", "steps", "values", "resets", "ended", "cut off", "final", "misuse")
+    table = _table(*heads)
+    for mode, counts in outcome.modes.items():
+        resets = "/".join(str(counts.resets[kind]) for kind in ("all", "one", "some"))
+        numbers = (counts.terminations, counts.truncations, counts.final_observations, counts.misuse)
+        table.add_row(mode, f"{counts.steps:,}", f"{counts.values:,}", resets, *(f"{one:,}" for one in numbers))
+    console.print(table)
+    for gap in outcome.not_compared:
+        _print(console, f"not compared: {gap['what']} ({gap['why']})", "dim")
+
+
+def _table(first: str, *others: str, title: str | None = None) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column(first, no_wrap=True)
+    for name in others:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
+
+
+def show_demo(result: Mapping[str, Any], page: str) -> None:
+    """Print a demo's verdict and table; `page` is where its report lies."""
+    console = Console()
+    equal = result["parity"]["equal"]
+    _print(console, result["parity"]["sentence"], "bold green" if equal else "bold red")
+    for sentence in result["verdict"]:
+        _print(console, sentence)
+    table = _table(
+        "step over", "times", "p50 µs", "p99", "alone", "CPU c + e", title="per step; alone: without an engine"
+    )
+    for name, row in {"inproc": result["in_process"], **result["transports"]}.items():
+        ratio = result["ratios"].get(name)
+        cpu = [row["cpu_us_per_step"][who] for who in ("client", "engine")]
+        us = {"us": row["step_us"], "reliable_to": row["reliable_to"]}
+        table.add_row(
+            name,
+            "1" if ratio is None else times_text(ratio["ratio"]),
+            us_text(row["step_us"]["p50"]),
+            supported_us(us, "p99"),
+            us_text(row["transport_us"]["p50"]),
+            _cpu_text(cpu),
+        )
+    console.print(table)
+    for sentence in result["limits"]:
+        _print(console, sentence, "dim")
+    _print(console, f"report: {page}")
+
+
+def show_bench(result: Mapping[str, Any]) -> None:
+    """Print a bench's verdicts, steps, suites, targets and notes."""
+    console = Console()
+    for one in headlines(result):
+        _print(console, one["sentence"])
+    for title, rows in grouped(step_rows(result)):
+        table = _table("", "times", "p50 µs", "p99", "p99.9", "CPU c + e", "n", title=title)
+        for row in rows:
+            table.add_row(*_step_cells(row, result))
+        console.print(table)
+    for row in result["rows"]:
+        if row["suite"] == "idle":
+            _print(console, f"idle engine, {_way(row)}: {row['cpu_percent']:.2f} % of one core")
+        if row["suite"] == "threads":
+            beside = "the machine alone" if row["path"] == "none" else _way(row)
+            _print(console, f"other threads of the client, {beside}: p99 {us_text(row['us']['p99'])} µs late")
+    for one in result.get("targets", ()):
+        measured = "" if one["measured"] is None else f"{one['measured']:,} {one['unit']}, "
+        text = f"{one['word']}  {one['name']}: {measured}goal {one['sense']} {one['goal']:g} {one['unit']}"
+        _print(console, text, _STYLES[one["word"]])
+    for note in result["notes"]:
+        _print(console, note, "dim")
+
+
+def _way(row: Row) -> str:
+    return f"{row['path']} {row['wait']}" if row["wait"] else str(row["path"])
+
+
+def _step_cells(row: Row, result: Mapping[str, Any]) -> list[str]:
+    cpu = [row["cpu_us_per_step"][who] for who in ("client", "engine")]
+    times = times_shm(row, result)
+    return [
+        _way(row),
+        "" if times is None else "1" if times == 1 else times_text(times),
+        us_text(row["us"]["p50"]),
+        supported_us(row, "p99"),
+        supported_us(row, "p999"),
+        _cpu_text(cpu),
+        f"{row['n']:,}",
+    ]
+
+
+def _cpu_text(client_and_engine: list[float | None]) -> str:
+    """Return "client + engine", each in the unit that fits; an engine in the client's process has none of its own."""
+    return " + ".join(duration_text(one) for one in client_and_engine if one is not None) or "–"

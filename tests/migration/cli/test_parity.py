@@ -1,0 +1,94 @@
+"""`lucky-transport parity` as a user types it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from lucky_transport.cli.main import cli
+from lucky_transport.transport import Frame, Transport
+from lucky_transport_migration import paths
+
+
+def parity(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, ["parity", *arguments])
+
+
+def test_equal_transports_exit_with_zero_and_json(twin: str) -> None:
+    done = parity("toy", "--between", f"inproc,{twin}", "--num-envs", "3", "--steps", "40", "--seed", "5", "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert set(found) == {"equal", "between", "compared", "first_difference"}
+    assert found["equal"] is True
+    assert found["between"] == ["inproc", twin]
+    assert found["first_difference"] is None
+    assert found["compared"]["steps"] == 80
+    assert set(found["compared"]["modes"]) == {"frames", "next_step"}
+
+
+def test_people_get_a_sentence_and_a_table(twin: str) -> None:
+    done = parity("toy", "--between", f"inproc,{twin}", "--steps", "30", "--autoreset", "all")
+    assert done.exit_code == 0, done.output
+    assert done.output.startswith("EQUAL: all ")
+    assert all(mode in done.output for mode in ("frames", "next_step", "same_step", "disabled"))
+
+
+@pytest.mark.parametrize("json_flag", [[], ["--json"]])
+def test_a_difference_exits_with_one(twin: str, json_flag: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    connect = paths.Link.connect
+
+    def shifted(link: paths.Link) -> Transport:
+        transport = connect(link)
+        if link.path.name != twin:
+            return transport
+        step = transport.step
+
+        def lie(*arguments: Any) -> Frame:
+            frame = step(*arguments)
+            moved = np.nextafter(frame.observations, np.float32(np.inf))
+            return Frame(moved, frame.rewards, frame.terminated, frame.truncated, frame.signals, frame.seq)
+
+        monkeypatch.setattr(transport, "step", lie)
+        return transport
+
+    monkeypatch.setattr(paths.Link, "connect", shifted)
+    done = parity("toy", "--between", f"inproc,{twin}", "--num-envs", "2", "--steps", "10", *json_flag)
+    assert done.exit_code == 1
+    if json_flag:
+        found = json.loads(done.stdout)
+        assert found["equal"] is False
+        assert found["first_difference"]["field"] == "observations"
+        assert found["first_difference"]["env"] == 0
+    else:
+        assert done.output.startswith("DIFFERENT: observations of env 0")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["toy", "--between", "inproc,nowhere"], "no transport 'nowhere'"),
+        (["toy", "--between", "inproc"], "at least two different paths"),
+        (["toy", "--between", "inproc,inproc"], "names 'inproc' twice"),
+        (["toy", "--steps", "0"], "0 is not in the range"),
+        (["toy", "--steps", "many"], "'many' is not a valid integer"),
+        (["toy", "--seed", "-1"], "-1 is not in the range"),
+        (["toy", "--autoreset", "sometimes"], "'sometimes' is not one of"),
+        (["toy", "--options", "nonsense"], "is no JSON"),
+        ([], "Missing argument 'ENGINE'"),
+    ],
+)
+def test_a_wrong_argument_is_named(arguments: list[str], complaint: str) -> None:
+    done = parity(*arguments)
+    assert done.exit_code != 0
+    assert complaint in done.output
+    assert "Traceback" not in done.output
+
+
+def test_an_unknown_engine_is_named(twin: str) -> None:
+    done = parity("toyy", "--between", f"inproc,{twin}")
+    assert done.exit_code == 1
+    assert "no engine 'toyy'; did you mean 'toy'?" in done.output

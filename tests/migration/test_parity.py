@@ -1,0 +1,230 @@
+"""The proof that paths answer the same, and that it finds what does not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from lucky_transport import api
+from lucky_transport.env import VectorEnv
+from lucky_transport.errors import ConfigError, UnknownName
+from lucky_transport.process import unique_name
+from lucky_transport.transport import Frame, Transport
+from lucky_transport_migration import paths
+from lucky_transport_migration.comparison import Counts, compare_envs, compare_frames, compare_misuse
+from lucky_transport_migration.parity import MODES, prove, total_steps
+from lucky_transport_migration.policy import Policy
+
+
+class Liar(Transport):
+    """Passes everything on, but from exchange `at` on adds a little to one value of `field`."""
+
+    def __init__(self, inner: Transport, field: str, at: int, where: tuple[int, ...]) -> None:
+        self._inner = inner
+        self._field, self._at, self._where = field, at, where
+        self.name, self.spec, self.capabilities = inner.name, inner.spec, inner.capabilities
+        self.actions = inner.actions
+
+    def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
+        self._inner.send(actions, control)
+
+    def recv(self, deadline: Any = None) -> Frame:
+        true = self._inner.recv(deadline)
+        if true.seq < self._at:
+            return true
+        arrays = {name: getattr(true, name).copy() for name in Frame.__slots__ if name not in ("seq", "any_ended")}
+        arrays[self._field][self._where] += 0.5
+        return Frame(**arrays, seq=true.seq, any_ended=true.any_ended)
+
+    def call(self, method: Any, request: Any, deadline: Any = None) -> Any:
+        return self._inner.call(method, request, deadline)
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+@pytest.fixture
+def serve(request: pytest.FixtureRequest) -> Any:
+    """Return a function that serves a toy engine in this process and returns a transport to it."""
+
+    def start(**options: Any) -> Transport:
+        serving = api.serve(
+            "toy", f"inproc://{unique_name()}", num_envs=4, seed=options.pop("seed", 0), options=options
+        )
+        request.addfinalizer(serving.stop)
+        return api.open_transport(serving.endpoints[0])
+
+    return start
+
+
+def policy(transport: Transport, steps: int) -> Policy:
+    return Policy(transport.spec, 0, steps)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_equal_engines_are_equal_in_every_mode(twin: str, mode: str) -> None:
+    outcome = prove("toy", ("inproc", twin), num_envs=4, steps=250, seed=1, modes=(mode,))
+    assert outcome.equal
+    counts = outcome.modes[mode]
+    assert counts.steps == 250
+    assert counts.terminations
+    assert counts.truncations
+    assert min(counts.resets.values()) > 0
+    assert counts.misuse >= 10
+    assert (counts.final_observations > 0) == (mode == "same_step")
+
+
+def test_all_modes_are_compared_one_after_the_other(twin: str) -> None:
+    ticks: list[int] = []
+    outcome = prove("toy", ("inproc", twin), num_envs=3, steps=40, seed=0, modes=MODES, advance=lambda: ticks.append(1))
+    assert list(outcome.modes) == ["frames", *MODES]
+    assert len(ticks) == total_steps(40, MODES) == outcome.compared["steps"]
+
+
+def test_what_is_not_compared_is_said_with_a_reason(twin: str) -> None:
+    outcome = prove("toy", ("inproc", twin), num_envs=2, steps=5, seed=0)
+    left_out = {gap["what"] for gap in outcome.compared["not_compared"]}
+    assert {"truncated episodes", "autoreset mode same_step", "autoreset mode disabled", "latency"} <= left_out
+    assert all(gap["why"] for gap in outcome.compared["not_compared"])
+
+
+def test_an_engine_without_seeds_is_reported_and_still_compared(twin: str) -> None:
+    outcome = prove("toy", ("inproc", twin), num_envs=2, steps=200, seed=0, options={"seedable": False})
+    assert outcome.equal
+    assert any("seeds" in gap["why"] for gap in outcome.not_compared)
+
+
+def test_an_engine_that_cannot_hold_is_compared_by_whole_resets(twin: str) -> None:
+    outcome = prove("toy", ("inproc", twin), num_envs=3, steps=100, seed=0, modes=MODES, options={"hold": False})
+    assert outcome.equal
+    assert outcome.modes["next_step"].resets["all"] > 2
+    assert outcome.modes["next_step"].resets["some"] == 0
+    assert "same_step" not in outcome.modes
+    assert any(gap["what"] == "same_step" for gap in outcome.not_compared)
+
+
+def test_another_seed_is_found_in_the_first_reset(serve: Any) -> None:
+    envs = {"a": VectorEnv(serve(seed=0)), "b": VectorEnv(serve(seed=1))}
+    found = compare_envs(envs, policy(envs["a"].transport, 20), 20, "next_step", Counts())
+    assert found is not None
+    assert (found.event, found.step, found.field, found.env) == ("reset", 0, "observation", 0)
+    assert found.values["a"] != found.values["b"]
+    for env in envs.values():
+        env.close()
+
+
+@pytest.mark.parametrize(
+    ("field", "where", "named"),
+    [
+        ("observations", (2, 5), ("observation", 2, (5,))),
+        ("rewards", (3,), ("reward", 3, ())),
+        ("signals", (1, 2), ("info.reward_terms.centred", 2, ())),
+    ],
+)
+def test_an_injected_difference_is_reported_with_step_env_and_field(
+    serve: Any, field: str, where: tuple[int, ...], named: tuple[str, int, tuple[int, ...]]
+) -> None:
+    true = serve()
+    liar = Liar(serve(), field, 7, where)  # exchange 1 is the reset, so exchange 7 is the sixth step
+    envs = {"true": VectorEnv(true), "liar": VectorEnv(liar)}
+    found = compare_envs(envs, Policy(true.spec, 0, 1000), 30, "next_step", Counts())
+    assert found is not None
+    assert (found.field, found.env, found.index) == named
+    assert (found.event, found.step) == ("step", 5)
+    assert found.mode == "next_step"
+    for env in envs.values():
+        env.close()
+
+
+def test_frames_are_compared_below_the_env(serve: Any) -> None:
+    true, liar = serve(), Liar(serve(), "signals", 4, (3, 1))
+    found = compare_frames({"true": true, "liar": liar}, policy(true, 50), 50, Counts())
+    assert found is not None
+    assert (found.mode, found.field, found.env, found.index) == ("frames", "signals", 1, (3,))
+
+
+def test_a_reward_that_is_not_the_sum_of_its_terms_is_found_even_when_all_agree(serve: Any) -> None:
+    liars = {name: Liar(serve(), "rewards", 3, (2,)) for name in ("a", "b")}
+    found = compare_frames(liars, policy(liars["a"], 50), 50, Counts())
+    assert found is not None
+    assert (found.field, found.env) == ("reward", 2)
+    assert found.values["a"] == pytest.approx(found.values["sum of its terms"] + 0.5)
+
+
+class Doubler(Liar):
+    """Makes exchange `at` twice and hands out the second frame."""
+
+    def recv(self, deadline: Any = None) -> Frame:
+        frame = self._inner.recv(deadline)
+        if frame.seq == self._at:
+            self._inner.send(self._inner.actions)
+            frame = self._inner.recv(deadline)
+        return frame
+
+
+def test_a_doubled_exchange_is_found(serve: Any) -> None:
+    true, doubler = serve(), Doubler(serve(), "", 5, ())
+    found = compare_frames({"true": true, "doubler": doubler}, policy(true, 1000), 50, Counts())
+    assert found is not None
+    assert (found.event, found.step) == ("step", 3)
+
+
+def test_another_text_for_the_same_misuse_is_a_difference(serve: Any) -> None:
+    envs = {"a": VectorEnv(serve()), "b": VectorEnv(serve())}
+
+    def fail(env: VectorEnv) -> object:
+        raise ValueError("left" if env is envs["a"] else "right")
+
+    counts = Counts()
+    found = compare_misuse(envs, lambda env: [("a wrong call", fail)], "next_step", counts)
+    assert found is not None
+    assert found.field == "a wrong call"
+    assert found.values == {"a": "ValueError: left", "b": "ValueError: right"}
+    assert counts.misuse == 0
+    for env in envs.values():
+        env.close()
+
+
+def test_a_difference_ends_the_proof_and_is_in_its_json(twin: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    connect = paths.Link.connect
+
+    def lying(link: paths.Link) -> Transport:
+        found = connect(link)
+        return Liar(found, "observations", 3, (1, 0)) if link.path.name == twin else found
+
+    monkeypatch.setattr(paths.Link, "connect", lying)
+    outcome = prove("toy", ("inproc", twin), num_envs=2, steps=30, seed=0, modes=MODES)
+    plain = outcome.plain()
+    assert not outcome.equal
+    assert plain["equal"] is False
+    assert list(outcome.modes) == ["frames"]
+    assert plain["first_difference"]["env"] == 1
+    assert plain["first_difference"]["field"] == "observations"
+    assert outcome.sentence.startswith("DIFFERENT: observations of env 1 at [0]")
+
+
+@pytest.mark.parametrize("names", [("inproc",), ("inproc", "inproc")])
+def test_a_comparison_needs_two_different_paths(names: tuple[str, ...]) -> None:
+    with pytest.raises(ConfigError, match="at least two different paths"):
+        prove("toy", names, num_envs=1, steps=1, seed=0)
+
+
+def test_an_unknown_engine_is_named(twin: str) -> None:
+    with pytest.raises(UnknownName, match="no engine 'tyo'; did you mean 'toy'"):
+        prove("tyo", ("inproc", twin), num_envs=1, steps=1, seed=0)
+
+
+def test_an_unknown_path_is_named() -> None:
+    with pytest.raises(UnknownName, match="no transport 'smh'"):
+        prove("toy", ("inproc", "smh"), num_envs=1, steps=1, seed=0)
+
+
+@pytest.mark.parametrize("other", ["shm", "grpc", "grpc-batch"])
+def test_the_shipped_transports_equal_the_engine_in_process(other: str) -> None:
+    if other != "shm":
+        pytest.importorskip("grpc")
+    outcome = prove("toy", ("inproc", other), num_envs=3, steps=60, seed=2, modes=("same_step",))
+    assert outcome.equal, outcome.sentence

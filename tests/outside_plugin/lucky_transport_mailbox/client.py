@@ -1,0 +1,118 @@
+"""The client's end."""
+
+from __future__ import annotations
+
+import os
+from multiprocessing.connection import Client, Connection
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_transport.actions import Bounds, check_actions, check_control
+from lucky_transport.config import Settings
+from lucky_transport.deadline import Deadline
+from lucky_transport.endpoint import Endpoint
+from lucky_transport.errors import ClosedError, NotReachable, PeerDied, PeerTimeout, from_wire
+from lucky_transport.lockstep import Event, Lockstep, State
+from lucky_transport.messages.methods import Method
+from lucky_transport.specs import BatchSpec
+from lucky_transport.transport import Capabilities, Frame, Transport
+from lucky_transport_mailbox.server import address_of
+
+
+def connect(endpoint: Endpoint, settings: Settings) -> MailboxTransport:
+    """Return a client of the engine at `mailbox://name`; raises NotReachable."""
+    try:
+        connections = [Client(address_of(endpoint), family="AF_UNIX") for _ in range(2)]
+        (text, _) = [connection.recv() for connection in connections]
+    except (OSError, EOFError) as error:
+        raise NotReachable(f"no engine at {endpoint}: {error}", backend="mailbox", hint="serve it first") from error
+    return MailboxTransport(BatchSpec.from_json(text), connections, settings)
+
+
+class MailboxTransport(Transport):
+    """Sends pickles and waits for pickles."""
+
+    name = "mailbox"
+    capabilities = Capabilities()
+
+    def __init__(self, spec: BatchSpec, connections: list[Connection], settings: Settings) -> None:
+        self.spec = spec
+        self.actions = np.zeros(spec.action_shape, spec.action.dtype)
+        self._steps, self._calls = connections
+        self._settings = settings
+        self._bounds = Bounds(spec.action)
+        self._lockstep = Lockstep(State.READY, "mailbox")
+        self._pid = os.getpid()
+        self._seq = 0
+        self._number = 0
+
+    def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
+        if self._lockstep.state is not State.READY:
+            raise self._lockstep.refusal(Event.SEND)
+        self._check_process()
+        checked = check_actions(self.spec, actions)
+        checked_control = None if control is None else check_control(self.spec, control)
+        self.out_of_bounds += self._bounds.count_outside(checked)
+        self._post(self._steps, ("step", 0, checked, checked_control))
+        self._lockstep.on(Event.SEND)
+
+    def recv(self, deadline: Deadline | None = None) -> Frame:
+        if self._lockstep.state is not State.SENT:
+            raise self._lockstep.refusal(Event.FRAME)
+        _, kind, *rest = self._fetch(self._steps, Deadline.after(deadline, self._settings.step_timeout_s))
+        if kind == "error":
+            self._lockstep.on(Event.REFUSED)
+            raise from_wire(*rest, backend=self.name)
+        self._lockstep.on(Event.FRAME)
+        for array in rest:
+            array.flags.writeable = False
+        self._seq += 1
+        return Frame(*rest, seq=self._seq, any_ended=bool(rest[2].any() or rest[3].any()))
+
+    def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
+        if self._lockstep.state is State.CLOSED:
+            raise ClosedError("the transport is closed", backend=self.name, hint="connect again")
+        self._check_process()
+        self._number += 1
+        self._post(self._calls, ("call", self._number, method.name, request))
+        deadline = Deadline.after(deadline, self._settings.command_timeout_s)
+        number = 0
+        while number != self._number:  # an answer to a call that was given up may come first
+            number, kind, *rest = self._fetch(self._calls, deadline)
+        if kind == "error":
+            raise from_wire(*rest, backend=self.name)
+        return rest[0]
+
+    def _post(self, connection: Connection, message: Any) -> None:
+        try:
+            connection.send(message)
+        except OSError as error:
+            raise self._lost(error) from error
+
+    def _fetch(self, connection: Connection, deadline: Deadline) -> Any:
+        try:
+            if not connection.poll(deadline.remaining_s):
+                raise PeerTimeout(f"the engine did not answer within {deadline.timeout_s} s", backend=self.name)
+            return connection.recv()
+        except PeerTimeout:
+            raise
+        except (EOFError, OSError) as error:
+            raise self._lost(error) from error
+
+    def _lost(self, error: Exception) -> PeerDied:
+        self._lockstep.on(Event.LOST)
+        return PeerDied(f"the engine is gone: {error!r}", backend=self.name, hint="connect again")
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._pid:
+            raise ClosedError(
+                "this transport belongs to the parent process", backend=self.name, hint="connect again after fork()"
+            )
+
+    def close(self) -> None:
+        if self._lockstep.state is not State.CLOSED:
+            self._lockstep.on(Event.CLOSE)
+            self._steps.close()
+            self._calls.close()

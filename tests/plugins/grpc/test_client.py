@@ -1,0 +1,391 @@
+"""What is special about the gRPC client; what every transport promises is in test_grpc_contract.py."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
+
+from lucky_transport.config import Settings
+from lucky_transport.deadline import Deadline
+from lucky_transport.endpoint import Endpoint
+from lucky_transport.engine import HOLD, RESET
+from lucky_transport.engines.toy import ToyEngine
+from lucky_transport.errors import (
+    Busy,
+    ClosedError,
+    ConfigError,
+    EngineFailed,
+    NotReachable,
+    PeerTimeout,
+    RemoteProtocolError,
+    SpecError,
+    Unimplemented,
+)
+from lucky_transport.messages import agent, mujoco
+from lucky_transport.messages.methods import method
+from lucky_transport.serving import Serving
+from lucky_transport.specs import ArraySpec
+from lucky_transport.testing.pair import every, open_yardstick
+from lucky_transport.testing.trajectories import first_difference, random_moves, record_frames
+from lucky_transport_grpc import client as grpc_client
+from lucky_transport_grpc.server import GrpcServer
+
+Serve = Callable[..., Serving]
+SERVICES = ("batch", "agent")
+
+
+# --- parity ---
+
+
+@pytest.mark.parametrize("service", SERVICES)
+@pytest.mark.parametrize(("num_envs", "steps"), [(1, 300), (3, 200), (300, 12)])
+def test_both_services_give_the_yardsticks_bits(
+    serve: Serve, connect: Any, service: str, num_envs: int, steps: int
+) -> None:
+    options: dict[str, Any] = {"obs_size": 6, "act_size": 3, "seed": 5, "episode_steps": 9}
+    client = connect(serve(ToyEngine(num_envs, **options)), service)
+    moves = random_moves(client.spec, steps, seed=num_envs)
+    with open_yardstick("toy", num_envs, **options) as yardstick:
+        expected = record_frames(yardstick, moves)
+    assert expected["truncated"].any()
+    assert first_difference(record_frames(client, moves), expected) is None
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_sending_and_receiving_apart_gives_the_same_bits_as_stepping(serve: Serve, connect: Any, service: str) -> None:
+    at_once, apart = connect(serve(seed=3), service), connect(serve(seed=3), service)
+    for actions, control in random_moves(at_once.spec, 60, seed=1):
+        apart.send(actions, control)
+        assert apart.recv().observations.tobytes() == at_once.step(actions, control).observations.tobytes()
+
+
+def test_frames_too_large_for_a_blocking_call_are_the_same(
+    serve: Serve, connect: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lucky_transport_grpc.batch_exchange._BLOCKING_BYTES", 0)
+    client = connect(serve(num_envs=3, seed=2), "batch")
+    moves = random_moves(client.spec, 40, seed=1)
+    with open_yardstick("toy", 3, seed=2) as yardstick:
+        assert first_difference(record_frames(client, moves), record_frames(yardstick, moves)) is None
+
+
+def test_frames_beyond_grpcs_own_limit_travel(serve: Serve, connect: Any, zeros: Any) -> None:
+    client = connect(serve(num_envs=700, obs_size=2000), "batch")
+    assert client.step(zeros(client)).observations.nbytes == 700 * 2000 * 4
+
+
+def test_a_batch_frame_survives_the_next_ones(serve: Serve, connect: Any) -> None:
+    client = connect(serve(), "batch")
+    frame = client.step(np.ones((2, 2), np.float32))
+    copy = frame.observations.copy()
+    client.step(-np.ones((2, 2), np.float32))
+    assert np.array_equal(frame.observations, copy)
+
+
+# --- connecting ---
+
+
+def test_the_batch_service_is_taken_where_it_is_offered_and_the_log_says_so(
+    serve: Serve, connect: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    serving = serve()
+    with caplog.at_level(logging.INFO, "lucky_transport"):
+        connect(serving)
+        connect(serving, "agent")
+    assert "batch service" in caplog.messages[0]
+    assert "agent by agent" in caplog.messages[1]
+
+
+def test_nobody_there_is_named_with_the_reason_and_the_remedy() -> None:
+    endpoint = Endpoint.parse("grpc://127.0.0.1:1")
+    with pytest.raises(
+        NotReachable,
+        match=r"no engine at grpc://127\.0\.0\.1:1 within 0\.2 s: .*Connection refused.*lucky-transport serve",
+    ):
+        grpc_client.connect(endpoint, Settings(connect_timeout_s=0.2))
+
+
+def test_a_socket_file_that_is_not_there_is_named(tmp_path: Any) -> None:
+    endpoint = Endpoint.parse(f"grpc+unix://{tmp_path}/none.sock")
+    with pytest.raises(NotReachable, match=r"none\.sock.*No such file"):
+        grpc_client.connect(endpoint, Settings(connect_timeout_s=0.2))
+
+
+def test_somebody_who_does_not_speak_grpc_is_not_waited_for_for_ever() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        endpoint = Endpoint.parse(f"grpc://127.0.0.1:{mute.getsockname()[1]}")
+        with pytest.raises(NotReachable, match=r"within 0\.3 s"):
+            grpc_client.connect(endpoint, Settings(connect_timeout_s=0.3))
+
+
+def test_an_engine_that_starts_a_little_later_is_met(connect: Any, zeros: Any) -> None:
+    with Serving(ToyEngine(), [GrpcServer(Endpoint.parse("grpc://127.0.0.1:0"), Settings())]) as early:
+        endpoint = early.endpoints[0]
+    opened: list[Any] = []
+    waiting = threading.Thread(target=lambda: opened.append(connect(endpoint)))
+    waiting.start()
+    with Serving(ToyEngine(), [GrpcServer(endpoint, Settings())]):
+        waiting.join(10)
+        assert opened[0].step(zeros(opened[0])).seq == 1
+        opened[0].close()
+
+
+@pytest.mark.parametrize("url", ["grpc://127.0.0.1", "grpc://127.0.0.1:1?service=fast"])
+def test_a_malformed_endpoint_is_refused_at_once(url: str) -> None:
+    with pytest.raises(ConfigError, match="write for instance"):
+        grpc_client.connect(Endpoint.parse(url), Settings())
+
+
+def test_proxy_variables_do_not_matter(serve: Serve, connect: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "grpc_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    assert connect(serve()).spec.engine == "toy"
+
+
+# --- what the legacy service cannot carry ---
+
+
+class Wide(ToyEngine):
+    """A toy that says its arrays have other dtypes."""
+
+    def __init__(self, observation: ArraySpec, action: ArraySpec) -> None:
+        super().__init__(2, obs_size=2, act_size=2)
+        self.spec = dataclasses.replace(
+            self.spec, observation=observation, action=action, observation_names=(), action_names=()
+        )
+
+
+FLOAT = ArraySpec("float32", (2,))
+
+
+@pytest.mark.parametrize(
+    ("observation", "action"),
+    [
+        *[(ArraySpec(dtype, (2,)), FLOAT) for dtype in ("float64", "int32", "uint32", "int64", "uint64")],
+        (ArraySpec("int64", (2,), 0, 1 << 25), FLOAT),
+        (FLOAT, ArraySpec("float64", (2,))),
+        (FLOAT, ArraySpec("int64", (2,))),
+    ],
+)
+def test_the_agent_service_refuses_what_float32_cannot_carry_exactly(
+    serve: Serve, connect: Any, observation: ArraySpec, action: ArraySpec
+) -> None:
+    serving = serve(Wide(observation, action))
+    with pytest.raises(SpecError, match="use the batch service"):
+        connect(serving, "agent")
+    assert connect(serving, "batch").spec == serving.host.spec
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8", "int16", "uint8", "uint16", "bool"])
+def test_the_agent_service_takes_what_float32_carries_exactly(serve: Serve, connect: Any, dtype: str) -> None:
+    assert connect(serve(Wide(ArraySpec(dtype, (2,)), FLOAT)), "agent").spec.observation.dtype == dtype
+
+
+def test_a_discrete_observation_is_small_enough_for_the_agent_service(serve: Serve, connect: Any) -> None:
+    discrete = ArraySpec("int64", (), 0, 15, n=16)
+    assert connect(serve(Wide(discrete, FLOAT)), "agent").spec.observation == discrete
+
+
+# --- deadlines and drivers ---
+
+
+@pytest.mark.parametrize("service", SERVICES)
+@pytest.mark.parametrize("num_envs", [1, 3])
+def test_a_step_that_missed_its_deadline_was_done_once_and_can_be_received(
+    serve: Serve, connect: Any, zeros: Any, service: str, num_envs: int
+) -> None:
+    client = connect(serve(num_envs=num_envs, step_delay_s=0.2, seed=8), service)
+    with open_yardstick("toy", num_envs, seed=8) as yardstick:
+        for _ in range(2):
+            with pytest.raises(PeerTimeout, match=r"within 0\.02 s.*LUCKY_STEP_TIMEOUT_S"):
+                client.step(zeros(client), None, Deadline(0.02))
+            with pytest.raises(PeerTimeout):
+                client.recv(Deadline(0.02))
+            expected = yardstick.step(zeros(client)).observations.tobytes()
+            assert client.recv().observations.tobytes() == expected
+        assert client.step(zeros(client)).observations.tobytes() == yardstick.step(zeros(client)).observations.tobytes()
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_an_expired_deadline_sends_the_step_all_the_same(serve: Serve, connect: Any, zeros: Any, service: str) -> None:
+    client = connect(serve(num_envs=1, step_delay_s=0.1), service)
+    with pytest.raises(PeerTimeout):
+        client.step(zeros(client), None, Deadline(0.0))
+    assert client.recv().seq == 1
+    assert client.step(zeros(client)).seq == 2
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_an_interrupted_step_can_be_received(serve: Serve, connect: Any, zeros: Any, service: str) -> None:
+    class Interrupting(ToyEngine):
+        def step(self, control: Any) -> None:
+            if not self.interrupted:
+                self.interrupted = True
+                os.kill(os.getpid(), signal.SIGINT)
+            super().step(control)
+
+        interrupted = False
+
+    client = connect(serve(Interrupting(1, seed=6, step_delay_s=0.1)), service)
+    with pytest.raises(KeyboardInterrupt):
+        client.step(zeros(client))
+    with open_yardstick("toy", 1, seed=6) as yardstick:
+        assert client.recv().observations.tobytes() == yardstick.step(zeros(client)).observations.tobytes()
+        assert client.step(zeros(client)).observations.tobytes() == yardstick.step(zeros(client)).observations.tobytes()
+
+
+def test_a_command_has_a_deadline(serve: Serve, connect: Any) -> None:
+    entered, resume = threading.Event(), threading.Event()
+
+    class Slow(ToyEngine):
+        def step(self, control: Any) -> None:
+            entered.set()
+            resume.wait(10)
+
+    client = connect(serve(Slow(1)), command_timeout_s=0.05)
+    client.send(np.zeros((1, 2), np.float32))
+    assert entered.wait(10)
+    seeds = method("/lucky_transport.v1.BatchService/SetSeeds")
+    with pytest.raises(PeerTimeout, match=r"0\.05 s.*LUCKY_COMMAND_TIMEOUT_S"):
+        client.call(seeds, seeds.request([1]))
+    resume.set()
+    assert client.recv().seq == 1
+
+
+@pytest.mark.parametrize("first", SERVICES)
+@pytest.mark.parametrize("second", SERVICES)
+def test_a_second_driver_is_told_who_drives(
+    serve: Serve, connect: Any, zeros: Any, eventually: Any, first: str, second: str
+) -> None:
+    serving = serve(idle_s=0.0)
+    driver, other = connect(serving, first), connect(serving, second)
+    driver.step(zeros(driver))
+    with pytest.raises(Busy, match=rf"engine 'toy' is driven by grpc client of pid {os.getpid()} \(\w+\); close that"):
+        other.step(zeros(other))
+    driver.step(zeros(driver))
+    driver.close()
+    eventually(lambda: not serving.host.driver)
+    assert other.step(zeros(other)).seq == 1
+
+
+def test_a_legacy_client_that_does_nothing_is_replaced(serve: Serve, connect: Any, stub: Any, zeros: Any) -> None:
+    serving = serve(idle_s=0.0)
+    legacy = stub(serving)
+    legacy.call("Step")
+    client = connect(serving)
+    client.step(zeros(client))
+    with pytest.raises(Exception, match="is driven by grpc client of pid"):
+        legacy.call("Step")
+
+
+def test_a_legacy_client_that_does_something_is_not_replaced(serve: Serve, connect: Any, stub: Any, zeros: Any) -> None:
+    serving = serve(idle_s=60.0)
+    stub(serving).call("Step")
+    client = connect(serving)
+    with pytest.raises(Busy, match="is driven by grpc client ipv4:"):
+        client.step(zeros(client))
+
+
+# --- a chunked exchange that fails half way ---
+
+
+def test_an_engine_failure_in_the_middle_of_an_exchange_ends_it(serve: Serve, connect: Any, zeros: Any) -> None:
+    client = connect(serve(ToyEngine(300, fail_at=2)), "agent")  # 300 agents are two exchanges of the server
+    with pytest.raises(EngineFailed, match="asked to fail at step 2"):
+        client.step(zeros(client))
+    assert client.step(zeros(client)).seq == 1
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_holding_all_envs_is_an_exchange_that_changes_nothing(
+    serve: Serve, connect: Any, zeros: Any, service: str
+) -> None:
+    client = connect(serve(), service)
+    before = client.step(zeros(client), every(client, RESET)).observations.copy()
+    frame = client.step(zeros(client), every(client, HOLD))
+    assert (frame.seq, frame.observations.tobytes()) == (2, before.tobytes())
+
+
+# --- typed calls ---
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_typed_methods_answer_as_without_a_wire(serve: Serve, connect: Any, service: str) -> None:
+    client = connect(serve(num_envs=2), service)
+    with open_yardstick("toy", 2) as yardstick:
+        for name, request in (
+            ("AgentService/GetAgentSchema", agent.GetAgentSchemaRequest("agent_1")),
+            ("AgentService/GetCapabilityManifest", None),
+        ):
+            row = method(name)
+            request = request or row.request()
+            assert client.call(row, request) == yardstick.call(row, request)
+
+
+def test_a_wrong_request_is_refused_before_it_is_sent(serve: Serve, connect: Any) -> None:
+    with pytest.raises(TypeError, match="got GetJointStateRequest, expected GetAgentSchemaRequest"):
+        connect(serve()).call(method("AgentService/GetAgentSchema"), mujoco.GetJointStateRequest())
+
+
+def test_a_method_the_engine_lacks_is_unimplemented(serve: Serve, connect: Any) -> None:
+    row = method("MujocoService/GetMujocoInfo")
+    with pytest.raises(Unimplemented, match="'toy' does not implement"):
+        connect(serve()).call(row, row.request())
+
+
+# --- closing ---
+
+
+def test_closing_releases_the_lease_and_the_threads(serve: Serve, connect: Any, zeros: Any, eventually: Any) -> None:
+    serving = serve()
+    client = connect(serving)
+    client.step(zeros(client))
+    client.close()
+    eventually(lambda: not serving.host.driver)
+    eventually(lambda: "channel_spin" not in {thread.name for thread in threading.enumerate()})
+
+
+def test_closing_ends_a_wait_in_another_thread(serve: Serve, connect: Any, zeros: Any) -> None:
+    entered, resume = threading.Event(), threading.Event()
+
+    class Slow(ToyEngine):
+        def step(self, control: Any) -> None:
+            entered.set()
+            resume.wait(10)
+
+    client = connect(serve(Slow(1)))
+    client.send(zeros(client))
+    failures: list[str] = []
+
+    def wait() -> None:
+        try:
+            client.recv()
+        except ClosedError as error:
+            failures.append(str(error))
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    assert entered.wait(10)
+    client.close()
+    waiting.join(10)
+    resume.set()
+    assert failures == ["the transport is closed; connect again"]
+
+
+def test_a_frame_out_of_order_is_refused(serve: Serve, connect: Any, zeros: Any) -> None:
+    client = connect(serve(), "batch")
+    client.step(zeros(client))
+    client._exchange._frame_seq += 1
+    with pytest.raises(RemoteProtocolError, match="frame 2 after frame 2: one was lost"):
+        client.step(zeros(client))
