@@ -96,7 +96,8 @@ class Transport(ABC):
     """The client end of a way to an engine. Made by `lucky_transport.connect` or a plugin's client factory.
 
     `actions` is the array an in-place policy writes into: pass `transport.actions` itself to `send` and nothing is
-    copied, nor are its values looked at: who writes in place answers for what he writes. `out_of_bounds` counts action values outside the spec's bounds so far (they are passed on as they are).
+    copied, and a zero-copy transport does not look at the values: who writes in place answers for what he writes.
+    `out_of_bounds` counts the action values outside the spec's bounds that were looked at; they are passed on as is.
     """
 
     name: str

@@ -194,7 +194,7 @@ class ToyEngine(Engine):
             np.add(self._x, self._scratch, self._x)
             np.copyto(self._buffers.observations, self._x)
             return self._x[:, 0]
-        x: NDArray[np.float32] = self._x[envs] * np.float32(0.9) + drift[:, None] * self._pattern
+        x = np.multiply(self._x[envs], np.float32(0.9), dtype=np.float32) + drift[:, None] * self._pattern
         self._x[envs] = x
         self._buffers.observations[envs] = x
         return x[:, 0]
