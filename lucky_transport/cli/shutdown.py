@@ -2,8 +2,9 @@
 
 Rule 1: watching begins before the engine is imported, in a thread of its own fed by the C-level signal handler, so that
         it works while the main thread loads a model or sits in native code.
-Rule 2: the first request starts an orderly end; more of them change nothing. What is not over within `LIMIT_S` is ended
-        by force, so that an engine that hangs in a step cannot keep its process.
+Rule 2: the first request starts an orderly end; more of them change nothing, up to the last instruction of the process.
+        What is not over within `LIMIT_S` is ended by force, so that an engine that hangs in a step cannot keep its
+        process.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ _POLL_MS = 200
 class Shutdown:
     """A context in which SIGTERM, SIGINT, SIGHUP and the end of `parent_pid` set `asked` instead of killing.
 
-    Leaving it within `limit_s` of the request is an orderly end; later the process exits with status 1. For the main
-    thread only (ValueError elsewhere).
+    Leaving it within `limit_s` of the request is an orderly end; later the process exits with status 1. Once asked,
+    the process is expected to end: signals stay without effect after leaving, and it has `limit_s` again to exit. Left
+    without a request, everything is as before. For the main thread only (ValueError elsewhere).
     """
 
     def __init__(self, parent_pid: int | None = None, *, limit_s: float = LIMIT_S) -> None:
@@ -86,12 +88,16 @@ class Shutdown:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        ending = self.asked.is_set()
         self._done.set()
-        with contextlib.suppress(BlockingIOError):
+        with contextlib.suppress(BlockingIOError):  # wakes the watcher, which then sets `asked`
             os.write(self._writer, b"\0")
         self._thread.join()
         for number, handler in self._before.items():
-            signal.signal(number, handler)
+            signal.signal(number, signal.SIG_IGN if ending else handler)
+        if ending:  # the interpreter's own end can hang too, in a library's threads
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.setitimer(signal.ITIMER_REAL, self._limit_s)
         signal.set_wakeup_fd(self._wakeup_before)
         for fd in (self._reader, self._writer, self._pidfd):
             if fd >= 0:

@@ -134,8 +134,8 @@ def bench_result(results: Results, plan: BenchPlan, command: str, load: float) -
         "reference": plan.reference,
         "reference_wait": plan.main_wait(plan.reference),
         "environment": environment.capture(),
-        "rows": [
-            *(step_row(cell, rounds) for cell, rounds in results.cells.items()),
+        "rows": [step_row(cell, rounds) for cell, rounds in results.cells.items()],
+        "surroundings": [
             *(idle_row(path, wait, percents) for (path, wait), percents in results.idle.items()),
             *(threads_row(path, wait, rounds) for (path, wait), rounds in results.threads.items()),
         ],

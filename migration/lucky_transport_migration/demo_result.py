@@ -6,7 +6,7 @@ Rule 1: `step_us` holds the engine's work, which is the same on every transport;
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from lucky_transport_migration.paths import label
 from lucky_transport_migration.rows import p50s_us, summary_us
 from lucky_transport_migration.stats import Interval, compare, duration_text, percentile, ratio, supported, times_text
 
-__all__ = ["demo_result"]
+__all__ = ["demo_result", "tail_losses"]
 
 Blocks = Mapping[str, Sequence[Measurement]]
 
@@ -59,7 +59,7 @@ def demo_result(
             for name, one in speedups.items()
         },
         "verdict": _verdict(num_envs, measured, speedups, alone),
-        "limits": _limits(measured, speedups),
+        "limits": [*_limits(measured, speedups), *tail_losses(transports)],
         "environment": environment,
     }
 
@@ -136,3 +136,15 @@ def _limits(measured: Blocks, speedups: Mapping[str, Interval]) -> list[str]:
         "process needs no transport.",
         "Shared memory needs client and engine on one host; gRPC does not.",
     ]
+
+
+def tail_losses(transports: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Yield a sentence per transport whose slowest steps are faster than those of shared memory."""
+    ours = transports["shm"]
+    for name, row in transports.items():
+        supported_both = "p50" not in (ours["reliable_to"], row["reliable_to"])
+        if supported_both and row["step_us"]["p99"] < ours["step_us"]["p99"]:
+            yield (
+                f"At p99 a step over {label(name)} took {duration_text(row['step_us']['p99'])}, "
+                f"over shared memory {duration_text(ours['step_us']['p99'])}."
+            )

@@ -16,7 +16,6 @@ __all__ = [
     "is_main_group",
     "is_main_ratio",
     "is_plain",
-    "step_rows",
     "times_shm",
 ]
 
@@ -33,11 +32,6 @@ def headlines(result: Result) -> list[Mapping[str, Any]]:
     ]
     exchange = [one for one in whole if one["level"] == "transport" and one["engine"] != "toy:copy"]
     return exchange or whole
-
-
-def step_rows(result: Result) -> list[Row]:
-    """Return the rows of the suite "step"."""
-    return [row for row in result["rows"] if row["suite"] == "step"]
 
 
 def is_plain(row: Row, result: Result) -> bool:

@@ -45,7 +45,7 @@ def _exchange(one: Mapping[str, Any]) -> bool:
 
 def _cpu(result: Result) -> Iterator[str]:
     """Rows in which the reference's two processes spend more CPU per step than another path's."""
-    rows = [row for row in result["rows"] if row["suite"] == "step" and row["actions"] == "copy"]
+    rows = [row for row in result["rows"] if row["actions"] == "copy"]
     for row in rows:
         total = _total(row)
         if row["path"] != result["reference"] or total is None:
@@ -68,7 +68,7 @@ def _total(row: Mapping[str, Any]) -> float | None:
 
 
 def _busy_waiting(result: Result) -> Iterator[str]:
-    for row in result["rows"]:
+    for row in result["surroundings"]:
         if row["suite"] == "idle" and row["path"] == result["reference"] and row["cpu_percent"] > _BUSY_PERCENT:
             yield f"{_way(row)} keeps {row['cpu_percent']:.0f} % of a core busy while the engine is idle."
 

@@ -14,7 +14,6 @@ from lucky_transport_migration.headlines import (
     is_main_group,
     is_main_ratio,
     is_plain,
-    step_rows,
     times_shm,
 )
 from lucky_transport_migration.losses import losses
@@ -69,7 +68,7 @@ def bench_page(result: Result) -> str:
 
 def _verdict(result: Result) -> Html:
     reference = result["reference"]
-    rows = [row for row in step_rows(result) if row["path"] == reference and is_plain(row, result)]
+    rows = [row for row in result["rows"] if row["path"] == reference and is_plain(row, result)]
     lead = ", ".join(f"{duration_text(row['us']['p50'])} with {envs_text(row)}" for row in rows)
     big = [
         (f"{times_text(one['ratio'])}×", f"{label(one['to'])}, {envs_text(one)} {_interval(one)}")
@@ -108,7 +107,7 @@ def _targets(targets: Sequence[Mapping[str, Any]]) -> Html:
 
 def _tables(result: Result) -> Iterator[Html]:
     """Yield the table of the first questions, then the closed one of all others."""
-    rows = step_rows(result)
+    rows = result["rows"]
     others = [row for row in rows if not is_main_group(row)]
     yield _table([row for row in rows if is_main_group(row)], result)
     if others:
@@ -143,9 +142,7 @@ def _cells(row: Row, result: Result) -> Sequence[Any]:
 
 
 def _charts(result: Result) -> Iterator[Html]:
-    plain = [row for row in step_rows(result) if is_plain(row, result)] or [
-        row for row in step_rows(result) if row["copy"]
-    ]
+    plain = [row for row in result["rows"] if is_plain(row, result)] or [row for row in result["rows"] if row["copy"]]
     sizes = sorted({row["num_envs"] for row in plain})
     curves = {row["path"]: row["curve"] for row in plain if row["num_envs"] == sizes[0]}
     yield figure(
@@ -191,9 +188,7 @@ def _ratio_text(one: Mapping[str, Any]) -> str:
 def _surroundings(result: Result) -> Iterator[Html]:
     """Yield the part on an idle engine and on the client's other threads."""
     rows: list[Sequence[Any]] = []
-    for row in result["rows"]:
-        if row["suite"] == "step":
-            continue
+    for row in result["surroundings"]:
         name = "the machine alone" if row["path"] == "none" else label(row["path"])
         way = f"{name} ({row['wait']})" if row["wait"] else name
         if row["suite"] == "idle":

@@ -13,7 +13,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from lucky_transport_migration.headlines import grouped, headlines, step_rows, times_shm
+from lucky_transport_migration.headlines import grouped, headlines, times_shm
 from lucky_transport_migration.parity import Parity
 from lucky_transport_migration.paths import label
 from lucky_transport_migration.stats import SHARES, duration_text, times_text, us_text
@@ -104,12 +104,12 @@ def show_bench(result: Mapping[str, Any]) -> None:
     console = Console()
     for one in headlines(result):
         _print(console, one["sentence"])
-    for title, rows in grouped(step_rows(result)):
+    for title, rows in grouped(result["rows"]):
         table = _table("", "times", "p50 µs", "p99", "p99.9", "CPU c + e", "n", title=title)
         for row in rows:
             table.add_row(*_step_cells(row, result))
         console.print(table)
-    for row in result["rows"]:
+    for row in result["surroundings"]:
         if row["suite"] == "idle":
             _print(console, f"idle engine, {_way(row)}: {row['cpu_percent']:.2f} % of one core")
         if row["suite"] == "threads":

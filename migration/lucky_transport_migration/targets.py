@@ -67,7 +67,11 @@ def _check(target: Target, result: Result) -> Checked:
 
 
 def _rows(result: Result, **wanted: Any) -> list[Mapping[str, Any]]:
-    return [row for row in result["rows"] if all(row.get(key) == value for key, value in wanted.items())]
+    return [
+        row
+        for row in (*result["rows"], *result["surroundings"])
+        if all(row.get(key) == value for key, value in wanted.items())
+    ]
 
 
 def _p50(result: Result, **wanted: Any) -> float | None:
@@ -76,7 +80,7 @@ def _p50(result: Result, **wanted: Any) -> float | None:
     if wanted.get("path") == "shm":
         wanted.setdefault("wait", "adaptive")
     rows = _rows(result, **wanted)
-    return float(rows[0]["µs"]["p50"]) if rows else None
+    return float(rows[0]["us"]["p50"]) if rows else None
 
 
 def _transport(path: str, num_envs: int, engine: str = "toy:idle", **more: Any) -> Callable[[Result], float | None]:
@@ -113,7 +117,7 @@ def _idle_percent(result: Result) -> float | None:
 
 def _neighbour_p99(result: Result) -> float | None:
     rows = _rows(result, suite="threads", path="shm", wait="adaptive")
-    return float(rows[0]["µs"]["p99"]) if rows else None
+    return float(rows[0]["us"]["p99"]) if rows else None
 
 
 def _spin_goal(result: Result) -> float:

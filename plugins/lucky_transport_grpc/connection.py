@@ -33,6 +33,9 @@ _OPTIONS = (
     ("grpc.max_reconnect_backoff_ms", 1000),
 )
 
+#: How long `close` waits for gRPC.
+_CLOSE_S = 5.0
+
 
 class Connection:
     """A channel to the engine at `endpoint`, and the identity under which it is used."""
@@ -151,6 +154,12 @@ class Connection:
         if self._closed or os.getpid() != self._pid:
             return
         self._closed = True
+        # A Ctrl-C that struck inside gRPC may have left one of its locks held: then closing would wait for ever.
+        closing = threading.Thread(target=self._close_channel, name="lucky-grpc-close", daemon=True)
+        closing.start()
+        closing.join(_CLOSE_S)
+
+    def _close_channel(self) -> None:
         if self._attachment is not None:
             self._attachment.cancel()
         self._channel.close()

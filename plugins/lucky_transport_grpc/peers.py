@@ -27,7 +27,7 @@ def is_gone(peer: str, port: int, tables: tuple[str, ...] = _TABLES) -> bool:
     except OSError:
         return False
     ends = (port, int(client_port))
-    return bool(rows) and not any(state == _ESTABLISHED and _ports(row) == ends for row in rows for state in row[3:4])
+    return bool(rows) and not any(row[3] == _ESTABLISHED and _ports(row) == ends for row in rows if len(row) > 3)
 
 
 def _lines(table: str) -> list[str]:

@@ -8,10 +8,24 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 
 import pytest
 
-from lucky_transport.cli.shutdown import Shutdown
+from lucky_transport.cli.shutdown import LIMIT_S, Shutdown
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGALRM)
+
+
+@pytest.fixture(autouse=True)
+def _this_process_goes_on() -> Iterator[None]:
+    """A process that was asked to end has its signals off and a clock running; this one is needed further."""
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    timer = signal.getitimer(signal.ITIMER_REAL)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, *timer)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
@@ -28,6 +42,16 @@ def test_further_signals_change_nothing() -> None:
             signal.raise_signal(signal.SIGINT)
         shutdown.wait()
         signal.raise_signal(signal.SIGTERM)
+
+
+def test_a_signal_during_the_interpreters_own_end_changes_nothing_either() -> None:
+    with Shutdown() as shutdown:
+        signal.raise_signal(signal.SIGINT)
+        shutdown.wait()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.raise_signal(number)
+    remaining_s, _ = signal.getitimer(signal.ITIMER_REAL)
+    assert 0 < remaining_s <= LIMIT_S  # and it cannot take for ever
 
 
 def test_leaving_restores_the_handlers_and_leaves_no_thread_or_descriptor() -> None:
@@ -85,7 +109,7 @@ def test_the_death_of_the_parent_asks_for_the_end(has_pidfd: bool, monkeypatch: 
 
 HANG = """
 import signal, time
-from lucky_transport.cli.shutdown import Shutdown
+from lucky_transport.cli.shutdown import LIMIT_S, Shutdown
 with Shutdown(limit_s=0.1) as shutdown:
     print("ready", flush=True)
     time.sleep(600)

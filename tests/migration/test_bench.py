@@ -10,7 +10,7 @@ import pytest
 from lucky_transport_migration import targets
 from lucky_transport_migration.bench import pieces, run_bench
 from lucky_transport_migration.cells import COPY, IDLE, plan_of
-from lucky_transport_migration.headlines import group_title, grouped, headlines, step_rows, times_shm
+from lucky_transport_migration.headlines import group_title, grouped, headlines, times_shm
 from lucky_transport_migration.losses import losses
 from lucky_transport_migration.tables import supported_us, without_histograms
 
@@ -31,11 +31,15 @@ ROW_KEYS = {
 
 
 def rows(result: dict[str, Any], **wanted: Any) -> list[dict[str, Any]]:
-    return [row for row in result["rows"] if all(row.get(key) == value for key, value in wanted.items())]
+    return [
+        row
+        for row in (*result["rows"], *result["surroundings"])
+        if all(row.get(key) == value for key, value in wanted.items())
+    ]
 
 
 def test_a_row_says_what_was_measured_and_how_often(bench_result: dict[str, Any]) -> None:
-    for row in step_rows(bench_result):
+    for row in bench_result["rows"]:
         assert set(row) >= ROW_KEYS
         assert {"p50", "p99", "p999", "p50_min", "p50_max", "max"} <= set(row["us"])
         assert row["us"]["p50_min"] <= row["us"]["p50"] <= row["us"]["p50_max"]
@@ -97,8 +101,8 @@ def test_headlines_are_exchanges_of_whole_paths(bench_result: dict[str, Any]) ->
 
 
 def test_rows_are_grouped_so_that_only_the_path_differs(bench_result: dict[str, Any]) -> None:
-    found = dict(grouped(step_rows(bench_result)))
-    assert sum(len(members) for members in found.values()) == len(step_rows(bench_result))
+    found = dict(grouped(bench_result["rows"]))
+    assert sum(len(members) for members in found.values()) == len(bench_result["rows"])
     for title, members in found.items():
         assert {group_title(row) for row in members} == {title}
         ways = [(row["path"], row["wait"]) for row in members]
@@ -174,8 +178,8 @@ def test_a_bench_in_process_runs_all_its_pieces() -> None:
     told: list[str] = []
     result = run_bench(plan, "lucky-transport bench", told.append)
     assert len(told) == pieces(plan)
-    assert {row["num_envs"] for row in step_rows(result) if row["path"] == "inproc"} == {1, 3}
-    assert {row["engine"] for row in step_rows(result)} == {IDLE, COPY}
+    assert {row["num_envs"] for row in result["rows"] if row["path"] == "inproc"} == {1, 3}
+    assert {row["engine"] for row in result["rows"]} == {IDLE, COPY}
     assert rows(result, suite="threads", path="none")
     json.dumps(result, allow_nan=False)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from lucky_transport_migration import demo_result
 from lucky_transport_migration.demo import PATHS, pieces, run_demo
 from lucky_transport_migration.report_demo import demo_page
 
@@ -43,6 +44,15 @@ def test_the_speed_up_is_taken_from_the_step_and_from_the_transport_alone(result
 def test_the_engines_own_work_is_shown_apart(result: dict[str, Any]) -> None:
     assert result["in_process"]["cpu_us_per_step"]["engine"] is None
     assert any("engine's own work" in sentence for sentence in result["limits"])
+
+
+def test_a_transport_with_faster_slow_steps_is_named() -> None:
+    def row(p99: float, reliable_to: str = "p99") -> dict[str, Any]:
+        return {"step_us": {"p99": p99}, "reliable_to": reliable_to}
+
+    worse = demo_result.tail_losses({"shm": row(4_760.0), "grpc": row(18_000.0), "grpc-batch": row(4_172.0)})
+    assert list(worse) == ["At p99 a step over gRPC batch service took 4.17 ms, over shared memory 4.76 ms."]
+    assert not list(demo_result.tail_losses({"shm": row(9.0, "p50"), "grpc": row(1.0)}))  # too few steps to say
 
 
 def test_the_result_is_json(result: dict[str, Any]) -> None:

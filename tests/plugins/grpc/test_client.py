@@ -7,7 +7,9 @@ import logging
 import os
 import signal
 import socket
+import sys
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -226,23 +228,46 @@ def test_an_expired_deadline_sends_the_step_all_the_same(serve: Serve, connect: 
     assert client.step(zeros(client)).seq == 2
 
 
+class Interrupting(ToyEngine):
+    """Sends this process a Ctrl-C in its first step, once the main thread waits (else it might strike anywhere)."""
+
+    interrupted = False
+
+    def step(self, control: Any) -> None:
+        if not self.interrupted:
+            self.interrupted = True
+            self._await_main_thread()
+            os.kill(os.getpid(), signal.SIGINT)
+        super().step(control)
+
+    def _await_main_thread(self) -> None:
+        unchanged, last = 0, ()
+        while unchanged < 50:
+            frames = sys._current_frames()  # pyright: ignore[reportPrivateUsage]
+            frame = frames[threading.main_thread().ident or 0]
+            now = (id(frame), frame.f_lasti)
+            unchanged, last = (unchanged + 1, now) if now == last else (0, now)
+            time.sleep(0.002)
+
+
 @pytest.mark.parametrize("service", SERVICES)
 def test_an_interrupted_step_can_be_received(serve: Serve, connect: Any, zeros: Any, service: str) -> None:
-    class Interrupting(ToyEngine):
-        def step(self, control: Any) -> None:
-            if not self.interrupted:
-                self.interrupted = True
-                os.kill(os.getpid(), signal.SIGINT)
-            super().step(control)
-
-        interrupted = False
-
-    client = connect(serve(Interrupting(1, seed=6, step_delay_s=0.1)), service)
+    client = connect(serve(Interrupting(1, seed=6, step_delay_s=0.3)), service)
     with pytest.raises(KeyboardInterrupt):
         client.step(zeros(client))
     with open_yardstick("toy", 1, seed=6) as yardstick:
         assert client.recv().observations.tobytes() == yardstick.step(zeros(client)).observations.tobytes()
         assert client.step(zeros(client)).observations.tobytes() == yardstick.step(zeros(client)).observations.tobytes()
+
+
+def test_closing_ends_although_grpc_never_answers(serve: Serve, connect: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = connect(serve())
+    forever, real_close = threading.Event(), client._connection._channel.close
+    monkeypatch.setattr(client._connection._channel, "close", forever.wait)
+    monkeypatch.setattr("lucky_transport_grpc.connection._CLOSE_S", 0.05)
+    client.close()
+    forever.set()
+    real_close()
 
 
 def test_a_command_has_a_deadline(serve: Serve, connect: Any) -> None:

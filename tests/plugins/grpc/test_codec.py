@@ -43,9 +43,10 @@ def test_a_dataclass_and_its_message_have_the_same_fields(kind: type, pb: Any) -
         assert [field.name for field in fields_of(cls)] == [field.name for field in descriptor.fields], cls
         for field in fields_of(cls):
             found: Any = descriptor.fields_by_name[field.name]
-            entry = found.message_type is not None and found.message_type.GetOptions().map_entry
-            assert (field.shape == "map") == entry, field
-            value = found.message_type.fields_by_name["value"] if entry else found
+            nested: Any = found.message_type or found.containing_type
+            is_map = found.message_type is not None and nested.GetOptions().map_entry
+            assert (field.shape == "map") == is_map, field
+            value: Any = nested.fields_by_name["value"] if is_map else found
             assert getattr(value, KINDS[field.kind]) == value.type, field
             if field.message is not None:
                 pending.append((field.message, value.message_type))
