@@ -149,9 +149,11 @@ class ClientChannel:
             _place(mapping, actions, math.prod(shape) * self._dtype.itemsize), self._dtype
         ).reshape(shape)
         self._actions_address = self._actions.ctypes.data
+        self._in_place: NDArray[Any] | None = None
         self._control = np.frombuffer(_place(mapping, control, num_envs), np.uint8)
-        self._terminated = np.frombuffer(_place(mapping, terminated, num_envs), np.uint8)
-        self._truncated = np.frombuffer(_place(mapping, truncated, num_envs), np.uint8)
+        self._terminated = _place(mapping, terminated, num_envs)
+        self._truncated = _place(mapping, truncated, num_envs)
+        self._no_env = bytes(num_envs)
         self._bounds = (low, high) if low is not None and high is not None else None
         self._control_dirty = True
         self._peer_parks = bool(peer & PEER_PARKS)
@@ -166,13 +168,16 @@ class ClientChannel:
         array = cast(NDArray[Any], actions)
         if array.dtype != self._dtype or array.shape != self._shape or not array.flags.c_contiguous:
             return Result.UNFIT_ACTIONS
-        if array.ctypes.data != self._actions_address:
-            if self._dtype.kind == "f" and not np.isfinite(array).all():
+        if array is not self._in_place and array.ctypes.data != self._actions_address:
+            lowest, highest = array.min(), array.max()  # NaN wins both
+            if not (math.isfinite(lowest) and math.isfinite(highest)):
                 return Result.NOT_FINITE
-            if self._bounds is not None and self._dtype.kind in "fi":
+            if self._bounds is not None and (lowest < self._bounds[0] or highest > self._bounds[1]):
                 low, high = self._bounds
                 self.out_of_bounds += int(np.count_nonzero(array < low) + np.count_nonzero(array > high))
             self._actions[:] = array
+        else:
+            self._in_place = array  # the next look costs no address
         if control is not None:
             if not isinstance(control, np.ndarray):
                 return Result.UNFIT_CONTROL
@@ -199,7 +204,7 @@ class ClientChannel:
             return Result.OUT_OF_ORDER
         if self._frame_status[0]:
             return Result.FRAME_REFUSED
-        ended = self._terminated.any() or self._truncated.any()
+        ended = bytes(self._terminated) != self._no_env or bytes(self._truncated) != self._no_env
         return Result.FRAME_ENDED if ended else Result.FRAME
 
     def step(self, actions: Any, control: Any, timeout_ns: int) -> int:
@@ -232,7 +237,8 @@ class EngineChannel:
         self._park = _word32(mapping, park_frame)
         self._park_address = _address(mapping, park_frame)
         self._commands = _word32(mapping, commands)
-        self._control = np.frombuffer(_place(mapping, control, num_envs), np.uint8)
+        self._control = _place(mapping, control, num_envs)
+        self._no_control = bytes(num_envs)
         self._commands_read = 0
         self._pidfd = -1
         self._peer_parks = True
@@ -247,7 +253,7 @@ class EngineChannel:
         actions = self._action_seq[0]
         found = Result.HAS_COMMANDS if self._commands[0] != self._commands_read else 0
         if actions == self.seq + 1:
-            return found | Result.HAS_ACTIONS | (Result.HAS_CONTROL if self._control.any() else 0)
+            return found | Result.HAS_ACTIONS | (Result.HAS_CONTROL if bytes(self._control) != self._no_control else 0)
         return found if actions == self.seq else Result.OUT_OF_ORDER
 
     def publish(self, status: int) -> None:

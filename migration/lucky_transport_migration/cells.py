@@ -13,15 +13,22 @@ from typing import Any, Literal
 
 from lucky_transport_migration.measuring import Effort
 
-__all__ = ["COPY", "IDLE", "BenchPlan", "Cell", "Setup", "plan_of", "setups_of"]
+__all__ = ["COPY", "IDLE", "STEPPING", "BenchPlan", "Cell", "Setup", "plan_of", "setups_of", "work_of"]
 
-IDLE, COPY = "toy:idle", "toy:copy"
+IDLE, COPY, STEPPING = "toy:idle", "toy:copy", "toy"
 OPEN_LOOP_HZ = 50  # the rate at which the users of such engines step them
 
 #: The effort of `--quick`: a first look and a test that everything runs, no figures to quote.
 QUICK = Effort(budget_s=0.02, least=1, most=2_000, open_loop_s=0.2, idle_s=0.3, neighbour_s=0.2)
 
+_WORK = {COPY: ", engine copies its frame", STEPPING: ", toy engine at work"}
+
 Place = Literal["copy", "inplace"]
+
+
+def work_of(engine: str) -> str:
+    """Return what a title says of the engine's work, "" for one that does nothing."""
+    return _WORK.get(engine, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +119,10 @@ def setups_of(plan: BenchPlan) -> Iterator[Setup]:
                 for wait in waits if engine != COPY else (plan.main_wait(path),):
                     opens = num_envs == smallest and path != "inproc"
                     yield Setup(path, wait, num_envs, engine, full=wait == plan.main_wait(path), open_loop=opens)
+        if num_envs == max(plan.num_envs) and engines[0] == IDLE:
+            for path in plan.paths:
+                if path != "grpc":  # thousands of legacy Steps of an engine at work say nothing new
+                    yield Setup(path, plan.main_wait(path), num_envs, STEPPING)
         if num_envs == smallest and engines[0] == IDLE:
             yield Setup(plan.reference, plan.main_wait(plan.reference), num_envs, IDLE, twin=True)
 

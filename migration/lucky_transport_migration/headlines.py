@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from lucky_transport_migration.cells import work_of
+
 __all__ = [
     "envs_text",
     "group_title",
@@ -63,9 +65,8 @@ def group_title(row: Row) -> str:
     what = "one exchange" if row["level"] == "transport" else f"VectorEnv.step(copy={row['copy']})"
     if row["actions"] == "inplace":
         what += " in place"
-    copied = ", engine copies its frame" if row["engine"] == "toy:copy" else ""
     rate = f", {row['rate_hz']} steps a second" if row["rate_hz"] else ""
-    return f"{envs_text(row)}: {what}{copied}{rate}"
+    return f"{envs_text(row)}: {what}{work_of(row['engine'])}{rate}"
 
 
 def grouped(rows: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:

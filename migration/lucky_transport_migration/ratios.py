@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from lucky_transport_migration.cells import COPY, IDLE, BenchPlan, Cell
+from lucky_transport_migration.cells import COPY, IDLE, BenchPlan, Cell, work_of
 from lucky_transport_migration.measuring import Measurement
 from lucky_transport_migration.paths import label
 from lucky_transport_migration.rows import p50s_us
@@ -106,5 +106,4 @@ def _where(cell: Cell) -> str:
     envs = "1 env" if cell.num_envs == 1 else f"{cell.num_envs:,} envs"
     level = "one exchange" if cell.level == "transport" else f"VectorEnv.step(copy={cell.copy})"
     rate = f", {cell.rate_hz} steps a second" if cell.rate_hz else ""
-    copied = ", engine copies its frame" if cell.engine == COPY else ""
-    return f"{envs}, {level}{copied}{rate}"
+    return f"{envs}, {level}{work_of(cell.engine)}{rate}"

@@ -150,8 +150,8 @@ TARGETS: tuple[Target, ...] = (
         _over(_env("grpc", 1), _env("shm", 1)),
     ),
     Target(
-        "4096 envs, VectorEnv.step(copy=True), engine copies its frame", "µs", "at most", _fixed(1000),
-        _env("shm", 4096, "toy:copy"),
+        "4096 envs, VectorEnv.step(copy=True), toy engine at work", "µs", "at most", _fixed(1000),
+        _env("shm", 4096, "toy"),
     ),
     Target(
         "4096 envs, exchange, engine copies its frame: batch service over shm", "times", "at least", _fixed(10),

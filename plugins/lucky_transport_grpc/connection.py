@@ -26,7 +26,10 @@ __all__ = ["Connection"]
 _OPTIONS = (
     ("grpc.max_receive_message_length", -1),  # 4 MiB would end at 1280x1024 RGBA, or 4096 envs with 256 observations
     ("grpc.max_send_message_length", -1),
-    ("grpc.use_local_subchannel_pool", 1),  # else two clients of one process share a connection, and die together
+    (
+        "grpc.use_local_subchannel_pool",
+        1,
+    ),  # else a legacy engine takes two clients of one process for one
     ("grpc.enable_retries", 0),  # a Step must never be sent twice behind our back
     ("grpc.enable_http_proxy", 0),  # http_proxy is for the internet, not for an engine
     ("grpc.initial_reconnect_backoff_ms", 100),  # meet an engine soon after it starts, not up to a second later

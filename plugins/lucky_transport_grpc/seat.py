@@ -149,7 +149,6 @@ class Seat:
         self._attached.pop(client, None)
         lease = self._lease
         if lease is not None and self._driver == client:
-            self._last_action_s = -math.inf
             lease.release()
 
     def vacate(self) -> None:

@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from lucky_transport.specs import BatchSpec
 from lucky_transport_grpc import _pb
 from lucky_transport_grpc.seat import Seat
@@ -64,8 +62,8 @@ class StepReplies:
         buffers = self._seat.buffers
         at = list(envs)
         timestamp_ms = time.time_ns() // 1_000_000
-        observations = self._observations[at].astype(np.float32, copy=False).tolist()
-        actions = self._actions[at].astype(np.float32, copy=False).tolist()
+        observations = self._observations[at].tolist()
+        actions = self._actions[at].tolist()
         numbers = self._seat.frame_numbers[at].tolist()
         signals = buffers.signals[:, at].T.tolist()
         replies: list[Any] = []

@@ -131,14 +131,14 @@ def test_an_engine_that_does_not_end_is_ended_by_force_and_says_so() -> None:
 
 def test_a_force_that_nobody_reads_about_ends_it_all_the_same() -> None:
     process = subprocess.Popen([sys.executable, "-c", HANG], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        assert process.stdout.readline() == "ready\n"
-        process.stderr.close()
-        process.terminate()
-        assert process.wait(20) == 1
-    finally:
-        process.kill()
-        process.wait(20)
-        process.stdout.close()
+    assert process.stdout is not None
+    assert process.stderr is not None
+    with process.stdout as stdout:
+        try:
+            assert stdout.readline() == "ready\n"
+            process.stderr.close()
+            process.terminate()
+            assert process.wait(20) == 1
+        finally:
+            process.kill()
+            process.wait(20)

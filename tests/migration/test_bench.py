@@ -9,7 +9,7 @@ import pytest
 
 from lucky_transport_migration import targets
 from lucky_transport_migration.bench import pieces, run_bench
-from lucky_transport_migration.cells import COPY, IDLE, plan_of
+from lucky_transport_migration.cells import COPY, IDLE, STEPPING, plan_of
 from lucky_transport_migration.headlines import group_title, grouped, headlines, times_shm
 from lucky_transport_migration.losses import losses
 from lucky_transport_migration.tables import supported_us, without_histograms
@@ -179,7 +179,7 @@ def test_a_bench_in_process_runs_all_its_pieces() -> None:
     result = run_bench(plan, "lucky-transport bench", told.append)
     assert len(told) == pieces(plan)
     assert {row["num_envs"] for row in result["rows"] if row["path"] == "inproc"} == {1, 3}
-    assert {row["engine"] for row in result["rows"]} == {IDLE, COPY}
+    assert {row["engine"] for row in result["rows"]} == {IDLE, COPY, STEPPING}
     assert rows(result, suite="threads", path="none")
     json.dumps(result, allow_nan=False)
 

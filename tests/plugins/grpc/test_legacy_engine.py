@@ -13,7 +13,7 @@ pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-
 from lucky_transport.deadline import Deadline
 from lucky_transport.engine import RESET, Handler
 from lucky_transport.engines.toy import ToyEngine
-from lucky_transport.errors import EngineFailed, NotReachable, SpecError, Unimplemented
+from lucky_transport.errors import Busy, EngineFailed, NotReachable, SpecError, Unimplemented
 from lucky_transport.messages import agent, batch, task
 from lucky_transport.messages.methods import Method, method
 from lucky_transport.serving import Serving
@@ -84,6 +84,14 @@ def test_a_contract_travels_in_each_reset_from_then_on(serve: Serve, connect: An
     for _ in range(2):
         client.step(zeros(client), every(client, RESET))
     assert contracts == [contract, contract]
+
+
+def test_two_clients_of_one_process_are_two_clients(serve: Serve, connect: Any, zeros: Any) -> None:
+    serving = serve(legacy=True)
+    first, second = connect(serving), connect(serving)
+    first.step(zeros(first))
+    with pytest.raises(Busy, match="is driven by grpc client ipv4:"):
+        second.step(zeros(second))
 
 
 def test_a_refused_step_is_an_engine_failure_with_the_agents_name(serve: Serve, connect: Any, zeros: Any) -> None:
