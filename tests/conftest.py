@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 
+# Before anything imports grpc: tests fork, and its core crashes forked children now and then while it handles forks.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+
 import pytest
 from hypothesis import settings
 

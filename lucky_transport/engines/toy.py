@@ -133,13 +133,18 @@ class ToyEngine(Engine):
             self._advance(slice(None))
             return
         reset = np.flatnonzero(control & RESET)
-        if reset.size:
+        ticks_on_reset = bool(self.spec.reset_ticks)
+        if (control & HOLD).any():
             self._reset(reset)
-        stepped = np.flatnonzero((control & (RESET | HOLD)) == 0)
-        if self.spec.reset_ticks:
-            stepped = np.flatnonzero((control & HOLD) == 0)
-        if stepped.size:
-            self._advance(stepped, ignore_actions_of=control)
+            idle = HOLD if ticks_on_reset else HOLD | RESET
+            self._advance(np.flatnonzero((control & idle) == 0), ignore_actions_of=control)
+        elif ticks_on_reset:
+            self._reset(reset)
+            self._advance(slice(None), ignore_actions_of=control)
+        else:  # stepping all in place and then resetting some is far cheaper than picking out who steps
+            if reset.size < self.spec.num_envs:
+                self._advance(slice(None))
+            self._reset(reset)
 
     def _misbehave(self) -> None:
         self._count += 1
