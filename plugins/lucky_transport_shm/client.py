@@ -175,7 +175,11 @@ class ShmTransport(Transport):
         if self._state is not _READY or control is not None or deadline is not None or self._count_here is not None:
             self.send(actions, control)
             return self.recv(deadline)
-        code = self._native_step(actions, None, self._slice_ns)
+        try:
+            code = self._native_step(actions, None, self._slice_ns)
+        except BaseException:  # a signal while the frame was awaited: the exchange is open, recv() can take it up
+            self._state = _SENT
+            raise
         if code == 0 or code == 1:
             frame = self._frame
             frame.any_ended = code == 1

@@ -28,6 +28,7 @@ from lucky_transport.errors import (
     ClosedError,
     ConfigError,
     EngineFailed,
+    LocalProtocolError,
     NotReachable,
     PeerDied,
     PeerTimeout,
@@ -177,6 +178,28 @@ def test_a_slow_step_is_a_timeout_that_can_be_waited_for_again(name: str) -> Non
         with pytest.raises(PeerTimeout, match=r"no frame within 0.01 s.*LUCKY_STEP_TIMEOUT_S"):
             client.recv(Deadline(0.01))
         assert client.recv().seq == 1
+
+
+@pytest.mark.parametrize("how", ["in one call", "in two calls"])
+def test_ctrl_c_while_a_frame_is_awaited_leaves_the_exchange_open(name: str, how: str) -> None:
+    def interrupt(number: int, frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        with engine_process(name, step_delay_s=0.4), connect(name) as client:
+            if how == "in two calls":
+                client.send(client.actions)
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
+            with pytest.raises(KeyboardInterrupt):
+                client.recv() if how == "in two calls" else client.step(client.actions)
+            with pytest.raises(LocalProtocolError, match="outstanding"):
+                client.send(client.actions)
+            assert client.recv().seq == 1
+            assert client.step(client.actions).seq == 2
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def test_a_stopped_process_is_a_timeout_not_a_death(name: str) -> None:
