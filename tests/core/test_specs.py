@@ -146,7 +146,7 @@ def test_an_empty_axis_is_refused(shape: tuple[int, ...]) -> None:
         Box(0, 255, (4, 4, 3), np.uint8),
         Box(-5, 5, (2,), np.int32),
         Box(np.array([-1, -2], np.float32), np.array([1, np.inf], np.float32), dtype=np.float32),
-        Box(0, 1, (2,), np.bool_),
+        Box(0, 1, (2,), np.bool_),  # pyright: ignore[reportArgumentType, reportCallIssue]
     ],
     ids=str,
 )

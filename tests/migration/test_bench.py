@@ -153,6 +153,7 @@ def test_each_target_is_met_missed_or_not_measured(bench_result: dict[str, Any])
     assert len(found) == len(targets.TARGETS)
     legacy = found["1 env, exchange: legacy gRPC over shm"]
     assert legacy.measured == pytest.approx(500, rel=0.1)
+    assert legacy.measured is not None
     assert legacy.word == ("PASS" if legacy.measured >= 400 else "FAIL")
     assert found["idle engine's CPU, adaptive"].word == "PASS"
     assert found["in place: 4096 envs over 1 env"].word == "NOT MEASURED"

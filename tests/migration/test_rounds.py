@@ -31,7 +31,7 @@ def test_a_torn_frame_is_found(engine: str, monkeypatch: pytest.MonkeyPatch) -> 
 
     def torn(self: ToyEngine, control: Any) -> None:
         step(self, control)
-        self._buffers.observations[-1, -1] = 9
+        self._buffers.observations[-1, -1] = 9  # pyright: ignore[reportPrivateUsage]
 
     monkeypatch.setattr(ToyEngine, "step", torn)
     with pytest.raises(RemoteProtocolError, match="a frame was torn"):

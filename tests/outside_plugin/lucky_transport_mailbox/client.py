@@ -78,7 +78,7 @@ class MailboxTransport(Transport):
         self._number += 1
         self._post(self._calls, ("call", self._number, method.name, request))
         deadline = Deadline.after(deadline, self._settings.command_timeout_s)
-        number = 0
+        number, kind, *rest = self._fetch(self._calls, deadline)
         while number != self._number:  # an answer to a call that was given up may come first
             number, kind, *rest = self._fetch(self._calls, deadline)
         if kind == "error":

@@ -1,7 +1,7 @@
 """The real luckyrobots client, unmodified, works against our server; ours and theirs live in one process."""
 
-# pyright: basic
-# Reason: luckyrobots ships no types.
+# pyright: basic, reportMissingImports=false
+# Reason: luckyrobots ships no types, and is installed only where its compatibility is tested.
 
 from __future__ import annotations
 
