@@ -150,6 +150,18 @@ class Lease:
         self._engine_step = engine.step
         self._buffers = buffers
 
+    @property
+    def parts(self) -> tuple[Callable[[None], None], Callable[[], object], Callable[[], None]]:
+        """The engine's step and the host's lock, for a server whose own loop calls acquire, step(None), release.
+
+        Only for a lease that nobody can take over (`is_idle` not given), and only while it is held.
+        """
+        return self._engine_step, self._acquire, self._release
+
+    def failure(self, error: Exception) -> TransportError:
+        """Return what a client is told when the engine's step raised `error`."""
+        return error if isinstance(error, TransportError) else _failure(self._engine, "step", error)
+
     def step(self, control: NDArray[np.uint8] | None = None) -> None:
         """Do one exchange: afterwards the driver's buffers hold the frame.
 
@@ -169,7 +181,7 @@ class Lease:
         except TransportError:
             raise
         except Exception as error:  # an engine is foreign code and may raise anything
-            raise _failure(self._engine, "step", error) from error
+            raise self.failure(error) from error
         finally:
             self._release()
 

@@ -22,9 +22,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ATOMICS_VERSION 3
+#define ATOMICS_VERSION 4
 
-#define GIL_SPIN_NS 2000      /* spinning this long with the GIL saves fast steps the cost of giving it up */
+#define GIL_LOOKS 64          /* looks with the GIL held, 1 to 3 us: a fast step pays neither for the GIL nor a clock */
 #define PAUSE_NS 10000        /* then pause without the GIL: the peer may share our core, so not for long */
 #define YIELD_NS 150000       /* then give the core away between looks; longer only delays the park */
 #define SLICE_NS 50000000     /* a parked wait looks at the peer's pidfd this often: death is seen within 50 ms */
@@ -37,7 +37,7 @@ enum { PEER_WAKES = 1, PEER_PARKS = 2 }; /* we look at the park word anyway, so 
 /* Results of send / recv / step and next, also exported to Python. */
 enum {
     FRAME = 0, FRAME_ENDED = 1, FRAME_REFUSED = 2,
-    TIMED_OUT = -1, PEER_GONE = -2, OUT_OF_ORDER = -3, UNFIT_ACTIONS = -11, NOT_FINITE = -12, UNFIT_CONTROL = -13,
+    TIMED_OUT = -1, PEER_GONE = -2, OUT_OF_ORDER = -3, NOT_TRIED = -10, UNFIT_ACTIONS = -11, NOT_FINITE = -12, UNFIT_CONTROL = -13,
     HAS_ACTIONS = 1, HAS_CONTROL = 2, HAS_COMMANDS = 4,
 };
 
@@ -140,17 +140,12 @@ static int wait_slice(const Watch *w, const Waiter *me, int64_t until, int reste
 /* A whole wait, entered with the GIL: 1, TIMED_OUT, PEER_GONE, or -100 with a Python exception (a signal). */
 static int wait_change(const Watch *w, const Waiter *me, int64_t timeout_ns) {
     if (changed(w)) return 1;
-    int64_t start = now_ns();
-    int64_t until = start + timeout_ns;
-    if (me->strategy != WAIT_BLOCK && timeout_ns > 0) {
-        int64_t hold = start + GIL_SPIN_NS;
-        do {
-            for (int i = 0; i < 8; i++) {
-                if (changed(w)) return 1;
-                relax();
-            }
-        } while (now_ns() < hold);
-    }
+    if (me->strategy != WAIT_BLOCK && timeout_ns > 0)
+        for (int i = 0; i < GIL_LOOKS; i++) {
+            relax();
+            if (changed(w)) return 1;
+        }
+    int64_t until = now_ns() + timeout_ns;
     for (int rested = 0;; rested = me->strategy != WAIT_SPIN) {
         int result;
         PyThreadState *thread = PyEval_SaveThread();
@@ -223,7 +218,10 @@ typedef struct {
     int ndim;
     uint32_t num_envs;
     int control_dirty;
-    uint64_t seq, out_of_bounds;
+    uint64_t seq, received, frames, out_of_bounds;
+    /* the fused exchange: what it returns, who takes over when all is not well, how long one call may wait */
+    PyObject *frame, *slow, *seq_name, *ended_name;
+    int64_t slice_ns;
 } Client;
 
 static int fits(const Client *c, const Py_buffer *v) {
@@ -275,7 +273,9 @@ static int client_collect(Client *c, int64_t timeout_ns) {
     int result = wait_change(&w, &c->waiter, timeout_ns);
     if (result != 1) return result;
     if (load64(c->frame_seq) != c->seq) return OUT_OF_ORDER;
+    c->received = c->seq;
     if (__atomic_load_n(c->frame_status, __ATOMIC_RELAXED)) return FRAME_REFUSED;
+    c->frames++;
     return any_nonzero(c->terminated, c->num_envs) || any_nonzero(c->truncated, c->num_envs) ? FRAME_ENDED : FRAME;
 }
 
@@ -300,6 +300,85 @@ static PyObject *client_step(PyObject *self, PyObject *const *args, Py_ssize_t n
     return as_result(result == FRAME ? client_collect((Client *)self, ns) : result);
 }
 
+/* fuse(frame, slow, slice_ns): from now on exchange(actions) returns `frame` with seq and any_ended set, and leaves
+ * whatever is no plain, successful exchange to slow(code, actions, control, deadline). */
+static PyObject *client_fuse(PyObject *self, PyObject *const *args, Py_ssize_t n) {
+    if (n != 3) return PyErr_Format(PyExc_TypeError, "fuse(frame, slow, slice_ns)");
+    Client *c = (Client *)self;
+    long long slice = PyLong_AsLongLong(args[2]);
+    if (slice == -1 && PyErr_Occurred()) return NULL;
+    PyObject *frame = c->frame, *slow = c->slow;
+    c->frame = Py_NewRef(args[0]);
+    c->slow = Py_NewRef(args[1]);
+    c->slice_ns = slice;
+    Py_XDECREF(frame);
+    Py_XDECREF(slow);
+    Py_RETURN_NONE;
+}
+
+static PyObject *client_unfuse(PyObject *self, PyObject *unused) {
+    Client *c = (Client *)self;
+    c->slice_ns = -1;
+    Py_RETURN_NONE;
+}
+
+static int show(Client *c, int ended) {
+    PyObject *number = PyLong_FromUnsignedLongLong(c->frames);
+    int failed = !number || PyObject_SetAttr(c->frame, c->seq_name, number);
+    Py_XDECREF(number);
+    return failed || PyObject_SetAttr(c->frame, c->ended_name, ended ? Py_True : Py_False) ? -1 : 0;
+}
+
+/* exchange(actions, control=None, deadline=None) */
+static PyObject *client_exchange(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names) {
+    Client *c = (Client *)self;
+    PyObject *given[3] = {NULL, Py_None, Py_None};
+    static const char *const keys[3] = {"actions", "control", "deadline"};
+    if (n > 3 || !c->slow) return PyErr_Format(PyExc_TypeError, "step(actions, control=None, deadline=None)");
+    for (Py_ssize_t i = 0; i < n; i++) given[i] = args[i];
+    for (Py_ssize_t i = 0; names && i < PyTuple_Size(names); i++) {
+        int key = 0;
+        while (key < 3 && PyUnicode_CompareWithASCIIString(PyTuple_GetItem(names, i), keys[key])) key++;
+        if (key == 3) return PyErr_Format(PyExc_TypeError, "step() has no argument %R", PyTuple_GetItem(names, i));
+        given[key] = args[n + i];
+    }
+    if (!given[0]) return PyErr_Format(PyExc_TypeError, "step() needs actions");
+    int result = NOT_TRIED;
+    if (given[1] == Py_None && given[2] == Py_None && c->received == c->seq && c->slice_ns >= 0) {
+        result = client_publish(c, given[0], Py_None);
+        if (result == FRAME) result = client_collect(c, c->slice_ns);
+        if (result == FRAME || result == FRAME_ENDED) return show(c, result) ? NULL : Py_NewRef(c->frame);
+    }
+    PyObject *kind = NULL, *value = NULL, *trace = NULL;
+    if (result == -100) PyErr_Fetch(&kind, &value, &trace); /* a signal: the exchange stays open, slow() notes that */
+    PyObject *code = PyLong_FromLong(result);
+    PyObject *answer = code ? PyObject_CallFunctionObjArgs(c->slow, code, given[0], given[1], given[2], NULL) : NULL;
+    Py_XDECREF(code);
+    if (!kind) return answer;
+    Py_XDECREF(answer);
+    PyErr_Restore(kind, value, trace);
+    return NULL;
+}
+
+static PyObject *client_frames(PyObject *self, void *closure) {
+    return PyLong_FromUnsignedLongLong(((Client *)self)->frames);
+}
+
+static int client_traverse(PyObject *self, visitproc visit, void *arg) {
+    Client *c = (Client *)self;
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(c->frame);
+    Py_VISIT(c->slow);
+    return 0;
+}
+
+static int client_clear(PyObject *self) {
+    Client *c = (Client *)self;
+    Py_CLEAR(c->frame);
+    Py_CLEAR(c->slow);
+    return 0;
+}
+
 static PyObject *client_seq(PyObject *self, void *closure) {
     return PyLong_FromUnsignedLongLong(((Client *)self)->seq);
 }
@@ -316,6 +395,16 @@ static void *at(const Py_buffer *view, unsigned long long offset, unsigned long 
         return NULL;
     }
     return (uint8_t *)view->buf + offset;
+}
+
+static void channel_dealloc(PyObject *self) {
+    /* both channels start with the object head and the view */
+    Client *c = (Client *)self;
+    if (c->view.obj) PyBuffer_Release(&c->view);
+    PyTypeObject *type = Py_TYPE(self);
+    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    release(self);
+    Py_DECREF(type);
 }
 
 /* ClientChannel(mapping, frame_seq, frame_status, action_seq, park_engine, park_frame, actions, control, terminated,
@@ -379,38 +468,46 @@ static int client_init(PyObject *self, PyObject *args, PyObject *kwargs) {
         !(c->truncated = at(&c->view, truncated, num_envs, 1)))
         return -1;
     c->control_dirty = 1;
-    c->seq = load64(c->action_seq);
-    return 0;
+    c->seq = c->received = load64(c->action_seq);
+    c->slice_ns = -1;
+    c->seq_name = PyUnicode_InternFromString("seq");
+    c->ended_name = PyUnicode_InternFromString("any_ended");
+    return c->seq_name && c->ended_name ? 0 : -1;
 }
 
-static void channel_dealloc(PyObject *self) {
-    /* both channels start with the object head and the view */
+static void client_dealloc(PyObject *self) {
     Client *c = (Client *)self;
-    if (c->view.obj) PyBuffer_Release(&c->view);
-    PyTypeObject *type = Py_TYPE(self);
-    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
-    release(self);
-    Py_DECREF(type);
+    PyObject_GC_UnTrack(self);
+    client_clear(self);
+    Py_XDECREF(c->seq_name);
+    Py_XDECREF(c->ended_name);
+    channel_dealloc(self);
 }
 
 static PyMethodDef client_methods[] = {
     {"send", (PyCFunction)(void (*)(void))client_send, METH_FASTCALL, "Publish actions and control (None: all step)."},
     {"recv", client_recv, METH_O, "Wait at most timeout_ns for the frame of the last send."},
+    {"exchange", (PyCFunction)(void (*)(void))client_exchange, METH_FASTCALL | METH_KEYWORDS, "See fuse."},
+    {"fuse", (PyCFunction)(void (*)(void))client_fuse, METH_FASTCALL, "Make exchange return a frame."},
+    {"unfuse", client_unfuse, METH_NOARGS, "Leave every exchange to the slow path from now on."},
     {"step", (PyCFunction)(void (*)(void))client_step, METH_FASTCALL, "send and recv in one call."},
     {NULL, NULL, 0, NULL}};
 
 static PyGetSetDef client_getset[] = {{"seq", client_seq, NULL, "Exchanges sent.", NULL},
+                                      {"frames", client_frames, NULL, "Frames received.", NULL},
                                       {"out_of_bounds", client_outside, NULL, "Values outside the bounds.", NULL},
                                       {NULL, NULL, NULL, NULL, NULL}};
 
 static PyType_Slot client_slots[] = {{Py_tp_init, client_init},
-                                     {Py_tp_dealloc, channel_dealloc},
+                                     {Py_tp_dealloc, client_dealloc},
+                                     {Py_tp_traverse, client_traverse},
+                                     {Py_tp_clear, client_clear},
                                      {Py_tp_methods, client_methods},
                                      {Py_tp_getset, client_getset},
                                      {Py_tp_doc, "The client's end of the step counters; see atomics.py."},
                                      {0, NULL}};
-static PyType_Spec client_spec = {"lucky_transport.shm._atomics.ClientChannel", sizeof(Client), 0, Py_TPFLAGS_DEFAULT,
-                                  client_slots};
+static PyType_Spec client_spec = {"lucky_transport.shm._atomics.ClientChannel", sizeof(Client), 0,
+                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, client_slots};
 
 /* ---- EngineChannel ---------------------------------------------------------------------------------------------- */
 
@@ -423,14 +520,14 @@ typedef struct {
     Waiter waiter;
     uint32_t num_envs, commands_read;
     uint64_t seq;
-    int rested;
+    int rested, halted;
 } EngineEnd;
 
 static PyObject *engine_next(PyObject *self, PyObject *timeout) {
     EngineEnd *e = (EngineEnd *)self;
     long long ns = PyLong_AsLongLong(timeout);
     if (ns == -1 && PyErr_Occurred()) return NULL;
-    __atomic_fetch_add(e->heartbeat, 1, __ATOMIC_RELAXED);
+    __atomic_store_n(e->heartbeat, *e->heartbeat + 1, __ATOMIC_RELAXED); /* one writer */
     Watch w = {e->action_seq, e->seq, e->commands, e->commands_read};
     int result;
     if (e->rested && !changed(&w)) {
@@ -465,17 +562,44 @@ static void engine_announce(EngineEnd *e, uint32_t status) {
     wake(e->park_frame);
 }
 
-/* publish(0) and next(timeout_ns) in one call: what a loop does between two steps */
-static PyObject *engine_publish_and_next(PyObject *self, PyObject *timeout) {
-    engine_announce((EngineEnd *)self, 0);
-    return engine_next(self, timeout);
-}
-
 static PyObject *engine_publish(PyObject *self, PyObject *status) {
     EngineEnd *e = (EngineEnd *)self;
     unsigned long code = PyLong_AsUnsignedLong(status);
     if (code == (unsigned long)-1 && PyErr_Occurred()) return NULL;
     engine_announce(e, (uint32_t)code);
+    Py_RETURN_NONE;
+}
+
+/* serve(step, acquire, release, timeout_ns): answer plain actions by step(None), under the lock, until something else
+ * is found (what `next` returns), halt() was called (TIMED_OUT) or step raised. */
+static PyObject *engine_serve(PyObject *self, PyObject *const *args, Py_ssize_t n) {
+    if (n != 4) return PyErr_Format(PyExc_TypeError, "serve(step, acquire, release, timeout_ns)");
+    EngineEnd *e = (EngineEnd *)self;
+    for (;;) {
+        PyObject *found = engine_next(self, args[3]);
+        if (!found || PyLong_AsLong(found) != HAS_ACTIONS) return found;
+        Py_DECREF(found);
+        if (e->halted) return PyLong_FromLong(TIMED_OUT);
+        PyObject *locked = PyObject_CallNoArgs(args[1]);
+        if (!locked) return NULL;
+        Py_DECREF(locked);
+        PyObject *stepped = PyObject_CallFunctionObjArgs(args[0], Py_None, NULL);
+        PyObject *kind = NULL, *value = NULL, *trace = NULL;
+        if (!stepped) PyErr_Fetch(&kind, &value, &trace);
+        PyObject *released = PyObject_CallNoArgs(args[2]);
+        Py_XDECREF(released);
+        if (!stepped) {
+            PyErr_Restore(kind, value, trace);
+            return NULL;
+        }
+        Py_DECREF(stepped);
+        if (!released) return NULL;
+        engine_announce(e, 0);
+    }
+}
+
+static PyObject *engine_halt(PyObject *self, PyObject *unused) {
+    ((EngineEnd *)self)->halted = 1;
     Py_RETURN_NONE;
 }
 
@@ -539,7 +663,8 @@ static int engine_init(PyObject *self, PyObject *args, PyObject *kwargs) {
 static PyMethodDef engine_methods[] = {
     {"next", engine_next, METH_O, "Wait at most timeout_ns (one slice) for actions or commands."},
     {"publish", engine_publish, METH_O, "Announce the frame, or status != 0: there is none."},
-    {"publish_and_next", engine_publish_and_next, METH_O, "publish(0), then next(timeout_ns)."},
+    {"serve", (PyCFunction)(void (*)(void))engine_serve, METH_FASTCALL, "Answer plain actions until something else."},
+    {"halt", engine_halt, METH_NOARGS, "Make serve return."},
     {"commands_read", engine_commands, METH_O, "Commands up to this ring position are read."},
     {"set_peer", (PyCFunction)(void (*)(void))engine_peer, METH_FASTCALL, "The client's pidfd, and what it does (PEER_* bits)."},
     {"resync", engine_resync, METH_NOARGS, "Drop an exchange that a dead client left behind."},

@@ -159,7 +159,10 @@ class ClientChannel:
         self._peer_parks = bool(peer & PEER_PARKS)
         self._pidfd = pidfd
         self.seq: int = self._action_seq[0]
+        self.frames = 0
         self.out_of_bounds = 0
+        self._received = self.seq
+        self._fused: tuple[Any, Any, int] | None = None
 
     def send(self, actions: Any, control: Any) -> int:
         """Publish one exchange; see the native class."""
@@ -202,8 +205,10 @@ class ClientChannel:
             return result
         if self._frame_seq[0] != self.seq:
             return Result.OUT_OF_ORDER
+        self._received = self.seq
         if self._frame_status[0]:
             return Result.FRAME_REFUSED
+        self.frames += 1
         ended = bytes(self._terminated) != self._no_env or bytes(self._truncated) != self._no_env
         return Result.FRAME_ENDED if ended else Result.FRAME
 
@@ -211,6 +216,33 @@ class ClientChannel:
         """`send` and `recv` in one call."""
         result = self.send(actions, control)
         return self.recv(timeout_ns) if result == Result.FRAME else result
+
+    def fuse(self, frame: Any, slow: Any, slice_ns: int) -> None:
+        """Make `exchange` return `frame`; see the native class."""
+        self._fused = (frame, slow, slice_ns)
+        self._may_exchange = True
+
+    def unfuse(self) -> None:
+        """Leave every exchange to the slow path from now on."""
+        self._may_exchange = False
+
+    def exchange(self, actions: Any, control: Any = None, deadline: Any = None) -> Any:
+        """A plain exchange returns the frame; anything else is left to `slow(code, actions, control, deadline)`."""
+        if self._fused is None:
+            raise TypeError("exchange() before fuse()")
+        frame, slow, slice_ns = self._fused
+        code = Result.NOT_TRIED
+        if control is None and deadline is None and self._received == self.seq and self._may_exchange:
+            try:
+                code = self.step(actions, None, slice_ns)
+            except BaseException:
+                slow(Result.INTERRUPTED, actions, None, None)
+                raise
+            if code == Result.FRAME or code == Result.FRAME_ENDED:
+                frame.seq = self.frames
+                frame.any_ended = code == Result.FRAME_ENDED
+                return frame
+        return slow(code, actions, control, deadline)
 
 
 class EngineChannel:
@@ -240,6 +272,7 @@ class EngineChannel:
         self._control = _place(mapping, control, num_envs)
         self._no_control = bytes(num_envs)
         self._commands_read = 0
+        self._halted = False
         self._pidfd = -1
         self._peer_parks = True
         self.seq: int = self._frame_seq[0]
@@ -264,10 +297,22 @@ class EngineChannel:
         if self._peer_parks:
             _wake(self._park, self._park_address)
 
-    def publish_and_next(self, timeout_ns: int) -> int:
-        """publish(0), then next(timeout_ns)."""
-        self.publish(0)
-        return self.next(timeout_ns)
+    def serve(self, step: Any, acquire: Any, release: Any, timeout_ns: int) -> int:
+        """Answer plain actions by `step(None)` until something else; see the native class."""
+        while (found := self.next(timeout_ns)) == Result.HAS_ACTIONS:
+            if self._halted:
+                return Result.TIMED_OUT
+            acquire()
+            try:
+                step(None)
+            finally:
+                release()
+            self.publish(0)
+        return found
+
+    def halt(self) -> None:
+        """Make `serve` return."""
+        self._halted = True
 
     def commands_read(self, position: int) -> None:
         """Commands up to this ring position are read."""

@@ -2,9 +2,10 @@
 
 Both offer the same names with the same meaning, and the same tests run over both:
 
-    ClientChannel(mapping, ...)   send(actions, control) · recv(timeout_ns) · step(actions, control, timeout_ns)
-    EngineChannel(mapping, ...)   next(timeout_ns) · publish(status) · publish_and_next(timeout_ns) ·
-                                  commands_read(position) · set_peer · resync
+    ClientChannel(mapping, ...)   send(actions, control) · recv(timeout_ns) · step(actions, control, timeout_ns) ·
+                                  fuse(frame, slow, slice_ns) · exchange(actions, control, deadline) · unfuse()
+    EngineChannel(mapping, ...)   next(timeout_ns) · publish(status) · serve(step, acquire, release, timeout_ns) ·
+                                  halt() · commands_read(position) · set_peer · resync
     load32 · store32 · wake · wait32   on (mapping, offset)
 
 Rule 1: plain Python stores keep their order on x86-64 only; elsewhere the fallback is refused, not hoped for.
@@ -24,7 +25,7 @@ from lucky_transport.shm.results import PEER_PARKS, PEER_WAKES, Result
 
 __all__ = ["PEER_PARKS", "PEER_WAKES", "Result", "Words", "implementation", "native_error"]
 
-_VERSION = 3
+_VERSION = 4
 
 try:
     from lucky_transport.shm import _atomics  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]

@@ -100,14 +100,14 @@ class ShmTransport(Transport):
         self._state = State.READY
         peer = _peer_bits(header.get(mapping, "engine_features"))
         self._channel = self._make_channel(strategy, peer, settings.native)
-        self._native_step, self._native_send, self._native_recv = (
-            self._channel.step,
-            self._channel.send,
-            self._channel.recv,
-        )
+        self._native_send, self._native_recv = self._channel.send, self._channel.recv
         self._slice_ns = min(self._step_timeout_ns, _SLICE_NS)
         self._count_here = Bounds(self.spec.action) if not _scalar_bounds(self.spec.action) else None
         self._counted = 0
+        self._channel.fuse(self._frame, self._step_slowly, self._slice_ns)
+        if self._count_here is not None:
+            self._channel.unfuse()  # every exchange has to be looked at in Python
+        self.__dict__["step"] = self._channel.exchange  # saves the hot loop a call
         words = Words(mapping, settings.native)
         self._caller = Caller(segment, words, strategy=strategy, peer=peer, pidfd=self._engine.pidfd)
         _open.add(self)
@@ -172,23 +172,18 @@ class ShmTransport(Transport):
     def step(
         self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None, deadline: Deadline | None = None
     ) -> Frame:
-        if self._state is not _READY or control is not None or deadline is not None or self._count_here is not None:
+        return self._channel.exchange(actions, control, deadline)
+
+    def _step_slowly(
+        self, code: int, actions: NDArray[Any], control: NDArray[np.uint8] | None, deadline: Deadline | None
+    ) -> Frame | None:
+        """The rest of a step that was not a plain, successful exchange; `code` says how far it came."""
+        if code in (Result.NOT_TRIED, Result.UNFIT_ACTIONS, Result.NOT_FINITE):  # nothing was published
             self.send(actions, control)
             return self.recv(deadline)
-        try:
-            code = self._native_step(actions, None, self._slice_ns)
-        except BaseException:  # a signal while the frame was awaited: the exchange is open, recv() can take it up
-            self._state = _SENT
-            raise
-        if code == 0 or code == 1:
-            frame = self._frame
-            frame.any_ended = code == 1
-            frame.seq += 1
-            return frame
-        if code < Result.OUT_OF_ORDER:  # nothing was published
-            self.send(actions)
-            return self.recv()
         self._on(Event.SEND)
+        if code == Result.INTERRUPTED:  # by a signal while the frame was awaited; recv() can take it up
+            return None
         return self.recv() if code == Result.TIMED_OUT else self._received(code)
 
     def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
@@ -216,10 +211,7 @@ class ShmTransport(Transport):
             code = self._native_recv(self._slice_ns)
             if code == 0 or code == 1:
                 self._state = _READY
-                frame = self._frame
-                frame.any_ended = code == 1
-                frame.seq += 1
-                return frame
+                return self._show(code)
             deadline = Deadline(self._step_timeout_ns / 1e9)
         else:
             code = self._channel.recv(min(deadline.remaining_ns, _SLICE_NS))
@@ -243,9 +235,7 @@ class ShmTransport(Transport):
         """Return the frame, or raise what `code` says happened instead of one."""
         if code in (Result.FRAME, Result.FRAME_ENDED):
             self._on(Event.FRAME)
-            self._frame.any_ended = code == Result.FRAME_ENDED
-            self._frame.seq += 1
-            return self._frame
+            return self._show(code)
         if code == Result.FRAME_REFUSED:
             self._on(Event.REFUSED)
             raise self._refusal()
@@ -260,6 +250,12 @@ class ShmTransport(Transport):
             f"the engine's frame counter moved by more than one (to {header.get(self._segment.mapping, 'frame_seq')})",
             backend="shm",
         )
+
+    def _show(self, code: int) -> Frame:
+        frame = self._frame
+        frame.any_ended = code == Result.FRAME_ENDED
+        frame.seq = self._channel.frames
+        return frame
 
     def _refusal(self) -> TransportError:
         """Return the error that the engine left in the error region."""
@@ -292,6 +288,7 @@ class ShmTransport(Transport):
         if self._state is State.CLOSED:
             return
         self._on(Event.CLOSE)
+        self._channel.unfuse()
         _open.discard(self)
         mapping = self._segment.mapping
         if self._engine.alive:
@@ -315,6 +312,7 @@ class ShmTransport(Transport):
     def close_after_fork(self) -> None:
         """In a forked child: refuse everything from now on; the connection is the parent's and stays as it is."""
         self._state = State.CLOSED
+        self._channel.unfuse()
         self._forked = True
 
     def abandon(self) -> None:

@@ -92,17 +92,14 @@ class ShmServer(Server):
             header.put(self._segment.mapping, "engine_state", EngineState.CLOSING)
 
     def _serve(self) -> None:
-        """The hot path is the inner loop."""
-        wait, publish_and_wait = self._channel.next, self._channel.publish_and_next
-        plain_actions, slice_ns = Result.HAS_ACTIONS, _SLICE_NS
+        """Plain actions of the driver are answered inside the channel's `serve`; whatever else is found comes here."""
         while not self._stopping:
-            found = wait(slice_ns)
+            lease = self._lease
             try:
-                while found == plain_actions and self._lease is not None and not self._stopping:
-                    self._lease.step()
-                    found = publish_and_wait(slice_ns)
-            except TransportError as error:
-                self._refuse(error)
+                found = self._channel.next(_SLICE_NS) if lease is None else self._channel.serve(*lease.parts, _SLICE_NS)
+            except Exception as error:  # an engine is foreign code and may raise anything
+                assert lease is not None
+                self._refuse(lease.failure(error))
                 continue
             if found > 0:
                 self._handle(found)
@@ -202,6 +199,7 @@ class ShmServer(Server):
         thread, self._thread = self._thread, None
         header.put(self._segment.mapping, "engine_state", EngineState.CLOSING)
         self._stopping = True
+        self._channel.halt()
         self._words.wake(FIELDS["park_engine"].offset)
         thread.join(max(grace_s, 0.2))
         if not thread.is_alive():
