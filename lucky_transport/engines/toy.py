@@ -115,7 +115,7 @@ class ToyEngine(Engine):
         self._prepared = np.full((num_envs, obs_size), 0.5, np.float32) if copy_frame else None
         self._buffers: Buffers
         if idle and not copy_frame and not self._misbehaves:
-            self.__dict__["step"] = _do_nothing  # a benchmark's engine may not cost more than a call
+            vars(self)["step"] = _do_nothing  # a benchmark's engine may not cost more than a call
 
     @property
     def services(self) -> Mapping[str, Handler]:

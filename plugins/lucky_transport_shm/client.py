@@ -107,7 +107,7 @@ class ShmTransport(Transport):
         self._channel.fuse(self._frame, self._step_slowly, self._slice_ns)
         if self._count_here is not None:
             self._channel.unfuse()  # every exchange has to be looked at in Python
-        self.__dict__["step"] = self._channel.exchange  # saves the hot loop a call
+        vars(self)["step"] = self._channel.exchange  # saves the hot loop a call
         words = Words(mapping, settings.native)
         self._caller = Caller(segment, words, strategy=strategy, peer=peer, pidfd=self._engine.pidfd)
         _open.add(self)

@@ -6,7 +6,7 @@ import platform
 import threading
 import time
 from mmap import mmap
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -282,6 +282,83 @@ class Channels:
     def test_offsets_outside_the_mapping_are_refused(self, mapping: mmap, offset: int) -> None:
         with pytest.raises(ValueError, match=str(offset)):
             Words(mapping, self.client_native).load32(offset)
+
+    def test_a_fused_exchange_returns_the_frame_and_leaves_everything_else_to_the_slow_path(
+        self, mapping: mmap
+    ) -> None:
+        client, engine = self.client(mapping), self.engine(mapping)
+        frame = SimpleNamespace(seq=0, any_ended=None)
+        slow: list[Any] = []
+        client.fuse(frame, lambda *arguments: slow.append(arguments), 20 * SECOND_NS)
+        lock = threading.RLock()
+
+        def step(control: None) -> None:
+            mapping[TERMINATED] = int(engine.seq == 1)
+
+        server = threading.Thread(target=engine.serve, args=(step, lock.acquire, lock.release, 2 * SECOND_NS))
+        server.start()
+        actions = np.zeros((3, 2), np.float32)
+        assert client.exchange(actions) is frame
+        assert (frame.seq, frame.any_ended) == (1, False)
+        assert client.exchange(actions, None, deadline=None) is frame
+        assert (frame.seq, frame.any_ended, client.frames) == (2, True, 2)
+        control = np.ones(3, np.uint8)
+        client.exchange(actions, control=control)
+        client.exchange("no actions")
+        client.unfuse()
+        client.exchange(actions)
+        assert [arguments[0] for arguments in slow] == [Result.NOT_TRIED, Result.UNFIT_ACTIONS, Result.NOT_TRIED]
+        assert slow[0][2] is control
+        server.join(20)
+        assert engine.seq == 2
+
+    def test_an_exchange_that_is_still_open_is_left_to_the_slow_path(self, mapping: mmap) -> None:
+        client = self.client(mapping)
+        codes: list[int] = []
+        client.fuse(SimpleNamespace(), lambda code, *rest: codes.append(code), 1_000_000)
+        actions = np.zeros((3, 2), np.float32)
+        client.exchange(actions)
+        client.exchange(actions)
+        assert codes == [Result.TIMED_OUT, Result.NOT_TRIED]
+        assert client.seq == 1
+
+    @pytest.mark.parametrize("wrong", [{}, {"nonsense": 1}])
+    def test_a_fused_exchange_refuses_wrong_arguments(self, mapping: mmap, wrong: dict[str, Any]) -> None:
+        client = self.client(mapping)
+        client.fuse(SimpleNamespace(), print, 0)
+        with pytest.raises(TypeError):
+            client.exchange(**wrong)
+
+    def test_a_step_that_raises_ends_serve_releases_the_lock_and_publishes_nothing(self, mapping: mmap) -> None:
+        client, engine = self.client(mapping), self.engine(mapping)
+        lock = threading.RLock()
+
+        def step(control: None) -> None:
+            raise ArithmeticError("a fault")
+
+        client.send(np.zeros((3, 2), np.float32), None)
+        with pytest.raises(ArithmeticError, match="a fault"):
+            engine.serve(step, lock.acquire, lock.release, SECOND_NS)
+        assert engine.seq == 0
+        taken: list[bool] = []
+        other = threading.Thread(target=lambda: taken.append(lock.acquire(timeout=5)))
+        other.start()
+        other.join()
+        assert taken == [True]
+
+    def test_serve_returns_what_is_no_plain_action_and_when_it_is_halted(self, mapping: mmap) -> None:
+        client, engine = self.client(mapping), self.engine(mapping)
+        lock = threading.RLock()
+        serve = (print, lock.acquire, lock.release)
+        assert engine.serve(*serve, 0) == Result.TIMED_OUT
+        client.send(np.zeros((3, 2), np.float32), np.ones(3, np.uint8))
+        assert engine.serve(*serve, 0) == Result.HAS_ACTIONS | Result.HAS_CONTROL
+        engine.publish(0)
+        client.recv(0)
+        client.send(np.zeros((3, 2), np.float32), None)
+        engine.halt()
+        assert engine.serve(*serve, 0) == Result.TIMED_OUT
+        assert engine.seq == 1
 
     def test_the_engines_heartbeat_moves_while_it_waits(self, mapping: mmap) -> None:
         engine = self.engine(mapping)
