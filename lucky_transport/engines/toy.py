@@ -50,10 +50,6 @@ def _uniform(key: NDArray[np.uint64], columns: int) -> NDArray[np.float32]:
     return ((_splitmix64(counter) >> np.uint64(40)).astype(np.float32) / np.float32(1 << 23)) - np.float32(1)
 
 
-def _do_nothing(control: NDArray[np.uint8] | None) -> None:
-    """The idle engine's step."""
-
-
 class ToyEngine(Engine):
     """See the module. `idle=True` makes `step` touch nothing at all: the engine of transport benchmarks."""
 
@@ -114,8 +110,6 @@ class ToyEngine(Engine):
         self._next_noise = self._noise.copy()
         self._prepared = np.full((num_envs, obs_size), 0.5, np.float32) if copy_frame else None
         self._buffers: Buffers
-        if idle and not copy_frame and not self._misbehaves:
-            vars(self)["step"] = _do_nothing  # a benchmark's engine may not cost more than a call
 
     @property
     def services(self) -> Mapping[str, Handler]:
