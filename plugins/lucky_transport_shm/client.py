@@ -315,11 +315,6 @@ class ShmTransport(Transport):
         self._channel.unfuse()
         self._forked = True
 
-    def abandon(self) -> None:
-        """Behave as if this client had been killed: release nothing, tell nobody (for tests of bad luck)."""
-        self._on(Event.CLOSE)
-        _open.discard(self)
-
 
 def _peer_bits(features: int) -> int:
     wakes = PEER_WAKES if features & Feature.WAKE else 0
