@@ -47,8 +47,8 @@ class EngineProcess:
         seed: int | None = None,
         options: Mapping[str, Any] | None = None,
         wait: str | None = None,
+        native: bool = True,
         start_timeout_s: float = 60.0,
-        environ: Mapping[str, str] | None = None,
     ) -> None:
         command = [sys.executable, "-m", "lucky_transport", "serve", engine, "--num-envs", str(num_envs)]
         for endpoint in endpoints:
@@ -59,6 +59,8 @@ class EngineProcess:
             command += ["--options", json.dumps(dict(options))]
         if wait:
             command += ["--wait", wait]
+        if not native:
+            command += ["--no-native"]
         command += ["--parent-pid", str(os.getpid())]
         self.engine = engine
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
@@ -68,7 +70,6 @@ class EngineProcess:
             stdout=subprocess.PIPE,
             stderr=self._stderr,
             start_new_session=True,  # Ctrl-C belongs to us; we end the child in order
-            env=None if environ is None else dict(environ),
         )
         self.pid = self._process.pid
         try:

@@ -31,6 +31,7 @@ __all__ = ["serve"]
 @click.option("--seed", type=int, help="Seed of the engine.")
 @click.option("--options", default="{}", metavar="JSON", help="Options of the engine's constructor, as a JSON object.")
 @click.option("--wait", type=click.Choice(["spin", "adaptive", "block"]), help="How the shm server waits for actions.")
+@click.option("--no-native", is_flag=True, help="Do without the native module, as on a machine without a compiler.")
 @click.option("--parent-pid", type=int, hidden=True, help="End when this process ends.")
 def serve(
     engine: str,
@@ -39,6 +40,7 @@ def serve(
     seed: int | None,
     options: str,
     wait: str | None,
+    no_native: bool,
     parent_pid: int | None,
 ) -> None:
     """Run ENGINE (for instance toy or mujoco:quadruped) and let clients drive it.
@@ -51,7 +53,8 @@ def serve(
             return
         from lucky_transport import api
 
-        with api.serve(engine, endpoints, num_envs=num_envs, seed=seed, options=engine_options, wait=wait) as serving:
+        settings = {"wait": wait, "native": False if no_native else None}
+        with api.serve(engine, endpoints, num_envs=num_envs, seed=seed, options=engine_options, **settings) as serving:
             for endpoint in serving.endpoints:
                 click.echo(f"ready {endpoint}")
             shutdown.wait()

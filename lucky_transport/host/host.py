@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -25,6 +27,9 @@ from lucky_transport.messages.methods import Method, Runs
 __all__ = ["Host", "Lease"]
 
 _log = logging.getLogger("lucky_transport")
+#: How long a driver steps aside at most, and how often it looks whether it still has to.
+_LET_IN_S = 0.05
+_NAP_S = 20e-6
 
 
 class Host:
@@ -34,6 +39,9 @@ class Host:
         self.spec = engine.spec
         self._engine = engine
         self._lock = threading.RLock()
+        self._waiting = threading.Lock()
+        self._waiters = 0
+        self._interrupt: Callable[[], None] = _nothing
         self._lease: Lease | None = None
         self._closed = False
         self._buffers = Buffers.allocate(self.spec)
@@ -51,13 +59,22 @@ class Host:
         lease = self._lease
         return lease.owner if lease else ""
 
-    def drive(self, owner: str, buffers: Buffers, *, is_idle: Callable[[], bool] | None = None) -> Lease:
+    def drive(
+        self,
+        owner: str,
+        buffers: Buffers,
+        *,
+        is_idle: Callable[[], bool] | None = None,
+        interrupt: Callable[[], None] | None = None,
+    ) -> Lease:
         """Take the lease: from now on the engine reads from and writes to `buffers`, which show the last frame at once.
 
         `is_idle` lets others take the lease over while it answers True (a legacy client cannot say goodbye).
+        `interrupt` asks a driver whose loop keeps the lock between steps (`Lease.parts`) for the engine: it then gives
+        the lock back after its present step and calls `let_others_in`.
         Raises Busy naming the present driver, ClosedError once the host is closed.
         """
-        with self._lock:
+        with self._turn():
             if self._closed:
                 raise ClosedError("the engine is closing", backend=self.spec.engine)
             if self._lease is not None and not self._lease.is_idle():
@@ -71,12 +88,39 @@ class Host:
             self._buffers.copy_frame_to(buffers)
             self._engine.bind(buffers)
             self._buffers = buffers
+            self._interrupt = interrupt or _nothing
             self._lease = Lease(self, owner, self._lock, self._engine, buffers, is_idle or _never)
             return self._lease
 
+    @contextmanager
+    def _turn(self, timeout_s: float = -1) -> Generator[bool]:
+        """The engine to oneself, between two steps; False when it did not come within `timeout_s`."""
+        held = self._lock.acquire(blocking=False)
+        if not held:
+            with self._waiting:
+                self._waiters += 1
+            try:
+                self._interrupt()
+                held = self._lock.acquire(timeout=timeout_s)
+            finally:
+                with self._waiting:
+                    self._waiters -= 1
+        try:
+            yield held
+        finally:
+            if held:
+                self._lock.release()
+
+    def let_others_in(self) -> None:
+        """Give way to threads that wait for the engine: who takes a lock at once again would keep them out for ever."""
+        if self._waiters:
+            end = time.monotonic() + _LET_IN_S
+            while self._waiters and time.monotonic() < end:
+                time.sleep(_NAP_S)
+
     def release(self, lease: Lease) -> None:
         """Give the lease back; the engine is bound to memory of its own again. No effect on another's lease."""
-        with self._lock:
+        with self._turn():
             if self._lease is not lease:
                 return
             self._lease = None
@@ -102,7 +146,7 @@ class Host:
             )
         try:
             if method.runs is Runs.ENGINE:
-                with self._lock:
+                with self._turn():
                     return handler(request)
             return handler(request)
         except TransportError:
@@ -112,18 +156,15 @@ class Host:
 
     def close(self, timeout_s: float = 5.0) -> None:
         """End the engine; idempotent. A step in progress is waited for, an engine that hangs in one is left to exit."""
-        if not self._lock.acquire(timeout=timeout_s):
-            _log.warning("engine %r is still in a step after %s s; not closed", self.spec.engine, timeout_s)
-            return
-        try:
-            if not self._closed:
+        with self._turn(timeout_s) as held:
+            if not held:
+                _log.warning("engine %r is still in a step after %s s; not closed", self.spec.engine, timeout_s)
+            elif not self._closed:
                 self._closed = True
                 if self._lease is not None:
                     self._lease.valid = False
                     self._lease = None
                 self._engine.close()
-        finally:
-            self._lock.release()
 
 
 class Lease:
@@ -154,7 +195,7 @@ class Lease:
     def parts(self) -> tuple[Callable[[None], None], Callable[[], object], Callable[[], None]]:
         """The engine's step and the host's lock, for a server whose own loop calls acquire, step(None), release.
 
-        Only for a lease that nobody can take over (`is_idle` not given), and only while it is held.
+        Only for a lease that nobody can take over (`is_idle` not given) and that can be interrupted, while it is held.
         """
         return self._engine_step, self._acquire, self._release
 
@@ -201,6 +242,10 @@ class Lease:
 
 def _never() -> bool:
     return False
+
+
+def _nothing() -> None:
+    pass
 
 
 def _failure(engine: str, what: str, error: Exception) -> EngineFailed:

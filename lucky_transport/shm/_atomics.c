@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ATOMICS_VERSION 4
+#define ATOMICS_VERSION 5
 
 #define GIL_LOOKS 64          /* looks with the GIL held, 1 to 3 us: a fast step pays neither for the GIL nor a clock */
 #define PAUSE_NS 10000        /* then pause without the GIL: the peer may share our core, so not for long */
@@ -63,10 +63,12 @@ static void futex_wait(uint32_t *word, int64_t ns) {
     syscall(SYS_futex, word, FUTEX_WAIT, 1, &t, NULL, 0);
 }
 
-static inline void wake(uint32_t *park) {
+/* True when the peer was parked. */
+static inline int wake(uint32_t *park) {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    if (__atomic_load_n(park, __ATOMIC_RELAXED) && __atomic_exchange_n(park, 0, __ATOMIC_ACQ_REL))
-        syscall(SYS_futex, park, FUTEX_WAKE, 1, NULL, NULL, 0);
+    if (!__atomic_load_n(park, __ATOMIC_RELAXED) || !__atomic_exchange_n(park, 0, __ATOMIC_ACQ_REL)) return 0;
+    syscall(SYS_futex, park, FUTEX_WAKE, 1, NULL, NULL, 0);
+    return 1;
 }
 
 static int gone(int pidfd) {
@@ -98,7 +100,8 @@ typedef struct {
 /* One slice of a wait, without the GIL: 1 changed, 0 slice over, PEER_GONE. `rested` skips the spinning phases. */
 static int wait_slice(const Watch *w, const Waiter *me, int64_t until, int rested) {
     int64_t start = now_ns(), t = start;
-    if (me->strategy != WAIT_BLOCK && !rested) {
+    int spins = me->strategy == WAIT_SPIN || (me->strategy == WAIT_ADAPTIVE && !rested);
+    if (spins) {
         int64_t pause_end = start + PAUSE_NS;
         while (t < pause_end && t < until) {
             for (int i = 0; i < 16; i++) {
@@ -115,7 +118,7 @@ static int wait_slice(const Watch *w, const Waiter *me, int64_t until, int reste
         }
     }
     if (changed(w)) return 1;
-    if (me->strategy == WAIT_SPIN && !rested) return gone(me->pidfd) ? (changed(w) ? 1 : PEER_GONE) : 0;
+    if (me->strategy == WAIT_SPIN) return gone(me->pidfd) ? (changed(w) ? 1 : PEER_GONE) : 0;
     int64_t end = t + SLICE_NS < until ? t + SLICE_NS : until;
     if (me->wakes) {
         if (end > t) {
@@ -137,16 +140,23 @@ static int wait_slice(const Watch *w, const Waiter *me, int64_t until, int reste
     return gone(me->pidfd) ? (changed(w) ? 1 : PEER_GONE) : 0;
 }
 
-/* A whole wait, entered with the GIL: 1, TIMED_OUT, PEER_GONE, or -100 with a Python exception (a signal). */
-static int wait_change(const Watch *w, const Waiter *me, int64_t timeout_ns) {
+/* The first looks, with the GIL held. */
+static inline int changed_at_once(const Watch *w, const Waiter *me) {
     if (changed(w)) return 1;
-    if (me->strategy != WAIT_BLOCK && timeout_ns > 0)
+    if (me->strategy != WAIT_BLOCK)
         for (int i = 0; i < GIL_LOOKS; i++) {
             relax();
             if (changed(w)) return 1;
         }
+    return 0;
+}
+
+/* A whole wait, entered with the GIL: 1, TIMED_OUT, PEER_GONE, or -100 with a Python exception (a signal). `rested`
+ * parks at once: nothing can come soon, from a peer that is only being woken or was idle for long. */
+static int wait_change(const Watch *w, const Waiter *me, int64_t timeout_ns, int rested) {
+    if (rested && me->strategy != WAIT_SPIN ? changed(w) : changed_at_once(w, me)) return 1;
     int64_t until = now_ns() + timeout_ns;
-    for (int rested = 0;; rested = me->strategy != WAIT_SPIN) {
+    for (;; rested = 1) {
         int result;
         PyThreadState *thread = PyEval_SaveThread();
         result = wait_slice(w, me, until, rested);
@@ -217,7 +227,7 @@ typedef struct {
     Py_ssize_t action_bytes, shape[8];
     int ndim;
     uint32_t num_envs;
-    int control_dirty;
+    int control_dirty, woke; /* woke: the engine was parked when the last actions came */
     uint64_t seq, received, frames, out_of_bounds;
     /* the fused exchange: what it returns, who takes over when all is not well, how long one call may wait */
     PyObject *frame, *slow, *seq_name, *ended_name;
@@ -264,13 +274,13 @@ static int client_publish(Client *c, PyObject *actions, PyObject *control) {
     }
     c->out_of_bounds += outside;
     __atomic_store_n(c->action_seq, ++c->seq, __ATOMIC_RELEASE);
-    wake(c->park_engine);
+    c->woke = wake(c->park_engine);
     return FRAME;
 }
 
 static int client_collect(Client *c, int64_t timeout_ns) {
     Watch w = {c->frame_seq, c->seq - 1, NULL, 0};
-    int result = wait_change(&w, &c->waiter, timeout_ns);
+    int result = wait_change(&w, &c->waiter, timeout_ns, c->woke);
     if (result != 1) return result;
     if (load64(c->frame_seq) != c->seq) return OUT_OF_ORDER;
     c->received = c->seq;
@@ -322,11 +332,11 @@ static PyObject *client_unfuse(PyObject *self, PyObject *unused) {
     Py_RETURN_NONE;
 }
 
-static int show(Client *c, int ended) {
-    PyObject *number = PyLong_FromUnsignedLongLong(c->frames);
+static int number_frame(Client *c, uint64_t seq) {
+    PyObject *number = PyLong_FromUnsignedLongLong(seq);
     int failed = !number || PyObject_SetAttr(c->frame, c->seq_name, number);
     Py_XDECREF(number);
-    return failed || PyObject_SetAttr(c->frame, c->ended_name, ended ? Py_True : Py_False) ? -1 : 0;
+    return failed ? -1 : 0;
 }
 
 /* exchange(actions, control=None, deadline=None) */
@@ -346,12 +356,19 @@ static PyObject *client_exchange(PyObject *self, PyObject *const *args, Py_ssize
     int result = NOT_TRIED;
     if (given[1] == Py_None && given[2] == Py_None && c->received == c->seq && c->slice_ns >= 0) {
         result = client_publish(c, given[0], Py_None);
-        if (result == FRAME) result = client_collect(c, c->slice_ns);
-        if (result == FRAME || result == FRAME_ENDED) return show(c, result) ? NULL : Py_NewRef(c->frame);
+        if (result == FRAME) {
+            /* numbered while the engine works, for that costs no time then */
+            if (number_frame(c, c->frames + 1)) return NULL;
+            result = client_collect(c, c->slice_ns);
+            if (result == FRAME || result == FRAME_ENDED) {
+                if (PyObject_SetAttr(c->frame, c->ended_name, result ? Py_True : Py_False)) return NULL;
+                return Py_NewRef(c->frame);
+            }
+        }
     }
     PyObject *kind = NULL, *value = NULL, *trace = NULL;
     if (result == -100) PyErr_Fetch(&kind, &value, &trace); /* a signal: the exchange stays open, slow() notes that */
-    PyObject *code = PyLong_FromLong(result);
+    PyObject *code = number_frame(c, c->frames) ? NULL : PyLong_FromLong(result); /* no new frame so far */
     PyObject *answer = code ? PyObject_CallFunctionObjArgs(c->slow, code, given[0], given[1], given[2], NULL) : NULL;
     Py_XDECREF(code);
     if (!kind) return answer;
@@ -520,29 +537,16 @@ typedef struct {
     Waiter waiter;
     uint32_t num_envs, commands_read;
     uint64_t seq;
-    int rested, halted;
+    int rested, interrupted;
 } EngineEnd;
 
-static PyObject *engine_next(PyObject *self, PyObject *timeout) {
-    EngineEnd *e = (EngineEnd *)self;
-    long long ns = PyLong_AsLongLong(timeout);
-    if (ns == -1 && PyErr_Occurred()) return NULL;
+static Watch engine_watch(EngineEnd *e) {
     __atomic_store_n(e->heartbeat, *e->heartbeat + 1, __ATOMIC_RELAXED); /* one writer */
-    Watch w = {e->action_seq, e->seq, e->commands, e->commands_read};
-    int result;
-    if (e->rested && !changed(&w)) {
-        int64_t until = now_ns() + ns;
-        PyThreadState *thread = PyEval_SaveThread();
-        result = wait_slice(&w, &e->waiter, until, 1);
-        PyEval_RestoreThread(thread);
-        if (!result) result = TIMED_OUT;
-    } else {
-        result = wait_change(&w, &e->waiter, ns);
-    }
-    if (result != 1) {
-        e->rested = e->waiter.strategy != WAIT_SPIN; /* an idle engine parks at once until something happens */
-        return as_result(result);
-    }
+    return (Watch){e->action_seq, e->seq, e->commands, e->commands_read};
+}
+
+/* What there is to do: HAS_* bits, or OUT_OF_ORDER. */
+static int engine_found(EngineEnd *e) {
     e->rested = 0;
     /* actions first: commands written before them are then in the ring, and are drained before the step */
     uint64_t actions = load64(e->action_seq);
@@ -551,9 +555,33 @@ static PyObject *engine_next(PyObject *self, PyObject *timeout) {
         found |= HAS_ACTIONS;
         if (any_nonzero(e->control, e->num_envs)) found |= HAS_CONTROL;
     } else if (actions != e->seq) {
-        return PyLong_FromLong(OUT_OF_ORDER);
+        return OUT_OF_ORDER;
     }
-    return PyLong_FromLong(found);
+    return found;
+}
+
+/* One slice of waiting, and what was found; -100 with a Python exception. */
+static int engine_wait(EngineEnd *e, int64_t ns) {
+    Watch w = engine_watch(e);
+    int result;
+    if (e->rested && !changed(&w)) { /* an idle engine parks at once until something happens */
+        int64_t until = now_ns() + ns;
+        PyThreadState *thread = PyEval_SaveThread();
+        result = wait_slice(&w, &e->waiter, until, 1);
+        PyEval_RestoreThread(thread);
+        if (!result) result = TIMED_OUT;
+    } else {
+        result = wait_change(&w, &e->waiter, ns, 0);
+    }
+    if (result == 1) return engine_found(e);
+    e->rested = 1;
+    return result;
+}
+
+static PyObject *engine_next(PyObject *self, PyObject *timeout) {
+    long long ns = PyLong_AsLongLong(timeout);
+    if (ns == -1 && PyErr_Occurred()) return NULL;
+    return as_result(engine_wait((EngineEnd *)self, ns));
 }
 
 static void engine_announce(EngineEnd *e, uint32_t status) {
@@ -570,36 +598,70 @@ static PyObject *engine_publish(PyObject *self, PyObject *status) {
     Py_RETURN_NONE;
 }
 
+static int call_nothing(PyObject *function) {
+    PyObject *result = PyObject_CallNoArgs(function);
+    Py_XDECREF(result);
+    return result ? 0 : -1;
+}
+
 /* serve(step, acquire, release, timeout_ns): answer plain actions by step(None), under the lock, until something else
- * is found (what `next` returns), halt() was called (TIMED_OUT) or step raised. */
+ * is found (what `next` returns), interrupt() was called (TIMED_OUT) or step raised. The lock stays held from one step
+ * to the next while no other thread of this process can run between them; it is free during every longer wait. */
 static PyObject *engine_serve(PyObject *self, PyObject *const *args, Py_ssize_t n) {
     if (n != 4) return PyErr_Format(PyExc_TypeError, "serve(step, acquire, release, timeout_ns)");
     EngineEnd *e = (EngineEnd *)self;
+    long long ns = PyLong_AsLongLong(args[3]);
+    if (ns == -1 && PyErr_Occurred()) return NULL;
+    PyObject *plain = PyTuple_Pack(1, Py_None); /* one for all calls: that is a fast step's fifth part */
+    if (!plain) return NULL;
+    int locked = 0, found;
     for (;;) {
-        PyObject *found = engine_next(self, args[3]);
-        if (!found || PyLong_AsLong(found) != HAS_ACTIONS) return found;
-        Py_DECREF(found);
-        if (e->halted) return PyLong_FromLong(TIMED_OUT);
-        PyObject *locked = PyObject_CallNoArgs(args[1]);
-        if (!locked) return NULL;
-        Py_DECREF(locked);
-        PyObject *stepped = PyObject_CallFunctionObjArgs(args[0], Py_None, NULL);
-        PyObject *kind = NULL, *value = NULL, *trace = NULL;
-        if (!stepped) PyErr_Fetch(&kind, &value, &trace);
-        PyObject *released = PyObject_CallNoArgs(args[2]);
-        Py_XDECREF(released);
+        Watch w = engine_watch(e);
+        if (!e->rested && changed_at_once(&w, &e->waiter)) {
+            found = engine_found(e);
+        } else {
+            if (locked && call_nothing(args[2])) {
+                locked = 0;
+                found = -100;
+                break;
+            }
+            locked = 0;
+            found = engine_wait(e, ns);
+        }
+        if (e->interrupted) {
+            e->interrupted = 0;
+            if (found >= 0) found = TIMED_OUT; /* nothing is consumed yet: it is found again */
+        }
+        if (found != HAS_ACTIONS) break;
+        if (!locked && call_nothing(args[1])) {
+            found = -100;
+            break;
+        }
+        locked = 1;
+        PyObject *stepped = PyObject_Call(args[0], plain, NULL);
         if (!stepped) {
-            PyErr_Restore(kind, value, trace);
-            return NULL;
+            found = -100;
+            break;
         }
         Py_DECREF(stepped);
-        if (!released) return NULL;
         engine_announce(e, 0);
     }
+    Py_DECREF(plain);
+    if (locked) {
+        PyObject *kind, *value, *trace;
+        PyErr_Fetch(&kind, &value, &trace);
+        int failed = call_nothing(args[2]);
+        if (failed && kind) PyErr_Clear();
+        if (!failed || kind) PyErr_Restore(kind, value, trace);
+        else return NULL;
+    }
+    return as_result(found);
 }
 
-static PyObject *engine_halt(PyObject *self, PyObject *unused) {
-    ((EngineEnd *)self)->halted = 1;
+static PyObject *engine_interrupt(PyObject *self, PyObject *unused) {
+    EngineEnd *e = (EngineEnd *)self;
+    e->interrupted = 1;
+    wake(e->waiter.park);
     Py_RETURN_NONE;
 }
 
@@ -664,7 +726,7 @@ static PyMethodDef engine_methods[] = {
     {"next", engine_next, METH_O, "Wait at most timeout_ns (one slice) for actions or commands."},
     {"publish", engine_publish, METH_O, "Announce the frame, or status != 0: there is none."},
     {"serve", (PyCFunction)(void (*)(void))engine_serve, METH_FASTCALL, "Answer plain actions until something else."},
-    {"halt", engine_halt, METH_NOARGS, "Make serve return."},
+    {"interrupt", engine_interrupt, METH_NOARGS, "Make serve return after its present step."},
     {"commands_read", engine_commands, METH_O, "Commands up to this ring position are read."},
     {"set_peer", (PyCFunction)(void (*)(void))engine_peer, METH_FASTCALL, "The client's pidfd, and what it does (PEER_* bits)."},
     {"resync", engine_resync, METH_NOARGS, "Drop an exchange that a dead client left behind."},
@@ -742,7 +804,7 @@ static PyObject *words_wait32(PyObject *module, PyObject *args) {
     if ((park = at(&view, park_offset, 4, 4))) {
         Watch w = {NULL, 0, place, old};
         Waiter me = {strategy, wakes & PEER_WAKES, pidfd, park};
-        result = wait_change(&w, &me, timeout);
+        result = wait_change(&w, &me, timeout, 0);
     }
     PyBuffer_Release(&view);
     return as_result(result);

@@ -25,7 +25,11 @@ __all__ = ["ClientChannel", "EngineChannel", "load32", "store32", "wait32", "wak
 
 _SYS_FUTEX = 202  # x86-64
 _FUTEX_WAKE = 1
-_SPIN_LOOKS = 2000
+_SPIN = range(2000)
+#: Up to so many action values a list is looked through sooner than NumPy has started.
+_SMALL = 64
+#: Up to so many flags `any` is faster than a comparison of bytes.
+_FEW = 16
 _YIELD_S = 150e-6
 _LONGEST_NAP_S = 1e-3
 _PEER_LOOK_S = 0.05
@@ -71,6 +75,10 @@ def _wake(park: memoryview, address: int) -> None:
     _libc.syscall(_SYS_FUTEX, ctypes.c_void_p(address), _FUTEX_WAKE, 1, None, None, 0)
 
 
+def _any_set(flags: memoryview, none: bytes) -> bool:
+    return any(flags) if len(none) <= _FEW else bytes(flags) != none
+
+
 def _gone(pidfd: int) -> bool:
     if pidfd < 0:
         return False
@@ -85,7 +93,7 @@ def _wait(word: memoryview, old: int, other: memoryview | None, other_old: int, 
     def changed() -> bool:
         return word[0] != old or (other is not None and other[0] != other_old)
 
-    for _ in range(_SPIN_LOOKS if timeout_ns else 1):
+    for _ in _SPIN if timeout_ns else range(1):
         if word[0] != old:
             return 1
     if changed():
@@ -150,11 +158,20 @@ class ClientChannel:
         ).reshape(shape)
         self._actions_address = self._actions.ctypes.data
         self._in_place: NDArray[Any] | None = None
+        region = _place(mapping, actions, self._actions.nbytes)
+        self._bytes = region
+        small = self._actions.size <= _SMALL and self._dtype.char in "fdl"
+        code: Any = "q" if self._dtype.char == "l" else self._dtype.char
+        self._values: memoryview[Any] | None = region.cast(code) if small else None
         self._control = np.frombuffer(_place(mapping, control, num_envs), np.uint8)
         self._terminated = _place(mapping, terminated, num_envs)
         self._truncated = _place(mapping, truncated, num_envs)
         self._no_env = bytes(num_envs)
-        self._bounds = (low, high) if low is not None and high is not None else None
+        self._bounds = (
+            (self._dtype.type(low).item(), self._dtype.type(high).item())  # compared in the actions' own type
+            if low is not None and high is not None
+            else None
+        )
         self._control_dirty = True
         self._peer_parks = bool(peer & PEER_PARKS)
         self._pidfd = pidfd
@@ -171,16 +188,16 @@ class ClientChannel:
         array = cast(NDArray[Any], actions)
         if array.dtype != self._dtype or array.shape != self._shape or not array.flags.c_contiguous:
             return Result.UNFIT_ACTIONS
-        if array is not self._in_place and array.ctypes.data != self._actions_address:
+        if array is self._in_place or array.ctypes.data == self._actions_address:
+            self._in_place = array  # the next look costs no address
+        else:
             lowest, highest = array.min(), array.max()  # NaN wins both
             if not (math.isfinite(lowest) and math.isfinite(highest)):
                 return Result.NOT_FINITE
+            self._actions[:] = array
             if self._bounds is not None and (lowest < self._bounds[0] or highest > self._bounds[1]):
                 low, high = self._bounds
                 self.out_of_bounds += int(np.count_nonzero(array < low) + np.count_nonzero(array > high))
-            self._actions[:] = array
-        else:
-            self._in_place = array  # the next look costs no address
         if control is not None:
             if not isinstance(control, np.ndarray):
                 return Result.UNFIT_CONTROL
@@ -209,8 +226,43 @@ class ClientChannel:
         if self._frame_status[0]:
             return Result.FRAME_REFUSED
         self.frames += 1
-        ended = bytes(self._terminated) != self._no_env or bytes(self._truncated) != self._no_env
-        return Result.FRAME_ENDED if ended else Result.FRAME
+        return Result.FRAME_ENDED if self._any_ended() else Result.FRAME
+
+    def _any_ended(self) -> bool:
+        return _any_set(self._terminated, self._no_env) or _any_set(self._truncated, self._no_env)
+
+    def _exchange_small(self, actions: Any, slice_ns: int) -> int:
+        """`step` for a few values, without NumPy and with everything that can wait done while the engine works."""
+        values = self._values
+        if (
+            values is None
+            or type(actions) is not np.ndarray
+            or actions.dtype is not self._dtype  # an equal one that is another object goes the long way
+            or actions.shape != self._shape
+            or not actions.flags.owndata  # perhaps it lies in the segment
+            or self._control_dirty
+        ):
+            return self.step(actions, None, slice_ns)
+        self._bytes[:] = actions.tobytes()  # nobody reads it before the counter moves
+        numbers: list[Any] = values.tolist()
+        if not math.isfinite(sum(numbers)):  # or the sum alone overflows: the long way looks closely
+            return self.step(actions, None, slice_ns)
+        self.seq = seq = self.seq + 1
+        self._action_seq[0] = seq
+        if self._peer_parks:
+            _wake(self._park, self._park_address)
+        if self._bounds is not None and (min(numbers) < self._bounds[0] or max(numbers) > self._bounds[1]):
+            low, high = self._bounds
+            self.out_of_bounds += sum(not low <= number <= high for number in numbers)
+        word = self._frame_seq
+        for _ in _SPIN:
+            if word[0] == seq:
+                if self._frame_status[0]:
+                    break
+                self._received = seq
+                self.frames += 1
+                return Result.FRAME_ENDED if self._any_ended() else Result.FRAME
+        return self.recv(slice_ns)
 
     def step(self, actions: Any, control: Any, timeout_ns: int) -> int:
         """`send` and `recv` in one call."""
@@ -234,7 +286,7 @@ class ClientChannel:
         code = Result.NOT_TRIED
         if control is None and deadline is None and self._received == self.seq and self._may_exchange:
             try:
-                code = self.step(actions, None, slice_ns)
+                code = self._exchange_small(actions, slice_ns)
             except BaseException:
                 slow(Result.INTERRUPTED, actions, None, None)
                 raise
@@ -272,7 +324,7 @@ class EngineChannel:
         self._control = _place(mapping, control, num_envs)
         self._no_control = bytes(num_envs)
         self._commands_read = 0
-        self._halted = False
+        self._interrupted = False
         self._pidfd = -1
         self._peer_parks = True
         self.seq: int = self._frame_seq[0]
@@ -286,8 +338,11 @@ class EngineChannel:
         actions = self._action_seq[0]
         found = Result.HAS_COMMANDS if self._commands[0] != self._commands_read else 0
         if actions == self.seq + 1:
-            return found | Result.HAS_ACTIONS | (Result.HAS_CONTROL if bytes(self._control) != self._no_control else 0)
+            return found | Result.HAS_ACTIONS | (Result.HAS_CONTROL if self._any_control() else 0)
         return found if actions == self.seq else Result.OUT_OF_ORDER
+
+    def _any_control(self) -> bool:
+        return _any_set(self._control, self._no_control)
 
     def publish(self, status: int) -> None:
         """Announce the frame, or status != 0: there is none."""
@@ -299,8 +354,9 @@ class EngineChannel:
 
     def serve(self, step: Any, acquire: Any, release: Any, timeout_ns: int) -> int:
         """Answer plain actions by `step(None)` until something else; see the native class."""
-        while (found := self.next(timeout_ns)) == Result.HAS_ACTIONS:
-            if self._halted:
+        while (found := self._soon() or self.next(timeout_ns)) == Result.HAS_ACTIONS:
+            if self._interrupted:
+                self._interrupted = False
                 return Result.TIMED_OUT
             acquire()
             try:
@@ -310,9 +366,22 @@ class EngineChannel:
             self.publish(0)
         return found
 
-    def halt(self) -> None:
-        """Make `serve` return."""
-        self._halted = True
+    def _soon(self) -> int:
+        """HAS_ACTIONS when plain actions and nothing else come within the first looks, else 0."""
+        word, next_seq = self._action_seq, self.seq + 1
+        self._heartbeat[0] = (self._heartbeat[0] + 1) & 0xFFFFFFFFFFFFFFFF
+        for _ in _SPIN:
+            if word[0] == next_seq:
+                break
+        else:
+            return 0
+        if self._commands[0] != self._commands_read or self._any_control():
+            return 0
+        return Result.HAS_ACTIONS
+
+    def interrupt(self) -> None:
+        """Make `serve` return after its present step."""
+        self._interrupted = True
 
     def commands_read(self, position: int) -> None:
         """Commands up to this ring position are read."""

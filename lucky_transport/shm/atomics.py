@@ -5,7 +5,7 @@ Both offer the same names with the same meaning, and the same tests run over bot
     ClientChannel(mapping, ...)   send(actions, control) · recv(timeout_ns) · step(actions, control, timeout_ns) ·
                                   fuse(frame, slow, slice_ns) · exchange(actions, control, deadline) · unfuse()
     EngineChannel(mapping, ...)   next(timeout_ns) · publish(status) · serve(step, acquire, release, timeout_ns) ·
-                                  halt() · commands_read(position) · set_peer · resync
+                                  interrupt() · commands_read(position) · set_peer · resync
     load32 · store32 · wake · wait32   on (mapping, offset)
 
 Rule 1: plain Python stores keep their order on x86-64 only; elsewhere the fallback is refused, not hoped for.
@@ -25,7 +25,7 @@ from lucky_transport.shm.results import PEER_PARKS, PEER_WAKES, Result
 
 __all__ = ["PEER_PARKS", "PEER_WAKES", "Result", "Words", "implementation", "native_error"]
 
-_VERSION = 4
+_VERSION = 5
 
 try:
     from lucky_transport.shm import _atomics  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]

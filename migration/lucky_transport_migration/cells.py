@@ -123,6 +123,8 @@ def setups_of(plan: BenchPlan) -> Iterator[Setup]:
             for path in plan.paths:
                 if path != "grpc":  # thousands of legacy Steps of an engine at work say nothing new
                     yield Setup(path, plan.main_wait(path), num_envs, STEPPING)
+        if num_envs == smallest and engines[0] == IDLE and "shm" in plan.paths:
+            yield Setup("shm-python", None, num_envs, IDLE, full=False)
         if num_envs == smallest and engines[0] == IDLE:
             yield Setup(plan.reference, plan.main_wait(plan.reference), num_envs, IDLE, twin=True)
 

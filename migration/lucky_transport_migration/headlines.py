@@ -30,7 +30,9 @@ def headlines(result: Result) -> list[Mapping[str, Any]]:
     whole = [
         one
         for one in result["ratios"]
-        if one["to"] not in (one["of"], "limit") and one["rate_hz"] is None and one["copy"] in (None, True)
+        if one["to"] not in (one["of"], "limit", "shm-python")
+        and one["rate_hz"] is None
+        and one["copy"] in (None, True)
     ]
     exchange = [one for one in whole if one["level"] == "transport" and one["engine"] != "toy:copy"]
     return exchange or whole

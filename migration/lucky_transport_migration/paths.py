@@ -1,6 +1,7 @@
 """The ways to an engine that can be compared, by name, and a running engine at the end of one.
 
     shm          shared memory
+    shm-python   shared memory through the pure-Python fallback on both sides
     grpc         legacy gRPC as it is: one unary Step per agent (what a training stack migrates from)
     grpc-batch   the packed batch service over gRPC
     inproc       the engine in this very process: no wire at all
@@ -31,13 +32,16 @@ from lucky_transport.transport import Transport
 __all__ = ["NAMED", "Link", "Path", "find_path", "label", "open_links"]
 
 #: Paths that are more than a transport with its defaults: name -> (transport, endpoint options of the client).
-NAMED = {
+NAMED: dict[str, tuple[str, tuple[tuple[str, str], ...]]] = {
     "grpc": ("grpc", (("service", "agent"),)),
     "grpc-batch": ("grpc", (("service", "batch"),)),
+    "shm-python": ("shm", ()),
 }
+_PURE_PYTHON = {"shm-python"}
 
 _LABELS = {
     "shm": "shared memory",
+    "shm-python": "shared memory, pure Python",
     "grpc": "legacy gRPC",
     "grpc-batch": "gRPC batch service",
     "inproc": "same process",
@@ -47,11 +51,12 @@ _LABELS = {
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """A way to an engine: a transport and the options its client's endpoint gets."""
+    """A way to an engine: a transport, the options its client's endpoint gets, and whether native code may be used."""
 
     name: str
     transport: str
     options: tuple[tuple[str, str], ...] = ()
+    native: bool = True
 
 
 def label(name: str) -> str:
@@ -69,7 +74,7 @@ def find_path(name: str) -> Path:
     if not info.local_endpoint:
         raise ConfigError(f"transport {transport!r} cannot start an engine by itself", hint="compare another one")
     load(info.client, owner=f"transport {transport!r}", extra=info.extra)
-    return Path(name, transport, options)
+    return Path(name, transport, options, native=name not in _PURE_PYTHON)
 
 
 class Link:
@@ -93,14 +98,20 @@ class Link:
         self.wait = wait
         registry().engine(engine.partition(":")[0])  # an unknown name fails here, not in the child
         endpoint = registry().transport(path.transport).local_endpoint.format(name=unique_name())
-        self._settings = load_settings({"wait": wait})
+        self._settings = load_settings({"wait": wait, "native": None if path.native else False})
         self._owner: EngineProcess | Serving
         if path.transport == "inproc":
             self._owner = api.serve(engine, endpoint, num_envs=num_envs, seed=seed, options=options)
             self.pid = None
         else:
             self._owner = EngineProcess(
-                engine, [endpoint], num_envs=num_envs, seed=seed, options=options, wait=self._settings.wait
+                engine,
+                [endpoint],
+                num_envs=num_envs,
+                seed=seed,
+                options=options,
+                wait=self._settings.wait,
+                native=path.native,
             )
             self.pid = self._owner.pid
         try:

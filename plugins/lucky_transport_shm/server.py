@@ -97,6 +97,7 @@ class ShmServer(Server):
             lease = self._lease
             try:
                 found = self._channel.next(_SLICE_NS) if lease is None else self._channel.serve(*lease.parts, _SLICE_NS)
+                self._host.let_others_in()
             except Exception as error:  # an engine is foreign code and may raise anything
                 assert lease is not None
                 self._refuse(lease.failure(error))
@@ -133,7 +134,9 @@ class ShmServer(Server):
         """Make the attached client the driver; raises Busy."""
         self._know_client()
         pid = self._peer.pid if self._peer else 0
-        self._lease = self._host.drive(f"shm client of pid {pid} at {self._endpoint}", self._buffers)
+        self._lease = self._host.drive(
+            f"shm client of pid {pid} at {self._endpoint}", self._buffers, interrupt=self._channel.interrupt
+        )
         return self._lease
 
     def _know_client(self) -> None:
@@ -199,8 +202,7 @@ class ShmServer(Server):
         thread, self._thread = self._thread, None
         header.put(self._segment.mapping, "engine_state", EngineState.CLOSING)
         self._stopping = True
-        self._channel.halt()
-        self._words.wake(FIELDS["park_engine"].offset)
+        self._channel.interrupt()
         thread.join(max(grace_s, 0.2))
         if not thread.is_alive():
             if header.get(self._segment.mapping, "action_seq") == self._channel.seq + 1:

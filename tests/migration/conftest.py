@@ -14,7 +14,7 @@ from lucky_transport_migration.measuring import Measurement
 from lucky_transport_migration.report_bench import bench_page
 
 #: Typical step of each path in the made-up result, in nanoseconds.
-TYPICAL_NS = {"shm": 1_000, "grpc": 500_000, "grpc-batch": 300_000, "inproc": 4_000, "limit": 300}
+TYPICAL_NS = {"shm": 1_000, "shm-python": 2_000, "grpc": 500_000, "grpc-batch": 300_000, "inproc": 4_000, "limit": 300}
 
 
 @pytest.fixture

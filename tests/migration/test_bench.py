@@ -166,12 +166,10 @@ def test_a_missed_target_fails(bench_result: dict[str, Any]) -> None:
     assert found["other threads of a waiting client, p99 lateness"].word == "FAIL"
 
 
-def test_the_fallback_may_be_slower_than_the_native_module(bench_result: dict[str, Any]) -> None:
-    goals: list[float] = []
-    for native in (True, False):
-        bench_result["environment"]["native_module"] = native
-        goals += [one.goal for one in targets.check(bench_result) if "two-process spin" in one.name]
-    assert goals == [3.0, 8.0]
+def test_the_fallback_has_a_wider_goal_than_the_native_module(bench_result: dict[str, Any]) -> None:
+    goals = {one.name: one.goal for one in targets.check(bench_result) if "two-process spin" in one.name}
+    assert sorted(goals.values()) == [3.0, 8.0]
+    assert "pure Python" in max(goals, key=lambda name: goals[name])
 
 
 def test_a_bench_in_process_runs_all_its_pieces() -> None:

@@ -346,7 +346,7 @@ class Channels:
         other.join()
         assert taken == [True]
 
-    def test_serve_returns_what_is_no_plain_action_and_when_it_is_halted(self, mapping: mmap) -> None:
+    def test_serve_returns_what_is_no_plain_action_and_when_it_is_interrupted(self, mapping: mmap) -> None:
         client, engine = self.client(mapping), self.engine(mapping)
         lock = threading.RLock()
         serve = (print, lock.acquire, lock.release)
@@ -356,7 +356,7 @@ class Channels:
         engine.publish(0)
         client.recv(0)
         client.send(np.zeros((3, 2), np.float32), None)
-        engine.halt()
+        engine.interrupt()
         assert engine.serve(*serve, 0) == Result.TIMED_OUT
         assert engine.seq == 1
 

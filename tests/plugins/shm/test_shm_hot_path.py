@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import struct
+import subprocess
+import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,8 @@ import lucky_transport
 from lucky_transport import api
 from lucky_transport.engine import RESET, Buffers
 from lucky_transport.engines.toy import ToyEngine
+from lucky_transport.messages.batch import SetSeedsRequest
+from lucky_transport.messages.methods import method
 from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.shm.atomics import native_error
 from lucky_transport.shm.layout import FIELDS
@@ -86,3 +91,45 @@ def test_each_exchange_carries_its_own_actions() -> None:
             seen, expected = client.step(actions, control), twin.step(actions, control)
             assert seen.observations.tobytes() == expected.observations.tobytes()
             control = generator.choice([0, 0, 0, 1, 2], 5).astype(np.uint8)
+
+
+_STEP_FLAT_OUT = """
+import sys
+from lucky_transport import api
+with api.open_transport(sys.argv[1]) as transport:
+    transport.step(transport.actions)
+    print("stepping", flush=True)
+    while True:
+        transport.step(transport.actions)
+"""
+
+
+@pytest.mark.parametrize("native", ["1", "0"], ids=["native", "fallback"])
+def test_a_client_that_steps_flat_out_keeps_no_other_thread_from_the_engine(
+    native: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The serving loop keeps the host's lock from one step to the next, and takes it again at once when it gave it."""
+    monkeypatch.setenv("LUCKY_NATIVE", native)
+    set_seeds = method("/lucky_transport.v1.BatchService/SetSeeds")
+    with api.serve(ToyEngine(1, idle=True), f"shm://{unique_name()}") as serving:
+        command = [sys.executable, "-c", _STEP_FLAT_OUT, str(serving.endpoints[0])]
+        child = subprocess.Popen(command, stdout=subprocess.PIPE)
+        try:
+            assert child.stdout is not None
+            assert child.stdout.readline() == b"stepping\n"
+            answers: list[Any] = []
+
+            def ask() -> None:
+                for _ in range(20):
+                    answers.append(serving.host.call(set_seeds, SetSeedsRequest([0])))
+
+            asker = threading.Thread(target=ask, daemon=True)
+            asker.start()
+            asker.join(20.0)
+            assert len(answers) == 20
+            assert child.poll() is None
+        finally:
+            child.kill()
+            child.wait()
+            assert child.stdout is not None
+            child.stdout.close()
