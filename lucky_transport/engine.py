@@ -17,22 +17,28 @@ Rule 3: an engine writes frames in place; it never keeps a reference into buffer
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lucky_transport.call import Call
 from lucky_transport.specs import BatchSpec
 
-__all__ = ["HOLD", "RESET", "Buffers", "Engine", "Handler"]
+__all__ = ["HOLD", "RESET", "Buffers", "Engine", "Handler", "StreamHandler"]
 
 RESET = 1
 HOLD = 2
 
 #: Answers one typed method: takes the request message, returns the response message.
 Handler = Callable[[Any], Any]
+
+#: Serves one stream: takes the request message and the call, yields the items until the call is over. It runs on a
+#: thread of its own and is asked for an item only when the client can take one, so it never outruns its reader; it
+#: touches the world only inside `call.between_steps()`.
+StreamHandler = Callable[[Any, Call], Iterator[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +85,11 @@ class Engine(ABC):
     @property
     def services(self) -> Mapping[str, Handler]:
         """Handlers of the typed methods this engine answers, by full method name."""
+        return {}
+
+    @property
+    def streams(self) -> Mapping[str, StreamHandler]:
+        """Handlers of the server streams this engine serves, by full method name."""
         return {}
 
     @abstractmethod

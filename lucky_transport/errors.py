@@ -15,6 +15,7 @@
     ├── SegmentError (ValueError)        a shared-memory segment is foreign, damaged or of another version
     ├── NoSpace (OSError)                shared memory is too small for the segment
     ├── SpecError (ValueError)           sizes, dtypes or spaces do not fit
+    ├── Cancelled (RuntimeError)         the call was cancelled, by us or by the engine's end
     ├── EngineFailed (RuntimeError)      the engine raised while it stepped or answered
     └── Unimplemented (NotImplementedError)  the engine or transport cannot do this
 
@@ -28,6 +29,7 @@ from __future__ import annotations
 __all__ = [
     "BrokenPlugin",
     "Busy",
+    "Cancelled",
     "ClosedError",
     "ConfigError",
     "EngineFailed",
@@ -156,6 +158,12 @@ class Unimplemented(TransportError, NotImplementedError):
     """The engine or the transport cannot do this."""
 
     wire_code = 17
+
+
+class Cancelled(TransportError, RuntimeError):
+    """The call was cancelled before it ended by itself."""
+
+    wire_code = 18
 
 
 _BY_CODE: dict[int, type[TransportError]] = {

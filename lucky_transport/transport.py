@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.engine import Buffers
+from lucky_transport.errors import Unimplemented
 from lucky_transport.specs import BatchSpec
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from lucky_transport.host.host import Host
     from lucky_transport.messages.methods import Method
 
-__all__ = ["Capabilities", "Frame", "Server", "Transport"]
+__all__ = ["Capabilities", "Frame", "Server", "Stream", "Transport"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +136,13 @@ class Transport(ABC):
         Raises Unimplemented when the engine does not answer this method, PeerTimeout, PeerDied, EngineFailed.
         """
 
+    def stream(self, method: Method, request: Any, deadline: Deadline | None = None) -> Stream:
+        """Return the items of a server stream, as they come; without a deadline it goes on until either side ends it.
+
+        Raises Unimplemented when the transport carries no streams; everything else is raised by the stream.
+        """
+        raise Unimplemented(f"transport {self.name!r} carries no streams", backend=self.name)
+
     @abstractmethod
     def close(self) -> None:
         """End the connection and release everything; idempotent. Arrays already handed out stay readable."""
@@ -146,6 +154,40 @@ class Transport(ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+class Stream(ABC):
+    """A server stream being received: iterate over it. Dropping it, `break` and `cancel` end it on the engine's side.
+
+    dropped: items that the engine skipped so far because this side was slow.
+    """
+
+    dropped: int = 0
+
+    def __iter__(self) -> Self:
+        return self
+
+    @abstractmethod
+    def __next__(self) -> Any:
+        """Return the next item, waiting for it; StopIteration after the last.
+
+        Raises Cancelled after `cancel`, Unimplemented, EngineFailed, PeerTimeout (the stream's deadline), PeerDied.
+        """
+
+    @abstractmethod
+    def cancel(self) -> None:
+        """End the stream from any thread, also while another one waits in `next`; idempotent."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.cancel()
+
+    def __del__(self) -> None:
+        self.cancel()
 
 
 class Server(ABC):

@@ -25,6 +25,7 @@ MIGRATION = ROOT / "migration" / "lucky_transport_migration"
 LAYERS: list[set[str]] = [
     {"errors", "registration"},
     {"deadline", "specs", "endpoint", "hookspecs", "config", "messages", "lockstep"},
+    {"call"},
     {"engine", "actions", "codec", "registry", "builtin"},
     {"transport", "shm", "host", "engines", "process", "inventory"},
     {"attributes", "autoreset", "infos", "lifetime", "resetting", "inproc", "serving", "services"},

@@ -12,14 +12,15 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.engine import RESET, Buffers, Engine, Handler
+from lucky_transport.call import Call
+from lucky_transport.engine import RESET, Buffers, Engine, Handler, StreamHandler
 from lucky_transport.errors import Busy, ClosedError, EngineFailed, TransportError, Unimplemented
 from lucky_transport.host.task import task_handlers
 from lucky_transport.messages.methods import Method, Runs
@@ -46,6 +47,7 @@ class Host:
         self._closed = False
         self._buffers = Buffers.allocate(self.spec)
         self._handlers: Mapping[str, Handler] = {**task_handlers(self.spec), **engine.services}
+        self._streams: Mapping[str, StreamHandler] = engine.streams
         engine.bind(self._buffers)
 
     @property
@@ -92,6 +94,27 @@ class Host:
             self._lease = Lease(self, owner, self._lock, self._engine, buffers, is_idle or _never)
             return self._lease
 
+    def stream(self, method: Method, request: Any, call: Call) -> Iterator[Any]:
+        """Return the items of a server stream; the handler runs on the thread that asks for them.
+
+        Raises (when the first item is asked for) Unimplemented, EngineFailed, or the TransportError the handler chose.
+        """
+        handler = self._streams.get(method.name)
+        if handler is None:
+            raise Unimplemented(
+                f"engine {self.spec.engine!r} does not implement {method.name}", backend=self.spec.engine
+            )
+        try:
+            yield from handler(request, call)
+        except TransportError:
+            raise
+        except Exception as error:  # a handler is foreign code and may raise anything
+            raise _failure(self.spec.engine, method.name, error) from error
+
+    def between_steps(self) -> AbstractContextManager[object]:
+        """The engine to oneself while no step runs, for a stream's look at the world."""
+        return self._turn()
+
     @contextmanager
     def _turn(self, timeout_s: float = -1) -> Generator[bool]:
         """The engine to oneself, between two steps; False when it did not come within `timeout_s`."""
@@ -132,7 +155,7 @@ class Host:
 
     def implements(self, method: Method) -> bool:
         """True when the engine answers `method`."""
-        return method.name in self._handlers
+        return method.name in (self._handlers if method.stream is None else self._streams)
 
     def call(self, method: Method, request: Any) -> Any:
         """Return the engine's response; runs between two steps unless the method is declared inline.

@@ -16,7 +16,7 @@ from enum import Enum
 from lucky_transport.errors import UnknownName
 from lucky_transport.messages import agent, batch, mujoco, task
 
-__all__ = ["BY_ID", "BY_NAME", "METHODS", "Effect", "Method", "Runs", "method"]
+__all__ = ["BY_ID", "BY_NAME", "METHODS", "Effect", "Flow", "Method", "Runs", "method"]
 
 
 class Effect(Enum):
@@ -35,9 +35,19 @@ class Runs(Enum):
     POOL = "pool"
 
 
+class Flow(Enum):
+    """How a stream treats a client that reads too slowly: what it misses is skipped, or the sender waits for it."""
+
+    LATEST = "latest"
+    EVERY = "every"
+
+
 @dataclass(frozen=True, slots=True)
 class Method:
-    """One method: wire id, full name ("/package.Service/Method"), message classes, effect and place."""
+    """One method: wire id, full name ("/package.Service/Method"), message classes, effect and place.
+
+    `stream` is None for a unary method (one request, one response), else how its items flow to the client.
+    """
 
     id: int
     name: str
@@ -45,6 +55,7 @@ class Method:
     response: type
     effect: Effect
     runs: Runs
+    stream: Flow | None = None
 
     @property
     def service(self) -> str:

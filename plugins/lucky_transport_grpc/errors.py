@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 from lucky_transport.errors import (
     BrokenPlugin,
     Busy,
+    Cancelled,
     ClosedError,
     ConfigError,
     EngineFailed,
@@ -52,7 +53,7 @@ class Row:
 #: Every status once; every error of ours in exactly one `sent_for`.
 TABLE = (
     Row(_Code.OK, RemoteProtocolError, "a success cannot be an error: report this"),
-    Row(_Code.CANCELLED, PeerDied, "the engine ended the call; connect again"),
+    Row(_Code.CANCELLED, Cancelled, "the engine ended the call; connect again", (Cancelled,)),
     Row(_Code.UNKNOWN, EngineFailed, "see the engine's log", (TransportError,)),
     Row(_Code.INVALID_ARGUMENT, SpecError, "", (SpecError, ConfigError)),
     Row(_Code.DEADLINE_EXCEEDED, PeerTimeout, "raise the timeout, or see what the engine is doing", (PeerTimeout,)),

@@ -1,0 +1,95 @@
+"""One call of a typed method, as its handler sees it: who asks, how long he waits, and whether he still does.
+
+    def stream_telemetry(request, call):          # a server stream: see `lucky_transport.engine.StreamHandler`
+        for _ in call.ticks(request.target_fps or 30):
+            with call.between_steps():
+                frame = TelemetryFrame(...)       # the world stands still here
+            yield frame
+
+Rule 1: a call ends once: by its handler, its caller (cancel, death), its deadline or the server's end. Whoever waits in
+        `wait` or `ticks` is woken at once.
+Rule 2: `ticks` never falls behind: what a slow consumer or handler missed is skipped and counted in `dropped`.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+
+from lucky_transport.deadline import Deadline
+
+__all__ = ["Call"]
+
+
+class Call:
+    """See the module. `caller` names the client, the same for all calls of one connection.
+
+    metadata: (key, value) pairs as they came; keys may repeat. dropped: items that a stream skipped so far.
+    """
+
+    def __init__(
+        self,
+        caller: str,
+        deadline: Deadline | None = None,
+        metadata: tuple[tuple[str, str | bytes], ...] = (),
+        *,
+        between_steps: Callable[[], AbstractContextManager[object]] = nullcontext,
+    ) -> None:
+        self.caller = caller
+        self.deadline = deadline
+        self.metadata = metadata
+        self.between_steps = between_steps
+        self.dropped = 0
+        self._over = threading.Event()
+        self._lock = threading.Lock()
+        self._callbacks: list[Callable[[], None]] = []
+
+    @property
+    def is_over(self) -> bool:
+        """True once nobody waits for the outcome any more: ended, cancelled, or past its deadline."""
+        return self._over.is_set() or (self.deadline is not None and self.deadline.expired)
+
+    def end(self) -> None:
+        """Mark the call as over, whatever the reason, and run what `on_end` was given; idempotent, from any thread."""
+        with self._lock:
+            if self._over.is_set():
+                return
+            self._over.set()
+            callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback()
+
+    def on_end(self, callback: Callable[[], None]) -> None:
+        """Have `callback` called when the call is over, at once if it is already; it must not block."""
+        with self._lock:
+            if not self._over.is_set():
+                self._callbacks.append(callback)
+                return
+        callback()
+
+    def wait(self, seconds: float) -> bool:
+        """Sleep for that long; False at once when the call is over."""
+        if self.deadline is not None:
+            seconds = min(seconds, self.deadline.remaining_s)
+        return not self._over.wait(max(seconds, 0.0)) and not self.is_over
+
+    def ticks(self, hz: float) -> Iterator[int]:
+        """Yield the number of each tick, `hz` a second by the wall clock and the first at once, until the call is over.
+
+        Ticks that passed before the next one was asked for are left out and counted in `dropped`.
+        """
+        period = 1.0 / hz
+        start, tick = time.monotonic(), 0
+        while not self.is_over:
+            yield tick
+            now = (time.monotonic() - start) / period
+            missed = int(now) - tick
+            if missed > 0:
+                self.dropped += missed - 1
+                tick += missed
+                continue
+            tick += 1
+            if not self.wait(start + tick * period - time.monotonic()):
+                return
