@@ -10,13 +10,15 @@ from dataclasses import dataclass, fields
 from functools import cache
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
+from lucky_transport.messages.scalars import is_struct
+
 __all__ = ["Field", "fields_of"]
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field: `kind` is f32, i32, u32, u64, bool, str, bytes or message (then `message` is its class);
-    `shape` is "one", "list" or "map" (text to `kind`).
+    """One field: `kind` is f32, f64, i32, u32, u64, bool, str, bytes, message or struct (then `message` is its class);
+    `shape` is "one", "list" or "map" (text to `kind`). A message or struct that is "one" may be None.
     """
 
     name: str
@@ -46,5 +48,5 @@ def _field(message: type, name: str, hint: Any) -> Field:
     if hint in (bool, str, bytes):
         return Field(name, hint.__name__, shape)
     if isinstance(hint, type) and hasattr(hint, "__dataclass_fields__"):
-        return Field(name, "message", shape, hint)
+        return Field(name, "struct" if is_struct(hint) else "message", shape, hint)
     raise TypeError(f"{message.__name__}.{name}: no codec knows the type {hint!r}")

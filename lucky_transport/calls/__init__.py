@@ -1,0 +1,1 @@
+"""Calls of every kind over a pair of record queues: requests, responses, streams, cancel, deadlines; no transport."""

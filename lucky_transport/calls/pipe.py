@@ -1,0 +1,61 @@
+"""The contract of a pipe: two queues of records, one each way, between a client and an engine.
+
+Rule 1: one thread at a time pushes and one at a time pops; whoever shares a side locks around it. `interrupt` and
+        `close` may be called by any thread.
+Rule 2: the peer's bytes are untrusted: what no honest peer can have written raises RemoteProtocolError.
+Rule 3: every wait ends: at its timeout, when the peer dies (PeerDied), or when this side is closed (ClosedError).
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+__all__ = ["Pipe"]
+
+
+class Pipe(Protocol):
+    """One end. `largest_record`: bytes of the longest record that fits. `peer`: who is at the other end, for texts."""
+
+    @property
+    def largest_record(self) -> int:
+        """Bytes of the longest record that can ever be pushed."""
+        ...
+
+    @property
+    def peer(self) -> str:
+        """Who is at the other end, for error texts and as the caller's name: "shm client of pid 123"."""
+        ...
+
+    def try_push(self, record: bytes) -> bool:
+        """Append the record for the peer and wake it; False, and nothing changed, when there is no room now.
+
+        Raises SpecError for a record that never fits, RemoteProtocolError, PeerDied, ClosedError.
+        """
+        ...
+
+    def try_pop(self) -> bytes | None:
+        """Return the oldest record from the peer, None when there is none. Raises RemoteProtocolError, ClosedError."""
+        ...
+
+    def wait(self, timeout_ns: int) -> bool:
+        """Wait until there is a record to pop; False when there is none at the timeout or after `interrupt`.
+
+        Raises PeerDied when the peer's process has ended and everything it wrote was read; ClosedError.
+        """
+        ...
+
+    def wait_for_room(self, length: int, timeout_ns: int) -> bool:
+        """Wait until a record of `length` bytes can be pushed; False at the timeout. Raises as `wait` does."""
+        ...
+
+    def interrupt(self) -> None:
+        """Make a `wait` that another thread of this process is in, or the next one, return at once."""
+        ...
+
+    def fileno(self) -> int:
+        """A descriptor that turns readable when there may be a record to pop, -1 where there is none (asyncio)."""
+        ...
+
+    def close(self) -> None:
+        """Let go of everything; the peer notices. Idempotent."""
+        ...
