@@ -2,7 +2,9 @@
 
 env = lucky_transport.make("mujoco:quadruped", num_envs=16)      # LUCKY_TRANSPORT=grpc|shm|inproc|auto
 client = lucky_transport.connect("shm://lucky_demo")             # typed service calls
+async with lucky_transport.connect_async("shm://lucky_demo") as client: ...   # the same for asyncio
 with lucky_transport.serve("toy", "shm://lucky_demo"): ...       # the engine's side
+array = lucky_transport.image_array(frame)                       # a picture as a NumPy array
 """
 
 from __future__ import annotations
@@ -13,17 +15,22 @@ from lucky_transport import registration
 from lucky_transport.errors import TransportError
 
 if TYPE_CHECKING:
-    from lucky_transport.api import connect, make, serve
+    from lucky_transport.api import connect, connect_async, make, serve
+    from lucky_transport.messages.images import image_array
 
-__all__ = ["TransportError", "connect", "make", "serve"]
+__all__ = ["TransportError", "connect", "connect_async", "image_array", "make", "serve"]
 
 registration.install()
 
 
 def __getattr__(name: str) -> Any:
     """Load the API at its first use, so that `import lucky_transport` and the command line's help stay fast."""
-    if name in ("connect", "make", "serve"):
+    if name in ("connect", "connect_async", "make", "serve"):
         from lucky_transport import api
 
         return getattr(api, name)
+    if name == "image_array":
+        from lucky_transport.messages.images import image_array
+
+        return image_array
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -20,7 +20,7 @@ from lucky_transport.errors import BrokenPlugin, ConfigError, MissingExtra, Spec
 from lucky_transport.hookspecs import TransportInfo
 from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.registry import load, registry
-from lucky_transport.services import Client
+from lucky_transport.services import AsyncClient, Client
 from lucky_transport.serving import Serving
 from lucky_transport.transport import Server, Transport
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from lucky_transport.env import VectorEnv
 
-__all__ = ["connect", "make", "make_engine", "open_transport", "serve"]
+__all__ = ["connect", "connect_async", "make", "make_engine", "open_transport", "serve"]
 
 _log = logging.getLogger("lucky_transport")
 
@@ -66,11 +66,26 @@ def connect(endpoint: str | None = None, **settings: Any) -> Client:
 
     `settings` are fields of `lucky_transport.config.Settings`. Raises ConfigError when no endpoint is configured.
     """
+    resolved = _resolve(endpoint, settings)
+    return Client(open_transport(resolved.endpoint, resolved))
+
+
+def connect_async(endpoint: str | None = None, **settings: Any) -> AsyncClient:
+    """Return typed service clients for asyncio, to be used with `async with`, or awaited and closed.
+
+    Arguments and errors as `connect`; a wrong setting raises at once, what connecting raises comes from `async with`.
+    """
+    resolved = _resolve(endpoint, settings)
+    return AsyncClient(lambda: open_transport(resolved.endpoint, resolved))
+
+
+def _resolve(endpoint: str | None, settings: Mapping[str, Any]) -> Settings:
+    """Return the settings of a connection that is to be made to a running engine."""
     resolved = load_settings({**settings, "endpoint": endpoint})
     if not resolved.endpoint:
         raise ConfigError("no endpoint to connect to", hint="pass connect('shm://name') or set LUCKY_ENDPOINT")
     _check_agreement(resolved)
-    return Client(open_transport(resolved.endpoint, resolved))
+    return resolved
 
 
 def serve(

@@ -28,7 +28,12 @@ def lucky_transport_engines() -> list[EngineInfo]:
             name="toy",
             factory="lucky_transport.engines.toy:make_engine",
             summary="deterministic engine of any size, with delay and fault knobs",
-        )
+        ),
+        EngineInfo(
+            name="echo",
+            factory="lucky_transport.engines.echo:make_engine",
+            summary="answers commands and streams at once: the engine of `bench --suite commands`",
+        ),
     ]
 
 

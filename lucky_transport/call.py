@@ -6,6 +6,8 @@
                 frame = TelemetryFrame(...)       # the world stands still here
             yield frame
 
+A stream of pictures draws into `call.image_buffer(nbytes)`, so that a client in shared memory sees them without a copy.
+
 Rule 1: a call ends once: by its handler, its caller (cancel, death), its deadline or the server's end. Whoever waits in
         `wait` or `ticks` is woken at once.
 Rule 2: `ticks` never falls behind: what a slow consumer or handler missed is skipped and counted in `dropped`.
@@ -19,8 +21,10 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 
 from lucky_transport.deadline import Deadline
+from lucky_transport.errors import LocalProtocolError, PeerTimeout
+from lucky_transport.messages.methods import Method
 
-__all__ = ["Call"]
+__all__ = ["Call", "check_request", "check_stream", "check_unary", "not_in_time"]
 
 
 class Call:
@@ -36,27 +40,40 @@ class Call:
         metadata: tuple[tuple[str, str | bytes], ...] = (),
         *,
         between_steps: Callable[[], AbstractContextManager[object]] = nullcontext,
+        image_buffer: Callable[[int], memoryview] | None = None,
     ) -> None:
         self.caller = caller
         self.deadline = deadline
         self.metadata = metadata
         self.between_steps = between_steps
         self.dropped = 0
-        self._over = threading.Event()
+        self._image_buffer = image_buffer
+        self._ended = False
+        self._over: threading.Event | None = None  # made when somebody waits: most calls are answered at once
         self._lock = threading.Lock()
         self._callbacks: list[Callable[[], None]] = []
+
+    def image_buffer(self, nbytes: int) -> memoryview:
+        """Return writable memory for a picture of the stream's next item: set `ImageFrame.data` to it, itself.
+
+        Over shared memory it is the client's own view, and whatever it held before; elsewhere it is plain memory. After
+        that item it belongs to the client: ask for another. Raises NoSpace.
+        """
+        return memoryview(bytearray(nbytes)) if self._image_buffer is None else self._image_buffer(nbytes)
 
     @property
     def is_over(self) -> bool:
         """True once nobody waits for the outcome any more: ended, cancelled, or past its deadline."""
-        return self._over.is_set() or (self.deadline is not None and self.deadline.expired)
+        return self._ended or (self.deadline is not None and self.deadline.expired)
 
     def end(self) -> None:
         """Mark the call as over, whatever the reason, and run what `on_end` was given; idempotent, from any thread."""
         with self._lock:
-            if self._over.is_set():
+            if self._ended:
                 return
-            self._over.set()
+            self._ended = True
+            if self._over is not None:
+                self._over.set()
             callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
             callback()
@@ -64,7 +81,7 @@ class Call:
     def on_end(self, callback: Callable[[], None]) -> None:
         """Have `callback` called when the call is over, at once if it is already; it must not block."""
         with self._lock:
-            if not self._over.is_set():
+            if not self._ended:
                 self._callbacks.append(callback)
                 return
         callback()
@@ -73,6 +90,11 @@ class Call:
         """Sleep for that long; False at once when the call is over."""
         if self.deadline is not None:
             seconds = min(seconds, self.deadline.remaining_s)
+        with self._lock:
+            if self._ended:
+                return False
+            if self._over is None:
+                self._over = threading.Event()
         return not self._over.wait(max(seconds, 0.0)) and not self.is_over
 
     def ticks(self, hz: float) -> Iterator[int]:
@@ -93,3 +115,31 @@ class Call:
             tick += 1
             if not self.wait(start + tick * period - time.monotonic()):
                 return
+
+
+def check_request(method: Method, request: object) -> None:
+    """Raise TypeError, in the words of every transport, when `request` is not the message that `method` takes."""
+    expected = method.request.__name__
+    if not isinstance(request, method.request):
+        raise TypeError(f"{expected}: got {type(request).__name__}, expected {expected}")
+
+
+def not_in_time(name: str, timeout_s: float, backend: str) -> PeerTimeout:
+    """Return the error, in the words of every transport, of a call or stream of the method `name` at its deadline."""
+    return PeerTimeout(
+        f"{name} did not end within {timeout_s:g} s",
+        backend=backend,
+        hint="raise its timeout (for calls also LUCKY_COMMAND_TIMEOUT_S)",
+    )
+
+
+def check_unary(method: Method) -> None:
+    """Raise LocalProtocolError, in the words of every transport, when `method` has more than one response."""
+    if method.stream is not None:
+        raise LocalProtocolError(f"{method.name} is a stream: it has no single response", hint="use stream()")
+
+
+def check_stream(method: Method) -> None:
+    """Raise LocalProtocolError, in the words of every transport, when `method` is no server stream."""
+    if method.stream is None:
+        raise LocalProtocolError(f"{method.name} is no stream: it has one response", hint="use call()")

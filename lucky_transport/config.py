@@ -18,7 +18,7 @@ from typing import Any, cast
 
 from lucky_transport.errors import ConfigError
 
-__all__ = ["Settings", "load_settings"]
+__all__ = ["Settings", "load_settings", "runtime_directories"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,8 @@ class Settings:
     """What can be configured; `sources` tells where each value came from.
 
     transport: a transport's name or "auto". endpoint: a URL, "" = start an engine process. shm_name: segment name, "" =
-    `lucky_<pid>`. wait: "spin", "adaptive" or "block". Timeouts in seconds.
+    `lucky_<pid>`. wait: "spin", "adaptive" or "block". Timeouts in seconds. max_message_bytes: the longest message
+    that this side takes.
     """
 
     transport: str = "auto"
@@ -38,6 +39,7 @@ class Settings:
     connect_timeout_s: float = 10.0
     start_timeout_s: float = 60.0
     native: bool = True
+    max_message_bytes: int = 4 << 20
     sources: Mapping[str, str] = field(default_factory=dict[str, str], compare=False)
 
 
@@ -60,6 +62,13 @@ def _wait(value: Any) -> str:
     return str(value)
 
 
+def _bytes(value: Any) -> int:
+    number = int(value)
+    if number < 1 or number > 1 << 31:
+        raise ValueError
+    return number
+
+
 def _switch(value: Any) -> bool:
     if isinstance(value, bool):
         return value
@@ -79,6 +88,7 @@ _READERS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "connect_timeout_s": (_seconds, "seconds >= 0, e.g. 10"),
     "start_timeout_s": (_seconds, "seconds >= 0, e.g. 60"),
     "native": (_switch, "1 or 0"),
+    "max_message_bytes": (_bytes, "bytes from 1 to 2147483648, e.g. 4194304"),
 }
 
 
@@ -106,6 +116,17 @@ def load_settings(
             raw[_known(key, "argument")] = (value, "argument")
     values = {key: _read(key, value, source) for key, (value, source) in raw.items()}
     return Settings(**values, sources={key: source for key, (_, source) in raw.items()})
+
+
+def runtime_directories(environ: Mapping[str, str] | None = None) -> tuple[Path, ...]:
+    """Return where this user's sockets may lie, the preferred place first: an engine listens there, a client looks into
+    each, for the two may have been started with different environments. Nothing is created.
+    """
+    environ = os.environ if environ is None else environ
+    places = [Path("/tmp") / f"lucky-{os.getuid()}"]
+    if (given := Path(environ.get("XDG_RUNTIME_DIR") or "")).is_absolute() and given.is_dir():
+        places.insert(0, given / "lucky_transport")
+    return tuple(places)
 
 
 def _known(key: str, source: str) -> str:

@@ -8,18 +8,21 @@ An engine owns no transport and no thread of the host's. The order of calls is
         engine.step(control)        # buffers.observations, rewards, ... hold the frame afterwards
     engine.close()
 
-Rule 1: the host calls `bind`, `step` and every handler in `services` under one lock, never two at a time.
+Rule 1: the host calls `bind`, `step` and the handlers of methods that run between steps (`Runs.ENGINE`) under one lock,
+        never two at a time; other handlers and streams run beside them.
 Rule 2: control says per env what happens; None means that every env steps:
-        0 step · RESET reset this env and do not step it · HOLD leave this env and its rows exactly as they are.
+        0 step · RESET reset this env and do not step it · HOLD leave this env and its rows exactly as they are ·
+        TICK step without new actions (the row of actions is zeros): what drives the robot in the engine itself, a
+        policy for instance, drives it; where there is nothing of that kind it is a step with zeros.
 Rule 3: an engine writes frames in place; it never keeps a reference into buffers it was unbound from.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,10 +30,15 @@ from numpy.typing import NDArray
 from lucky_transport.call import Call
 from lucky_transport.specs import BatchSpec
 
-__all__ = ["HOLD", "RESET", "Buffers", "Engine", "Handler", "StreamHandler"]
+if TYPE_CHECKING:
+    from lucky_transport.messages.media import NamedImageFrame
+    from lucky_transport.messages.stepping import GetCameraFrameRequest
+
+__all__ = ["HOLD", "RESET", "TICK", "Buffers", "Engine", "Handler", "StreamHandler"]
 
 RESET = 1
 HOLD = 2
+TICK = 4
 
 #: Answers one typed method: takes the request message, returns the response message.
 Handler = Callable[[Any], Any]
@@ -103,9 +111,23 @@ class Engine(ABC):
     def step(self, control: NDArray[np.uint8] | None) -> None:
         """Advance by one exchange: afterwards the bound buffers hold the new frame.
 
-        control: uint8 (num_envs,) of RESET / HOLD bits, None when every env steps; valid during the call only.
+        control: uint8 (num_envs,) of RESET / HOLD / TICK bits, None when every env steps; valid during the call only.
         The rewards must equal `total_reward(signals)`. For reset envs the host zeroes reward, flags and signals.
         """
+
+    def check_camera_requests(self, env: int, requests: Sequence[GetCameraFrameRequest]) -> None:
+        """Raise ValueError, with the camera and the remedy, when `camera_frames` could not answer; before the step."""
+        if type(self).camera_frames is Engine.camera_frames:
+            raise ValueError(
+                f"in-step cameras are not served yet ({len(requests)} requested); send the Step without camera_requests"
+            )
+
+    def camera_frames(self, env: int, requests: Sequence[GetCameraFrameRequest]) -> list[NamedImageFrame]:
+        """Return the pictures a Step of `env` asked for, in the order of `requests`; called right after the step.
+
+        Engines with cameras override this and `check_camera_requests`.
+        """
+        raise NotImplementedError(f"engine {self.spec.engine!r} has no cameras")
 
     def close(self) -> None:  # noqa: B027 - most engines hold nothing
         """Release what the engine holds; called once, after the last step."""

@@ -4,27 +4,33 @@ It is the yardstick of parity and the floor of every benchmark. `inproc://name` 
 this process under that name.
 
 Rule 1: the client's buffers are the engine's buffers; nothing is copied but the actions of a caller who brings his own.
+Rule 2: calls and streams run on the thread that asks; nothing can end a handler that does not look at its call.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
+import weakref
+from collections.abc import Generator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.actions import Bounds, check_actions, check_control
+from lucky_transport.call import Call, check_request, check_stream, check_unary
 from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.engine import Buffers
-from lucky_transport.errors import ClosedError, NotReachable, TransportError
+from lucky_transport.errors import Cancelled, ClosedError, NotReachable, TransportError
 from lucky_transport.host.host import Host, Lease
 from lucky_transport.lockstep import Event, Lockstep, State
+from lucky_transport.messages.images import owned
 from lucky_transport.messages.methods import Method
-from lucky_transport.transport import Capabilities, Frame, Server, Transport
+from lucky_transport.transport import Capabilities, Frame, Server, Stream, Transport
 
 __all__ = ["InprocServer", "InprocTransport", "connect", "server"]
 
@@ -69,7 +75,7 @@ class InprocTransport(Transport):
     """A client in the engine's own process."""
 
     name = "inproc"
-    capabilities = Capabilities(zero_copy=True)
+    capabilities = Capabilities(zero_copy=True, streams=True)
 
     def __init__(self, host: Host) -> None:
         self.spec = host.spec
@@ -82,6 +88,8 @@ class InprocTransport(Transport):
         self._lease: Lease | None = None
         self._control: NDArray[np.uint8] | None = None
         self._frame = Frame.showing(self._buffers)
+        self._caller = f"inproc client {next(_names)} of pid {self._pid}"
+        self._open: weakref.WeakSet[InprocStream] = weakref.WeakSet()
 
     def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
         if self._lockstep.state is not State.READY:
@@ -114,10 +122,27 @@ class InprocTransport(Transport):
         return frame
 
     def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
+        call = self._begin(deadline)
+        check_unary(method)
+        check_request(method, request)
+        return owned(self._host.call(method, request, call))
+
+    def stream(self, method: Method, request: Any, deadline: Deadline | None = None, *, copy: bool = True) -> Stream:
+        call = self._begin(deadline)
+        check_stream(method)
+        check_request(method, request)
+        stream = InprocStream(method, self._host.stream(method, request, call), call, copy)
+        self._open.add(stream)
+        return stream
+
+    def implements(self, method: Method) -> bool:
+        return self._host.implements(method)
+
+    def _begin(self, deadline: Deadline | None) -> Call:
         if self._lockstep.state is State.CLOSED:
-            raise ClosedError("the transport is closed", backend="inproc", hint="connect again")
+            raise _closed()
         self._check_process()
-        return self._host.call(method, request)
+        return Call(self._caller, deadline, between_steps=self._host.between_steps)
 
     def _check_process(self) -> None:
         if os.getpid() != self._pid:
@@ -128,5 +153,73 @@ class InprocTransport(Transport):
     def close(self) -> None:
         if self._lockstep.state is not State.CLOSED:
             self._lockstep.on(Event.CLOSE)
-            if self._lease is not None and os.getpid() == self._pid:
+            if os.getpid() != self._pid:
+                return
+            for stream in list(self._open):
+                stream.close()
+            if self._lease is not None:
                 self._lease.release()
+            self._host.leave(self._caller)
+
+
+class InprocStream(Stream):
+    """A stream whose handler runs on the thread that asks for its items."""
+
+    def __init__(self, method: Method, items: Generator[Any], call: Call, copy: bool) -> None:
+        self._method = method
+        self._items = items
+        self._call = call
+        self._copy = copy
+        self._cancelled = False
+        self._closed = False
+        self._ended = False
+        self._error: TransportError | None = None
+
+    @property
+    def dropped(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride] - a count, read only
+        """Items that the handler skipped so far because nobody asked for them in time."""
+        return self._call.dropped
+
+    def __next__(self) -> Any:
+        if self._ended or self._cancelled or self._closed:
+            raise self._outcome()
+        try:
+            item = next(self._items)
+        except StopIteration:
+            self._ended = not (self._cancelled or self._closed)
+        except TransportError as error:
+            self._ended, self._error = True, error
+        else:
+            if not (self._cancelled or self._closed):
+                return owned(item) if self._copy else item
+        self._call.end()
+        raise self._outcome()
+
+    def _outcome(self) -> BaseException:
+        if self._error is not None:
+            return type(self._error)(str(self._error), backend=self._error.backend)
+        if self._closed:
+            return _closed()
+        if self._cancelled:
+            return Cancelled(f"{self._method.name} was cancelled", backend="inproc")
+        return StopIteration()
+
+    def cancel(self) -> None:
+        if not (self.__dict__.get("_ended", True) or self._closed):
+            self._cancelled = True
+            self._end()
+
+    def close(self) -> None:
+        """End it because its transport closes."""
+        if not (self._ended or self._cancelled):
+            self._closed = True
+            self._end()
+
+    def _end(self) -> None:
+        self._call.end()
+        with contextlib.suppress(ValueError):  # another thread is inside: it is woken by the call's end
+            self._items.close()
+
+
+def _closed() -> ClosedError:
+    return ClosedError("the transport is closed", backend="inproc", hint="connect again")

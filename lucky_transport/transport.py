@@ -26,6 +26,7 @@ from lucky_transport.errors import Unimplemented
 from lucky_transport.specs import BatchSpec
 
 if TYPE_CHECKING:
+    from lucky_transport.aio import AsyncCalls
     from lucky_transport.endpoint import Endpoint
     from lucky_transport.host.host import Host
     from lucky_transport.messages.methods import Method
@@ -40,11 +41,12 @@ class Capabilities:
     lockstep: bool = True
     hold: bool = True
     commands: bool = True
+    streams: bool = False  # server streams
     zero_copy: bool = False  # frames are views of the engine's own memory
     free_running: bool = False
     async_envs: bool = False
     sessions: bool = False
-    images: bool = False
+    images: bool = False  # pictures come in memory of their own, as views where asked for
 
 
 class Frame:
@@ -136,12 +138,27 @@ class Transport(ABC):
         Raises Unimplemented when the engine does not answer this method, PeerTimeout, PeerDied, EngineFailed.
         """
 
-    def stream(self, method: Method, request: Any, deadline: Deadline | None = None) -> Stream:
+    def stream(self, method: Method, request: Any, deadline: Deadline | None = None, *, copy: bool = True) -> Stream:
         """Return the items of a server stream, as they come; without a deadline it goes on until either side ends it.
+
+        Pictures in them are bytes. With `copy` False a transport that has them in shared memory shows them there: the
+        `data` of an ImageFrame is then a read-only memoryview, valid until the next item is asked for or the stream is
+        over; kept longer it stays readable, but may show a later picture.
 
         Raises Unimplemented when the transport carries no streams; everything else is raised by the stream.
         """
         raise Unimplemented(f"transport {self.name!r} carries no streams", backend=self.name)
+
+    def implements(self, method: Method) -> bool | None:
+        """True when the engine answers `method`, False when not, None where this transport cannot tell without trying.
+
+        Never waits for the engine.
+        """
+        return None
+
+    def async_calls(self) -> AsyncCalls | None:
+        """Return calls for asyncio, for the running event loop, that need no thread; None where there are none."""
+        return None
 
     @abstractmethod
     def close(self) -> None:

@@ -27,7 +27,7 @@ LAYERS: list[set[str]] = [
     {"deadline", "specs", "endpoint", "hookspecs", "config", "messages", "lockstep"},
     {"call"},
     {"engine", "actions", "codec", "registry", "builtin"},
-    {"transport", "calls", "shm", "host", "engines", "process", "inventory"},
+    {"aio", "transport", "calls", "shm", "host", "engines", "process", "inventory"},
     {"attributes", "autoreset", "infos", "lifetime", "resetting", "inproc", "serving", "services"},
     {"env", "inspection", "diagnosis"},
     {"api"},

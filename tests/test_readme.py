@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import re
 import shlex
@@ -61,7 +62,7 @@ def test_every_setting_is_listed_with_its_variable_and_default() -> None:
     for name, (variable, default, _) in shown.items():
         assert variable == f"LUCKY_{name.upper()}"
         value: Any = expected[name].default
-        assert default == (str(int(value)) if isinstance(value, bool | float) else value)
+        assert default == (str(int(value)) if isinstance(value, bool | int | float) else value)
 
 
 def test_every_scheme_has_an_example_endpoint_of_its_transport() -> None:
@@ -152,19 +153,24 @@ def test_every_command_line_that_is_shown_can_be_typed(line: str) -> None:
 
 def test_the_first_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("mujoco")
-    env_example, _ = code_blocks(README, "python")
+    env_example, *_ = code_blocks(README, "python")
     namespace: dict[str, Any] = {}
     exec(env_example, namespace)
     assert namespace["rewards"].shape == (16,)
 
 
-def test_the_second_example_runs() -> None:
+def test_the_examples_of_typed_calls_run() -> None:
     pytest.importorskip("mujoco")
-    _, calls_example = code_blocks(README, "python")
+    _, calls_example, async_example = code_blocks(README, "python")
     endpoint = f"shm://{unique_name()}"
+    namespace: dict[str, Any] = {"lucky_transport": lucky_transport, "asyncio": asyncio}
     assert "shm://demo" in calls_example
+    exec(async_example, namespace)
     with lucky_transport.serve("mujoco:quadruped", endpoint):
-        exec(calls_example.replace("shm://demo", endpoint), {"lucky_transport": lucky_transport})
+        exec(calls_example.replace("shm://demo", endpoint), namespace)
+        assert len(namespace["frame"].data) == 320 * 240 * 4
+        _, positions, observed = asyncio.run(namespace["watch"](endpoint))
+        assert len(positions) == len(observed) == 19
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ class Pipe(Protocol):
         """Who is at the other end, for error texts and as the caller's name: "shm client of pid 123"."""
         ...
 
-    def try_push(self, record: bytes) -> bool:
+    def try_push(self, record: bytes | bytearray | memoryview) -> bool:
         """Append the record for the peer and wake it; False, and nothing changed, when there is no room now.
 
         Raises SpecError for a record that never fits, RemoteProtocolError, PeerDied, ClosedError.
@@ -53,7 +53,13 @@ class Pipe(Protocol):
         ...
 
     def fileno(self) -> int:
-        """A descriptor that turns readable when there may be a record to pop, -1 where there is none (asyncio)."""
+        """A descriptor that an event loop can watch for `arm`, -1 where there is none."""
+        ...
+
+    def arm(self) -> bool:
+        """Have `fileno()` turn readable with the next record or the peer's end; True, and nothing is asked, when there
+        is something to pop already. To be called after each time the descriptor was readable; not beside a `wait`.
+        """
         ...
 
     def close(self) -> None:

@@ -13,9 +13,9 @@ from typing import Annotated
 
 from lucky_transport.codec.flatbuffers import decode, encode
 from lucky_transport.errors import RemoteProtocolError
-from lucky_transport.messages.scalars import U32, U64
+from lucky_transport.messages.scalars import U32, U64, struct
 
-__all__ = ["Envelope", "Kind", "Metadatum", "decode_envelope", "encode_envelope"]
+__all__ = ["Envelope", "ImagePlace", "Kind", "Metadatum", "decode_envelope", "encode_envelope"]
 
 #: The record's length word; see Rule 2.
 _PREFIX_BYTES = 4
@@ -32,9 +32,7 @@ class Kind(IntEnum):
     END = 5
     CANCEL = 6
     ERROR = 7
-
-
-_KINDS = tuple(Kind)
+    FRAGMENT = 8
 
 
 @dataclass(slots=True)
@@ -45,6 +43,19 @@ class Metadatum:
     value: bytes = b""
 
 
+@struct
+@dataclass(slots=True)
+class ImagePlace:
+    """Where one picture of the message lies: `length` bytes in a slot of a file beside the segment
+    (`<segment>.images.<file>`), where they stay as long as the slot has that number. file 0: in the message itself.
+    """
+
+    length: U64 = 0
+    file: U32 = 0
+    slot: U32 = 0
+    number: U32 = 0
+
+
 @dataclass(slots=True)
 class Envelope:
     """One message of one call.
@@ -52,6 +63,12 @@ class Envelope:
     method: id from `messages.methods`. correlation_id: the caller's number for the call, the same in everything that
     belongs to it. deadline_ns: nanoseconds the caller still waits, 0 = no limit. status: `wire_code` of the error, 0 =
     ok; details: its text. payload: an encoded message, or raw bytes where the method carries a foreign one.
+
+    path: full name of a method that has no id. streams: of a request, bit 0 = the caller sends a stream, bit 1 = it
+    takes one. items, window: messages and payload bytes that the receiver of a request or credit may send in addition
+    to what it was granted before. offset, total: of a fragment, where its payload lies in a record of that many bytes.
+    dropped: items that a stream skipped so far. images: places of the message's pictures, in the order in which they
+    are in it; empty when they are all in the message.
     """
 
     method: U32 = 0
@@ -62,6 +79,14 @@ class Envelope:
     details: str = ""
     metadata: list[Metadatum] = field(default_factory=list[Metadatum])
     payload: bytes = b""
+    path: str = ""
+    streams: U32 = 0
+    items: U32 = 0
+    window: U32 = 0
+    offset: U64 = 0
+    total: U64 = 0
+    dropped: U32 = 0
+    images: list[ImagePlace] = field(default_factory=list[ImagePlace])
 
 
 def encode_envelope(envelope: Envelope) -> bytes:
@@ -78,11 +103,10 @@ def decode_envelope(record: bytes) -> Envelope:
     Raises RemoteProtocolError for anything but a sound envelope of a known kind.
     """
     envelope = decode(Envelope, record)
-    if envelope.kind >= len(_KINDS):
+    if envelope.kind.__class__ is not Kind:
         raise RemoteProtocolError(
             f"envelope of kind {int(envelope.kind)} for method {envelope.method}, call {envelope.correlation_id}; "
-            f"known are 0 to {len(_KINDS) - 1}",
+            f"known are 0 to {int(max(Kind))}",
             hint="update this side, the peer is newer",
         )
-    envelope.kind = _KINDS[envelope.kind]
     return envelope

@@ -14,13 +14,17 @@ import reprlib
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any
 
 from lucky_transport.codec.place import Misfit
+from lucky_transport.codec.scalar import CODES, scalar_misfit
+from lucky_transport.codec.structs import Inline
 from lucky_transport.codec.verifier import Verifier
-from lucky_transport.codec.writer import MAX_DEPTH, Writer, scalar_misfit
+from lucky_transport.codec.writer import MAX_DEPTH, Writer
+from lucky_transport.messages.fields import member
 
-__all__ = ["Body", "Layout", "Slot", "Table"]
+__all__ = ["Body", "Layout", "Slot", "Table", "arrange"]
 
 #: Layouts kept per message class; a peer that sends ever new ones must not fill our memory.
 _KEPT_LAYOUTS = 256
@@ -38,7 +42,8 @@ class Body:
 class Slot:
     """One field: `code` is the `struct` code of what lies in the table ("I" for an offset), `kind` its scalar kind.
 
-    `is_present(value)` is true where the value differs from the default. `body` is None for scalars.
+    `is_present(value)` is true where the value differs from the default. `body` is None for scalars and for structs,
+    which have `inline` instead. enum: the class of which a scalar is a member.
     """
 
     name: str
@@ -46,11 +51,24 @@ class Slot:
     is_present: Callable[[Any], Any]
     kind: str = ""
     body: Body | None = None
+    inline: Inline | None = None
+    enum: type[IntEnum] | None = None
 
     @property
     def width(self) -> int:
         """Bytes inside the table."""
         return struct.calcsize(f"<{self.code}")
+
+    def value(self, item: Any) -> Any:
+        """Return the scalar or struct of what lies in the table."""
+        if self.enum:
+            return member(self.enum, item)
+        return self.inline.unpack(item) if self.inline else item
+
+    @property
+    def alignment(self) -> int:
+        """What its place inside the buffer is a multiple of."""
+        return self.inline.alignment if self.inline else self.width
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +89,7 @@ class Layout:
         places = tuple(sorted((place for place in known if place[2]), key=lambda place: place[2]))
         end, form = 4, "<i"
         for _, slot, offset in places:
-            if offset < end or offset % min(slot.width, 4) or offset + slot.width > size:
+            if offset < end or offset % min(slot.alignment, 4) or offset + slot.width > size:
                 raise Misfit(
                     f"{slot.width} bytes at byte {offset} of a table of {size}, expected between {end} and its end"
                 ).within(f".{slot.name}")
@@ -79,7 +97,7 @@ class Layout:
             end = offset + slot.width
         if size < 4:
             raise Misfit(f"a table of {size} bytes; the smallest has 4")
-        alignment = max((slot.width for _, slot, _ in places), default=4)
+        alignment = max((slot.alignment for _, slot, _ in places), default=4)
         return cls(vtable, size, max(alignment, 4), struct.Struct(form + f"{size - end}x"), places)
 
 
@@ -108,6 +126,8 @@ class Table:
             try:
                 if slot.is_present(value):
                     bits |= bit
+            except Misfit as misfit:
+                raise misfit.within(f".{slot.name}") from misfit.__cause__
             except (TypeError, ValueError) as error:
                 raise Misfit(f"{reprlib.repr(value)}: {error}", TypeError).within(f".{slot.name}") from error
             bit <<= 1
@@ -126,11 +146,11 @@ class Table:
         writer.out += bytes(layout.size)
         items: list[Any] = []
         for index, slot, offset in layout.places:
-            if slot.body is None:
-                items.append(values[index])
-                continue
             try:
-                items.append(slot.body.write(writer, values[index]) - start - offset)
+                if slot.body:
+                    items.append(slot.body.write(writer, values[index]) - start - offset)
+                else:
+                    items.append(slot.inline.pack(values[index]) if slot.inline else values[index])
             except Misfit as misfit:
                 raise misfit.within(f".{slot.name}") from misfit.__cause__
         try:
@@ -154,7 +174,7 @@ class Table:
         _, *items = layout.items.unpack_from(verifier.data, at)
         for (_, slot, offset), item in zip(layout.places, items, strict=True):
             if slot.body is None:
-                values[slot.name] = item
+                values[slot.name] = slot.value(item)
                 continue
             try:
                 values[slot.name] = slot.body.read(verifier, verifier.follow(at + offset, item))
@@ -164,26 +184,35 @@ class Table:
         return self._make(values)
 
     def _arrange(self, present: int) -> Layout:
-        """Lay the present fields out: the 8-byte ones at byte 8, one of 4 bytes before them, then the smaller ones."""
-        indices = [index for index in range(len(self._slots)) if present >> index & 1]
-        indices.sort(key=lambda index: -self._slots[index].width)
-        wide = [index for index in indices if self._slots[index].width == 8]
-        narrow = indices[len(wide) :]
-        end = 4
-        places = [0] * (max(indices, default=-1) + 1)
-        if wide and narrow and self._slots[narrow[0]].width == 4:
-            places[narrow.pop(0)] = end
-        if wide:
-            end = 8
-        for index in wide + narrow:
-            places[index] = end
-            end += self._slots[index].width
-        size = (end + 3) & ~3
+        """Lay the present fields out; see `arrange`."""
+        chosen = {index: slot for index, slot in enumerate(self._slots) if present >> index & 1}
+        found, size = arrange([(slot.width, slot.alignment) for slot in chosen.values()])
+        place_of = dict(zip(chosen, found, strict=True))
+        places = [place_of.get(index, 0) for index in range(max(chosen, default=-1) + 1)]
         vtable = struct.pack(f"<{2 + len(places)}H", 4 + 2 * len(places), size, *places)
         return _keep(self._by_present, present, Layout.compile(vtable, self._slots))
 
     def _learn(self, vtable: bytes) -> Layout:
         return _keep(self._by_vtable, vtable, Layout.compile(vtable, self._slots))
+
+
+def arrange(shapes: Sequence[tuple[int, int]]) -> tuple[list[int], int]:
+    """Return a place for each (width, alignment) and the table's size: widest alignment first, 4 bytes at byte 4.
+
+    Every width is a multiple of its alignment, so only the 4 bytes before the 8-aligned ones can remain empty.
+    """
+    order = sorted(range(len(shapes)), key=lambda index: -shapes[index][1])
+    end, places = 4, [0] * len(shapes)
+    if order and shapes[order[0]][1] == 8:
+        filler = next((index for index in order if shapes[index] == (4, 4)), None)
+        if filler is not None:
+            order.remove(filler)
+            places[filler] = end
+        end = 8
+    for index in order:
+        places[index] = end
+        end += shapes[index][0]
+    return places, (end + 3) & ~3
 
 
 def _append_vtable(writer: Writer, layout: Layout) -> int:
@@ -206,7 +235,7 @@ def _keep(layouts: dict[Any, Layout], key: int | bytes, layout: Layout) -> Layou
 
 def _scalar_fault(layout: Layout, values: Sequence[Any], error: Exception) -> Misfit:
     for index, slot, _ in layout.places:
-        found = scalar_misfit(slot.kind, values[index]) if slot.body is None else None
+        found = scalar_misfit(slot.kind, values[index]) if slot.kind in CODES else None
         if found is not None:
             return found.within(f".{slot.name}")
     return Misfit(f"the buffer cannot be written: {error}")

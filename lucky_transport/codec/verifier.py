@@ -13,7 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 from lucky_transport.codec.place import Misfit
-from lucky_transport.codec.writer import CODES
+from lucky_transport.codec.scalar import CODES, WIDTHS
+from lucky_transport.codec.structs import Inline
 
 __all__ = ["Verifier"]
 
@@ -101,9 +102,13 @@ class Verifier:
 
     def scalars(self, kind: str, at: int) -> list[Any]:
         """Return the vector of scalars of that kind at `at`."""
-        code = CODES[kind]
-        start, count = self.extent(at, struct.calcsize(f"<{code}"))
-        return list(struct.unpack_from(f"<{count}{code}", self.data, start))
+        start, count = self.extent(at, WIDTHS[kind])
+        return list(struct.unpack_from(f"<{count}{CODES[kind]}", self.data, start))
+
+    def structs(self, inline: Inline, at: int) -> list[Any]:
+        """Return the vector of structs at `at`."""
+        start, count = self.extent(at, inline.size)
+        return inline.unpack_all(self.data[start : start + count * inline.size])
 
     def vector(self, at: int, read: Callable[[Verifier, int], Any]) -> list[Any]:
         """Return what `read` makes of each place that the vector of offsets at `at` points to."""

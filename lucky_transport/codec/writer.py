@@ -16,11 +16,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
 from lucky_transport.codec.place import Misfit
+from lucky_transport.codec.scalar import CODES, WIDTHS, first_misfit
+from lucky_transport.codec.structs import Inline
 
-__all__ = ["CODES", "MAX_DEPTH", "Writer", "scalar_misfit"]
-
-#: Scalar kinds of `messages.fields` and their `struct` codes.
-CODES = {"f32": "f", "i32": "i", "u32": "I", "u64": "Q", "bool": "?"}
+__all__ = ["MAX_DEPTH", "Writer"]
 
 #: Tables within tables; FlatBuffers' own verifiers stop at 64 too.
 MAX_DEPTH = 64
@@ -79,11 +78,21 @@ class Writer:
         try:
             packed = struct.pack(f"<I{len(values)}{code}", len(values), *values)
         except (struct.error, OverflowError, TypeError) as error:
-            found = _first_misfit(kind, values)
+            places = [f"[{index}]" for index in range(len(values))]
+            found = first_misfit(places, [kind] * len(values), values)
             raise found or Misfit(f"{reprlib.repr(values)}: {error}", TypeError) from error
-        self.pad(8 if kind == "u64" else 4, ahead=4)
+        self.pad(max(4, WIDTHS[kind]), ahead=4)
         start = len(self.out)
         self.out += packed
+        return start
+
+    def structs(self, values: Sequence[Any], inline: Inline) -> int:
+        """Append a vector of structs, contiguous and aligned, and return its position."""
+        _refuse_text(values)
+        packed = inline.pack_all(values)
+        self.pad(max(4, inline.alignment), ahead=4)
+        start = len(self.out)
+        self.out += _U32.pack(len(values)) + packed
         return start
 
     def vector(self, values: Iterable[Any], write: Callable[[Writer, Any], int]) -> int:
@@ -101,26 +110,6 @@ class Writer:
                 raise misfit.within(f"[{index}]") from misfit.__cause__
         struct.pack_into(f"<I{len(offsets)}I", self.out, start, len(offsets), *offsets)
         return start
-
-
-def scalar_misfit(kind: str, value: Any) -> Misfit | None:
-    """Return what is wrong with `value` as a scalar of that kind, None when nothing is."""
-    try:
-        struct.pack(f"<{CODES[kind]}", value)
-    except (struct.error, OverflowError, TypeError):
-        shown = reprlib.repr(value)
-        if hasattr(value, "__float__" if kind == "f32" else "__index__"):
-            return Misfit(f"{shown} does not fit {kind}")
-        return Misfit(f"{shown} is {type(value).__name__}, expected a number that fits {kind}", TypeError)
-    return None
-
-
-def _first_misfit(kind: str, values: Iterable[Any]) -> Misfit | None:
-    for index, value in enumerate(values):
-        found = scalar_misfit(kind, value)
-        if found is not None:
-            return found.within(f"[{index}]")
-    return None
 
 
 def _refuse_text(values: Any) -> None:

@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.engine import HOLD, RESET, Buffers, Engine, Handler
+from lucky_transport.engine import HOLD, RESET, Buffers, Engine, Handler, StreamHandler
+from lucky_transport.engines.toy_services import ToyServices
 from lucky_transport.errors import SpecError
 from lucky_transport.messages.batch import (
     SetResetOptionsRequest,
@@ -71,9 +72,15 @@ class ToyEngine(Engine):
         reset_ticks: int = 0,
         hold: bool = True,
         seedable: bool = True,
+        answer_delay_s: float = 0.0,
+        faulty: bool = False,
+        slots: int = 0,
     ) -> None:
         """`copy_frame` (with idle) copies a prepared frame each step. `*_at` name the step (from 1) at which the engine
         raises, leaves its process at once, or sleeps for ever; 0 = never. Times in seconds.
+
+        Services: `answer_delay_s` offers GetLidarBeamAngles, which answers after that long; `faulty` offers
+        GetLidarBeamCount and StreamViewport, which raise; `slots` offers StreamPolicySlotState with that many items.
         """
         if obs_size < 1 or act_size < 1:
             raise SpecError(f"toy engine: obs_size {obs_size}, act_size {act_size}: both must be at least 1")
@@ -109,15 +116,24 @@ class ToyEngine(Engine):
         self._noise = np.full(num_envs, 1.0, np.float32)
         self._next_noise = self._noise.copy()
         self._prepared = np.full((num_envs, obs_size), 0.5, np.float32) if copy_frame else None
+        self._answers = ToyServices(self, answer_delay_s=answer_delay_s, faulty=faulty, slots=slots)
         self._buffers: Buffers
 
     @property
     def services(self) -> Mapping[str, Handler]:
         prefix = "/lucky_transport.v1.BatchService/"
-        own: dict[str, Handler] = {prefix + "SetResetOptions": self._set_reset_options}
+        own: dict[str, Handler] = {**self._answers.services, prefix + "SetResetOptions": self._set_reset_options}
         if self._seedable:
             own[prefix + "SetSeeds"] = self._set_seeds
         return own
+
+    @property
+    def streams(self) -> Mapping[str, StreamHandler]:
+        return self._answers.streams
+
+    def state_of(self, env: int) -> tuple[list[float], list[float], int]:
+        """Return an env's point, the actions it was given last, and its ticks since its reset; between steps only."""
+        return self._x[env].tolist(), self._buffers.actions[env].tolist(), int(self._ticks[env])
 
     def bind(self, buffers: Buffers) -> None:
         self._buffers = buffers
@@ -214,10 +230,12 @@ class ToyEngine(Engine):
         return SetSeedsResponse(True)
 
     def _set_reset_options(self, request: SetResetOptionsRequest) -> SetResetOptionsResponse:
-        """Noise is `joint_position_noise` of the contract, or the option "noise"."""
+        """Noise is `joint_position_noise` of the contract, or the option "noise"; with neither it is as at first."""
         options: dict[str, Any] = json.loads(request.options_json) if request.options_json else {}
         if request.contract is not None and request.contract.joint_position_noise:
             options.setdefault("noise", request.contract.joint_position_noise)
+        if request.contract is None and not options:
+            self._next_noise[:] = 1.0
         if "noise" in options:
             self._next_noise[:] = float(options["noise"])
         return SetResetOptionsResponse(True)

@@ -10,18 +10,18 @@ Rule 4: this file knows no transport.
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from lucky_transport.call import Call
-from lucky_transport.engine import RESET, Buffers, Engine, Handler, StreamHandler
-from lucky_transport.errors import Busy, ClosedError, EngineFailed, TransportError, Unimplemented
+from lucky_transport.call import Call, check_stream, check_unary, not_in_time
+from lucky_transport.engine import Buffers, Engine, Handler, StreamHandler
+from lucky_transport.errors import Busy, Cancelled, ClosedError, PeerTimeout, Unimplemented
+from lucky_transport.host.agents import Agents
+from lucky_transport.host.lease import Lease, told
 from lucky_transport.host.task import task_handlers
 from lucky_transport.messages.methods import Method, Runs
 
@@ -32,9 +32,12 @@ _log = logging.getLogger("lucky_transport")
 _LET_IN_S = 0.05
 _NAP_S = 20e-6
 
+#: Answers one unary method: takes the request message and its call, returns the response message.
+CallHandler = Callable[[Any, Call], Any]
+
 
 class Host:
-    """One engine, ready to be driven. `close` ends the engine."""
+    """One engine, ready to be driven. `close` ends the engine. `agents`: stepping it agent by agent, by typed calls."""
 
     def __init__(self, engine: Engine) -> None:
         self.spec = engine.spec
@@ -46,8 +49,13 @@ class Host:
         self._lease: Lease | None = None
         self._closed = False
         self._buffers = Buffers.allocate(self.spec)
-        self._handlers: Mapping[str, Handler] = {**task_handlers(self.spec), **engine.services}
         self._streams: Mapping[str, StreamHandler] = engine.streams
+        plain: dict[str, Handler] = {**task_handlers(self.spec), **engine.services}
+        self.agents = Agents(self)
+        self._handlers: Mapping[str, CallHandler] = {
+            **{name: _without_call(handler) for name, handler in plain.items()},
+            **self.agents.handlers(plain),
+        }
         engine.bind(self._buffers)
 
     @property
@@ -94,26 +102,30 @@ class Host:
             self._lease = Lease(self, owner, self._lock, self._engine, buffers, is_idle or _never)
             return self._lease
 
-    def stream(self, method: Method, request: Any, call: Call) -> Iterator[Any]:
+    def stream(self, method: Method, request: Any, call: Call) -> Generator[Any]:
         """Return the items of a server stream; the handler runs on the thread that asks for them.
 
-        Raises (when the first item is asked for) Unimplemented, EngineFailed, or the TransportError the handler chose.
+        Raises (when an item is asked for) LocalProtocolError (no stream), Unimplemented, EngineFailed, PeerTimeout (the
+        call's deadline), or the TransportError the handler chose. It ends when the call does.
         """
+        check_stream(method)
+        self._check_alive(method, call)
         handler = self._streams.get(method.name)
         if handler is None:
-            raise Unimplemented(
-                f"engine {self.spec.engine!r} does not implement {method.name}", backend=self.spec.engine
-            )
+            raise self._unimplemented(method)
         try:
             yield from handler(request, call)
-        except TransportError:
-            raise
         except Exception as error:  # a handler is foreign code and may raise anything
-            raise _failure(self.spec.engine, method.name, error) from error
+            known = told(self.spec.engine, method.name, error)
+            if known is error:
+                raise
+            raise known from error
+        if call.deadline is not None and call.deadline.expired:
+            raise self._late(method, call)
 
-    def between_steps(self) -> AbstractContextManager[object]:
-        """The engine to oneself while no step runs, for a stream's look at the world."""
-        return self._turn()
+    def between_steps(self, timeout_s: float = -1) -> AbstractContextManager[bool]:
+        """The engine to oneself while no step runs, for a look at the world; False when it did not come in time."""
+        return self._turn(timeout_s)
 
     @contextmanager
     def _turn(self, timeout_s: float = -1) -> Generator[bool]:
@@ -124,7 +136,7 @@ class Host:
                 self._waiters += 1
             try:
                 self._interrupt()
-                held = self._lock.acquire(timeout=timeout_s)
+                held = self._lock.acquire(timeout=min(timeout_s, threading.TIMEOUT_MAX))
             finally:
                 with self._waiting:
                     self._waiters -= 1
@@ -157,25 +169,49 @@ class Host:
         """True when the engine answers `method`."""
         return method.name in (self._handlers if method.stream is None else self._streams)
 
-    def call(self, method: Method, request: Any) -> Any:
-        """Return the engine's response; runs between two steps unless the method is declared inline.
+    def call(self, method: Method, request: Any, call: Call | None = None) -> Any:
+        """Return the engine's response; runs between two steps unless the method is declared otherwise.
 
-        Raises Unimplemented, EngineFailed (the handler raised), or the TransportError the handler chose.
+        `call` says who asks and until when (None: this process, for as long as it takes). Raises LocalProtocolError (a
+        stream), Unimplemented, PeerTimeout, Cancelled, EngineFailed (the handler raised), or the TransportError the
+        handler chose.
         """
+        check_unary(method)
+        if call is None:
+            call = Call(f"this process, {os.getpid()}")
+        self._check_alive(method, call)
         handler = self._handlers.get(method.name)
         if handler is None:
-            raise Unimplemented(
-                f"engine {self.spec.engine!r} does not implement {method.name}", backend=self.spec.engine
-            )
+            raise self._unimplemented(method)
         try:
-            if method.runs is Runs.ENGINE:
-                with self._turn():
-                    return handler(request)
-            return handler(request)
-        except TransportError:
-            raise
+            if method.runs is not Runs.ENGINE:
+                return handler(request, call)
+            with self._turn(-1 if call.deadline is None else call.deadline.remaining_s) as held:
+                if held:
+                    return handler(request, call)
+            raise self._late(method, call)
         except Exception as error:  # a handler is foreign code and may raise anything
-            raise _failure(self.spec.engine, method.name, error) from error
+            known = told(self.spec.engine, method.name, error)
+            if known is error:
+                raise
+            raise known from error
+
+    def leave(self, caller: str) -> None:
+        """`caller` has gone: what its calls left behind is forgotten, and the agents it stepped are free."""
+        self.agents.leave(caller)
+
+    def _unimplemented(self, method: Method) -> Unimplemented:
+        return Unimplemented(f"engine {self.spec.engine!r} does not implement {method.name}", backend=self.spec.engine)
+
+    def _check_alive(self, method: Method, call: Call) -> None:
+        if call.deadline is not None and call.deadline.expired:
+            raise self._late(method, call)
+        if call.is_over:
+            raise Cancelled(f"{method.name} was cancelled", backend=self.spec.engine)
+
+    def _late(self, method: Method, call: Call) -> PeerTimeout:
+        timeout_s = call.deadline.timeout_s if call.deadline is not None else 0.0
+        return not_in_time(method.name, timeout_s, self.spec.engine)
 
     def close(self, timeout_s: float = 5.0) -> None:
         """End the engine; idempotent. A step in progress is waited for, an engine that hangs in one is left to exit."""
@@ -190,79 +226,6 @@ class Host:
                 self._engine.close()
 
 
-class Lease:
-    """The right to step the engine; held by one driver at a time. `valid` is False once it was lost."""
-
-    __slots__ = ("_acquire", "_buffers", "_engine", "_engine_step", "_host", "_release", "is_idle", "owner", "valid")
-
-    def __init__(
-        self,
-        host: Host,
-        owner: str,
-        lock: threading.RLock,
-        engine: Engine,
-        buffers: Buffers,
-        is_idle: Callable[[], bool],
-    ) -> None:
-        self.owner = owner
-        self.is_idle = is_idle
-        self.valid = True
-        self._host = host
-        self._acquire = lock.acquire  # bound once: entering a `with` block costs as much as a whole fast step
-        self._release = lock.release
-        self._engine = engine.spec.engine
-        self._engine_step = engine.step
-        self._buffers = buffers
-
-    @property
-    def parts(self) -> tuple[Callable[[None], None], Callable[[], object], Callable[[], None]]:
-        """The engine's step and the host's lock, for a server whose own loop calls acquire, step(None), release.
-
-        Only for a lease that nobody can take over (`is_idle` not given) and that can be interrupted, while it is held.
-        """
-        return self._engine_step, self._acquire, self._release
-
-    def failure(self, error: Exception) -> TransportError:
-        """Return what a client is told when the engine's step raised `error`."""
-        return error if isinstance(error, TransportError) else _failure(self._engine, "step", error)
-
-    def step(self, control: NDArray[np.uint8] | None = None) -> None:
-        """Do one exchange: afterwards the driver's buffers hold the frame.
-
-        Raises EngineFailed when the engine raised (the frame is then undefined), Busy when the lease was lost.
-        """
-        self._acquire()
-        try:
-            if not self.valid:
-                raise Busy(
-                    f"engine {self._engine!r} is no longer driven by {self.owner}",
-                    backend=self._engine,
-                    hint="connect again",
-                )
-            self._engine_step(control)
-            if control is not None:
-                self._clear_outcomes(control)
-        except TransportError:
-            raise
-        except Exception as error:  # an engine is foreign code and may raise anything
-            raise self.failure(error) from error
-        finally:
-            self._release()
-
-    def _clear_outcomes(self, control: NDArray[np.uint8]) -> None:
-        """Zero reward, flags and signals of reset envs: no engine, ticking or not, rewards a reset."""
-        reset = (control & RESET) != 0
-        buffers = self._buffers
-        buffers.rewards[reset] = 0
-        buffers.terminated[reset] = 0
-        buffers.truncated[reset] = 0
-        buffers.signals[:, reset] = 0
-
-    def release(self) -> None:
-        """Let somebody else drive; idempotent."""
-        self._host.release(self)
-
-
 def _never() -> bool:
     return False
 
@@ -271,5 +234,5 @@ def _nothing() -> None:
     pass
 
 
-def _failure(engine: str, what: str, error: Exception) -> EngineFailed:
-    return EngineFailed(f"engine {engine!r} failed in {what}: {type(error).__name__}: {error}", backend=engine)
+def _without_call(handler: Handler) -> CallHandler:
+    return lambda request, call: handler(request)

@@ -28,7 +28,10 @@ class SetSeedsResponse:
 
 @dataclass(slots=True)
 class SetResetOptionsRequest:
-    """Randomisation and other options for the envs reset next; `options_json` is a JSON object ("" = none)."""
+    """Randomisation and other options for the envs reset next; `options_json` is a JSON object ("" = none).
+
+    With neither, resets are as before the first such call.
+    """
 
     contract: SimulationContract | None = None
     options_json: str = ""

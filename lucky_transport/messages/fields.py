@@ -1,30 +1,38 @@
 """What each field of a message is, read from its annotation; the one source from which all codecs are derived.
 
 Rule 1: a field is a scalar, text, bytes, a message, a list of one of these, or a map from text to one of these.
+Rule 2: `F32 | None` is a scalar that may be absent, which is then told apart from zero. Text and bytes cannot: absent
+        and empty are the same.
+Rule 3: an enum travels as an integer; `member` makes it a member again where its value is known.
 """
 
 from __future__ import annotations
 
 import types
 from dataclasses import dataclass, fields
+from enum import EnumType, IntEnum
 from functools import cache
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Union, cast, get_args, get_origin, get_type_hints
 
 from lucky_transport.messages.scalars import is_struct
 
-__all__ = ["Field", "fields_of"]
+__all__ = ["Field", "fields_of", "member"]
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
     """One field: `kind` is f32, f64, i32, u32, u64, bool, str, bytes, message or struct (then `message` is its class);
     `shape` is "one", "list" or "map" (text to `kind`). A message or struct that is "one" may be None.
+
+    optional: a scalar that is None where it is absent. enum: the class of which an integer is a member.
     """
 
     name: str
     kind: str
     shape: str
     message: type | None = None
+    optional: bool = False
+    enum: type[IntEnum] | None = None
 
 
 @cache
@@ -34,19 +42,31 @@ def fields_of(message: type) -> tuple[Field, ...]:
     return tuple(_field(message, f.name, hints[f.name]) for f in fields(message))
 
 
-def _field(message: type, name: str, hint: Any) -> Field:
-    shape = "one"
+def member(enum: type[IntEnum], value: int) -> int:
+    """Return the member with that value, the value itself where a newer peer knows more members than we do."""
+    return _members(enum).get(value, value)
+
+
+@cache
+def _members(enum: type[IntEnum]) -> dict[int, int]:
+    return {int(each): each for each in enum}
+
+
+def _field(message: type, name: str, annotation: Any) -> Field:
+    shape, optional, hint = "one", False, annotation
     origin = get_origin(hint)
     if origin is list:
         shape, hint = "list", get_args(hint)[0]
     elif origin is dict:
         shape, hint = "map", get_args(hint)[1]
     elif origin in (Union, types.UnionType):
-        hint = next(arg for arg in get_args(hint) if arg is not type(None))
+        optional, hint = True, next(arg for arg in get_args(hint) if arg is not type(None))
     if get_origin(hint) is Annotated:
-        return Field(name, get_args(hint)[1], shape)
-    if hint in (bool, str, bytes):
-        return Field(name, hint.__name__, shape)
+        base, kind = get_args(hint)
+        enum = cast("type[IntEnum]", base) if isinstance(base, EnumType) else None
+        return Field(name, kind, shape, None, optional, enum)
+    if hint is bool or (hint in (str, bytes) and not optional):
+        return Field(name, hint.__name__, shape, None, optional)
     if isinstance(hint, type) and hasattr(hint, "__dataclass_fields__"):
         return Field(name, "struct" if is_struct(hint) else "message", shape, hint)
-    raise TypeError(f"{message.__name__}.{name}: no codec knows the type {hint!r}")
+    raise TypeError(f"{message.__name__}.{name}: no codec knows the type {annotation!r}")

@@ -1,20 +1,24 @@
-"""Scalar types of fixed width, as annotations from which the codecs derive their wire types."""
+"""Scalar types of fixed width and marks of message classes, from which the codecs derive their wire types."""
 
 from __future__ import annotations
 
-from typing import Annotated, TypeVar
+from collections.abc import Callable
+from typing import Annotated, TypeVar, cast
 
-__all__ = ["F32", "F64", "I32", "U32", "U64", "is_struct", "struct"]
+__all__ = ["F32", "F64", "I32", "U32", "U64", "Buffer", "is_struct", "one_of", "one_of_fields", "struct"]
 
 F32 = Annotated[float, "f32"]
 F64 = Annotated[float, "f64"]
 I32 = Annotated[int, "i32"]
 U32 = Annotated[int, "u32"]
 U64 = Annotated[int, "u64"]
+#: Bytes that an engine may hand out in memory of its own, and a client may see in the engine's.
+Buffer = Annotated[bytes | bytearray | memoryview, "bytes"]
 
 M = TypeVar("M", bound=type)
 
 _STRUCT = "__lucky_struct__"
+_ONE_OF = "__lucky_one_of__"
 
 
 def struct(cls: M) -> M:
@@ -29,3 +33,21 @@ def struct(cls: M) -> M:
 def is_struct(cls: type) -> bool:
     """True for a message class marked with `struct`."""
     return bool(getattr(cls, _STRUCT, False))
+
+
+def one_of(*names: str) -> Callable[[M], M]:
+    """Mark fields of a message class of which one counts: the first one given (not None, not empty).
+
+    FlatBuffers carries whatever is given, Protobuf the one that counts only.
+    """
+
+    def mark(cls: M) -> M:
+        setattr(cls, _ONE_OF, names)
+        return cls
+
+    return mark
+
+
+def one_of_fields(cls: type) -> tuple[str, ...]:
+    """The names given to `one_of`, () for a class without that mark."""
+    return cast("tuple[str, ...]", getattr(cls, _ONE_OF, ()))

@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ATOMICS_VERSION 5
+#define ATOMICS_VERSION 6
 
 #define GIL_LOOKS 64          /* looks with the GIL held, 1 to 3 us: a fast step pays neither for the GIL nor a clock */
 #define PAUSE_NS 10000        /* then pause without the GIL: the peer may share our core, so not for long */
@@ -831,6 +831,8 @@ static PyObject *words_wait32(PyObject *module, PyObject *args) {
     return as_result(result);
 }
 
+#include "_ring.h"
+
 /* ---- limits: what the machine gives two native processes -------------------------------------------------------- */
 
 /* echo(mapping, a, b, park_a, park_b, strategy, rounds, answer, bytes): answer each bump of a with one of b, after
@@ -924,6 +926,7 @@ static PyMethodDef module_methods[] = {
     {"store32", words_store32, METH_VARARGS, "Release-store a u32."},
     {"wake", words_wake, METH_VARARGS, "Wake whoever is parked on the word at this offset."},
     {"wait32", words_wait32, METH_VARARGS, "Wait until the u32 leaves a value."},
+    {"spin", (PyCFunction)(void (*)(void))ring_spin, METH_FASTCALL, "Look at several rings' ends for a while."},
     {"echo", limits_echo, METH_VARARGS, "Benchmark: answer pings."},
     {"ping", limits_ping, METH_VARARGS, "Benchmark: time pings."},
     {NULL, NULL, 0, NULL}};
@@ -935,8 +938,10 @@ PyMODINIT_FUNC PyInit__atomics(void) {
     PyObject *module = PyModule_Create(&module_def);
     if (!module) return NULL;
     PyObject *client = PyType_FromSpec(&client_spec), *engine = PyType_FromSpec(&engine_spec);
-    if (!client || !engine || PyModule_AddObject(module, "ClientChannel", client) ||
-        PyModule_AddObject(module, "EngineChannel", engine) ||
+    PyObject *writer = PyType_FromSpec(&writer_spec), *reader = PyType_FromSpec(&reader_spec);
+    if (!client || !engine || !writer || !reader || PyModule_AddObject(module, "ClientChannel", client) ||
+        PyModule_AddObject(module, "EngineChannel", engine) || PyModule_AddObject(module, "RingWriter", writer) ||
+        PyModule_AddObject(module, "RingReader", reader) ||
         PyModule_AddIntConstant(module, "VERSION", ATOMICS_VERSION)) {
         Py_DECREF(module);
         return NULL;

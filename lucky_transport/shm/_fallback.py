@@ -9,9 +9,7 @@ Rule 3: words are read and written through `memoryview.cast`, one aligned machin
 
 from __future__ import annotations
 
-import ctypes
 import math
-import select
 import time
 from mmap import mmap
 from typing import Any, cast
@@ -19,12 +17,22 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from lucky_transport.shm._fallback_ring import RingReader, RingWriter, spin
+from lucky_transport.shm._kernel import address_of, futex_wake, gone
 from lucky_transport.shm.results import PEER_PARKS, Result
 
-__all__ = ["ClientChannel", "EngineChannel", "load32", "store32", "wait32", "wake"]
+__all__ = [
+    "ClientChannel",
+    "EngineChannel",
+    "RingReader",
+    "RingWriter",
+    "load32",
+    "spin",
+    "store32",
+    "wait32",
+    "wake",
+]
 
-_SYS_FUTEX = 202  # x86-64
-_FUTEX_WAKE = 1
 _SPIN = range(2000)
 #: Up to so many action values a list is looked through sooner than NumPy has started.
 _SMALL = 64
@@ -33,8 +41,6 @@ _FEW = 16
 _YIELD_S = 150e-6
 _LONGEST_NAP_S = 1e-3
 _PEER_LOOK_S = 0.05
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def _word32(mapping: mmap, offset: int) -> memoryview:
@@ -63,28 +69,16 @@ def store32(mapping: mmap, offset: int, value: int) -> None:
 
 def wake(mapping: mmap, offset: int) -> None:
     """Wake whoever is parked on the word, whether it says so or not."""
-    _wake(_word32(mapping, offset), _address(mapping, offset))
-
-
-def _address(mapping: mmap, offset: int) -> int:
-    return int(np.frombuffer(mapping, np.uint8).ctypes.data) + offset
+    _wake(_word32(mapping, offset), address_of(mapping, offset))
 
 
 def _wake(park: memoryview, address: int) -> None:
     park[0] = 0
-    _libc.syscall(_SYS_FUTEX, ctypes.c_void_p(address), _FUTEX_WAKE, 1, None, None, 0)
+    futex_wake(address)
 
 
 def _any_set(flags: memoryview, none: bytes) -> bool:
     return any(flags) if len(none) <= _FEW else bytes(flags) != none
-
-
-def _gone(pidfd: int) -> bool:
-    if pidfd < 0:
-        return False
-    poller = select.poll()
-    poller.register(pidfd, select.POLLIN)
-    return bool(poller.poll(0))
 
 
 def _wait(word: memoryview, old: int, other: memoryview | None, other_old: int, pidfd: int, timeout_ns: int) -> int:
@@ -108,7 +102,7 @@ def _wait(word: memoryview, old: int, other: memoryview | None, other_old: int, 
             return Result.TIMED_OUT
         if now >= look_at_peer:
             look_at_peer = now + _PEER_LOOK_S
-            if _gone(pidfd):
+            if gone(pidfd):
                 return 1 if changed() else Result.PEER_GONE
         nap = 0.0 if now - start < _YIELD_S else min(max(nap * 2, 50e-6), _LONGEST_NAP_S)
         time.sleep(min(nap, end - now))
@@ -150,7 +144,7 @@ class ClientChannel:
         self._frame_status = _word32(mapping, frame_status)
         self._action_seq = _word64(mapping, action_seq)
         self._park = _word32(mapping, park_engine)
-        self._park_address = _address(mapping, park_engine)
+        self._park_address = address_of(mapping, park_engine)
         self._dtype = np.dtype(format)
         self._shape = shape
         self._actions = np.frombuffer(
@@ -319,7 +313,7 @@ class EngineChannel:
         self._action_seq = _word64(mapping, action_seq)
         self._heartbeat = _word64(mapping, heartbeat)
         self._park = _word32(mapping, park_frame)
-        self._park_address = _address(mapping, park_frame)
+        self._park_address = address_of(mapping, park_frame)
         self._commands = _word32(mapping, commands)
         self._control = _place(mapping, control, num_envs)
         self._no_control = bytes(num_envs)

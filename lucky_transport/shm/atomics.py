@@ -6,6 +6,7 @@ Both offer the same names with the same meaning, and the same tests run over bot
                                   fuse(frame, slow, slice_ns) · exchange(actions, control, deadline) · unfuse()
     EngineChannel(mapping, ...)   next(timeout_ns) · publish(status) · serve(step, acquire, release, timeout_ns) ·
                                   interrupt() · commands_read(position) · set_peer · resync
+    RingWriter(memory, ...) · RingReader(memory, ...) · spin(readers, strategy, timeout_ns)   see ends.py
     load32 · store32 · wake · wait32   on (mapping, offset)
 
 Rule 1: plain Python stores keep their order on x86-64 only; elsewhere the fallback is refused, not hoped for.
@@ -25,7 +26,7 @@ from lucky_transport.shm.results import PEER_PARKS, PEER_WAKES, Result
 
 __all__ = ["PEER_PARKS", "PEER_WAKES", "Result", "Words", "implementation", "native_error"]
 
-_VERSION = 5
+_VERSION = 6
 
 try:
     from lucky_transport.shm import _atomics  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]

@@ -35,6 +35,13 @@ class Peer:
         if self.pidfd >= 0 and started and start_time(pid) != started:
             self.close()
 
+    @classmethod
+    def holding(cls, pid: int, pidfd: int) -> Peer:
+        """Return the peer whose pidfd is at hand already; it is closed with the peer."""
+        peer = cls(0)
+        peer.pid, peer.pidfd = pid, pidfd
+        return peer
+
     @property
     def alive(self) -> bool:
         """True while the process runs (a zombie is dead)."""

@@ -2,6 +2,7 @@
 
     byte 0      u32 write position: bytes ever written, modulo 2**32; only the writer stores it
     byte 128    u32 read position: bytes ever read, modulo 2**32; only the reader stores it
+    byte 192    u32 1 while the writer is parked until there is room; whoever wakes it stores 0
     byte 256    data, a power of two in size; a position modulo that size is an index into it
 
 Rule 1: the data is written before the write position says so, and copied out before the read position gives it back;
@@ -19,11 +20,22 @@ from typing import Protocol
 from lucky_transport.errors import RemoteProtocolError, SegmentError
 from lucky_transport.shm.record import ALIGNMENT, LENGTH_BYTES, SKIP, check_length, check_outgoing, check_skip
 
-__all__ = ["HEAD_BYTES", "RingReader", "RingWriter", "SharedWords", "reset_ring", "ring_bytes"]
+__all__ = [
+    "HEAD_BYTES",
+    "ROOM_PARK",
+    "RingReader",
+    "RingWriter",
+    "SharedWords",
+    "check_place",
+    "distance",
+    "reset_ring",
+    "ring_bytes",
+]
 
 #: The two positions lie on cache lines of their own (two lines apart: processors prefetch lines in pairs).
 _WRITE_POSITION = 0
 _READ_POSITION = 128
+ROOM_PARK = 192
 HEAD_BYTES = 256
 
 _SMALLEST = 64
@@ -56,9 +68,10 @@ def ring_bytes(size: int) -> int:
 
 def reset_ring(words: SharedWords, offset: int, size: int) -> None:
     """Make the ring at `offset` empty; only while nobody uses it. Raises SegmentError when it does not fit."""
-    _check_place(words, offset, size)
+    check_place(len(words.memory), offset, size)
     words.store32(offset + _WRITE_POSITION, 0)
     words.store32(offset + _READ_POSITION, 0)
+    words.store32(offset + ROOM_PARK, 0)
 
 
 class RingWriter:
@@ -71,7 +84,7 @@ class RingWriter:
     __slots__ = ("_data", "_offset", "_position", "_words", "size")
 
     def __init__(self, words: SharedWords, offset: int, size: int) -> None:
-        _check_place(words, offset, size)
+        check_place(len(words.memory), offset, size)
         self._words = words
         self._offset = offset
         self._data = offset + HEAD_BYTES
@@ -80,15 +93,26 @@ class RingWriter:
         _ = self.free
 
     @property
+    def position(self) -> int:
+        """How far this side has written."""
+        return self._position
+
+    @property
     def free(self) -> int:
         """Bytes of data not in use now (a record takes its length word and padding besides; see `stride_of`).
 
         Raises RemoteProtocolError when the reader's position is impossible.
         """
         read = self._words.load32(self._offset + _READ_POSITION)
-        return self.size - _distance(self._position, read, self.size)
+        return self.size - distance(self._position, read, self.size)
 
-    def try_push(self, record: bytes) -> bool:
+    def need_of(self, length: int) -> int:
+        """Return the bytes that must be free for a record of `length` bytes now; raises SpecError as `try_push`."""
+        stride = check_outgoing(length, self.size)
+        index = self._position & (self.size - 1)
+        return stride + (self.size - index if index + stride > self.size else 0)
+
+    def try_push(self, record: bytes | bytearray | memoryview) -> bool:
         """Append the record and return True, or change nothing and return False when it does not fit now.
 
         Raises SpecError for a record that can never fit, RemoteProtocolError for an impossible reader's position.
@@ -119,7 +143,7 @@ class RingReader:
     __slots__ = ("_data", "_offset", "_position", "_words", "size")
 
     def __init__(self, words: SharedWords, offset: int, size: int) -> None:
-        _check_place(words, offset, size)
+        check_place(len(words.memory), offset, size)
         self._words = words
         self._offset = offset
         self._data = offset + HEAD_BYTES
@@ -139,7 +163,7 @@ class RingReader:
         Raises RemoteProtocolError when the writer's position is impossible.
         """
         write = self._words.load32(self._offset + _WRITE_POSITION)
-        return _distance(write, self._position, self.size)
+        return distance(write, self._position, self.size)
 
     def try_pop(self) -> bytes | None:
         """Return a copy of the oldest record and free its place, or None when there is none.
@@ -178,25 +202,25 @@ class RingReader:
         self._words.store32(self._offset + _READ_POSITION, position)
 
 
-def _distance(write: int, read: int, size: int) -> int:
+def distance(write: int, read: int, size: int) -> int:
     """Return how far the writer is ahead; raises RemoteProtocolError for what cannot be."""
-    distance = (write - read) % _MODULUS
-    if distance > size or (write | read) % ALIGNMENT:
+    ahead = (write - read) % _MODULUS
+    if ahead > size or (write | read) % ALIGNMENT:
         raise RemoteProtocolError(
-            f"ring positions {write} (write) and {read} (read) are {distance} apart, expected multiples of {ALIGNMENT} "
+            f"ring positions {write} (write) and {read} (read) are {ahead} apart, expected multiples of {ALIGNMENT} "
             f"at most {size} apart",
             backend="shm",
             hint="the peer is broken or speaks another protocol; connect again",
         )
-    return distance
+    return ahead
 
 
-def _check_place(words: SharedWords, offset: int, size: int) -> None:
+def check_place(total: int, offset: int, size: int) -> None:
+    """Raise SegmentError unless a ring with `size` data bytes can lie at `offset` of `total` bytes of memory."""
     if not _SMALLEST <= size <= _LARGEST or size & (size - 1):
         raise SegmentError(
             f"a ring of {size} data bytes, expected a power of two from {_SMALLEST} to {_LARGEST}", backend="shm"
         )
-    total = len(words.memory)
     if offset < 0 or offset % ALIGNMENT or offset + ring_bytes(size) > total:
         raise SegmentError(
             f"a ring of {ring_bytes(size)} bytes at byte {offset} does not fit into {total} bytes of memory at a "

@@ -1,7 +1,6 @@
 """One named segment: a file in /dev/shm, made by the engine, mapped by both.
 
-Rule 1: created with O_EXCL and mode 0600; its pages are allocated before the first touch, so that a full /dev/shm is an
-        error and never SIGBUS. Never `multiprocessing.shared_memory`: its tracker deletes live segments of others.
+Rule 1: created by `allocate`. Never `multiprocessing.shared_memory`: its tracker deletes live segments of others.
 Rule 2: the engine's lock byte is held before the file exists and until it is gone; a segment whose byte is free is a
         dead engine's and is taken over.
 Rule 3: the mapping is never closed by hand; it goes when the last view of it goes.
@@ -10,7 +9,6 @@ Rule 3: the mapping is never closed by hand; it goes when the last view of it go
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import re
 import time
@@ -19,11 +17,14 @@ from mmap import mmap
 from pathlib import Path
 
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import Busy, ConfigError, NoSpace, NotReachable, SegmentError
+from lucky_transport.errors import Busy, ConfigError, NotReachable, SegmentError
 from lucky_transport.shm import header, lockfile
+from lucky_transport.shm.allocation import allocate
 from lucky_transport.shm.atomics import Words
+from lucky_transport.shm.image_file import SUFFIX, remove_images
 from lucky_transport.shm.layout import DEFAULT_RING_BYTES, FIELDS, HEADER_BYTES, MAGIC, VERSION, Layout, plan
 from lucky_transport.shm.liveness import start_time
+from lucky_transport.shm.stale_sockets import remove_stale_sockets
 from lucky_transport.specs import BatchSpec
 
 __all__ = ["DIRECTORY", "Found", "Segment", "create", "find", "open_segment", "remove_stale"]
@@ -56,7 +57,8 @@ class Segment:
         Words(self.mapping).store32(FIELDS["version"].offset, VERSION)
 
     def unlink(self) -> None:
-        """Remove the segment and its lock file; mapped memory stays valid. For the engine, idempotent."""
+        """Remove the segment, its pictures and its lock file; mapped memory stays valid. For the engine, idempotent."""
+        remove_images(self.path)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.path)
         lockfile.release(self.lock_path, lockfile.ENGINE, unlink=True)
@@ -67,7 +69,8 @@ def _lock_path(path: Path) -> str:
 
 
 def _path(name: str, directory: Path) -> Path:
-    if not _NAME.fullmatch(name) or name.startswith(".") or name.endswith(".lock"):
+    taken = name.startswith(".") or name.endswith(".lock") or SUFFIX.search(name)
+    if not _NAME.fullmatch(name) or taken:
         raise ConfigError(
             f"shared-memory name {name!r}", hint="use letters, digits, '_', '-' and '.', e.g. shm://lucky_demo"
         )
@@ -90,7 +93,7 @@ def create(name: str, spec: BatchSpec, *, ring_bytes: int = DEFAULT_RING_BYTES, 
     try:
         _remove_dead(path)
         layout = plan(spec, ring_bytes=ring_bytes)
-        mapping = _allocate(path, layout.total_size)
+        mapping = allocate(path, layout.total_size, "a segment", "use fewer envs")
         header.write(mapping, layout, spec, pid=os.getpid(), started=start_time(os.getpid()), ring_bytes=ring_bytes)
         return Segment(name, path, mapping, spec, layout, owner=True)
     except BaseException:
@@ -108,32 +111,13 @@ def _remove_dead(path: Path) -> None:
         raise SegmentError(f"{path} cannot be read: {error}", backend="shm", hint="use another name") from error
     if start not in (b"", b"\0\0\0\0", MAGIC.to_bytes(4, "little")):
         raise SegmentError(f"{path} exists and is no segment of ours", backend="shm", hint="use another name")
+    remove_images(path)
     path.unlink()
 
 
 def _first_bytes(path: Path) -> bytes:
     with path.open("rb") as file:
         return file.read(4)
-
-
-def _allocate(path: Path, size: int) -> mmap:
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        os.posix_fallocate(fd, 0, size)
-        return mmap(fd, size)
-    except OSError as error:
-        os.unlink(path)
-        if error.errno not in (errno.ENOSPC, errno.ENOMEM):
-            raise
-        stats = os.statvfs(path.parent)
-        free = stats.f_bavail * stats.f_frsize
-        raise NoSpace(
-            f"a segment of {size} bytes does not fit into {path.parent}: {free} bytes are free",
-            backend="shm",
-            hint="use fewer envs, or enlarge it (docker run --shm-size=1g; mount -o remount,size=1g /dev/shm)",
-        ) from error
-    finally:
-        os.close(fd)
 
 
 def open_segment(name: str, deadline: Deadline, *, directory: Path = DIRECTORY) -> Segment:
@@ -227,13 +211,19 @@ def find(directory: Path = DIRECTORY) -> list[Found]:
 
 
 def remove_stale(directory: Path = DIRECTORY) -> list[Found]:
-    """Remove the segments of dead engines, with their lock files, and return what was removed."""
+    """Remove the segments of dead engines, with their lock files, and return what was removed.
+
+    In the machine's own directory the sockets of dead engines go too.
+    """
     removed: list[Found] = []
     for one in find(directory):
         lock = _lock_path(one.path)
         if one.stale and lockfile.acquire(lock, lockfile.ENGINE):
+            remove_images(one.path)
             with contextlib.suppress(FileNotFoundError):
                 one.path.unlink()
             lockfile.release(lock, lockfile.ENGINE, unlink=True)
             removed.append(one)
+    if directory == DIRECTORY:
+        remove_stale_sockets()
     return removed

@@ -7,16 +7,20 @@ Rule 1: every value that a field's type can carry may turn up: NaN, infinities, 
         text of any script, with zeros in it.
 Rule 2: maps are in the order of their keys, as they come off the wire; so `repr` compares messages, which unlike `==`
         takes NaN for NaN and tells -0.0 from 0.0.
+Rule 3: of fields of which one counts, at most one is given: Protobuf cannot carry two. Enums are members or, as from a
+        newer peer, numbers that are none.
 """
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import Any, TypeVar, cast
 
 from hypothesis import strategies as st
 
-from lucky_transport.messages.fields import Field, fields_of
+from lucky_transport.messages.fields import Field, fields_of, member
 from lucky_transport.messages.methods import METHODS
+from lucky_transport.messages.scalars import is_struct, one_of_fields
 
 __all__ = ["any_message", "message_classes", "messages"]
 
@@ -24,6 +28,7 @@ M = TypeVar("M")
 
 _KINDS: dict[str, st.SearchStrategy[Any]] = {
     "f32": st.floats(width=32),
+    "f64": st.floats(),
     "i32": st.integers(-(2**31), 2**31 - 1),
     "u32": st.integers(0, 2**32 - 1),
     "u64": st.integers(0, 2**64 - 1),
@@ -52,18 +57,22 @@ def message_classes() -> tuple[type[Any], ...]:
 
 def messages(cls: type[M]) -> st.SearchStrategy[M]:
     """Return a strategy for messages of that class."""
-    return st.builds(cls, **{field.name: _values(field) for field in fields_of(cls)})
+    rivals = one_of_fields(cls)
+    values = {field.name: _values(field) for field in fields_of(cls)}
+    common = {name: value for name, value in values.items() if name not in rivals}
+    choices = [{**common, name: values[name]} for name in rivals] or [common]
+    return st.one_of([st.builds(cls, **choice) for choice in choices])
 
 
 def any_message() -> st.SearchStrategy[Any]:
-    """Return a strategy for messages of any class that travels."""
-    return st.sampled_from(message_classes()).flatmap(messages)
+    """Return a strategy for messages of any class that travels; structs come inside others only."""
+    return st.sampled_from([cls for cls in message_classes() if not is_struct(cls)]).flatmap(messages)
 
 
 def _values(field: Field) -> st.SearchStrategy[Any]:
     one: st.SearchStrategy[Any]
     if field.message is None:
-        one = _KINDS[field.kind]
+        one = _KINDS[field.kind] if field.enum is None else _members(field.enum, field.kind)
     else:
         cls = cast("type[Any]", field.message)
         one = st.deferred(lambda: messages(cls))
@@ -71,4 +80,8 @@ def _values(field: Field) -> st.SearchStrategy[Any]:
         return st.lists(one, max_size=3)
     if field.shape == "map":
         return st.dictionaries(_KINDS["str"], one, max_size=3).map(lambda values: dict(sorted(values.items())))
-    return st.none() | one if field.kind == "message" else one
+    return st.none() | one if field.optional or field.kind in ("message", "struct") else one
+
+
+def _members(enum: type[IntEnum], kind: str) -> st.SearchStrategy[int]:
+    return st.sampled_from(enum) | _KINDS[kind].map(lambda value: member(enum, value))

@@ -38,8 +38,8 @@ def _control(transport: Transport, extra: int, dtype: Any) -> Any:
     return np.zeros(transport.spec.num_envs + extra, dtype)
 
 
-def _get_joint_state(transport: Transport) -> object:
-    row = method("/hazel.rpc.MujocoService/GetJointState")
+def _get_model_info(transport: Transport) -> object:
+    row = method("/hazel.rpc.MujocoSceneService/GetModelInfo")
     return transport.call(row, row.request())
 
 
@@ -64,7 +64,7 @@ MISUSE: Mapping[str, Call] = {
     "a control byte too few": lambda t: t.step(_zeros(t), _control(t, -1, np.uint8)),
     "control of another type": lambda t: t.step(_zeros(t), _control(t, 0, np.int64)),
     "control as a list": lambda t: t.step(_zeros(t), [0] * t.spec.num_envs),  # pyright: ignore[reportArgumentType]
-    "a method the engine lacks": _get_joint_state,
+    "a method the engine lacks": _get_model_info,
 }
 
 #: Wrong calls where the engine cannot hold envs.
@@ -77,7 +77,7 @@ AFTER_CLOSE: Mapping[str, Call] = {
     "send": lambda t: t.send(_zeros(t)),
     "recv": lambda t: t.recv(),
     "step": lambda t: t.step(_zeros(t)),
-    "call": _get_joint_state,
+    "call": _get_model_info,
 }
 
 

@@ -21,10 +21,14 @@ from lucky_transport.engine import Engine
 from lucky_transport.errors import Busy
 from lucky_transport.host.host import Host
 from lucky_transport.inproc import InprocTransport
+from lucky_transport.messages.agent import GetAgentSchemaRequest
+from lucky_transport.messages.methods import method
 from lucky_transport.process import unique_name
 from lucky_transport.transport import Transport
 
 __all__ = ["PATIENCE_S", "Pair", "every", "open_yardstick", "zeros"]
+
+_SCHEMA = method("AgentService/GetAgentSchema")
 
 #: How long a test waits for what must happen; a server may notice a closed client a moment later.
 PATIENCE_S = 10.0
@@ -83,6 +87,10 @@ class Pair:
         """Skip the test unless the transport declares `capability`."""
         if not getattr(client.capabilities, capability):
             pytest.skip(f"transport {client.name!r} declares no {capability}")
+
+    def check_alive(self, client: Transport) -> None:
+        """Fail unless the connection answers as if nothing had happened."""
+        assert client.call(_SCHEMA, GetAgentSchemaRequest("agent_1")).schema.agent_name == "agent_1"
 
     def connect_when_free(self, endpoint: Endpoint) -> Transport:
         """Return a client that drives; the server may notice the last driver's farewell a moment later."""

@@ -23,6 +23,10 @@ def write_bench(result: Result, directory: Path) -> Path:
 
     Raises ConfigError when the directory cannot be written.
     """
+    if result.get("suite") == "commands":
+        from lucky_transport_migration.commands.page import commands_page
+
+        return _write(result, commands_page(result), directory, "bench")
     from lucky_transport_migration.report_bench import bench_page
 
     return _write(result, bench_page(result), directory, "bench")

@@ -34,7 +34,7 @@ from lucky_transport_migration.report_parts import STANDING_LIMITS, dot, machine
 from lucky_transport_migration.stats import duration_text, times_text, us_text
 from lucky_transport_migration.tables import supported_us
 
-__all__ = ["bench_page"]
+__all__ = ["bench_page", "targets_table"]
 
 Result = Mapping[str, Any]
 Row = Mapping[str, Any]
@@ -51,7 +51,7 @@ def bench_page(result: Result) -> str:
             f"order</p></header>"
         ),
         _verdict(result),
-        *([section("Targets", _targets(result["targets"]))] if result.get("targets") else []),
+        *([section("Targets", targets_table(result["targets"]))] if result.get("targets") else []),
         section("Steps", *_tables(result)),
         section("Charts", Html('<div class="charts">' + "".join(_charts(result)) + "</div>")),
         *_surroundings(result),
@@ -92,7 +92,8 @@ def _interval(one: Mapping[str, Any]) -> str:
     return "" if one["rounds"] == 1 else f"({times_text(one['low'])} to {times_text(one['high'])})"
 
 
-def _targets(targets: Sequence[Mapping[str, Any]]) -> Html:
+def targets_table(targets: Sequence[Mapping[str, Any]]) -> Html:
+    """Return the table of a checked result's targets."""
     rows = [
         (
             one["name"],

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from lucky_transport_migration.histogram import Histogram
 from lucky_transport_migration.measuring import Measurement, Samples
 from lucky_transport_migration.stats import percentile, supported
 
-__all__ = ["idle_row", "p50s_us", "step_row", "summary_us", "threads_row"]
+__all__ = ["cpu_s", "idle_row", "p50s_us", "placement", "step_row", "summary_us", "threads_row"]
 
 
 def p50s_us(rounds: Sequence[Measurement]) -> list[float]:
@@ -48,9 +48,9 @@ def step_row(cell: Cell, rounds: Sequence[Measurement]) -> dict[str, Any]:
         "rounds": len(rounds),
         "us": summary_us(p50s_us(rounds), histogram),
         "reliable_to": supported(histogram.n)[-1],
-        "cpu_s": _cpu_s(rounds, native),
+        "cpu_s": cpu_s(rounds, native),
         "cpu_us_per_step": _cpu_us_per_step(rounds, native),
-        "placement": _placement(rounds),
+        "placement": placement(rounds),
         "rate_achieved": None if cell.rate_hz is None else all(one.rate_achieved for one in rounds),
         "warmup": {
             "n": int(warmup.size),
@@ -62,7 +62,16 @@ def step_row(cell: Cell, rounds: Sequence[Measurement]) -> dict[str, Any]:
     }
 
 
-def _cpu_s(rounds: Sequence[Measurement], native: bool) -> dict[str, float | None]:
+class Processes(Protocol):
+    """What every loop in one round says of the two processes."""
+
+    client_cpu_ns: int
+    engine_cpu_ns: int | None
+    same_core: bool | None
+
+
+def cpu_s(rounds: Sequence[Processes], native: bool = False) -> dict[str, float | None]:
+    """Return the CPU seconds of both processes in all rounds, None where one has no process of its own."""
     engine = [one.engine_cpu_ns for one in rounds]
     known = [one for one in engine if one is not None]
     return {
@@ -73,11 +82,11 @@ def _cpu_s(rounds: Sequence[Measurement], native: bool) -> dict[str, float | Non
 
 def _cpu_us_per_step(rounds: Sequence[Measurement], native: bool) -> dict[str, float | None]:
     n = sum(one.samples_ns.size for one in rounds)
-    return {who: None if s is None else round(s / n * 1e6, 3) for who, s in _cpu_s(rounds, native).items()}
+    return {who: None if s is None else round(s / n * 1e6, 3) for who, s in cpu_s(rounds, native).items()}
 
 
-def _placement(rounds: Sequence[Measurement]) -> str | None:
-    """Where client and engine ran at the end of each round: on one core, on two, or sometimes so, sometimes so."""
+def placement(rounds: Sequence[Processes]) -> str | None:
+    """Return where client and engine ran at the end of each round: on one core, on two, or some on either."""
     seen = {one.same_core for one in rounds} - {None}
     if not seen:
         return None

@@ -18,7 +18,17 @@ from lucky_transport_migration.parity import Parity
 from lucky_transport_migration.paths import label
 from lucky_transport_migration.stats import SHARES, duration_text, times_text, us_text
 
-__all__ = ["show_bench", "show_demo", "show_parity", "supported_us", "without_histograms"]
+__all__ = [
+    "new_table",
+    "print_text",
+    "show_bench",
+    "show_demo",
+    "show_parity",
+    "show_targets",
+    "supported_us",
+    "way",
+    "without_histograms",
+]
 
 Row = Mapping[str, Any]
 _STYLES = {"PASS": "bold green", "FAIL": "bold red", "NOT MEASURED": "dim"}
@@ -43,27 +53,29 @@ def _without(value: Any) -> Any:
     return [_without(one) for one in value] if isinstance(value, list) else value
 
 
-def _print(console: Console, text: str, style: str = "") -> None:
+def print_text(console: Console, text: str, style: str = "") -> None:
+    """Print a sentence as it is."""
     console.print(text, style=style, highlight=False, markup=False)
 
 
 def show_parity(outcome: Parity) -> None:
     """Print a proof's outcome."""
     console = Console()
-    _print(console, outcome.sentence, "bold green" if outcome.equal else "bold red")
-    _print(console, f"between {', '.join(label(name) for name in outcome.between)}")
+    print_text(console, outcome.sentence, "bold green" if outcome.equal else "bold red")
+    print_text(console, f"between {', '.join(label(name) for name in outcome.between)}")
     heads = ("mode", "steps", "values", "resets", "ended", "cut off", "final", "misuse")
-    table = _table(*heads)
+    table = new_table(*heads)
     for mode, counts in outcome.modes.items():
         resets = "/".join(str(counts.resets[kind]) for kind in ("all", "one", "some"))
         numbers = (counts.terminations, counts.truncations, counts.final_observations, counts.misuse)
         table.add_row(mode, f"{counts.steps:,}", f"{counts.values:,}", resets, *(f"{one:,}" for one in numbers))
     console.print(table)
     for gap in outcome.not_compared:
-        _print(console, f"not compared: {gap['what']} ({gap['why']})", "dim")
+        print_text(console, f"not compared: {gap['what']} ({gap['why']})", "dim")
 
 
-def _table(first: str, *others: str, title: str | None = None) -> Table:
+def new_table(first: str, *others: str, title: str | None = None) -> Table:
+    """Return a table with one column of text and then columns of numbers."""
     table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
     table.add_column(first, no_wrap=True)
     for name in others:
@@ -75,10 +87,10 @@ def show_demo(result: Mapping[str, Any], page: str) -> None:
     """Print a demo's verdict and table; `page` is where its report lies."""
     console = Console()
     equal = result["parity"]["equal"]
-    _print(console, result["parity"]["sentence"], "bold green" if equal else "bold red")
+    print_text(console, result["parity"]["sentence"], "bold green" if equal else "bold red")
     for sentence in result["verdict"]:
-        _print(console, sentence)
-    table = _table(
+        print_text(console, sentence)
+    table = new_table(
         "step over", "times", "p50 µs", "p99", "alone", "CPU c + e", title="per step; alone: without an engine"
     )
     for name, row in {"inproc": result["in_process"], **result["transports"]}.items():
@@ -95,35 +107,41 @@ def show_demo(result: Mapping[str, Any], page: str) -> None:
         )
     console.print(table)
     for sentence in result["limits"]:
-        _print(console, sentence, "dim")
-    _print(console, f"report: {page}")
+        print_text(console, sentence, "dim")
+    print_text(console, f"report: {page}")
 
 
 def show_bench(result: Mapping[str, Any]) -> None:
     """Print a bench's verdicts, steps, suites, targets and notes."""
     console = Console()
     for one in headlines(result):
-        _print(console, one["sentence"])
+        print_text(console, one["sentence"])
     for title, rows in grouped(result["rows"]):
-        table = _table("", "times", "p50 µs", "p99", "p99.9", "CPU c + e", "n", title=title)
+        table = new_table("", "times", "p50 µs", "p99", "p99.9", "CPU c + e", "n", title=title)
         for row in rows:
             table.add_row(*_step_cells(row, result))
         console.print(table)
     for row in result["surroundings"]:
         if row["suite"] == "idle":
-            _print(console, f"idle engine, {_way(row)}: {row['cpu_percent']:.2f} % of one core")
+            print_text(console, f"idle engine, {way(row)}: {row['cpu_percent']:.2f} % of one core")
         if row["suite"] == "threads":
-            beside = "the machine alone" if row["path"] == "none" else _way(row)
-            _print(console, f"other threads of the client, {beside}: p99 {us_text(row['us']['p99'])} µs late")
+            beside = "the machine alone" if row["path"] == "none" else way(row)
+            print_text(console, f"other threads of the client, {beside}: p99 {us_text(row['us']['p99'])} µs late")
+    show_targets(console, result)
+    for note in result["notes"]:
+        print_text(console, note, "dim")
+
+
+def show_targets(console: Console, result: Mapping[str, Any]) -> None:
+    """Print the targets of a result that was checked."""
     for one in result.get("targets", ()):
         measured = "" if one["measured"] is None else f"{one['measured']:,} {one['unit']}, "
         text = f"{one['word']}  {one['name']}: {measured}goal {one['sense']} {one['goal']:g} {one['unit']}"
-        _print(console, text, _STYLES[one["word"]])
-    for note in result["notes"]:
-        _print(console, note, "dim")
+        print_text(console, text, _STYLES[one["word"]])
 
 
-def _way(row: Row) -> str:
+def way(row: Row) -> str:
+    """Return path and waiting strategy of a row."""
     return f"{row['path']} {row['wait']}" if row["wait"] else str(row["path"])
 
 
@@ -131,7 +149,7 @@ def _step_cells(row: Row, result: Mapping[str, Any]) -> list[str]:
     cpu = [row["cpu_us_per_step"][who] for who in ("client", "engine")]
     times = times_shm(row, result)
     return [
-        _way(row),
+        way(row),
         "" if times is None else "1" if times == 1 else times_text(times),
         us_text(row["us"]["p50"]),
         supported_us(row, "p99"),

@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from lucky_transport.actions import check_actions, check_control
 from lucky_transport.errors import RemoteProtocolError, SpecError
+from lucky_transport.host.agents import Agents
+from lucky_transport.host.seat import Seat
 from lucky_transport_grpc import _pb
 from lucky_transport_grpc.caller import Caller
 from lucky_transport_grpc.packing import pack, unpack
-from lucky_transport_grpc.seat import Seat
 
 __all__ = ["BatchService"]
 
@@ -27,10 +28,11 @@ _PATH = "/lucky_transport.v1.BatchService/"
 
 
 class BatchService:
-    """Handlers by path, one caller at a time in the seat."""
+    """Handlers by path, one caller at a time in a seat of its own; an attached client keeps the `agents`' seat too."""
 
-    def __init__(self, seat: Seat) -> None:
-        self._seat = seat
+    def __init__(self, agents: Agents) -> None:
+        self._agents = agents
+        self._seat = Seat(agents.seat.host)
         self._spec_response: Any = _pb.methods()[_PATH + "GetSpec"].response
         self._exchange_response: Any = _pb.methods()[_PATH + "Exchange"].response
         self._event: Any = _pb.methods()[_PATH + "Attach"].response
@@ -54,7 +56,7 @@ class BatchService:
     def _exchange(self, request: Any, caller: Caller) -> Any:
         seat = self._seat
         actions, control = self._read(request)
-        with seat.driven_by(caller.key, caller.timeout_s):
+        with seat.driven_by(caller.driver, caller.timeout_s):
             last = seat.last_seq("Exchange")
             if last and request.action_seq not in (last, last + 1):
                 raise RemoteProtocolError(
@@ -101,7 +103,8 @@ class BatchService:
                 return
             self._attached[caller.key] = events
         name = f"grpc client of pid {request.pid}" if request.pid else f"grpc client {caller.key}"
-        self._seat.attach(caller.key, f"{name} ({caller.key})")
+        for seat in (self._seat, self._agents.seat):
+            seat.attach(caller.key, f"{name} ({caller.key})")
         try:
             caller.on_end(lambda: events.put(""))
             events.put("ready")
@@ -111,6 +114,7 @@ class BatchService:
             with self._lock:
                 self._attached.pop(caller.key, None)
             self._seat.detach(caller.key)
+            self._agents.leave(caller.key)
 
     def close(self) -> None:
         """Tell every attached client that the engine closes, and end its stream."""
@@ -119,3 +123,7 @@ class BatchService:
             for events in self._attached.values():
                 events.put("closing")
                 events.put("")
+
+    def vacate(self, via: object) -> None:
+        """Give the engine back if a client let in by `via` drives it."""
+        self._seat.vacate(via)

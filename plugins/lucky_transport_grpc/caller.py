@@ -8,34 +8,85 @@ Rule 2: metadata is a peer's word: a value that makes no sense is refused, never
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from lucky_transport.call import Call
+from lucky_transport.deadline import Deadline
 from lucky_transport.errors import LocalProtocolError, PeerDied
-from lucky_transport_grpc.metadata import AFTER_RESET, BATCH, CLIENT, SEQ, TERMS, WINDOW
+from lucky_transport.host.host import Host
+from lucky_transport.host.seat import IDLE_S, Driver
+from lucky_transport_grpc.metadata import AFTER_RESET, BATCH, CLIENT, DROPPED, SEQ, TERMS, WINDOW
 
-__all__ = ["Caller"]
+__all__ = ["Caller", "House"]
+
+#: The client's own clock ends a call at its deadline; ours is this much later, so that it never speaks first.
+_GRACE_S = 0.1
+#: A call whose deadline is further away than this has none: gRPC then says some far date.
+_NEVER_S = 1e8
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class House:
+    """What holds for all callers of one server.
+
+    `longest_s`: how long a unary call without a deadline may wait. `idle_s`, `is_gone`: when a client that did not
+    attach may be replaced. `legacy`: our metadata is not read, as by an engine that does not know us.
+    """
+
+    longest_s: float = 60.0
+    idle_s: float = IDLE_S
+    is_gone: Callable[[str], bool] = lambda client: False
+    legacy: bool = False
 
 
 class Caller:
     """One call's context: `key` tells callers apart, `batch` is the size of the batch it belongs to (0: none)."""
 
-    __slots__ = ("_context", "after_reset", "all_terms", "batch", "key", "seq", "timeout_s")
+    __slots__ = ("_context", "_house", "after_reset", "all_terms", "batch", "key", "seq", "timeout_s")
 
-    def __init__(self, context: Any, longest_s: float, *, legacy: bool = False) -> None:
-        """`timeout_s` is how long the call may wait: until its deadline, `longest_s` at most.
+    def __init__(self, context: Any, house: House) -> None:
+        """`timeout_s` is how long the call may wait: until its deadline, `house.longest_s` at most.
 
-        `legacy` reads no metadata of ours. Raises LocalProtocolError for metadata that makes no sense.
+        Raises LocalProtocolError for metadata that makes no sense.
         """
         given: dict[str, Any] = {}
-        if not legacy:
+        if not house.legacy:
             given = {key: value for key, value in context.invocation_metadata() if key.startswith("lucky-")}
         self._context = context
+        self._house = house
         self.key: str = given.get(CLIENT) or context.peer()
         self.batch = _count(given, BATCH, WINDOW)
         self.seq = _count(given, SEQ, (1 << 63) - 1)
         self.after_reset = given.get(AFTER_RESET) == "1"
         self.all_terms = given.get(TERMS) == "all"
-        self.timeout_s = min(context.time_remaining(), longest_s)
+        self.timeout_s = min(context.time_remaining(), house.longest_s)
+
+    @property
+    def driver(self) -> Driver:
+        """The caller as somebody who wants to drive."""
+        house = self._house
+        return Driver(self.key, f"grpc client {self.key}", house.idle_s, partial(house.is_gone, self.key), house)
+
+    def call(self, host: Host, *, stream: bool) -> Call:
+        """Return the call as its handler sees it; it is over as soon as gRPC says so. A stream may go on for ever."""
+        left_s = self._context.time_remaining() if stream else self.timeout_s
+        deadline = None if left_s is None or left_s > _NEVER_S else Deadline(left_s + _GRACE_S)
+        metadata = tuple(
+            (key, value)
+            for key, value in self._context.invocation_metadata()
+            if not key.startswith("lucky-") and key != "user-agent"
+        )
+        call = Call(self.key, deadline, metadata, between_steps=host.between_steps)
+        if not self._context.add_callback(call.end):
+            call.end()
+        return call
+
+    def report_dropped(self, count: int) -> None:
+        """Tell the caller, at the end of a stream, how many items were skipped."""
+        if count:
+            self._context.set_trailing_metadata(((DROPPED, str(count)),))
 
     def on_end(self, callback: Callable[[], None]) -> None:
         """Have `callback` called when the call is over, however it ends; it must not block.

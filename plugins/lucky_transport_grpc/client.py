@@ -24,7 +24,7 @@ from lucky_transport.errors import PeerDied, PeerTimeout, TransportError, Unimpl
 from lucky_transport.lockstep import Event, Lockstep, State
 from lucky_transport.messages.methods import Method
 from lucky_transport.specs import BatchSpec
-from lucky_transport.transport import Capabilities, Frame, Transport
+from lucky_transport.transport import Capabilities, Frame, Stream, Transport
 from lucky_transport_grpc import _pb
 from lucky_transport_grpc.address import service_of
 from lucky_transport_grpc.agent_exchange import AgentExchange
@@ -117,7 +117,7 @@ class GrpcTransport(Transport):
     """A client of an engine behind gRPC. After `recv` the frame's arrays are read-only."""
 
     name = "grpc"
-    capabilities = Capabilities()
+    capabilities = Capabilities(streams=True)
 
     def __init__(self, connection: Connection, spec: BatchSpec, exchange: Exchange, calls: TypedCalls) -> None:
         self.spec = spec
@@ -187,6 +187,12 @@ class GrpcTransport(Transport):
             raise self._connection.ended()
         self._connection.check_process()
         return self._calls.call(method, request, Deadline.after(deadline, self._settings.command_timeout_s))
+
+    def stream(self, method: Method, request: Any, deadline: Deadline | None = None, *, copy: bool = True) -> Stream:
+        if self._lockstep.state is State.CLOSED:
+            raise self._connection.ended()
+        self._connection.check_process()
+        return self._calls.stream(method, request, deadline)
 
     def close(self) -> None:
         if self._lockstep.state is not State.CLOSED:

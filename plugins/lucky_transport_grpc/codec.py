@@ -2,23 +2,32 @@
 
 Rule 1: nothing here is written per message or per method; `lucky_transport.messages.fields` tells what a field is.
 Rule 2: a plan is made once per pair of classes; encoding and decoding only walk it.
+Rule 3: of fields that protobuf keeps in a oneof the first one given travels; the default of one that cannot be None is
+        not given. None is absent: messages and optional scalars come back as None.
+Rule 4: what FlatBuffers refuses to carry is refused here too, in the same words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
+import struct
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from lucky_transport.messages.fields import Field, fields_of
+from lucky_transport.codec import flatbuffers
+from lucky_transport.messages.fields import Field, fields_of, member
+from lucky_transport.messages.scalars import one_of_fields
 
 __all__ = ["decode", "encode"]
 
 _Convert = Callable[[Any], Any]
+
+#: What a value raises that its field cannot hold.
+_FAULTS = (TypeError, ValueError, OverflowError, AttributeError, struct.error)
 
 
 def encode(message: Any, kind: type, pb: type[Message]) -> Message:
@@ -29,9 +38,19 @@ def encode(message: Any, kind: type, pb: type[Message]) -> Message:
     """
     try:
         return _encoder(kind, pb)(message)
-    except (TypeError, ValueError) as error:
-        category = TypeError if isinstance(error, TypeError) else ValueError
-        raise category(f"{kind.__name__}: {error}") from error
+    except _FAULTS as error:
+        raise _refusal(message, kind, error) from error
+
+
+def _refusal(message: Any, kind: type, error: Exception) -> TypeError | ValueError:
+    """Return what is wrong with a message, in the words of FlatBuffers if that refuses it too: it names the field."""
+    if isinstance(message, kind):
+        try:
+            flatbuffers.encode(message)
+        except (TypeError, ValueError) as refusal:
+            return refusal
+    category = ValueError if isinstance(error, (ValueError, OverflowError, struct.error)) else TypeError
+    return category(f"{kind.__name__}: {error}")
 
 
 def decode(message: Message, kind: type) -> Any:
@@ -41,35 +60,62 @@ def decode(message: Message, kind: type) -> Any:
 
 @cache
 def _encoder(kind: type, pb: type[Message]) -> _Convert:
-    plan = [(field.name, _to_pb(field, _nested(field, pb))) for field in fields_of(kind)]
+    plan = [(field.name, _can_be_none(field), _to_pb(field, _nested(field, pb))) for field in fields_of(kind)]
+    names = one_of_fields(kind)
+    rivals = [(field.name, _can_be_none(field)) for field in fields_of(kind) if field.name in names]
 
     def convert(message: Any) -> Message:
         if not isinstance(message, kind):
             raise TypeError(f"got {type(message).__name__}, expected {kind.__name__}")
         values: dict[str, Any] = {}
-        for name, to_pb in plan:
+        for name, can_be_none, to_pb in plan:
             value = getattr(message, name)
             if value is not None:
                 values[name] = to_pb(value) if to_pb else value
+            elif not can_be_none:
+                raise TypeError(f"{name} is None")
+        if rivals and _keep_the_first(rivals, values):
+            flatbuffers.encode(message)  # what does not travel is not looked at by protobuf, and may be as wrong
         return pb(**values)
 
     return convert
 
 
+def _keep_the_first(rivals: Sequence[tuple[str, bool]], values: dict[str, Any]) -> bool:
+    """Leave only the first one given of the fields `rivals`, (name, whether None says that it is not given).
+
+    Returns whether any other was given.
+    """
+    found = further = False
+    for name, can_be_none in rivals:
+        if name in values:
+            given = can_be_none or bool(values[name])
+            if found or not given:
+                del values[name]
+                further |= given
+            else:
+                found = True
+    return further
+
+
 @cache
 def _decoder(kind: type, pb: type[Message]) -> _Convert:
-    plan = [(field.name, field, _from_pb(field, _nested(field, pb))) for field in fields_of(kind)]
+    plan = [(field.name, _can_be_none(field), _from_pb(field, _nested(field, pb))) for field in fields_of(kind)]
 
     def convert(message: Any) -> Any:
         values: dict[str, Any] = {}
-        for name, field, from_pb in plan:
-            if field.message is not None and field.shape == "one" and not message.HasField(name):
+        for name, can_be_none, from_pb in plan:
+            if can_be_none and not message.HasField(name):
                 continue  # absent: the dataclass says None
             value = getattr(message, name)
             values[name] = from_pb(value) if from_pb else value
         return kind(**values)
 
     return convert
+
+
+def _can_be_none(field: Field) -> bool:
+    return field.shape == "one" and (field.optional or field.message is not None)
 
 
 def _nested(field: Field, pb: type[Message]) -> type[Message] | None:
@@ -83,12 +129,20 @@ def _nested(field: Field, pb: type[Message]) -> type[Message] | None:
 
 
 def _to_pb(field: Field, pb: type[Message] | None) -> _Convert | None:
+    if field.kind == "bytes":
+        return _shaped(field.shape, _blob)
+    if field.kind == "str" and field.shape != "map":
+        return _shaped(field.shape, _text)
+    if field.kind == "f32":
+        return {"one": _fitting, "list": _fitting_list, "map": None}[field.shape]
     if field.message is None or pb is None:
         return _plain_list if field.shape == "list" else None
     return _shaped(field.shape, _encoder(field.message, pb))
 
 
 def _from_pb(field: Field, pb: type[Message] | None) -> _Convert | None:
+    if field.enum is not None:
+        return _shaped(field.shape, partial(member, field.enum))
     if field.message is None or pb is None:
         return {"one": None, "list": list, "map": dict}[field.shape]
     return _shaped(field.shape, _decoder(field.message, pb))
@@ -105,3 +159,27 @@ def _shaped(shape: str, one: _Convert) -> _Convert:
 def _plain_list(values: Any) -> Any:
     # protobuf takes an array element by element, five times slower than the list of the same numbers
     return values.tolist() if isinstance(values, np.ndarray) else values
+
+
+def _fitting_list(values: Any) -> Any:
+    numbers = _plain_list(values)
+    struct.pack(f"<{len(numbers)}f", *numbers)
+    return numbers
+
+
+def _fitting(value: Any) -> Any:
+    struct.pack("<f", value)  # protobuf makes infinity of what is too large
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):  # protobuf takes bytes for UTF-8
+        raise TypeError(f"got {type(value).__name__}, expected str")
+    return value
+
+
+def _blob(value: Any) -> bytes:
+    """Return memory that an engine drew into as bytes, and bytes as they are."""
+    if not isinstance(value, bytes | bytearray | memoryview):
+        raise TypeError(f"got {type(value).__name__}, expected bytes")
+    return bytes(value)  # pyright: ignore[reportUnknownArgumentType]

@@ -1,6 +1,7 @@
 """One channel to one engine: who we are, how calls are made, what their errors mean.
 
-Rule 1: no call leaves without a deadline but those of an open exchange, and whoever waits for one of those has one.
+Rule 1: no call leaves without a deadline but streams and those of an open exchange; whoever waits for one of the latter
+has one.
 Rule 2: after a fork the child's copy refuses everything before it touches gRPC, which does not survive a fork.
 """
 
@@ -11,6 +12,7 @@ import secrets
 import threading
 from typing import Any
 
+from lucky_transport.call import not_in_time
 from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
@@ -58,6 +60,16 @@ class Connection:
         found = _pb.methods()[path]
         return self._channel.unary_unary(path, found.request.SerializeToString, found.response.FromString)
 
+    def stream(self, path: str, request: Any, deadline: Deadline | None) -> Any:
+        """Return a call of the stream `path` under way; without a deadline it goes on until somebody ends it."""
+        found = _pb.methods()[path]
+        start = self._channel.unary_stream(path, found.request.SerializeToString, found.response.FromString)
+        timeout_s = None if deadline is None else deadline.remaining_s
+        try:
+            return start(request, timeout=timeout_s, metadata=self.identity)
+        except ValueError as error:  # what gRPC says of a closed channel
+            raise self.ended() from error
+
     def call(self, method: Any, request: Any, deadline: Deadline, metadata: Metadata = ()) -> Any:
         """Return the response to one call; raises our error for whatever goes wrong.
 
@@ -101,6 +113,18 @@ class Connection:
         if is_local_timeout(error):
             return self.late(deadline)
         return from_rpc(error, str(self.endpoint))
+
+    def stream_error(self, error: Any, what: str, deadline: Deadline | None) -> TransportError:
+        """Return our error for a stream of the method `what` that failed."""
+        if self._closed:
+            return self.ended()
+        if deadline is not None and is_local_timeout(error):
+            return self.stream_late(what, deadline)
+        return from_rpc(error, str(self.endpoint))
+
+    def stream_late(self, what: str, deadline: Deadline) -> PeerTimeout:
+        """Return the error of a stream that reached its deadline."""
+        return not_in_time(what, deadline.timeout_s, "grpc")
 
     def late(self, deadline: Deadline) -> PeerTimeout:
         """Return the error of a wait that reached its deadline."""

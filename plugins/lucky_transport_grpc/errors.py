@@ -32,6 +32,7 @@ from lucky_transport.errors import (
     UnknownName,
     from_wire,
 )
+from lucky_transport.host.lease import MAX_TEXT_BYTES
 from lucky_transport_grpc.metadata import ERROR
 from lucky_transport_grpc.runtime import grpc
 
@@ -80,8 +81,7 @@ _BY_STATUS = {row.status: row for row in TABLE}
 _STATUS = {error: row.status for row in TABLE for error in row.sent_for}
 
 # gRPC refuses a call whose metadata exceeds 8 KiB altogether. Details travel percent-encoded (three bytes for one at
-# worst), binary metadata as base64 (four for three); these limits keep both together below it.
-_MAX_TEXT_BYTES = 3000
+# worst), binary metadata as base64 (four for three); this and the host's MAX_TEXT_BYTES keep both together below it.
 _MAX_DETAILS_BYTES = 900
 
 
@@ -93,7 +93,7 @@ def status_of(error: TransportError) -> grpc.StatusCode:
 def refuse(context: Any, error: TransportError) -> NoReturn:
     """End the call of `context` with the status, text and trailing metadata of `error`."""
     text = str(error)
-    payload = f"{type(error).wire_code}:{_clipped(text, _MAX_TEXT_BYTES)}".encode()
+    payload = f"{type(error).wire_code}:{_clipped(text, MAX_TEXT_BYTES)}".encode()
     context.set_trailing_metadata(((ERROR, payload),))
     context.abort(status_of(error), _clipped(text, _MAX_DETAILS_BYTES))
     raise AssertionError("abort() raises")

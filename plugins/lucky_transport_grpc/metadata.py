@@ -10,7 +10,7 @@ batch before it has all of them, and it holds a thread for each.)
 
 from __future__ import annotations
 
-__all__ = ["AFTER_RESET", "ALL_TERMS", "BATCH", "CLIENT", "ERROR", "SEQ", "TERMS", "WINDOW", "Metadata"]
+__all__ = ["AFTER_RESET", "ALL_TERMS", "BATCH", "CLIENT", "DROPPED", "ERROR", "SEQ", "TERMS", "WINDOW", "Metadata"]
 
 Metadata = tuple[tuple[str, str], ...]
 
@@ -27,6 +27,8 @@ TERMS = "lucky-terms"
 ALL_TERMS = ((TERMS, "all"),)
 #: Trailing, on an error: the wire code and the whole text of one of our errors.
 ERROR = "lucky-error-bin"
+#: Trailing, at the end of a stream: how many items the engine skipped.
+DROPPED = "lucky-dropped"
 
 #: Calls of one batch in flight. gRPC's own defaults cancel calls beyond about 1,000 pending ones.
 WINDOW = 256

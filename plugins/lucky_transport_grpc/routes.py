@@ -1,6 +1,6 @@
 """Paths to handlers, in the form gRPC's server wants.
 
-Rule 1: a path that is not here is answered by gRPC itself: UNIMPLEMENTED "Method not found!".
+Rule 1: a path that is in no table is answered by gRPC itself: UNIMPLEMENTED "Method not found!".
 Rule 2: each handler's TransportError becomes a status here, by the one table, and nowhere else.
 """
 
@@ -11,8 +11,10 @@ from functools import partial
 from typing import Any
 
 from lucky_transport.errors import TransportError
+from lucky_transport.host.host import Host
+from lucky_transport.messages.methods import BY_NAME
 from lucky_transport_grpc import _pb
-from lucky_transport_grpc.caller import Caller
+from lucky_transport_grpc.caller import Caller, House
 from lucky_transport_grpc.errors import refuse
 from lucky_transport_grpc.runtime import grpc
 
@@ -20,26 +22,21 @@ __all__ = ["Routes"]
 
 
 class Routes(grpc.GenericRpcHandler):
-    """All our methods; a call waits at most `longest_s` when it brings no deadline of its own.
-
-    `legacy` leaves out what only we serve and reads no metadata of ours, as an engine that does not know us.
-    """
+    """All our methods. A `house.legacy` leaves out what only we serve, as an engine that does not know us."""
 
     def __init__(
         self,
         unary: Mapping[str, Callable[[Any, Caller], Any]],
         streaming: Mapping[str, Callable[[Any, Caller], Iterator[Any]]],
-        longest_s: float,
-        *,
-        legacy: bool = False,
+        house: House,
     ) -> None:
-        self._caller = partial(Caller, longest_s=longest_s, legacy=legacy)
+        self._caller = partial(Caller, house=house)
         self._handlers: dict[str, Any] = {}
         for path, handle in unary.items():
             self._handlers[path] = self._described(grpc.unary_unary_rpc_method_handler, path, self._one(handle))
         for path, stream in streaming.items():
             self._handlers[path] = self._described(grpc.unary_stream_rpc_method_handler, path, self._many(stream))
-        if legacy:
+        if house.legacy:
             self._handlers = {p: found for p, found in self._handlers.items() if p.startswith("/hazel.rpc.")}
 
     @staticmethod
@@ -69,7 +66,7 @@ class Routes(grpc.GenericRpcHandler):
         """Return the handler of a call, None when we have none."""
         return self._handlers.get(handler_call_details.method)
 
-    @property
-    def services(self) -> list[str]:
-        """The full names of the services with at least one method here."""
-        return sorted({path[1:].partition("/")[0] for path in self._handlers})
+    def services(self, host: Host) -> list[str]:
+        """Return the full names of the services with at least one method that `host` answers."""
+        answered = (path for path in self._handlers if path not in BY_NAME or host.implements(BY_NAME[path]))
+        return sorted({path[1:].partition("/")[0] for path in answered})

@@ -1,7 +1,7 @@
 """The engine end of the gRPC transport.
 
-Served: AgentService (stepping, manifest, contracts), MujocoService (what the engine answers of it), our BatchService,
-reflection and health. Other methods of the legacy protocol are answered UNIMPLEMENTED.
+Served: every method of the table, our BatchService, reflection and health. What the engine does not answer is
+UNIMPLEMENTED, in the words of every transport.
 
 Rule 1: an address that is taken is an error, never shared (no SO_REUSEPORT) and never stolen.
 Rule 2: `stop` ends attached clients first, then waits for calls under way, `grace_s` at most; nothing is left behind.
@@ -18,27 +18,25 @@ from lucky_transport.config import Settings
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import NotReachable
 from lucky_transport.host.host import Host
+from lucky_transport.host.seat import IDLE_S
 from lucky_transport.transport import Server
 from lucky_transport_grpc.address import SocketFile, service_of, target_of
-from lucky_transport_grpc.agent_resets import AgentResets
-from lucky_transport_grpc.agent_steps import AgentSteps
+from lucky_transport_grpc.agent_resets import GrpcResets
+from lucky_transport_grpc.agent_steps import GrpcSteps
 from lucky_transport_grpc.batch_service import BatchService
+from lucky_transport_grpc.caller import Caller, House
 from lucky_transport_grpc.discovery import add_discovery
 from lucky_transport_grpc.metadata import WINDOW
 from lucky_transport_grpc.peers import is_gone
 from lucky_transport_grpc.routes import Routes
 from lucky_transport_grpc.runtime import grpc
-from lucky_transport_grpc.seat import Seat
-from lucky_transport_grpc.typed_service import NegotiatedTerms, typed_handlers
+from lucky_transport_grpc.typed_service import MAX_STREAMS, typed_handlers, typed_streams
 
-__all__ = ["IDLE_S", "GrpcServer", "server"]
+__all__ = ["GrpcServer", "server"]
 
-#: After this long without action a client that did not attach may be replaced (LuckyEngine's own watchdog).
-IDLE_S = 10.0
-
-# Every call of an incomplete batch holds a thread, so there must be far more than one window of them; they are made
-# when they are needed.
-_MAX_WORKERS = 2 * WINDOW
+# Every call of an incomplete batch holds a thread, so there must be far more than one window of them, and so does every
+# stream; they are made when they are needed.
+_MAX_WORKERS = 2 * WINDOW + MAX_STREAMS
 
 _OPTIONS = (
     ("grpc.so_reuseport", 0),  # else a second server on the same port silently gets half of the calls
@@ -59,7 +57,8 @@ def server(endpoint: Endpoint, settings: Settings) -> GrpcServer:
 class GrpcServer(Server):
     """Lets gRPC clients drive a host.
 
-    `idle_s`: see `Seat`. `legacy` makes it an engine that does not know us: no BatchService, our metadata is ignored.
+    `idle_s`: see `lucky_transport.host.seat`. `legacy` makes it an engine that does not know us: no BatchService, our
+    metadata is ignored.
     """
 
     def __init__(self, endpoint: Endpoint, settings: Settings, *, idle_s: float = IDLE_S, legacy: bool = False) -> None:
@@ -80,20 +79,27 @@ class GrpcServer(Server):
         port = self._bind(grpc_server)
         if self._socket is not None:
             self._socket.protect()
-        seat = Seat(host, self._idle_s, lambda client: is_gone(client, port))
-        terms = NegotiatedTerms(host)
-        steps, resets, batches = AgentSteps(seat, terms), AgentResets(seat), BatchService(seat)
+        house = House(self._longest_s, self._idle_s, lambda client: is_gone(client, port), self._legacy)
+        batches = BatchService(host.agents)
+        direct: dict[str, Callable[[Any, Caller], Any]] = {
+            "/hazel.rpc.AgentService/Step": GrpcSteps(host.agents),
+            "/hazel.rpc.AgentService/ResetAgent": GrpcResets(host.agents),
+        }
         unary = {
-            **typed_handlers(host, terms),
-            "/hazel.rpc.AgentService/Step": steps,
-            "/hazel.rpc.AgentService/ResetAgent": resets,
+            **typed_handlers(host),
+            **{path: handler for path, handler in direct.items() if path in host.agents.answered},
             **batches.unary,
         }
-        routes = Routes(unary, batches.streaming, self._longest_s, legacy=self._legacy)
+        routes = Routes(unary, {**typed_streams(host), **batches.streaming}, house)
         grpc_server.add_generic_rpc_handlers((routes,))
-        not_serving = add_discovery(grpc_server, routes.services)
+        not_serving = add_discovery(grpc_server, routes.services(host))
         grpc_server.start()
-        self._running = _Running(grpc_server, pool, seat, batches, not_serving)
+
+        def vacate() -> None:
+            batches.vacate(house)
+            host.agents.seat.vacate(house)
+
+        self._running = _Running(grpc_server, pool, vacate, batches, not_serving)
         if self._socket is not None:
             return self._endpoint
         return self._endpoint.with_address(f"{self._target.rpartition(':')[0]}:{port}")
@@ -127,13 +133,13 @@ class _Running:
         self,
         grpc_server: Any,
         pool: ThreadPoolExecutor,
-        seat: Seat,
+        vacate: Callable[[], None],
         batches: BatchService,
         not_serving: Callable[[], None],
     ) -> None:
         self._grpc_server = grpc_server
         self._pool = pool
-        self._seat = seat
+        self._vacate = vacate
         self._batches = batches
         self._not_serving = not_serving
 
@@ -147,5 +153,5 @@ class _Running:
         ending.join(grace_s + 1.0)
 
     def _end(self) -> None:
-        self._seat.vacate()
+        self._vacate()
         self._pool.shutdown(wait=True)

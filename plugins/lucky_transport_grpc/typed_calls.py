@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from lucky_transport.call import check_stream, check_unary, not_in_time
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import Unimplemented
+from lucky_transport.errors import PeerTimeout, Unimplemented
 from lucky_transport.messages.batch import SetResetOptionsResponse
 from lucky_transport.messages.methods import Method
+from lucky_transport.transport import Stream
 from lucky_transport_grpc import _pb
 from lucky_transport_grpc.codec import decode, encode
 from lucky_transport_grpc.connection import Connection
+from lucky_transport_grpc.streams import GrpcStream
 
 __all__ = ["TypedCalls"]
 
@@ -32,15 +35,36 @@ class TypedCalls:
 
     def call(self, method: Method, request: Any, deadline: Deadline) -> Any:
         """Return the response message; raises TypeError / ValueError for a request its method cannot carry."""
-        wire = _pb.methods().get(method.name)
-        if wire is None:
-            raise Unimplemented(f"{method.name} does not exist in the gRPC protocol", backend="grpc")
-        message = encode(request, method.request, wire.request)
+        check_unary(method)
+        message = self._message(method, request)
+        if deadline.expired:  # gRPC rounds deadlines up: it might make the call all the same
+            raise not_in_time(method.name, deadline.timeout_s, "grpc")
         if not self._batch_service and method.name.startswith(_BATCH):
             return self._without_batch_service(method, message)
         if method.name not in self._methods:
             self._methods[method.name] = self._connection.method(method.name)
-        return decode(self._connection.call(self._methods[method.name], message, deadline), method.response)
+        try:
+            response = self._connection.call(self._methods[method.name], message, deadline)
+        except PeerTimeout as error:
+            if deadline.expired:
+                raise not_in_time(method.name, deadline.timeout_s, "grpc") from error
+            raise
+        return decode(response, method.response)
+
+    def stream(self, method: Method, request: Any, deadline: Deadline | None) -> Stream:
+        """Return the stream's items; raises TypeError, ValueError (a request its method cannot carry), PeerTimeout."""
+        check_stream(method)
+        message = self._message(method, request)
+        if deadline is not None and deadline.expired:
+            raise not_in_time(method.name, deadline.timeout_s, "grpc")
+        call = self._connection.stream(method.name, message, deadline)
+        return GrpcStream(self._connection, method, call, deadline)
+
+    def _message(self, method: Method, request: Any) -> Any:
+        wire = _pb.methods().get(method.name)
+        if wire is None:
+            raise Unimplemented(f"{method.name} does not exist in the gRPC protocol", backend="grpc")
+        return encode(request, method.request, wire.request)
 
     def _without_batch_service(self, method: Method, message: Any) -> SetResetOptionsResponse:
         if method.name != _BATCH + "SetResetOptions":

@@ -1,77 +1,83 @@
-"""Every method of the table that the engine answers, generically: protobuf in, the host's handler, protobuf out.
+"""Every method of the table, generically: protobuf in, the host's handler, protobuf out.
 
 Rule 1: a method is served because it stands in `lucky_transport.messages.methods`; nothing is written per method here.
-Rule 2: what a client negotiated concerns the Steps of that client alone.
+        The host refuses what its engine does not answer, in the words of every transport.
+Rule 2: a stream's handler is asked for an item when gRPC has taken the one before. A stream holds a thread for as long
+        as it lives, so there is a limit to them, and calls are never kept waiting by streams.
+Rule 3: what the engine skipped of a stream is told at its end, in the trailing metadata.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from typing import Any
 
+from lucky_transport.errors import Busy, EngineFailed
 from lucky_transport.host.host import Host
 from lucky_transport.messages.methods import METHODS, Method
 from lucky_transport_grpc import _pb
 from lucky_transport_grpc.caller import Caller
 from lucky_transport_grpc.codec import decode, encode
-from lucky_transport_grpc.step_reply import Terms
 
-__all__ = ["NegotiatedTerms", "typed_handlers"]
+__all__ = ["MAX_STREAMS", "typed_handlers", "typed_streams"]
 
-_NEGOTIATE = "/hazel.rpc.AgentService/NegotiateTask"
+#: Streams that one server serves at a time.
+MAX_STREAMS = 256
 
 
-def typed_handlers(host: Host, terms: NegotiatedTerms) -> Mapping[str, Callable[[Any, Caller], Any]]:
-    """Return a handler per typed method that exists on this wire, by path; the host refuses what it does not answer."""
-    known = [row for row in METHODS if row.name in _pb.methods()]
-    handlers = {row.name: _handler(host, row) for row in known}
-    answer = handlers[_NEGOTIATE]
+def typed_handlers(host: Host) -> Mapping[str, Callable[[Any, Caller], Any]]:
+    """Return a handler per unary method that exists on this wire, by path."""
+    return {row.name: _handler(host, row) for row in METHODS if row.stream is None and row.name in _pb.methods()}
 
-    def negotiate(request: Any, caller: Caller) -> Any:
-        response = answer(request, caller)
-        if response.success:
-            terms.note(caller, request.contract)
-        return response
 
-    return {**handlers, _NEGOTIATE: negotiate}
+def typed_streams(host: Host) -> Mapping[str, Callable[[Any, Caller], Iterator[Any]]]:
+    """Return a handler per server stream that exists on this wire, by path."""
+    free = threading.Semaphore(MAX_STREAMS)
+    rows = [row for row in METHODS if row.stream is not None and row.name in _pb.methods()]
+    return {row.name: _stream(host, row, free) for row in rows}
 
 
 def _handler(host: Host, row: Method) -> Callable[[Any, Caller], Any]:
     response = _pb.methods()[row.name].response
 
-    def handle(request: Any, _: Caller) -> Any:
-        return encode(host.call(row, decode(request, row.request)), row.response, response)
+    def handle(request: Any, caller: Caller) -> Any:
+        call = caller.call(host, stream=False)
+        return _encode(row, host.call(row, decode(request, row.request), call), response)
 
     return handle
 
 
-class NegotiatedTerms:
-    """Which terms each client's Steps carry: those it negotiated last, all of them when it never did."""
+def _stream(host: Host, row: Method, free: threading.Semaphore) -> Callable[[Any, Caller], Iterator[Any]]:
+    response = _pb.methods()[row.name].response
 
-    #: Legacy clients do not say goodbye; beyond this many the one that negotiated longest ago is forgotten.
-    MAX_CLIENTS = 1024
+    def items(request: Any, caller: Caller) -> Iterator[Any]:
+        if not free.acquire(blocking=False):
+            raise Busy(
+                f"engine {host.spec.engine!r} serves {MAX_STREAMS} streams over gRPC already",
+                backend="grpc",
+                hint="end one first",
+            )
+        call = caller.call(host, stream=True)
+        try:
+            with closing(host.stream(row, decode(request, row.request), call)) as found:
+                for item in found:
+                    yield _encode(row, item, response)
+        finally:
+            call.end()
+            caller.report_dropped(call.dropped)
+            free.release()
 
-    def __init__(self, host: Host) -> None:
-        self._spec = host.spec
-        self._every = Terms.every(host.spec)
-        self._lock = threading.Lock()
-        self._negotiated: OrderedDict[str, Terms] = OrderedDict()
+    return items
 
-    def note(self, caller: Caller, contract: Any) -> None:
-        """From now on Steps of `caller` carry exactly the terms of the TaskContract (protobuf) `contract`."""
-        asked = Terms.of(
-            self._spec,
-            [term.name for term in contract.rewards.engine_terms],
-            [term.name for term in contract.terminations.terms],
+
+def _encode(row: Method, message: Any, response: Any) -> Any:
+    if type(message) is not row.response:
+        raise EngineFailed(
+            f"the engine's answer to {row.name} is {type(message).__name__}, expected {row.response.__name__}"
         )
-        with self._lock:
-            self._negotiated[caller.key] = asked
-            self._negotiated.move_to_end(caller.key)
-            if len(self._negotiated) > self.MAX_CLIENTS:
-                self._negotiated.popitem(last=False)
-
-    def __call__(self, caller: Caller) -> Terms:
-        """Return the terms of `caller`'s Steps."""
-        return self._every if caller.all_terms else self._negotiated.get(caller.key, self._every)
+    try:
+        return encode(message, row.response, response)
+    except (TypeError, ValueError, AttributeError) as error:
+        raise EngineFailed(f"the engine's answer to {row.name} is no {row.response.__name__}: {error}") from error

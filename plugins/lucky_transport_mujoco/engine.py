@@ -1,6 +1,6 @@
 """The engine `mujoco:quadruped`: N robots that follow velocity commands, stepped at 50 Hz of simulated time.
 
-An action is an offset from the standing pose, per joint, in units of `_ACTION_SCALE_RAD`; all zeros stand still. Before
+An action is an offset from the standing pose, per joint, in units of `ACTION_SCALE_RAD`; all zeros stand still. Before
 its first reset an env stands in the standing pose with the command to stay there.
 
 Rule 1: envs never influence each other; any mix of step, reset and hold gives each env the same trajectory, bit for
@@ -8,18 +8,19 @@ Rule 1: envs never influence each other; any mix of step, reset and hold gives e
 Rule 2: a reset is a reset and one tick with zero action (`reset_ticks` 1), as LuckyEngine does it; that tick does not
         count towards the episode.
 Rule 3: a seed and a contract take effect at an env's next reset, never earlier.
+Rule 4: a step with actions is exactly what these say; policies and hand-set controls drive in steps without only.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.engine import HOLD, RESET, Buffers, Engine, Handler
+from lucky_transport.engine import HOLD, RESET, TICK, Buffers, Engine, Handler, StreamHandler
 from lucky_transport.errors import SpecError
 from lucky_transport.messages.batch import (
     SetResetOptionsRequest,
@@ -27,21 +28,22 @@ from lucky_transport.messages.batch import (
     SetSeedsRequest,
     SetSeedsResponse,
 )
+from lucky_transport.messages.media import NamedImageFrame
+from lucky_transport.messages.stepping import GetCameraFrameRequest
 from lucky_transport.specs import ArraySpec, BatchSpec, total_reward
 from lucky_transport_mujoco import contract, observation, robot, terrain
 from lucky_transport_mujoco.action_groups import ActionGroups, groups
 from lucky_transport_mujoco.commands import Pushes, VelocityCommands
 from lucky_transport_mujoco.motion import Motion
 from lucky_transport_mujoco.physics import Physics
+from lucky_transport_mujoco.policies import ACTION_SCALE_RAD
 from lucky_transport_mujoco.randomization import Parameters, Randomization
-from lucky_transport_mujoco.services import robot_handlers
+from lucky_transport_mujoco.services import Services
 from lucky_transport_mujoco.streams import Streams
 from lucky_transport_mujoco.task import REWARDS, TERMINATIONS, Situation, judge
+from lucky_transport_mujoco.world import World
 
 __all__ = ["MujocoEngine", "make_engine"]
-
-#: Joint offset of an action of 1: half a radian reaches any gait and no joint limit.
-_ACTION_SCALE_RAD = 0.5
 
 #: Actions saturate here, ten times their bound: further out lie only numbers whose squares are not finite.
 _SATURATION = np.float32(10)
@@ -58,9 +60,10 @@ class MujocoEngine(Engine):
         episode_s: float = 20.0,
         max_episode_steps: int = 0,
         threads: int = 0,
+        renderer: str = "auto",
     ) -> None:
         """Env i draws from seed + i. `max_episode_steps` (0: as many as `episode_s` takes) truncates. `threads` 0: one
-        per processor.
+        per processor. `renderer`: what takes pictures, see `lucky_transport_mujoco.rendering`.
 
         Raises SpecError for numbers out of range.
         """
@@ -72,24 +75,35 @@ class MujocoEngine(Engine):
             raise SpecError(f"episode_s {episode_s}, max_episode_steps {max_episode_steps}: expected at least one step")
         self.spec = _spec(self._robot, num_envs, self._max_episode_steps)
         self._everyone = np.arange(num_envs)
+        self._nobody = np.zeros(num_envs, np.bool_)
         self._ticks = np.zeros(num_envs, np.int64)
-        self._actions = np.zeros(self.spec.action_shape, np.float32)
         self._streams = Streams(num_envs, seed)
         self._physics = Physics(self._robot, num_envs, threads)
         self._randomization = Randomization(self._robot, self._physics, self._streams, contract.DEFAULTS)
         self._commands = VelocityCommands(num_envs, self._robot.step_s, self._streams)
         self._pushes = Pushes(num_envs, self._robot.step_s, self._streams)
         self._groups = ActionGroups(self.spec)
+        self._world = World(self.spec, self._robot, self._physics, self._randomization, self._commands.values)
+        self._services = Services(self._world, renderer)
         self._buffers: Buffers
 
     @property
     def services(self) -> Mapping[str, Handler]:
         return {
-            **robot_handlers(self.spec, self._robot, self._physics, _ACTION_SCALE_RAD),
+            **self._services.handlers,
             "/hazel.rpc.AgentService/SetActionGroup": self._groups.put,
             "/lucky_transport.v1.BatchService/SetSeeds": self._set_seeds,
             "/lucky_transport.v1.BatchService/SetResetOptions": self._set_reset_options,
         }
+
+    @property
+    def streams(self) -> Mapping[str, StreamHandler]:
+        return self._services.streams
+
+    @property
+    def world(self) -> World:
+        """What the services see, for the process that owns the engine; between steps only."""
+        return self._world
 
     @property
     def parameters(self) -> Parameters:
@@ -103,36 +117,56 @@ class MujocoEngine(Engine):
 
     def bind(self, buffers: Buffers) -> None:
         self._buffers = buffers
+        self._world.agent_drives[:] = False
 
     def step(self, control: NDArray[np.uint8] | None) -> None:
         if control is None:
-            self._advance(self._everyone, np.zeros(self._everyone.size, np.bool_))
+            self._advance(self._everyone, self._nobody, self._nobody)
             return
         fresh = (control & RESET) != 0
         envs = np.flatnonzero(fresh | ((control & HOLD) == 0))
         if fresh.any():
             self._reset(np.flatnonzero(fresh))
         if envs.size:
-            self._advance(envs, fresh[envs])
+            self._advance(envs, fresh[envs], ((control & TICK) != 0)[envs])
+
+    def check_camera_requests(self, env: int, requests: Sequence[GetCameraFrameRequest]) -> None:
+        self._services.scene.cameras.check(env, requests)
+
+    def camera_frames(self, env: int, requests: Sequence[GetCameraFrameRequest]) -> list[NamedImageFrame]:
+        return self._services.scene.cameras.frames(env, requests)
 
     def _reset(self, envs: NDArray[np.intp]) -> None:
         self._streams.begin(envs)
         self._randomization.reset(envs)
         self._commands.reset(envs, self._randomization.contract)
         self._pushes.reset(envs, self._randomization.contract)
+        self._world.controllers.reset(envs)
         self._ticks[envs] = 0
 
-    def _advance(self, envs: NDArray[np.intp], fresh: NDArray[np.bool_]) -> None:
-        """Do one control step of `envs` and write their rows; `fresh` ones, just reset, do it with zero action."""
-        previous = self._actions[envs]
-        action = self._groups.over(envs, self._buffers.actions[envs])
+    def _advance(self, envs: NDArray[np.intp], fresh: NDArray[np.bool_], ticking: NDArray[np.bool_]) -> None:
+        """Do one control step of `envs` and write their rows.
+
+        `fresh` ones, just reset, do it with zero action; `ticking` ones with what drives them here.
+        """
+        world = self._world
+        previous = world.actions[envs]
+        action = self._buffers.actions[envs]
+        for row in np.flatnonzero(ticking & ~fresh) if ticking.any() else ():
+            env = int(envs[row])
+            world.driving.fill(env, action[row], takes_over=bool(world.agent_drives[env]))
+        action = self._groups.over(envs, action)
         action = np.clip(action, -_SATURATION, _SATURATION)
         action[fresh] = 0
-        self._actions[envs] = action
+        world.actions[envs] = action
+        world.agent_drives[envs] = with_actions = ~(fresh | ticking)
+        world.driving.held.drop(envs, with_actions | fresh)
         self._pushes.apply(envs, self._ticks[envs], self._physics.qvel)
-        targets = self._robot.joint_home + _ACTION_SCALE_RAD * action.astype(np.float64)
+        targets = self._robot.joint_home + ACTION_SCALE_RAD * action.astype(np.float64)
+        world.ctrl[envs] = targets
         diverged = self._physics.advance(envs, targets + self.parameters.motor_offset[envs])
         self._ticks[envs] += ~fresh
+        world.frames[envs] += 1
         self._write(envs, previous, diverged)
 
     def _write(self, envs: NDArray[np.intp], previous: NDArray[np.float32], diverged: NDArray[np.bool_]) -> None:
@@ -140,7 +174,7 @@ class MujocoEngine(Engine):
         physics, parameters, out = self._physics, self.parameters, self._buffers
         slope = terrain.angle(parameters.terrain[envs], parameters.difficulty[envs])
         motion = Motion.of(physics.qpos[envs], physics.qvel[envs], self._robot.joint_home, slope)
-        action, ticks = self._actions[envs], self._ticks[envs]
+        action, ticks = self._world.actions[envs], self._ticks[envs]
         situation = Situation(
             motion, self._commands.values[envs], action, previous, physics.torques[envs], ticks, diverged
         )
@@ -177,9 +211,12 @@ class MujocoEngine(Engine):
             if problems:
                 return SetResetOptionsResponse(False, "; ".join(problems))
             self._randomization.contract = contract.rounded(request.contract)
+        elif not options:  # nothing at all asks for what holds without any contract
+            self._randomization.contract = contract.DEFAULTS
         return SetResetOptionsResponse(True)
 
     def close(self) -> None:
+        self._services.close()
         self._physics.close()
 
 

@@ -17,18 +17,19 @@ from lucky_transport.errors import SpecError
 from lucky_transport_mujoco.bindings import Rollout, mj
 from lucky_transport_mujoco.robot import SUBSTEPS, Robot
 
-__all__ = ["Physics"]
+__all__ = ["FARTHEST_M", "Physics"]
 
 #: Speeds (m/s, rad/s) and positions (m) that no sound simulation of this robot reaches. Far below MuJoCo's own limit
 #: of 1e10, at which it prints a warning and writes MUJOCO_LOG.TXT into the working directory.
 _TOO_FAST = 1e3
-_LOST = 1e6
+FARTHEST_M = 1e6
 
 
 class Physics:
     """The worlds. `models[i]` is what world i is simulated with: replace it, or write to it if it is the world's own.
 
     qpos: float64 (num_envs, nq), qvel: float64 (num_envs, nv), views of the state: writing to them moves the robots.
+    times: float64 (num_envs,), simulated seconds of each world, a view of the state too.
     torques: float64 (num_envs, nu), what the motors gave in the last physics step, in Nm.
     """
 
@@ -43,8 +44,9 @@ class Physics:
         self.threads = min(threads or allowed, os.cpu_count() or 1, num_envs)
         self.models = [robot.model] * num_envs
         self._home = robot.home
-        self._limits = np.concatenate([[np.inf], np.full(robot.nq, _LOST), np.full(robot.nv, _TOO_FAST)])
+        self._limits = np.concatenate([[np.inf], np.full(robot.nq, FARTHEST_M), np.full(robot.nv, _TOO_FAST)])
         self._state = np.tile(robot.home, (num_envs, 1))
+        self.times = self._state[:, 0]
         self.qpos = self._state[:, 1 : 1 + robot.nq]
         self.qvel = self._state[:, 1 + robot.nq :]
         self.torques = np.zeros((num_envs, robot.nu))

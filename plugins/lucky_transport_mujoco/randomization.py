@@ -106,6 +106,23 @@ class Randomization:
             self._physics.models[env] = self._robot.model if shared else self._own_model(int(env))
         self._draw_state(envs, self._streams.normal(envs, 6 + 2 * nu))
 
+    def restore(self, env: int) -> None:
+        """Simulate `env` with its parameters again, and with nothing else that was put over them."""
+        shared = bool(self.parameters.in_nominal_model(np.array([env]))[0])
+        self._physics.models[env] = self._robot.model if shared else self._own_model(env)
+
+    def own_model(self, env: int) -> tuple[Model, NDArray[np.float64]]:
+        """Give `env` a model of its own, with its parameters and nothing else in it.
+
+        Returns the model, to be written to, and the strength of the env's motors in it, float64 (nu,).
+        """
+        model = self._physics.models[env] = self._own_model(env)
+        return model, self.parameters.motor_strength[env]
+
+    def stand(self, env: int) -> None:
+        """Put the robot of `env` into the standing pose on its ground, at rest and at time 0; draws nothing."""
+        self._draw_state(np.array([env]), np.zeros((1, 6 + 2 * self._robot.nu)))
+
     def _draw_parameters(self, envs: NDArray[np.intp], uniform: NDArray[np.float64]) -> None:
         contract, drawn, nu = self.contract, self.parameters, self._robot.nu
         drawn.friction[envs] = between(contract.friction_range, uniform[:, 0], 1)

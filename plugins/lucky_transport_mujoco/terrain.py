@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from lucky_transport_mujoco.bindings import Model, mj
 
-__all__ = ["FLAT", "NAMES", "ROUGH", "SLOPE", "angle", "index", "lift", "put_under", "write_bumps"]
+__all__ = ["FLAT", "NAMES", "ROUGH", "SLOPE", "angle", "geom", "index", "lift", "put_under", "write_bumps"]
 
 NAMES = ("flat", "rough", "slope")
 FLAT, ROUGH, SLOPE = range(3)
@@ -32,6 +32,11 @@ def index(name: str) -> int:
     return FLAT if not name else NAMES.index(name) if name in NAMES else -1
 
 
+def geom(model: Model, name: str) -> int:
+    """Return the number of the ground's geom called "floor" or "bumps"."""
+    return int(mj.mj_name2id(model, mj.mjtObj.mjOBJ_GEOM, name))
+
+
 def write_bumps(model: Model) -> None:
     """Fill the height field with smooth bumps that end at its border; the same in every process."""
     rows, columns = int(model.hfield_nrow[0]), int(model.hfield_ncol[0])
@@ -48,8 +53,7 @@ def _stretch(line: NDArray[np.float64], length: int) -> NDArray[np.float64]:
 
 def put_under(model: Model, terrain: int, difficulty: float) -> None:
     """Give `model` the ground of that terrain and difficulty."""
-    floor = mj.mj_name2id(model, mj.mjtObj.mjOBJ_GEOM, "floor")
-    bumps = mj.mj_name2id(model, mj.mjtObj.mjOBJ_GEOM, "bumps")
+    floor, bumps = geom(model, "floor"), geom(model, "bumps")
     half = 0.5 * _STEEPEST_RAD * difficulty if terrain == SLOPE else 0.0
     model.geom_quat[floor] = (np.cos(half), 0.0, -np.sin(half), 0.0)
     model.geom_conaffinity[bumps] = model.geom_conaffinity[floor] if terrain == ROUGH else 0

@@ -1,7 +1,8 @@
 """The client's end of a segment: `ShmTransport`.
 
 Rule 1: `step` is one native call when all is well; everything else is in the slow paths below it.
-Rule 2: one client per segment (a lock byte), which hands over only when the engine has let go of the one before.
+Rule 2: one client per segment (a lock byte), which hands over only when the engine has let go of the one before; who
+        comes while it is there is a command client (`lucky_transport_shm.command_client`).
 Rule 3: after fork() the child's copy is closed; arrays it holds stay readable.
 """
 
@@ -17,6 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.actions import Bounds, check_actions, check_control
+from lucky_transport.calls import typed
+from lucky_transport.calls.client import ClientCalls
 from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
@@ -24,6 +27,7 @@ from lucky_transport.errors import (
     Busy,
     ClosedError,
     ConfigError,
+    NotReachable,
     PeerDied,
     PeerTimeout,
     RemoteProtocolError,
@@ -34,12 +38,14 @@ from lucky_transport.lockstep import Event, Lockstep, State
 from lucky_transport.messages.methods import Method
 from lucky_transport.shm import header, lockfile, views
 from lucky_transport.shm.atomics import PEER_PARKS, PEER_WAKES, Result, Words, implementation, native_error
+from lucky_transport.shm.image_reader import ImageReader
 from lucky_transport.shm.layout import ERROR_BYTES, FIELDS, EngineState, Feature
 from lucky_transport.shm.liveness import Peer, start_time
 from lucky_transport.shm.segment import Segment, open_segment, remove_stale
+from lucky_transport.shm.segment_pipe import SegmentPipe
 from lucky_transport.shm.wait import strategy_code
-from lucky_transport.transport import Capabilities, Frame, Transport
-from lucky_transport_shm.commands import Caller
+from lucky_transport.transport import Capabilities, Frame, Stream, Transport
+from lucky_transport_shm.command_client import CommandTransport
 
 __all__ = ["ShmTransport", "connect"]
 
@@ -51,10 +57,10 @@ _READY, _SENT = State.READY, State.SENT
 _open: weakref.WeakSet[ShmTransport] = weakref.WeakSet()
 
 
-def connect(endpoint: Endpoint, settings: Settings) -> ShmTransport:
-    """Return a transport to the engine of segment `shm://name`.
+def connect(endpoint: Endpoint, settings: Settings) -> ShmTransport | CommandTransport:
+    """Return a transport to the engine of segment `shm://name`: the first client may step it, others send commands.
 
-    Raises NotReachable, SegmentError, Busy (another client has it).
+    Raises NotReachable, SegmentError, Busy (another client has it, and the engine takes no command clients).
     """
     name = endpoint.address or settings.shm_name
     if not name:
@@ -64,16 +70,23 @@ def connect(endpoint: Endpoint, settings: Settings) -> ShmTransport:
     deadline = Deadline(settings.connect_timeout_s)
     segment = open_segment(name, deadline)
     if not lockfile.acquire(segment.lock_path, lockfile.CLIENT):
-        raise Busy(
-            f"segment {segment.path} has a client already, pid {lockfile.holder(segment.lock_path, lockfile.CLIENT)}",
-            backend="shm",
-            hint="one client steps an engine; close that one first",
-        )
+        return _connect_for_commands(segment, settings, deadline)
     try:
         return ShmTransport(segment, settings, deadline)
     except BaseException:
         lockfile.release(segment.lock_path, lockfile.CLIENT)
         raise
+
+
+def _connect_for_commands(segment: Segment, settings: Settings, deadline: Deadline) -> CommandTransport:
+    try:
+        return CommandTransport(segment, settings, deadline)
+    except NotReachable as error:
+        raise Busy(
+            f"segment {segment.path} has a client already, pid {lockfile.holder(segment.lock_path, lockfile.CLIENT)}",
+            backend="shm",
+            hint="one client steps an engine; close that one first",
+        ) from error
 
 
 class ShmTransport(Transport):
@@ -83,7 +96,7 @@ class ShmTransport(Transport):
 
     def __init__(self, segment: Segment, settings: Settings, deadline: Deadline) -> None:
         self.spec = segment.spec
-        self.capabilities = Capabilities(zero_copy=True, hold=segment.spec.hold)
+        self.capabilities = Capabilities(zero_copy=True, streams=True, hold=segment.spec.hold, images=True)
         self._segment = segment
         self._pid = os.getpid()
         self._forked = False
@@ -108,8 +121,20 @@ class ShmTransport(Transport):
         if self._count_here is not None:
             self._channel.unfuse()  # every exchange has to be looked at in Python
         vars(self)["step"] = self._channel.exchange  # saves the hot loop a call
-        words = Words(mapping, settings.native)
-        self._caller = Caller(segment, words, strategy=strategy, peer=peer, pidfd=self._engine.pidfd)
+        pipe = SegmentPipe.client_end(
+            segment,
+            strategy=strategy,
+            peer_bits=peer,
+            pidfd=self._engine.pidfd,
+            engine=f"the engine (pid {self._engine.pid})",
+            native=settings.native,
+        )
+        self._calls = ClientCalls(
+            pipe,
+            backend="shm",
+            max_message_bytes=settings.max_message_bytes,
+            images=ImageReader(segment.path, native=settings.native),
+        )
         _open.add(self)
 
     def _attach(self, deadline: Deadline, *, parks: bool) -> None:
@@ -282,13 +307,19 @@ class ShmTransport(Transport):
     def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
         if self._state is State.CLOSED or self._state is State.LOST:
             raise self._refusal_of(Event.SEND)
-        return self._caller.call(method, request, Deadline.after(deadline, self._command_timeout_s))
+        return typed.call(self._calls, method, request, Deadline.after(deadline, self._command_timeout_s))
+
+    def stream(self, method: Method, request: Any, deadline: Deadline | None = None, *, copy: bool = True) -> Stream:
+        if self._state is State.CLOSED or self._state is State.LOST:
+            raise self._refusal_of(Event.SEND)
+        return typed.stream(self._calls, method, request, deadline, copy=copy)
 
     def close(self) -> None:
         if self._state is State.CLOSED:
             return
         self._on(Event.CLOSE)
         self._channel.unfuse()
+        self._calls.close()
         _open.discard(self)
         mapping = self._segment.mapping
         if self._engine.alive:

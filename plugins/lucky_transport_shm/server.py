@@ -8,6 +8,7 @@ Rule 3: whatever goes wrong in a step is published as a refused exchange, so tha
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import struct
@@ -15,23 +16,28 @@ import threading
 
 import numpy as np
 
+from lucky_transport.calls.server import ServerCalls
 from lucky_transport.config import Settings
 from lucky_transport.endpoint import Endpoint
-from lucky_transport.errors import ClosedError, TransportError
+from lucky_transport.errors import ClosedError, PeerDied, TransportError
+from lucky_transport.host.dispatch import Dispatcher
 from lucky_transport.host.host import Host, Lease
 from lucky_transport.shm import header, views
 from lucky_transport.shm.atomics import PEER_PARKS, PEER_WAKES, Result, Words, implementation, native_error
+from lucky_transport.shm.image_store import ImageStores
 from lucky_transport.shm.layout import ERROR_BYTES, FIELDS, EngineState, Feature
 from lucky_transport.shm.liveness import Peer
 from lucky_transport.shm.segment import create
+from lucky_transport.shm.segment_pipe import SegmentPipe
 from lucky_transport.shm.wait import strategy_code
 from lucky_transport.transport import Server
-from lucky_transport_shm.commands import Responder
+from lucky_transport_shm.reception import Reception
 
 __all__ = ["ShmServer", "server"]
 
 _log = logging.getLogger("lucky_transport")
 _SLICE_NS = 50_000_000
+_clients = itertools.count(1)
 
 
 def server(endpoint: Endpoint, settings: Settings) -> ShmServer:
@@ -47,6 +53,7 @@ class ShmServer(Server):
         self._endpoint = endpoint
         self._strategy = strategy_code(settings.wait)
         self._native = settings.native
+        self._settings = settings
         self._stopping = False
         self._thread: threading.Thread | None = None
         self._lease: Lease | None = None
@@ -77,7 +84,10 @@ class ShmServer(Server):
             spec.num_envs,
             self._strategy,
         )
-        self._responder = Responder(segment, self._words, host)
+        self._dispatcher = Dispatcher(host)
+        self._images = ImageStores(segment.path, strategy=self._strategy, native=self._native)
+        self._await_client()
+        self._reception = Reception(segment.name, host, self._dispatcher, self._images, self._settings)
         self._thread = threading.Thread(target=self._run, name=f"shm server {segment.name}", daemon=True)
         self._thread.start()
         segment.publish_ready()
@@ -106,14 +116,13 @@ class ShmServer(Server):
                 self._handle(found)
             else:
                 self._look_after_client(found)
+            if self._commands_wait:
+                self._feed()
 
     def _handle(self, found: int) -> None:
         """Commands first, then actions with control bytes or from a client that does not drive yet."""
         if found & Result.HAS_COMMANDS:
-            try:
-                self._channel.commands_read(self._responder.serve())
-            except TransportError as error:
-                self._drop_commands(error)
+            self._feed()
         if found & Result.HAS_ACTIONS:
             try:
                 self._exchange(found & Result.HAS_CONTROL)
@@ -175,7 +184,10 @@ class ShmServer(Server):
             self._peer = None
         self._channel.set_peer(-1, PEER_WAKES | PEER_PARKS)
         self._channel.resync()
-        self._responder.reset()
+        self._calls.close(PeerDied(f"{self._pipe.peer} is gone", backend="shm"))
+        self._host.leave(self._pipe.peer)
+        if not self._stopping:  # what the engine said last is still to be read
+            self._await_client()
         self._channel.commands_read(0)
         mapping = self._segment.mapping
         header.put(mapping, "client_start", 0)
@@ -190,11 +202,42 @@ class ShmServer(Server):
         self._segment.mapping[region.offset + 8 : region.offset + 8 + len(text)] = text
         self._channel.publish(error.wire_code)
 
-    def _drop_commands(self, error: TransportError) -> None:
-        """A client that wrote garbage into its ring gets no answers; the engine goes on."""
-        _log.warning("shm client of %s: %s; its commands are dropped", self._endpoint, error)
-        position = self._words.load32(self._segment.layout["ring_c2s"].offset)
+    # -- commands -----------------------------------------------------------------------------------------------------
+
+    def _await_client(self) -> None:
+        """Have empty rings for the next client; none may be attached."""
+        self._pipe = SegmentPipe.engine_end(
+            self._segment,
+            strategy=self._strategy,
+            client=f"shm client {next(_clients)} at {self._endpoint}",
+            native=self._native,
+        )
+        self._commands_wait = False
+        self._calls = ServerCalls(
+            self._pipe,
+            self._dispatcher.begin_in_loop,
+            at_once=self._dispatcher.at_once_in_loop,
+            max_message_bytes=self._settings.max_message_bytes,
+            between_steps=self._host.between_steps,
+            images=self._images.open(),
+        )
+
+    def _feed(self) -> None:
+        """Handle the client's commands, as far as it reads its answers; one that writes garbage gets none any more."""
+        try:
+            self._commands_wait = not self._calls.feed()
+            position = self._pipe.position
+        except TransportError as error:
+            if not isinstance(error, ClosedError):
+                _log.warning("shm client of %s: %s; its commands are dropped", self._endpoint, error)
+            self._commands_wait = False
+            position = self._written()
+        if self._commands_wait:  # looked at again after the next exchange or slice, not at once
+            position = self._written()
         self._channel.commands_read(position)
+
+    def _written(self) -> int:
+        return self._words.load32(self._segment.layout["ring_c2s"].offset)
 
     def stop(self, grace_s: float = 1.0) -> None:
         if self._thread is None:
@@ -207,5 +250,8 @@ class ShmServer(Server):
         if not thread.is_alive():
             if header.get(self._segment.mapping, "action_seq") == self._channel.seq + 1:
                 self._refuse(ClosedError("the engine is closing", backend="shm"))
+            self._calls.shut_down(ClosedError("the engine is closing", backend="shm"))
             self._let_go()
+        self._reception.close(grace_s)
+        self._dispatcher.close(grace_s)
         self._segment.unlink()

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 from lucky_transport.codec.envelope import Envelope, Kind, decode_envelope, encode_envelope
 from lucky_transport.codec.flatbuffers import decode, encode
-from lucky_transport.messages.fields import Field, fields_of
+from lucky_transport.messages.fields import Field, fields_of, member
 from lucky_transport.testing.messages import any_message, messages
 
 FLAGS: dict[str, Any] = {
     "f32": number_types.Float32Flags,
+    "f64": number_types.Float64Flags,
     "i32": number_types.Int32Flags,
     "u32": number_types.Uint32Flags,
     "u64": number_types.Uint64Flags,
@@ -48,20 +49,42 @@ class Official:
     def table(self, values: Sequence[tuple[Field, Any]]) -> int:
         parts: dict[int, int] = {}
         for slot, (field, value) in enumerate(values):
-            is_scalar = field.shape == "one" and field.kind in FLAGS
-            if not is_scalar and (value or (self.write_defaults and value is not None)):
+            is_inline = field.shape == "one" and (field.kind in FLAGS or field.kind == "struct")
+            if not is_inline and (value or (self.write_defaults and value is not None)):
                 parts[slot] = self.part(field, value)
         self.builder.StartObject(len(values))
         order = list(enumerate(values))
         for slot, (field, value) in reversed(order) if self.reverse else order:
             if slot in parts:
                 self.builder.PrependUOffsetTRelativeSlot(slot, parts[slot], 0)
-            elif field.kind in FLAGS and field.shape == "one" and (self.write_defaults or has_bits(value)):
+            elif field.kind == "struct" and field.shape == "one" and value is not None:
+                self.struct(value)
+                self.builder.Slot(slot)
+            elif field.kind in FLAGS and field.shape == "one" and self.is_written(field, value):
                 self.builder.Prepend(FLAGS[field.kind], value)
                 self.builder.Slot(slot)
         return self.builder.EndObject()
 
+    def is_written(self, field: Field, value: Any) -> bool:
+        return value is not None if field.optional else self.write_defaults or has_bits(value)
+
+    def struct(self, value: Any) -> None:
+        places, size, alignment = struct_layout(type(value))
+        self.builder.Prep(alignment, size)
+        end = size
+        for field, place in reversed(places):
+            flags = FLAGS[field.kind]
+            self.builder.Pad(end - place - flags.bytewidth)
+            self.builder.Prepend(flags, getattr(value, field.name))
+            end = place
+
     def part(self, field: Field, value: Any) -> int:
+        if field.shape == "list" and field.kind == "struct":
+            _, size, alignment = struct_layout(type(value[0])) if value else (0, 4, 4)
+            self.builder.StartVector(size, len(value), alignment)
+            for each in reversed(value):
+                self.struct(each)
+            return self.builder.EndVector()
         if field.shape == "list":
             if field.kind in FLAGS:
                 return self.scalars(FLAGS[field.kind], value)
@@ -97,6 +120,19 @@ def has_bits(value: Any) -> bool:
     return bool(value) or repr(value) == "-0.0"
 
 
+def struct_layout(cls: type) -> tuple[list[tuple[Field, int]], int, int]:
+    """Return each field of a struct with its place, the struct's size and its alignment, as a C compiler has them."""
+    places: list[tuple[Field, int]] = []
+    end, alignment = 0, 1
+    for field in fields_of(cls):
+        width = FLAGS[field.kind].bytewidth
+        end = (end + width - 1) // width * width
+        places.append((field, end))
+        end += width
+        alignment = max(alignment, width)
+    return places, (end + alignment - 1) // alignment * alignment, alignment
+
+
 # --- reading with the official Table ---
 
 
@@ -116,18 +152,35 @@ def read_field(field: Field, slot: int, table: Table) -> Any:
     if not offset:
         return None
     if field.shape == "one" and field.kind in FLAGS:
-        return table.Get(FLAGS[field.kind], table.Pos + offset)
+        return as_member(field, table.Get(FLAGS[field.kind], table.Pos + offset))
+    if field.shape == "one" and field.kind == "struct":
+        return read_struct(field, table, table.Pos + offset)
     if field.shape == "one":
         return read_one(field, table, table.Pos + offset)
     start, count = table.Vector(offset), table.VectorLen(offset)
     if field.kind in FLAGS and field.shape == "list":
         flags = FLAGS[field.kind]
-        return [table.Get(flags, start + index * flags.bytewidth) for index in range(count)]
+        return [as_member(field, table.Get(flags, start + index * flags.bytewidth)) for index in range(count)]
+    if field.kind == "struct" and field.shape == "list":
+        assert field.message is not None
+        size = struct_layout(field.message)[1]
+        return [read_struct(field, table, start + size * index) for index in range(count)]
     if field.shape == "list":
         return [read_one(field, table, start + 4 * index) for index in range(count)]
     entries = [Table(table.Bytes, table.Indirect(start + 4 * index)) for index in range(count)]
     of = Field("value", field.kind, "one", field.message)
-    return {read_field(KEY, 0, entry): read_field(of, 1, entry) or read_default(of) for entry in entries}
+    pairs = [(read_field(KEY, 0, entry), read_field(of, 1, entry)) for entry in entries]
+    return {key: read_default(of) if value is None else value for key, value in pairs}
+
+
+def as_member(field: Field, value: Any) -> Any:
+    return value if field.enum is None else member(field.enum, value)
+
+
+def read_struct(field: Field, table: Table, at: int) -> Any:
+    assert field.message is not None
+    places = struct_layout(field.message)[0]
+    return field.message(*(table.Get(FLAGS[inner.kind], at + place) for inner, place in places))
 
 
 def read_one(field: Field, table: Table, at: int) -> Any:
@@ -141,7 +194,7 @@ def read_one(field: Field, table: Table, at: int) -> Any:
 
 
 def read_default(field: Field) -> Any:
-    return {"str": "", "bytes": b""}[field.kind]
+    return {"str": "", "bytes": b"", "f32": 0.0, "f64": 0.0, "bool": False}[field.kind]
 
 
 # --- both ways ---

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lucky_transport.config import Settings, load_settings
+from lucky_transport.config import Settings, load_settings, runtime_directories
 from lucky_transport.errors import ConfigError
 
 
@@ -127,3 +128,12 @@ def test_a_value_where_our_table_should_be_is_reported(tmp_path: Path) -> None:
     path = _write(tmp_path, "pyproject.toml", "[tool]\nlucky_transport = 'shm'")
     with pytest.raises(ConfigError, match=rf"^{path}: tool.lucky_transport = 'shm'; write a table"):
         load_settings(environ={}, directory=tmp_path)
+
+
+def test_sockets_lie_in_the_users_runtime_directory_else_in_tmp(tmp_path: Path) -> None:
+    fallback = Path(f"/tmp/lucky-{os.getuid()}")
+    assert runtime_directories({}) == (fallback,)
+    assert runtime_directories({"XDG_RUNTIME_DIR": str(tmp_path)}) == (tmp_path / "lucky_transport", fallback)
+    for useless in ("", "relative/path", str(tmp_path / "missing")):
+        assert runtime_directories({"XDG_RUNTIME_DIR": useless}) == (fallback,)
+    assert list(tmp_path.iterdir()) == []

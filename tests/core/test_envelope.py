@@ -59,6 +59,14 @@ def test_the_slots_and_kinds_of_an_envelope_are_fixed() -> None:
         "details",
         "metadata",
         "payload",
+        "path",
+        "streams",
+        "items",
+        "window",
+        "offset",
+        "total",
+        "dropped",
+        "images",
     ]
     assert {kind.name: kind.value for kind in Kind} == {
         "REQUEST": 0,
@@ -69,6 +77,7 @@ def test_the_slots_and_kinds_of_an_envelope_are_fixed() -> None:
         "END": 5,
         "CANCEL": 6,
         "ERROR": 7,
+        "FRAGMENT": 8,
     }
 
 
@@ -91,10 +100,10 @@ def test_a_message_travels_as_a_buffer_of_its_own() -> None:
     assert decode(GetAgentSchemaRequest, again.payload) == request
 
 
-@pytest.mark.parametrize("kind", [8, 9, 2**32 - 1])
+@pytest.mark.parametrize("kind", [9, 10, 2**32 - 1])
 def test_an_unknown_kind_is_refused(kind: int) -> None:
     record = encode_envelope(Envelope(method=7, correlation_id=42, kind=kind))  # pyright: ignore[reportArgumentType]
-    with pytest.raises(RemoteProtocolError, match=rf"kind {kind} for method 7, call 42; known are 0 to 7; update"):
+    with pytest.raises(RemoteProtocolError, match=rf"kind {kind} for method 7, call 42; known are 0 to 8; update"):
         decode_envelope(record)
 
 

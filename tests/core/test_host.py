@@ -10,10 +10,23 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from lucky_transport.engine import HOLD, RESET, Buffers, Engine, Handler
+from lucky_transport.call import Call
+from lucky_transport.deadline import Deadline
+from lucky_transport.engine import HOLD, RESET, Buffers, Engine, Handler, StreamHandler
 from lucky_transport.engines.toy import ToyEngine
-from lucky_transport.errors import Busy, ClosedError, EngineFailed, SpecError, Unimplemented
+from lucky_transport.errors import (
+    Busy,
+    Cancelled,
+    ClosedError,
+    EngineFailed,
+    LocalProtocolError,
+    PeerTimeout,
+    SpecError,
+    Unimplemented,
+    UnknownName,
+)
 from lucky_transport.host.host import Host
+from lucky_transport.host.lease import MAX_TEXT_BYTES
 from lucky_transport.messages.agent import GetAgentSchemaRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.messages.mujoco import GetJointStateRequest, GetMujocoInfoRequest, GetMujocoInfoResponse
@@ -138,9 +151,9 @@ def test_an_engine_that_raises_is_named_with_its_error() -> None:
 
 
 def test_a_method_the_engine_lacks_is_unimplemented(host: Host) -> None:
-    assert not host.implements(JOINTS)
-    with pytest.raises(Unimplemented, match=r"engine 'toy' does not implement /hazel.rpc.MujocoService/GetJointState"):
-        host.call(JOINTS, GetJointStateRequest())
+    assert not host.implements(INFO)
+    with pytest.raises(Unimplemented, match=r"engine 'toy' does not implement /hazel.rpc.MujocoService/GetMujocoInfo"):
+        host.call(INFO, GetMujocoInfoRequest())
 
 
 def test_a_handler_that_raises_is_named_with_its_method() -> None:
@@ -271,3 +284,116 @@ def test_an_engine_needs_no_close_of_its_own() -> None:
         def step(self, control: NDArray[np.uint8] | None) -> None: ...
 
     Host(Small()).close()
+
+
+# --- calls and streams ---
+
+
+class Watching(ToyEngine):
+    """One stream that counts, one that fails after its first item."""
+
+    @property
+    def streams(self) -> Mapping[str, StreamHandler]:
+        return {COUNTING.name: self._count_up, FAILING.name: self._fail}
+
+    def _count_up(self, request: Any, call: Call) -> Iterator[int]:
+        for tick in call.ticks(1000):
+            with call.between_steps():
+                yield tick
+
+    def _fail(self, request: Any, call: Call) -> Iterator[int]:
+        yield 0
+        raise KeyError("gone")
+
+
+COUNTING = method("TelemetryService/StreamTelemetry")
+FAILING = method("MujocoService/StreamJointState")
+
+
+@pytest.mark.parametrize("raised", [UnknownName, ValueError])
+@pytest.mark.parametrize("letter", ["x", "ü", "机", "👾"])
+def test_no_error_says_more_than_every_wire_can_carry(letter: str, raised: type[Exception]) -> None:
+    def refuse(request: GetMujocoInfoRequest) -> GetMujocoInfoResponse:
+        raise raised(letter * length)
+
+    host = Host(Dirty(refuse))
+    for length in (1, 700, 100_000):
+        with pytest.raises(UnknownName if raised is UnknownName else EngineFailed) as caught:
+            host.call(INFO, GetMujocoInfoRequest())
+        said = str(caught.value)
+        assert len(said.encode()) <= MAX_TEXT_BYTES
+        if length == 100_000:
+            assert said.endswith(f"{letter} ...")
+            assert len(said.encode()) > MAX_TEXT_BYTES - 4
+        else:
+            assert said.endswith(letter * length)
+
+
+def test_a_call_past_its_deadline_is_not_made(host: Host) -> None:
+    with pytest.raises(PeerTimeout, match=r"^/hazel.rpc.AgentService/GetAgentSchema did not end within 0 s"):
+        host.call(SCHEMA, GetAgentSchemaRequest(), Call("me", Deadline(0)))
+
+
+def test_a_cancelled_call_is_not_made(host: Host) -> None:
+    call = Call("me")
+    call.end()
+    with pytest.raises(Cancelled, match="GetAgentSchema was cancelled"):
+        host.call(SCHEMA, GetAgentSchemaRequest(), call)
+
+
+def test_a_call_waits_for_the_step_in_progress_only_until_its_deadline() -> None:
+    entered, resume = threading.Event(), threading.Event()
+
+    class Slow(ToyEngine):
+        def step(self, control: NDArray[np.uint8] | None) -> None:
+            entered.set()
+            resume.wait(10)
+
+    host = Host(Slow(1))
+    lease = host.drive("me", _buffers(host))
+    stepping = threading.Thread(target=lease.step)
+    stepping.start()
+    entered.wait(10)
+    with pytest.raises(PeerTimeout, match=r"GetJointState did not end within 0\.02 s"):
+        host.call(JOINTS, GetJointStateRequest(), Call("you", Deadline(0.02)))
+    resume.set()
+    stepping.join()
+    assert host.call(JOINTS, GetJointStateRequest()).success
+
+
+def test_a_stream_is_no_call_and_a_call_no_stream(host: Host) -> None:
+    with pytest.raises(LocalProtocolError, match=r"StreamTelemetry is a stream: .*; use stream\(\)"):
+        host.call(COUNTING, COUNTING.request())
+    with pytest.raises(LocalProtocolError, match=r"GetAgentSchema is no stream: .*; use call\(\)"):
+        next(host.stream(SCHEMA, GetAgentSchemaRequest(), Call("me")))
+
+
+def test_a_stream_goes_on_until_its_call_is_over() -> None:
+    host = Host(Watching(1))
+    call = Call("me", between_steps=host.between_steps)
+    items = host.stream(COUNTING, COUNTING.request(), call)
+    assert next(items) == 0
+    next(items)
+    call.end()
+    assert list(items) == []
+
+
+def test_a_stream_that_reaches_its_deadline_says_so() -> None:
+    host = Host(Watching(1))
+    items = host.stream(COUNTING, COUNTING.request(), Call("me", Deadline(0.05), between_steps=host.between_steps))
+    with pytest.raises(PeerTimeout, match=r"0\.05 s"):
+        list(items)
+
+
+def test_a_stream_that_fails_names_its_method() -> None:
+    items = Host(Watching(1)).stream(FAILING, FAILING.request(), Call("me"))
+    assert next(items) == 0
+    with pytest.raises(EngineFailed, match=r"failed in /hazel.rpc.MujocoService/StreamJointState: KeyError: 'gone'"):
+        next(items)
+
+
+def test_a_stream_the_engine_lacks_is_unimplemented(host: Host) -> None:
+    lacking = method("CameraService/StreamCamera")
+    assert not host.implements(lacking)
+    with pytest.raises(Unimplemented, match=r"does not implement /hazel.rpc.CameraService/StreamCamera"):
+        next(host.stream(lacking, lacking.request(), Call("me")))

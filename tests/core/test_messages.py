@@ -5,34 +5,67 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, is_dataclass
 
 import pytest
+from hypothesis import given
 
 from lucky_transport.errors import UnknownName
 from lucky_transport.messages.agent import GetAgentSchemaResponse, SimulationContract
-from lucky_transport.messages.fields import Field, fields_of
-from lucky_transport.messages.methods import BY_ID, BY_NAME, METHODS, Effect, Method, Runs, method
+from lucky_transport.messages.fields import Field, fields_of, member
+from lucky_transport.messages.methods import BY_ID, BY_NAME, METHODS, Effect, Flow, Method, Runs, method
+from lucky_transport.messages.policies import JointGainOverride
+from lucky_transport.messages.scalars import is_struct, one_of_fields
+from lucky_transport.messages.scene import GetEntityRequest, SetSimulationModeRequest, SimulationMode
+from lucky_transport.testing.messages import message_classes, messages
 
-#: Ids are stable for ever: a changed row here breaks every deployed peer.
+#: Ids are stable for ever: a changed line here breaks every deployed peer. First id and names of each service.
 IDS = {
-    1: "/hazel.rpc.AgentService/GetAgentSchema",
-    2: "/hazel.rpc.AgentService/ResetAgent",
-    4: "/hazel.rpc.AgentService/SetActionGroup",
-    6: "/hazel.rpc.AgentService/GetCapabilityManifest",
-    7: "/hazel.rpc.AgentService/ValidateTaskContract",
-    8: "/hazel.rpc.AgentService/NegotiateTask",
-    40: "/hazel.rpc.MujocoService/GetJointState",
-    41: "/hazel.rpc.MujocoService/GetMujocoInfo",
-    200: "/lucky_transport.v1.BatchService/SetSeeds",
-    201: "/lucky_transport.v1.BatchService/SetResetOptions",
+    "hazel.rpc.AgentService": (
+        1,
+        "GetAgentSchema ResetAgent Step SetActionGroup ReportProgress GetCapabilityManifest "
+        "ValidateTaskContract NegotiateTask ListRobotControllers GetRobotController ListPolicyDescriptors "
+        "SetPolicyActive SetPolicyDescriptor SetPolicyDrivenJoints SetPolicyClampObservation "
+        "SetPolicyPriority SetPolicyCommandFloat SetPolicyCommandBool SetPolicyGains ClearPolicyGains "
+        "GetPolicyCommandFloat GetPolicyCommandBool SetMotionGraphActive GetMotionGraphActive "
+        "SetMotionGraphInput GetMotionGraphInput FireMotionGraphTrigger GetPolicyBasePose GetPolicyLastAction "
+        "StreamPolicySlotState StreamRobotController",
+    ),
+    "hazel.rpc.MujocoService": (40, "GetJointState GetMujocoInfo StreamJointState"),
+    "hazel.rpc.MujocoSceneService": (
+        50,
+        "GetModelInfo GetFullState StreamFullState SetControl SetQpos GetActuatorGains ResetScene",
+    ),
+    "hazel.rpc.SceneService": (
+        60,
+        "GetSceneInfo ListEntities GetEntity SetEntityTransform SetSimulationMode GetSimulationMode "
+        "EnterPlayMode ExitPlayMode",
+    ),
+    "hazel.rpc.CameraService": (80, "ListCameras StreamCamera GetCameraConfig SetCameraConfig"),
+    "hazel.rpc.TelemetryService": (90, "GetTelemetrySchema StreamTelemetry"),
+    "hazel.rpc.ViewportService": (100, "GetViewportInfo StreamViewport"),
+    "hazel.rpc.DebugService": (110, "Draw"),
+    "hazel.rpc.LidarService": (
+        120,
+        "SetLidarLive SetLidarConfig GetLidarConfig SetLidarReturnParams GetLidarReturnParams SetLidarPreset "
+        "SetLidarSecondaryCapture BakeLidarMaterial GetLidarBakeStatus LoadLidarBake SaveLidarBake "
+        "GetLidarScan GetLidarBeamCount GetLidarBeamAngles",
+    ),
+    "lucky_transport.v1.BatchService": (200, "SetSeeds SetResetOptions"),
 }
 
 
-def test_known_ids_never_change() -> None:
-    assert {number: BY_ID[number].name for number in IDS if number in BY_ID} == IDS
+def test_ids_never_change() -> None:
+    frozen = {
+        first + place: f"/{service}/{name}"
+        for service, (first, names) in IDS.items()
+        for place, name in enumerate(names.split())
+    }
+    assert len(frozen) == 74
+    assert {row.id: row.name for row in METHODS if row.id in frozen} == frozen
 
 
 def test_ids_and_names_are_unique() -> None:
     assert len({row.id for row in METHODS}) == len({row.name for row in METHODS}) == len(METHODS)
     assert {row.name: row for row in METHODS} == BY_NAME
+    assert {row.id: row for row in METHODS} == BY_ID
 
 
 @pytest.mark.parametrize("row", METHODS, ids=lambda row: row.name)
@@ -49,18 +82,60 @@ def test_what_changes_the_world_runs_between_steps(row: Method) -> None:
     assert row.effect is not Effect.WORLD or row.runs is Runs.ENGINE
 
 
+@pytest.mark.parametrize("row", [row for row in METHODS if row.stream], ids=lambda row: row.name)
+def test_a_stream_runs_beside_the_steps_and_changes_nothing(row: Method) -> None:
+    assert (row.effect, row.runs) == (Effect.READ, Runs.POOL)
+
+
+def test_a_slow_reader_misses_samples_and_pictures_but_no_change_of_a_controller() -> None:
+    flows = {row.python_name: row.stream for row in METHODS if row.stream}
+    assert {name for name, flow in flows.items() if flow is Flow.EVERY} == {
+        "stream_policy_slot_state",
+        "stream_robot_controller",
+    }
+    assert {name for name, flow in flows.items() if flow is Flow.LATEST} == {
+        "stream_camera",
+        "stream_full_state",
+        "stream_joint_state",
+        "stream_telemetry",
+        "stream_viewport",
+    }
+
+
+def test_what_answers_inline_is_no_look_at_the_moving_world() -> None:
+    moving = "GetJointState GetFullState GetEntity ListEntities GetPolicyBasePose GetPolicyLastAction GetLidarScan"
+    assert {method_named(name).runs for name in moving.split()} == {Runs.ENGINE}
+    assert {method_named(name).runs for name in ("GetLidarBeamAngles", "BakeLidarMaterial")} == {Runs.POOL}
+
+
+def method_named(short: str) -> Method:
+    """Return the method of that name, whichever its service."""
+    (row,) = (row for row in METHODS if row.short_name == short)
+    return row
+
+
 def test_a_methods_names_follow_from_its_full_name() -> None:
-    row = BY_NAME["/hazel.rpc.AgentService/GetAgentSchema"]
-    assert (row.service, row.python_name) == ("hazel.rpc.AgentService", "get_agent_schema")
+    row = BY_NAME["/hazel.rpc.MujocoSceneService/GetFullState"]
+    assert (row.service, row.short_name) == ("hazel.rpc.MujocoSceneService", "GetFullState")
+    assert (row.python_service, row.python_name) == ("mujoco_scene", "get_full_state")
 
 
 def test_a_method_is_found_by_full_and_by_short_name() -> None:
     assert method("/hazel.rpc.MujocoService/GetMujocoInfo") is method("MujocoService/GetMujocoInfo")
 
 
-def test_an_unknown_method_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(UnknownName, match=r"no method 'Nope/Nope'; known: /hazel\.rpc\.AgentService/GetAgentSchema"):
-        method("Nope/Nope")
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("Nope/Nope", r"the services are hazel\.rpc\.AgentService, .*lucky_transport\.v1\.BatchService$"),
+        ("AgentService/getJointState", r"did you mean /hazel\.rpc\.MujocoService/GetJointState\?$"),
+        ("SceneService/GetSceneInf", r"did you mean /hazel\.rpc\.SceneService/GetSceneInfo\?$"),
+        ("SetControl", r"did you mean /hazel\.rpc\.MujocoSceneService/SetControl\?$"),
+    ],
+)
+def test_an_unknown_method_is_refused_with_those_it_might_be(name: str, hint: str) -> None:
+    with pytest.raises(UnknownName, match=f"no method '{name}'; {hint}"):
+        method(name)
 
 
 def test_the_simulation_contract_has_the_nineteen_legacy_fields_in_order() -> None:
@@ -80,10 +155,63 @@ def test_fields_are_read_from_annotations() -> None:
     assert schema.message.__name__ == "AgentSchema"
 
 
-def test_a_type_no_codec_knows_is_refused_where_it_stands() -> None:
-    @dataclass
-    class Odd:
-        when: complex = 0j
+def test_a_number_that_may_be_absent_is_told_apart_from_zero() -> None:
+    by_name = {field.name: field for field in fields_of(JointGainOverride)}
+    assert by_name["kp"] == Field("kp", "f32", "one", optional=True)
+    assert JointGainOverride().kp is None
 
-    with pytest.raises(TypeError, match=r"Odd\.when: no codec knows the type"):
-        fields_of(Odd)
+
+def test_an_enum_is_a_number_on_the_wire_and_a_member_where_it_is_known() -> None:
+    (mode,) = fields_of(SetSimulationModeRequest)
+    assert mode == Field("mode", "i32", "one", enum=SimulationMode)
+    assert member(SimulationMode, 2) is SimulationMode.FAST
+    assert member(SimulationMode, 77) == 77
+
+
+def test_a_struct_is_marked_and_consists_of_scalars() -> None:
+    structs = [cls for cls in message_classes() if is_struct(cls)]
+    assert {cls.__name__ for cls in structs} == {"Vec3", "Quat", "DebugVector3", "DebugColor"}
+    assert {(field.kind, field.shape) for cls in structs for field in fields_of(cls)} == {("f32", "one")}
+
+
+@pytest.mark.parametrize("cls", message_classes(), ids=lambda cls: cls.__name__)
+def test_every_message_says_what_it_is(cls: type) -> None:
+    assert not (cls.__doc__ or "").startswith(f"{cls.__name__}("), "dataclass wrote its own docstring"
+
+
+@pytest.mark.parametrize("cls", message_classes(), ids=lambda cls: cls.__name__)
+def test_fields_of_which_one_counts_are_fields_that_may_be_absent(cls: type) -> None:
+    by_name = {field.name: field for field in fields_of(cls)}
+    for name in one_of_fields(cls):
+        assert by_name[name].optional or by_name[name].message is not None or by_name[name].kind == "str"
+
+
+@dataclass
+class Odd:
+    """Not a message: no codec can carry a complex number."""
+
+    when: complex = 0j
+
+
+@dataclass
+class Unsure:
+    """Not a message: on the wire an absent text is an empty one."""
+
+    name: str | None = None
+
+
+@pytest.mark.parametrize(
+    ("cls", "complaint"),
+    [
+        (Odd, r"Odd\.when: no codec knows the type <class 'complex'>"),
+        (Unsure, r"Unsure\.name: no codec knows the type str \| None"),
+    ],
+)
+def test_a_type_no_codec_knows_is_refused_where_it_stands(cls: type, complaint: str) -> None:
+    with pytest.raises(TypeError, match=complaint):
+        fields_of(cls)
+
+
+@given(message=messages(GetEntityRequest))
+def test_generated_messages_give_one_of_the_fields_of_which_one_counts(message: GetEntityRequest) -> None:
+    assert message.id is None or message.name == ""

@@ -101,7 +101,7 @@ def test_a_plugin_whose_hook_misbehaves_hides_no_other(modules: Path, body: str)
     [
         ("transport", "shn", "no transport 'shn'; did you mean 'shm'? known: grpc, inproc, shm"),
         ("transport", "carrier", "no transport 'carrier'; known: grpc, inproc, shm"),
-        ("engine", "mojoco", "no engine 'mojoco'; did you mean 'mujoco'? known: gymnasium, mujoco, toy"),
+        ("engine", "mojoco", "no engine 'mojoco'; did you mean 'mujoco'? known: echo, gymnasium, mujoco, toy"),
         ("transport_of_scheme", "http", "no endpoint scheme 'http'; known: grpc, grpc+unix, inproc, shm"),
     ],
 )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 from collections import deque
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import settings
@@ -15,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from lucky_transport.errors import MissingExtra, SegmentError, SpecError
 from lucky_transport.shm.atomics import implementation, native_error
+from lucky_transport.shm.ends import open_reader, open_writer
 from lucky_transport.shm.record import LENGTH_BYTES, SKIP, largest_record, stride_of
 from lucky_transport.shm.ring import HEAD_BYTES, RingReader, RingWriter, reset_ring, ring_bytes
 from lucky_transport.testing.words import PlainWords, WatchedWords
@@ -23,7 +26,7 @@ W = TypeVar("W", bound=PlainWords)
 
 OFFSET = 64
 SIZE = 256
-WRITE_POSITION, READ_POSITION = OFFSET, OFFSET + 128
+WRITE_POSITION, READ_POSITION, ROOM = OFFSET, OFFSET + 128, OFFSET + 192
 DATA = OFFSET + HEAD_BYTES
 GUARD = 0xA5
 
@@ -45,17 +48,43 @@ def both_ends(words: PlainWords) -> tuple[RingWriter, RingReader]:
     return RingWriter(words, OFFSET, SIZE), RingReader(words, OFFSET, SIZE)
 
 
+@dataclass(frozen=True)
+class Ends:
+    """Which ends are tested: the queue alone, or those that can also wait, in C or in Python."""
+
+    name: str
+    native: bool | None
+
+    def writer(self, words: PlainWords, size: int = SIZE, offset: int = OFFSET) -> Any:
+        if self.native is None:
+            return RingWriter(words, offset, size)
+        return open_writer(words.bytes, offset, size, native=self.native)
+
+    def reader(self, words: PlainWords, size: int = SIZE, offset: int = OFFSET) -> Any:
+        if self.native is None:
+            return RingReader(words, offset, size)
+        return open_reader(words.bytes, offset, size, native=self.native)
+
+
+KINDS = [Ends("queue", None)]
+if platform.machine() == "x86_64":
+    KINDS.append(Ends("fallback", False))
+if not native_error():
+    KINDS.append(Ends("native", True))
+every_kind = pytest.mark.parametrize("ends", KINDS, ids=lambda ends: ends.name)
+
+
 # --- a queue ---
 
 
 class RingIsAQueue(RuleBasedStateMachine):
-    """The ring against a deque, from any position, with either end replaced at any time."""
+    """The ring against a deque, from any position, with either end replaced at any time, by any kind."""
 
     @initialize(position=st.integers(-64, 64).map(lambda eights: eights * 8 % 2**32))  # many close to the wrap
     def start(self, position: int) -> None:
         self.words = a_ring()
         start_at(self.words, position)
-        self.writer, self.reader = both_ends(self.words)
+        self.writer, self.reader = KINDS[-1].writer(self.words), KINDS[-1].reader(self.words)
         self.model: deque[bytes] = deque()
 
     @rule(record=st.binary(min_size=1, max_size=largest_record(SIZE)))
@@ -72,13 +101,13 @@ class RingIsAQueue(RuleBasedStateMachine):
     def pop(self) -> None:
         assert self.reader.try_pop() == (self.model.popleft() if self.model else None)
 
-    @rule()
-    def replace_the_writer(self) -> None:
-        self.writer = RingWriter(self.words, OFFSET, SIZE)
+    @rule(ends=st.sampled_from(KINDS))
+    def replace_the_writer(self, ends: Ends) -> None:
+        self.writer = ends.writer(self.words)
 
-    @rule()
-    def replace_the_reader(self) -> None:
-        self.reader = RingReader(self.words, OFFSET, SIZE)
+    @rule(ends=st.sampled_from(KINDS))
+    def replace_the_reader(self, ends: Ends) -> None:
+        self.reader = ends.reader(self.words)
 
     @precondition(lambda self: not self.model)
     @rule()
@@ -96,18 +125,21 @@ class RingIsAQueue(RuleBasedStateMachine):
     def nothing_around_the_ring_is_touched(self) -> None:
         memory = self.words.memory
         assert set(memory[:OFFSET]) == set(memory[OFFSET + ring_bytes(SIZE) :]) == {GUARD}
-        assert set(memory[OFFSET + 4 : READ_POSITION]) == set(memory[READ_POSITION + 4 : DATA]) == {GUARD}
+        assert set(memory[OFFSET + 4 : READ_POSITION]) == set(memory[READ_POSITION + 4 : ROOM]) == {GUARD}
+        assert bytes(memory[ROOM : ROOM + 4]) == bytes(4)
+        assert set(memory[ROOM + 4 : DATA]) == {GUARD}
 
 
 TestRingIsAQueue = RingIsAQueue.TestCase
 TestRingIsAQueue.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 
 
+@every_kind
 @pytest.mark.parametrize("position", [0, 2**32 - SIZE, 2**32 - 8])
-def test_a_full_ring_takes_no_more_until_a_record_is_read(position: int) -> None:
+def test_a_full_ring_takes_no_more_until_a_record_is_read(position: int, ends: Ends) -> None:
     words = a_ring()
     start_at(words, position)
-    writer, reader = both_ends(words)
+    writer, reader = ends.writer(words), ends.reader(words)
     records = [bytes([number]) * 4 for number in range(SIZE // 8)]
     assert [writer.try_push(record) for record in records] == [True] * len(records)
     assert writer.free == 0
@@ -118,31 +150,47 @@ def test_a_full_ring_takes_no_more_until_a_record_is_read(position: int) -> None
     assert reader.try_pop() is None
 
 
-def test_a_record_is_never_split_at_the_end() -> None:
+@every_kind
+def test_a_record_is_never_split_at_the_end(ends: Ends) -> None:
     words = a_ring()
     start_at(words, SIZE - 16)
-    writer, reader = both_ends(words)
-    assert writer.try_push(b"twelve bytes")
+    assert ends.writer(words).try_push(b"twelve bytes")
     start_at(words, SIZE - 16)
-    writer, reader = both_ends(words)
+    writer, reader = ends.writer(words), ends.reader(words)
     assert writer.try_push(b"thirteen byte")
     assert words.load32(DATA + SIZE - 16) == SKIP
     assert bytes(words.memory[DATA : DATA + 17]) == b"\x0d\0\0\0thirteen byte"
     assert reader.try_pop() == b"thirteen byte"
 
 
-def test_a_record_is_the_length_word_and_the_bytes_as_they_are() -> None:
+@every_kind
+def test_a_record_is_the_length_word_and_the_bytes_as_they_are(ends: Ends) -> None:
     words = a_ring()
-    writer, _ = both_ends(words)
+    writer = ends.writer(words)
     writer.try_push(b"one")
     writer.try_push(b"second one")
     assert bytes(words.memory[DATA : DATA + 22]) == b"\x03\0\0\0one\xa5\x0a\0\0\0second one"
     assert words.load32(WRITE_POSITION) == 24
 
 
+@every_kind
+@pytest.mark.parametrize("length", range(1, largest_record(SIZE) + 1))
+def test_a_record_of_every_size_goes_through_as_bytes_and_as_a_view(length: int, ends: Ends) -> None:
+    words = a_ring()
+    writer, reader = ends.writer(words), ends.reader(words)
+    record = os.urandom(length)
+    for form in (record, bytearray(record), memoryview(b"x" + record)[1:]):
+        assert writer.try_push(form)
+        assert reader.try_pop() == record
+    assert reader.pending == 0
+    assert reader.position == writer.position
+
+
+@every_kind
 @pytest.mark.parametrize("length", [0, largest_record(SIZE) + 1, SIZE, 4 * SIZE])
-def test_a_record_that_can_never_fit_is_refused_with_the_sizes(length: int) -> None:
-    writer, reader = both_ends(a_ring())
+def test_a_record_that_can_never_fit_is_refused_with_the_sizes(length: int, ends: Ends) -> None:
+    words = a_ring()
+    writer, reader = ends.writer(words), ends.reader(words)
     with pytest.raises(SpecError, match=rf"a record of {length} bytes, expected 1 to 60 in a ring of 256; "):
         writer.try_push(bytes(length))
     assert writer.free == SIZE
@@ -151,16 +199,16 @@ def test_a_record_that_can_never_fit_is_refused_with_the_sizes(length: int) -> N
 
 @pytest.mark.parametrize("size", [0, 32, 100, 255, 2**32, -64])
 def test_a_ring_of_an_impossible_size_is_refused(size: int) -> None:
-    for make in (RingWriter, RingReader, reset_ring):
+    for make in (reset_ring, *(make for ends in KINDS for make in (ends.writer, ends.reader))):
         with pytest.raises(SegmentError, match=rf"a ring of {size} data bytes, expected a power of two"):
-            make(a_ring(), OFFSET, size)
+            make(a_ring(), size=size, offset=OFFSET)
 
 
 @pytest.mark.parametrize("offset", [-8, 4, OFFSET + 72, 2**40])
 def test_a_ring_that_does_not_fit_into_the_memory_is_refused(offset: int) -> None:
-    for make in (RingWriter, RingReader, reset_ring):
+    for make in (reset_ring, *(make for ends in KINDS for make in (ends.writer, ends.reader))):
         with pytest.raises(SegmentError, match=rf"a ring of 512 bytes at byte {offset} does not fit into 640 bytes"):
-            make(a_ring(), offset, SIZE)
+            make(a_ring(), size=SIZE, offset=offset)
 
 
 # --- the order of stores ---
@@ -216,13 +264,11 @@ def test_a_full_or_empty_ring_is_only_looked_at() -> None:
 
 PEER = """
 import mmap, os, random, sys, time
-from lucky_transport.shm.atomics import Words
+from lucky_transport.shm.ends import open_reader, open_writer
 from lucky_transport.shm.record import largest_record
-from lucky_transport.shm.ring import RingReader, RingWriter
 
 role, fd, size, count, native = sys.argv[1], *map(int, sys.argv[2:])
-words = Words(mmap.mmap(fd, 0), native=bool(native))
-ring = (RingWriter if role == "writer" else RingReader)(words, 0, size)
+ring = (open_writer if role == "writer" else open_reader)(mmap.mmap(fd, 0), 0, size, native=bool(native))
 lengths = random.Random(7)
 until = time.monotonic() + 60
 waits = 0

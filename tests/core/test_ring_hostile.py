@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+import platform
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lucky_transport.errors import RemoteProtocolError
+from lucky_transport.shm.atomics import native_error
+from lucky_transport.shm.ends import open_reader, open_writer
 from lucky_transport.shm.record import SKIP, largest_record
 from lucky_transport.shm.ring import HEAD_BYTES, RingReader, RingWriter, reset_ring, ring_bytes
 from lucky_transport.testing.words import PlainWords, WatchedWords
@@ -17,7 +20,7 @@ W = TypeVar("W", bound=PlainWords)
 
 OFFSET = 64
 SIZE = 256
-WRITE_POSITION, READ_POSITION = OFFSET, OFFSET + 128
+WRITE_POSITION, READ_POSITION, ROOM = OFFSET, OFFSET + 128, OFFSET + 192
 DATA = OFFSET + HEAD_BYTES
 
 
@@ -39,8 +42,23 @@ def a_ring(kind: type[W] = PlainWords) -> W:
     return words
 
 
-def both_ends(words: PlainWords) -> tuple[RingWriter, RingReader]:
-    return RingWriter(words, OFFSET, SIZE), RingReader(words, OFFSET, SIZE)
+def writer_of(words: PlainWords, native: bool | None) -> Any:
+    """Return the writing end of that kind; None is the queue alone."""
+    if native is None:
+        return RingWriter(words, OFFSET, SIZE)
+    return open_writer(words.bytes, OFFSET, SIZE, native=native)
+
+
+def reader_of(words: PlainWords, native: bool | None) -> Any:
+    """Return the reading end, likewise."""
+    if native is None:
+        return RingReader(words, OFFSET, SIZE)
+    return open_reader(words.bytes, OFFSET, SIZE, native=native)
+
+
+KINDS = [None, *([False] if platform.machine() == "x86_64" else []), *([] if native_error() else [True])]
+NAMES = {None: "queue", False: "fallback", True: "native"}
+every_kind = pytest.mark.parametrize("native", KINDS, ids=NAMES.__getitem__)
 
 
 #: Words that a hostile peer would try as positions and lengths.
@@ -51,7 +69,7 @@ DISTANCES = st.integers(0, SIZE // 8).map(lambda eights: eights * 8)
 
 
 def assert_only_the_ring_was_touched(words: WatchedWords) -> None:
-    positions = (WRITE_POSITION, READ_POSITION)
+    positions = (WRITE_POSITION, READ_POSITION, ROOM)
     for what, start, stop in words.log:
         assert start in positions if what in ("load", "store") else DATA <= start <= stop <= DATA + SIZE
 
@@ -73,6 +91,38 @@ def test_a_reader_survives_any_memory(read: int, ahead: int, data: list[int], fi
     except RemoteProtocolError:
         pass
     assert_only_the_ring_was_touched(words)
+
+
+def outcome(reader: Any) -> list[bytes | str | None]:
+    """Pop until nothing more comes; what came, and the text of the refusal that ended it."""
+    found: list[bytes | str | None] = []
+    try:
+        for _ in range(SIZE // 8 + 1):
+            found.append(reader.try_pop())
+    except RemoteProtocolError as error:
+        found.append(str(error))
+    return found
+
+
+@pytest.mark.skipif(bool(native_error()), reason=native_error() or "native")
+@settings(max_examples=600)
+@given(read=POSITIONS, ahead=DISTANCES | WORDS, data=st.lists(WORDS, max_size=SIZE // 4), fill=WORDS)
+def test_both_implementations_find_the_same_in_any_memory(read: int, ahead: int, data: list[int], fill: int) -> None:
+    words = a_ring()
+    for index in range(SIZE // 4):
+        put(words, 4 * index, (data[index] if index < len(data) else fill).to_bytes(4, "little"))
+    images: list[bytes] = []
+    found: list[list[bytes | str | None]] = []
+    image = bytes(words.bytes)
+    for native in (True, False):
+        words.bytes[:] = image
+        start_at(words, read)
+        reader = reader_of(words, native)
+        words.store32(WRITE_POSITION, (read + ahead) % 2**32)
+        found.append(outcome(reader))
+        images.append(bytes(words.bytes))
+    assert found[0] == found[1]
+    assert images[0] == images[1]
 
 
 @settings(max_examples=200)
@@ -99,14 +149,15 @@ def test_a_writer_survives_any_reader(start: int, moves: list[int | None], recor
 
 
 @pytest.mark.parametrize(("write", "read"), [(0, 8), (SIZE + 8, 0), (4, 0), (12, 4), (0, 2**31), (7, 2**32 - 1)])
-def test_impossible_positions_are_refused_by_both_ends(write: int, read: int) -> None:
+@every_kind
+def test_impossible_positions_are_refused_by_both_ends(write: int, read: int, native: bool | None) -> None:
     words = a_ring()
-    writer, reader = both_ends(words)
+    writer, reader = writer_of(words, native), reader_of(words, native)
     words.store32(WRITE_POSITION, write)
     words.store32(READ_POSITION, read)
-    for end in (RingWriter, RingReader):
+    for end in (writer_of, reader_of):
         with pytest.raises(RemoteProtocolError, match=rf"ring positions {write} \(write\) and {read} \(read\) are"):
-            end(words, OFFSET, SIZE)
+            end(words, native)
     if read:
         with pytest.raises(RemoteProtocolError, match=rf"0 \(write\) and {read} \(read\)"):
             writer.try_push(b"x")
@@ -115,9 +166,10 @@ def test_impossible_positions_are_refused_by_both_ends(write: int, read: int) ->
             reader.try_pop()
 
 
-def test_an_end_keeps_its_own_position_whatever_the_memory_says() -> None:
+@every_kind
+def test_an_end_keeps_its_own_position_whatever_the_memory_says(native: bool | None) -> None:
     words = a_ring()
-    writer, reader = both_ends(words)
+    writer, reader = writer_of(words, native), reader_of(words, native)
     assert writer.try_push(b"first")
     words.store32(READ_POSITION, 16)  # not ours to store: the reader's own position counts
     assert reader.try_pop() == b"first"
@@ -139,10 +191,13 @@ def test_an_end_keeps_its_own_position_whatever_the_memory_says() -> None:
         (208, SKIP, 40, r"at byte 208 skips 48 bytes, expected less than 64 and at most the 40 published"),
     ],
 )
-def test_a_record_no_writer_may_produce_is_refused_and_left(index: int, length: int, published: int, text: str) -> None:
+@every_kind
+def test_a_record_no_writer_may_produce_is_refused_and_left(
+    index: int, length: int, published: int, text: str, native: bool | None
+) -> None:
     words = a_ring()
     start_at(words, index)
-    reader = RingReader(words, OFFSET, SIZE)
+    reader = reader_of(words, native)
     put(words, index, length.to_bytes(4, "little"))
     words.store32(WRITE_POSITION, index + published)
     for _ in range(2):
@@ -151,21 +206,23 @@ def test_a_record_no_writer_may_produce_is_refused_and_left(index: int, length: 
     assert words.load32(READ_POSITION) == index
 
 
-def test_a_skip_may_be_published_ahead_of_its_record() -> None:
+@every_kind
+def test_a_skip_may_be_published_ahead_of_its_record(native: bool | None) -> None:
     words = a_ring()
     start_at(words, 240)
-    _, reader = both_ends(words)
+    reader = reader_of(words, native)
     put(words, 240, SKIP.to_bytes(4, "little"))
     words.store32(WRITE_POSITION, 256)
     assert reader.try_pop() is None
-    assert RingWriter(words, OFFSET, SIZE).try_push(b"at the beginning")
+    assert writer_of(words, native).try_push(b"at the beginning")
     assert reader.try_pop() == b"at the beginning"
 
 
-def test_a_skip_that_leads_to_another_skip_is_refused() -> None:
+@every_kind
+def test_a_skip_that_leads_to_another_skip_is_refused(native: bool | None) -> None:
     words = a_ring()
     start_at(words, 240)
-    _, reader = both_ends(words)
+    reader = reader_of(words, native)
     for index in (240, 0):
         put(words, index, SKIP.to_bytes(4, "little"))
     words.store32(WRITE_POSITION, 240 + 64)

@@ -57,3 +57,30 @@ def test_a_wrong_argument_is_named(arguments: list[str], complaint: str) -> None
     assert done.exit_code != 0
     assert complaint in done.output
     assert "Traceback" not in done.output
+
+
+def test_the_suite_of_commands_runs_over_shared_memory_and_tells_its_targets(tmp_path: Path) -> None:
+    done = bench(
+        *("--suite", "commands", "--transports", "inproc,shm", "--quick", "--check", "--json"),
+        *("--report", str(tmp_path)),
+    )
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    kinds = {row["kind"] for row in found["rows"] if row["path"] == "shm"}
+    assert kinds == {"unary", "stream", "images", "training", "codec"}
+    assert {row["word"] for row in found["targets"]} <= {"PASS", "FAIL", "NOT MEASURED"}
+    assert (tmp_path / "bench.html").stat().st_size > 5_000
+
+
+def test_the_suite_of_commands_is_told_in_tables_and_sentences() -> None:
+    done = bench("--suite", "commands", "--transports", "inproc", "--quick", "--check")
+    assert done.exit_code == 0, done.output
+    assert "small typed call, handler inline" in done.output
+    assert "NOT MEASURED" in done.output
+
+
+@pytest.mark.parametrize("arguments", [["toy:copy"], ["--num-envs", "2"]])
+def test_the_suite_of_commands_has_an_engine_of_its_own(arguments: list[str]) -> None:
+    done = bench("--suite", "commands", *arguments)
+    assert done.exit_code == 2
+    assert "leave out ENGINE and --num-envs" in done.output

@@ -78,7 +78,13 @@ def test_a_difference_exits_with_one(twin: str, json_flag: list[str], monkeypatc
         (["toy", "--seed", "-1"], "-1 is not in the range"),
         (["toy", "--autoreset", "sometimes"], "'sometimes' is not one of"),
         (["toy", "--options", "nonsense"], "is no JSON"),
-        ([], "Missing argument 'ENGINE'"),
+        (["toy", "--suite", "dances"], "'dances' is not one of"),
+        (["toy", "--methods", "*"], "--suite step does not take --methods"),
+        (["toy", "--suite", "commands", "--steps", "5"], "--suite commands does not take --steps"),
+        (["toy", "--suite", "commands", "--autoreset", "all"], "--suite commands does not take --autoreset"),
+        (["toy", "--suite", "commands", "--count", "0"], "0 is not in the range"),
+        (["toy", "--suite", "commands", "--methods", "Fly"], "no method matches 'Fly'"),
+        (["toy", "--suite", "commands", "--transports", "inproc"], "at least two different paths"),
     ],
 )
 def test_a_wrong_argument_is_named(arguments: list[str], complaint: str) -> None:
@@ -86,6 +92,43 @@ def test_a_wrong_argument_is_named(arguments: list[str], complaint: str) -> None
     assert done.exit_code != 0
     assert complaint in done.output
     assert "Traceback" not in done.output
+
+
+def test_typed_calls_are_compared_as_json_for_scripts(twin: str) -> None:
+    chosen = ["--methods", "MujocoService/*", "--count", "2", "--seed", "3"]
+    done = parity("toy", "--suite", "commands", "--transports", f"inproc,{twin}", *chosen, "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert found["equal"] is True
+    assert found["between"] == ["inproc", twin]
+    assert found["methods"]["/hazel.rpc.MujocoService/GetJointState"]["calls"] >= 2
+    assert {gap["what"] for gap in found["not_compared"]} >= {"ImageFrame.timestamp_ms"}
+    assert found["first_difference"] is None
+
+
+def test_typed_calls_are_compared_for_people(twin: str) -> None:
+    done = parity("toy", "--suite", "commands", "--between", f"inproc,{twin}", "--count", "1")
+    assert done.exit_code == 0, done.output
+    assert done.output.startswith("EQUAL: all ")
+    assert "SceneService/ListEntities" in done.output
+    assert "not compared: AgentFrame.timestamp_ms" in done.output
+
+
+def test_a_call_that_is_answered_otherwise_exits_with_one(twin: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    connect = paths.Link.connect
+
+    def deaf(link: paths.Link) -> Transport:
+        transport = connect(link)
+        if link.path.name == twin:
+            monkeypatch.setattr(transport, "call", lambda *_: None)
+        return transport
+
+    monkeypatch.setattr(paths.Link, "connect", deaf)
+    arguments = ["--suite", "commands", "--between", f"inproc,{twin}", "--count", "1", "--methods", "*/ResetAgent"]
+    done = parity("toy", *arguments)
+    assert done.exit_code == 1
+    assert done.output.startswith("DIFFERENT: ")
+    assert "differs: response of /hazel.rpc.AgentService/ResetAgent" in done.output
 
 
 def test_an_unknown_engine_is_named(twin: str) -> None:

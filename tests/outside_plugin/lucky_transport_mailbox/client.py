@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from multiprocessing.connection import Client, Connection
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.actions import Bounds, check_actions, check_control
+from lucky_transport.call import check_request, check_unary
 from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
@@ -19,6 +21,8 @@ from lucky_transport.messages.methods import Method
 from lucky_transport.specs import BatchSpec
 from lucky_transport.transport import Capabilities, Frame, Transport
 from lucky_transport_mailbox.server import address_of
+
+_SLICE_S = 0.02
 
 
 def connect(endpoint: Endpoint, settings: Settings) -> MailboxTransport:
@@ -47,6 +51,7 @@ class MailboxTransport(Transport):
         self._pid = os.getpid()
         self._seq = 0
         self._number = 0
+        self._calling = threading.Lock()
 
     def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
         if self._lockstep.state is not State.READY:
@@ -73,17 +78,30 @@ class MailboxTransport(Transport):
 
     def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
         if self._lockstep.state is State.CLOSED:
-            raise ClosedError("the transport is closed", backend=self.name, hint="connect again")
+            raise self._ended()
         self._check_process()
-        self._number += 1
-        self._post(self._calls, ("call", self._number, method.name, request))
+        check_unary(method)
+        check_request(method, request)
         deadline = Deadline.after(deadline, self._settings.command_timeout_s)
-        number, kind, *rest = self._fetch(self._calls, deadline)
-        while number != self._number:  # an answer to a call that was given up may come first
-            number, kind, *rest = self._fetch(self._calls, deadline)
+        if not self._calling.acquire(timeout=deadline.remaining_s):
+            raise self._late(deadline)
+        try:
+            kind, *rest = self._ask(method.name, request, deadline)
+        finally:
+            self._calling.release()
         if kind == "error":
             raise from_wire(*rest, backend=self.name)
         return rest[0]
+
+    def _ask(self, name: str, request: Any, deadline: Deadline) -> Any:
+        if deadline.expired:
+            raise self._late(deadline)
+        self._number += 1
+        self._post(self._calls, ("call", self._number, name, request, deadline.remaining_s))
+        number, *answer = self._fetch(self._calls, deadline)
+        while number != self._number:  # an answer to a call that was given up may come first
+            number, *answer = self._fetch(self._calls, deadline)
+        return answer
 
     def _post(self, connection: Connection, message: Any) -> None:
         try:
@@ -93,13 +111,22 @@ class MailboxTransport(Transport):
 
     def _fetch(self, connection: Connection, deadline: Deadline) -> Any:
         try:
-            if not connection.poll(deadline.remaining_s):
-                raise PeerTimeout(f"the engine did not answer within {deadline.timeout_s} s", backend=self.name)
+            while not connection.poll(min(deadline.remaining_s, _SLICE_S)):
+                if self._lockstep.state is State.CLOSED:
+                    raise self._ended()
+                if deadline.expired:
+                    raise self._late(deadline)
             return connection.recv()
-        except PeerTimeout:
+        except (PeerTimeout, ClosedError):
             raise
         except (EOFError, OSError) as error:
             raise self._lost(error) from error
+
+    def _late(self, deadline: Deadline) -> PeerTimeout:
+        return PeerTimeout(f"the engine did not answer within {deadline.timeout_s} s", backend=self.name)
+
+    def _ended(self) -> ClosedError:
+        return ClosedError("the transport is closed", backend=self.name, hint="connect again")
 
     def _lost(self, error: Exception) -> PeerDied:
         self._lockstep.on(Event.LOST)
@@ -115,4 +142,5 @@ class MailboxTransport(Transport):
         if self._lockstep.state is not State.CLOSED:
             self._lockstep.on(Event.CLOSE)
             self._steps.close()
-            self._calls.close()
+            with self._calling:  # who waits for an answer leaves within a slice
+                self._calls.close()

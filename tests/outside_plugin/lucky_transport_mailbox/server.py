@@ -6,6 +6,7 @@ A client opens two connections, "step" and "call", so that commands are answered
 from __future__ import annotations
 
 import contextlib
+import itertools
 import tempfile
 import threading
 from multiprocessing.connection import Client, Connection, Listener
@@ -14,15 +15,18 @@ from typing import Any
 
 import numpy as np
 
+from lucky_transport.call import Call
 from lucky_transport.config import Settings
+from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.engine import Buffers
-from lucky_transport.errors import NotReachable, TransportError
+from lucky_transport.errors import NotReachable, TransportError, Unimplemented
 from lucky_transport.host.host import Host, Lease
 from lucky_transport.messages.methods import BY_NAME
 from lucky_transport.transport import Server
 
 _POLL_S = 0.02
+_numbers = itertools.count(1)
 
 
 def address_of(endpoint: Endpoint) -> str:
@@ -89,6 +93,7 @@ class _Driver:
         self._host = host
         self._buffers = Buffers.allocate(host.spec)
         self._lease: Lease | None = None
+        self._name = f"mailbox client {next(_numbers)}"
 
     def answer(self, kind: str, number: int, *arguments: Any) -> tuple[Any, ...]:
         """Return (number, "frame" | "response", ...) or (number, "error", wire code, text)."""
@@ -99,16 +104,20 @@ class _Driver:
 
     def _step(self, actions: Any, control: Any) -> tuple[Any, ...]:
         if self._lease is None:
-            self._lease = self._host.drive("a mailbox client", self._buffers)
+            self._lease = self._host.drive(self._name, self._buffers)
         np.copyto(self._buffers.actions, actions)
         self._lease.step(control)
         out = self._buffers
         return "frame", out.observations, out.rewards, out.terminated, out.truncated, out.signals
 
-    def _call(self, name: str, request: Any) -> tuple[Any, ...]:
-        return "response", self._host.call(BY_NAME[name], request)
+    def _call(self, name: str, request: Any, timeout_s: float) -> tuple[Any, ...]:
+        if name not in BY_NAME:
+            raise Unimplemented(f"engine {self._host.spec.engine!r} does not know {name}", backend="mailbox")
+        call = Call(self._name, Deadline(timeout_s), between_steps=self._host.between_steps)
+        return "response", self._host.call(BY_NAME[name], request, call)
 
     def release(self) -> None:
         """Let somebody else drive."""
         if self._lease is not None:
             self._lease.release()
+        self._host.leave(self._name)

@@ -27,6 +27,8 @@ def test_reflection_lists_and_describes_what_is_served(serve: Serve, stub: Any) 
         "grpc.reflection.v1alpha.ServerReflection",
         "hazel.rpc.AgentService",
         "hazel.rpc.MujocoService",
+        "hazel.rpc.SceneService",
+        "hazel.rpc.TelemetryService",
         "lucky_transport.v1.BatchService",
     ]
     pool = DescriptorPool(database)

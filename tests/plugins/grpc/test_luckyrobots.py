@@ -169,6 +169,8 @@ def test_their_reflection_helpers_work(serve: Serve, client: Open) -> None:
         "grpc.health.v1.Health",
         "hazel.rpc.AgentService",
         "hazel.rpc.MujocoService",
+        "hazel.rpc.SceneService",
+        "hazel.rpc.TelemetryService",
         "lucky_transport.v1.BatchService",
     ]
     assert reflection.has_rpc(channel, "hazel.rpc.AgentService/Step")

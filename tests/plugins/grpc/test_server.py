@@ -136,18 +136,21 @@ def test_stopping_ends_in_time_while_the_engine_hangs(serve: Serve, connect: Any
         resume.set()
 
 
-def test_methods_that_are_not_served_are_unimplemented(serve: Serve, stub: Any, refused: Any) -> None:
-    raw = stub(serve())
-    for method in ("ListRobotControllers", "/hazel.rpc.SceneService/GetSceneInfo"):
-        error = refused(raw.call, method)
-        assert error.code() is grpc.StatusCode.UNIMPLEMENTED
-        assert error.details() == "Method not found!"
-
-
-def test_a_method_the_engine_lacks_is_unimplemented_by_name(serve: Serve, stub: Any, refused: Any) -> None:
-    error = refused(stub(serve()).call, "/hazel.rpc.MujocoService/GetMujocoInfo")
+@pytest.mark.parametrize(
+    "method", ["ListRobotControllers", "/hazel.rpc.SceneService/EnterPlayMode", "/hazel.rpc.LidarService/GetLidarScan"]
+)
+def test_a_method_the_engine_lacks_is_unimplemented_by_name(serve: Serve, stub: Any, refused: Any, method: str) -> None:
+    error = refused(stub(serve()).call, method)
+    path = method if method.startswith("/") else f"/hazel.rpc.AgentService/{method}"
     assert error.code() is grpc.StatusCode.UNIMPLEMENTED
-    assert "'toy' does not implement /hazel.rpc.MujocoService/GetMujocoInfo" in error.details()
+    assert error.details() == f"engine 'toy' does not implement {path}"
+
+
+def test_a_method_nobody_knows_is_unimplemented(serve: Serve, stub: Any, refused: Any) -> None:
+    call = stub(serve()).channel.unary_unary("/hazel.rpc.AgentService/Fly")
+    error = refused(call, b"", timeout=10)
+    assert error.code() is grpc.StatusCode.UNIMPLEMENTED
+    assert error.details() == "Method not found!"
 
 
 def test_thousands_of_calls_may_be_pending(serve: Serve, stub: Any) -> None:

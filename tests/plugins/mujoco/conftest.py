@@ -10,13 +10,13 @@ import pytest
 from numpy.typing import ArrayLike, NDArray
 
 from lucky_transport.api import make_engine
-from lucky_transport.engine import HOLD, RESET
+from lucky_transport.engine import HOLD, RESET, TICK
 from lucky_transport.host.host import Host
 from lucky_transport.inproc import InprocTransport
 from lucky_transport.messages.agent import SimulationContract
 from lucky_transport.messages.batch import SetResetOptionsRequest
 from lucky_transport.messages.methods import method
-from lucky_transport.transport import Frame
+from lucky_transport.transport import Frame, Stream
 
 
 class Robots:
@@ -38,6 +38,17 @@ class Robots:
         control = np.full(self.spec.num_envs, HOLD if envs else RESET, np.uint8)
         control[list(envs)] = RESET
         return self.step(control=control)
+
+    def tick(self, count: int = 1) -> Frame:
+        """Step all envs without actions, this many times."""
+        control = np.full(self.spec.num_envs, TICK, np.uint8)
+        for _ in range(count - 1):
+            self.step(control=control)
+        return self.step(control=control)
+
+    def stream(self, name: str, request: Any) -> Stream:
+        """Open a stream, "Service/Method"."""
+        return self.client.stream(method(name), request)
 
     def call(self, name: str, request: Any) -> Any:
         """Call a typed method, "Service/Method"."""

@@ -32,6 +32,7 @@ from lucky_transport.errors import (
     NotReachable,
     PeerDied,
     PeerTimeout,
+    RemoteProtocolError,
     SegmentError,
 )
 from lucky_transport.messages.methods import method
@@ -148,21 +149,25 @@ def test_a_killed_client_is_replaced_by_the_next_one(name: str, moment: str) -> 
             assert second.call(SCHEMA, SCHEMA.request()).schema.observation_size == 8
 
 
-def test_a_second_client_is_refused_with_the_first_ones_pid(name: str) -> None:
+def test_a_second_client_may_not_step_and_is_told_the_first_ones_pid(name: str) -> None:
     with engine_process(name):
         first = subprocess.Popen([sys.executable, "-c", _CLIENT, f"shm://{name}", ""], stdout=subprocess.PIPE)
         assert first.stdout is not None
         first.stdout.readline()
-        with pytest.raises(Busy, match=f"has a client already, pid {first.pid}"):
-            connect(name)
+        with connect(name) as second, pytest.raises(Busy, match=f"driven by the shm client of pid {first.pid}"):
+            reset(second)
         first.kill()
         first.wait()
         first.stdout.close()
 
 
-def test_a_second_client_in_the_same_process_is_refused_too(name: str) -> None:
-    with engine_process(name), connect(name), pytest.raises(Busy, match=f"pid {os.getpid()}"):
-        connect(name)
+def test_a_second_client_in_the_same_process_may_not_step_either(name: str) -> None:
+    with engine_process(name), connect(name), connect(name) as second:
+        assert not second.capabilities.lockstep
+        with pytest.raises(Busy, match=f"pid {os.getpid()}; this one can send commands only; close that client first"):
+            second.send(second.actions)
+        with pytest.raises(LocalProtocolError, match="without a send"):
+            second.recv()
 
 
 def test_one_engine_serves_several_clients_one_after_the_other(name: str) -> None:
@@ -337,8 +342,8 @@ def test_a_client_that_breaks_the_action_counter_does_not_break_the_engine(name:
             assert reset(client).seq == 1
 
 
-def test_garbage_in_the_command_ring_is_dropped_and_stepping_goes_on(name: str) -> None:
-    with api.serve("toy", f"shm://{name}", num_envs=2), connect(name, command_timeout_s=0.2) as client:
+def test_garbage_in_the_command_ring_ends_the_commands_and_stepping_goes_on(name: str) -> None:
+    with api.serve("toy", f"shm://{name}", num_envs=2), connect(name) as client:
         reset(client)
         ring = client._segment.layout["ring_c2s"].offset
         with (SHM / name).open("r+b") as file, mmap(file.fileno(), 0) as memory:
@@ -346,8 +351,13 @@ def test_garbage_in_the_command_ring_is_dropped_and_stepping_goes_on(name: str) 
             struct.pack_into("<I", memory, ring, 64)
         for _ in range(20):
             client.step(client.actions)
-        assert client.call(SCHEMA, SCHEMA.request()).schema.observation_size == 8
+        for _ in range(2):
+            with pytest.raises(RemoteProtocolError, match="skips 524288 bytes"):
+                client.call(SCHEMA, SCHEMA.request())
         assert client.step(client.actions).seq == 22
+        client.close()
+        with connect(name) as another:
+            assert another.call(SCHEMA, SCHEMA.request()).schema.observation_size == 8
 
 
 def test_a_reused_client_pid_is_not_taken_for_the_client(name: str) -> None:

@@ -1,0 +1,291 @@
+"""The caller's end of a pipe: `ClientCalls`, for any number of threads.
+
+    calls = ClientCalls(pipe)
+    payload = calls.unary(method.id, request, Deadline(10))
+    call = calls.open(method.id, request, shape=Shape.SERVER_STREAM)     # see `lucky_transport.calls.client_call`
+    while (item := call.recv()) is not None: ...
+
+Rule 1: payloads are bytes; who knows the messages encodes and decodes them (`lucky_transport.calls.typed`).
+Rule 2: whoever waits reads the pipe for all (`lucky_transport.calls.turns`); there is no reader thread.
+Rule 3: an answer to a call that was given up is dropped when it comes.
+Rule 4: the end of the connection ends every call with its reason, at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+from lucky_transport.call import not_in_time
+from lucky_transport.calls.client_call import ClientCall
+from lucky_transport.calls.fragments import DEFAULT_LIMIT, Assemblies, TooLarge, cut, whole
+from lucky_transport.calls.images import ImageSource, pictured
+from lucky_transport.calls.lifecycle import Event, Shape, opened
+from lucky_transport.calls.outcome import GOODBYE, Metadata, again, name_of, to_metadata
+from lucky_transport.calls.outlet import Outlet
+from lucky_transport.calls.pipe import Pipe
+from lucky_transport.calls.turns import Turns
+from lucky_transport.calls.unary import UnaryAnswer
+from lucky_transport.calls.window import window_of
+from lucky_transport.codec.envelope import Envelope, Kind, decode_envelope, encode_envelope
+from lucky_transport.codec.pictured import decode_pictured
+from lucky_transport.codec.plain import decode_plain, encode_plain
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import ClosedError, PeerTimeout, SpecError, TransportError, from_wire
+from lucky_transport.messages.methods import Flow
+
+__all__ = ["ClientCalls"]
+
+
+class ClientCalls:
+    """All calls over one pipe. `backend` names the transport in errors, `max_message_bytes` limits what is received,
+    `images` is where pictures are that do not come through the pipe.
+    """
+
+    def __init__(
+        self,
+        pipe: Pipe,
+        *,
+        backend: str = "",
+        max_message_bytes: int = DEFAULT_LIMIT,
+        images: ImageSource | None = None,
+    ) -> None:
+        self.backend = backend
+        self.images = images
+        self.turns = Turns(pipe, self._on_record, self._break)
+        self.outlet = Outlet(pipe, self.turns.read_waiting)
+        self._pipe = pipe
+        self._largest = pipe.largest_record
+        self._ids = itertools.count(1)
+        self._calls: dict[int, UnaryAnswer | ClientCall] = {}
+        self._assemblies = Assemblies(max_message_bytes)
+        self._error: TransportError | None = None
+
+    @property
+    def open_calls(self) -> int:
+        """Calls that have not ended."""
+        return len(self._calls)
+
+    def unary(self, method: int | str, payload: bytes, deadline: Deadline, metadata: Metadata = ()) -> bytes:
+        """Return the response to one request, for a method given by id or, without one, by its full name.
+
+        Raises the error that the engine answered with, PeerTimeout, PeerDied, ClosedError, RemoteProtocolError.
+        """
+        correlation_id = next(self._ids)
+        remaining_ns = deadline.remaining_ns
+        if not remaining_ns:
+            raise self.late(method, deadline)
+        if isinstance(method, int) and not metadata:
+            record = encode_plain(method, correlation_id, Kind.REQUEST, remaining_ns, payload)
+        else:
+            record = encode_envelope(_request(method, correlation_id, payload, remaining_ns, metadata))
+        slot = UnaryAnswer()
+        self._calls[correlation_id] = slot
+        try:
+            self.check()
+            self._send_request(record, correlation_id, method, deadline, slot.is_done)
+            if not self.turns.wait(slot, slot.is_done, deadline):
+                raise self.late(method, deadline)
+        except BaseException:
+            self._give_up(correlation_id, slot)
+            raise
+        if slot.error is not None:
+            raise again(slot.error, self.backend)
+        return slot.payload
+
+    def open(
+        self,
+        method: int | str,
+        payload: bytes = b"",
+        *,
+        shape: Shape = Shape.SERVER_STREAM,
+        flow: Flow = Flow.EVERY,
+        deadline: Deadline | None = None,
+        metadata: Metadata = (),
+    ) -> ClientCall:
+        """Start a call of any shape; `payload` is the request where requests are no stream.
+
+        `deadline` ends the call wherever it is then. Raises PeerTimeout, PeerDied, ClosedError.
+        """
+        remaining_ns = 0 if deadline is None else deadline.remaining_ns
+        if deadline is not None and not remaining_ns:
+            raise self.late(method, deadline)
+        correlation_id = next(self._ids)
+        window = window_of(flow)
+        envelope = _request(method, correlation_id, payload, remaining_ns, metadata)
+        envelope.streams = int(shape)
+        if shape & Shape.SERVER_STREAM:
+            envelope.items, envelope.window = window.items, window.bytes
+        call = ClientCall(self, correlation_id, method, opened(Event.OPEN, shape), window, deadline)
+        self._calls[correlation_id] = call
+        try:
+            self.check()
+            self._send_request(encode_envelope(envelope), correlation_id, method, deadline, call.is_ended)
+        except BaseException:
+            self._give_up(correlation_id, call)
+            raise
+        return call
+
+    def pump(self) -> None:
+        """Handle everything that has come, unless a thread waits and does so anyway; never blocks (for event loops)."""
+        self.turns.read_waiting()
+
+    def fileno(self) -> int:
+        """A descriptor that turns readable when `pump` may have something to do; -1 where the pipe has none."""
+        return self._pipe.fileno()
+
+    def close(self) -> None:
+        """End every call with ClosedError and let go of the pipe; idempotent, from any thread."""
+        self._break(ClosedError("the transport is closed", backend=self.backend, hint="connect again"))
+        if self.images is not None:
+            self.images.close()
+
+    def check(self) -> None:
+        """Raise what ended the connection, if it has ended."""
+        if self._error is not None:
+            raise again(self._error, self.backend)
+
+    def late(self, method: int | str, deadline: Deadline) -> PeerTimeout:
+        """Return the error of a call that did not end in time."""
+        return not_in_time(name_of(method), deadline.timeout_s, self.backend)
+
+    def cut(self, record: bytes, correlation_id: int) -> Any:
+        """Return the records in which an envelope travels."""
+        return (record,) if len(record) <= self._largest else cut(record, correlation_id, self._largest)
+
+    def forget(self, correlation_id: int) -> None:
+        """Drop whatever still comes for this call."""
+        self._calls.pop(correlation_id, None)
+        self._assemblies.drop(correlation_id)
+
+    # -- sending ------------------------------------------------------------------------------------------------------
+
+    def _send_request(
+        self,
+        record: bytes,
+        correlation_id: int,
+        method: int | str,
+        deadline: Deadline | None,
+        is_over: Callable[[], bool],
+    ) -> None:
+        for part in self.cut(record, correlation_id):
+            if not self.push(part, deadline, is_over) and not is_over() and deadline is not None:
+                raise PeerTimeout(
+                    f"{name_of(method)}: the engine took no command within {deadline.timeout_s} s, its ring is full",
+                    backend=self.backend,
+                    hint="the engine may hang; restart it",
+                )
+
+    def push(self, record: bytes, deadline: Deadline | None, is_over: Callable[[], bool]) -> bool:
+        """As `Outlet.send`; an error ends the connection, and what ended it first is raised."""
+        try:
+            return self.outlet.send(record, deadline, is_over)
+        except SpecError:
+            raise
+        except TransportError as error:
+            self._break(error)
+            self.check()
+            raise
+
+    def post(self, record: bytes) -> None:
+        """As `Outlet.post_one`; an error ends the connection, and whoever waits finds out."""
+        try:
+            self.outlet.post_one(record)
+        except TransportError as error:
+            self._break(error)
+
+    def _give_up(self, correlation_id: int, call: UnaryAnswer | ClientCall) -> None:
+        """Nobody waits for the answer any more: tell the engine, as far as that is possible."""
+        was_open = self._calls.pop(correlation_id, None) is not None
+        self._assemblies.drop(correlation_id)
+        if was_open and self._error is None and not call.is_done():
+            with contextlib.suppress(TransportError):
+                self.outlet.post_one(encode_plain(0, correlation_id, Kind.CANCEL, 0, b""))
+
+    # -- receiving ----------------------------------------------------------------------------------------------------
+
+    def _on_record(self, record: bytes) -> None:
+        """Handle one record; raises RemoteProtocolError for what no honest engine sends."""
+        plain = decode_plain(record)
+        dropped = 0
+        if plain is not None:
+            _, correlation_id, _, kind, payload = plain
+        elif (shown := decode_pictured(record)) is not None:
+            correlation_id, kind, dropped, payload, place = shown
+            payload = pictured(payload, [place], self.images)
+        else:
+            self._on_envelope(decode_envelope(record))
+            return
+        call = self._calls.get(correlation_id)
+        if call is None:
+            return  # given up
+        if kind is Kind.RESPONSE:
+            call.on_response(payload, ())
+            self._calls.pop(correlation_id, None)
+        elif kind is Kind.STREAM_ITEM:
+            call.on_item(payload, dropped)
+        else:
+            self._on_envelope(decode_envelope(record))
+            return
+        if call.gates:
+            self.turns.wake_followers(call)
+
+    def _on_envelope(self, envelope: Envelope) -> None:
+        if envelope.kind is Kind.FRAGMENT:
+            self._on_fragment(envelope)
+            return
+        correlation_id = envelope.correlation_id
+        if correlation_id == GOODBYE and envelope.kind is Kind.ERROR:
+            self._break(from_wire(envelope.status, envelope.details, backend=self.backend))
+            return
+        if envelope.images:  # claimed even when the call was given up: then the claim gives the places back
+            envelope.payload = pictured(envelope.payload, envelope.images, self.images)
+        call = self._calls.get(correlation_id)
+        if call is not None:
+            call.on_envelope(envelope)
+            if call.is_done():
+                self.forget(correlation_id)
+            self.turns.wake_followers(call)
+
+    def _on_fragment(self, fragment: Envelope) -> None:
+        call = self._calls.get(fragment.correlation_id)
+        if call is None:
+            self._assemblies.drop(fragment.correlation_id)
+            return
+        try:
+            record = self._assemblies.add(fragment)
+        except TooLarge as error:
+            self._give_up(fragment.correlation_id, call)
+            call.on_error(error)
+            self.turns.wake_followers(call)
+            return
+        if record is not None:
+            self._on_record(whole(record, fragment.correlation_id))
+
+    def _break(self, error: TransportError) -> None:
+        """End everything for this reason; the first one counts."""
+        if self._error is None:
+            self._error = error
+        for correlation_id in tuple(self._calls):
+            call = self._calls.pop(correlation_id, None)
+            if call is not None:
+                call.on_error(error)
+                self.turns.wake(call)
+        self.outlet.close()
+        self._pipe.interrupt()
+        self._pipe.close()
+
+
+def _request(method: int | str, correlation_id: int, payload: bytes, remaining_ns: int, metadata: Metadata) -> Envelope:
+    path = method if isinstance(method, str) else ""
+    return Envelope(
+        0 if isinstance(method, str) else method,
+        correlation_id,
+        Kind.REQUEST,
+        remaining_ns,
+        metadata=to_metadata(metadata),
+        payload=payload,
+        path=path,
+    )

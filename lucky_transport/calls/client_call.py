@@ -1,0 +1,242 @@
+"""One call of any shape, as its caller sees it.
+
+Rule 1: `send`, `half_close` and `recv` belong to one thread each, which may be two; `cancel` to any.
+Rule 2: what came before the end is handed out before the end is, except after `cancel`.
+Rule 3: the call's deadline ends it wherever it is; a deadline given to `recv` or `send` ends only that wait.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from lucky_transport.calls.lifecycle import CALLER, Event, State, after
+from lucky_transport.calls.outcome import Metadata, again, from_metadata, name_of
+from lucky_transport.calls.window import Credit, Grant, Window
+from lucky_transport.codec.envelope import Envelope, Kind, encode_envelope
+from lucky_transport.codec.plain import encode_plain
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import Cancelled, TransportError, from_wire
+
+if TYPE_CHECKING:
+    from lucky_transport.calls.client import ClientCalls
+
+__all__ = ["ClientCall"]
+
+#: Records read at once by a thread that waits for items.
+_BATCH = 64
+#: Kinds that end a call, and those that only a caller may send: for these the table has no row.
+_ENDS = {
+    Kind.END: Event.PEER_FINISHES,
+    Kind.ERROR: Event.PEER_FAILS,
+    Kind.HALF_CLOSE: Event.PEER_HALF_CLOSES,
+    Kind.CANCEL: Event.PEER_CANCELS,
+}
+#: Where an item may come and changes nothing: the table need not be asked.
+_MAY_COME = frozenset(state for state, row in CALLER.items() if row.get(Event.PEER_SENDS) is state)
+
+
+class ClientCall:
+    """Made by `ClientCalls.open`. dropped: items the engine skipped so far. trailing: metadata that came with the end.
+
+    gates: for `Turns`.
+    """
+
+    def __init__(
+        self,
+        calls: ClientCalls,
+        correlation_id: int,
+        method: int | str,
+        state: State,
+        window: Window,
+        deadline: Deadline | None,
+    ) -> None:
+        self.correlation_id = correlation_id
+        self.dropped = 0
+        self.trailing: Metadata = ()
+        self.gates: list[Any] = []
+        self._calls = calls
+        self._method = method
+        self._state = state
+        self._deadline = deadline
+        self._inbox: deque[bytes] = deque()
+        self._grant = Grant(window)
+        self._credit = Credit()
+        self._error: TransportError | None = None
+        self._lock = threading.RLock()  # reentrant: a finalizer may cancel in the middle of anything
+
+    # -- the caller's side --------------------------------------------------------------------------------------------
+
+    def is_ended(self) -> bool:
+        """True once nothing more comes from the engine; what came may still be waiting for `recv`."""
+        return self._state is State.ENDED
+
+    def recv(self, deadline: Deadline | None = None) -> bytes | None:
+        """Return the next item, or the response; None after the last.
+
+        Raises the error that ended the call (the engine's, PeerTimeout, PeerDied, Cancelled), or PeerTimeout at
+        `deadline`.
+        """
+        inbox = self._inbox
+        if not inbox and not self.is_ended() and not self._wait(self._has_news, deadline):
+            raise self._too_late(deadline)
+        if inbox:
+            payload = inbox.popleft()
+            renewed = self._grant.consumed(len(payload))
+            if renewed is not None and not self.is_ended():
+                self._grant_more(*renewed)
+            return payload
+        if self._error is not None:
+            raise again(self._error, self._calls.backend)
+        return None
+
+    def send(self, payload: bytes, deadline: Deadline | None = None) -> None:
+        """Send one item; waits until the engine takes it.
+
+        Raises LocalProtocolError after `half_close` or the end, the error that ended the call, PeerTimeout.
+        """
+        self._go(Event.SEND)
+        if not self._credit.is_open and not self._wait(self._may_send, deadline):
+            raise self._too_late(deadline)
+        if self.is_ended():
+            self._go(Event.SEND)
+        self._credit.spend(len(payload))
+        record = encode_plain(0, self.correlation_id, Kind.STREAM_ITEM, 0, payload)
+        until = _earlier(self._deadline, deadline)
+        for part in self._calls.cut(record, self.correlation_id):
+            if not self._calls.push(part, until, self.is_ended):
+                # Half an item may be under way: the engine could not understand what followed, and must let go of it.
+                if not self._lose(self._calls.late(self._method, until or Deadline(0))):
+                    self._tell_cancelled()
+                self._go(Event.SEND)
+
+    def half_close(self) -> None:
+        """Say that no further item comes. Raises LocalProtocolError when that was said, or the end's error."""
+        self._go(Event.HALF_CLOSE)
+        self._calls.post(encode_plain(0, self.correlation_id, Kind.HALF_CLOSE, 0, b""))
+
+    def cancel(self) -> None:
+        """End the call from any thread: a waiting `recv` or `send` raises Cancelled. No effect once it has ended."""
+        if self._lose(Cancelled(f"{name_of(self._method)} was cancelled", backend=self._calls.backend)):
+            self._inbox.clear()
+
+    def __enter__(self) -> ClientCall:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.cancel()
+
+    # -- what the engine sends (called by the thread that reads) ------------------------------------------------------
+
+    def is_done(self) -> bool:
+        """True once no record for this call is expected."""
+        return self._state is State.ENDED
+
+    def on_item(self, payload: bytes, dropped: int) -> None:
+        """Take a stream item. Raises RemoteProtocolError when none is due or it was not granted."""
+        with self._lock:
+            if self._state is State.ENDED:
+                return
+            if self._state not in _MAY_COME:
+                self._state = after(CALLER, self._state, Event.PEER_SENDS, self._what)
+            self._grant.arrived(len(payload))
+            self._inbox.append(payload)
+            self.dropped = max(self.dropped, dropped)
+
+    def on_response(self, payload: bytes, trailing: Metadata) -> None:
+        """Take the response. Raises RemoteProtocolError when none is due."""
+        with self._lock:
+            if self._state is not State.ENDED:
+                self._state = after(CALLER, self._state, Event.PEER_RESPONDS, self._what)
+                self.trailing = trailing
+                self._inbox.append(payload)
+
+    def on_envelope(self, envelope: Envelope) -> None:
+        """Take any other envelope for this call."""
+        if self._state is State.ENDED:
+            return
+        kind = envelope.kind
+        if kind is Kind.STREAM_ITEM:
+            self.on_item(envelope.payload, envelope.dropped)
+        elif kind is Kind.RESPONSE:
+            self.on_response(envelope.payload, from_metadata(envelope.metadata))
+        elif kind is Kind.CREDIT:
+            with self._lock:
+                self._state = after(CALLER, self._state, Event.PEER_GRANTS, self._what)
+                self._credit.add(envelope.items, envelope.window)
+        else:
+            self._on_end(envelope)
+
+    def on_error(self, error: TransportError) -> None:
+        """The connection has ended, or what came could not be taken."""
+        with self._lock:
+            if self._state is not State.ENDED:
+                self._error = error
+                self._state = State.ENDED
+
+    def _on_end(self, envelope: Envelope) -> None:
+        with self._lock:
+            self._state = after(CALLER, self._state, _ENDS.get(envelope.kind, Event.PEER_OPENS), self._what)
+            self.dropped = max(self.dropped, envelope.dropped)
+            self.trailing = from_metadata(envelope.metadata)
+            if envelope.kind is Kind.ERROR:
+                self._error = from_wire(envelope.status, envelope.details)
+
+    # -- within -------------------------------------------------------------------------------------------------------
+
+    def _what(self) -> str:
+        return f"call {self.correlation_id} of {name_of(self._method)}"
+
+    def _has_news(self) -> bool:
+        return bool(self._inbox) or self._state is State.ENDED
+
+    def _may_send(self) -> bool:
+        return self._credit.is_open or self._state is State.ENDED
+
+    def _wait(self, is_ready: Any, deadline: Deadline | None) -> bool:
+        """Wait until then; False when `deadline` came first. The call's own deadline ends the call instead."""
+        until = _earlier(self._deadline, deadline)
+        if self._calls.turns.wait(self, is_ready, until, _BATCH):
+            return True
+        if self._deadline is not None and self._deadline.expired:
+            self._lose(self._calls.late(self._method, self._deadline))
+            return True
+        return False
+
+    def _lose(self, error: TransportError) -> bool:
+        """End the call for this reason and tell the engine; False when it had ended."""
+        with self._lock:
+            if self._state is State.ENDED:
+                return False
+            self._error = error
+            self._state = State.ENDED
+        self._calls.forget(self.correlation_id)
+        self._tell_cancelled()
+        self._calls.turns.wake(self)
+        return True
+
+    def _tell_cancelled(self) -> None:
+        self._calls.outlet.post_late(encode_plain(0, self.correlation_id, Kind.CANCEL, 0, b""))
+
+    def _go(self, event: Event) -> None:
+        """Do what is ours to do; raises the call's error when it failed, LocalProtocolError when it is not possible."""
+        with self._lock:
+            if self._error is not None:
+                raise again(self._error, self._calls.backend)
+            self._state = after(CALLER, self._state, event, self._what)
+
+    def _grant_more(self, items: int, window: int) -> None:
+        credit = Envelope(0, self.correlation_id, Kind.CREDIT, items=items, window=window)
+        self._calls.post(encode_envelope(credit))
+
+    def _too_late(self, deadline: Deadline | None) -> TransportError:
+        if self._error is not None:
+            return again(self._error, self._calls.backend)
+        return self._calls.late(self._method, deadline or self._deadline or Deadline(0))
+
+
+def _earlier(one: Deadline | None, other: Deadline | None) -> Deadline | None:
+    if one is None or other is None:
+        return one or other
+    return one if one.at_ns <= other.at_ns else other

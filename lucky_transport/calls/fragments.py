@@ -1,0 +1,150 @@
+"""Envelopes that are longer than the longest record: cut into fragments, and put together again.
+
+Rule 1: a fragment carries a piece of the whole encoded envelope; the pieces of one call come in order, those of several
+        calls may be mixed, so that a long message holds nobody else up.
+Rule 2: the receiver sets the limit, as in gRPC. What is longer is refused by itself (`TooLarge`); its peer is not
+        dropped, its further fragments are ignored.
+Rule 3: memory is taken as pieces come, never because a fragment claims it will be needed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+from lucky_transport.codec.envelope import Envelope, Kind, decode_envelope, encode_envelope
+from lucky_transport.codec.plain import decode_plain
+from lucky_transport.errors import RemoteProtocolError, SpecError
+
+__all__ = ["DEFAULT_LIMIT", "Assemblies", "TooLarge", "cut", "whole"]
+
+#: Bytes of the longest message that is put together unless the limit is raised: gRPC's default.
+DEFAULT_LIMIT = 4 << 20
+#: What an envelope may have around its message: names, texts, metadata.
+_AROUND = 64 << 10
+#: Bytes that a fragment's own envelope takes at most: those of the largest numbers, and the payload's alignment.
+_LARGEST_FRAGMENT = Envelope(correlation_id=2**64 - 1, kind=Kind.FRAGMENT, offset=2**64 - 1, total=2**64 - 1)
+_LARGEST_FRAGMENT.payload = b"\0"
+_FRAGMENT_OVERHEAD = len(encode_envelope(_LARGEST_FRAGMENT)) + 8
+#: All unfinished messages of one peer together may take at least this much.
+_LEAST_BUDGET = 64 << 20
+
+
+class TooLarge(SpecError):
+    """One message is longer than this side takes; `correlation_id` says which."""
+
+    wire_code = SpecError.wire_code
+
+    def __init__(self, correlation_id: int, message: str, hint: str) -> None:
+        super().__init__(message, hint=hint)
+        self.correlation_id = correlation_id
+
+
+def cut(record: bytes, correlation_id: int, largest: int) -> Iterator[bytes]:
+    """Yield the records, `largest` bytes at most, that carry an envelope of the call; itself when it is short enough.
+
+    Raises SpecError when `largest` leaves no room for a piece.
+    """
+    if len(record) <= largest:
+        yield record
+        return
+    step = largest - _FRAGMENT_OVERHEAD
+    if step <= 0:
+        raise SpecError(f"records of {largest} bytes are too short for fragments", hint="make the rings larger")
+    total = len(record)
+    for offset in range(0, total, step):
+        yield encode_envelope(
+            Envelope(
+                correlation_id=correlation_id,
+                kind=Kind.FRAGMENT,
+                payload=record[offset : offset + step],
+                offset=offset,
+                total=total,
+            )
+        )
+
+
+class Assemblies:
+    """The unfinished long envelopes of one peer, by call; `limit` is the longest message in bytes."""
+
+    def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
+        self.limit = limit
+        self._budget = max(_LEAST_BUDGET, 2 * limit)
+        self._held = 0
+        self._parts: dict[int, tuple[bytearray, int]] = {}
+        self._lock = threading.RLock()
+
+    def __contains__(self, correlation_id: int) -> bool:
+        return correlation_id in self._parts
+
+    def add(self, fragment: Envelope) -> bytes | None:
+        """Take one fragment; return the whole envelope's record after its last one.
+
+        Raises TooLarge (the message is then forgotten), RemoteProtocolError for pieces that do not fit together.
+        """
+        with self._lock:
+            return self._add(fragment)
+
+    def _add(self, fragment: Envelope) -> bytes | None:
+        call, piece = fragment.correlation_id, fragment.payload
+        held = self._parts.get(call)
+        if held is None:
+            if fragment.offset:
+                return None  # the rest of a message that was refused or whose call has ended
+            self._check_size(call, fragment.total)
+            held = self._parts[call] = (bytearray(), fragment.total)
+        part, total = held
+        if fragment.total != total or fragment.offset != len(part) or not piece or len(part) + len(piece) > total:
+            raise RemoteProtocolError(
+                f"fragment of call {call}: {len(piece)} bytes at {fragment.offset} of {fragment.total}, expected some "
+                f"at {len(part)} of {total}",
+                hint="the peer is broken or speaks another protocol; connect again",
+            )
+        if self._held + len(piece) > self._budget:
+            self.drop(call)
+            raise TooLarge(
+                call,
+                f"unfinished messages of this client take more than {self._budget} bytes together",
+                "send fewer long messages at once, or raise max_message_bytes (LUCKY_MAX_MESSAGE_BYTES)",
+            )
+        self._held += len(piece)
+        part += piece
+        if len(part) < total:
+            return None
+        self.drop(call)
+        return bytes(part)
+
+    def drop(self, correlation_id: int) -> None:
+        """Forget what came of the call's message, from any thread; no effect when there is nothing."""
+        if correlation_id in self._parts:
+            with self._lock:
+                part = self._parts.pop(correlation_id, None)
+                if part is not None:
+                    self._held -= len(part[0])
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._parts.clear()
+            self._held = 0
+
+    def _check_size(self, call: int, total: int) -> None:
+        if total > self.limit + _AROUND:
+            raise TooLarge(
+                call,
+                f"a message of about {total} bytes, the limit is {self.limit}",
+                "send less, or raise max_message_bytes (LUCKY_MAX_MESSAGE_BYTES) on the receiving side",
+            )
+
+
+def whole(record: bytes, correlation_id: int) -> bytes:
+    """Return a record put together from fragments of that call; raises RemoteProtocolError when it holds another."""
+    plain = decode_plain(record)
+    if plain is not None:
+        found, kind = plain[1], plain[3]
+    else:
+        envelope = decode_envelope(record)
+        found, kind = envelope.correlation_id, envelope.kind
+    if found != correlation_id or kind is Kind.FRAGMENT:
+        raise RemoteProtocolError(f"fragments of call {correlation_id} hold {kind.name} of call {found}")
+    return record

@@ -1,0 +1,57 @@
+"""Small things that both ends of calls say: names of methods, metadata, errors that cross the wire.
+
+Rule 1: an error is raised anew wherever it ends a call, so that tracebacks of several threads do not mix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lucky_transport.codec.envelope import Envelope, Kind, Metadatum
+from lucky_transport.errors import TransportError, from_wire
+from lucky_transport.messages.methods import BY_ID
+
+__all__ = ["GOODBYE", "Metadata", "again", "error_envelope", "from_metadata", "name_of", "to_metadata"]
+
+#: The number of no call: an error that carries it ends the connection.
+GOODBYE = 0
+#: (key, value) pairs; keys may repeat and their order counts.
+Metadata = tuple[tuple[str, str | bytes], ...]
+
+
+def name_of(method: int | str) -> str:
+    """Return the full name of a method given by id or name, for texts."""
+    if isinstance(method, str):
+        return method
+    row = BY_ID.get(method)
+    return row.name if row else f"method {method}"
+
+
+def to_metadata(pairs: Iterable[tuple[str, str | bytes]]) -> list[Metadatum]:
+    """Return metadata as it travels. Raises TypeError for keys or values of other types."""
+    return [Metadatum(key, value.encode() if isinstance(value, str) else value) for key, value in pairs]
+
+
+def from_metadata(entries: Iterable[Metadatum]) -> Metadata:
+    """Return metadata as handlers and callers see it: as in gRPC, values are bytes where the key ends in "-bin"."""
+    return tuple(
+        (entry.key, entry.value if entry.key.endswith("-bin") else entry.value.decode(errors="replace"))
+        for entry in entries
+    )
+
+
+def again(error: TransportError, backend: str) -> TransportError:
+    """Return a new error of the same class with the same text."""
+    return from_wire(error.wire_code, str(error), backend=error.backend or backend)
+
+
+def error_envelope(method: int, correlation_id: int, error: TransportError, dropped: int = 0) -> Envelope:
+    """Return what tells the caller that his call failed."""
+    return Envelope(
+        method, correlation_id, Kind.ERROR, status=error.wire_code, details=_legal(str(error)), dropped=dropped
+    )
+
+
+def _legal(text: str) -> str:
+    """An error's text may hold what UTF-8 cannot say (file names); it must reach the caller all the same."""
+    return text.encode(errors="replace").decode()

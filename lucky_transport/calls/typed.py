@@ -1,0 +1,117 @@
+"""Typed calls over a pipe: messages in, messages out; what `Transport.call` and `Transport.stream` need.
+
+Rule 1: a message that does not fit is refused before anything is sent; what the engine sends is verified as it is read.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from lucky_transport.call import check_request, check_stream, check_unary
+from lucky_transport.calls.client import ClientCalls
+from lucky_transport.calls.client_call import ClientCall
+from lucky_transport.calls.images import Claim, Pictured, fill
+from lucky_transport.calls.lifecycle import Shape
+from lucky_transport.codec.flatbuffers import decode, encode
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import RemoteProtocolError
+from lucky_transport.messages.images import holds_images
+from lucky_transport.messages.methods import Flow, Method
+from lucky_transport.transport import Stream
+
+__all__ = ["CallStream", "call", "stream"]
+
+#: A stream whose pictures grow leaves files behind; more than so many are not kept mapped.
+_MOST_FILES = 8
+
+
+def call(calls: ClientCalls, method: Method, request: Any, deadline: Deadline) -> Any:
+    """Return the response of a unary method.
+
+    Raises TypeError or ValueError for a request that does not fit, LocalProtocolError for a stream, the error the
+    engine answered with, PeerTimeout, PeerDied, ClosedError.
+    """
+    if method.stream is not None:
+        check_unary(method)
+    check_request(method, request)
+    cls = cast("type[Any]", method.response)
+    payload = calls.unary(method.id, encode(request), deadline)
+    response = decode(cls, payload)
+    if payload.__class__ is not bytes and not fill(response, payload):
+        raise RemoteProtocolError(
+            f"the engine has overwritten the pictures of its answer to {method.name}",
+            backend=calls.backend,
+            hint="the engine is broken; restart it",
+        )
+    return response
+
+
+def stream(
+    calls: ClientCalls, method: Method, request: Any, deadline: Deadline | None, *, copy: bool = True
+) -> CallStream:
+    """Open a server stream; `copy` as in `Transport.stream`. Raises as `call`."""
+    check_stream(method)
+    check_request(method, request)
+    flow = method.stream or Flow.EVERY
+    if calls.images is not None and holds_images(method.response):
+        flow = Flow.EVERY  # pictures are held back by themselves, as long as they are not given back
+    opened = calls.open(method.id, encode(request), shape=Shape.SERVER_STREAM, flow=flow, deadline=deadline)
+    return CallStream(calls, opened, method.response, copy)
+
+
+class CallStream(Stream):
+    """A server stream over a pipe; see `lucky_transport.transport.Stream`."""
+
+    def __init__(self, calls: ClientCalls, opened: ClientCall, response: type, copy: bool) -> None:
+        self._call = opened
+        self._response = cast("type[Any]", response)
+        self._copy = copy
+        self._images = calls.images
+        self._overwritten = 0
+        self._held: Claim | None = None
+        self._files: set[int] = set()
+
+    @property
+    def dropped(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Items that the engine skipped so far because this side was slow."""
+        return self._call.dropped + self._overwritten
+
+    def __next__(self) -> Any:
+        if self._held is not None:
+            self._held.release()
+            self._held = None
+        while (payload := self._call.recv()) is not None:
+            item = decode(self._response, payload)
+            if payload.__class__ is bytes or self._fill(item, payload):
+                return item
+            self._overwritten += 1
+        self._forget_files()
+        raise StopIteration
+
+    def _fill(self, item: Any, payload: Any) -> bool:
+        """Put the pictures into the item; False when the engine has overwritten them."""
+        picture: Pictured = payload
+        if not self._files.issuperset(picture.claim.files):
+            if len(self._files) >= _MOST_FILES:
+                self._forget_files()
+            self._files.update(picture.claim.files)
+        filled = fill(item, picture, self._copy)
+        if filled and not self._copy:
+            self._held = picture.claim
+        return filled
+
+    def _forget_files(self) -> None:
+        if self._images is not None and self._files:
+            self._images.forget(self._files)
+            self._files.clear()
+
+    def cancel(self) -> None:
+        held = self._held
+        if held is not None and not self._call.is_ended():
+            held.keep()  # what was looked at last stays as it is: its file goes with the stream
+        self._call.cancel()
+
+    def __del__(self) -> None:
+        if "_files" in vars(self):  # not so when opening it failed
+            self.cancel()
+            self._forget_files()

@@ -1,0 +1,122 @@
+"""How much of a stream may be under way: credits, granted by the receiver and renewed as he consumes.
+
+Rule 1: an item may be sent while items and bytes granted are both above zero, however long it is; so any length goes
+        through, and no more than one item is beyond the window.
+Rule 2: LATEST is kept fresh by few items under way; EVERY is kept fast by many.
+Rule 3: a receiver that keeps up grants more with each renewal, up to a limit: then both sides work without meeting.
+Rule 4: a sender that oversteps is no honest peer (RemoteProtocolError).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lucky_transport.errors import RemoteProtocolError
+from lucky_transport.messages.methods import Flow
+
+__all__ = ["EVERY", "LATEST", "Credit", "Grant", "Window", "window_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What is granted at first, and at most later; it is renewed once half the items or bytes are consumed."""
+
+    items: int
+    bytes: int
+    most_items: int
+    most_bytes: int
+
+
+EVERY = Window(items=64, bytes=64 << 10, most_items=2048, most_bytes=1 << 20)
+LATEST = Window(items=2, bytes=1 << 30, most_items=2, most_bytes=1 << 30)
+
+
+def window_of(flow: Flow) -> Window:
+    """Return the window of streams that flow like this."""
+    return LATEST if flow is Flow.LATEST else EVERY
+
+
+class Grant:
+    """The receiver's book: what the peer may still send, and what was consumed since the last renewal.
+
+    One thread may call `arrived` and another `consumed`: each figure has one writer.
+    """
+
+    __slots__ = (
+        "_arrived_bytes",
+        "_arrived_items",
+        "_consumed_bytes",
+        "_consumed_items",
+        "_granted_bytes",
+        "_granted_items",
+        "_window",
+        "_window_bytes",
+        "_window_items",
+    )
+
+    def __init__(self, window: Window) -> None:
+        self._window = window
+        self._granted_items = self._window_items = window.items
+        self._granted_bytes = self._window_bytes = window.bytes
+        self._arrived_items = self._arrived_bytes = 0
+        self._consumed_items = self._consumed_bytes = 0
+
+    def arrived(self, length: int) -> None:
+        """Note an item of that length; raises RemoteProtocolError when it was not granted."""
+        items = self._granted_items - self._arrived_items
+        window = self._granted_bytes - self._arrived_bytes
+        if items <= 0 or window <= 0:
+            raise RemoteProtocolError(
+                f"a stream item of {length} bytes without credit ({items} items, {window} bytes left)",
+                hint="the peer is broken or speaks another protocol; connect again",
+            )
+        self._arrived_items += 1
+        self._arrived_bytes += length
+
+    def consumed(self, length: int) -> tuple[int, int] | None:
+        """Note that an item was taken; return (items, bytes) to grant anew, None while it is not worth a message."""
+        self._consumed_items += 1
+        self._consumed_bytes += length
+        if 2 * self._consumed_items < self._window_items and 2 * self._consumed_bytes < self._window_bytes:
+            return None
+        items = self._consumed_items + self._grow_items()
+        window = self._consumed_bytes + self._grow_bytes()
+        self._granted_items += items
+        self._granted_bytes += window
+        self._consumed_items = self._consumed_bytes = 0
+        return items, window
+
+    def _grow_items(self) -> int:
+        more = min(self._window_items, self._window.most_items - self._window_items)
+        self._window_items += more
+        return more
+
+    def _grow_bytes(self) -> int:
+        more = min(self._window_bytes, self._window.most_bytes - self._window_bytes)
+        self._window_bytes += more
+        return more
+
+
+class Credit:
+    """The sender's book: what he may still send. One thread may call `add` and another `spend`."""
+
+    __slots__ = ("_granted_bytes", "_granted_items", "_spent_bytes", "_spent_items")
+
+    def __init__(self, items: int = 0, window: int = 0) -> None:
+        self._granted_items, self._granted_bytes = items, window
+        self._spent_items = self._spent_bytes = 0
+
+    @property
+    def is_open(self) -> bool:
+        """True while one more item may be sent."""
+        return self._granted_items > self._spent_items and self._granted_bytes > self._spent_bytes
+
+    def add(self, items: int, window: int) -> None:
+        """Note what was granted in addition."""
+        self._granted_items += items
+        self._granted_bytes += window
+
+    def spend(self, length: int) -> None:
+        """Note one item sent."""
+        self._spent_items += 1
+        self._spent_bytes += length

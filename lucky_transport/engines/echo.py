@@ -1,0 +1,138 @@
+"""The engine of command benchmarks: it answers at once with what it was asked, so that only the way there is measured.
+
+    LidarService/GetLidarBeamCount        answered inline: beams = the sensor's number
+    LidarService/GetLidarBeamAngles       answered in the pool: the same
+    AgentService/StreamPolicySlotState    as many items as the slot's number says, numbered from 0, `item_bytes` long
+    CameraService/StreamCamera            prepared pictures, numbered from 1, at `target_fps`, 0 = as fast as taken;
+                                          of the camera IN_PLACE each is drawn where the client sees it
+    TelemetryService/StreamTelemetry      one point of a toy engine, at `target_fps`
+
+A step takes `step_s` of computing in which other threads can run, as a simulator's does, and nothing else.
+
+Rule 1: every byte of picture n is `shade(n)`, so that a reader can tell a torn or stale one. What is drawn in place has
+        only its first, middle and last byte drawn: it shows what the way there costs, and nothing else.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_transport.call import Call
+from lucky_transport.engine import Handler, StreamHandler
+from lucky_transport.engines.toy import ToyEngine
+from lucky_transport.errors import SpecError
+from lucky_transport.messages.camera import StreamCameraRequest
+from lucky_transport.messages.controllers import PolicySlotSummary, StreamPolicySlotStateRequest
+from lucky_transport.messages.lidar import LidarBeamAnglesResponse, LidarBeamCountResponse, LidarSensorRequest
+from lucky_transport.messages.media import ImageFrame
+
+__all__ = ["IN_PLACE", "EchoEngine", "make_engine", "shade"]
+
+_RPC = "/hazel.rpc."
+#: The camera whose pictures are drawn in place.
+IN_PLACE = "in_place"
+_PREPARED = 4
+_CHANNELS = 4
+_CHUNK = bytes(32 << 10)  # computed on without the GIL, about 10 us at a time
+
+
+def shade(number: int) -> int:
+    """Return the value of every byte of picture `number`."""
+    return 10 + number % _PREPARED
+
+
+class EchoEngine(ToyEngine):
+    """See the module. width, height: of the pictures, pixels. item_bytes: about, of a StreamPolicySlotState item."""
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        *,
+        step_s: float = 0.0,
+        width: int = 1280,
+        height: int = 720,
+        item_bytes: int = 1000,
+        **options: Any,
+    ) -> None:
+        if width < 1 or height < 1 or item_bytes < 0:
+            raise SpecError(f"echo engine: pictures of {width} x {height}, items of {item_bytes} bytes")
+        super().__init__(num_envs, idle=True, **options)
+        self.spec = replace(self.spec, engine="echo")
+        self._step_s = step_s
+        self._size = width, height
+        self._text = "x" * item_bytes
+        self._pictures = [bytes([shade(number)]) * (width * height * _CHANNELS) for number in range(_PREPARED)]
+
+    @property
+    def services(self) -> Mapping[str, Handler]:
+        return {
+            **super().services,
+            _RPC + "LidarService/GetLidarBeamCount": _beam_count,
+            _RPC + "LidarService/GetLidarBeamAngles": _beam_angles,
+        }
+
+    @property
+    def streams(self) -> Mapping[str, StreamHandler]:
+        return {
+            **super().streams,
+            _RPC + "AgentService/StreamPolicySlotState": self._items,
+            _RPC + "CameraService/StreamCamera": self._stream_pictures,
+        }
+
+    def step(self, control: NDArray[np.uint8] | None) -> None:
+        if self._step_s:
+            end = time.perf_counter() + self._step_s
+            while time.perf_counter() < end:
+                zlib.crc32(_CHUNK)
+
+    def _items(self, request: StreamPolicySlotStateRequest, call: Call) -> Iterator[PolicySlotSummary]:
+        for number in range(request.slot_id):
+            if call.is_over:
+                return
+            yield PolicySlotSummary(slot_id=number, name=self._text)
+
+    def _stream_pictures(self, request: StreamCameraRequest, call: Call) -> Iterator[ImageFrame]:
+        in_place = request.name == IN_PLACE
+        ticks = call.ticks(request.target_fps) if request.target_fps else _until(call)
+        for number, _ in enumerate(ticks, 1):
+            yield self._draw(number, call) if in_place else self._picture(number, self._pictures[number % _PREPARED])
+
+    def _draw(self, number: int, call: Call) -> ImageFrame:
+        nbytes = len(self._pictures[0])
+        data = call.image_buffer(nbytes)
+        data[0] = data[nbytes // 2] = data[-1] = shade(number)
+        return self._picture(number, data)
+
+    def _picture(self, number: int, data: bytes | memoryview) -> ImageFrame:
+        width, height = self._size
+        return ImageFrame(data, width, height, _CHANNELS, "raw", time.time_ns() // 1_000_000, number)
+
+
+def _until(call: Call) -> Iterator[None]:
+    while not call.is_over:
+        yield None
+
+
+def _beam_count(request: LidarSensorRequest) -> LidarBeamCountResponse:
+    return LidarBeamCountResponse(request.sensor)
+
+
+def _beam_angles(request: LidarSensorRequest) -> LidarBeamAnglesResponse:
+    return LidarBeamAnglesResponse(request.sensor)
+
+
+def make_engine(variant: str = "", num_envs: int = 1, **options: Any) -> EchoEngine:
+    """Return an EchoEngine; it has no variants. Raises SpecError for options it does not take."""
+    if variant:
+        raise SpecError(f"echo engine has no variant {variant!r}", hint="use echo")
+    try:
+        return EchoEngine(num_envs, **options)
+    except TypeError as error:
+        raise SpecError(f"echo engine: {error}", hint="see EchoEngine for its options") from error

@@ -1,0 +1,220 @@
+"""Answers calls that come through pipes: each method where the table says, streams with their own threads.
+
+    dispatcher = Dispatcher(host)
+    calls = ServerCalls(pipe, dispatcher.begin_in_loop)     # fed by the thread that steps the engine
+    calls = ServerCalls(pipe, dispatcher.begin)             # fed by any other thread
+
+Rule 1: nothing here blocks the thread that feeds, unless it is the engine's own: there `engine` methods run at once,
+        which is between two steps.
+Rule 2: a stream is pulled only while its client can take an item; how slow a handler or a client is, is its own affair.
+Rule 3: an error reaches the caller as the class and text that the handler raised; foreign ones as EngineFailed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from typing import Any
+
+from lucky_transport.call import Call
+from lucky_transport.calls.lifecycle import Shape
+from lucky_transport.calls.server_call import ServerCall
+from lucky_transport.codec.envelope import ImagePlace
+from lucky_transport.codec.flatbuffers import decode, encode
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import EngineFailed, LocalProtocolError, TransportError, Unimplemented
+from lucky_transport.host.host import Host
+from lucky_transport.host.workers import Workers
+from lucky_transport.messages.images import frames_of, holds_images, take_out
+from lucky_transport.messages.methods import BY_ID, BY_NAME, METHODS, Method, Runs
+
+__all__ = ["Dispatcher", "RawHandler"]
+
+#: Answers a call whose messages this project does not know: takes `call.payload` or `call.recv()`, uses `call.send` and
+#: in the end `call.finish`. It runs on a thread of the pool.
+RawHandler = Callable[[ServerCall], None]
+
+_PLAIN = [row for row in METHODS if row.stream is None and not holds_images(row.response)]
+#: Methods that may be answered by whoever reads the request, by id; and by the thread that steps the engine.
+_INLINE = {row.id: row for row in _PLAIN if row.runs is Runs.INLINE}
+_IN_LOOP = {row.id: row for row in _PLAIN if row.runs is not Runs.POOL}
+_POOL = 16
+_POOL_WAITING = 1024
+_STREAMS = 64
+
+
+class Dispatcher:
+    """Answers the calls of any number of clients of one host; `close` ends its threads."""
+
+    def __init__(self, host: Host, *, pool: int = _POOL, streams: int = _STREAMS) -> None:
+        self._host = host
+        self._pool = Workers("command handlers", pool, _POOL_WAITING)
+        self._streams = Workers("streams", streams)
+        self._raw: dict[str, RawHandler] = {}
+
+    def register(self, path: str, handler: RawHandler) -> None:
+        """Have calls of the method with that full name ("/package.Service/Method") answered by `handler`."""
+        self._raw[path] = handler
+
+    def begin(self, call: ServerCall) -> None:
+        """Start to answer the call; never blocks: what needs the engine runs on a thread of the pool."""
+        self._begin(call, in_loop=False)
+
+    def begin_in_loop(self, call: ServerCall) -> None:
+        """As `begin`, on the thread that steps the engine: what needs the engine is answered at once."""
+        self._begin(call, in_loop=True)
+
+    def at_once(self, method_id: int, deadline_ns: int, caller: str, payload: bytes) -> bytes | None:
+        """Return the response to a plain request of an inline method, None for any other method.
+
+        Raises the TransportError that the caller gets.
+        """
+        return self._answer_now(_INLINE.get(method_id), deadline_ns, caller, payload)
+
+    def at_once_in_loop(self, method_id: int, deadline_ns: int, caller: str, payload: bytes) -> bytes | None:
+        """As `at_once`, on the thread that steps the engine: `engine` methods too."""
+        return self._answer_now(_IN_LOOP.get(method_id), deadline_ns, caller, payload)
+
+    def _answer_now(self, method: Method | None, deadline_ns: int, caller: str, payload: bytes) -> bytes | None:
+        if method is None:
+            return None
+        call = Call(caller, Deadline(deadline_ns * 1e-9) if deadline_ns else None)
+        try:
+            return encode_response(method, self._host.call(method, decode(method.request, payload), call))
+        finally:
+            call.end()
+
+    def close(self, grace_s: float = 1.0) -> None:
+        """Start nothing any more and wait a moment for what runs; idempotent."""
+        self._pool.close(grace_s)
+        self._streams.close(grace_s)
+
+    def _begin(self, call: ServerCall, *, in_loop: bool) -> None:
+        try:
+            method = self._method(call)
+            if method is None:
+                raw = self._raw.get(call.path)
+                if raw is None:
+                    raise Unimplemented(
+                        f"the engine does not know {call.name}", hint="is the engine older than this client?"
+                    )
+                workers = self._streams if call.shape else self._pool
+                workers.run(lambda: self._answer_raw(raw, call))
+            elif method.stream is not None:
+                self._check_shape(method, call)
+                self._streams.run(lambda: self._answer_stream(method, call))
+            elif method.runs is Runs.INLINE or (in_loop and method.runs is Runs.ENGINE):
+                self._answer(method, call)
+            else:
+                self._check_shape(method, call)
+                self._pool.run(lambda: self._answer(method, call))
+        except TransportError as error:
+            call.fail(error)
+
+    def _method(self, call: ServerCall) -> Method | None:
+        """Return the typed method that is called; raw handlers go first where a method is called by name."""
+        if not call.path:
+            return BY_ID.get(call.method)
+        return None if call.path in self._raw else BY_NAME.get(call.path)
+
+    @staticmethod
+    def _check_shape(method: Method, call: ServerCall) -> None:
+        expected = Shape.UNARY if method.stream is None else Shape.SERVER_STREAM
+        if call.shape != expected:
+            raise LocalProtocolError(
+                f"{method.name} was called as {Shape(call.shape).name}, it is {expected.name}",
+                hint="use stream()" if method.stream else "use call()",
+            )
+
+    def _answer(self, method: Method, call: ServerCall) -> None:
+        """Answer a unary method, here and now."""
+        try:
+            if call.shape:
+                self._check_shape(method, call)
+            response = self._host.call(method, decode(method.request, call.payload), call.call)
+            payload, images = _encode(method, response, call)
+        except TransportError as error:
+            call.fail(error)
+        else:
+            call.finish(payload, images=images)
+
+    def _answer_stream(self, method: Method, call: ServerCall) -> None:
+        """Pull the handler's items one by one, each when the client can take it."""
+        seen = call.call
+        try:
+            items = self._host.stream(method, decode(method.request, call.payload), seen)
+            with closing(items):
+                self._pull(method, call, items)
+        except TransportError as error:
+            call.fail(error, dropped=seen.dropped)
+        else:
+            call.finish(dropped=seen.dropped)
+
+    @staticmethod
+    def _pull(method: Method, call: ServerCall, items: Iterator[Any]) -> None:
+        seen = call.call
+        wait_for_credit, send, may_hold_images = call.wait_for_credit, call.send, holds_images(method.response)
+        while True:
+            wait_for_credit()
+            item = next(items, _END)
+            if item is _END:
+                return
+            if may_hold_images:
+                payload, images = _encode(method, item, call)
+                send(payload, seen.dropped, images)
+            else:
+                send(encode_response(method, item), seen.dropped)
+
+    def _answer_raw(self, handler: RawHandler, call: ServerCall) -> None:
+        try:
+            handler(call)
+            if not call.is_over:
+                raise EngineFailed(f"the handler of {call.name} returned without an answer")
+        except TransportError as error:
+            self._fail_if_open(call, error)
+        except Exception as error:  # a handler is foreign code and may raise anything
+            self._fail_if_open(call, EngineFailed(f"{call.name} failed: {type(error).__name__}: {error}"))
+
+    @staticmethod
+    def _fail_if_open(call: ServerCall, error: TransportError) -> None:
+        """Report the error, unless the handler had answered before it raised."""
+        if not call.is_ended:
+            call.fail(error)
+
+
+_END: Any = object()
+
+
+def _encode(method: Method, response: Any, call: ServerCall) -> tuple[bytes, Sequence[ImagePlace]]:
+    """Return the response as bytes, and where its pictures lie if not in it. Raises EngineFailed, NoSpace."""
+    pictures = call.pictures if holds_images(method.response) else None
+    if pictures is None or type(response) is not method.response:
+        return encode_response(method, response), ()
+    try:
+        bare, data = take_out(response)
+        places = pictures.put(data)
+    except (TypeError, ValueError, AttributeError) as error:
+        raise EngineFailed(f"the engine's answer to {method.name} is no {method.response.__name__}: {error}") from error
+    placed = [place.file for place in places]
+    if 0 in placed:
+        for frame, file, picture in zip(frames_of(bare), placed, data, strict=True):
+            if not file:
+                frame.data = picture
+    try:
+        payload = encode_response(method, bare)
+    except EngineFailed:
+        pictures.take_back(places)
+        raise
+    return payload, places if any(placed) else ()
+
+
+def encode_response(method: Method, response: Any) -> bytes:
+    """Return the response as bytes. Raises EngineFailed, with the field, when the engine's answer does not fit."""
+    if type(response) is not method.response:
+        raise EngineFailed(
+            f"the engine's answer to {method.name} is no {method.response.__name__}: it is {type(response).__name__}"
+        )
+    try:
+        return encode(response)
+    except (TypeError, ValueError, AttributeError) as error:
+        raise EngineFailed(f"the engine's answer to {method.name} is no {method.response.__name__}: {error}") from error

@@ -1,0 +1,118 @@
+"""The right to step the engine, and what is said when an engine fails.
+
+Rule 1: every step happens under the host's lock; a lease that was lost steps no more.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_transport.engine import RESET, Buffers, Engine
+from lucky_transport.errors import Busy, EngineFailed, TransportError, from_wire
+
+if TYPE_CHECKING:
+    from lucky_transport.host.host import Host
+
+__all__ = ["MAX_TEXT_BYTES", "Lease", "failure", "told"]
+
+#: What a caller is told of an error at most, in UTF-8: gRPC's trailing metadata hold no more.
+MAX_TEXT_BYTES = 3000
+_CUT = " ..."
+
+
+class Lease:
+    """The right to step the engine; held by one driver at a time. `valid` is False once it was lost."""
+
+    __slots__ = ("_acquire", "_buffers", "_engine", "_engine_step", "_host", "_release", "is_idle", "owner", "valid")
+
+    def __init__(
+        self,
+        host: Host,
+        owner: str,
+        lock: threading.RLock,
+        engine: Engine,
+        buffers: Buffers,
+        is_idle: Callable[[], bool],
+    ) -> None:
+        self.owner = owner
+        self.is_idle = is_idle
+        self.valid = True
+        self._host = host
+        self._acquire = lock.acquire  # bound once: entering a `with` block costs as much as a whole fast step
+        self._release = lock.release
+        self._engine = engine.spec.engine
+        self._engine_step = engine.step
+        self._buffers = buffers
+
+    @property
+    def parts(self) -> tuple[Callable[[None], None], Callable[[], object], Callable[[], None]]:
+        """The engine's step and the host's lock, for a server whose own loop calls acquire, step(None), release.
+
+        Only for a lease that nobody can take over (`is_idle` not given) and that can be interrupted, while it is held.
+        """
+        return self._engine_step, self._acquire, self._release
+
+    def failure(self, error: Exception) -> TransportError:
+        """Return what a client is told when the engine's step raised `error`."""
+        return error if isinstance(error, TransportError) else failure(self._engine, "step", error)
+
+    def step(self, control: NDArray[np.uint8] | None = None) -> None:
+        """Do one exchange: afterwards the driver's buffers hold the frame.
+
+        Raises EngineFailed when the engine raised (the frame is then undefined), Busy when the lease was lost.
+        """
+        self._acquire()
+        try:
+            if not self.valid:
+                raise Busy(
+                    f"engine {self._engine!r} is no longer driven by {self.owner}",
+                    backend=self._engine,
+                    hint="connect again",
+                )
+            self._engine_step(control)
+            if control is not None:
+                self._clear_outcomes(control)
+        except TransportError:
+            raise
+        except Exception as error:  # an engine is foreign code and may raise anything
+            raise self.failure(error) from error
+        finally:
+            self._release()
+
+    def _clear_outcomes(self, control: NDArray[np.uint8]) -> None:
+        """Zero reward, flags and signals of reset envs: no engine, ticking or not, rewards a reset."""
+        reset = (control & RESET) != 0
+        buffers = self._buffers
+        buffers.rewards[reset] = 0
+        buffers.terminated[reset] = 0
+        buffers.truncated[reset] = 0
+        buffers.signals[:, reset] = 0
+
+    def release(self) -> None:
+        """Let somebody else drive; idempotent."""
+        self._host.release(self)
+
+
+def failure(engine: str, what: str, error: Exception) -> EngineFailed:
+    """Return what a client is told when foreign code of `engine` raised `error` in `what`."""
+    return EngineFailed(f"engine {engine!r} failed in {what}: {type(error).__name__}: {error}", backend=engine)
+
+
+def told(engine: str, what: str, error: Exception) -> TransportError:
+    """Return what a client is told when `what` raised `error`: the same over every transport, so never a longer text
+    than any can carry. It is `error` itself where nothing is to be changed.
+    """
+    raised = error if isinstance(error, TransportError) else failure(engine, what, error)
+    text = str(raised)
+    if len(text) * 4 <= MAX_TEXT_BYTES:
+        return raised
+    encoded = text.encode(errors="replace")
+    if len(encoded) <= MAX_TEXT_BYTES:
+        return raised
+    short = encoded[: MAX_TEXT_BYTES - len(_CUT)].decode(errors="ignore") + _CUT
+    return from_wire(type(raised).wire_code, short, backend=raised.backend)

@@ -1,0 +1,177 @@
+"""A driver's seat: one lease on the host, shared by clients who step in single calls instead of a loop of their own.
+
+Rule 1: who holds `driven_by` may touch the buffers and step; nobody else does. It holds the host's own lock, so there
+        is no second lock to wait for crosswise.
+Rule 2: a client that attached keeps the seat until it is detached. One that cannot say goodbye may be replaced once it
+        has done nothing for `idle_s`, or as soon as `is_gone` knows that it has gone.
+Rule 3: what is remembered of a driver's exchanges ends with its lease.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Generator, Hashable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_transport.actions import check_control
+from lucky_transport.engine import HOLD, RESET, Buffers
+from lucky_transport.errors import LocalProtocolError, PeerTimeout, TransportError, from_wire
+from lucky_transport.host.lease import Lease
+from lucky_transport.specs import BatchSpec
+
+if TYPE_CHECKING:
+    from lucky_transport.host.host import Host
+
+__all__ = ["IDLE_S", "STEP", "Driver", "Seat", "only"]
+
+#: The control byte of an env that steps.
+STEP = 0
+
+#: After this long without action a client that did not attach may be replaced (LuckyEngine's own watchdog).
+IDLE_S = 10.0
+
+
+def only(spec: BatchSpec, envs: Sequence[int], action: int) -> NDArray[np.uint8]:
+    """Return the control bytes by which `envs` do `action` (STEP, RESET or TICK) and all others hold.
+
+    Raises LocalProtocolError when others would have to hold and the engine cannot.
+    """
+    control = np.full(spec.num_envs, HOLD, np.uint8)
+    control[list(envs)] = action
+    return check_control(spec, control)
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """Who wants the seat. `key` tells clients apart, `name` is for texts ("" = the key), `is_gone` knows more than the
+    clock about a client that cannot say goodbye, `via` is whoever let the client in.
+    """
+
+    key: str
+    name: str = ""
+    idle_s: float = IDLE_S
+    is_gone: Callable[[], bool] = lambda: False
+    via: object = None
+
+
+class Seat:
+    """Keeps the lease of the client who drives, and what it knows of the envs.
+
+    buffers: what the engine is bound to while somebody drives. fresh: bool (num_envs,), reset by ResetAgent and not
+    stepped since. frame_numbers: uint32 (num_envs,), 1 after a reset and one more with each step.
+    """
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        self.spec = host.spec
+        self.buffers = Buffers.allocate(host.spec)
+        self.fresh = np.zeros(host.spec.num_envs, np.bool_)
+        self.frame_numbers = np.zeros(host.spec.num_envs, np.uint32)
+        self.frames = 0  # exchanges of the present lease that ended in a frame
+        self.leases = 0  # how often the seat changed hands
+        self._lease: Lease | None = None
+        self._driver = Driver("")
+        self._last_action_s = -math.inf
+        self._attached: dict[str, str] = {}
+        self._done: dict[Hashable, tuple[int, TransportError | None]] = {}
+
+    @contextmanager
+    def driven_by(self, driver: Driver, timeout_s: float) -> Generator[None]:
+        """Hold the seat for `driver`, and let nobody else step meanwhile.
+
+        Raises Busy naming the present driver, PeerTimeout when the step of before is still not over after `timeout_s`.
+        """
+        with self.host.between_steps(timeout_s) as held:
+            if not held:
+                raise PeerTimeout(
+                    f"engine {self.spec.engine!r} did not finish the exchange before this one within {timeout_s:.3g} s",
+                    backend=self.spec.engine,
+                    hint="raise the timeout (LUCKY_STEP_TIMEOUT_S)",
+                )
+            self._take(driver)
+            self._last_action_s = time.monotonic()
+            yield
+            self._last_action_s = time.monotonic()
+
+    def _take(self, driver: Driver) -> None:
+        if self._lease is not None and self._lease.valid and self._driver.key == driver.key:
+            return
+        owner = self._attached.get(driver.key) or driver.name or driver.key
+        self._lease = self.host.drive(owner, self.buffers, is_idle=partial(self._is_idle, driver))
+        self._driver = driver
+        self.frames = 0
+        self.leases += 1
+        self.fresh[:] = False
+        self._done.clear()
+
+    def _is_idle(self, driver: Driver) -> bool:
+        if driver.key in self._attached:
+            return False
+        return time.monotonic() - self._last_action_s > driver.idle_s or driver.is_gone()
+
+    def exchange(self, control: NDArray[np.uint8] | None) -> int:
+        """Do one exchange and return how long the engine took, in microseconds; only inside `driven_by`."""
+        if self._lease is None:
+            raise LocalProtocolError("an exchange outside driven_by", backend=self.spec.engine)
+        start_ns = time.perf_counter_ns()
+        self._lease.step(control)
+        took_us = (time.perf_counter_ns() - start_ns) // 1000
+        self.frames += 1
+        if control is None:
+            self.frame_numbers += np.uint32(1)
+            self.fresh[:] = False
+            return took_us
+        moved = ((control & RESET) != 0) | ((control & HOLD) == 0)
+        self.frame_numbers[moved] += np.uint32(1)
+        self.frame_numbers[(control & RESET) != 0] = 1
+        self.fresh[moved] = False
+        return took_us
+
+    def last_seq(self, key: Hashable) -> int:
+        """Return the number `once` was last called with for `key` under the present lease, 0 if it was not."""
+        return self._done[key][0] if key in self._done else 0
+
+    def once(self, key: Hashable, seq: int, action: Callable[[], None]) -> None:
+        """Do `action` unless it was done for this `key` and `seq` already; then only repeat how it ended.
+
+        So a call that was given up can be made again. Only inside `driven_by`.
+        """
+        if self.last_seq(key) == seq:
+            error = self._done[key][1]
+            if error is not None:
+                raise from_wire(error.wire_code, str(error), backend=error.backend)
+            return
+        self._done[key] = (seq, None)
+        try:
+            action()
+        except TransportError as error:
+            self._done[key] = (seq, error)
+            raise
+
+    def attach(self, key: str, name: str) -> None:
+        """The client `key`, called `name`, keeps the seat once it has it, until `detach`."""
+        self._attached[key] = name
+
+    def detach(self, key: str) -> None:
+        """The client `key` has gone: its lease is given back at once. May wait for its step in progress."""
+        self._attached.pop(key, None)
+        self.leave(key)
+
+    def leave(self, key: str) -> None:
+        """Give the lease back if the client `key` has it."""
+        lease = self._lease
+        if lease is not None and self._driver.key == key:
+            lease.release()
+
+    def vacate(self, via: object) -> None:
+        """Give the lease back if its client was let in by `via`."""
+        lease = self._lease
+        if lease is not None and self._driver.via is via:
+            lease.release()

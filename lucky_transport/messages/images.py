@@ -1,0 +1,169 @@
+"""The pictures that messages hold, wherever in them they are: found, taken out, and looked at as arrays.
+
+    bare, pictures = take_out(message)          # an equal message whose pictures are empty, and their bytes
+    for frame in frames_of(message): ...        # every ImageFrame, in the order of `pictures`
+    array = image_array(frame)                  # a view, uint8 (height, width, channels) or uint16 (height, width)
+
+Rule 1: it all follows from `fields_of`; a class that can hold no picture costs one look into a dictionary.
+Rule 2: `take_out` leaves the message alone, which an engine may be sending to several clients at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from operator import attrgetter
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_transport.errors import SpecError
+from lucky_transport.messages.fields import Field, fields_of
+from lucky_transport.messages.media import ImageFrame
+
+__all__ = ["Picture", "frames_of", "holds_images", "image_array", "owned", "take_out"]
+
+#: The bytes of one picture.
+Picture = bytes | bytearray | memoryview
+
+_Find = Callable[[Any, list[ImageFrame]], None]
+_Empty = Callable[[Any, list[Picture]], Any]
+
+
+def holds_images(message: type) -> bool:
+    """True for a message class that can hold pictures."""
+    return _FINDERS[message] is not None
+
+
+def frames_of(message: Any) -> list[ImageFrame]:
+    """Return every picture of a message, in wire order."""
+    found: list[ImageFrame] = []
+    find = _FINDERS[message.__class__]
+    if find is not None:
+        find(message, found)
+    return found
+
+
+def take_out(message: Any) -> tuple[Any, list[Picture]]:
+    """Return the message without its pictures' bytes, and these in the order of `frames_of`; nothing is copied.
+
+    A message without pictures is returned itself. Raises AttributeError or TypeError for what is no such message.
+    """
+    pictures: list[Picture] = []
+    empty = _EMPTIERS[message.__class__]
+    return (message if empty is None else empty(message, pictures)), pictures
+
+
+def owned(message: Any) -> Any:
+    """Return the message with all its pictures as bytes of their own, itself when they are."""
+    empty = _EMPTIERS[message.__class__]
+    if empty is None or all(frame.data.__class__ is bytes for frame in frames_of(message)):
+        return message
+    bare, pictures = take_out(message)
+    for frame, data in zip(frames_of(bare), pictures, strict=True):
+        frame.data = bytes(data)
+    return bare
+
+
+def image_array(frame: ImageFrame) -> NDArray[np.uint8] | NDArray[np.uint16]:
+    """Return the picture as a view of `frame.data`, valid for as long as that is: uint8 (height, width, channels), or
+    uint16 (height, width) for depth, in steps of `frame.depth_scale` metres. It cannot be written to.
+
+    Raises SpecError when the bytes are not as many as the frame's sizes say.
+    """
+    height, width, channels = frame.height, frame.width, frame.channels
+    depth = frame.depth_scale > 0
+    shape, dtype = ((height, width), "<u2") if depth else ((height, width, channels), "u1")
+    expected = height * width * (2 if depth else channels)
+    if len(frame.data) != expected:
+        raise SpecError(
+            f"a picture of {len(frame.data)} bytes, expected {expected} for {width} x {height} pixels of "
+            f"{'uint16 depth' if depth else f'{channels} channels'} (format {frame.format!r})",
+            hint="ask for format 'raw'",
+        )
+    array = np.frombuffer(frame.data, dtype).reshape(shape)
+    array.flags.writeable = False
+    return array
+
+
+class _Made(dict[type, Any]):
+    """A function per message class, None for one that can hold no picture; made when first needed."""
+
+    def __init__(self, make: Callable[[type], Any]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, cls: type) -> Any:
+        self[cls] = function = self._make(cls) if _can_hold(cls) else None
+        return function
+
+
+def _can_hold(cls: type, above: frozenset[type] = frozenset()) -> bool:
+    """True when pictures can be in a message of this class, at any depth."""
+    if cls is ImageFrame:
+        return True
+    if cls in above or not hasattr(cls, "__dataclass_fields__"):
+        return False
+    return any(field.message is not None and _can_hold(field.message, above | {cls}) for field in fields_of(cls))
+
+
+def _holding(cls: type) -> list[tuple[int, Field]]:
+    """Return the fields that can hold pictures, and their places."""
+    found = enumerate(fields_of(cls))
+    return [(at, field) for at, field in found if field.message is not None and _can_hold(field.message)]
+
+
+def _inside(field: Field, value: Any) -> Iterator[Any]:
+    """Yield the messages in a field's value."""
+    if field.shape == "list":
+        yield from value
+    elif field.shape == "map":
+        yield from value.values()
+    elif value is not None:
+        yield value
+
+
+def _finder(cls: type) -> _Find:
+    if cls is ImageFrame:
+        return lambda message, found: found.append(message)
+    holding = [field for _, field in _holding(cls)]
+
+    def find(message: Any, found: list[ImageFrame]) -> None:
+        for field in holding:
+            for inner in _inside(field, getattr(message, field.name)):
+                _FINDERS[cast(type, field.message)](inner, found)
+
+    return find
+
+
+def _emptier(cls: type[Any]) -> _Empty:
+    names = [field.name for field in fields_of(cls)]
+    if cls is ImageFrame:
+        rest = attrgetter(*names[1:])
+
+        def empty_frame(frame: Any, taken: list[Picture]) -> Any:
+            taken.append(frame.data)
+            return ImageFrame(b"", *rest(frame))
+
+        return empty_frame
+    fields = fields_of(cls)
+    holding = _holding(cls)
+
+    def empty(message: Any, taken: list[Picture]) -> Any:
+        values = [getattr(message, field.name) for field in fields]
+        for at, field in holding:
+            inner = _EMPTIERS[cast(type, field.message)]
+            value = values[at]
+            if field.shape == "list":
+                values[at] = [inner(one, taken) for one in value]
+            elif field.shape == "map":
+                values[at] = {key: inner(one, taken) for key, one in value.items()}
+            elif value is not None:
+                values[at] = inner(value, taken)
+        return cls(*values)
+
+    return empty
+
+
+_FINDERS = _Made(_finder)
+_EMPTIERS = _Made(_emptier)

@@ -1,0 +1,86 @@
+"""What is known of a method before it is called: id, name, messages, what it changes, where it runs, how it flows."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+__all__ = ["Effect", "Flow", "Method", "Runs"]
+
+
+class Effect(Enum):
+    """What a call changes, and so whether it may be made a second time to compare two transports.
+
+    READ: nothing; it may be repeated at any time. VIEW: what is shown of the simulation - pictures, scans, drawings -
+    but not its course. WORLD: the course of the simulation; it is never made twice on one engine.
+    """
+
+    READ = "read"
+    VIEW = "view"
+    WORLD = "world"
+
+
+class Runs(Enum):
+    """Where a handler runs.
+
+    INLINE: on the thread that received the call; it takes less than 50 us, never waits and never touches the world.
+    ENGINE: between two steps, the world standing still; a slow one holds up the next step. POOL: on a thread of its
+    own beside the steps, for what may be slow; it leaves the world alone, and a stream looks at it only through
+    `Call.between_steps`.
+    """
+
+    INLINE = "inline"
+    ENGINE = "engine"
+    POOL = "pool"
+
+
+class Flow(Enum):
+    """How a stream treats a client that reads too slowly.
+
+    LATEST: what it misses is skipped and counted, the next item is a fresh one. EVERY: the sender waits, no item is
+    lost.
+    """
+
+    LATEST = "latest"
+    EVERY = "every"
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One method: wire id, full name ("/package.Service/Method"), message classes, effect and place.
+
+    `stream` is None for a unary method (one request, one response), else how its items flow to the client.
+    """
+
+    id: int
+    name: str
+    request: type
+    response: type
+    effect: Effect
+    runs: Runs
+    stream: Flow | None = None
+
+    @property
+    def service(self) -> str:
+        """The service's full name, "package.Service"."""
+        return self.name[1:].partition("/")[0]
+
+    @property
+    def short_name(self) -> str:
+        """The method's name without its service: "GetAgentSchema"."""
+        return self.name.rpartition("/")[2]
+
+    @property
+    def python_name(self) -> str:
+        """The method's name as a Python attribute: "GetAgentSchema" -> "get_agent_schema"."""
+        return _snake(self.short_name)
+
+    @property
+    def python_service(self) -> str:
+        """The service's name as a Python attribute: "hazel.rpc.MujocoSceneService" -> "mujoco_scene"."""
+        return _snake(self.service.rpartition(".")[2].removesuffix("Service"))
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()

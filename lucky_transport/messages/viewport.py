@@ -1,0 +1,53 @@
+"""Messages of ViewportService: pictures of the engine's viewport."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from lucky_transport.messages.scalars import U32
+
+__all__ = [
+    "GetViewportInfoRequest",
+    "GetViewportInfoResponse",
+    "StartViewportStreamRequest",
+    "ViewportStreamConfig",
+]
+
+
+@dataclass(slots=True)
+class StartViewportStreamRequest:
+    """Asks for a viewport's pictures; "" means the only one.
+
+    target_fps: pictures per second of wall clock, as a wish (0 = the engine's default). width, height: pixels, 0 = the
+    viewport's own. format: "raw" or "jpeg"; engines always send raw.
+    """
+
+    viewport_name: str = ""
+    target_fps: U32 = 0
+    width: U32 = 0
+    height: U32 = 0
+    format: str = ""
+
+
+@dataclass(slots=True)
+class ViewportStreamConfig:
+    """The stream as it runs now: pictures per second of wall clock, pixels."""
+
+    streaming: bool = False
+    viewport_name: str = ""
+    fps: U32 = 0
+    width: U32 = 0
+    height: U32 = 0
+
+
+@dataclass(slots=True)
+class GetViewportInfoRequest:
+    """Asks for the viewports."""
+
+
+@dataclass(slots=True)
+class GetViewportInfoResponse:
+    """Names of the viewports, and the stream that runs now."""
+
+    available_viewports: list[str] = field(default_factory=list[str])
+    current_config: ViewportStreamConfig | None = None

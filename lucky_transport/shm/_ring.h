@@ -1,0 +1,419 @@
+/* The two ends of a ring of records: RingWriter and RingReader, each call one record. Part of _atomics.c.
+ *
+ * What a ring looks like and what may be in it is told in ring.py and record.py; this file does the same in C.
+ *
+ * Rule 1: the other side's words are read once into a local and believed only as far as they are possible; what cannot
+ *         be is refused by `refusals.refuse` in Python, which words the error as the pure-Python ends do.
+ * Rule 2: publishing is: data, release-store of the position, full fence, look at the other side's park word, wake it:
+ *         by its bell (an eventfd) where there is one, else by the futex on the word.
+ * Rule 3: a writer that waits for room says so in the ring's third word, and the reader wakes it there. A peer that
+ *         does not know the word is looked at each ROOM_NAP_NS.
+ * Rule 4: `push` and `pop` keep the GIL, so that an end is never closed inside them.
+ */
+#define RING_READ 128
+#define RING_ROOM 192
+#define RING_HEAD 256
+#define RING_SKIP 0xFFFFFFFFu
+#define RING_SMALLEST 64u
+#define RING_LARGEST 0x80000000u
+#define ROOM_NAP_NS 1000000
+#define ROOM_PIECE_NS 20000000
+
+/* What `refuse` is told. */
+enum { REFUSE_POSITIONS = 0, REFUSE_OUTGOING = 1, REFUSE_LENGTH = 2, REFUSE_SKIP = 3 };
+
+typedef struct {
+    PyObject_HEAD
+    Py_buffer view; /* as the channels: `channel_dealloc` lets it go */
+    uint8_t *data;
+    uint32_t *write, *read, *room, *park;
+    uint32_t size, position; /* position: our own side's, the shared word is for the peer alone */
+    uint64_t stops;          /* a reader: interrupted; a writer: closing */
+    int bell, strategy, wakes;
+} Ring;
+
+static PyObject *refuse(int kind, uint64_t a, uint64_t b, uint64_t c, uint64_t d) {
+    PyObject *module = PyImport_ImportModule("lucky_transport.shm.refusals");
+    if (!module) return NULL;
+    PyObject *answer = PyObject_CallMethod(module, "refuse", "iKKKK", kind, (unsigned long long)a, (unsigned long long)b,
+                                           (unsigned long long)c, (unsigned long long)d);
+    Py_DECREF(module);
+    if (answer) {
+        Py_DECREF(answer);
+        PyErr_SetString(PyExc_SystemError, "refuse() did not refuse");
+    }
+    return NULL;
+}
+
+static inline uint32_t ring_largest(const Ring *r) { return r->size / 4 - 4; }
+
+/* How far `write` is ahead of `read`, or more than the size when that cannot be. */
+static inline uint32_t ring_distance(const Ring *r, uint32_t write, uint32_t read) {
+    uint32_t distance = write - read;
+    return (write | read) % 8 ? RING_SKIP : distance;
+}
+
+/* Wake whoever said that it is parked on `park`. */
+static inline void ring_wake(uint32_t *park, int bell) {
+    if (bell < 0) {
+        wake(park);
+        return;
+    }
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (!__atomic_load_n(park, __ATOMIC_RELAXED) || !__atomic_exchange_n(park, 0, __ATOMIC_ACQ_REL)) return;
+    uint64_t one = 1;
+    ssize_t written = write(bell, &one, sizeof one); /* never blocks; a bell that is full rings already */
+    (void)written;
+}
+
+/* Ring(memory, offset, size, park=-1, bell=-1, strategy=WAIT_ADAPTIVE, wakes=PEER_WAKES) */
+static int ring_init(PyObject *self, PyObject *args, PyObject *kwargs, int writes) {
+    Ring *r = (Ring *)self;
+    PyObject *memory;
+    unsigned long long offset;
+    unsigned int size;
+    long long park = -1;
+    int bell = -1, strategy = WAIT_ADAPTIVE, wakes = PEER_WAKES;
+    if ((kwargs && PyDict_Size(kwargs)) || r->view.obj) {
+        PyErr_SetString(PyExc_TypeError, "a ring's end takes positional arguments, once");
+        return -1;
+    }
+    if (!PyArg_ParseTuple(args, "OKI|Liii", &memory, &offset, &size, &park, &bell, &strategy, &wakes)) return -1;
+    if (size < RING_SMALLEST || size > RING_LARGEST || size & (size - 1)) {
+        PyErr_Format(PyExc_ValueError, "a ring of %u data bytes, expected a power of two from 64", size);
+        return -1;
+    }
+    if (PyObject_GetBuffer(memory, &r->view, PyBUF_WRITABLE)) return -1;
+    uint8_t *start = at(&r->view, offset, (unsigned long long)RING_HEAD + size, 8);
+    if (!start || (park >= 0 && !(r->park = at(&r->view, (unsigned long long)park, 4, 4)))) return -1;
+    r->write = (uint32_t *)start;
+    r->read = (uint32_t *)(start + RING_READ);
+    r->room = (uint32_t *)(start + RING_ROOM);
+    r->data = start + RING_HEAD;
+    r->size = size;
+    r->bell = bell;
+    r->strategy = strategy;
+    r->wakes = wakes & PEER_WAKES;
+    uint32_t write = load32(r->write), read = load32(r->read);
+    r->position = writes ? write : read;
+    if (ring_distance(r, write, read) > size) {
+        refuse(REFUSE_POSITIONS, write, read, size, 0);
+        return -1;
+    }
+    return 0;
+}
+
+/* The ring of an object; NULL with TypeError for one that was never initialised. */
+static inline Ring *ring_of(PyObject *self) {
+    Ring *r = (Ring *)self;
+    if (r->write) return r;
+    PyErr_SetString(PyExc_TypeError, "this end was never initialised");
+    return NULL;
+}
+
+static PyObject *ring_size(PyObject *self, void *closure) { return PyLong_FromUnsignedLong(((Ring *)self)->size); }
+
+static PyObject *ring_position(PyObject *self, void *closure) {
+    return PyLong_FromUnsignedLong(((Ring *)self)->position);
+}
+
+/* ---- the writing end -------------------------------------------------------------------------------------------- */
+
+/* Free bytes; -1 when the reader's position cannot be, `read` is then what it was. */
+static inline int64_t ring_room(const Ring *r, uint32_t *read) {
+    *read = load32(r->read);
+    uint32_t used = ring_distance(r, r->position, *read);
+    return used > r->size ? -1 : (int64_t)(r->size - used);
+}
+
+/* Bytes that a record of `length` takes now: its stride, and what has to be skipped before it. */
+static inline uint32_t ring_need(const Ring *r, uint32_t length, uint32_t *skipped) {
+    uint32_t stride = (4 + length + 7) & ~7u, index = r->position & (r->size - 1);
+    *skipped = (uint64_t)index + stride > r->size ? r->size - index : 0;
+    return *skipped + stride;
+}
+
+static PyObject *ring_push(PyObject *self, PyObject *record) {
+    Ring *r = ring_of(self);
+    if (!r) return NULL;
+    Py_buffer v;
+    if (PyObject_GetBuffer(record, &v, PyBUF_SIMPLE)) return NULL;
+    if (v.len == 0 || (uint64_t)v.len > ring_largest(r)) {
+        uint64_t length = (uint64_t)v.len;
+        PyBuffer_Release(&v);
+        return refuse(REFUSE_OUTGOING, length, r->size, 0, 0);
+    }
+    uint32_t length = (uint32_t)v.len, skipped, read, need = ring_need(r, length, &skipped);
+    int64_t room = ring_room(r, &read);
+    if (room < (int64_t)need) {
+        PyBuffer_Release(&v);
+        return room < 0 ? refuse(REFUSE_POSITIONS, r->position, read, r->size, 0) : Py_NewRef(Py_False);
+    }
+    uint32_t index = r->position & (r->size - 1);
+    if (skipped) {
+        *(uint32_t *)(r->data + index) = RING_SKIP;
+        index = 0;
+    }
+    *(uint32_t *)(r->data + index) = length;
+    memcpy(r->data + index + 4, v.buf, length);
+    PyBuffer_Release(&v);
+    r->position += need;
+    __atomic_store_n(r->write, r->position, __ATOMIC_RELEASE);
+    if (r->park) ring_wake(r->park, r->bell);
+    Py_RETURN_TRUE;
+}
+
+static PyObject *ring_free(PyObject *self, void *closure) {
+    Ring *r = ring_of(self);
+    if (!r) return NULL;
+    uint32_t read;
+    int64_t room = ring_room(r, &read);
+    return room < 0 ? refuse(REFUSE_POSITIONS, r->position, read, r->size, 0) : PyLong_FromLongLong(room);
+}
+
+/* One piece of waiting for room, without the GIL: 1 there is room (or an impossible position), 0 not yet, PEER_GONE. */
+static int room_piece(Ring *r, int64_t need, int pidfd, int64_t until) {
+    uint32_t read;
+    int64_t start = now_ns(), t = start, end = start + ROOM_PIECE_NS < until ? start + ROOM_PIECE_NS : until;
+    int64_t pause_end = r->strategy == WAIT_BLOCK ? start : start + PAUSE_NS;
+    int64_t yield_end = r->strategy == WAIT_SPIN ? end : r->strategy == WAIT_BLOCK ? start : start + YIELD_NS;
+    do {
+        int64_t room = ring_room(r, &read);
+        if (room < 0 || room >= need) return 1;
+        if (__atomic_load_n(&r->stops, __ATOMIC_ACQUIRE)) return 0;
+        if (t < pause_end) {
+            relax();
+        } else if (t < yield_end) {
+            sched_yield();
+        } else {
+            __atomic_store_n(r->room, 1, __ATOMIC_RELAXED);
+            __atomic_thread_fence(__ATOMIC_SEQ_CST);
+            room = ring_room(r, &read);
+            if (room >= 0 && room < need) futex_wait(r->room, end - t < ROOM_NAP_NS ? end - t : ROOM_NAP_NS);
+            __atomic_store_n(r->room, 0, __ATOMIC_RELAXED);
+        }
+        t = now_ns();
+    } while (t < end);
+    int64_t room = ring_room(r, &read);
+    if (room < 0 || room >= need) return 1;
+    return gone(pidfd) ? PEER_GONE : 0;
+}
+
+/* wait_room(length, pidfd, timeout_ns): 1, TIMED_OUT (also after stop()) or PEER_GONE */
+static PyObject *ring_wait_room(PyObject *self, PyObject *const *args, Py_ssize_t n) {
+    Ring *r = ring_of(self);
+    if (!r) return NULL;
+    if (n != 3) return PyErr_Format(PyExc_TypeError, "wait_room(length, pidfd, timeout_ns)");
+    long long length = PyLong_AsLongLong(args[0]), pidfd = PyLong_AsLongLong(args[1]), ns = PyLong_AsLongLong(args[2]);
+    if (PyErr_Occurred()) return NULL;
+    if (length < 1 || length > ring_largest(r)) return refuse(REFUSE_OUTGOING, (uint64_t)length, r->size, 0, 0);
+    uint32_t skipped, read;
+    int64_t need = ring_need(r, (uint32_t)length, &skipped), until = now_ns() + ns;
+    for (;;) {
+        int64_t room = ring_room(r, &read);
+        if (room < 0) return refuse(REFUSE_POSITIONS, r->position, read, r->size, 0);
+        if (room >= need) return PyLong_FromLong(1);
+        if (__atomic_load_n(&r->stops, __ATOMIC_ACQUIRE) || now_ns() >= until) return PyLong_FromLong(TIMED_OUT);
+        PyThreadState *thread = PyEval_SaveThread();
+        int result = room_piece(r, need, (int)pidfd, until);
+        PyEval_RestoreThread(thread);
+        if (result == PEER_GONE) return PyLong_FromLong(PEER_GONE);
+        if (!result && PyErr_CheckSignals()) return NULL;
+    }
+}
+
+static PyObject *ring_stop(PyObject *self, PyObject *unused) {
+    Ring *r = (Ring *)self;
+    __atomic_store_n(&r->stops, 1, __ATOMIC_RELEASE);
+    r->bell = -1; /* it may be closed from now on */
+    Py_RETURN_NONE;
+}
+
+/* ---- the reading end -------------------------------------------------------------------------------------------- */
+
+static inline uint32_t ring_length(const Ring *r, uint32_t index) {
+    return __atomic_load_n((const uint32_t *)(r->data + index), __ATOMIC_RELAXED);
+}
+
+/* Let the writer have everything before `position`, and wake it when it waits for that. */
+static inline void ring_give_back(Ring *r, uint32_t position) {
+    r->position = position;
+    __atomic_store_n(r->read, position, __ATOMIC_RELEASE);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (__atomic_load_n(r->room, __ATOMIC_RELAXED) == 1) wake(r->room);
+}
+
+static PyObject *ring_pop(PyObject *self, PyObject *unused) {
+    Ring *r = ring_of(self);
+    if (!r) return NULL;
+    uint32_t write = load32(r->write), position = r->position, size = r->size;
+    if (write == position) Py_RETURN_NONE;
+    uint32_t published = ring_distance(r, write, position);
+    if (published > size) return refuse(REFUSE_POSITIONS, write, position, size, 0);
+    uint32_t index = position & (size - 1), length = ring_length(r, index);
+    if (length == RING_SKIP) {
+        uint32_t skipped = size - index;
+        if (skipped >= size / 4 || skipped > published) return refuse(REFUSE_SKIP, index, published, size, 0);
+        position += skipped;
+        published -= skipped;
+        if (!published) { /* a writer may publish the skip ahead of the record that needs it */
+            ring_give_back(r, position);
+            Py_RETURN_NONE;
+        }
+        index = 0;
+        length = ring_length(r, 0);
+    }
+    uint64_t stride = ((uint64_t)length + 4 + 7) & ~(uint64_t)7;
+    if (!length || length > ring_largest(r) || stride > published || index + stride > size)
+        return refuse(REFUSE_LENGTH, length, index, published, size);
+    PyObject *record = PyBytes_FromStringAndSize((const char *)(r->data + index + 4), (Py_ssize_t)length);
+    if (record) ring_give_back(r, position + (uint32_t)stride);
+    return record;
+}
+
+static PyObject *ring_pending(PyObject *self, void *closure) {
+    Ring *r = ring_of(self);
+    if (!r) return NULL;
+    uint32_t write = load32(r->write), distance = ring_distance(r, write, r->position);
+    return distance > r->size ? refuse(REFUSE_POSITIONS, write, r->position, r->size, 0)
+                              : PyLong_FromUnsignedLong(distance);
+}
+
+static inline int ring_written(const Ring *r) { return load32(r->write) != r->position; }
+
+static PyObject *ring_ready(PyObject *self, PyObject *unused) {
+    Ring *r = ring_of(self);
+    return r ? PyBool_FromLong(ring_written(r)) : NULL;
+}
+
+/* wait(pidfd, timeout_ns): 1 there is something to pop, 0 interrupted, TIMED_OUT or PEER_GONE. Parks on the futex. */
+static PyObject *ring_wait(PyObject *self, PyObject *const *args, Py_ssize_t n) {
+    Ring *r = ring_of(self);
+    if (!r) return NULL;
+    if (n != 2 || !r->park) return PyErr_Format(PyExc_TypeError, "wait(pidfd, timeout_ns), of an end with a park word");
+    long long pidfd = PyLong_AsLongLong(args[0]), ns = PyLong_AsLongLong(args[1]);
+    if (PyErr_Occurred()) return NULL;
+    Watch w = {&r->stops, 0, r->write, r->position};
+    Waiter me = {r->strategy, r->wakes, (int)pidfd, r->park};
+    int result = wait_change(&w, &me, ns, 0);
+    __atomic_exchange_n(&r->stops, 0, __ATOMIC_ACQ_REL);
+    if (result == 1 && !ring_written(r)) result = 0;
+    return as_result(result);
+}
+
+static PyObject *ring_interrupt(PyObject *self, PyObject *unused) {
+    Ring *r = (Ring *)self;
+    __atomic_store_n(&r->stops, 1, __ATOMIC_RELEASE);
+    if (r->park) wake(r->park);
+    Py_RETURN_NONE;
+}
+
+/* arm(): True when something is written; else the writer rings the bell with the next record. */
+static PyObject *ring_arm(PyObject *self, PyObject *unused) {
+    Ring *r = ring_of(self);
+    if (!r) return NULL;
+    if (!r->park) return PyErr_Format(PyExc_TypeError, "arm() of an end without a park word");
+    __atomic_store_n(r->park, 1, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (!ring_written(r)) Py_RETURN_FALSE;
+    __atomic_store_n(r->park, 0, __ATOMIC_RELAXED);
+    Py_RETURN_TRUE;
+}
+
+static PyObject *ring_disarm(PyObject *self, PyObject *unused) {
+    Ring *r = (Ring *)self;
+    if (r->park) __atomic_store_n(r->park, 0, __ATOMIC_RELAXED);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef writer_methods[] = {
+    {"try_push", ring_push, METH_O, "Append the record and wake the reader; False when it does not fit now."},
+    {"wait_room", (PyCFunction)(void (*)(void))ring_wait_room, METH_FASTCALL, "Wait until a record of a length fits."},
+    {"stop", ring_stop, METH_NOARGS, "End a wait for room; ring no bell any more."},
+    {NULL, NULL, 0, NULL}};
+static PyGetSetDef writer_getset[] = {{"size", ring_size, NULL, "Data bytes.", NULL},
+                                      {"position", ring_position, NULL, "How far this side has written.", NULL},
+                                      {"free", ring_free, NULL, "Bytes not in use.", NULL},
+                                      {NULL, NULL, NULL, NULL, NULL}};
+static PyMethodDef reader_methods[] = {
+    {"try_pop", ring_pop, METH_NOARGS, "Return the oldest record, None when there is none."},
+    {"ready", ring_ready, METH_NOARGS, "True when something was written and not popped."},
+    {"wait", (PyCFunction)(void (*)(void))ring_wait, METH_FASTCALL, "Wait for a record."},
+    {"interrupt", ring_interrupt, METH_NOARGS, "Make wait return."},
+    {"arm", ring_arm, METH_NOARGS, "Have the bell rung with the next record; True when there is one."},
+    {"disarm", ring_disarm, METH_NOARGS, "No bell any more."},
+    {NULL, NULL, 0, NULL}};
+static PyGetSetDef reader_getset[] = {{"size", ring_size, NULL, "Data bytes.", NULL},
+                                      {"position", ring_position, NULL, "How far this side has read.", NULL},
+                                      {"pending", ring_pending, NULL, "Bytes written and not read.", NULL},
+                                      {NULL, NULL, NULL, NULL, NULL}};
+
+static int writer_init(PyObject *self, PyObject *args, PyObject *kwargs) { return ring_init(self, args, kwargs, 1); }
+static int reader_init(PyObject *self, PyObject *args, PyObject *kwargs) { return ring_init(self, args, kwargs, 0); }
+
+static PyType_Slot writer_slots[] = {{Py_tp_init, writer_init},
+                                     {Py_tp_dealloc, channel_dealloc},
+                                     {Py_tp_methods, writer_methods},
+                                     {Py_tp_getset, writer_getset},
+                                     {Py_tp_doc, "The writing end of a ring; see ends.py."},
+                                     {0, NULL}};
+static PyType_Spec writer_spec = {"lucky_transport.shm._atomics.RingWriter", sizeof(Ring), 0, Py_TPFLAGS_DEFAULT,
+                                  writer_slots};
+static PyType_Slot reader_slots[] = {{Py_tp_init, reader_init},
+                                     {Py_tp_dealloc, channel_dealloc},
+                                     {Py_tp_methods, reader_methods},
+                                     {Py_tp_getset, reader_getset},
+                                     {Py_tp_doc, "The reading end of a ring; see ends.py."},
+                                     {0, NULL}};
+static PyType_Spec reader_spec = {"lucky_transport.shm._atomics.RingReader", sizeof(Ring), 0, Py_TPFLAGS_DEFAULT,
+                                  reader_slots};
+
+/* ---- many readers at once ---------------------------------------------------------------------------------------- */
+
+#define SPIN_RINGS 64
+
+static int any_written(Ring *const *rings, Py_ssize_t count) {
+    for (Py_ssize_t i = 0; i < count; i++)
+        if (ring_written(rings[i])) return 1;
+    return 0;
+}
+
+/* spin(readers, strategy, timeout_ns): look at the readers of a tuple as long as the strategy looks before it parks (at
+ * most timeout_ns), without the GIL after the first looks; True when one has something to pop. */
+static PyObject *ring_spin(PyObject *module, PyObject *const *args, Py_ssize_t n) {
+    if (n != 3 || !PyTuple_Check(args[0])) return PyErr_Format(PyExc_TypeError, "spin(readers, strategy, timeout_ns)");
+    long long strategy = PyLong_AsLongLong(args[1]), ns = PyLong_AsLongLong(args[2]);
+    if (PyErr_Occurred()) return NULL;
+    Ring *few[SPIN_RINGS], **rings = few;
+    Py_ssize_t count = PyTuple_Size(args[0]);
+    if (count > SPIN_RINGS && !(rings = PyMem_Malloc((size_t)count * sizeof *rings))) return PyErr_NoMemory();
+    PyObject *kind = PyObject_GetAttrString(module, "RingReader");
+    int fit = kind != NULL;
+    for (Py_ssize_t i = 0; fit && i < count; i++) {
+        rings[i] = (Ring *)PyTuple_GetItem(args[0], i);
+        fit = PyObject_TypeCheck((PyObject *)rings[i], (PyTypeObject *)kind) && rings[i]->write;
+    }
+    Py_XDECREF(kind);
+    int found = 0;
+    if (fit) {
+        int looks = strategy == WAIT_BLOCK || !ns ? 1 : GIL_LOOKS / (int)(count < GIL_LOOKS ? count + 1 : GIL_LOOKS) + 1;
+        while (!(found = any_written(rings, count)) && --looks) relax();
+        if (!found && strategy != WAIT_BLOCK && ns > 0) {
+            Py_BEGIN_ALLOW_THREADS
+            int64_t start = now_ns(), t = start, pause_end = start + PAUSE_NS;
+            int64_t longest = strategy == WAIT_SPIN ? SPIN_SLICE_NS : YIELD_NS, end = start + (ns < longest ? ns : longest);
+            while (t < end && !(found = any_written(rings, count))) {
+                if (t < pause_end) relax();
+                else sched_yield();
+                t = now_ns();
+            }
+            Py_END_ALLOW_THREADS
+        }
+    }
+    if (rings != few) PyMem_Free(rings);
+    if (!fit) {
+        if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "spin() needs a tuple of RingReaders");
+        return NULL;
+    }
+    return PyBool_FromLong(found);
+}

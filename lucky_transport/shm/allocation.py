@@ -1,0 +1,40 @@
+"""Files of shared memory: made anew, private, and with all their pages.
+
+Rule 1: made with O_EXCL and mode 0600; pages are allocated before the first touch, so that a full /dev/shm is an error
+        and never SIGBUS.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from mmap import mmap
+from pathlib import Path
+
+from lucky_transport.errors import NoSpace
+
+__all__ = ["allocate"]
+
+
+def allocate(path: Path, size: int, what: str, hint: str) -> mmap:
+    """Make the file with `size` zero bytes and map it; on failure no file is left.
+
+    Raises NoSpace when the memory is not there (`what` needs it; `hint` is how it needs less), FileExistsError.
+    """
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        os.posix_fallocate(fd, 0, size)
+        return mmap(fd, size)
+    except OSError as error:
+        os.unlink(path)
+        if error.errno not in (errno.ENOSPC, errno.ENOMEM):
+            raise
+        stats = os.statvfs(path.parent)
+        free = stats.f_bavail * stats.f_frsize
+        raise NoSpace(
+            f"{what} of {size} bytes does not fit into {path.parent}: {free} bytes are free",
+            backend="shm",
+            hint=f"{hint}, or enlarge it (docker run --shm-size=1g; mount -o remount,size=1g /dev/shm)",
+        ) from error
+    finally:
+        os.close(fd)

@@ -1,0 +1,145 @@
+"""The two ends of a ring with their waits: the native ones where the module was built, else pure Python.
+
+    WritingEnd   try_push(record) · free · wait_room(length, pidfd, timeout_ns) · stop()
+    ReadingEnd   try_pop() · ready() · pending · position · wait(pidfd, timeout_ns) · interrupt() · arm() · disarm()
+
+Rule 1: `park` is the byte of the reader's park word in the same memory: the reader sets it to 1 before it sleeps, the
+        writer wakes it by the eventfd `bell` where there is one, else by the futex on the word.
+Rule 2: what the other side wrote is believed only as far as it is possible; the errors are those of ring.py.
+Rule 3: one thread at a time on each end, but `interrupt`, `stop` and `wait_room`'s own thread may be others.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, cast
+
+from lucky_transport.shm.atomics import implementation
+from lucky_transport.shm.results import PEER_PARKS, PEER_WAKES
+from lucky_transport.shm.ring import check_place
+
+__all__ = ["ReadingEnd", "WritingEnd", "open_reader", "open_writer", "spin"]
+
+_BOTH = PEER_WAKES | PEER_PARKS
+
+
+class WritingEnd(Protocol):
+    """The end that pushes."""
+
+    @property
+    def size(self) -> int:
+        """Data bytes of the ring."""
+        ...
+
+    @property
+    def position(self) -> int:
+        """How far this side has written: bytes modulo 2**32."""
+        ...
+
+    @property
+    def free(self) -> int:
+        """Bytes not in use now. Raises RemoteProtocolError for an impossible reader's position."""
+        ...
+
+    def try_push(self, record: bytes | bytearray | memoryview) -> bool:
+        """Append the record and wake the reader; False, and nothing changed, when it does not fit now.
+
+        Raises SpecError for a record that can never fit, RemoteProtocolError for an impossible reader's position.
+        """
+        ...
+
+    def wait_room(self, length: int, pidfd: int, timeout_ns: int) -> int:
+        """Wait until a record of `length` bytes fits: 1, Result.TIMED_OUT (also after `stop`) or Result.PEER_GONE.
+
+        Raises as `try_push`.
+        """
+        ...
+
+    def stop(self) -> None:
+        """End a wait for room, now and for ever, and ring no bell any more."""
+        ...
+
+
+class ReadingEnd(Protocol):
+    """The end that pops."""
+
+    @property
+    def size(self) -> int:
+        """Data bytes of the ring."""
+        ...
+
+    @property
+    def position(self) -> int:
+        """How far this side has read: bytes modulo 2**32."""
+        ...
+
+    @property
+    def pending(self) -> int:
+        """Bytes written and not read. Raises RemoteProtocolError for an impossible writer's position."""
+        ...
+
+    def try_pop(self) -> bytes | None:
+        """Return a copy of the oldest record and free its place, None when there is none.
+
+        Raises RemoteProtocolError for what no writer may produce; the ring is then left as it is.
+        """
+        ...
+
+    def ready(self) -> bool:
+        """True when something was written and not popped, be it whole or not."""
+        ...
+
+    def wait(self, pidfd: int, timeout_ns: int) -> int:
+        """Wait for a record, parked on the futex: 1, 0 after `interrupt`, Result.TIMED_OUT or Result.PEER_GONE."""
+        ...
+
+    def interrupt(self) -> None:
+        """Make the present `wait`, or the next one, return."""
+        ...
+
+    def arm(self) -> bool:
+        """Have the writer ring the bell with its next record; True, and no bell, when there is something to pop."""
+        ...
+
+    def disarm(self) -> None:
+        """No bell any more."""
+        ...
+
+
+def open_writer(
+    memory: Any,
+    offset: int,
+    size: int,
+    *,
+    park: int = -1,
+    bell: int = -1,
+    strategy: int = 1,
+    peer: int = _BOTH,
+    native: bool = True,
+) -> WritingEnd:
+    """Return the writing end of the ring at `offset` of `memory`, going on where the shared position stands.
+
+    Raises SegmentError when the ring does not fit into the memory, RemoteProtocolError for impossible positions.
+    """
+    check_place(memoryview(memory).nbytes, offset, size)
+    return cast(WritingEnd, implementation(native).RingWriter(memory, offset, size, park, bell, strategy, peer))
+
+
+def open_reader(
+    memory: Any,
+    offset: int,
+    size: int,
+    *,
+    park: int = -1,
+    bell: int = -1,
+    strategy: int = 1,
+    peer: int = _BOTH,
+    native: bool = True,
+) -> ReadingEnd:
+    """Return the reading end, likewise; `bell` is the eventfd that this side waits on."""
+    check_place(memoryview(memory).nbytes, offset, size)
+    return cast(ReadingEnd, implementation(native).RingReader(memory, offset, size, park, bell, strategy, peer))
+
+
+def spin(readers: tuple[ReadingEnd, ...], strategy: int, timeout_ns: int, *, native: bool = True) -> bool:
+    """Look at the readers for as long as the strategy looks before it parks; True when one has something to pop."""
+    return bool(implementation(native).spin(readers, strategy, timeout_ns))

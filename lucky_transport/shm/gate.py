@@ -1,0 +1,97 @@
+"""Who is inside: lets any thread close what others may be waiting in, and closes it in forked children.
+
+Rule 1: descriptors are closed by the last one out, so that no thread ever waits on a number that means another file.
+Rule 2: the lock is re-entrant: a signal handler may close what its own thread is just entering.
+Rule 3: after fork() the child's copy is closed: it refuses everything and touches nothing that the parent shares.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from lucky_transport.errors import ClosedError
+
+__all__ = ["Gate", "close_in_children"]
+
+
+class Gate:
+    """`with gate:` around whatever uses the descriptors of `what`; raises ClosedError when it is closed."""
+
+    __slots__ = ("_inside", "_last_out", "_lock", "_what", "closed", "forked")
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._lock = threading.RLock()
+        self._inside = 0
+        self._last_out: Callable[[], None] | None = None
+        self.closed = False
+        self.forked = False
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self.closed:
+                raise self.error()
+            self._inside += 1
+
+    def __exit__(self, *error: Any) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside or self._last_out is None:
+                return
+            last_out, self._last_out = self._last_out, None
+        last_out()
+
+    def close(self, last_out: Callable[[], None]) -> bool:
+        """Let nobody in any more and have `last_out` called when nobody is inside; False when it was closed before."""
+        with self._lock:
+            if self.closed:
+                return False
+            self.closed = True
+            empty = not self._inside
+            if not empty:
+                self._last_out = last_out
+        if empty:
+            last_out()
+        return True
+
+    def close_after_fork(self) -> bool:
+        """In a forked child, where no other thread is; False when it was closed before."""
+        self._lock = threading.RLock()
+        self._inside = 0
+        was_open = not self.closed
+        self.closed = True
+        self.forked = self.forked or was_open
+        return was_open
+
+    def error(self) -> ClosedError:
+        """Return what to raise when the gate is closed."""
+        if self.forked:
+            return ClosedError(
+                f"{self._what} belongs to the parent process", backend="shm", hint="connect again after fork()"
+            )
+        return ClosedError(f"{self._what} is closed", backend="shm", hint="connect again")
+
+
+class _Closing(Protocol):
+    def close_after_fork(self) -> None: ...
+
+
+_open: weakref.WeakSet[_Closing] = weakref.WeakSet()
+
+
+def close_in_children(thing: _Closing) -> None:
+    """Have `thing.close_after_fork()` called in each child that this process forks, while the thing lives."""
+    _open.add(thing)
+
+
+def _in_child() -> None:
+    for thing in list(_open):
+        thing.close_after_fork()
+    _open.clear()
+
+
+os.register_at_fork(after_in_child=_in_child)

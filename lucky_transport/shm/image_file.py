@@ -1,0 +1,178 @@
+"""A file of picture slots beside a segment: written by the engine, read by one client.
+
+    byte 0      magic, version, slots, 0 (u32 each), bytes per slot (u64)
+    byte 32     park word of an engine that waits for a slot (u32)
+    byte 64     per slot 128 bytes: its number (u32 at 0) and its owner (u32 at 64)
+    byte 4096   the slots, each at a multiple of 4096
+
+Rule 1: a slot goes from hand to hand. Owner 0: it is the engine's. Any other owner: it is the client's, from the
+        message that names it until the client writes 0. Neither touches what is the other's, so nobody needs a fence or
+        a second try, and no picture changes while an honest engine's client looks at it.
+Rule 2: the number says what lies in a slot: odd while it is being written, 2 n for the n-th picture that is whole. A
+        client compares it with the message's before and after copying, so an engine that breaks Rule 1 is found out.
+Rule 3: sizes are checked once, against the file's; positions follow from them and from nothing else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+import struct
+from mmap import mmap
+from pathlib import Path
+
+from lucky_transport.errors import SegmentError
+from lucky_transport.shm.allocation import allocate
+from lucky_transport.shm.atomics import PEER_PARKS, PEER_WAKES, implementation
+
+__all__ = ["SUFFIX", "ImageFile", "remove_images"]
+
+#: What follows a segment's name in the names of its files of pictures.
+SUFFIX = re.compile(r"\.images\.[0-9]{1,10}")
+
+_MAGIC = 0x4D494B4C  # "LKIM"
+_VERSION = 1
+_HEAD = struct.Struct("<IIIIQ")
+_WORDS, _WORDS_STEP, _OWNER = 64, 128, 64
+_DATA = 4096
+_PARK = 32
+_MAX_SLOTS = (_DATA - _WORDS) // _WORDS_STEP
+
+
+def _path(base: Path, number: int) -> Path:
+    return base.with_name(f"{base.name}.images.{number}")
+
+
+def _total(slots: int, slot_bytes: int) -> int:
+    return _DATA + slots * slot_bytes
+
+
+class ImageFile:
+    """One mapped file; `number` names it in messages. Made by `create` and `open`.
+
+    memory: all of it, writable. slot_bytes: the longest picture that fits.
+    """
+
+    __slots__ = (
+        "_load",
+        "_mapping",
+        "_shown",
+        "_store",
+        "_wait",
+        "_wake",
+        "memory",
+        "number",
+        "path",
+        "slot_bytes",
+        "slots",
+    )
+
+    def __init__(self, path: Path, number: int, mapping: mmap, slots: int, slot_bytes: int, native: bool) -> None:
+        module = implementation(native)
+        self.path = path
+        self.number = number
+        self.slots = slots
+        self.slot_bytes = slot_bytes
+        self.memory = memoryview(mapping)
+        self._mapping = mapping
+        self._load, self._store = module.load32, module.store32
+        self._wake, self._wait = module.wake, module.wait32
+        self._shown: dict[int, memoryview] = {}
+
+    @classmethod
+    def create(cls, base: Path, number: int, slots: int, least_bytes: int, *, native: bool = True) -> ImageFile:
+        """Make the file number `number` of the segment at `base`, for pictures of up to `least_bytes` or a bit more.
+
+        Raises NoSpace, FileExistsError.
+        """
+        if not 1 <= slots <= _MAX_SLOTS:
+            raise ValueError(f"{slots} slots: expected 1 to {_MAX_SLOTS}")
+        slot_bytes = max(least_bytes + _DATA - 1 & -_DATA, _DATA)
+        path = _path(base, number)
+        hint = "ask for smaller pictures or fewer streams at once"
+        mapping = allocate(path, _total(slots, slot_bytes), f"a file of {slots} pictures", hint)
+        _HEAD.pack_into(mapping, 0, _MAGIC, _VERSION, slots, 0, slot_bytes)
+        return cls(path, number, mapping, slots, slot_bytes, native)
+
+    @classmethod
+    def open(cls, base: Path, number: int, *, native: bool = True) -> ImageFile:
+        """Map a file of pictures. Raises SegmentError when it is gone, foreign, damaged or not as large as it says."""
+        path = _path(base, number)
+        try:
+            fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError as error:
+            raise SegmentError(
+                f"the pictures in {path} cannot be opened: {error.strerror}",
+                backend="shm",
+                hint="the engine may have closed; connect again",
+            ) from error
+        try:
+            status = os.fstat(fd)
+            if not stat.S_ISREG(status.st_mode) or status.st_size < _DATA:
+                raise SegmentError(f"{path}: {status.st_size} bytes are no file of pictures", backend="shm")
+            mapping = mmap(fd, status.st_size)
+        finally:
+            os.close(fd)
+        magic, version, slots, _, slot_bytes = _HEAD.unpack(mapping[: _HEAD.size])
+        fits = 1 <= slots <= _MAX_SLOTS and slot_bytes % _DATA == 0 and _total(slots, slot_bytes) == len(mapping)
+        if magic != _MAGIC or version != _VERSION or not fits:
+            raise SegmentError(
+                f"{path}: magic {magic:#x}, version {version}, {slots} slots of {slot_bytes} bytes in {len(mapping)}, "
+                f"expected {_MAGIC:#x}, version {_VERSION} and sizes that fit",
+                backend="shm",
+                hint="install the same version on both sides",
+            )
+        return cls(path, number, mapping, slots, slot_bytes, native)
+
+    def bytes_of(self, slot: int, length: int) -> memoryview:
+        """Return the first `length` bytes of a slot, writable; they keep the mapping alive."""
+        start = _DATA + slot * self.slot_bytes
+        return self.memory[start : start + length]
+
+    def shown(self, slot: int, length: int) -> memoryview:
+        """Return the same, read-only; it may be the view that was returned before."""
+        view = self._shown.get(slot)
+        if view is None or len(view) != length:
+            self._shown[slot] = view = self.bytes_of(slot, length).toreadonly()
+        return view
+
+    def number_of(self, slot: int) -> int:
+        """Return the number of what lies in the slot."""
+        return self._load(self._mapping, _WORDS + slot * _WORDS_STEP)
+
+    def set_number(self, slot: int, number: int) -> None:
+        """Say what lies in the slot."""
+        self._store(self._mapping, _WORDS + slot * _WORDS_STEP, number)
+
+    def owner_of(self, slot: int) -> int:
+        """Return 0 when the slot is the engine's."""
+        return self._load(self._mapping, _WORDS + slot * _WORDS_STEP + _OWNER)
+
+    def set_owner(self, slot: int, owner: int) -> None:
+        """Hand the slot over, with everything written into it before."""
+        self._store(self._mapping, _WORDS + slot * _WORDS_STEP + _OWNER, owner)
+
+    def give_back(self, slot: int) -> None:
+        """Hand the slot back to the engine, and wake it when it waits for one."""
+        self._store(self._mapping, _WORDS + slot * _WORDS_STEP + _OWNER, 0)
+        self._wake(self._mapping, _PARK)
+
+    def wait_while_owned(self, slot: int, owner: int, strategy: int, timeout_ns: int) -> None:
+        """Wait until the slot is given back by `owner`, as that waiting strategy does, or for that long."""
+        at = _WORDS + slot * _WORDS_STEP + _OWNER
+        self._wait(self._mapping, at, owner, _PARK, strategy, PEER_WAKES | PEER_PARKS, -1, timeout_ns)
+
+    def unlink(self) -> None:
+        """Remove the file; what is mapped stays valid. Idempotent."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.path)
+
+
+def remove_images(base: Path) -> None:
+    """Remove all files of pictures of the segment at `base`, whose engine is gone or closing."""
+    for path in base.parent.glob(f"{base.name}.images.*"):
+        if SUFFIX.fullmatch(path.name[len(base.name) :]):
+            with contextlib.suppress(FileNotFoundError):
+                path.unlink()

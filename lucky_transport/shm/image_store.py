@@ -1,0 +1,111 @@
+"""Where an engine puts its pictures for one client: `ImageStore`, with a `Pictures` per stream.
+
+    pictures = store.open()
+    buffer = pictures.buffer(nbytes)            # an engine may draw right into it
+    places = pictures.put([buffer])             # copies what does not lie in such a buffer; the client owns them now
+    pictures.end(lost=False)
+
+Rule 1: a stream has its own files, which go with it: at once when its client gave it up, else as soon as he has given
+        back all slots, at the latest when he is gone.
+Rule 2: nothing here waits. A client that keeps its slots gets more of them up to a limit, then `put` gives no place.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from lucky_transport.shm.image_file import ImageFile, remove_images
+from lucky_transport.shm.pictures import SLOTS, Pictures
+
+__all__ = ["MAX_FILES", "ImageStore", "ImageStores"]
+
+#: Files that one client may have at once.
+MAX_FILES = 64
+
+
+class ImageStores:
+    """The stores of all clients of the segment at `base`."""
+
+    def __init__(self, base: Path, *, strategy: int = 1, native: bool = True) -> None:
+        self._base = base
+        self._strategy = strategy
+        self._native = native
+        self._numbers = itertools.count(1)
+
+    def open(self) -> ImageStore:
+        """Return the store of a new client."""
+        return ImageStore(self._make, self._strategy)
+
+    def close(self) -> None:
+        """Remove whatever is left."""
+        remove_images(self._base)
+
+    def _make(self, least_bytes: int) -> ImageFile:
+        while True:
+            try:
+                return ImageFile.create(self._base, next(self._numbers), SLOTS, least_bytes, native=self._native)
+            except FileExistsError:
+                continue  # left by an engine that was killed
+
+
+class ImageStore:
+    """The files of one client. `shared` holds the pictures of single answers."""
+
+    def __init__(self, make: Callable[[int], ImageFile], strategy: int) -> None:
+        self.strategy = strategy
+        self._make = make
+        self._lock = threading.Lock()
+        self._files: set[ImageFile] = set()
+        self._retired: list[ImageFile] = []
+        self._closed = False
+        self.shared = Pictures(self)
+
+    def open(self) -> Pictures:
+        """Return the pictures of a new stream."""
+        return Pictures(self)
+
+    def close(self) -> None:
+        """The client is gone: remove every file; idempotent, from any thread."""
+        with self._lock:
+            self._closed = True
+            for file in self._files:
+                file.unlink()
+            self._files.clear()
+            self._retired.clear()
+
+    def make(self, least_bytes: int) -> ImageFile | None:
+        """Return a new file, None when there are too many or the client is gone. Raises NoSpace."""
+        with self._lock:
+            self._sweep()
+            if self._closed or len(self._files) >= MAX_FILES:
+                return None
+            file = self._make(least_bytes)
+            self._files.add(file)
+            return file
+
+    def retire(self, files: Iterable[ImageFile], *, lost: bool) -> None:
+        """Remove these files: at once when `lost`, else when their client has given everything back."""
+        with self._lock:
+            for file in files:
+                if lost:
+                    self._remove(file)
+                else:
+                    self._retired.append(file)
+            self._sweep()
+
+    def _sweep(self) -> None:
+        held: list[ImageFile] = []
+        for file in self._retired:
+            if any(file.owner_of(slot) for slot in range(file.slots)):
+                held.append(file)
+            else:
+                self._remove(file)
+        self._retired = held
+
+    def _remove(self, file: ImageFile) -> None:
+        if file in self._files:
+            self._files.discard(file)
+            file.unlink()

@@ -1,0 +1,152 @@
+"""The client's end of the rendezvous: `meet` an engine by its segment's name and get a pipe.
+
+Rule 1: what the engine sends is looked at before it is used: the user it runs as, the memory's size and seals, the
+        bells. What is left of a failed meeting is closed.
+"""
+
+from __future__ import annotations
+
+import array
+import os
+import socket
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from lucky_transport.config import runtime_directories
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import ConfigError, NotReachable, PeerTimeout, RemoteProtocolError, from_wire
+from lucky_transport.shm.atomics import native_error
+from lucky_transport.shm.bell import Bell
+from lucky_transport.shm.credentials import peer_of
+from lucky_transport.shm.greeting import LONGEST_ANSWER, Answer, Does, Greeting
+from lucky_transport.shm.pair import receive_pair
+from lucky_transport.shm.rendezvous_pipe import Parts, RendezvousPipe
+from lucky_transport.shm.socket_path import socket_path
+
+__all__ = ["meet"]
+
+_FDS = 3
+_FIRST_NAP_S, _LONGEST_NAP_S = 0.002, 0.05
+
+
+def meet(
+    name: str,
+    deadline: Deadline,
+    *,
+    directories: Sequence[Path] | None = None,
+    strategy: int = 1,
+    native: bool = True,
+) -> RendezvousPipe:
+    """Return a pipe to the engine of segment `name`, waiting for the engine until the deadline.
+
+    Raises NotReachable when nobody listens, PeerTimeout when the engine does not answer, Busy when it has too many
+    clients, RemoteProtocolError when it is another user's or sends what it may not.
+    """
+    paths = [socket_path(directory, name) for directory in directories or runtime_directories()]
+    nap_s = _FIRST_NAP_S
+    while True:
+        for path in paths:
+            connection = _connect(path, deadline)
+            if connection is not None:
+                pipe = _greet(connection, path, deadline, strategy, native and not native_error())
+                if pipe is not None:
+                    return pipe
+        if deadline.expired:
+            raise NotReachable(
+                f"no engine listens at {' or '.join(map(str, paths))} after {deadline.timeout_s} s",
+                backend="shm",
+                hint="start the engine, check the name, and that both run as the same user and see the same /tmp",
+            )
+        time.sleep(min(nap_s, deadline.remaining_s))
+        nap_s = min(nap_s * 2, _LONGEST_NAP_S)
+
+
+def _connect(path: Path, deadline: Deadline) -> socket.socket | None:
+    """Return a connection, None when nobody is there now."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        connection.settimeout(max(deadline.remaining_s, 0.001))
+        connection.connect(str(path))
+    except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError, BlockingIOError, TimeoutError):
+        connection.close()
+        return None
+    except PermissionError as error:
+        connection.close()
+        raise ConfigError(
+            f"{path} is not yours to connect to", backend="shm", hint="run as the engine's user"
+        ) from error
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _greet(
+    connection: socket.socket, path: Path, deadline: Deadline, strategy: int, native: bool
+) -> RendezvousPipe | None:
+    """Return the pipe, None when the engine closed the connection: it is going, or has too much to do."""
+    try:
+        connection.settimeout(max(deadline.remaining_s, 0.001))
+        connection.send(Greeting(Does.PARKS).to_bytes())
+        message, fds = _receive(connection)
+    except (ConnectionError, BlockingIOError):
+        connection.close()
+        return None
+    except TimeoutError as error:
+        connection.close()
+        raise PeerTimeout(
+            f"the engine at {path} did not answer within {deadline.timeout_s} s",
+            backend="shm",
+            hint="it may hang in a step; restart it",
+        ) from error
+    except BaseException:
+        connection.close()
+        raise
+    if not message:
+        connection.close()
+        return None
+    try:
+        parts = _take(connection, message, fds)
+    except BaseException:
+        connection.close()
+        raise
+    finally:
+        for fd in fds:
+            os.close(fd)
+    name = f"the engine of pid {parts.peer.pid} at {path}"
+    try:
+        return RendezvousPipe(parts, name, engine=False, strategy=strategy, native=native)
+    except BaseException:
+        parts.close()
+        raise
+
+
+def _receive(connection: socket.socket) -> tuple[bytes, list[int]]:
+    """Return the engine's answer and the descriptors that came with it; the caller closes those left in the list."""
+    numbers = array.array("i")
+    space = socket.CMSG_SPACE(_FDS * numbers.itemsize)
+    message, attached, _, _ = connection.recvmsg(LONGEST_ANSWER, space, socket.MSG_CMSG_CLOEXEC)
+    for level, kind, content in attached:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            numbers.frombytes(content[: len(content) - len(content) % numbers.itemsize])
+    return message, list(numbers)
+
+
+def _take(connection: socket.socket, message: bytes, fds: list[int]) -> Parts:
+    """Make a pipe's parts of what the engine sent; the bells are taken out of `fds`. Raises what is wrong with it."""
+    answer = Answer.of(message)
+    if answer.status:
+        raise from_wire(answer.status, answer.reason, backend="shm")
+    if len(fds) != _FDS:
+        raise RemoteProtocolError(f"the engine sent {len(fds)} descriptors, expected {_FDS}", backend="shm")
+    pair = receive_pair(fds[0], answer.ring_bytes)
+    peer = peer_of(connection)
+    try:
+        engine_bell, my_bell = Bell.received(fds[1]), Bell.received(fds[2])
+    except BaseException:
+        peer.close()
+        raise
+    del fds[1:]
+    connection.setblocking(False)
+    return Parts(pair, my_bell, engine_bell, connection, peer, bool(answer.features & Does.PARKS))

@@ -1,0 +1,96 @@
+"""Memory with a pair of rings for one client, passed to it as a descriptor.
+
+    byte 0      park word of the engine: it waits for what the client writes
+    byte 128    park word of the client
+    byte 256    ring, client to engine; then ring, engine to client
+
+Rule 1: the engine makes it, allocated and sealed: nobody can shrink it under the other one's feet (that would be
+        SIGBUS) or take the seals off again.
+Rule 2: whoever receives it believes neither its size nor its seals before it has looked.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+from dataclasses import dataclass
+from mmap import mmap
+
+from lucky_transport.errors import NoSpace, RemoteProtocolError
+from lucky_transport.shm.layout import CACHE_LINE
+from lucky_transport.shm.ring import ring_bytes
+
+__all__ = ["LARGEST", "SMALLEST", "Pair", "make_pair", "receive_pair", "total_bytes"]
+
+#: Rings smaller than a page are no use, larger ones a lie.
+SMALLEST, LARGEST = 4096, 1 << 28
+
+_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two rings of `size` data bytes each in one mapping, and where they and their park words lie."""
+
+    mapping: mmap
+    size: int
+
+    park_engine = 0
+    park_client = CACHE_LINE
+    to_engine = 2 * CACHE_LINE
+
+    @property
+    def to_client(self) -> int:
+        """Byte where the ring from engine to client begins."""
+        return self.to_engine + ring_bytes(self.size)
+
+
+def total_bytes(size: int) -> int:
+    """Return the bytes of a pair whose rings have `size` data bytes."""
+    return 2 * CACHE_LINE + 2 * ring_bytes(size)
+
+
+def make_pair(size: int) -> tuple[Pair, int]:
+    """Return a new pair with empty rings and its descriptor, sealed; raises NoSpace when there is no memory."""
+    fd = os.memfd_create("lucky_rings", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        os.posix_fallocate(fd, 0, total_bytes(size))
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALS)
+        return Pair(mmap(fd, total_bytes(size)), size), fd
+    except OSError as error:
+        os.close(fd)
+        if error.errno not in (errno.ENOSPC, errno.ENOMEM):
+            raise
+        raise NoSpace(f"no memory for two rings of {size} bytes", backend="shm", hint="close other clients") from error
+    except BaseException:
+        os.close(fd)
+        raise
+
+
+def receive_pair(fd: int, size: int) -> Pair:
+    """Map the pair that a peer sent, with `size` data bytes per ring by its own account; `fd` stays open.
+
+    Raises RemoteProtocolError when it is not sealed memory of the right size.
+    """
+    if not SMALLEST <= size <= LARGEST or size & (size - 1):
+        raise RemoteProtocolError(
+            f"the engine offers rings of {size} bytes, expected a power of two from {SMALLEST} to {LARGEST}",
+            backend="shm",
+        )
+    status = os.fstat(fd)
+    if not stat.S_ISREG(status.st_mode) or status.st_size != total_bytes(size):
+        raise RemoteProtocolError(
+            f"the engine sent {status.st_size} bytes for two rings of {size}, expected {total_bytes(size)} of memory",
+            backend="shm",
+        )
+    try:
+        seals = fcntl.fcntl(fd, fcntl.F_GET_SEALS)
+    except OSError:
+        seals = 0  # a file, not a memfd
+    if seals & _SEALS != _SEALS:
+        raise RemoteProtocolError(
+            f"the engine's memory has the seals {seals:#x}, expected at least {_SEALS:#x}", backend="shm"
+        )
+    return Pair(mmap(fd, status.st_size), size)

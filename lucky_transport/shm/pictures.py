@@ -1,0 +1,255 @@
+"""The pictures of one stream, on their way from the engine to one client.
+
+Rule 1: slots are handed over (`ImageFile`): one that the client has not given back is never written to. Three are
+        enough for a stream: one being looked at, one on its way, one being drawn. An engine that draws faster than
+        threads wake each other may be further ahead, but never by more than a few milliseconds.
+Rule 2: a slot is posted once it is whole, and by one thread; `take_back` and `end` may come from any.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterable, Sequence
+from time import monotonic_ns
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lucky_transport.codec.envelope import ImagePlace
+from lucky_transport.errors import NoSpace
+from lucky_transport.messages.images import Picture
+from lucky_transport.shm.image_file import ImageFile
+
+if TYPE_CHECKING:
+    from lucky_transport.shm.image_store import ImageStore
+
+__all__ = ["AHEAD", "SLOTS", "Pictures"]
+
+SLOTS = 3
+#: Pictures that a client may have as long as the oldest is fresh, and what they may take together.
+AHEAD = 8
+_FRESH_NS = 5_000_000
+_AHEAD_BYTES = 64 << 20
+_BYTES: tuple[type[Any], ...] = (bytes, bytearray, memoryview)
+#: Of the numbers of pictures: even, 0 is none.
+_LARGEST = 0xFFFFFFFE
+
+
+class _Slot:
+    """One slot as its engine sees it. `taken`: it is being written; `view`: what was handed out for that, last."""
+
+    __slots__ = ("file", "index", "number", "posted_ns", "taken", "view")
+
+    def __init__(self, file: ImageFile, index: int) -> None:
+        self.file = file
+        self.index = index
+        self.number = 0
+        self.posted_ns = 0
+        self.taken = False
+        self.view: memoryview = file.bytes_of(index, 0)
+
+    @property
+    def is_free(self) -> bool:
+        """True when neither side uses it."""
+        return not self.taken and not self.file.owner_of(self.index)
+
+    def take(self, nbytes: int, number: int) -> memoryview:
+        """Begin to write picture `number`."""
+        self.taken = True
+        self.number = number
+        self.file.set_number(self.index, number - 1)
+        if len(self.view) != nbytes:
+            self.view = self.file.bytes_of(self.index, nbytes)
+        return self.view
+
+    def post(self, nbytes: int) -> ImagePlace:
+        """Hand the picture over to the client."""
+        file, index, number = self.file, self.index, self.number
+        file.set_number(index, number)
+        file.set_owner(index, number)
+        self.posted_ns = monotonic_ns()
+        self.taken = False
+        return ImagePlace(nbytes, file.number, index, number)
+
+
+class Pictures:
+    """The pictures of one stream, or of all single answers of a client."""
+
+    def __init__(self, store: ImageStore) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self._slots: list[_Slot] = []
+        self._posted: deque[_Slot] = deque()
+        self._next = 0
+        self._ahead = AHEAD
+        self._handed = 0
+        self._drawing: _Slot | None = None
+        self._number = 0
+        self._ended = False
+
+    def buffer(self, nbytes: int) -> memoryview:
+        """Return writable memory for a picture of the stream's next item; after that it may be anything.
+
+        It is a slot, or plain memory when none is free. Raises NoSpace.
+        """
+        with self._lock:
+            slot = self._take(nbytes)
+            self._handed += slot is not None
+            self._drawing = slot if self._handed == 1 else None
+        return memoryview(bytearray(nbytes)) if slot is None else slot.view
+
+    def put(self, pictures: Sequence[Picture]) -> list[ImagePlace]:
+        """Return where each picture lies now, `file` 0 for none; slots handed out and not used are free again.
+
+        Raises NoSpace.
+        """
+        if len(pictures) == 1 and (place := self._put_drawn(pictures[0])) is not None:
+            return [place]
+        slots: list[_Slot | None] = []
+        try:
+            for picture in pictures:
+                slots.append(self._slot_with(picture))
+        except BaseException:
+            self._drop(slots)
+            raise
+        is_shared = self is self._store.shared
+        with self._lock:
+            places: list[ImagePlace] = []
+            for slot, picture in zip(slots, pictures, strict=True):
+                if slot is None:
+                    places.append(ImagePlace())
+                else:
+                    places.append(slot.post(_size(picture)))
+                    if not is_shared:
+                        self._posted.append(slot)
+            if not is_shared:
+                self._drop(self._slots)
+                self._drawing, self._handed = None, 0
+        return places
+
+    def _put_drawn(self, picture: Picture) -> ImagePlace | None:
+        """As `put`, for the only picture of a stream's item that was drawn into the only slot handed out for it."""
+        slot = self._drawing
+        if slot is None or slot.view is not picture:
+            return None
+        with self._lock:
+            self._drawing, self._handed = None, 0
+            place = slot.post(len(slot.view))
+            self._posted.append(slot)
+        return place
+
+    def has_room(self) -> bool:
+        """True while the client has not so many pictures that the next one would be old when he sees it."""
+        posted = self._posted
+        while posted and posted[0].file.owner_of(posted[0].index) != posted[0].number:
+            posted.popleft()
+        if len(posted) < SLOTS:
+            return True
+        oldest = posted[0]
+        return (
+            len(posted) < self._ahead
+            and monotonic_ns() - oldest.posted_ns < _FRESH_NS
+            and self._has_free(oldest.file.slot_bytes)
+        )
+
+    def _has_free(self, nbytes: int) -> bool:
+        """True when there is a slot to be ahead with; made if need be, but nothing fails for the lack of one."""
+        with self._lock:
+            if any(slot.file.slot_bytes >= nbytes and slot.is_free for slot in self._slots):
+                return True
+            try:
+                if (len(self._slots) + SLOTS) * nbytes <= _AHEAD_BYTES and self._grow(nbytes) is not None:
+                    return True
+            except NoSpace:
+                pass
+            self._ahead = SLOTS
+            return False
+
+    def wait_for_room(self, timeout_ns: int) -> None:
+        """Wait until the client gives back the picture he got first, or for that long."""
+        if self._posted:
+            slot = self._posted[0]
+            slot.file.wait_while_owned(slot.index, slot.number, self._store.strategy, timeout_ns)
+
+    def _slot_with(self, picture: Picture) -> _Slot | None:
+        """Return the slot that holds the picture now; None when there is none for it."""
+        if not isinstance(picture, _BYTES):
+            raise TypeError(f"a picture's data is {type(picture).__name__}, expected bytes or a memoryview")
+        nbytes = _size(picture)
+        if not nbytes:
+            return None
+        with self._lock:
+            for slot in self._slots:
+                if slot.view is picture and slot.taken:
+                    return slot
+            slot = self._take(nbytes)
+        if slot is not None:
+            # NumPy copies without the GIL, so that the engine can step meanwhile.
+            np.copyto(np.frombuffer(slot.view, np.uint8), np.frombuffer(picture, np.uint8))
+        return slot
+
+    def take_back(self, places: Iterable[ImagePlace]) -> None:
+        """Free places of which the client is not told after all."""
+        with self._lock:
+            for place in places:
+                for slot in self._slots:
+                    if slot.file.number == place.file and slot.index == place.slot:
+                        slot.file.set_owner(slot.index, 0)
+
+    def end(self, *, lost: bool) -> None:
+        """The stream is over; idempotent. See `ImageStore.retire`."""
+        with self._lock:
+            if self._ended:
+                return
+            self._ended = True
+            files = {slot.file for slot in self._slots}
+            self._slots.clear()
+        if files:
+            self._store.retire(files, lost=lost)
+
+    def _take(self, nbytes: int) -> _Slot | None:
+        """Return a free slot, from a new file when need be; None when there is none. The lock is held."""
+        slot = self._find(nbytes) or (None if self._ended else self._grow(nbytes))
+        if slot is not None:
+            self._number = self._number % _LARGEST + 2
+            slot.take(nbytes, self._number)
+        return slot
+
+    def _find(self, nbytes: int) -> _Slot | None:
+        """Return a free slot of a size that fits; the one that is due in a stream is looked at first."""
+        slots = self._slots
+        if not slots:
+            return None
+        self._next = (self._next + 1) % len(slots)
+        slot = slots[self._next]
+        if nbytes <= slot.file.slot_bytes < 2 * nbytes and slot.is_free:
+            return slot
+        return next((slot for slot in slots if slot.file.slot_bytes >= nbytes and slot.is_free), None)
+
+    def _grow(self, nbytes: int) -> _Slot | None:
+        self._retire_unused(nbytes)
+        file = self._store.make(nbytes)
+        if file is None:
+            return None
+        made = [_Slot(file, index) for index in range(file.slots)]
+        self._slots = sorted((*self._slots, *made), key=lambda slot: slot.file.slot_bytes)
+        return made[0]
+
+    def _retire_unused(self, nbytes: int) -> None:
+        """Let go of files that are too small for what is drawn now, and that nobody uses."""
+        used = {slot.file for slot in self._slots if slot.file.slot_bytes >= nbytes or not slot.is_free}
+        unused = {slot.file for slot in self._slots} - used
+        if unused:
+            self._slots = [slot for slot in self._slots if slot.file in used]
+            self._store.retire(unused, lost=True)
+
+    @staticmethod
+    def _drop(slots: Iterable[_Slot | None]) -> None:
+        for slot in slots:
+            if slot is not None:
+                slot.taken = False
+
+
+def _size(picture: Picture) -> int:
+    return picture.nbytes if isinstance(picture, memoryview) else len(picture)

@@ -1,0 +1,229 @@
+"""Where an engine waits for all clients of its rendezvous at once.
+
+    with PipeSet(rendezvous) as pipes:
+        round = pipes.wait(timeout_ns)      round.ready · round.joined · round.left
+
+Rule 1: after something happened it looks at the rings themselves for a moment, without the GIL; then it says in every
+        park word that it sleeps, looks once more, and sleeps in one epoll: bells, ends of clients, the rendezvous.
+Rule 2: bells are watched edge-triggered and never read: a client cannot make the engine block or miss another's bell.
+Rule 3: a client that left is reported once everything it wrote was read (or put aside: it will never read its
+        answers), and its pipe is closed then. So is, once, a pipe that somebody else closed.
+Rule 4: however busy the rings are, the rest is looked at each LOOK_NS.
+Rule 5: one thread waits; `interrupt`, `hold`, `discard` and `close` may be called by any.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from lucky_transport.errors import ClosedError
+from lucky_transport.shm.bell import Bell
+from lucky_transport.shm.ends import ReadingEnd, spin
+from lucky_transport.shm.gate import Gate, close_in_children
+from lucky_transport.shm.rendezvous import Rendezvous
+from lucky_transport.shm.rendezvous_pipe import RendezvousPipe
+
+__all__ = ["PipeSet", "Round"]
+
+_LOOK_NS = 2_000_000
+#: A pipe that was put aside is offered again after so long.
+_HOLD_NS = 1_000_000
+_LONGEST_NAP_NS = 10_000_000_000
+
+
+@dataclass(slots=True)
+class Round:
+    """What one wait found; all empty at the timeout and after `interrupt`.
+
+    ready: pipes with records, to be read empty. joined: new pipes. left: pipes whose client is gone, closed by now.
+    """
+
+    ready: list[RendezvousPipe] = field(default_factory=list[RendezvousPipe])
+    joined: list[RendezvousPipe] = field(default_factory=list[RendezvousPipe])
+    left: list[RendezvousPipe] = field(default_factory=list[RendezvousPipe])
+
+    def __bool__(self) -> bool:
+        return bool(self.ready or self.joined or self.left)
+
+
+class PipeSet:
+    """All pipes of one rendezvous; `close` closes them and the rendezvous."""
+
+    def __init__(self, rendezvous: Rendezvous) -> None:
+        self._rendezvous = rendezvous
+        self._gate = Gate(f"the set of pipes at {rendezvous.path}")
+        self._alarm = Bell()
+        self._epoll = select.epoll()
+        self._epoll.register(self._alarm.fd, select.EPOLLIN)
+        self._door = rendezvous.fileno()
+        self._epoll.register(self._door, select.EPOLLIN)
+        self._pipes: dict[RendezvousPipe, tuple[int, ...]] = {}
+        self._by_end: dict[int, RendezvousPipe] = {}
+        self._leaving: dict[RendezvousPipe, bool] = {}  # True: whatever it still holds
+        self._held: dict[RendezvousPipe, int] = {}
+        self._readers: tuple[ReadingEnd, ...] = ()
+        self._rested = False
+        self._interrupted = False
+        self._look_at = 0
+        close_in_children(self)
+
+    @property
+    def pipes(self) -> tuple[RendezvousPipe, ...]:
+        """The pipes of the clients that are there."""
+        return tuple(self._pipes)
+
+    def wait(self, timeout_ns: int) -> Round:
+        """Wait until a client wrote, came or left; see `Round`. Raises ClosedError."""
+        with self._gate:
+            found = self._wait(time.monotonic_ns() + timeout_ns)
+        if self._gate.closed:
+            raise self._gate.error()
+        return found
+
+    def _wait(self, until_ns: int) -> Round:
+        found = Round()
+        while True:
+            now = time.monotonic_ns()
+            spun = not self._rested and self._spin(max(0, until_ns - now))
+            if not spun or now >= self._look_at:
+                self._sleep(0 if spun else until_ns - now, found)
+                self._look_at = time.monotonic_ns() + _LOOK_NS
+            self._collect(found)
+            if found:
+                self._rested = False
+                return found
+            if self._interrupted or self._gate.closed or time.monotonic_ns() >= until_ns:
+                self._rested = not self._interrupted
+                self._interrupted = False
+                return found
+            self._rested = True
+
+    def _spin(self, timeout_ns: int) -> bool:
+        return spin(self._readers, self._rendezvous.strategy, timeout_ns, native=self._rendezvous.native)
+
+    def _sleep(self, timeout_ns: int, found: Round) -> None:
+        """Sleep in the epoll, unless something is in a ring, and see to whatever is no record."""
+        readers = self._readers
+        if timeout_ns > 0 and not self._interrupted:
+            times = [_LONGEST_NAP_NS, timeout_ns, *self._until_held()]
+            if (patience := self._rendezvous.patience_ns) is not None:
+                times.append(patience)
+            nap_ns = max(0, min(times))
+        else:
+            nap_ns = 0
+        try:
+            written = [reader.arm() for reader in readers] if nap_ns else []
+            events = self._epoll.poll(0.0 if any(written) else nap_ns / 1e9)
+        finally:
+            for reader in readers if nap_ns else ():
+                reader.disarm()
+        woken = {fd for fd, _ in events}
+        if self._alarm.fd in woken:
+            self._alarm.drain()
+        if self._door in woken or self._rendezvous.patience_ns == 0:
+            self._let_in(found)
+        for fd in woken:
+            if (pipe := self._by_end.get(fd)) is not None:
+                self._leaving.setdefault(pipe, False)
+
+    def _until_held(self) -> list[int]:
+        if not self._held:
+            return []
+        return [max(0, min(self._held.values()) - time.monotonic_ns())]
+
+    def _let_in(self, found: Round) -> None:
+        with contextlib.suppress(ClosedError):
+            for pipe in self._rendezvous.advance():
+                ends = pipe.end_fds
+                self._pipes[pipe] = (pipe.bell_fd, *ends)
+                self._epoll.register(pipe.bell_fd, select.EPOLLIN | select.EPOLLET)
+                for fd, events in ends.items():
+                    self._epoll.register(fd, events | select.EPOLLET)
+                    self._by_end[fd] = pipe
+                pipe.before_letting_go = self._unwatch
+                found.joined.append(pipe)
+        self._choose_readers()
+
+    def _unwatch(self, pipe: RendezvousPipe) -> None:
+        """Take the pipe's descriptors out of the epoll: the client holds the bell too, so closing ours would not."""
+        for fd in self._pipes.get(pipe, ()):
+            self._by_end.pop(fd, None)
+            with contextlib.suppress(OSError):  # another thread was quicker
+                self._epoll.unregister(fd)
+        if pipe in self._pipes and not self._gate.closed:
+            self._leaving[pipe] = True
+            self._alarm.ring()
+
+    def _choose_readers(self) -> None:
+        self._readers = tuple(pipe.reader for pipe in tuple(self._pipes) if pipe not in self._held)
+
+    def _collect(self, found: Round) -> None:
+        """Note who has records to pop, and who has left and has none."""
+        if self._held:
+            now = time.monotonic_ns()
+            for pipe, until in list(self._held.items()):
+                if now >= until:
+                    self._held.pop(pipe, None)
+            self._choose_readers()
+        for pipe, at_once in list(self._leaving.items()):
+            if at_once or not pipe.reader.ready():
+                self.discard(pipe)
+                found.left.append(pipe)
+        found.ready = [pipe for pipe in tuple(self._pipes) if pipe.reader.ready() and pipe not in self._held]
+
+    def hold(self, pipe: RendezvousPipe) -> None:
+        """Leave what the pipe holds unread for now; it is offered again within a millisecond or so."""
+        if pipe in self._pipes:
+            self._held[pipe] = time.monotonic_ns() + _HOLD_NS
+            if pipe in self._leaving:
+                self._leaving[pipe] = True
+            self._choose_readers()
+
+    def discard(self, pipe: RendezvousPipe) -> None:
+        """Close the pipe and forget it, without reporting it; no effect for one that is not here."""
+        if pipe not in self._pipes:
+            return
+        if pipe.before_letting_go is not None:
+            pipe.before_letting_go = None
+            self._unwatch(pipe)
+        pipe.close()
+        self._pipes.pop(pipe, None)
+        self._leaving.pop(pipe, None)
+        self._held.pop(pipe, None)
+        self._choose_readers()
+
+    def interrupt(self) -> None:
+        """Make the present `wait` of another thread, or the next one, return at once."""
+        self._interrupted = True
+        with contextlib.suppress(ClosedError), self._gate:
+            self._alarm.ring()
+
+    def close(self) -> None:
+        """Close the rendezvous and every pipe, and end the wait. Idempotent."""
+        with contextlib.suppress(ClosedError), self._gate:
+            if self._gate.close(self._let_go):
+                self._alarm.ring()
+
+    def close_after_fork(self) -> None:
+        """In a forked child: let go of the copies; pipes and rendezvous do so themselves."""
+        if self._gate.close_after_fork():
+            self._pipes.clear()
+            self._epoll.close()
+            self._alarm.close()
+
+    def _let_go(self) -> None:
+        self._rendezvous.close()
+        for pipe in tuple(self._pipes):
+            self.discard(pipe)
+        self._epoll.close()
+        self._alarm.close()
+
+    def __enter__(self) -> PipeSet:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.close()

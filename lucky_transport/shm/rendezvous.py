@@ -1,0 +1,251 @@
+"""The engine's end of the rendezvous: a socket where any number of this user's clients each get a pipe.
+
+    with Rendezvous("lucky_demo") as rendezvous:
+        for pipe in rendezvous.advance(): ...       whenever its descriptor is readable, or `patience_ns` is over
+
+Rule 1: a client has GREETING_S for its greeting, and only so many may be silent at once: the one that was silent for
+        longest goes first. Whatever a client does, only it is dropped.
+Rule 2: a lock file tells a living engine's socket from a dead one's; the dead one's is replaced.
+Rule 3: nothing here blocks; nothing is left behind by `close`.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import logging
+import os
+import select
+import socket
+import stat
+import time
+import weakref
+from pathlib import Path
+from typing import Any
+
+from lucky_transport.config import runtime_directories
+from lucky_transport.errors import Busy, RemoteProtocolError, SegmentError, TransportError
+from lucky_transport.shm import lockfile
+from lucky_transport.shm.atomics import native_error
+from lucky_transport.shm.bell import Bell
+from lucky_transport.shm.credentials import peer_of
+from lucky_transport.shm.gate import Gate, close_in_children
+from lucky_transport.shm.greeting import GREETING_BYTES, VERSION, Answer, Does, Greeting
+from lucky_transport.shm.layout import DEFAULT_RING_BYTES
+from lucky_transport.shm.pair import make_pair
+from lucky_transport.shm.rendezvous_pipe import Parts, RendezvousPipe
+from lucky_transport.shm.socket_path import private_directory, socket_path
+
+__all__ = ["GREETING_S", "Rendezvous"]
+
+_log = logging.getLogger("lucky_transport")
+
+GREETING_S = 1.0
+_MAX_SILENT = 32
+_BACKLOG = 64
+#: After the machine had no descriptor for a client, it is asked again only then.
+_PAUSE_S = 0.1
+
+
+class Rendezvous:
+    """Listens for clients of segment `name`. `max_clients`: pipes that may be open at once.
+
+    Raises Busy when a living engine listens there, SegmentError when the path is no socket of ours, ConfigError for a
+    directory that is not private.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        directory: Path | None = None,
+        ring_bytes: int = DEFAULT_RING_BYTES,
+        max_clients: int = 64,
+        strategy: int = 1,
+        native: bool = True,
+        greeting_s: float = GREETING_S,
+    ) -> None:
+        self.path = socket_path(private_directory(directory or runtime_directories()[0]), name)
+        self.native = native and not native_error()
+        self.strategy = strategy
+        self._ring_bytes, self._max_clients, self._greeting_s = ring_bytes, max_clients, greeting_s
+        self._gate = Gate(f"the rendezvous at {self.path}")
+        self._silent: dict[int, tuple[socket.socket, float]] = {}
+        self._pipes: weakref.WeakSet[RendezvousPipe] = weakref.WeakSet()
+        self._resume_at = 0.0
+        self._lock_path = f"{self.path}.lock"
+        if not lockfile.acquire(self._lock_path, lockfile.ENGINE):
+            raise Busy(
+                f"the engine of pid {lockfile.holder(self._lock_path, lockfile.ENGINE)} listens at {self.path}",
+                backend="shm",
+                hint="use another name",
+            )
+        try:
+            self._listener = self._listen()
+        except BaseException:
+            lockfile.release(self._lock_path, lockfile.ENGINE, unlink=True)
+            raise
+        self._epoll = select.epoll()
+        self._epoll.register(self._listener.fileno(), select.EPOLLIN)
+        close_in_children(self)
+
+    def _listen(self) -> socket.socket:
+        with contextlib.suppress(FileNotFoundError):
+            if not stat.S_ISSOCK(self.path.lstat().st_mode):
+                raise SegmentError(f"{self.path} exists and is no socket", backend="shm", hint="use another name")
+            self.path.unlink()
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
+        try:
+            listener.bind(str(self.path))
+            self.path.chmod(0o600)
+            listener.listen(_BACKLOG)
+        except BaseException:
+            listener.close()
+            raise
+        return listener
+
+    def fileno(self) -> int:
+        """Return the descriptor that is readable while `advance` has something to do."""
+        return self._epoll.fileno()
+
+    @property
+    def patience_ns(self) -> int | None:
+        """Nanoseconds until `advance` has to be called all the same; None when it need not."""
+        times = [until for _, until in self._silent.values()]
+        if self._resume_at:
+            times.append(self._resume_at)
+        return max(0, int((min(times) - time.monotonic()) * 1e9)) if times else None
+
+    @property
+    def clients(self) -> int:
+        """Pipes that are open."""
+        return sum(not pipe.closed for pipe in self._pipes)
+
+    def advance(self) -> list[RendezvousPipe]:
+        """Let clients in, hear greetings, drop who is late; return the pipes that came about. Never waits."""
+        pipes: list[RendezvousPipe] = []
+        with self._gate:
+            if self._resume_at and time.monotonic() >= self._resume_at:
+                self._resume_at = 0.0
+                self._epoll.register(self._listener.fileno(), select.EPOLLIN)
+            for fd, _ in self._epoll.poll(0):
+                if fd == self._listener.fileno():
+                    self._accept()
+                elif (pipe := self._greet(fd)) is not None:
+                    pipes.append(pipe)
+            self._drop_late()
+        return pipes
+
+    def _accept(self) -> None:
+        for _ in range(_BACKLOG):
+            try:
+                connection, _ = self._listener.accept()
+            except BlockingIOError:
+                return
+            except ConnectionAbortedError:
+                continue
+            except OSError as error:  # no descriptors or no memory: the client waits in the queue
+                _log.warning("the rendezvous at %s cannot take a client now: %s", self.path, error)
+                self._epoll.unregister(self._listener.fileno())
+                self._resume_at = time.monotonic() + _PAUSE_S
+                return
+            connection.setblocking(False)
+            if len(self._silent) >= _MAX_SILENT:
+                self._drop(next(iter(self._silent)), "too many clients without a greeting")
+            self._silent[connection.fileno()] = (connection, time.monotonic() + self._greeting_s)
+            self._epoll.register(connection.fileno(), select.EPOLLIN)
+
+    def _greet(self, fd: int) -> RendezvousPipe | None:
+        """Hear one client's greeting and answer it; a client that does anything else is dropped."""
+        if fd not in self._silent:  # dropped for a newer one meanwhile
+            return None
+        connection, _ = self._silent[fd]
+        try:
+            greeting = Greeting.of(connection.recv(GREETING_BYTES + 1))
+            pipe = self._admit(connection, greeting)
+        except BlockingIOError:
+            return None
+        except (OSError, TransportError) as error:
+            self._drop(fd, str(error))
+            return None
+        self._epoll.unregister(fd)
+        del self._silent[fd]
+        self._pipes.add(pipe)
+        return pipe
+
+    def _admit(self, connection: socket.socket, greeting: Greeting) -> RendezvousPipe:
+        """Hand the client its rings and bells. Raises what is wrong with it; what it may know was sent to it then."""
+        peer = peer_of(connection)
+        bells: list[Bell] = []
+        try:
+            self._check(connection, greeting)
+            pair, memory = make_pair(self._ring_bytes)
+            try:
+                bells = [Bell(), Bell()]
+                answer = Answer(Does.PARKS, 0, self._ring_bytes)
+                fds = array.array("i", [memory, bells[0].fd, bells[1].fd])
+                connection.sendmsg([answer.to_bytes()], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
+            finally:
+                os.close(memory)
+            parts = Parts(pair, bells[0], bells[1], connection, peer, bool(greeting.features & Does.PARKS))
+            name = f"shm client of pid {peer.pid}"
+            return RendezvousPipe(parts, name, engine=True, strategy=self.strategy, native=self.native)
+        except BaseException:
+            peer.close()
+            for bell in bells:
+                bell.close()
+            raise
+
+    def _check(self, connection: socket.socket, greeting: Greeting) -> None:
+        """Raise, and tell the client, why it cannot have a pipe."""
+        refusal: TransportError | None = None
+        if greeting.version != VERSION:
+            refusal = RemoteProtocolError(
+                f"the client speaks version {greeting.version} of the rendezvous, the engine {VERSION}",
+                backend="shm",
+                hint="install the same version on both sides",
+            )
+        elif self.clients >= self._max_clients:
+            refusal = Busy(
+                f"the engine at {self.path} has {self._max_clients} clients already", backend="shm", hint="close one"
+            )
+        if refusal is not None:
+            connection.send(Answer(Does.PARKS, refusal.wire_code, 0, str(refusal)).to_bytes())
+            raise refusal
+
+    def _drop_late(self) -> None:
+        now = time.monotonic()
+        for fd in [fd for fd, (_, until) in self._silent.items() if now >= until]:
+            self._drop(fd, f"no greeting within {self._greeting_s} s")
+
+    def _drop(self, fd: int, why: str) -> None:
+        connection, _ = self._silent.pop(fd)
+        _log.debug("a client at %s was dropped: %s", self.path, why)
+        self._epoll.unregister(fd)
+        connection.close()
+
+    def close(self) -> None:
+        """Listen no more and remove the socket; the pipes stay as they are. Idempotent."""
+        with contextlib.suppress(OSError):
+            if not self._gate.closed:
+                self.path.unlink()
+        if self._gate.close(self._let_go):
+            lockfile.release(self._lock_path, lockfile.ENGINE, unlink=True)
+
+    def close_after_fork(self) -> None:
+        """In a forked child: let go of the copies; the socket stays the parent's."""
+        if self._gate.close_after_fork():
+            self._let_go()
+
+    def _let_go(self) -> None:
+        self._epoll.close()
+        self._listener.close()
+        for connection, _ in self._silent.values():
+            connection.close()
+        self._silent.clear()
+
+    def __enter__(self) -> Rendezvous:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.close()

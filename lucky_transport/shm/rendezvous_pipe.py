@@ -1,0 +1,258 @@
+"""A pipe that was handed over at a rendezvous: a pair of rings, a bell per direction, and the socket for as long.
+
+Rule 1: a side sleeps in epoll: on its bell, the peer's pidfd and the socket, so that a record, a death and a close
+        each wake it at once. That epoll is also the descriptor that an event loop watches.
+Rule 2: before it sleeps it says so in its park word and looks once more; a peer rings only when the word says so.
+Rule 3: what the peer wrote before it left is still read; only then its end is an error.
+Rule 4: a closed pipe holds neither descriptors nor memory: its ends are then those of an empty ring of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from mmap import mmap
+
+from lucky_transport.errors import ClosedError, PeerDied
+from lucky_transport.shm.bell import Bell
+from lucky_transport.shm.ends import ReadingEnd, open_reader, open_writer, spin
+from lucky_transport.shm.gate import Gate, close_in_children
+from lucky_transport.shm.liveness import Peer
+from lucky_transport.shm.pair import Pair, total_bytes
+from lucky_transport.shm.record import largest_record
+from lucky_transport.shm.results import PEER_PARKS, PEER_WAKES, Result
+
+__all__ = ["Parts", "RendezvousPipe"]
+
+_LEFT = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
+#: A wait for room looks at the socket this often; at the process it looks by itself.
+_SLICE_NS = 50_000_000
+_LONGEST_NAP_S = 10.0
+_NO_RING = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a pipe is made of and owns from then on."""
+
+    pair: Pair
+    my_bell: Bell
+    peer_bell: Bell
+    connection: socket.socket
+    peer: Peer
+    peer_parks: bool
+
+    def close(self) -> None:
+        """Release every descriptor."""
+        self.my_bell.close()
+        self.peer_bell.close()
+        self.connection.close()
+        self.peer.close()
+
+
+class RendezvousPipe:
+    """One end; a `calls.pipe.Pipe`. `engine`: which end this is, `peer`: what the other one is called in texts."""
+
+    def __init__(self, parts: Parts, peer: str, *, engine: bool, strategy: int = 1, native: bool = True) -> None:
+        self.peer = peer
+        self.pid = parts.peer.pid
+        self._parts = parts
+        self._strategy, self._native = strategy, native
+        pair = parts.pair
+        self.largest_record = largest_record(pair.size)
+        mine, theirs = (pair.park_engine, pair.park_client) if engine else (pair.park_client, pair.park_engine)
+        inward, outward = (pair.to_engine, pair.to_client) if engine else (pair.to_client, pair.to_engine)
+        bits = PEER_WAKES | (PEER_PARKS if parts.peer_parks else 0)
+        self._writer = open_writer(
+            pair.mapping,
+            outward,
+            pair.size,
+            park=theirs,
+            bell=parts.peer_bell.fd,
+            strategy=strategy,
+            peer=bits,
+            native=native,
+        )
+        #: The reading end; whoever waits for several pipes looks at it.
+        self.reader: ReadingEnd = open_reader(
+            pair.mapping,
+            inward,
+            pair.size,
+            park=mine,
+            bell=parts.my_bell.fd,
+            strategy=strategy,
+            peer=bits,
+            native=native,
+        )
+        self._gate = Gate(f"the pipe to {peer}")
+        self._epoll: select.epoll | None = None
+        self._interrupted = False
+        #: Called once, while the descriptors are still open; not in a forked child.
+        self.before_letting_go: Callable[[RendezvousPipe], None] | None = None
+        close_in_children(self)
+
+    @property
+    def bell_fd(self) -> int:
+        """The descriptor that the peer rings; -1 once closed."""
+        return self._parts.my_bell.fd
+
+    @property
+    def end_fds(self) -> dict[int, int]:
+        """What tells that the peer has left: descriptors, and the epoll events to look for."""
+        parts = self._parts
+        ends = {parts.connection.fileno(): _LEFT}
+        if parts.peer.pidfd >= 0:
+            ends[parts.peer.pidfd] = select.EPOLLIN
+        return ends
+
+    def _watched(self) -> select.epoll:
+        """Return the epoll over the bell and the peer's end; made when first needed."""
+        if self._epoll is None:
+            epoll = select.epoll()
+            epoll.register(self.bell_fd, select.EPOLLIN)
+            for fd, events in self.end_fds.items():
+                epoll.register(fd, events)
+            self._epoll = epoll
+        return self._epoll
+
+    @property
+    def closed(self) -> bool:
+        """True after `close`."""
+        return self._gate.closed
+
+    def try_push(self, record: bytes | bytearray | memoryview) -> bool:
+        """Append the record and wake the peer; False when there is no room now. See `Pipe.try_push`."""
+        writer = self._writer
+        if self._gate.closed:
+            raise self._gate.error()
+        return writer.try_push(record)
+
+    def try_pop(self) -> bytes | None:
+        """Return the oldest record, None when there is none. See `Pipe.try_pop`."""
+        if self._gate.closed:
+            raise self._gate.error()
+        return self.reader.try_pop()
+
+    def wait(self, timeout_ns: int) -> bool:
+        """Wait for a record; see `Pipe.wait`."""
+        if self._gate.closed:
+            raise self._gate.error()
+        if not self._interrupted and spin((self.reader,), self._strategy, timeout_ns, native=self._native):
+            return True
+        with self._gate:
+            found = self._park(time.monotonic_ns() + timeout_ns)
+        if not found and self._gate.closed:
+            raise self._gate.error()
+        return found
+
+    def _park(self, until_ns: int) -> bool:
+        """Sleep until there is a record; False at `until_ns`, when interrupted and when closed."""
+        while not self.reader.ready():
+            if self._interrupted or self._gate.closed:
+                self._interrupted = False
+                self._parts.my_bell.drain()
+                return False
+            left_ns = until_ns - time.monotonic_ns()
+            spinning = self._strategy == 0 and left_ns > 0
+            if spinning and spin((self.reader,), self._strategy, left_ns, native=self._native):
+                return True
+            if self.reader.arm():
+                return True
+            try:
+                nap_s = 0.0 if spinning else min(max(0, left_ns) / 1e9, _LONGEST_NAP_S)
+                seen = {fd for fd, _ in self._watched().poll(nap_s)}
+            finally:
+                self.reader.disarm()
+            if self.bell_fd in seen:
+                self._parts.my_bell.drain()
+            if seen - {self.bell_fd} and not self._gate.closed:
+                if self.reader.ready():
+                    return True
+                raise self._left()
+            if left_ns <= 0 and not self._interrupted:
+                return self.reader.ready()
+        return True
+
+    def wait_for_room(self, length: int, timeout_ns: int) -> bool:
+        """Wait until a record of `length` bytes can be pushed; see `Pipe.wait_for_room`."""
+        until_ns = time.monotonic_ns() + timeout_ns
+        with self._gate:
+            while True:
+                left_ns = max(0, until_ns - time.monotonic_ns())
+                result = self._writer.wait_room(length, self._parts.peer.pidfd, min(left_ns, _SLICE_NS))
+                if result == 1:
+                    return True
+                if self._gate.closed:
+                    raise self._gate.error()
+                if result == Result.PEER_GONE or self.peer_left:
+                    raise self._left()
+                if not left_ns:
+                    return False
+
+    @property
+    def peer_left(self) -> bool:
+        """True when the peer has closed its end or its process has ended; it may have left records."""
+        poller = select.poll()
+        for fd, events in self.end_fds.items():
+            poller.register(fd, events)  # the events have poll's numbers
+        return bool(poller.poll(0))
+
+    def _left(self) -> PeerDied:
+        peer = self._parts.peer
+        how = "ended" if peer.pidfd >= 0 and not peer.alive else "closed the connection"
+        return PeerDied(f"{self.peer} {how}", backend="shm", hint="connect again once it is back")
+
+    def interrupt(self) -> None:
+        """Make the present `wait` of another thread, or the next one, return."""
+        self._interrupted = True
+        with contextlib.suppress(ClosedError), self._gate:
+            self._parts.my_bell.ring()
+
+    def fileno(self) -> int:
+        """Return a descriptor that turns readable as `arm` asks; the same one until `close`. Raises ClosedError."""
+        with self._gate:
+            return self._watched().fileno()
+
+    def arm(self) -> bool:
+        """Have `fileno()` turn readable with the next record; see `Pipe.arm`. Raises PeerDied, ClosedError."""
+        with self._gate:
+            self._parts.my_bell.drain()
+            if self.reader.arm():
+                return True
+            if self.peer_left and not self.reader.ready():
+                raise self._left()
+            return self.reader.ready()
+
+    def close(self) -> None:
+        """Let go of everything, and end every wait; the peer notices. Idempotent."""
+        with contextlib.suppress(ClosedError), self._gate:
+            if self._gate.close(self._let_go):
+                self._writer.stop()
+                self._parts.my_bell.ring()
+                with contextlib.suppress(OSError):  # the peer may have closed it before
+                    self._parts.connection.shutdown(socket.SHUT_RDWR)
+
+    def close_after_fork(self) -> None:
+        """In a forked child: refuse everything; the connection is the parent's and stays as it is."""
+        if self._gate.close_after_fork():
+            self._writer.stop()
+            self._let_go()
+
+    def _let_go(self) -> None:
+        farewell, self.before_letting_go = self.before_letting_go, None
+        if farewell is not None and not self._gate.forked:
+            farewell(self)
+        if self._epoll is not None:
+            self._epoll.close()
+        self._parts.close()
+        nothing = Pair(mmap(-1, total_bytes(_NO_RING)), _NO_RING)
+        self._parts = replace(self._parts, pair=nothing)
+        self._writer = open_writer(nothing.mapping, nothing.to_engine, _NO_RING, native=self._native)
+        self._writer.stop()
+        self.reader = open_reader(
+            nothing.mapping, nothing.to_client, _NO_RING, park=nothing.park_client, native=self._native
+        )

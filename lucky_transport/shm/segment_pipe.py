@@ -1,0 +1,169 @@
+"""The segment's own two rings as a pipe: the client's end and the engine's end.
+
+Rule 1: the client waits at `park_command`. The engine waits at `park_engine` in its channel, for actions and records
+        together, so its end has no `wait`; it tells the channel how far it has read (`position`).
+Rule 2: the engine's end empties both rings when it is made: one is made per client, before that client may attach.
+Rule 3: the pidfd is duplicated: it is closed by the pipe, when the last thread has left it.
+"""
+
+from __future__ import annotations
+
+import os
+
+from lucky_transport.errors import LocalProtocolError, PeerDied
+from lucky_transport.shm.atomics import Words
+from lucky_transport.shm.ends import ReadingEnd, WritingEnd, open_reader, open_writer
+from lucky_transport.shm.gate import Gate, close_in_children
+from lucky_transport.shm.layout import FIELDS, RING_HEAD_BYTES
+from lucky_transport.shm.record import largest_record
+from lucky_transport.shm.results import PEER_PARKS, PEER_WAKES, Result
+from lucky_transport.shm.ring import reset_ring
+from lucky_transport.shm.segment import Segment
+
+__all__ = ["SegmentPipe"]
+
+_CLIENT, _ENGINE = "park_command", "park_engine"
+
+
+class SegmentPipe:
+    """One end of a segment's rings; a `calls.pipe.Pipe`. Made by `client_end` and `engine_end`."""
+
+    def __init__(self, segment: Segment, peer: str, writer: WritingEnd, reader: ReadingEnd, pidfd: int) -> None:
+        self.peer = peer
+        self.largest_record = largest_record(writer.size)
+        self._writer, self._reader = writer, reader
+        self._pidfd = os.dup(pidfd) if pidfd >= 0 else -1
+        self._gate = Gate(f"the pipe to {peer} at {segment.path}")
+        self._waits = True
+        close_in_children(self)
+
+    @classmethod
+    def client_end(
+        cls, segment: Segment, *, strategy: int, peer_bits: int, pidfd: int, engine: str = "", native: bool = True
+    ) -> SegmentPipe:
+        """Return the client's end. `peer_bits`: PEER_* of the engine, `pidfd` its process, `engine` its name.
+
+        Raises RemoteProtocolError when the rings hold what no peer may have left there.
+        """
+        return cls(
+            segment,
+            engine or f"the engine of {segment.path}",
+            _writer(segment, "ring_c2s", _ENGINE, strategy, peer_bits, native),
+            _reader(segment, "ring_s2c", _CLIENT, strategy, peer_bits, native),
+            pidfd,
+        )
+
+    @classmethod
+    def engine_end(
+        cls,
+        segment: Segment,
+        *,
+        strategy: int,
+        peer_bits: int = PEER_WAKES | PEER_PARKS,
+        pidfd: int = -1,
+        client: str = "",
+        native: bool = True,
+    ) -> SegmentPipe:
+        """Return the engine's end, with both rings emptied; no client may be using them."""
+        words = Words(segment.mapping, native)
+        for name in ("ring_c2s", "ring_s2c"):
+            reset_ring(words, segment.layout[name].offset, segment.layout[name].size - RING_HEAD_BYTES)
+        pipe = cls(
+            segment,
+            client or f"the client of {segment.path}",
+            _writer(segment, "ring_s2c", _CLIENT, strategy, peer_bits, native),
+            _reader(segment, "ring_c2s", _ENGINE, strategy, peer_bits, native),
+            pidfd,
+        )
+        pipe._waits = False
+        return pipe
+
+    @property
+    def position(self) -> int:
+        """How far this end has read; for `EngineChannel.commands_read`."""
+        return self._reader.position
+
+    @property
+    def closed(self) -> bool:
+        """True after `close`."""
+        return self._gate.closed
+
+    def try_push(self, record: bytes | bytearray | memoryview) -> bool:
+        """Append the record and wake the peer; False when there is no room now. See `Pipe.try_push`."""
+        if self._gate.closed:
+            raise self._gate.error()
+        return self._writer.try_push(record)
+
+    def try_pop(self) -> bytes | None:
+        """Return the oldest record, None when there is none. See `Pipe.try_pop`."""
+        if self._gate.closed:
+            raise self._gate.error()
+        return self._reader.try_pop()
+
+    def wait(self, timeout_ns: int) -> bool:
+        """Wait for a record; see `Pipe.wait`. Raises LocalProtocolError at the engine's end."""
+        if not self._waits:
+            raise LocalProtocolError("the engine's end of a segment waits in its channel, not in its pipe")
+        if self._reader.ready() and not self._gate.closed:
+            return True
+        with self._gate:
+            result = self._reader.wait(self._pidfd, timeout_ns)
+        return self._outcome(result)
+
+    def wait_for_room(self, length: int, timeout_ns: int) -> bool:
+        """Wait until a record of `length` bytes can be pushed; see `Pipe.wait_for_room`."""
+        with self._gate:
+            result = self._writer.wait_room(length, self._pidfd, timeout_ns)
+        return self._outcome(result)
+
+    def _outcome(self, result: int) -> bool:
+        if result == Result.PEER_GONE:
+            raise PeerDied(
+                f"the process of {self.peer} ended", backend="shm", hint="start the engine and connect again"
+            )
+        if result != 1 and self._gate.closed:
+            raise self._gate.error()
+        return result == 1
+
+    def interrupt(self) -> None:
+        """Make the present `wait` of another thread, or the next one, return."""
+        self._reader.interrupt()
+
+    def fileno(self) -> int:
+        """Return -1: a segment is waited for at a word of its memory, not at a descriptor."""
+        return -1
+
+    def arm(self) -> bool:
+        """Raise LocalProtocolError: there is no descriptor to watch."""
+        raise LocalProtocolError("a segment's pipe has no descriptor to watch; open one at the rendezvous")
+
+    def close(self) -> None:
+        """Refuse everything from now on, and end every wait; the segment is not touched. Idempotent."""
+        if self._gate.close(self._let_go):
+            self._writer.stop()
+            if self._waits:
+                self._reader.interrupt()
+
+    def close_after_fork(self) -> None:
+        """In a forked child: refuse everything; the rings are the parent's."""
+        if self._gate.close_after_fork():
+            self._let_go()
+
+    def _let_go(self) -> None:
+        if self._pidfd >= 0:
+            os.close(self._pidfd)
+            self._pidfd = -1
+
+
+def _writer(segment: Segment, ring: str, park: str, strategy: int, peer: int, native: bool) -> WritingEnd:
+    region = segment.layout[ring]
+    size = region.size - RING_HEAD_BYTES
+    word = FIELDS[park].offset
+    return open_writer(segment.mapping, region.offset, size, park=word, strategy=strategy, peer=peer, native=native)
+
+
+def _reader(segment: Segment, ring: str, park: str, strategy: int, peer: int, native: bool) -> ReadingEnd:
+    region = segment.layout[ring]
+    size = region.size - RING_HEAD_BYTES
+    word = FIELDS[park].offset
+    return open_reader(segment.mapping, region.offset, size, park=word, strategy=strategy, peer=peer, native=native)

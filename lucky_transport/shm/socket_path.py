@@ -1,0 +1,59 @@
+"""Where the rendezvous of a segment is: a socket in a directory that only this user can enter.
+
+Rule 1: the path follows from the segment's name alone; a name too long for a socket's path is shortened by its hash.
+Rule 2: a directory that somebody else made or may enter is refused, not repaired.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from pathlib import Path
+
+from lucky_transport.errors import ConfigError
+
+__all__ = ["private_directory", "socket_path"]
+
+#: `sockaddr_un` takes 108 bytes, the last one is 0.
+_LONGEST = 107
+_SUFFIX = ".sock"
+_HASH = 16
+
+
+def socket_path(directory: Path, name: str) -> Path:
+    """Return the socket of segment `name`. Raises ConfigError when the directory's own path is too long for any."""
+    room = _LONGEST - len(os.fsencode(directory)) - 1 - len(_SUFFIX)
+    if room < _HASH:
+        raise ConfigError(
+            f"a socket in {directory} would have a path of more than {_LONGEST} bytes",
+            backend="shm",
+            hint="set XDG_RUNTIME_DIR to a shorter path",
+        )
+    if len(name.encode()) > room:
+        name = hashlib.sha256(name.encode()).hexdigest()[:_HASH]
+    return directory / f"{name}{_SUFFIX}"
+
+
+def private_directory(directory: Path) -> Path:
+    """Return the directory, made with mode 0700 when it is not there.
+
+    Raises ConfigError when it is a link, another user's or open to others.
+    """
+    try:
+        directory.mkdir(mode=0o700, exist_ok=True)
+        status = directory.lstat()
+    except OSError as error:
+        raise ConfigError(
+            f"{directory} cannot be used for sockets: {error.strerror}",
+            backend="shm",
+            hint="set XDG_RUNTIME_DIR to a directory of yours",
+        ) from error
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o077:
+        raise ConfigError(
+            f"{directory} is not a directory that only you can enter "
+            f"(owner {status.st_uid}, mode {stat.S_IMODE(status.st_mode):04o})",
+            backend="shm",
+            hint=f"remove it, or run chmod 700 {directory}",
+        )
+    return directory

@@ -1,0 +1,98 @@
+"""What every transport promises to the typed clients, ordinary and asyncio.
+
+Rule 1: the same lines of a user's program work over every transport.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from lucky_transport.engine import RESET
+from lucky_transport.errors import Cancelled, ClosedError, Unimplemented
+from lucky_transport.services import AsyncClient, Client
+from lucky_transport.testing.pair import PATIENCE_S, Pair, every, zeros
+
+__all__ = ["ClientContract"]
+
+_ITEMS = 300
+
+
+class ClientContract(Pair):
+    """Part of `TransportContract`."""
+
+    def test_a_program_uses_services_streams_and_steps_over_one_connection(self) -> None:
+        with self.open_pair() as transport:
+            self.require(transport, "commands")
+            client = Client(transport)
+            transport.step(zeros(transport), every(transport, RESET))
+            entities = client.scene.list_entities(include_transforms=True).entities
+            assert [one.name for one in entities] == [f"agent_{env}" for env in range(4)]
+            self.require(transport, "streams")
+            for frame in client.telemetry.stream(fps=500):
+                assert len(frame.observation_qpos) == 8
+                break
+            assert transport.step(zeros(transport)).observations.any()
+
+    def test_tasks_call_side_by_side(self) -> None:
+        async def use(client: AsyncClient) -> None:
+            self.require(client.transport, "commands")
+            names = [f"agent_{number % 4}" for number in range(40)]
+            found = await asyncio.gather(*(client.agent.get_schema(name) for name in names))
+            assert [one.schema.agent_name for one in found if one.schema is not None] == names
+            with pytest.raises(Unimplemented, match="does not implement"):
+                await client.debug.draw()
+
+        self._run(use)
+
+    def test_a_task_gets_every_item_of_a_stream_that_skips_none(self) -> None:
+        async def use(client: AsyncClient) -> None:
+            self.require(client.transport, "streams")
+            found = [item.slot_id async for item in client.agent.stream_policy_slot_state(1)]
+            assert found == list(range(_ITEMS))
+
+        self._run(use, slots=_ITEMS)
+
+    def test_a_cancelled_task_leaves_its_stream_and_the_connection_works_on(self) -> None:
+        async def use(client: AsyncClient) -> None:
+            self.require(client.transport, "streams")
+            stream = client.telemetry.stream(fps=1)
+            await anext(stream)
+            waiting = asyncio.ensure_future(anext(stream))
+            await asyncio.sleep(0.05)
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            with pytest.raises(Cancelled):
+                await anext(stream)
+            assert (await client.agent.get_schema()).schema is not None
+
+        self._run(use)
+
+    def test_a_closed_client_ends_the_tasks_that_wait(self) -> None:
+        async def use(client: AsyncClient) -> None:
+            self.require(client.transport, "streams")
+            stream = client.telemetry.stream(fps=1)
+            await anext(stream)
+            waiting = asyncio.ensure_future(anext(stream))
+            await asyncio.sleep(0.05)
+            await client.close()
+            with pytest.raises((Cancelled, ClosedError)):
+                await waiting
+            with pytest.raises(ClosedError):
+                await client.agent.get_schema()
+
+        self._run(use)
+
+    def _run(self, use: Callable[[AsyncClient], Awaitable[None]], **options: Any) -> None:
+        """Run `use` in an event loop of its own, with an asyncio client of a fresh engine."""
+
+        async def main(endpoint: Any) -> None:
+            async with AsyncClient(lambda: self.connect(endpoint)) as client:
+                await asyncio.wait_for(use(client), PATIENCE_S)
+
+        with self.serve(**options) as endpoint:
+            asyncio.run(main(endpoint))

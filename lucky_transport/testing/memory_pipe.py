@@ -1,0 +1,128 @@
+"""Two pipe ends in one process, without shared memory: for tests of calls.
+
+    client_end, engine_end = memory_pipes()
+
+Rule 1: they keep `lucky_transport.calls.pipe.Pipe` to the letter, bounded like a ring: `capacity` bytes each way, the
+        longest record a quarter of it.
+Rule 2: `die` makes an end look as if its process had been killed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+
+from lucky_transport.errors import ClosedError, LocalProtocolError, PeerDied, SpecError
+
+__all__ = ["MemoryPipe", "memory_pipes"]
+
+
+class _Way:
+    """Records on their way from one end to the other."""
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self.records: deque[bytes] = deque()
+        self.used = 0
+
+
+class MemoryPipe:
+    """One end; made by `memory_pipes`."""
+
+    def __init__(self, name: str, incoming: _Way, outgoing: _Way, changed: threading.Condition) -> None:
+        self._peer_name = name
+        self._in, self._out = incoming, outgoing
+        self._changed = changed
+        self._interrupted = False
+        self._closed = False
+        self.other: MemoryPipe
+
+    @property
+    def largest_record(self) -> int:
+        return self._out.capacity // 4
+
+    @property
+    def peer(self) -> str:
+        return self._peer_name
+
+    def try_push(self, record: bytes | bytearray | memoryview) -> bool:
+        if not 0 < len(record) <= self.largest_record:
+            raise SpecError(f"a record of {len(record)} bytes, expected 1 to {self.largest_record}")
+        with self._changed:
+            self._check()
+            if self.other._closed:
+                raise PeerDied(f"{self._peer_name} is gone")
+            if not self._fits(len(record)):
+                return False
+            self._out.records.append(bytes(record))
+            self._out.used += len(record)
+            self._changed.notify_all()
+            return True
+
+    def try_pop(self) -> bytes | None:
+        if not self._in.records and not self._closed:
+            return None
+        with self._changed:
+            self._check()
+            if not self._in.records:
+                return None
+            record = self._in.records.popleft()
+            self._in.used -= len(record)
+            self._changed.notify_all()
+            return record
+
+    def wait(self, timeout_ns: int) -> bool:
+        with self._changed:
+            self._changed.wait_for(self._has_something, timeout_ns / 1e9)
+            self._check()
+            self._interrupted = False
+            if not self._in.records and self.other._closed:
+                raise PeerDied(f"{self._peer_name} is gone")
+            return bool(self._in.records)
+
+    def wait_for_room(self, length: int, timeout_ns: int) -> bool:
+        with self._changed:
+            self._changed.wait_for(lambda: self._fits(length) or self._closed or self.other._closed, timeout_ns / 1e9)
+            self._check()
+            if self.other._closed:
+                raise PeerDied(f"{self._peer_name} is gone")
+            return self._fits(length)
+
+    def interrupt(self) -> None:
+        with self._changed:
+            self._interrupted = True
+            self._changed.notify_all()
+
+    def fileno(self) -> int:
+        return -1
+
+    def arm(self) -> bool:
+        raise LocalProtocolError("a pipe in memory has no descriptor to watch")
+
+    def close(self) -> None:
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    #: To the other end a killed process looks the same.
+    die = close
+
+    def _fits(self, length: int) -> bool:
+        return self._out.used + length <= self._out.capacity
+
+    def _has_something(self) -> bool:
+        return bool(self._in.records) or self._interrupted or self._closed or self.other._closed
+
+    def _check(self) -> None:
+        if self._closed:
+            raise ClosedError("the pipe is closed", hint="connect again")
+
+
+def memory_pipes(capacity: int = 512 << 10) -> tuple[MemoryPipe, MemoryPipe]:
+    """Return (the client's end, the engine's end) of a new pair."""
+    changed = threading.Condition(threading.RLock())
+    up, down = _Way(capacity), _Way(capacity)
+    client = MemoryPipe("engine in this process", down, up, changed)
+    engine = MemoryPipe("client in this process", up, down, changed)
+    client.other, engine.other = engine, client
+    return client, engine

@@ -1,0 +1,76 @@
+"""An engine of pictures that anyone can foretell, for tests of what carries them.
+
+    StreamCamera(name, target_fps=n)    n pictures: "made" as bytes, "drawn" into the call's own memory, "growing" and
+                                        "shrinking" from one to the next, "endless" without an end
+    Step with camera_requests           a picture for each, of the size that was asked for
+
+Rule 1: every byte of a picture follows from its number and size alone (`pixels`).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_transport.call import Call
+from lucky_transport.engine import StreamHandler
+from lucky_transport.engines.toy import ToyEngine
+from lucky_transport.messages.camera import StreamCameraRequest
+from lucky_transport.messages.media import CameraStreamKind, ImageFrame, NamedImageFrame
+from lucky_transport.messages.stepping import GetCameraFrameRequest
+
+__all__ = ["CHANNELS", "PictureEngine", "pixels"]
+
+CHANNELS = 4
+_SIDE = 32
+
+
+def pixels(number: int, width: int, height: int) -> NDArray[np.uint8]:
+    """Return picture `number`: uint8 (height, width, CHANNELS), no two bytes near each other alike."""
+    flat = np.arange(width * height * CHANNELS, dtype=np.uint32) * 7 + number * 31
+    return flat.astype(np.uint8).reshape(height, width, CHANNELS)
+
+
+class PictureEngine(ToyEngine):
+    """See the module. `width`, `height`: of streamed pictures that nobody asked a size for, pixels."""
+
+    def __init__(self, num_envs: int = 2, *, width: int = _SIDE, height: int = _SIDE, **options: Any) -> None:
+        super().__init__(num_envs, **options)
+        self._size = width, height
+
+    @property
+    def streams(self) -> Mapping[str, StreamHandler]:
+        return {**super().streams, "/hazel.rpc.CameraService/StreamCamera": self._stream}
+
+    def _stream(self, request: StreamCameraRequest, call: Call) -> Iterator[ImageFrame]:
+        count = request.target_fps
+        numbers = itertools.count(1) if request.name == "endless" else range(1, count + 1)
+        for number in numbers:
+            if call.is_over:
+                return
+            scale = {"growing": number, "shrinking": count - number + 1}.get(request.name, 1)
+            picture = pixels(number, (request.width or self._size[0]) * scale, request.height or self._size[1])
+            data: bytes | memoryview = picture.tobytes()
+            if request.name in ("drawn", "endless"):
+                data = call.image_buffer(picture.nbytes)
+                np.copyto(np.frombuffer(data, np.uint8), picture.ravel())
+            yield ImageFrame(data, picture.shape[1], picture.shape[0], CHANNELS, "raw", 0, number)
+
+    def check_camera_requests(self, env: int, requests: Sequence[GetCameraFrameRequest]) -> None:
+        for request in requests:
+            if request.name == "broken":
+                raise ValueError("camera 'broken': it takes no pictures")
+
+    def camera_frames(self, env: int, requests: Sequence[GetCameraFrameRequest]) -> list[NamedImageFrame]:
+        return [NamedImageFrame(request.name, self._shot(env, request)) for request in requests]
+
+    def _shot(self, env: int, request: GetCameraFrameRequest) -> ImageFrame:
+        width, height = request.width or self._size[0], request.height or self._size[1]
+        picture = pixels(env, width, height)
+        if request.kind == CameraStreamKind.DEPTH:
+            return ImageFrame(picture[:, :, :2].tobytes(), width, height, 1, "raw", 0, env, 0.5)
+        return ImageFrame(picture.tobytes(), width, height, CHANNELS, "raw", 0, env)

@@ -1,0 +1,266 @@
+"""What every transport promises about typed calls and streams, as tests.
+
+Rule 1: the yardstick is `inproc`: the same request gives an equal answer, the same misuse the same class and text.
+Rule 2: whatever goes wrong with one call or stream, the next one works as if it had never been.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import Busy, PeerTimeout, Unimplemented
+from lucky_transport.messages import agent, lidar, mujoco, scene, stepping, task, telemetry
+from lucky_transport.messages.methods import Effect, Method, Runs, method
+from lucky_transport.testing.misuse import outcome
+from lucky_transport.testing.pair import PATIENCE_S, Pair, open_yardstick, zeros
+from lucky_transport.transport import Transport
+
+__all__ = ["ServicesContract"]
+
+_STEP = method("AgentService/Step")
+_RESET = method("AgentService/ResetAgent")
+_NEGOTIATE = method("AgentService/NegotiateTask")
+_SCHEMA = method("AgentService/GetAgentSchema")
+_SLOTS = method("AgentService/StreamPolicySlotState")
+_JOINTS = method("MujocoService/GetJointState")
+_JOINT_STREAM = method("MujocoService/StreamJointState")
+_TELEMETRY = method("TelemetryService/StreamTelemetry")
+_SLOW = method("LidarService/GetLidarBeamAngles")
+_FAILING = method("LidarService/GetLidarBeamCount")
+_FAILING_STREAM = method("ViewportService/StreamViewport")
+_LACKING = method("MujocoSceneService/GetModelInfo")
+_LACKING_STREAM = method("CameraService/StreamCamera")
+
+#: More items than any transport keeps on the way for a slow reader.
+_WINDOW = 256
+
+_Call = Callable[[Transport], object]
+
+_REQUESTS: dict[str, tuple[Method, Any]] = {
+    "the schema of the default agent": (_SCHEMA, agent.GetAgentSchemaRequest()),
+    "the schema of an unknown agent": (_SCHEMA, agent.GetAgentSchemaRequest("agent_9")),
+    "the manifest": (method("AgentService/GetCapabilityManifest"), task.GetCapabilityManifestRequest()),
+    "an empty contract": (_NEGOTIATE, task.NegotiateTaskRequest(task.TaskContract())),
+    "a contract with a typing error": (
+        method("AgentService/ValidateTaskContract"),
+        task.ValidateTaskContractRequest(
+            task.TaskContract("walk", rewards=task.RewardContract([task.RewardTermRequest("aliv", 0.5)]))
+        ),
+    ),
+    "a joint state": (_JOINTS, mujoco.GetJointStateRequest("agent_2")),
+    "the joint state of nobody": (_JOINTS, mujoco.GetJointStateRequest("Zoë")),
+    "entities": (method("SceneService/ListEntities"), scene.ListEntitiesRequest(True, True)),
+    "the scene": (method("SceneService/GetSceneInfo"), scene.GetSceneInfoRequest()),
+    "the telemetry's names": (
+        method("TelemetryService/GetTelemetrySchema"),
+        telemetry.GetTelemetrySchemaRequest(),
+    ),
+    "progress": (method("AgentService/ReportProgress"), stepping.ProgressReport("run", current_step=-1)),
+}
+
+
+def _unary(row: Method, request: Any) -> _Call:
+    return lambda client: client.call(row, request)
+
+
+def _first(row: Method, request: Any) -> _Call:
+    return lambda client: next(client.stream(row, request))
+
+
+#: Wrong calls, each of which must raise what the yardstick raises.
+_WRONG: dict[str, _Call] = {
+    "a method the engine lacks": _unary(_LACKING, _LACKING.request()),
+    "a stream the engine lacks": _first(_LACKING_STREAM, _LACKING_STREAM.request()),
+    "a stream taken for a call": _unary(_TELEMETRY, telemetry.StreamTelemetryRequest()),
+    "a call taken for a stream": _first(_SCHEMA, agent.GetAgentSchemaRequest()),
+    "another method's request": _unary(_SCHEMA, mujoco.GetJointStateRequest()),
+    "another stream's request": _first(_TELEMETRY, mujoco.GetJointStateRequest()),
+    "a handler that raises": _unary(_FAILING, lidar.LidarSensorRequest(7)),
+}
+
+
+class ServicesContract(Pair):
+    """The part of `TransportContract` that is about typed calls and streams."""
+
+    #: False where the hot path itself consists of typed Steps, which then mix with others.
+    hot_path_excludes_steps: bool = True
+
+    @contextmanager
+    def open_both(self, **options: Any) -> Generator[tuple[Transport, Transport]]:
+        """Yield a client over this transport and one of an equal engine without any wire."""
+        with self.open_pair(**options) as client, open_yardstick("toy", 4, **options) as yardstick:
+            self.require(client, "commands")
+            yield client, yardstick
+
+    # answers
+
+    @pytest.mark.parametrize("what", _REQUESTS)
+    def test_a_call_is_answered_as_without_a_wire(self, what: str) -> None:
+        with self.open_both() as (client, yardstick):
+            row, request = _REQUESTS[what]
+            assert client.call(row, request) == yardstick.call(row, request)
+
+    @pytest.mark.parametrize("wrong", _WRONG)
+    def test_a_wrong_call_raises_what_it_raises_without_a_wire(self, wrong: str) -> None:
+        with self.open_both(faulty=True) as (client, yardstick):
+            if "stream" in wrong:
+                self.require(client, "streams")
+            expected = outcome(yardstick, _WRONG[wrong])
+            assert expected != "no error"
+            assert outcome(client, _WRONG[wrong]) == expected
+            self.check_alive(client)
+
+    def test_a_method_that_no_table_knows_is_unimplemented(self) -> None:
+        unknown = Method(
+            9999, "/hazel.rpc.AgentService/Fly", agent.GetAgentSchemaRequest, agent.GetAgentSchemaResponse,
+            Effect.READ, Runs.INLINE,
+        )  # fmt: skip
+        with self.open_pair() as client:
+            self.require(client, "commands")
+            with pytest.raises(Unimplemented):
+                client.call(unknown, agent.GetAgentSchemaRequest())
+            self.check_alive(client)
+
+    # one agent at a time
+
+    def test_agents_are_stepped_one_by_one_as_without_a_wire(self) -> None:
+        with self.open_both(seed=3) as (client, yardstick):
+            for number in range(12):
+                name = f"agent_{number % 3}"
+                if number % 5 == 0:
+                    contract = agent.SimulationContract(joint_position_noise=number / 8)
+                    reset = agent.ResetAgentRequest(name, contract)
+                    assert client.call(_RESET, reset) == yardstick.call(_RESET, reset)
+                step = stepping.StepRequest(name, [0.5, number / 16])
+                assert _steady(client.call(_STEP, step)) == _steady(yardstick.call(_STEP, step))
+
+    @pytest.mark.parametrize(
+        "request_",
+        [
+            stepping.StepRequest("agent_7"),
+            stepping.StepRequest(actions=[1.0] * 3),
+            stepping.StepRequest("agent_1", [0.0, float("nan")]),
+            stepping.StepRequest(camera_requests=[stepping.GetCameraFrameRequest(name="front")]),
+            stepping.StepRequest(action_groups=[agent.ActionGroupEntry("legs", [1.0], [2])]),
+        ],
+        ids=["agent", "size", "nan", "camera", "group"],
+    )
+    def test_a_wrong_step_is_refused_in_its_response(self, request_: stepping.StepRequest) -> None:
+        with self.open_both() as (client, yardstick):
+            answer = client.call(_STEP, request_)
+            assert not answer.success
+            assert answer == yardstick.call(_STEP, request_)
+
+    def test_steps_carry_the_terms_their_client_negotiated(self) -> None:
+        contract = task.TaskContract(rewards=task.RewardContract([task.RewardTermRequest("centred")]))
+        with self.open_pair() as client:
+            self.require(client, "commands")
+            assert client.call(_NEGOTIATE, task.NegotiateTaskRequest(contract)).success
+            answer = client.call(_STEP, stepping.StepRequest())
+            assert list(answer.reward_signals) == ["centred"]
+            assert answer.termination_flags == {}
+
+    def test_who_drives_a_batch_is_told_so_when_he_steps_one_agent(self) -> None:
+        if not self.hot_path_excludes_steps:
+            pytest.skip("the hot path is made of typed Steps here")
+        with self.open_pair() as client:
+            self.require(client, "commands")
+            client.step(zeros(client))
+            for row, request in ((_STEP, stepping.StepRequest()), (_RESET, agent.ResetAgentRequest())):
+                with pytest.raises(Busy, match=r"engine 'toy' is driven by .*; close that client first"):
+                    client.call(row, request)
+            client.step(zeros(client))
+
+    def test_stepping_agents_shuts_out_another_clients_batch_until_the_first_closes(self) -> None:
+        with self.serve() as endpoint:
+            first = self.connect(endpoint)
+            self.require(first, "commands")
+            assert first.call(_STEP, stepping.StepRequest()).success
+            first.close()
+            self.connect_when_free(endpoint).close()
+
+    # deadlines of calls
+
+    def test_a_call_whose_deadline_has_passed_is_not_made(self) -> None:
+        with self.open_pair() as client:
+            self.require(client, "commands")
+            with pytest.raises(PeerTimeout):
+                client.call(_SCHEMA, agent.GetAgentSchemaRequest(), Deadline(0.0))
+            self.check_alive(client)
+
+    def test_a_call_ends_at_its_deadline_and_its_late_answer_disturbs_nobody(self) -> None:
+        if not self.has_deadlines:
+            pytest.skip("client and engine share a thread: nothing can be waited for")
+        with self.open_pair(answer_delay_s=0.3) as client:
+            self.require(client, "commands")
+            with pytest.raises(PeerTimeout, match=r"0\.05 s"):
+                client.call(_SLOW, lidar.LidarSensorRequest(1), Deadline(0.05))
+            self.check_alive(client)
+            assert client.call(_SLOW, lidar.LidarSensorRequest(2)).beams == 2
+
+    def test_a_slow_handler_delays_no_step(self) -> None:
+        if not self.has_deadlines:
+            pytest.skip("client and engine share a thread: nothing can be waited for")
+        with self.open_pair(answer_delay_s=1.0) as client:
+            self.require(client, "commands")
+            client.step(zeros(client))
+            answers: list[Any] = []
+            slow = threading.Thread(target=lambda: answers.append(client.call(_SLOW, lidar.LidarSensorRequest(5))))
+            slow.start()
+            steps = 0
+            while not answers and steps < 20:
+                client.step(zeros(client))
+                steps += 1
+            assert not answers  # twenty steps of microseconds were done within the handler's second
+            slow.join(PATIENCE_S)
+            assert [answer.beams for answer in answers] == [5]
+
+    def test_many_threads_call_at_once_and_each_gets_its_own_answer(self) -> None:
+        with self.open_pair(num_envs=16) as client:
+            self.require(client, "commands")
+            wrong: list[Any] = []
+
+            def ask(env: int) -> None:
+                for _ in range(20):
+                    name = f"agent_{env}"
+                    found = client.call(_SCHEMA, agent.GetAgentSchemaRequest(name)).schema.agent_name
+                    if found != name:
+                        wrong.append((name, found))
+
+            threads = [threading.Thread(target=ask, args=(env,)) for env in range(16)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(PATIENCE_S)
+                assert not thread.is_alive()
+            assert wrong == []
+
+    def test_closing_ends_a_call_under_way(self) -> None:
+        if not self.has_deadlines:
+            pytest.skip("client and engine share a thread: nothing can be waited for")
+        with self.open_pair(answer_delay_s=0.5) as client:
+            self.require(client, "commands")
+            said: list[str] = []
+            caller = threading.Thread(
+                target=lambda: said.append(outcome(client, _unary(_SLOW, lidar.LidarSensorRequest())))
+            )
+            caller.start()
+            time.sleep(0.1)  # let the call set out; were it not under way yet, it would be refused in the same words
+            client.close()
+            caller.join(PATIENCE_S)
+            assert said == ["ClosedError: the transport is closed; connect again"]
+
+
+def _steady(response: stepping.StepResponse) -> stepping.StepResponse:
+    """Return the response without what the clock put into it."""
+    response.physics_step_duration_us = 0
+    if response.observation is not None:
+        response.observation.timestamp_ms = 0
+    return response

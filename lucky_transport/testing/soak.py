@@ -1,0 +1,261 @@
+"""Messages without end through a pair of rings between two processes.
+
+    python -m lucky_transport.testing.soak --messages 10000000
+
+A second process meets this one at a rendezvous and writes; this one reads, compares each message with what it must be,
+and both add up the same checksum. Sizes go from an empty message to three times the ring (in fragments then), most of
+them small, for the ring to hold many records and to wrap at any place. Every ECHO-th message is sent back, so that both
+rings and all waits are used.
+
+Rule 1: exit code 0 means: every message came once, whole and in order, the checksums are equal, and the memory of both
+        processes is flat.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import select
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from lucky_transport.calls.fragments import Assemblies, cut
+from lucky_transport.codec.envelope import decode_envelope
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import PeerDied, RemoteProtocolError
+from lucky_transport.shm.meeting import meet
+from lucky_transport.shm.rendezvous import Rendezvous
+from lucky_transport.shm.rendezvous_pipe import RendezvousPipe
+from lucky_transport.shm.wait import STRATEGIES, strategy_code
+
+__all__ = ["FLAT_KIB", "Outcome", "soak"]
+
+#: Each message starts with its number, so an empty one is a record of this size.
+_NUMBER = struct.Struct("<I")
+_RESULT = struct.Struct("<4sIQII")
+ECHO = 1024
+_WAIT_NS = 30_000_000_000
+_SLICE_NS = 10_000_000
+#: How much the memory of either process may grow after the first tenth of the messages.
+FLAT_KIB = 4096
+_SIZES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a soak found. Growth: KiB of resident memory after the first tenth, of the reader and of the writer."""
+
+    messages: int
+    payload_bytes: int
+    checksum: int
+    seconds: float
+    reader_growth_kib: int
+    writer_growth_kib: int
+
+    @property
+    def flat(self) -> bool:
+        """True when neither process grew."""
+        return max(self.reader_growth_kib, self.writer_growth_kib) <= FLAT_KIB
+
+
+class Messages:
+    """The same messages in both processes: number `n` is a piece of one pool of random bytes."""
+
+    def __init__(self, pipe: RendezvousPipe) -> None:
+        rng = random.Random(20)
+        self.largest = pipe.largest_record
+        top, ring = self.largest - _NUMBER.size, 4 * (self.largest + 4)
+        self._pool = memoryview(rng.randbytes(4 * ring))
+        #: How often, and up to what size: small, middling, whatever fits, what just fits, what needs fragments.
+        ranges = ((40, 0, 16), (55, 0, 200), (4, 0, top), (1, top, top), (0.1, top + 1, 3 * ring))
+        chosen = rng.choices(ranges, [often for often, _, _ in ranges], k=_SIZES - 1)
+        self._sizes = [3 * ring, *(rng.randint(low, high) for _, low, high in chosen)]
+        self._starts = [rng.randint(0, len(self._pool) - size) for size in self._sizes]
+
+    def message(self, number: int) -> bytes:
+        """Return message `number`; one longer than `largest` travels in fragments."""
+        place = (number * 2654435761 >> 7) % _SIZES
+        start = self._starts[place]
+        return b"".join((_NUMBER.pack(number & 0xFFFFFFFF), self._pool[start : start + self._sizes[place]]))
+
+
+def soak(
+    messages: int, *, ring_bytes: int = 65536, strategy: int = 1, native: bool = True, progress: bool = False
+) -> Outcome:
+    """Send so many messages from another process to this one. Raises RemoteProtocolError for what came wrong."""
+    start = time.perf_counter()
+    with tempfile.TemporaryDirectory(prefix="lucky-soak-") as folder:
+        rendezvous = Rendezvous("soak", directory=Path(folder), ring_bytes=ring_bytes, strategy=strategy, native=native)
+        command = [sys.executable, "-m", "lucky_transport.testing.soak", "--messages", str(messages)]
+        command += ["--wait", _name_of(strategy), "--native" if native else "--fallback", "--write-to", folder]
+        with rendezvous, subprocess.Popen(command) as writer:
+            try:
+                pipe = _one_client(rendezvous)
+                try:
+                    size, checksum, growth = _read(pipe, messages, progress)
+                    writer_growth = _compare(pipe, messages, size, checksum)
+                finally:
+                    pipe.close()
+            except BaseException:
+                writer.kill()
+                raise
+    return Outcome(messages, size, checksum, time.perf_counter() - start, growth, writer_growth)
+
+
+def _name_of(strategy: int) -> str:
+    return next(name for name, code in STRATEGIES.items() if code == strategy)
+
+
+def _one_client(rendezvous: Rendezvous) -> RendezvousPipe:
+    deadline = Deadline(30)
+    while not deadline.expired:
+        select.select([rendezvous], [], [], 1)
+        if pipes := rendezvous.advance():
+            return pipes[0]
+    raise RemoteProtocolError("the writing process did not come within 30 s", backend="shm")
+
+
+def _records(pipe: RendezvousPipe) -> Iterator[bytes]:
+    """Yield what comes; raises RemoteProtocolError when nothing comes for long."""
+    pop, wait = pipe.try_pop, pipe.wait
+    while True:
+        record = pop()
+        if record is not None:
+            yield record
+        elif not wait(_WAIT_NS):
+            raise RemoteProtocolError(f"nothing came for {_WAIT_NS / 1e9} s", backend="shm")
+
+
+def _whole(record: bytes, records: Iterator[bytes], expected: bytes, largest: int) -> bytes:
+    """Return the message that begins with this record."""
+    if len(expected) <= largest:
+        return record
+    assemblies = Assemblies(len(expected))
+    while (whole := assemblies.add(decode_envelope(record))) is None:
+        record = next(records)
+    return whole
+
+
+def _read(pipe: RendezvousPipe, count: int, progress: bool) -> tuple[int, int, int]:
+    """Read and compare the messages; return their bytes, their checksum and how much this process grew."""
+    messages = Messages(pipe)
+    size = checksum = base = 0
+    records = _records(pipe)
+    for number in range(count):
+        expected = messages.message(number)
+        message = _whole(next(records), records, expected, messages.largest)
+        if message != expected:
+            raise RemoteProtocolError(
+                f"message {number} came with {len(message)} bytes {message[:16]!r}, expected {len(expected)} bytes "
+                f"{expected[:16]!r}",
+                backend="shm",
+            )
+        size += len(message)
+        checksum = zlib.crc32(message, checksum)
+        if number % ECHO == ECHO - 1:
+            _push(pipe, message[: messages.largest])
+        if number == count // 10:
+            base = _resident_kib()
+        if progress and number % (count // 20 + 1) == 0:
+            click.echo(f"{number} messages, {size} bytes, {_resident_kib()} KiB resident", err=True)
+    return size, checksum, _resident_kib() - base
+
+
+def _compare(pipe: RendezvousPipe, count: int, size: int, checksum: int) -> int:
+    """Read the writer's account and return its growth; raises RemoteProtocolError when it differs from ours."""
+    magic, checksum_there, size_there, count_there, growth = _RESULT.unpack(next(_records(pipe)))
+    if (magic, count_there, size_there, checksum_there) != (b"done", count & 0xFFFFFFFF, size, checksum):
+        raise RemoteProtocolError(
+            f"written: {count_there} messages, {size_there} bytes, checksum {checksum_there:08x}; "
+            f"read: {count}, {size}, {checksum:08x}",
+            backend="shm",
+        )
+    return growth
+
+
+def _push(pipe: RendezvousPipe, record: bytes, meanwhile: Callable[[], None] = lambda: None) -> None:
+    """Push, waiting for room; raises RemoteProtocolError when there is none for long."""
+    deadline = Deadline(_WAIT_NS / 1e9)
+    while not pipe.try_push(record):
+        meanwhile()
+        if not pipe.wait_for_room(len(record), _SLICE_NS) and deadline.expired:
+            raise RemoteProtocolError(f"no room for {len(record)} bytes for {_WAIT_NS / 1e9} s", backend="shm")
+
+
+def _resident_kib() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4
+
+
+class _Writer:
+    """The second process: writes the messages, takes the echoes, and gives account."""
+
+    def __init__(self, pipe: RendezvousPipe) -> None:
+        self._pipe = pipe
+        self._messages = Messages(pipe)
+        self._echoed = 0
+
+    def run(self, count: int) -> None:
+        """Write `count` messages, then wait until the reader closes."""
+        size = checksum = base = 0
+        push, largest = self._pipe.try_push, self._messages.largest
+        for number in range(count):
+            message = self._messages.message(number)
+            size += len(message)
+            checksum = zlib.crc32(message, checksum)
+            for record in (message,) if len(message) <= largest else cut(message, number + 1, largest):
+                if not push(record):
+                    _push(self._pipe, record, self._take_echoes)
+            if number % 64 == 0:
+                self._take_echoes()
+            if number == count // 10:
+                base = _resident_kib()
+        growth = max(0, _resident_kib() - base)
+        while self._echoed < count // ECHO and self._pipe.wait(_WAIT_NS):
+            self._take_echoes()
+        _push(self._pipe, _RESULT.pack(b"done", checksum, size, count & 0xFFFFFFFF, growth))
+        with contextlib.suppress(PeerDied):
+            self._pipe.wait(_WAIT_NS)
+
+    def _take_echoes(self) -> None:
+        while (echo := self._pipe.try_pop()) is not None:
+            self._echoed += 1
+            number = self._echoed * ECHO - 1
+            if echo != self._messages.message(number)[: self._messages.largest]:
+                raise RemoteProtocolError(f"message {number} came back changed: {echo[:16]!r}", backend="shm")
+
+
+@click.command(help=__doc__)
+@click.option("--messages", type=click.IntRange(1), default=1_000_000, show_default=True)
+@click.option("--ring-bytes", type=int, default=65536, show_default=True, help="Data bytes of each ring.")
+@click.option("--wait", type=click.Choice(list(STRATEGIES)), default="adaptive", show_default=True)
+@click.option("--native/--fallback", default=True, help="The native rings, or those in pure Python.")
+@click.option("--write-to", hidden=True)
+def main(messages: int, ring_bytes: int, wait: str, native: bool, write_to: str | None) -> None:
+    """Run the soak and print what it found."""
+    strategy = strategy_code(wait)
+    if write_to is not None:
+        _Writer(meet("soak", Deadline(30), directories=[Path(write_to)], strategy=strategy, native=native)).run(
+            messages
+        )
+        return
+    outcome = soak(messages, ring_bytes=ring_bytes, strategy=strategy, native=native, progress=True)
+    click.echo(
+        f"{outcome.messages} messages, {outcome.payload_bytes} bytes in {outcome.seconds:.1f} s, checksum "
+        f"{outcome.checksum:08x} on both sides; memory grew by {outcome.reader_growth_kib} KiB (reader) and "
+        f"{outcome.writer_growth_kib} KiB (writer)"
+    )
+    if not outcome.flat:
+        raise click.ClickException(f"the memory is not flat: more than {FLAT_KIB} KiB")
+
+
+if __name__ == "__main__":
+    main()

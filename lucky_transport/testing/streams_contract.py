@@ -1,0 +1,200 @@
+"""What every transport promises about server streams, as tests.
+
+Rule 1: whatever goes wrong with one stream, the connection works as if it had never been.
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import Cancelled, ClosedError, EngineFailed, PeerTimeout
+from lucky_transport.messages import controllers, mujoco, telemetry, viewport
+from lucky_transport.messages.methods import method
+from lucky_transport.testing.misuse import outcome
+from lucky_transport.testing.pair import PATIENCE_S, Pair, open_yardstick, zeros
+from lucky_transport.transport import Stream, Transport
+
+__all__ = ["StreamsContract"]
+
+_SLOTS = method("AgentService/StreamPolicySlotState")
+_JOINT_STREAM = method("MujocoService/StreamJointState")
+_TELEMETRY = method("TelemetryService/StreamTelemetry")
+_FAILING_STREAM = method("ViewportService/StreamViewport")
+
+#: More items than any transport keeps on the way for a slow reader.
+_WINDOW = 256
+
+
+class StreamsContract(Pair):
+    """The part of `TransportContract` that is about streams."""
+
+    @contextmanager
+    def open_streams(self, **options: Any) -> Generator[Transport]:
+        """Yield a client of an engine with telemetry."""
+        with self.open_pair(**options) as client:
+            self.require(client, "streams")
+            yield client
+
+    def test_a_stream_of_everything_loses_nothing_and_ends(self) -> None:
+        with self.open_streams(slots=3000) as client:
+            slots = list(client.stream(_SLOTS, controllers.StreamPolicySlotStateRequest()))
+            assert [slot.slot_id for slot in slots] == list(range(3000))
+            assert slots[-1].name == "slot_2999"
+
+    def test_a_slow_reader_of_everything_loses_nothing(self) -> None:
+        with self.open_streams(slots=600) as client:
+            stream = client.stream(_SLOTS, controllers.StreamPolicySlotStateRequest())
+            numbers: list[int] = []
+            for slot in stream:
+                numbers.append(slot.slot_id)
+                if slot.slot_id % 200 == 0:
+                    time.sleep(0.05)
+            assert numbers == list(range(600))
+            assert stream.dropped == 0
+
+    def test_after_its_end_a_stream_stays_ended(self) -> None:
+        with self.open_streams(slots=2) as client:
+            stream = client.stream(_SLOTS, controllers.StreamPolicySlotStateRequest())
+            assert len(list(stream)) == 2
+            stream.cancel()
+            assert list(stream) == []
+            self.check_alive(client)
+
+    def test_telemetry_comes_until_it_is_cancelled(self) -> None:
+        with self.open_streams() as client:
+            stream = client.stream(_TELEMETRY, telemetry.StreamTelemetryRequest(200))
+            frames = [next(stream) for _ in range(5)]
+            assert [frame.timestamp_ms for frame in frames] == sorted(frame.timestamp_ms for frame in frames)
+            assert {(len(frame.observation_qpos), len(frame.action_ctrl)) for frame in frames} == {(8, 2)}
+            self._check_cancelled(stream)
+            self.check_alive(client)
+
+    def test_a_stream_cancelled_before_its_first_item_gives_none(self) -> None:
+        with self.open_streams() as client:
+            stream = client.stream(_TELEMETRY, telemetry.StreamTelemetryRequest(200))
+            self._check_cancelled(stream)
+            self.check_alive(client)
+
+    def test_a_stream_is_cancelled_while_another_thread_waits_in_it(self) -> None:
+        with self.open_streams() as client:
+            stream = client.stream(_TELEMETRY, telemetry.StreamTelemetryRequest(1))
+            next(stream)
+            said: list[str] = []
+            reader = threading.Thread(target=lambda: said.append(outcome(client, lambda _: next(stream))))
+            reader.start()
+            time.sleep(0.05)
+            stream.cancel()
+            reader.join(PATIENCE_S)
+            assert [text.partition(":")[0] for text in said] == ["Cancelled"]
+            self.check_alive(client)
+
+    def _check_cancelled(self, stream: Stream) -> None:
+        stream.cancel()
+        stream.cancel()
+        for _ in range(2):
+            with pytest.raises(Cancelled):
+                next(stream)
+
+    def test_a_stream_ends_with_its_with_block(self) -> None:
+        with self.open_streams() as client:
+            with client.stream(_TELEMETRY, telemetry.StreamTelemetryRequest(200)) as stream:
+                next(stream)
+            with pytest.raises(Cancelled):
+                next(stream)
+
+    def test_dropped_streams_leave_room_for_others(self) -> None:
+        """More streams than any transport has threads for, one after the other, none of them ended by hand."""
+        with self.open_streams() as client:
+            for _ in range(300):
+                next(client.stream(_TELEMETRY, telemetry.StreamTelemetryRequest(1000)))
+            gc.collect()
+            self.check_alive(client)
+
+    def test_many_streams_flow_at_once(self) -> None:
+        with self.open_streams() as client:
+            streams = [client.stream(_TELEMETRY, telemetry.StreamTelemetryRequest(100)) for _ in range(24)]
+            for _ in range(3):
+                assert all(len(next(stream).observation_qpos) == 8 for stream in streams)
+            client.step(zeros(client))
+            self.check_alive(client)
+            for stream in streams:
+                stream.cancel()
+
+    def test_a_stream_shows_the_world_between_steps_while_it_is_stepped(self) -> None:
+        with self.open_streams(seed=5) as client:
+            stream = client.stream(_JOINT_STREAM, mujoco.GetJointStateRequest("agent_3"))
+            seen: set[bytes] = set()
+            for _ in range(4):
+                seen.add(client.step(zeros(client)).observations[3].tobytes())
+                state = next(stream).state
+                assert state.nq == len(state.positions) == 8
+            assert len(seen) == 4
+
+    def test_an_answer_that_refuses_ends_the_stream_after_it(self) -> None:
+        with self.open_streams() as client:
+            items = list(client.stream(_JOINT_STREAM, mujoco.GetJointStateRequest("nobody")))
+            assert [item.success for item in items] == [False]
+            assert items[0].message == "no robot 'nobody'; there are agent_0 to agent_3"
+
+    def test_a_slow_reader_of_the_latest_stays_fresh_and_knows_what_it_missed(self) -> None:
+        with self.open_streams() as client:
+            stream = client.stream(_TELEMETRY, telemetry.StreamTelemetryRequest(1000))
+            next(stream)
+            time.sleep(_WINDOW * 4 / 1000)
+            resumed_ms = time.time_ns() // 1_000_000
+            stale = 0
+            while next(stream).timestamp_ms < resumed_ms:
+                stale += 1
+            assert stale <= _WINDOW
+            assert stream.dropped > 0
+            stream.cancel()
+
+    def test_a_failing_stream_gives_its_items_and_then_the_error(self) -> None:
+        with self.open_streams(faulty=True) as client, open_yardstick("toy", 4, faulty=True) as yardstick:
+            said: list[list[object]] = []
+            for each in (client, yardstick):
+                items: list[object] = []
+                stream = each.stream(_FAILING_STREAM, viewport.StartViewportStreamRequest())
+                try:
+                    items.extend(item.frame_number for item in stream)
+                except EngineFailed as error:
+                    items.append(str(error))
+                said.append(items)
+            assert said[0] == said[1]
+            assert said[0][:-1] == [0, 1]
+            assert "ArithmeticError: toy engine was asked to fail in this stream" in str(said[0][-1])
+
+    def test_a_stream_whose_deadline_has_passed_gives_nothing(self) -> None:
+        with self.open_streams() as client:
+            with pytest.raises(PeerTimeout):
+                next(client.stream(_TELEMETRY, telemetry.StreamTelemetryRequest(100), Deadline(0.0)))
+            self.check_alive(client)
+
+    def test_a_stream_ends_at_its_deadline(self) -> None:
+        with self.open_streams() as client:
+            stream = client.stream(_TELEMETRY, telemetry.StreamTelemetryRequest(100), Deadline(0.3))
+            with pytest.raises(PeerTimeout, match=r"0\.3 s"):
+                list(stream)
+            self.check_alive(client)
+
+    def test_closing_ends_streams_under_way(self) -> None:
+        with self.open_streams() as client:
+            stream = client.stream(_TELEMETRY, telemetry.StreamTelemetryRequest(1))
+            next(stream)
+            said: list[str] = []
+            reader = threading.Thread(target=lambda: said.append(outcome(client, lambda _: next(stream))))
+            reader.start()
+            time.sleep(0.05)
+            client.close()
+            reader.join(PATIENCE_S)
+            assert said == ["ClosedError: the transport is closed; connect again"]
+            with pytest.raises(ClosedError):
+                client.stream(_TELEMETRY, telemetry.StreamTelemetryRequest())

@@ -1,0 +1,61 @@
+"""The page of the suite of commands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+from lucky_transport_migration.commands.comparisons import what_of
+from lucky_transport_migration.commands.tables import cells_of, grouped
+from lucky_transport_migration.page import Html, details, document, items, numbers, paragraph, section, table
+from lucky_transport_migration.paths import label
+from lucky_transport_migration.report_bench import targets_table
+from lucky_transport_migration.report_parts import STANDING_LIMITS, dot, machine, reading
+from lucky_transport_migration.stats import times_text
+
+__all__ = ["commands_page"]
+
+Result = Mapping[str, Any]
+
+
+def commands_page(result: Result) -> str:
+    """Return the page of a result of `bench --suite commands`."""
+    title = "Commands, streams and images"
+    lost = [one["sentence"] for one in result["ratios"] if one["word"] != "FASTER"]
+    parts = [
+        Html(
+            f"<header><h1>{escape(title)}</h1><p>{result['rounds']} rounds of fresh process pairs, in alternating "
+            f"order</p></header>"
+        ),
+        _verdict(result),
+        *([section("Targets", targets_table(result["targets"]))] if result.get("targets") else []),
+        section("Rows", _rows(result)),
+        section(f"Where {label(result['reference'])} does not win", items([*lost, *STANDING_LIMITS])),
+        section(
+            "How this was done",
+            details("All comparisons in words", items(one["sentence"] for one in result["ratios"])),
+            reading(*result["notes"]),
+            *machine(result, "bench.json"),
+        ),
+    ]
+    return document(title, parts)
+
+
+def _verdict(result: Result) -> Html:
+    main = [one for one in result["ratios"] if one["wait"] == result["reference_wait"] and one["kind"] != "codec"]
+    big = [(f"{times_text(one['ratio'])}×", f"{label(one['to'])}: {what_of(one)}") for one in main]
+    body = [paragraph(f"Times longer than {label(result['reference'])}:", "lead"), numbers(big)] if big else []
+    return Html(f'<div class="verdict">{"".join(body)}</div>')
+
+
+def _rows(result: Result) -> Html:
+    heads = ("", "Times", "p50 µs", "p99", "Per second", "Lost", "CPU c + e", "n")
+    body: list[Sequence[Any] | str] = []
+    for title, rows in grouped(result["rows"]):
+        body.append(title)
+        for row in rows:
+            _, *others = cells_of(row, result)
+            wait = f", {escape(row['wait'])}" if row["wait"] else ""
+            body.append((Html(dot(row["path"]) + wait), *others))
+    return table(heads, body)

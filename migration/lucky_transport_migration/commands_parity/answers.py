@@ -1,0 +1,172 @@
+"""What one request comes to over one transport: a response, the items of a stream and its end, or an error.
+
+Rule 1: an error is its class and its text, which carry status and details over every wire.
+Rule 2: nothing waits for ever: calls and streams have a deadline.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lucky_transport.deadline import Deadline
+from lucky_transport.messages.media import ImageFrame
+from lucky_transport.messages.methods import Method, method
+from lucky_transport.transport import Transport
+from lucky_transport_migration.commands_parity.equality import Unequal, first_unequal
+
+__all__ = ["WRONG_CALLS", "Answer", "Ask", "ask", "ask_for_views", "differing"]
+
+_VIEWPORT = method("ViewportService/StreamViewport")
+_VIEWPORTS = method("ViewportService/GetViewportInfo")
+_NAP_S = 0.002
+
+#: Longer than anything but a hang takes, also beside other work.
+_PATIENCE_S = 60.0
+_ITEMS = 3
+#: A stream that is asked for fewer items a second is not waited for beyond the first.
+_SLOWEST_HZ = 20
+
+#: The fields by which a response says whether it did what it was asked for.
+_VERDICTS = ("success", "ok", "found", "accepted", "is_valid")
+
+#: Makes one request over one transport and returns what came of it.
+Ask = Callable[[Transport, Method, Any], "Answer"]
+
+
+@dataclass(slots=True)
+class Answer:
+    """`items`: the response, or the first items of a stream. `error`: how it ended, "" for a response."""
+
+    items: list[Any] = field(default_factory=list[Any])
+    error: str = ""
+    lost: bool = False  # the connection is gone
+
+    @property
+    def verdict(self) -> str:
+        """accepted; refused, in the response; or raised."""
+        if not self.items:
+            return "raised"
+        return "accepted" if _accepts(self.items[0]) else "refused"
+
+
+def _accepts(response: Any) -> bool:
+    inner = getattr(response, "result", None) or response
+    return next((bool(getattr(inner, name)) for name in _VERDICTS if hasattr(inner, name)), True)
+
+
+def ask(transport: Transport, method: Method, request: Any, *, copy_pictures: bool = True) -> Answer:
+    """Make the call, or take the first items of the stream, cancel it and wait until the engine has noticed.
+
+    copy_pictures: see `Transport.stream`.
+    """
+    answer = Answer()
+    own = copy.deepcopy(request)  # an engine in this process may keep what it is given
+    try:
+        if method.stream is None:
+            answer.items.append(transport.call(method, own, Deadline(_PATIENCE_S)))
+        else:
+            _take(answer, transport, method, own, copy_pictures)
+    except Exception as error:  # whatever it is, it is what is compared
+        _note(answer, error)
+    return answer
+
+
+def ask_for_views(transport: Transport, method: Method, request: Any) -> Answer:
+    """As `ask`; pictures are looked at where the engine drew them, if the transport can do that."""
+    return ask(transport, method, request, copy_pictures=False)
+
+
+def _take(answer: Answer, transport: Transport, method: Method, request: Any, copy_pictures: bool) -> None:
+    fps = request.target_fps if hasattr(request, "target_fps") else 0
+    wanted = 1 if isinstance(fps, int) and 0 < fps < _SLOWEST_HZ else _ITEMS
+    with transport.stream(method, request, Deadline(_PATIENCE_S), copy=copy_pictures) as stream:
+        for _ in range(wanted):
+            item = next(stream)
+            answer.items.append(replace(item, data=bytes(item.data)) if isinstance(item, ImageFrame) else item)
+        stream.cancel()
+        if method is _VIEWPORT:
+            _await_the_end(transport)
+        next(stream)
+
+
+def _await_the_end(transport: Transport) -> None:
+    """Wait until the engine says that no viewport stream runs any more: it learns of a cancel in its own time."""
+    deadline = Deadline(_PATIENCE_S)
+    while not deadline.expired:
+        config = transport.call(_VIEWPORTS, _VIEWPORTS.request(), deadline).current_config
+        if config is None or not config.streaming:
+            return
+        time.sleep(_NAP_S)
+
+
+def _note(answer: Answer, error: Exception) -> None:
+    answer.error = f"{type(error).__name__}: {error}" if not isinstance(error, StopIteration) else "the stream ended"
+    answer.lost = isinstance(error, ConnectionError)
+
+
+def _wrongly(use: Callable[[Transport, Method, Any], Any]) -> Ask:
+    def made(transport: Transport, method: Method, request: Any) -> Answer:
+        answer = Answer()
+        try:
+            answer.items.append(use(transport, method, request))
+        except Exception as error:  # as above
+            _note(answer, error)
+        return answer
+
+    return made
+
+
+def _other_shape(transport: Transport, method: Method, request: Any) -> Any:
+    if method.stream is None:
+        return next(transport.stream(method, request, Deadline(_PATIENCE_S)))
+    return transport.call(method, request, Deadline(_PATIENCE_S))
+
+
+def _too_late(transport: Transport, method: Method, request: Any) -> Any:
+    if method.stream is None:
+        return transport.call(method, request, Deadline(0.0))
+    return next(transport.stream(method, request, Deadline(0.0)))
+
+
+def _foreign(transport: Transport, method: Method, request: Any) -> Any:
+    if method.stream is None:
+        return transport.call(method, method.response(), Deadline(_PATIENCE_S))
+    return next(transport.stream(method, method.response(), Deadline(_PATIENCE_S)))
+
+
+#: Wrong calls of any method, each of which raises the same on every transport.
+WRONG_CALLS: dict[str, Ask] = {
+    "taken for the other shape": _wrongly(_other_shape),
+    "with a message of another class": _wrongly(_foreign),
+    "after its deadline": _wrongly(_too_late),
+}
+
+
+def differing(method: Method, left: Answer, right: Answer) -> Unequal | None:
+    """Return where two answers to one request first differ; None if nowhere."""
+    streamed = method.stream is not None
+    for index, (x, y) in enumerate(zip(left.items, right.items, strict=False)):
+        found = first_unequal(method.response, x, y, streamed=streamed)
+        if found is not None:
+            parts = [f"item {index}"] if streamed else []
+            return Unequal(" ".join([*parts, found.path]).strip() or "response", found.left, found.right)
+    if len(left.items) != len(right.items) or left.error != right.error:
+        return Unequal("outcome", _outcome(left), _outcome(right))
+    return _numbering(left, right)
+
+
+def _numbering(left: Answer, right: Answer) -> Unequal | None:
+    """Return where the pictures of a stream are not numbered upwards: their numbers are not compared."""
+    numbers = [[item.frame_number for item in answer.items if isinstance(item, ImageFrame)] for answer in (left, right)]
+    if all(row == sorted(set(row)) for row in numbers):
+        return None
+    return Unequal("frame_number of the items", numbers[0], numbers[1])
+
+
+def _outcome(answer: Answer) -> str:
+    what = f"{len(answer.items)} items, then " if len(answer.items) > 1 else "a response" if answer.items else ""
+    return what + answer.error

@@ -1,0 +1,114 @@
+"""Requests that an engine can be expected to answer, made from what it says exists.
+
+Rule 1: a field's value comes from the first that knows it: a recipe for its message, a pool for its name, its kind.
+Rule 2: numbers are what their wire type holds exactly, so a request means the same with and without a wire.
+Rule 3: the same seed makes the same requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+from typing import Any
+
+from lucky_transport.messages.fields import Field, fields_of, member
+from lucky_transport.messages.geometry import EntityId
+from lucky_transport.messages.scalars import one_of_fields
+from lucky_transport_migration.commands_parity.float32 import f32
+from lucky_transport_migration.commands_parity.known import Known
+from lucky_transport_migration.commands_parity.recipes import RECIPES
+
+__all__ = ["Plausible"]
+
+#: By the name of a field: the values it may have.
+_POOLS: Mapping[str, Callable[[Known], Sequence[Any]]] = {
+    "agent_name": lambda known: ["", *known.agents],
+    "robot_name": lambda known: ["", *known.agents],
+    "viewport_name": lambda known: ["", *known.viewports],
+    "slot_id": lambda known: known.slots,
+    "filter_by_slot_id": lambda known: [0, *known.slots],
+    "descriptor_path": lambda known: known.descriptors,
+    "joint_name": lambda known: known.joints,
+    "joint_names": lambda known: known.joints,
+    "actuator_name": lambda known: known.actuators,
+    "actuator_index": lambda known: range(known.nu),
+    "qpos_index": lambda known: range(7, known.nq),  # the first seven are a floating base
+    "input_id": lambda _: range(1, 6),  # no method lists them
+    "sensor": lambda known: range(len(known.agents)),
+    "preset": lambda _: (0, 1),
+    "capture": lambda _: (0,),
+    "target_fps": lambda _: (0, 60, 120),
+    "width": lambda _: (16, 24, 40),
+    "height": lambda _: (16, 24),
+    "format": lambda _: ("", "raw", "jpeg"),
+    "kind": lambda _: (0, 1),
+    "mode": lambda _: (1, 2),
+}
+
+#: Names that a camera's requests use for a camera, and all others for an entity of the scene.
+_CAMERA_REQUESTS = {"StreamCameraRequest", "GetCameraConfigRequest", "SetCameraConfigRequest", "GetCameraFrameRequest"}
+
+
+class Plausible:
+    """Makes messages from what is `known`; `random` is shared with whoever spoils them."""
+
+    def __init__(self, known: Known, random: Random) -> None:
+        self.known = known
+        self.random = random
+
+    def make(self, message: type[Any]) -> Any:
+        """Return a message of that class."""
+        recipe = RECIPES.get(message)
+        if recipe is not None:
+            return recipe(self)
+        made = self.plain(message)
+        rivals = one_of_fields(message)
+        for rival in rivals[1:] if rivals and self.random.random() < 0.5 else rivals[:-1]:
+            setattr(made, rival, getattr(message(), rival))
+        return made
+
+    def plain(self, message: type[Any]) -> Any:
+        """Return a message of that class, field by field, without a recipe of its own."""
+        camera = message.__name__ in _CAMERA_REQUESTS
+        return message(**{field.name: self._value(field, camera) for field in fields_of(message)})
+
+    def some(self, pool: Sequence[Any], most: int = 3) -> list[Any]:
+        """Return up to `most` different values of `pool`."""
+        return self.random.sample(pool, min(len(pool), self.random.randint(0, most)))
+
+    def number(self, low: float = -1.0, high: float = 1.0) -> float:
+        """Return a number between the two."""
+        return f32(self.random.uniform(low, high))
+
+    def _value(self, field: Field, camera: bool) -> Any:
+        known = self.known
+        if field.name == "name" and field.kind == "str":
+            return self._one_of(known.camera_names if camera else known.entity_names, "")
+        if field.message is EntityId:
+            ids = known.robots if field.name == "entity" else known.cameras if camera else known.entities
+            return EntityId(self._one_of(ids, 0))
+        pool = _POOLS.get(field.name, lambda _: ())(known)
+        if field.shape == "map":
+            return {}
+        if field.shape == "list":
+            return self.some(pool) if pool else [self._one(field) for _ in range(self.random.randint(0, 2))]
+        value = self.random.choice(pool) if pool else self._one(field)
+        return value if field.enum is None else member(field.enum, value)
+
+    def _one(self, field: Field) -> Any:
+        if field.message is not None:
+            return self.make(field.message)
+        match field.kind:
+            case "bool":
+                return self.random.random() < 0.5
+            case "str":
+                return ""
+            case "bytes":
+                return b""
+            case "f32" | "f64":
+                return self.number(0.0, 1.0)
+            case _:
+                return self.random.randint(0, 2)
+
+    def _one_of(self, pool: Sequence[Any], otherwise: Any) -> Any:
+        return self.random.choice(pool) if pool else otherwise

@@ -1,0 +1,192 @@
+"""The proof that typed calls are answered alike: one engine per transport, the same requests in the same order.
+
+    proof = prove_commands("mujoco:quadruped", ("grpc", "shm"), count=12, seed=0)
+    proof.equal, proof.sentence, proof.plain()
+
+Rule 1: every engine gets every request once, with the same seed and from the same start, so that what changes the world
+        changes all worlds alike; a difference in what is simulated shows in the calls that follow.
+Rule 2: requests are made from what the first engine says exists; every second one is spoilt.
+Rule 3: all methods are called in one shuffled sequence, round after round, with steps between them. A round begins with
+        what makes most of them answerable: play mode, a fresh episode, the lidar on, a policy that drives.
+Rule 4: what no wire can carry is asked over transports with a wire only, and has to be refused by all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from functools import partial
+from random import Random
+from typing import Any
+
+from lucky_transport.errors import ConfigError
+from lucky_transport.messages import lidar, policies
+from lucky_transport.messages.fields import fields_of
+from lucky_transport.messages.geometry import EntityId
+from lucky_transport.messages.media import ImageFrame
+from lucky_transport.messages.methods import METHODS, Method, method
+from lucky_transport.messages.stepping import StepRequest
+from lucky_transport_migration.commands_parity.answers import WRONG_CALLS, Ask, ask, ask_for_views, differing
+from lucky_transport_migration.commands_parity.equality import Unequal
+from lucky_transport_migration.commands_parity.hostile import spoil, unsendable
+from lucky_transport_migration.commands_parity.known import look_around
+from lucky_transport_migration.commands_parity.outcome import CallDifference, CommandsParity, MethodCounts
+from lucky_transport_migration.commands_parity.plausible import Plausible
+from lucky_transport_migration.paths import Link, Path, find_path, open_links
+
+__all__ = ["chosen_methods", "prove_commands"]
+
+_STEP = method("AgentService/Step")
+_RESET = method("AgentService/ResetAgent")
+_PLAY = method("SceneService/EnterPlayMode")
+_LIDAR = method("LidarService/SetLidarLive")
+_POLICY = method("AgentService/SetPolicyDescriptor")
+_ACTIVE = method("AgentService/SetPolicyActive")
+
+#: One in so many requests is followed by a step, one in so many spoilt ones is such that no wire can carry it.
+_CALLS_PER_STEP = 6
+_SPOILT_PER_UNSENDABLE = 5
+
+
+def chosen_methods(pattern: str) -> tuple[Method, ...]:
+    """Return the methods whose full or short name ("SceneService/GetEntity") matches a shell pattern.
+
+    Raises ConfigError when none does.
+    """
+    shorts = ((row, row.name.rpartition(".")[2]) for row in METHODS)
+    chosen = tuple(row for row, short in shorts if fnmatchcase(row.name, pattern) or fnmatchcase(short, pattern))
+    if not chosen:
+        raise ConfigError(f"no method matches {pattern!r}", hint="write for instance 'SceneService/*' or '*Camera*'")
+    return chosen
+
+
+def prove_commands(
+    engine: str,
+    names: Sequence[str],
+    *,
+    methods: Sequence[Method] = METHODS,
+    count: int = 12,
+    seed: int = 0,
+    num_envs: int = 2,
+    options: Mapping[str, Any] | None = None,
+    advance: Callable[[], None] = lambda: None,
+) -> CommandsParity:
+    """Return the outcome of comparing the paths `names` (see paths.py) by `count` requests to each method.
+
+    `advance` is called once per round. Goes on after a difference, but not after a lost connection. Raises ConfigError
+    for fewer than two different names, and what finding, starting and reaching the engines raises.
+    """
+    if len(names) < 2 or len(set(names)) < len(names):
+        raise ConfigError(f"--between {','.join(names)}", hint="name at least two different paths, e.g. grpc,shm")
+    paths = [_whole(find_path(name)) for name in names]
+    start = partial(Link, engine=engine, num_envs=num_envs, seed=seed, options=options)
+    with ExitStack() as stack:
+        run = _Run(open_links(stack, paths, start), methods, Random(seed))
+        for number in range(count):
+            run.round(number)
+            advance()
+            if run.parity.lost:
+                break
+        return run.parity
+
+
+def _whole(path: Path) -> Path:
+    """The path with all services: an option of grpc picks the one that steps, and the other is not called then."""
+    return replace(path, options=tuple(option for option in path.options if option[0] != "service"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """One request to be made on every transport. `what` says of which kind it is."""
+
+    method: Method
+    message: Any
+    what: str = "valid"
+    ask: Ask = ask
+    needs_wire: bool = False
+
+
+class _Run:
+    """One sequence of requests, and what came of it."""
+
+    def __init__(self, links: Sequence[Link], methods: Sequence[Method], random: Random) -> None:
+        self.parity = CommandsParity([link.path.name for link in links])
+        self._links = links
+        self._methods = list(methods)
+        self._random = random
+        self._plausible = Plausible(look_around(links[0].transport), random)
+        self.parity.methods = {row.name: MethodCounts() for row in methods}
+
+    def round(self, number: int) -> None:
+        """Call every method once, in an order of its own; even rounds with valid requests, odd ones with spoilt ones.
+
+        The first round also makes every wrong call there is.
+        """
+        for request in self._beginning():
+            self._make(request)
+        self._random.shuffle(self._methods)
+        for row in self._methods:
+            requests = [self._request(row, spoilt=number % 2 == 1)]
+            if number == 0:
+                requests += [_Request(row, row.request(), what, wrong) for what, wrong in WRONG_CALLS.items()]
+            for request in requests:
+                self._make(request)
+            if self._random.randrange(_CALLS_PER_STEP) == 0:
+                self._make(_Request(_STEP, self._plausible.make(StepRequest)))
+
+    def _beginning(self) -> Iterator[_Request]:
+        """Yield the calls with which a round begins."""
+        known = self._plausible.known
+        yield _Request(_PLAY, _PLAY.request())
+        yield _Request(_RESET, _RESET.request())
+        if known.lidar.found:
+            yield _Request(_LIDAR, lidar.SetLidarLiveRequest(True))
+        if known.robots and known.slots and known.descriptors:
+            robot, slot = EntityId(known.robots[0]), known.slots[0]
+            yield _Request(_POLICY, policies.SetPolicyDescriptorRequest(robot, slot, known.descriptors[0]))
+            yield _Request(_ACTIVE, policies.SetPolicyActiveRequest(robot, slot, True))
+            yield _Request(_STEP, StepRequest())
+
+    def _request(self, row: Method, *, spoilt: bool) -> _Request:
+        message = self._plausible.make(row.request)
+        if not spoilt:
+            if row.response is ImageFrame and row.stream is not None and self._random.random() < 0.5:
+                return _Request(row, message, "valid, pictures not copied", ask_for_views)
+            return _Request(row, message)
+        if fields_of(row.request) and self._random.randrange(_SPOILT_PER_UNSENDABLE) == 0:
+            return _Request(row, unsendable(message, self._random), "unsendable", needs_wire=True)
+        return _Request(row, spoil(message, self._random), "spoilt")
+
+    def _make(self, request: _Request) -> None:
+        """Make one request everywhere and count how it was answered."""
+        if self.parity.lost:
+            return
+        links = [link for link in self._links if not (request.needs_wire and link.path.transport == "inproc")]
+        if len(links) < 2:
+            return
+        call = self.parity.calls
+        answers = [request.ask(link.transport, request.method, request.message) for link in links]
+        counts = self.parity.methods.setdefault(request.method.name, MethodCounts())
+        counts.calls += 1
+        setattr(counts, answers[0].verdict, getattr(counts, answers[0].verdict) + 1)
+        for link, answer in zip(links[1:], answers[1:], strict=True):
+            found = differing(request.method, answers[0], answer)
+            if found is None and request.needs_wire and answer.items:
+                found = Unequal("outcome", "answered", "answered, though no wire can carry the request")
+            if found is not None:
+                self._note(call, request, (links[0].path.name, link.path.name), found, counts)
+                break
+        else:
+            counts.equal += 1
+        for link, answer in zip(links, answers, strict=True):
+            if answer.lost:
+                self.parity.lost = f"{link.path.name} was lost in call {call}, {request.method.name}: {answer.error}"
+
+    @staticmethod
+    def _note(call: int, request: _Request, names: tuple[str, str], found: Any, counts: MethodCounts) -> None:
+        if counts.first_difference is None:
+            counts.first_difference = CallDifference.of(
+                request.method, call, request.what, names, found, request.message
+            )

@@ -1,0 +1,33 @@
+"""The outcome of a proof of commands, for a person: the verdict, a line per method, every method's first difference."""
+
+from __future__ import annotations
+
+from rich.console import Console
+
+from lucky_transport_migration.commands_parity.equality import NOT_COMPARED
+from lucky_transport_migration.commands_parity.outcome import CommandsParity
+from lucky_transport_migration.paths import label
+from lucky_transport_migration.tables import new_table, print_text
+
+__all__ = ["show_commands_parity"]
+
+
+def show_commands_parity(outcome: CommandsParity) -> None:
+    """Print the outcome."""
+    console = Console()
+    print_text(console, outcome.sentence, "bold green" if outcome.equal else "bold red")
+    print_text(console, f"between {', '.join(label(name) for name in outcome.between)}")
+    table = new_table("method", "calls", "equal", "accepted", "refused", "raised")
+    for name, row in outcome.methods.items():
+        numbers = (row.calls, row.equal, row.accepted, row.refused, row.raised)
+        style = "" if row.equal == row.calls else "bold red"
+        table.add_row(name.rpartition(".")[2], *(f"{one:,}" for one in numbers), style=style)
+    console.print(table)
+    for row in outcome.methods.values():
+        if row.first_difference is not None:
+            print_text(console, f"differs: {row.first_difference.sentence()}", "red")
+    if outcome.never_accepted:
+        names = ", ".join(name.rpartition(".")[2] for name in outcome.never_accepted)
+        print_text(console, f"never accepted: {names}", "dim")
+    for left_out in NOT_COMPARED:
+        print_text(console, f"not compared: {left_out.what} ({left_out.why})", "dim")

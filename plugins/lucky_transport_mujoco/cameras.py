@@ -1,0 +1,207 @@
+"""CameraService: the robot's cameras, their settings and their pictures; and the pictures that belong to a step.
+
+Rule 1: every robot has the same cameras, with the same settings. A plain name ("front") is the shown robot's camera,
+        "agent_3/front" that of another; in a step it is the camera of the stepped robot.
+Rule 2: the world is looked at between two steps, for as long as a copy takes; drawing happens after that.
+Rule 3: a picture is drawn when it is asked for, so a slow reader gets fewer, never old ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from lucky_transport.call import Call
+from lucky_transport.engine import Handler, StreamHandler
+from lucky_transport.errors import LocalProtocolError, SpecError, UnknownName
+from lucky_transport.host.task import agent_index
+from lucky_transport.messages import camera
+from lucky_transport.messages.camera import CameraConfig
+from lucky_transport.messages.geometry import EntityId
+from lucky_transport.messages.media import CameraStreamKind, ImageFrame, NamedImageFrame
+from lucky_transport.messages.stepping import GetCameraFrameRequest
+from lucky_transport_mujoco.entities import Entities
+from lucky_transport_mujoco.frames import colour_frame, depth_frame, size, unknown
+from lucky_transport_mujoco.rates import rate_hz
+from lucky_transport_mujoco.rendering import CHANNELS, MAX_SIDE, Order, Studio
+from lucky_transport_mujoco.stage import Snapshot
+from lucky_transport_mujoco.world import SHOWN, World
+
+__all__ = ["DEPTH_FORMAT", "Cameras"]
+
+_PREFIX = "/hazel.rpc.CameraService/"
+
+#: A stream asked for in this format shows depth: the request has no other field to say so.
+DEPTH_FORMAT = "depth"
+
+#: What a camera starts with: 1 mm a code, 12 m of range.
+_DEFAULT = CameraConfig(
+    width=640, height=480, record_depth=True, enabled=True, depth_scale=0.001, max_range=12.0, min_range=0.1
+)
+
+#: The largest code times the scale is the furthest a camera can say.
+_MAX_CODE = 65535
+
+
+class Cameras:
+    """See the module."""
+
+    def __init__(self, world: World, entities: Entities, studio: Studio) -> None:
+        self._world = world
+        self._entities = entities
+        self._studio = studio
+        self._configs = {row.name: replace(_DEFAULT) for row in entities.cameras}
+
+    @property
+    def handlers(self) -> Mapping[str, Handler]:
+        """Handlers of the unary methods, by full method name."""
+        return {
+            _PREFIX + "ListCameras": self._list,
+            _PREFIX + "GetCameraConfig": self._get_config,
+            _PREFIX + "SetCameraConfig": self._set_config,
+        }
+
+    @property
+    def streams(self) -> Mapping[str, StreamHandler]:
+        """Handlers of the streams, by full method name."""
+        return {_PREFIX + "StreamCamera": self._stream}
+
+    def frames(self, env: int, requests: Sequence[GetCameraFrameRequest]) -> list[NamedImageFrame]:
+        """Return the pictures that belong to the step `env` just made, in the order of `requests`; frame numbers are
+        that env's count of control steps.
+
+        To be called between two steps, by the thread that stepped, for requests that `check` let pass; it waits for
+        the pictures. Raises ClosedError, PeerTimeout.
+        """
+        snapshot = Snapshot.of(self._world, env)
+        out: list[NamedImageFrame] = []
+        for request in requests:
+            _, name = self._find(request.id, request.name, env)
+            depth = request.kind == CameraStreamKind.DEPTH
+            frame = self._shoot(snapshot, name, request.width, request.height, depth, snapshot.frame)
+            out.append(NamedImageFrame(request.name or name, frame))
+        return out
+
+    def check(self, env: int, requests: Sequence[GetCameraFrameRequest]) -> None:
+        """Do nothing when `frames` can answer these requests; to be called before the step.
+
+        Raises SpecError, a ValueError: no such camera, a camera that is switched off, a picture too large.
+        """
+        for request in requests:
+            try:
+                _, name = self._find(request.id, request.name, env)
+                self._usable(name, depth=request.kind == CameraStreamKind.DEPTH)
+                size(request.width, request.height, self._native(name))
+            except (UnknownName, LocalProtocolError) as error:
+                raise SpecError(str(error), backend="mujoco") from error
+
+    def _list(self, _: camera.ListCamerasRequest) -> camera.ListCamerasResponse:
+        rows = [camera.CameraInfo(EntityId(row.id), row.name) for row in self._entities.cameras]
+        return camera.ListCamerasResponse(rows)
+
+    def _get_config(self, request: camera.GetCameraConfigRequest) -> camera.CameraConfigResponse:
+        try:
+            _, name = self._find(request.id, request.name, SHOWN)
+        except UnknownName:
+            return camera.CameraConfigResponse(False)
+        return camera.CameraConfigResponse(True, replace(self._configs[name]))
+
+    def _set_config(self, request: camera.SetCameraConfigRequest) -> camera.CameraConfigAck:
+        try:
+            _, name = self._find(request.id, request.name, SHOWN)
+        except UnknownName as error:
+            return camera.CameraConfigAck(False, str(error))
+        if request.config is None:
+            return camera.CameraConfigAck(False, "no config: read it with GetCameraConfig, change it, write it back")
+        problems = _problems(request.config)
+        if problems:
+            return camera.CameraConfigAck(False, "; ".join(problems))
+        self._configs[name] = replace(request.config)
+        return camera.CameraConfigAck(True)
+
+    def _stream(self, request: camera.StreamCameraRequest, call: Call) -> Iterator[ImageFrame]:
+        env, name = self._find(request.id, request.name, SHOWN)
+        depth = request.format == DEPTH_FORMAT
+        self._usable(name, depth=depth)
+        size(request.width, request.height, self._native(name))
+        for tick in call.ticks(rate_hz(request.target_fps)):
+            with call.between_steps():
+                snapshot = Snapshot.of(self._world, env)
+            yield self._shoot(snapshot, name, request.width, request.height, depth, tick + 1, call)
+
+    def _find(self, id: EntityId | None, name: str, env: int) -> tuple[int, str]:
+        """Return env and plain name of the camera meant by an id or a name, in the world of `env`."""
+        if id is not None:
+            found = self._entities.find(id, "")
+            if found is None or found.kind != "camera":
+                raise unknown("camera with id", id.id, (f"{row.id} ({row.name})" for row in self._entities.cameras))
+            return env, found.name
+        prefix, slash, plain = name.rpartition("/")
+        if slash:
+            env = agent_index(self._world.spec, prefix)
+        if env < 0 or plain not in self._configs:
+            raise unknown("camera", name, self._configs)
+        return env, plain
+
+    def _usable(self, name: str, *, depth: bool) -> None:
+        config = self._configs[name]
+        if not config.enabled:
+            raise LocalProtocolError(f"camera {name!r} is switched off", hint="SetCameraConfig with enabled = true")
+        if depth and not config.record_depth:
+            raise LocalProtocolError(
+                f"camera {name!r} records no depth", hint="SetCameraConfig with record_depth = true"
+            )
+
+    def _native(self, name: str) -> tuple[int, int]:
+        return self._configs[name].width, self._configs[name].height
+
+    def _shoot(
+        self,
+        snapshot: Snapshot,
+        name: str,
+        width: int,
+        height: int,
+        depth: bool,
+        number: int,
+        call: Call | None = None,
+    ) -> ImageFrame:
+        """Return the picture; that of a stream's `call` is drawn where its client sees it."""
+        width, height = size(width, height, self._native(name))
+        if depth:
+            order = Order(snapshot, name, width, height)
+            return depth_frame(self._studio.depth(order), self._configs[name], number)
+        memory = None if call is None else call.image_buffer(width * height * CHANNELS)
+        order = Order(snapshot, name, width, height, memory=memory)
+        return colour_frame(self._studio.colour(order), number, memory)
+
+
+def _problems(config: CameraConfig) -> list[str]:
+    """Return everything that is wrong with a camera's settings, a sentence each."""
+    found: list[str] = []
+    for side in ("width", "height"):
+        pixels = getattr(config, side)
+        if not 1 <= pixels <= MAX_SIDE:
+            found.append(f"{side} {pixels}: expected 1 to {MAX_SIDE} pixels")
+    for name in ("depth_scale", "max_range", "min_range", "detect_floor", "baseline", "subpixel_sigma"):
+        value = getattr(config, name)
+        if not (math.isfinite(value) and value >= 0):
+            found.append(f"{name} {value}: expected a finite number, 0 or more")
+    if config.depth_scale == 0:
+        found.append("depth_scale 0: expected metres per code, 0.001 for millimetres")
+    if not config.min_range < config.max_range:
+        found.append(
+            f"min_range {config.min_range:g}, max_range {config.max_range:g}: expected the first to be smaller"
+        )
+    furthest = config.depth_scale * _MAX_CODE
+    if math.isfinite(furthest) and 0 < furthest < config.max_range:
+        found.append(
+            f"max_range {config.max_range:g}: {_MAX_CODE} codes of {config.depth_scale:g} m reach {furthest:g} m"
+        )
+    if config.sensor_model:
+        found.append(f"sensor_model {config.sensor_model}: this engine measures clean depth, expected 0")
+    if config.debug_channel:
+        found.append(f"debug_channel {config.debug_channel}: clean depth has no inner channels, expected 0")
+    if config.record_mask:
+        found.append("record_mask: no method of this protocol carries masks, expected false")
+    return found

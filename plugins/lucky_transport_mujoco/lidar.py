@@ -1,0 +1,221 @@
+"""LidarService: a lidar on every robot, sensor i on agent_i's, measured by MuJoCo's rays.
+
+Rule 1: materials are the colours of the geoms; there is nothing to bake, so the baking methods are not implemented.
+Rule 2: a scan is of the moment it is asked for, and has no effect on the simulation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, fields, replace
+from typing import Any, NoReturn
+
+import numpy as np
+
+from lucky_transport.engine import Handler
+from lucky_transport.errors import LocalProtocolError, Unimplemented
+from lucky_transport.messages import lidar
+from lucky_transport.messages.lidar import LidarAck, LidarConfigResponse, LidarReturnParamsResponse
+from lucky_transport_mujoco.frames import unknown
+from lucky_transport_mujoco.lidar_beams import angles, listen
+from lucky_transport_mujoco.stage import Snapshot, Stage
+from lucky_transport_mujoco.world import World
+
+__all__ = ["PRESETS", "Lidar"]
+
+_PREFIX = "/hazel.rpc.LidarService/"
+_BAKING = ("BakeLidarMaterial", "GetLidarBakeStatus", "LoadLidarBake", "SaveLidarBake")
+
+#: Beam layouts: 0 is what a sensor starts with, then a longer and a longer, finer one.
+PRESETS = tuple(
+    LidarConfigResponse(
+        True,
+        channels=channels,
+        azimuth_bins=bins,
+        vfov_min_deg=low,
+        vfov_max_deg=high,
+        min_range=0.1,
+        max_range=reach,
+        rotation_hz=10.0,
+        geom_group_mask=0b111111,
+        self_ignore=1,
+    )
+    for channels, bins, low, high, reach in (
+        (16, 180, -25.0, 15.0, 30.0),
+        (32, 360, -25.0, 15.0, 60.0),
+        (64, 720, -30.0, 15.0, 100.0),
+    )
+)
+
+#: A good automotive sensor: 80 m on a surface that returns a tenth.
+_RETURNS = LidarReturnParamsResponse(
+    max_range_at_ref=80.0,
+    ref_reflectivity=0.1,
+    range_exp=2.0,
+    grazing_cos_cutoff=0.02,
+    intensity_ref_range=1.0,
+    near_range_r0=0.5,
+    max_returns=1,
+)
+
+_MAX_BEAMS = 131072
+
+
+class Lidar:
+    """See the module. Handlers are called between steps, one at a time."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._configs = [PRESETS[0]] * world.num_envs
+        self._returns = _RETURNS
+        self._live = False
+        self._stage: Stage | None = None
+        self._scans = 0
+
+    @property
+    def handlers(self) -> Mapping[str, Handler]:
+        """Handlers, by full method name."""
+        found: dict[str, Handler] = {
+            "SetLidarLive": self._set_live,
+            "SetLidarConfig": self._set_config,
+            "GetLidarConfig": self._get_config,
+            "SetLidarReturnParams": self._set_returns,
+            "GetLidarReturnParams": self._get_returns,
+            "SetLidarPreset": self._set_preset,
+            "SetLidarSecondaryCapture": self._set_secondary,
+            "GetLidarScan": self._scan,
+            "GetLidarBeamCount": self._beam_count,
+            "GetLidarBeamAngles": self._beam_angles,
+        }
+        return {_PREFIX + name: handler for name, handler in (found | dict.fromkeys(_BAKING, _no_baking)).items()}
+
+    def _set_live(self, request: lidar.SetLidarLiveRequest) -> LidarAck:
+        self._live = request.live
+        return LidarAck(True)
+
+    def _set_config(self, request: lidar.SetLidarConfigRequest) -> LidarAck:
+        problem = self._no_sensor(request.sensor) or _layout_problem(request)
+        if not problem:
+            layout = asdict(request)
+            del layout["sensor"]
+            self._configs[request.sensor] = replace(self._configs[request.sensor], **layout)
+        return LidarAck(not problem, problem)
+
+    def _get_config(self, request: lidar.LidarSensorRequest) -> LidarConfigResponse:
+        if self._no_sensor(request.sensor):
+            return LidarConfigResponse(False)
+        return replace(self._configs[request.sensor])
+
+    def _set_returns(self, request: lidar.SetLidarReturnParamsRequest) -> LidarAck:
+        given = {item.name: getattr(request, item.name) for item in fields(request)}
+        wanted = replace(self._returns, **{name: value for name, value in given.items() if value is not None})
+        problem = _returns_problem(wanted)
+        if not problem:
+            self._returns = wanted
+        return LidarAck(not problem, problem)
+
+    def _get_returns(self, _: lidar.GetLidarReturnParamsRequest) -> LidarReturnParamsResponse:
+        return replace(self._returns)
+
+    def _set_preset(self, request: lidar.SetLidarPresetRequest) -> LidarAck:
+        if request.preset >= len(PRESETS):
+            return LidarAck(False, f"preset {request.preset}: expected 0 to {len(PRESETS) - 1}")
+        self._configs = [PRESETS[request.preset]] * self._world.num_envs
+        return LidarAck(True)
+
+    def _set_secondary(self, request: lidar.SetLidarSecondaryCaptureRequest) -> LidarAck:
+        problem = self._no_sensor(request.sensor)
+        if not problem and request.capture:
+            problem = f"capture {request.capture}: nothing in this scene is transparent or a mirror, expected 0"
+        if not problem and request.scope > 1:
+            problem = f"scope {request.scope}: expected 0 or 1"
+        if not problem:
+            self._configs[request.sensor] = replace(self._configs[request.sensor], secondary_scope=request.scope)
+        return LidarAck(not problem, problem)
+
+    def _scan(self, request: lidar.GetLidarScanRequest) -> lidar.LidarScanResponse:
+        config = self._config(request.sensor)
+        if not self._live:
+            raise LocalProtocolError("the lidar is off", backend="mujoco", hint="call SetLidarLive(live=True) first")
+        if self._stage is None:
+            self._stage = Stage()
+        self._stage.show(Snapshot.of(self._world, request.sensor))
+        self._scans += 1
+        material = self._returns if request.material else None
+        echo = listen(self._stage, config, material, np.random.default_rng((request.sensor, self._scans)))
+        beams = len(echo.ranges)
+        strong = request.want_intensity and request.material
+        return lidar.LidarScanResponse(
+            beams,
+            echo.ranges.tolist(),
+            [-1.0] * beams if request.want_secondary else [],
+            echo.intensity.tolist() if strong else [],
+            echo.reflectivity.tolist() if strong else [],
+        )
+
+    def _beam_count(self, request: lidar.LidarSensorRequest) -> lidar.LidarBeamCountResponse:
+        config = self._config(request.sensor)
+        return lidar.LidarBeamCountResponse(config.channels * config.azimuth_bins)
+
+    def _beam_angles(self, request: lidar.LidarSensorRequest) -> lidar.LidarBeamAnglesResponse:
+        azimuth, elevation = angles(self._config(request.sensor))
+        return lidar.LidarBeamAnglesResponse(len(azimuth), _floats(azimuth), _floats(elevation))
+
+    def _config(self, sensor: int) -> LidarConfigResponse:
+        """Return a sensor's layout; raises UnknownName for one that is not there."""
+        if self._no_sensor(sensor):
+            raise unknown("lidar sensor", sensor, [f"0 to {self._world.num_envs - 1}"])
+        return self._configs[sensor]
+
+    def _no_sensor(self, sensor: int) -> str:
+        """Return why there is no such sensor, "" when there is."""
+        last = self._world.num_envs - 1
+        return "" if sensor <= last else f"no lidar sensor {sensor}: there are 0 to {last}, one per robot"
+
+
+def _floats(values: np.ndarray) -> list[float]:
+    return values.astype(np.float32).tolist()
+
+
+def _no_baking(_: Any) -> NoReturn:
+    raise Unimplemented("this engine bakes no lidar materials: its lidar takes them from the geoms", backend="mujoco")
+
+
+def _layout_problem(request: lidar.SetLidarConfigRequest) -> str:
+    """Return everything that is wrong with a beam layout, "" for nothing."""
+    found: list[str] = []
+    if request.scan_pattern:
+        found.append(f"scan_pattern {request.scan_pattern}: expected 0 (spinning)")
+    if request.channels < 1 or request.azimuth_bins < 1 or request.channels * request.azimuth_bins > _MAX_BEAMS:
+        found.append(
+            f"channels {request.channels} x azimuth_bins {request.azimuth_bins}: expected 1 to {_MAX_BEAMS} beams"
+        )
+    if not -90 <= request.vfov_min_deg <= request.vfov_max_deg <= 90:
+        found.append(f"vfov {request.vfov_min_deg:g} to {request.vfov_max_deg:g}: expected rising, within -90 to 90")
+    if not (0 <= request.min_range < request.max_range and math.isfinite(request.max_range)):
+        found.append(f"range {request.min_range:g} to {request.max_range:g}: expected rising, from 0 m on")
+    if not (request.rotation_hz > 0 and math.isfinite(request.rotation_hz)):
+        found.append(f"rotation_hz {request.rotation_hz:g}: expected more than 0")
+    if request.geom_group_mask >= 1 << 6:
+        found.append(f"geom_group_mask {request.geom_group_mask}: MuJoCo has six groups, expected at most 63")
+    if request.self_ignore > 1:
+        found.append(f"self_ignore {request.self_ignore}: expected 0 or 1")
+    return "; ".join(found)
+
+
+def _returns_problem(wanted: LidarReturnParamsResponse) -> str:
+    """Return everything that is wrong with a return model, "" for nothing."""
+    found = [
+        f"{item.name} {value:g}: expected a finite number, 0 or more"
+        for item in fields(wanted)
+        if not (math.isfinite(value := getattr(wanted, item.name)) and value >= 0)
+    ]
+    found += [
+        f"{name} 0: expected more"
+        for name in ("max_range_at_ref", "ref_reflectivity", "range_exp", "intensity_ref_range")
+        if getattr(wanted, name) == 0
+    ]
+    if wanted.max_returns != 1:
+        found.append(f"max_returns {wanted.max_returns}: this sensor reports the first one, expected 1")
+    return "; ".join(found)

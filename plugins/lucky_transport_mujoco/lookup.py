@@ -1,0 +1,91 @@
+"""Finds what a request names: a robot's controller, a slot, a joint; or says why it cannot be found.
+
+Rule 1: `Refused` never leaves a handler: it becomes the response that says no.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from lucky_transport.messages.geometry import EntityId
+from lucky_transport.messages.policies import PolicyOperationAck
+from lucky_transport_mujoco.controllers import Controller, env_of_robot, robot_entity
+from lucky_transport_mujoco.policies import Policy
+from lucky_transport_mujoco.slots import Slot
+from lucky_transport_mujoco.world import World
+
+__all__ = ["Refused", "acknowledged", "controller_of", "find_controller", "joints_of", "near", "policy_of", "slot_of"]
+
+R = TypeVar("R")
+
+
+class Refused(Exception):
+    """A request that cannot be done; the text is for the client."""
+
+
+def acknowledged(act: Callable[[R], None]) -> Callable[[R], PolicyOperationAck]:
+    """Return `act` as a handler: an ack that it was done, or why it was refused."""
+
+    def handle(request: R) -> PolicyOperationAck:
+        try:
+            act(request)
+        except Refused as refusal:
+            return PolicyOperationAck(False, str(refusal))
+        return PolicyOperationAck(True)
+
+    return handle
+
+
+def find_controller(world: World, entity: EntityId | None) -> Controller | None:
+    """Return the controller of that entity, None when it is no robot."""
+    env = env_of_robot(entity.id if entity else 0, world.num_envs)
+    return world.controllers.of(env) if env >= 0 else None
+
+
+def controller_of(world: World, entity: EntityId | None) -> Controller:
+    """Return the controller of that entity; raises Refused."""
+    found = find_controller(world, entity)
+    if found is None:
+        first, last = robot_entity(0), robot_entity(world.num_envs - 1)
+        robots = f"{first}" if first == last else f"{first} to {last}"
+        raise Refused(f"entity {entity.id if entity else 0} has no robot controller; robots are entities {robots}")
+    return found
+
+
+def slot_of(world: World, entity: EntityId | None, slot_id: int) -> tuple[Controller, Slot]:
+    """Return a controller and its slot of that id; raises Refused."""
+    controller = controller_of(world, entity)
+    slot = controller.slots.get(slot_id)
+    if slot is None:
+        there = ", ".join(f"{each.slot_id} ({each.name})" for each in controller.slots.values())
+        raise Refused(f"no slot {slot_id}; there are {there}")
+    return controller, slot
+
+
+def policy_of(slot: Slot) -> Policy:
+    """Return the policy in a slot; raises Refused."""
+    if slot.policy is None:
+        raise Refused(f"slot {slot.slot_id} ({slot.name}) holds no policy; give it one by SetPolicyDescriptor")
+    return slot.policy
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """Return "; did you mean ...?" when a known name is close to `name`, else "; there are ..."."""
+    names = list(known)
+    close = difflib.get_close_matches(name, names, n=1)
+    return f"; did you mean {close[0]!r}?" if close else f"; there are: {', '.join(names)}"
+
+
+def joints_of(world: World, policy: Policy, names: Iterable[str]) -> tuple[int, ...]:
+    """Return the indices of those joints, ascending; raises Refused for one that the policy does not drive."""
+    known = {world.robot.joint_names[joint]: joint for joint in policy.joints}
+    found: set[int] = set()
+    for name in names:
+        if name not in known:
+            raise Refused(f"policy {policy.policy_id!r} drives no joint {name!r}{near(name, known)}")
+        if known[name] in found:
+            raise Refused(f"joint {name!r} is named twice")
+        found.add(known[name])
+    return tuple(sorted(found))

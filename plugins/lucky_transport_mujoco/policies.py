@@ -1,0 +1,188 @@
+"""The policies that slots can hold: `trot`, `stand` and `sway`. Analytic, without state and without random numbers.
+
+Rule 1: one row per policy in `POLICIES`; descriptors, slots and driving read this table alone.
+Rule 2: a policy is a function of what it senses; its output depends on nothing else, so runs repeat bit for bit.
+Rule 3: an output of 1 is half a radian from the standing pose, as in the engine's actions.
+Rule 4: command values are kept as they were set; a policy limits what it makes of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_transport.messages.policy_commands import PolicyCommandType
+from lucky_transport_mujoco import gait
+
+__all__ = ["ACTION_SCALE_RAD", "POLICIES", "Command", "Policy", "Sense", "by_path", "to_units"]
+
+_Array = NDArray[np.float64]
+
+#: Joint offset of an action of 1: half a radian reaches any gait and no joint limit.
+ACTION_SCALE_RAD = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Sense:
+    """What a policy sees of its robot. seconds: since it began. commands: by name; a bool is 0 or 1.
+
+    lin_vel, ang_vel, gravity: float64 (3,), base frame. joint_pos, joint_vel: float64 (12,), the former from the
+    standing pose. joint_home: float64 (12,), that pose.
+    """
+
+    seconds: float
+    commands: Mapping[str, float]
+    lin_vel: _Array
+    ang_vel: _Array
+    gravity: _Array
+    joint_pos: _Array
+    joint_vel: _Array
+    joint_home: _Array
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command of a policy. `alias` is the name under which it is known elsewhere."""
+
+    id: int
+    name: str
+    type: PolicyCommandType
+    default: float
+    alias: str
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """One policy: which joints it drives (indices), its commands, the observation terms it reads and its function.
+
+    `act` returns float64 (12,), joint angles in radians; those of other joints do not count.
+    """
+
+    policy_id: str
+    joints: tuple[int, ...]
+    commands: tuple[Command, ...]
+    observations: tuple[str, ...]
+    act: Callable[[Sense], _Array]
+
+    @property
+    def descriptor_path(self) -> str:
+        """The path by which slots are given this policy."""
+        return f"policies/quadruped_{self.policy_id}.policy"
+
+
+def to_units(joints: _Array, joint_home: _Array) -> NDArray[np.float32]:
+    """Return joint angles as actions: float32, units of `ACTION_SCALE_RAD` from the standing pose."""
+    return ((joints - joint_home) / ACTION_SCALE_RAD).astype(np.float32)
+
+
+def _limited(sense: Sense, name: str, least: float, most: float) -> float:
+    return float(np.clip(sense.commands[name], least, most))
+
+
+def _levelling(sense: Sense) -> _Array:
+    """Return how much longer each leg must be, float64 (4,) in metres, to bring a tilted trunk back to level."""
+    return 0.5 * (gait.HIPS[:, 0] * sense.gravity[0] + gait.HIPS[:, 1] * sense.gravity[1])
+
+
+def _feet(height: float | _Array) -> _Array:
+    """Return feet straight below their hips, float64 (4, 3)."""
+    feet = np.zeros((4, 3))
+    feet[:, 2] = -height
+    return feet
+
+
+_PERIOD_S = 0.4
+_LIFT_M = 0.06
+#: What is added to the forward speed, because the servos follow late and so push the trunk back.
+_LAG_M_S = 0.1
+#: Diagonal legs together.
+_TROT_PHASE = np.array([0.0, 0.5, 0.5, 0.0])
+
+
+def _trot(sense: Sense) -> _Array:
+    """Walk: stance feet go back at the wanted speed, corrected by the speed that is measured."""
+    if sense.commands["SetStandStill"]:
+        return gait.angles(_feet(gait.STANDING_M + _levelling(sense)))
+    forward, left = _LAG_M_S + _limited(sense, "SetVx", -0.6, 0.8), _limited(sense, "SetVy", -0.3, 0.3)
+    turning = _limited(sense, "SetYawRate", -1.0, 1.0)
+    turning += 0.3 * (turning - float(sense.ang_vel[2]))
+    speed = np.empty((4, 2))
+    speed[:, 0] = forward + 0.4 * (forward - sense.lin_vel[0]) - turning * gait.HIPS[:, 1]
+    speed[:, 1] = left + 0.4 * (left - sense.lin_vel[1]) + turning * gait.HIPS[:, 0]
+    phase = (_TROT_PHASE + sense.seconds / _PERIOD_S) % 1.0
+    feet = gait.swing(phase, 0.5 * _PERIOD_S * speed, _LIFT_M)
+    return gait.angles(feet + _feet(gait.STANDING_M + _levelling(sense)))
+
+
+#: How far ahead of a leg's length its target is at most: a robot that rises faster jumps.
+_HASTE_M = 0.03
+
+
+def _stand(sense: Sense) -> _Array:
+    """Stand at the wanted height and pitch; sagging legs are stretched by the part that is missing."""
+    height = _limited(sense, "SetHeight", 0.15, 0.36)
+    measured = float(gait.leg_lengths(sense.joint_home + sense.joint_pos).mean())
+    pitch = _limited(sense, "SetPitch", -0.3, 0.3)
+    missing = float(np.clip(height - measured, -_HASTE_M, _HASTE_M))
+    legs = measured + 1.3 * missing - np.sin(pitch) * gait.HIPS[:, 0]
+    if sense.commands["SetLevel"]:
+        legs = legs + _levelling(sense)
+    return gait.angles(_feet(legs))
+
+
+def _sway(sense: Sense) -> _Array:
+    """Lean from side to side in the hips."""
+    joints = sense.joint_home.copy()
+    if sense.commands["SetEnabled"]:
+        swing = 2 * np.pi * _limited(sense, "SetFrequency", 0.0, 3.0) * sense.seconds
+        joints[0::3] += _limited(sense, "SetAmplitude", -0.4, 0.4) * np.sin(swing)
+    return joints
+
+
+_FLOAT, _BOOL = PolicyCommandType.FLOAT, PolicyCommandType.BOOL
+_BODY = ("base_lin_vel", "base_ang_vel", "projected_gravity")
+
+POLICIES: tuple[Policy, ...] = (
+    Policy(
+        "trot",
+        tuple(range(12)),
+        (
+            Command(1, "SetVx", _FLOAT, 0.0, "vx"),
+            Command(2, "SetVy", _FLOAT, 0.0, "vy"),
+            Command(3, "SetYawRate", _FLOAT, 0.0, "yaw_rate"),
+            Command(4, "SetStandStill", _BOOL, 0.0, "stand_still"),
+        ),
+        _BODY,
+        _trot,
+    ),
+    Policy(
+        "stand",
+        tuple(range(12)),
+        (
+            Command(1, "SetHeight", _FLOAT, gait.STANDING_M, "height"),
+            Command(2, "SetPitch", _FLOAT, 0.0, "pitch"),
+            Command(3, "SetLevel", _BOOL, 1.0, "level"),
+        ),
+        ("projected_gravity", "joint_pos"),
+        _stand,
+    ),
+    Policy(
+        "sway",
+        (0, 3, 6, 9),
+        (
+            Command(1, "SetAmplitude", _FLOAT, 0.2, "amplitude"),
+            Command(2, "SetFrequency", _FLOAT, 0.5, "frequency"),
+            Command(3, "SetEnabled", _BOOL, 1.0, "enabled"),
+        ),
+        (),
+        _sway,
+    ),
+)
+
+
+def by_path(descriptor_path: str) -> Policy | None:
+    """Return the policy of that descriptor path, None when there is none."""
+    return next((policy for policy in POLICIES if policy.descriptor_path == descriptor_path), None)

@@ -1,0 +1,16 @@
+"""How often a stream that goes by the clock sends.
+
+Rule 1: a rate is a wish: 0 means the usual one, and nobody gets more than `_MOST_HZ`.
+"""
+
+from __future__ import annotations
+
+__all__ = ["rate_hz"]
+
+_USUAL_HZ = 30
+_MOST_HZ = 1000
+
+
+def rate_hz(target_fps: int) -> int:
+    """Return the items per second for a client that asked for `target_fps`."""
+    return min(target_fps, _MOST_HZ) if target_fps > 0 else _USUAL_HZ

@@ -1,0 +1,136 @@
+"""Pictures by ray casting: for machines without OpenGL, through MuJoCo's own ray functions.
+
+One ray per pixel, light from the eye and the sun, the robot's shadow, a floor of squares and a hazy horizon.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_transport_mujoco.bindings import mj
+from lucky_transport_mujoco.picture_model import (
+    AMBIENT,
+    FAR_M,
+    HAZE_M,
+    HEADLIGHT,
+    HORIZON,
+    NEAR_M,
+    SQUARE_M,
+    SUNLIGHT,
+    ZENITH,
+)
+from lucky_transport_mujoco.shot import Renderer, Shot
+from lucky_transport_mujoco.stage import Eye, Stage
+from lucky_transport_mujoco.surfaces import colours, normals
+
+__all__ = ["RayCaster", "cast"]
+
+_Array = NDArray[np.float64]
+
+#: MuJoCo 4 returns normals too and wants to be told that we do not need them; MuJoCo 3 does not know the argument.
+_EXTRA = {"normal": None} if "normal:" in (mj.mj_multiRay.__doc__ or "") else {}
+
+#: Shadows are looked for this near to the robot, by rays from a lamp this far away: as good as the sun.
+_SHADOW_M = 1.5
+_SUN_M = 200.0
+
+#: So many rays at once: a large picture takes no more memory than a small one.
+_BAND_RAYS = 200_000
+
+
+def cast(
+    stage: Stage, origin: _Array, rays: _Array, groups: NDArray[np.uint8] | None = None
+) -> tuple[NDArray[np.int32], _Array]:
+    """Return what rays (k, 3) from one point hit: the geom, int32 (k,), -1 for none; and how far away, float64 (k,), in
+    lengths of the ray, inf for nothing. Invisible geoms let rays through, and so do groups whose byte of six is 0.
+    """
+    geoms = np.empty(len(rays), np.int32)
+    lengths = np.empty(len(rays))
+    mj.mj_multiRay(
+        stage.model,
+        stage.data,
+        np.ascontiguousarray(origin, np.float64),
+        np.ascontiguousarray(rays, np.float64).ravel(),
+        groups,
+        True,
+        -1,
+        geomid=geoms,
+        dist=lengths,
+        nray=len(rays),
+        cutoff=1e10,
+        **_EXTRA,
+    )
+    lengths[geoms < 0] = np.inf
+    return geoms, lengths
+
+
+class RayCaster(Renderer):
+    """See the module."""
+
+    name = "ray casting"
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+
+    def shoot(self, eye: Eye, width: int, height: int, *, colour: bool, depth: bool) -> Shot:
+        shot = Shot()
+        if depth:
+            shot.depth = np.empty((height, width), np.float32)
+        if colour:
+            shot.colour = np.empty((height, width, 3), np.uint8)
+        band = max(_BAND_RAYS // width, 1)
+        for top in range(0, height, band):
+            rows = slice(top, min(top + band, height))
+            rays = eye.rays(width, height, rows)
+            geoms, lengths = cast(self._stage, eye.place, rays)
+            hidden = (lengths < NEAR_M) | (lengths > FAR_M)
+            geoms[hidden], lengths[hidden] = -1, np.inf
+            if depth:
+                shot.depth[rows] = lengths.reshape(-1, width)
+            if colour:
+                light = self._light(eye, rays, geoms, lengths, height)
+                shot.colour[rows] = (np.clip(light, 0, 1) * 255 + 0.5).reshape(-1, width, 3)
+        return shot
+
+    def _light(self, eye: Eye, rays: _Array, geoms: NDArray[np.int32], lengths: _Array, height: int) -> _Array:
+        """Return what each ray sees, RGB (k, 3)."""
+        ways = np.linalg.norm(rays, axis=1)
+        out = _sky(rays[:, 2] / ways)
+        hit = np.flatnonzero(geoms >= 0)
+        points = eye.place + rays[hit] * lengths[hit, None]
+        facing = normals(self._stage, geoms[hit], points)
+        to_eye = -(facing * rays[hit]).sum(axis=1) / ways[hit]
+        pixel = 2 * np.tan(eye.fovy / 2) / height * lengths[hit] / np.maximum(to_eye, 0.02)
+        base = colours(self._stage, geoms[hit], points, np.clip(1.4 - pixel / SQUARE_M * 1.4, 0, 1))
+        sun = self._sun()
+        sunlit = np.maximum(facing @ sun, 0) * self._in_sun(points, sun)
+        bright = AMBIENT + HEADLIGHT * np.maximum(to_eye, 0) + SUNLIGHT * sunlit
+        haze = np.clip((lengths[hit] - HAZE_M[0]) / (HAZE_M[1] - HAZE_M[0]), 0, 1)
+        out[hit] = base * bright[:, None] * (1 - haze[:, None]) + np.array(HORIZON) * haze[:, None]
+        return out
+
+    def _sun(self) -> _Array:
+        """Return the unit vector towards the sun."""
+        towards = -self._stage.data.light_xdir[0]
+        return towards / np.linalg.norm(towards)
+
+    def _in_sun(self, points: _Array, sun: _Array) -> _Array:
+        """Return 1 where the sun shines and 0 in the robot's shadow: (k,)."""
+        lit = np.ones(len(points))
+        robot = self._stage.data.qpos[:3]
+        near = np.flatnonzero(((points - robot) ** 2).sum(axis=1) < _SHADOW_M**2)
+        if near.size:
+            lamp = robot + _SUN_M * sun
+            _, reach = cast(self._stage, lamp, points[near] - lamp)
+            lit[near] = reach > 1 - 2e-3 / _SUN_M
+        return lit
+
+    def close(self) -> None:
+        pass
+
+
+def _sky(height: _Array) -> _Array:
+    """Return the sky's colour in directions of that sine of elevation: (k, 3)."""
+    share = np.clip(height, 0, 1)[:, None]
+    return np.array(HORIZON) * (1 - share) + np.array(ZENITH) * share

@@ -1,0 +1,171 @@
+"""Where pictures are made: one thread of its own, and in it the best way to draw that this machine offers.
+
+Rule 1: an order carries copies of all it needs; nobody holds the engine while a picture is drawn.
+Rule 2: OpenGL is tried at the first picture, once per process; without it pictures come from ray casting, the same
+        views in the same colours. The log says once which it is.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotInTime
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_transport.errors import ClosedError, PeerTimeout, SpecError
+from lucky_transport_mujoco.opengl import OpenGL, platforms
+from lucky_transport_mujoco.overlay import draw
+from lucky_transport_mujoco.raycast import RayCaster
+from lucky_transport_mujoco.shot import Renderer
+from lucky_transport_mujoco.stage import Orbit, Snapshot, Stage
+from lucky_transport_mujoco.strokes import Strokes
+
+__all__ = ["CHANNELS", "MAX_SIDE", "RENDERERS", "Order", "Studio"]
+
+_log = logging.getLogger("lucky_transport")
+
+T = TypeVar("T")
+
+RENDERERS = ("auto", "opengl", "rays")
+
+#: The longest side of a picture: beyond it some OpenGL refuses.
+MAX_SIDE = 4096
+
+#: Of a colour picture: red, green, blue and opacity.
+CHANNELS = 4
+
+#: The slowest picture, a large one by ray casting on a busy machine, takes a few seconds.
+_PATIENCE_S = 60.0
+
+#: Platforms that were found not to work in this process, with what they said; and what was said in the log.
+_broken: dict[str, str] = {}
+_said: set[str] = set()
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One picture: of what, from where (a camera's name or a view from around the robot), how large, with what drawn
+    over it. A colour picture is drawn into `memory` of exactly its size where there is some.
+    """
+
+    snapshot: Snapshot
+    view: str | Orbit
+    width: int
+    height: int
+    strokes: Strokes | None = None
+    memory: memoryview | None = None
+
+
+class Studio:
+    """Takes orders from any thread. `renderer` is "auto", or "opengl" or "rays" for that one alone."""
+
+    def __init__(self, renderer: str = "auto") -> None:
+        """Nothing is started before the first order.
+
+        Raises SpecError for another renderer.
+        """
+        if renderer not in RENDERERS:
+            raise SpecError(f"renderer {renderer!r}: expected one of {', '.join(RENDERERS)}")
+        self._wanted = renderer
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="pictures")
+        self._stage: Stage | None = None
+        self._renderer: Renderer | None = None
+        self._closed = False
+
+    def colour(self, order: Order) -> NDArray[np.uint8]:
+        """Return the picture, uint8 (height, width, 4), RGBA, opaque, top row first.
+
+        Raises SpecError (no such renderer here), ClosedError, PeerTimeout.
+        """
+        return self._wait(self._submit(self._colour, order))
+
+    def depth(self, order: Order) -> NDArray[np.float32]:
+        """Return the distances, float32 (height, width), in metres along the axis of sight, inf for the sky.
+
+        Raises as `colour` does.
+        """
+        return self._wait(self._submit(self._depth, order))
+
+    def _submit(self, work: Callable[[Order], T], order: Order) -> Future[T]:
+        try:
+            return self._thread.submit(work, order)
+        except RuntimeError as error:  # what an executor raises after its shutdown
+            raise ClosedError("the engine is closing: no more pictures", backend="mujoco") from error
+
+    def _wait(self, future: Future[T]) -> T:
+        try:
+            return future.result(_PATIENCE_S)
+        except NotInTime as error:
+            raise PeerTimeout(f"no picture within {_PATIENCE_S} s", backend="mujoco") from error
+
+    def close(self) -> None:
+        """Finish the pictures ordered so far and end the thread; idempotent."""
+        if not self._closed:
+            self._closed = True
+            self._thread.submit(self._release)
+            self._thread.shutdown()
+
+    def _colour(self, order: Order) -> NDArray[np.uint8]:
+        stage, renderer = self._ready(order)
+        eye = stage.eye(order.view)
+        strokes = order.strokes
+        over = strokes is not None and len(strokes) > 0
+        shot = renderer.shoot(eye, order.width, order.height, colour=True, depth=over)
+        memory = bytearray(order.height * order.width * CHANNELS) if order.memory is None else order.memory
+        out = np.frombuffer(memory, np.uint8).reshape(order.height, order.width, CHANNELS)
+        out[..., :3] = shot.colour
+        out[..., 3] = 255
+        if strokes is not None and over:
+            draw(out, shot.depth, eye, strokes)
+        return out
+
+    def _depth(self, order: Order) -> NDArray[np.float32]:
+        stage, renderer = self._ready(order)
+        shot = renderer.shoot(stage.eye(order.view), order.width, order.height, colour=False, depth=True)
+        return np.ascontiguousarray(shot.depth)
+
+    def _ready(self, order: Order) -> tuple[Stage, Renderer]:
+        """Return stage and renderer, made now if need be, with the order's snapshot on stage."""
+        if self._stage is None:
+            self._stage = Stage()
+        if self._renderer is None:
+            self._renderer = _renderer(self._stage, self._wanted)
+        self._stage.show(order.snapshot)
+        return self._stage, self._renderer
+
+    def _release(self) -> None:
+        if self._renderer is not None:
+            self._renderer.close()
+        self._renderer = self._stage = None
+
+
+def _renderer(stage: Stage, wanted: str) -> Renderer:
+    """Return the best renderer of that kind that works here; raises SpecError when "opengl" does not."""
+    if wanted != "rays":
+        for platform in platforms():
+            if platform in _broken:
+                continue
+            try:
+                found = OpenGL(stage, platform)
+            except Exception as error:  # OpenGL's loaders raise anything, from ImportError to AttributeError
+                _broken[platform] = f"{type(error).__name__}: {error}"
+                continue
+            _say(logging.INFO, f"pictures are drawn by {found.name}")
+            return found
+    reasons = "; ".join(f"{platform}: {reason}" for platform, reason in _broken.items()) or "switched off by MUJOCO_GL"
+    if wanted == "opengl":
+        raise SpecError(f"renderer 'opengl': no OpenGL works here ({reasons})", hint="install EGL, or use 'auto'")
+    if wanted == "auto":
+        _say(logging.WARNING, f"no OpenGL works here ({reasons}): pictures are drawn by ray casting, about 5 a second")
+    return RayCaster(stage)
+
+
+def _say(level: int, text: str) -> None:
+    if text not in _said:
+        _said.add(text)
+        _log.log(level, "%s", text)

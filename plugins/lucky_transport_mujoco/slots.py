@@ -1,0 +1,143 @@
+"""The slots of one robot: which policy is in each, what it drives, its commands and gains.
+
+Rule 1: an active slot claims its driven joints. Where several claim one, the highest priority has it, then the lowest
+        slot id.
+Rule 2: a slot that is given another policy starts from that policy's joints and commands, without gain overrides; it
+        stays active, and begins anew.
+Rule 3: a slot begins (seconds 0) when it is activated, when its robot is reset and when the robot is moved; it then
+        eases from the pose it finds to its policy's output. So it does when it takes over from an agent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_transport.messages.controllers import PolicySlotSummary
+from lucky_transport.messages.policies import JointGainOverride
+from lucky_transport.messages.policy_commands import PolicyCommandIdEntry
+from lucky_transport_mujoco.ease import Ease
+from lucky_transport_mujoco.policies import ACTION_SCALE_RAD, POLICIES, Policy, Sense, to_units
+
+__all__ = ["Slot", "claims", "command_ids", "new_slots"]
+
+
+@dataclass(slots=True)
+class Slot:
+    """One slot. driven: joint indices. gains: overrides by joint index. last_action: float32 per joint of the policy,
+    what it put out when it last ran, None before that.
+    """
+
+    slot_id: int
+    name: str
+    ease: Ease
+    policy: Policy | None = None
+    active: bool = False
+    priority: int = 0
+    driven: tuple[int, ...] = ()
+    clamp: bool = False
+    commands: dict[int, float] = field(default_factory=dict[int, float])
+    gains: dict[int, JointGainOverride] = field(default_factory=dict[int, JointGainOverride])
+    last_action: NDArray[np.float32] | None = None
+
+    def load(self, policy: Policy | None) -> None:
+        """Put another policy in, or none."""
+        self.policy = policy
+        self.driven = policy.joints if policy else ()
+        self.commands = {command.id: command.default for command in policy.commands} if policy else {}
+        self.gains = {}
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin anew from the pose the robot has by then."""
+        self.ease.begin()
+        self.last_action = None
+
+    def run(self, policy: Policy, sense: Sense) -> NDArray[np.float32]:
+        """Let its policy act once: return the engine's action for all joints, float32 (12,), and move time on."""
+        action = self._act(policy, sense)
+        self.ease.tick(sense.joint_home + sense.joint_pos)
+        self.last_action = action[list(policy.joints)]
+        return self._with_gains(action, sense.joint_home)
+
+    def action(self, policy: Policy, sense: Sense) -> NDArray[np.float32]:
+        """Return what its policy put out when it last ran; before that, what it would put out now. Changes nothing."""
+        if self.last_action is not None:
+            return self.last_action
+        return self._act(policy, sense)[list(policy.joints)]
+
+    def _act(self, policy: Policy, sense: Sense) -> NDArray[np.float32]:
+        wanted = self.ease.towards(policy.act(self._seen(policy, sense)), sense.joint_home + sense.joint_pos)
+        return to_units(wanted, sense.joint_home)
+
+    def _seen(self, policy: Policy, sense: Sense) -> Sense:
+        """Return `sense` as this slot's policy has it: with its commands, unclaimed joints at rest where it clamps."""
+        joint_pos, joint_vel = sense.joint_pos, sense.joint_vel
+        if self.clamp:
+            unclaimed = np.ones(joint_pos.size, np.bool_)
+            unclaimed[list(self.driven)] = False
+            joint_pos, joint_vel = np.where(unclaimed, 0.0, joint_pos), np.where(unclaimed, 0.0, joint_vel)
+        return Sense(
+            self.ease.seconds,
+            {command.name: self.commands[command.id] for command in policy.commands},
+            sense.lin_vel,
+            sense.ang_vel,
+            sense.gravity,
+            joint_pos,
+            joint_vel,
+            sense.joint_home,
+        )
+
+    def _with_gains(self, action: NDArray[np.float32], joint_home: NDArray[np.float64]) -> NDArray[np.float32]:
+        """Return the engine's action for the policy's: another default pose or scale of a joint is put into it."""
+        out = action.copy()
+        for joint, gain in self.gains.items():
+            if gain.action_scale is None and gain.default_pos is None:
+                continue
+            scale = ACTION_SCALE_RAD if gain.action_scale is None else gain.action_scale
+            rest = float(joint_home[joint]) if gain.default_pos is None else gain.default_pos
+            out[joint] = (rest + scale * float(action[joint]) - float(joint_home[joint])) / ACTION_SCALE_RAD
+        return out
+
+    def summary(self, joint_names: Sequence[str]) -> PolicySlotSummary:
+        """Describe the slot."""
+        policy = self.policy
+        return PolicySlotSummary(
+            slot_id=self.slot_id,
+            name=self.name,
+            descriptor_path=policy.descriptor_path if policy else "",
+            active=self.active,
+            priority=self.priority,
+            driven_joints=[joint_names[joint] for joint in self.driven],
+            clamp_observation_for_unclaimed_joints=self.clamp,
+            ready=policy is not None,
+            active_policy_id=policy.policy_id if policy else "",
+            command_id_map=command_ids(policy) if policy else [],
+            policy_joint_names=[joint_names[joint] for joint in policy.joints] if policy else [],
+        )
+
+
+def command_ids(policy: Policy) -> list[PolicyCommandIdEntry]:
+    """Describe the commands of a policy."""
+    return [PolicyCommandIdEntry(command.id, command.name, command.type) for command in policy.commands]
+
+
+def new_slots(step_s: float) -> dict[int, Slot]:
+    """Return a robot's slots by id, from 1: one per policy, none active."""
+    slots: dict[int, Slot] = {}
+    for number, policy in enumerate(POLICIES, 1):
+        slots[number] = Slot(number, policy.policy_id.capitalize(), Ease(step_s), priority=0)
+        slots[number].load(policy)
+    return slots
+
+
+def claims(slots: Mapping[int, Slot], joints: int) -> NDArray[np.uint32]:
+    """Return uint32 (joints,): the id of the slot that drives each joint, 0 where none does."""
+    out = np.zeros(joints, np.uint32)
+    for slot in sorted(slots.values(), key=lambda each: (each.priority, -each.slot_id)):
+        if slot.active:
+            out[list(slot.driven)] = slot.slot_id
+    return out

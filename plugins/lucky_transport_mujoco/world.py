@@ -1,0 +1,106 @@
+"""What the services may see of the engine, and what they keep in it.
+
+Rule 1: the scene that is shown is env 0's (`SHOWN`): its robot is agent_0's. Per-robot methods reach every env.
+Rule 2: whoever reads or writes a world does so between two steps: as a handler, or inside `call.between_steps()`.
+Rule 3: nothing here steps; what a service changes takes effect in the next step.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_transport.specs import BatchSpec
+from lucky_transport_mujoco.bindings import Data, Model, mj
+from lucky_transport_mujoco.controllers import Controllers, env_of_robot, robot_entity
+from lucky_transport_mujoco.driving import Driving
+from lucky_transport_mujoco.physics import Physics
+from lucky_transport_mujoco.randomization import Randomization
+from lucky_transport_mujoco.robot import Robot
+
+__all__ = ["SHOWN", "World", "env_of_robot", "robot_entity"]  # entity ids: see controllers.py
+
+#: The env whose world the scene, cameras and viewport show.
+SHOWN = 0
+
+
+class World:
+    """The worlds of a batch, one per env.
+
+    ctrl: float64 (num_envs, nu), the actuators' controls (position targets in radians) as last set. actions: float32
+    (num_envs, nu), as last taken. frames: int64 (num_envs,), control steps since the engine started. agent_drives: bool
+    (num_envs,), the last step came with actions from outside, so an agent owns the robot: until a step without, a
+    reset, or a change of who drives. commands: float64
+    (num_envs, 3), the commanded velocity of the task. All live: they change with the next step.
+
+    simulation_mode: 0 realtime, 1 deterministic, 2 fast. playing: the scene is in play mode. drawings: what debug
+    drawing keeps. None of these changes what is simulated.
+
+    controllers: the robots' policies and motion graphs. driving: what moves a robot without actions.
+    """
+
+    def __init__(
+        self,
+        spec: BatchSpec,
+        robot: Robot,
+        physics: Physics,
+        randomization: Randomization,
+        commands: NDArray[np.float64],
+    ) -> None:
+        self.spec = spec
+        self.robot = robot
+        self.physics = physics
+        self.randomization = randomization
+        self.commands = commands
+        self.controllers = Controllers(robot, randomization, spec.num_envs)
+        self.driving = Driving(robot, physics, self.controllers)
+        self.num_envs = spec.num_envs
+        self.ctrl = np.tile(robot.joint_home, (spec.num_envs, 1))
+        self.actions = np.zeros((spec.num_envs, robot.nu), np.float32)
+        self.frames = np.zeros(spec.num_envs, np.int64)
+        self.agent_drives = np.zeros(spec.num_envs, np.bool_)
+        self.simulation_mode = 1
+        self.playing = True
+        self.drawings: list[Any] = []
+        self._scratch: Data | None = None
+
+    def model_of(self, env: int = SHOWN) -> Model:
+        """Return the `mujoco.MjModel` that `env` is simulated with at present; not to be written to."""
+        return self.physics.models[env]
+
+    def qpos(self, env: int = SHOWN) -> NDArray[np.float64]:
+        """Return float64 (nq,), live; writing to it moves the robot."""
+        return self.physics.qpos[env]
+
+    def qvel(self, env: int = SHOWN) -> NDArray[np.float64]:
+        """Return float64 (nv,), live; writing to it changes the velocities."""
+        return self.physics.qvel[env]
+
+    def time(self, env: int = SHOWN) -> float:
+        """Return the simulated seconds of `env`."""
+        return float(self.physics.times[env])
+
+    def frame_number(self, env: int = SHOWN) -> int:
+        """Return the number of control steps of `env` since the engine started; a reset ticks, and so counts too."""
+        return int(self.frames[env])
+
+    def data_of(self, env: int = SHOWN, into: Data | None = None) -> Data:
+        """Return a `mujoco.MjData` in the present state of `env`, positions of all bodies, cameras and lights computed.
+
+        `into` (made from any env's model) is filled and returned; without it one that the next call overwrites. A
+        thread that goes on after the world moves on, a renderer for instance, passes its own.
+        """
+        model = self.model_of(env)
+        if into is None and self._scratch is None:
+            self._scratch = mj.MjData(model)
+        data: Data = self._scratch if into is None else into
+        data.time = self.time(env)
+        data.qpos[:] = self.qpos(env)
+        data.qvel[:] = self.qvel(env)
+        data.ctrl[:] = self.ctrl[env]
+        mj.mj_kinematics(model, data)
+        mj.mj_comPos(model, data)
+        mj.mj_camlight(model, data)
+        return data

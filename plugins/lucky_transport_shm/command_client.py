@@ -1,0 +1,87 @@
+"""A client that sends commands while another one steps the engine: `CommandTransport`.
+
+Rule 1: it has a pair of rings of its own, from the engine's rendezvous; nothing it does touches the segment.
+Rule 2: stepping raises Busy that names the driver; everything else is as over any transport.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_transport.calls import typed
+from lucky_transport.calls.client import ClientCalls
+from lucky_transport.config import Settings
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import Busy, ClosedError
+from lucky_transport.lockstep import Event, Lockstep, State
+from lucky_transport.messages.methods import Method
+from lucky_transport.shm import lockfile
+from lucky_transport.shm.image_reader import ImageReader
+from lucky_transport.shm.meeting import meet
+from lucky_transport.shm.segment import Segment
+from lucky_transport.shm.wait import strategy_code
+from lucky_transport.transport import Capabilities, Frame, Stream, Transport
+
+__all__ = ["CommandTransport"]
+
+
+class CommandTransport(Transport):
+    """Calls and streams of an engine that somebody else steps.
+
+    Raises NotReachable, PeerTimeout, Busy (too many clients), RemoteProtocolError.
+    """
+
+    name = "shm"
+    capabilities = Capabilities(lockstep=False, hold=False, streams=True, images=True)
+
+    def __init__(self, segment: Segment, settings: Settings, deadline: Deadline) -> None:
+        self.spec = segment.spec
+        self.actions = np.zeros(self.spec.action_shape, self.spec.action.dtype)
+        self._segment = segment
+        self._command_timeout_s = settings.command_timeout_s
+        self._lockstep = Lockstep(State.READY, "shm")
+        pipe = meet(segment.name, deadline, strategy=strategy_code(settings.wait), native=settings.native)
+        self._calls = ClientCalls(
+            pipe,
+            backend="shm",
+            max_message_bytes=settings.max_message_bytes,
+            images=ImageReader(segment.path, native=settings.native),
+        )
+
+    def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
+        self._check_open()
+        driver = lockfile.holder(self._segment.lock_path, lockfile.CLIENT)
+        if not driver:
+            raise Busy(
+                f"this client of engine {self.spec.engine!r} came while another one drove it: it sends commands only",
+                backend="shm",
+                hint="that one has left: connect again",
+            )
+        raise Busy(
+            f"engine {self.spec.engine!r} is driven by the shm client of pid {driver}; this one can send commands only",
+            backend="shm",
+            hint="close that client first, then connect again",
+        )
+
+    def recv(self, deadline: Deadline | None = None) -> Frame:
+        raise self._lockstep.refusal(Event.FRAME)
+
+    def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
+        self._check_open()
+        return typed.call(self._calls, method, request, Deadline.after(deadline, self._command_timeout_s))
+
+    def stream(self, method: Method, request: Any, deadline: Deadline | None = None, *, copy: bool = True) -> Stream:
+        self._check_open()
+        return typed.stream(self._calls, method, request, deadline, copy=copy)
+
+    def _check_open(self) -> None:
+        if self._lockstep.state is State.CLOSED:
+            raise ClosedError("the transport is closed", backend="shm", hint="connect again")
+
+    def close(self) -> None:
+        if self._lockstep.state is not State.CLOSED:
+            self._lockstep.on(Event.CLOSE)
+            self._calls.close()

@@ -1,0 +1,239 @@
+"""Agents are driven one call at a time, by one client at a time; contracts are an agent's, terms are a client's."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from lucky_transport.call import Call
+from lucky_transport.deadline import Deadline
+from lucky_transport.engine import HOLD, RESET, TICK, Buffers, Handler
+from lucky_transport.engines.toy import ToyEngine
+from lucky_transport.errors import Busy, PeerTimeout
+from lucky_transport.host.host import Host
+from lucky_transport.messages.agent import ResetAgentRequest, SimulationContract
+from lucky_transport.messages.batch import SetResetOptionsRequest, SetResetOptionsResponse
+from lucky_transport.messages.media import ImageFrame, NamedImageFrame
+from lucky_transport.messages.methods import method
+from lucky_transport.messages.stepping import GetCameraFrameRequest, ProgressReport, StepRequest
+from lucky_transport.messages.task import NegotiateTaskRequest, RewardContract, RewardTermRequest, TaskContract
+
+STEP = method("AgentService/Step")
+RESET_AGENT = method("AgentService/ResetAgent")
+NEGOTIATE = method("AgentService/NegotiateTask")
+PROGRESS = method("AgentService/ReportProgress")
+OPTIONS = method("/lucky_transport.v1.BatchService/SetResetOptions")
+
+
+class Noting(ToyEngine):
+    """Notes the control bytes of each exchange, and the contracts between them (0: none)."""
+
+    def __init__(self, num_envs: int, **options: Any) -> None:
+        self.noted: list[Any] = []
+        super().__init__(num_envs, **options)
+
+    @property
+    def services(self) -> Mapping[str, Handler]:
+        return {**super().services, OPTIONS.name: self._note}
+
+    def _note(self, request: SetResetOptionsRequest) -> SetResetOptionsResponse:
+        contract = request.contract or SimulationContract()
+        if contract.terrain_type == "lava":
+            return SetResetOptionsResponse(False, "no lava here")
+        self.noted.append(contract.joint_position_noise)
+        return SetResetOptionsResponse(True)
+
+    def step(self, control: NDArray[np.uint8] | None) -> None:
+        self.noted.append(None if control is None else control.tolist())
+        super().step(control)
+
+
+class Filming(ToyEngine):
+    """Has one camera, called "front", that shows how far the first agent is."""
+
+    def check_camera_requests(self, env: int, requests: Sequence[GetCameraFrameRequest]) -> None:
+        for request in requests:
+            if request.name != "front":
+                raise ValueError(f"no camera {request.name!r}; there is: front")
+
+    def camera_frames(self, env: int, requests: Sequence[GetCameraFrameRequest]) -> list[NamedImageFrame]:
+        tick = self.state_of(env)[2]
+        return [NamedImageFrame(request.name, ImageFrame(frame_number=tick)) for request in requests]
+
+
+@pytest.fixture
+def host() -> Generator[Host]:
+    host = Host(Noting(3))
+    yield host
+    host.close()
+
+
+def _noted(host: Host) -> list[Any]:
+    engine = host.engine
+    assert isinstance(engine, Noting)
+    return engine.noted
+
+
+def _step(host: Host, caller: str = "me", **fields: Any) -> Any:
+    return host.call(STEP, StepRequest(**fields), Call(caller))
+
+
+def _reset(host: Host, name: str, noise: float = 0.0, caller: str = "me") -> Any:
+    contract = SimulationContract(joint_position_noise=noise) if noise else None
+    return host.call(RESET_AGENT, ResetAgentRequest(name, contract), Call(caller))
+
+
+def test_a_step_moves_its_agent_and_no_other(host: Host) -> None:
+    assert _step(host, agent_name="agent_1", actions=[1.0, 1.0]).success
+    assert _noted(host) == [[HOLD, 0, HOLD]]
+
+
+def test_a_step_without_actions_says_so_to_the_engine(host: Host) -> None:
+    answer = _step(host, agent_name="agent_2")
+    assert answer.observation.actions == [0.0, 0.0]
+    assert _noted(host) == [[HOLD, HOLD, TICK]]
+
+
+def test_the_numbers_of_frames_start_again_with_a_reset(host: Host) -> None:
+    numbers = [_step(host).observation.frame_number for _ in range(3)]
+    _reset(host, "agent_0")
+    assert [*numbers, _step(host).observation.frame_number] == [1, 2, 3, 2]
+
+
+def test_pictures_come_with_the_step_in_the_order_asked_for() -> None:
+    host = Host(Filming(2))
+    wanted = [GetCameraFrameRequest(name="front")] * 2
+    answer = _step(host, agent_name="agent_1", camera_requests=wanted)
+    assert [(one.name, one.frame.frame_number) for one in answer.camera_frames] == [("front", 1)] * 2
+
+
+def test_an_unknown_camera_is_refused_before_anything_moves() -> None:
+    host = Host(Filming(2))
+    answer = _step(host, camera_requests=[GetCameraFrameRequest(name="rear")])
+    assert (answer.success, answer.message) == (False, "no camera 'rear'; there is: front")
+    assert _step(host).observation.frame_number == 1
+
+
+# --- contracts ---
+
+
+def test_each_agent_is_reset_under_its_own_contract(host: Host) -> None:
+    _reset(host, "agent_0", 0.25)
+    _reset(host, "agent_1", 0.5)
+    _reset(host, "agent_0")
+    _reset(host, "agent_2")
+    zero, one, two = ([RESET, HOLD, HOLD], [HOLD, RESET, HOLD], [HOLD, HOLD, RESET])
+    assert _noted(host) == [0.25, zero, 0.5, one, 0.25, zero, 0, two]
+
+
+def test_agents_without_a_contract_leave_the_engines_options_alone(host: Host) -> None:
+    _reset(host, "agent_0")
+    assert _noted(host) == [[RESET, HOLD, HOLD]]
+
+
+def test_setting_the_engines_options_ends_the_agents_contracts(host: Host) -> None:
+    _reset(host, "agent_0", 0.25)
+    host.call(OPTIONS, SetResetOptionsRequest(SimulationContract(joint_position_noise=0.5)))
+    _reset(host, "agent_0")
+    assert _noted(host)[2:] == [0.5, [RESET, HOLD, HOLD]]
+
+
+def test_a_contract_ends_with_its_client(host: Host) -> None:
+    _reset(host, "agent_0", 0.25)
+    host.leave("me")
+    _reset(host, "agent_0", caller="somebody else")
+    assert _noted(host)[2:] == [0, [RESET, HOLD, HOLD]]
+
+
+def test_a_refused_contract_resets_nothing_and_is_not_remembered(host: Host) -> None:
+    answer = host.call(RESET_AGENT, ResetAgentRequest("", SimulationContract(terrain_type="lava")), Call("me"))
+    assert (answer.success, answer.message) == (False, "no lava here")
+    _reset(host, "agent_0")
+    assert _noted(host) == [[RESET, HOLD, HOLD]]
+
+
+def test_changing_a_contract_after_the_call_changes_nothing(host: Host) -> None:
+    contract = SimulationContract(joint_position_noise=0.25)
+    host.call(RESET_AGENT, ResetAgentRequest("", contract), Call("me"))
+    contract.joint_position_noise = 0.75
+    _reset(host, "agent_0")
+    assert _noted(host)[2] == 0.25
+
+
+# --- who drives ---
+
+
+def test_a_second_client_is_refused_until_the_first_leaves(host: Host) -> None:
+    _step(host, "the first")
+    with pytest.raises(Busy, match="engine 'toy' is driven by the first; close that client first"):
+        _step(host, "the second")
+    host.leave("the first")
+    assert _step(host, "the second").success
+
+
+def test_a_finished_run_gives_the_agents_back(host: Host) -> None:
+    _step(host)
+    assert host.call(PROGRESS, ProgressReport("run", finished=False), Call("me")).accepted
+    assert host.driver == "me"
+    assert host.call(PROGRESS, ProgressReport("run", finished=True), Call("me")).accepted
+    assert host.driver == ""
+    assert host.agents.progress == ProgressReport("run", finished=True)
+
+
+def test_who_drives_over_the_hot_path_keeps_the_engine(host: Host) -> None:
+    lease = host.drive("the trainer", Buffers.allocate(host.spec))
+    with pytest.raises(Busy, match="driven by the trainer"):
+        _step(host)
+    lease.release()
+    assert _step(host).success
+
+
+def test_a_step_waits_for_the_engine_only_until_its_deadline(host: Host) -> None:
+    held, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with host.between_steps():
+            held.set()
+            done.wait(10)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    held.wait(10)
+    with pytest.raises(PeerTimeout, match=r"0\.02"):
+        host.call(STEP, StepRequest(), Call("me", Deadline(0.02)))
+    done.set()
+    holder.join()
+    assert _noted(host) == []
+
+
+# --- terms ---
+
+
+def test_steps_carry_what_their_client_negotiated_until_it_leaves(host: Host) -> None:
+    contract = TaskContract(rewards=RewardContract([RewardTermRequest("alive")]))
+    assert host.call(NEGOTIATE, NegotiateTaskRequest(contract), Call("me")).success
+    assert list(_step(host).reward_signals) == ["alive"]
+    host.leave("me")
+    assert list(_step(host).reward_signals) == ["alive", "centred"]
+
+
+def test_a_negotiation_without_a_contract_asks_for_no_terms(host: Host) -> None:
+    assert host.call(NEGOTIATE, NegotiateTaskRequest(), Call("me")).success
+    answer = _step(host)
+    assert (answer.reward_signals, answer.termination_flags) == ({}, {})
+
+
+def test_an_engine_may_answer_these_methods_itself() -> None:
+    class Own(ToyEngine):
+        @property
+        def services(self) -> Mapping[str, Handler]:
+            return {STEP.name: lambda request: "its own"}
+
+    host = Host(Own(1))
+    assert host.call(STEP, StepRequest()) == "its own"
+    assert STEP.name not in host.agents.answered

@@ -1,0 +1,168 @@
+"""One client drives; it gives the seat up by going, or, when it cannot say so, by doing nothing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lucky_transport.engine import HOLD, RESET, Buffers
+from lucky_transport.engines.toy import ToyEngine
+from lucky_transport.errors import Busy, EngineFailed, LocalProtocolError, PeerTimeout
+from lucky_transport.host.host import Host
+from lucky_transport.host.seat import STEP, Driver, Seat, only
+
+
+@pytest.fixture
+def host() -> Generator[Host]:
+    host = Host(ToyEngine(3))
+    yield host
+    host.close()
+
+
+def _step(seat: Seat, client: str, idle_s: float = 10.0, **more: Any) -> None:
+    with seat.driven_by(Driver(client, idle_s=idle_s, **more), 1.0):
+        seat.exchange(None)
+
+
+def test_a_second_client_is_refused_and_told_who_drives(host: Host) -> None:
+    seat = Seat(host)
+    _step(seat, "a")
+    with pytest.raises(Busy, match="is driven by a; close that client first"):
+        _step(seat, "b")
+    _step(seat, "a")
+
+
+def test_a_client_that_does_nothing_may_be_replaced(host: Host) -> None:
+    seat = Seat(host)
+    _step(seat, "a", idle_s=0.0)
+    _step(seat, "b", name="the second")
+    assert host.driver == "the second"
+
+
+def test_a_client_that_disconnected_is_replaced_at_once(host: Host) -> None:
+    gone: set[str] = set()
+    seat = Seat(host)
+    _step(seat, "a", 3600.0, is_gone=lambda: "a" in gone)
+    with pytest.raises(Busy):
+        _step(seat, "b")
+    gone.add("a")
+    _step(seat, "b")
+
+
+def test_an_attached_client_may_do_nothing_for_as_long_as_it_likes(host: Host) -> None:
+    seat = Seat(host)
+    seat.attach("a", "the first")
+    _step(seat, "a", idle_s=0.0)
+    with pytest.raises(Busy, match="the first"):
+        _step(seat, "b")
+    seat.detach("a")
+    assert host.driver == ""
+    _step(seat, "b")
+
+
+def test_a_client_that_lost_the_seat_may_take_it_again_when_it_is_free(host: Host) -> None:
+    seat = Seat(host)
+    _step(seat, "a", 0.0)
+    lease = host.drive("somebody over another transport", Buffers.allocate(host.spec))
+    with pytest.raises(Busy, match="somebody over another transport"):
+        _step(seat, "a", 0.0)
+    lease.step(None)
+    lease.release()
+    _step(seat, "a", 0.0)
+
+
+def test_who_takes_the_seat_sees_the_last_frame(host: Host) -> None:
+    seat = Seat(host)
+    lease = host.drive("before", buffers := Buffers.allocate(host.spec))
+    lease.step(np.full(3, RESET, np.uint8))
+    lease.release()
+    with seat.driven_by(Driver("a", idle_s=0.0), 1.0):
+        assert seat.buffers.observations.tobytes() == buffers.observations.tobytes()
+
+
+def test_a_step_that_does_not_end_makes_others_wait_only_so_long(host: Host) -> None:
+    seat = Seat(host)
+    with seat.driven_by(Driver("a", idle_s=0.0), 1.0):
+        failures: list[Any] = []
+
+        def wait() -> None:
+            try:
+                _wait_briefly(seat)
+            except PeerTimeout as error:
+                failures.append(str(error))
+
+        waiter = threading.Thread(target=wait)
+        waiter.start()
+        waiter.join(10)
+    assert "did not finish the exchange before this one within 0.05 s" in failures[0]
+
+
+def _wait_briefly(seat: Seat) -> None:
+    with seat.driven_by(Driver("b", idle_s=0.0), 0.05):
+        pass
+
+
+def test_frame_numbers_start_again_with_each_reset(host: Host) -> None:
+    seat = Seat(host)
+    with seat.driven_by(Driver("a", idle_s=0.0), 1.0):
+        seat.exchange(None)
+        seat.exchange(np.array([RESET, STEP, HOLD], np.uint8))
+        assert seat.frame_numbers.tolist() == [1, 2, 1]
+        assert seat.frames == 2
+
+
+def test_stepping_an_env_makes_it_stale(host: Host) -> None:
+    seat = Seat(host)
+    with seat.driven_by(Driver("a", idle_s=0.0), 1.0):
+        seat.fresh[:] = True
+        seat.exchange(np.array([STEP, HOLD, RESET], np.uint8))
+        assert seat.fresh.tolist() == [False, True, False]
+
+
+def test_a_new_driver_inherits_nothing(host: Host) -> None:
+    seat = Seat(host)
+    with seat.driven_by(Driver("a", idle_s=0.0), 1.0):
+        seat.once("key", 4, lambda: None)
+        seat.fresh[:] = True
+    with seat.driven_by(Driver("b", idle_s=0.0), 1.0):
+        assert seat.last_seq("key") == 0
+        assert not seat.fresh.any()
+
+
+def test_once_does_an_action_once_per_number_and_repeats_its_error(host: Host) -> None:
+    seat = Seat(host)
+    done: list[int] = []
+
+    def fail() -> None:
+        done.append(2)
+        raise EngineFailed("it broke")
+
+    with seat.driven_by(Driver("a", idle_s=0.0), 1.0):
+        for _ in range(2):
+            seat.once("key", 1, lambda: done.append(1))
+        for _ in range(2):
+            with pytest.raises(EngineFailed, match=r"^it broke$"):
+                seat.once("key", 2, fail)
+    assert done == [1, 2]
+
+
+def test_control_bytes_hold_everybody_else() -> None:
+    spec = ToyEngine(4).spec
+    held = only(spec, [2, 0], RESET)
+    assert held.tolist() == [RESET, HOLD, RESET, HOLD]
+    assert only(spec, [3, 1, 0, 2], STEP).tolist() == [STEP] * 4
+    with pytest.raises(LocalProtocolError, match="cannot hold"):
+        only(ToyEngine(2, hold=False).spec, [1], STEP)
+
+
+def test_only_who_was_let_in_by_a_server_is_put_out_by_it(host: Host) -> None:
+    seat, here, there = Seat(host), object(), object()
+    _step(seat, "a", via=here)
+    seat.vacate(there)
+    assert host.driver == "a"
+    seat.vacate(here)
+    assert host.driver == ""

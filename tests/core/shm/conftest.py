@@ -1,0 +1,96 @@
+"""What tests of pipes share: a rendezvous, a client that meets it, other processes, and no descriptor left behind."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from lucky_transport.deadline import Deadline
+from lucky_transport.shm.meeting import meet
+from lucky_transport.shm.rendezvous import Rendezvous
+from lucky_transport.shm.rendezvous_pipe import RendezvousPipe
+
+#: Starts a Python process with this code, arguments and descriptors; its output is a pipe of text lines.
+Start = Callable[..., "subprocess.Popen[str]"]
+Connect = Callable[..., tuple[RendezvousPipe, RendezvousPipe]]
+
+
+@pytest.fixture
+def no_descriptor_left() -> Iterator[None]:
+    """Fails the test when it leaves more descriptors open than it found."""
+    gc.collect()
+    before = _descriptors()
+    yield
+    gc.collect()
+    assert _descriptors() == before
+
+
+def _descriptors() -> list[str]:
+    found: list[str] = []
+    for number in os.listdir("/proc/self/fd"):
+        try:
+            found.append(os.readlink(f"/proc/self/fd/{number}"))
+        except FileNotFoundError:  # the one that listed them
+            continue
+    return sorted(found)
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Start Python processes that end with the test."""
+    started: list[subprocess.Popen[str]] = []
+
+    def begin(code: str, *arguments: object, pass_fds: tuple[int, ...] = ()) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", code, *map(str, arguments)]
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, pass_fds=pass_fds, bufsize=1
+        )
+        started.append(process)
+        return process
+
+    yield begin
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def rendezvous(tmp_path: Path) -> Iterator[Rendezvous]:
+    """An engine's end in a directory of the test, with small rings and short patience."""
+    with Rendezvous("demo", directory=tmp_path, ring_bytes=4096, greeting_s=0.1) as listening:
+        yield listening
+
+
+@pytest.fixture
+def connect(rendezvous: Rendezvous) -> Iterator[Connect]:
+    """Make a pipe and return its ends, the client's first; both are closed with the test."""
+    made: list[RendezvousPipe] = []
+
+    def both(*, native: bool = True, strategy: int = 1) -> tuple[RendezvousPipe, RendezvousPipe]:
+        engine: list[RendezvousPipe] = []
+        until = time.monotonic() + 10
+
+        def listen() -> None:
+            while not engine and time.monotonic() < until:
+                engine.extend(rendezvous.advance())
+                time.sleep(0.001)
+
+        thread = threading.Thread(target=listen)
+        thread.start()
+        client = meet("demo", Deadline(10), directories=[rendezvous.path.parent], native=native, strategy=strategy)
+        made.append(client)
+        thread.join()
+        made.extend(engine)
+        return client, engine[0]
+
+    yield both
+    for pipe in made:
+        pipe.close()

@@ -1,0 +1,327 @@
+"""Waiting at the ends of a ring: the same tests over the native ends, the fallback, and one of each."""
+
+from __future__ import annotations
+
+import os
+import platform
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from mmap import mmap
+
+import pytest
+
+from lucky_transport.errors import RemoteProtocolError, SpecError
+from lucky_transport.shm.atomics import implementation, native_error
+from lucky_transport.shm.ends import ReadingEnd, WritingEnd, open_reader, open_writer, spin
+from lucky_transport.shm.liveness import Peer
+from lucky_transport.shm.results import PEER_PARKS, Result
+from lucky_transport.shm.ring import ROOM_PARK, ring_bytes
+
+PARK, RING, SIZE = 0, 128, 4096
+LONG_NS = 20_000_000_000
+
+if platform.machine() != "x86_64":
+    MIXES = [(True, True)]
+elif native_error():
+    MIXES = [(False, False)]
+else:
+    MIXES = [(True, True), (False, False), (True, False), (False, True)]
+
+
+@pytest.fixture(params=MIXES, ids=lambda mix: "-".join("native" if one else "fallback" for one in mix))
+def kinds(request: pytest.FixtureRequest) -> tuple[bool, bool]:
+    """Whether the writer and the reader are native."""
+    return request.param
+
+
+@pytest.fixture
+def memory() -> mmap:
+    return mmap(-1, RING + ring_bytes(SIZE))
+
+
+@pytest.fixture(params=["adaptive", "block", "spin"])
+def strategy(request: pytest.FixtureRequest) -> int:
+    return {"spin": 0, "adaptive": 1, "block": 2}[request.param]
+
+
+@pytest.fixture
+def writer(memory: mmap, kinds: tuple[bool, bool], strategy: int) -> WritingEnd:
+    return open_writer(memory, RING, SIZE, park=PARK, strategy=strategy, native=kinds[0])
+
+
+@pytest.fixture
+def reader(memory: mmap, kinds: tuple[bool, bool], strategy: int) -> ReadingEnd:
+    return open_reader(memory, RING, SIZE, park=PARK, strategy=strategy, native=kinds[1])
+
+
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that lives until it is killed."""
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    yield process
+    process.kill()
+    process.wait()
+
+
+def soon(action: object, *arguments: object) -> threading.Thread:
+    """Call it on another thread, after the waiter has had time to park."""
+
+    def act() -> None:
+        time.sleep(0.03)
+        action(*arguments)  # type: ignore[operator]
+
+    thread = threading.Thread(target=act)
+    thread.start()
+    return thread
+
+
+def fill(writer: WritingEnd, length: int = 500) -> int:
+    count = 0
+    while writer.try_push(bytes(length)):
+        count += 1
+    return count
+
+
+def test_a_wait_ends_with_the_record(writer: WritingEnd, reader: ReadingEnd) -> None:
+    thread = soon(writer.try_push, b"record")
+    assert reader.wait(-1, LONG_NS) == 1
+    thread.join()
+    assert reader.try_pop() == b"record"
+
+
+def test_a_wait_for_what_is_there_ends_at_once(writer: WritingEnd, reader: ReadingEnd) -> None:
+    writer.try_push(b"record")
+    assert reader.ready()
+    assert reader.wait(-1, 0) == 1
+
+
+def test_a_wait_ends_at_its_timeout(writer: WritingEnd, reader: ReadingEnd) -> None:
+    assert not reader.ready()
+    assert reader.wait(-1, 0) == Result.TIMED_OUT
+    assert reader.wait(-1, 3_000_000) == Result.TIMED_OUT
+
+
+def test_a_wait_can_be_interrupted_while_it_lasts_and_before(writer: WritingEnd, reader: ReadingEnd) -> None:
+    thread = soon(reader.interrupt)
+    assert reader.wait(-1, LONG_NS) == 0
+    thread.join()
+    reader.interrupt()
+    assert reader.wait(-1, LONG_NS) == 0
+    assert reader.wait(-1, 1_000_000) == Result.TIMED_OUT
+
+
+def test_a_wait_ends_when_the_peer_is_killed(
+    writer: WritingEnd, reader: ReadingEnd, sleeper: subprocess.Popen[bytes]
+) -> None:
+    peer = Peer(sleeper.pid)
+    thread = soon(sleeper.kill)
+    assert reader.wait(peer.pidfd, LONG_NS) == Result.PEER_GONE
+    thread.join()
+    writer.try_push(b"written before it died")
+    assert reader.wait(peer.pidfd, LONG_NS) == 1
+    peer.close()
+
+
+def test_room_comes_when_the_reader_reads(writer: WritingEnd, reader: ReadingEnd) -> None:
+    fill(writer)
+    assert writer.wait_room(500, -1, 1_000_000) == Result.TIMED_OUT
+    thread = soon(reader.try_pop)
+    assert writer.wait_room(500, -1, LONG_NS) == 1
+    thread.join()
+    assert writer.try_push(bytes(500))
+
+
+def test_a_wait_for_room_that_is_there_ends_at_once(writer: WritingEnd) -> None:
+    assert writer.wait_room(1000, -1, 0) == 1
+
+
+def test_a_wait_for_room_counts_what_has_to_be_skipped(writer: WritingEnd, reader: ReadingEnd) -> None:
+    """At byte 3584 of 4096 a record of 1000 bytes needs the start of the ring, which the reader has not given back."""
+    assert [writer.try_push(bytes(508)) for _ in range(7)] == [True] * 7
+    assert writer.position == 3584
+    reader.try_pop()
+    assert writer.free == 1024
+    assert writer.wait_room(1000, -1, 1_000_000) == Result.TIMED_OUT
+    assert not writer.try_push(bytes(1000))
+    reader.try_pop()
+    assert writer.wait_room(1000, -1, 0) == 1
+    assert writer.try_push(bytes(1000))
+
+
+def test_a_wait_for_room_ends_when_the_peer_is_killed(writer: WritingEnd, sleeper: subprocess.Popen[bytes]) -> None:
+    fill(writer)
+    peer = Peer(sleeper.pid)
+    thread = soon(sleeper.kill)
+    assert writer.wait_room(500, peer.pidfd, LONG_NS) == Result.PEER_GONE
+    thread.join()
+    peer.close()
+
+
+def test_a_wait_for_room_can_be_stopped_for_good(writer: WritingEnd) -> None:
+    fill(writer)
+    thread = soon(writer.stop)
+    assert writer.wait_room(500, -1, LONG_NS) == Result.TIMED_OUT
+    thread.join()
+    assert writer.wait_room(500, -1, LONG_NS) == Result.TIMED_OUT
+
+
+@pytest.mark.parametrize("length", [0, 1021, 1 << 40])
+def test_room_that_can_never_be_there_is_refused(writer: WritingEnd, length: int) -> None:
+    with pytest.raises(SpecError, match=f"a record of {length} bytes, expected 1 to 1020"):
+        writer.wait_room(length, -1, LONG_NS)
+
+
+def test_a_hostile_read_position_ends_a_wait_for_room(writer: WritingEnd, memory: mmap) -> None:
+    fill(writer)
+
+    def lie() -> None:
+        memory[RING + 128 : RING + 132] = (12345).to_bytes(4, "little")
+
+    thread = soon(lie)
+    with pytest.raises(RemoteProtocolError, match="12345 \\(read\\)"):
+        writer.wait_room(500, -1, LONG_NS)
+    thread.join()
+
+
+def test_a_hostile_write_position_is_no_record(reader: ReadingEnd, memory: mmap) -> None:
+    memory[RING : RING + 4] = (12345).to_bytes(4, "little")
+    assert reader.wait(-1, 0) == 1
+    with pytest.raises(RemoteProtocolError, match="12345 \\(write\\)"):
+        reader.try_pop()
+
+
+def test_no_park_word_stays_set_after_a_wait(writer: WritingEnd, reader: ReadingEnd, memory: mmap) -> None:
+    reader.wait(-1, 1_000_000)
+    fill(writer)
+    writer.wait_room(500, -1, 2_000_000)
+    room = RING + ROOM_PARK
+    assert memory[PARK : PARK + 4] == memory[room : room + 4] == bytes(4)
+
+
+def test_an_armed_reader_has_its_bell_rung_once(memory: mmap, kinds: tuple[bool, bool]) -> None:
+    bell = os.eventfd(0, os.EFD_NONBLOCK)
+    try:
+        writer = open_writer(memory, RING, SIZE, park=PARK, bell=bell, native=kinds[0])
+        reader = open_reader(memory, RING, SIZE, park=PARK, bell=bell, native=kinds[1])
+        assert not reader.arm()
+        assert writer.try_push(b"first")
+        assert os.eventfd_read(bell) == 1
+        assert reader.arm()  # there is something to pop: no bell is needed
+        assert reader.try_pop() == b"first"
+        assert not reader.arm()
+        reader.disarm()
+        assert memory[PARK] == 0
+    finally:
+        os.close(bell)
+
+
+def test_an_unarmed_reader_costs_a_native_writer_no_bell(memory: mmap) -> None:
+    if native_error():
+        pytest.skip(native_error())
+    bell = os.eventfd(0, os.EFD_NONBLOCK)
+    try:
+        writer = open_writer(memory, RING, SIZE, park=PARK, bell=bell)
+        writer.try_push(b"record")
+        with pytest.raises(BlockingIOError):
+            os.eventfd_read(bell)
+    finally:
+        os.close(bell)
+
+
+def test_a_bell_that_is_full_never_blocks_the_writer(memory: mmap, kinds: tuple[bool, bool]) -> None:
+    bell = os.eventfd(0, os.EFD_NONBLOCK)
+    try:
+        os.eventfd_write(bell, 2**64 - 2)
+        writer = open_writer(memory, RING, SIZE, park=PARK, bell=bell, peer=PEER_PARKS, native=kinds[0])
+        reader = open_reader(memory, RING, SIZE, park=PARK, bell=bell, native=kinds[1])
+        assert not reader.arm()
+        assert writer.try_push(b"record")
+        assert reader.try_pop() == b"record"
+    finally:
+        os.close(bell)
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 70])
+def test_spinning_finds_the_one_ring_that_has_something(count: int, kinds: tuple[bool, bool]) -> None:
+    rings = [mmap(-1, RING + ring_bytes(SIZE)) for _ in range(count)]
+    readers = tuple(open_reader(ring, RING, SIZE, park=PARK, native=kinds[1]) for ring in rings)
+    for code in (0, 1, 2):
+        assert not spin(readers, code, 100_000, native=kinds[1])
+        assert not spin(readers, code, 0, native=kinds[1])
+    if count:
+        open_writer(rings[-1], RING, SIZE, park=PARK, native=kinds[0]).try_push(b"record")
+        assert spin(readers, 1, 0, native=kinds[1])
+
+
+@pytest.mark.skipif(bool(native_error()), reason=native_error() or "native")
+def test_spinning_takes_readers_only() -> None:
+    for wrong in ((1,), (None,)):
+        with pytest.raises(TypeError):
+            spin(wrong, 1, 0)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.skipif(bool(native_error()), reason=native_error() or "native")
+def test_an_end_that_was_never_initialised_does_nothing() -> None:
+    native = implementation()
+    writer, reader = native.RingWriter.__new__(native.RingWriter), native.RingReader.__new__(native.RingReader)
+    uses: list[Callable[[], object]] = [
+        lambda: writer.try_push(b"record"),
+        lambda: writer.wait_room(1, -1, 0),
+        lambda: writer.free,
+        reader.try_pop,
+        reader.ready,
+        reader.arm,
+        lambda: reader.wait(-1, 0),
+        lambda: reader.pending,
+        lambda: native.spin((reader,), 1, 0),
+    ]
+    for use in uses:
+        with pytest.raises(TypeError):
+            use()
+    for harmless in (writer.stop, reader.interrupt, reader.disarm):
+        harmless()
+
+
+@pytest.mark.skipif(bool(native_error()), reason=native_error() or "native")
+def test_a_signal_gets_through_to_a_waiting_main_thread(memory: mmap) -> None:
+    class Rung(Exception):
+        pass
+
+    def ring(number: int, frame: object) -> None:
+        raise Rung
+
+    reader = open_reader(memory, RING, SIZE, park=PARK)
+    before = signal.signal(signal.SIGALRM, ring)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.02)
+        with pytest.raises(Rung):
+            reader.wait(-1, LONG_NS)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_records_pass_between_waiting_threads_whatever_they_do(writer: WritingEnd, reader: ReadingEnd) -> None:
+    """Both sides park again and again: the ring holds only a few records, and the reader is slower at times."""
+    count = 300
+    got: list[bytes] = []
+
+    def read() -> None:
+        while len(got) < count:
+            if reader.wait(-1, LONG_NS) == 1 and (record := reader.try_pop()) is not None:
+                got.append(record)
+                if len(got) % 100 == 0:
+                    time.sleep(0.005)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    records = [bytes([number % 256]) * (1 + number * 37 % 1020) for number in range(count)]
+    for record in records:
+        while not writer.try_push(record):
+            assert writer.wait_room(len(record), -1, LONG_NS) == 1
+    thread.join(30)
+    assert got == records

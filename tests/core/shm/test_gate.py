@@ -1,0 +1,71 @@
+"""What several threads use is let go by the last of them, once."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from lucky_transport.errors import ClosedError
+from lucky_transport.shm.gate import Gate
+
+
+def test_the_last_one_out_lets_go() -> None:
+    gate, gone = Gate("the thing"), list[str]()
+    with gate:
+        with gate:
+            assert gate.close(lambda: gone.append("let go"))
+            assert not gate.close(lambda: gone.append("again"))
+        assert gone == []
+    assert gone == ["let go"]
+
+
+def test_an_empty_gate_lets_go_at_once() -> None:
+    gate, gone = Gate("the thing"), list[str]()
+    assert gate.close(lambda: gone.append("let go"))
+    assert gone == ["let go"]
+    with pytest.raises(ClosedError, match="the thing is closed; connect again"), gate:
+        pass
+
+
+def test_many_threads_and_one_close() -> None:
+    gate, gone, refused = Gate("the thing"), list[str](), list[str]()
+    inside, go = threading.Semaphore(0), threading.Event()
+
+    def use() -> None:
+        with gate:
+            inside.release()
+            go.wait(10)
+        try:
+            with gate:
+                pass
+        except ClosedError as error:
+            refused.append(str(error))
+
+    threads = [threading.Thread(target=use) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for _ in threads:
+        inside.acquire()
+    gate.close(lambda: gone.append("let go"))
+    assert gone == []
+    go.set()
+    for thread in threads:
+        thread.join()
+    assert gone == ["let go"]
+    assert len(refused) == 8
+
+
+def test_in_a_forked_child_it_is_the_parents() -> None:
+    gate = Gate("the thing")
+    with gate:
+        assert gate.close_after_fork()
+    assert not gate.close_after_fork()
+    assert "the thing belongs to the parent process; connect again after fork()" in str(gate.error())
+
+
+def test_what_was_closed_before_the_fork_stays_just_closed() -> None:
+    gate = Gate("the thing")
+    gate.close(lambda: None)
+    assert not gate.close_after_fork()
+    assert "the thing is closed" in str(gate.error())

@@ -1,0 +1,397 @@
+"""Pictures in shared memory: handed over, given back, never torn, and gone when they are not needed."""
+
+from __future__ import annotations
+
+import os
+import platform
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lucky_transport.codec.envelope import ImagePlace
+from lucky_transport.errors import ClosedError, NoSpace, RemoteProtocolError, SegmentError
+from lucky_transport.messages.images import Picture
+from lucky_transport.messages.media import ImageFrame
+from lucky_transport.shm import image_store, pictures
+from lucky_transport.shm.atomics import native_error
+from lucky_transport.shm.image_file import ImageFile
+from lucky_transport.shm.image_reader import Claim, ImageReader
+from lucky_transport.shm.image_store import ImageStores
+from lucky_transport.shm.pictures import AHEAD, SLOTS, Pictures
+
+_SIZE = 100_000
+
+
+@pytest.fixture(
+    params=[
+        pytest.param(True, marks=pytest.mark.skipif(bool(native_error()), reason=native_error() or "native")),
+        pytest.param(False, marks=pytest.mark.skipif(platform.machine() != "x86_64", reason="x86-64 only")),
+    ],
+    ids=["native", "fallback"],
+)
+def native(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    return tmp_path / "segment"
+
+
+class Ends:
+    """A store and a reader of the same segment."""
+
+    def __init__(self, base: Path, native: bool) -> None:
+        self.folder = base.parent
+        self.store = ImageStores(base, native=native).open()
+        self.pictures = self.store.open()
+        self.reader = ImageReader(base, native=native)
+
+    def put(self, *data: bytes) -> Claim:
+        return self.reader.claim(self.pictures.put(data))
+
+    @property
+    def files(self) -> list[str]:
+        return sorted(path.name for path in self.folder.iterdir())
+
+
+@pytest.fixture
+def ends(base: Path, native: bool) -> Iterator[Ends]:
+    both = Ends(base, native)
+    yield both
+    both.store.close()
+    assert both.files == []
+
+
+def read(claim: Claim, *, copy: bool = True, count: int = 1) -> list[Picture] | None:
+    """Return what the claim's pictures are, None when they are gone."""
+    frames = [ImageFrame() for _ in range(count)]
+    return [frame.data for frame in frames] if claim.fill(frames, copy) else None
+
+
+# handing over
+
+
+def test_a_copy_is_what_was_put_and_gives_the_slot_back(ends: Ends) -> None:
+    for number in range(5 * SLOTS):
+        picture = bytes([number]) * _SIZE
+        assert read(ends.put(picture)) == [picture]
+    assert len(ends.files) == 1
+
+
+def test_pictures_of_one_message_have_places_of_their_own(ends: Ends) -> None:
+    claim = ends.put(b"a" * 10, b"", b"b" * 5000)
+    assert read(claim, count=3) == [b"a" * 10, b"", b"b" * 5000]
+
+
+def test_a_picture_drawn_into_a_buffer_is_not_copied(ends: Ends) -> None:
+    buffer = ends.pictures.buffer(_SIZE)
+    buffer[:] = b"x" * _SIZE
+    (place,) = ends.pictures.put([buffer])
+    found = read(ends.reader.claim([place]), copy=False)
+    assert found == [b"x" * _SIZE]
+    assert found is not None
+    buffer[0] = ord("y")  # an engine must not; it shows that both see the same memory
+    assert found[0][0] == ord("y")
+
+
+def test_a_view_cannot_be_written_to_and_stays_while_it_is_held(ends: Ends) -> None:
+    claim = ends.put(b"a" * _SIZE)
+    found = read(claim, copy=False)
+    assert found is not None
+    view = memoryview(found[0])
+    with pytest.raises(TypeError):
+        view[0] = 0
+    for number in range(4 * SLOTS):
+        assert read(ends.put(bytes([number]) * _SIZE)) == [bytes([number]) * _SIZE]
+    assert view == b"a" * _SIZE
+
+
+def test_a_view_outlives_release_file_and_reader(ends: Ends) -> None:
+    claim = ends.put(b"a" * _SIZE)
+    found = read(claim, copy=False)
+    claim.release()
+    ends.pictures.end(lost=True)
+    ends.reader.close()
+    assert found == [b"a" * _SIZE]
+
+
+def test_a_claim_that_is_dropped_unread_gives_its_slot_back(ends: Ends) -> None:
+    for number in range(3 * SLOTS):
+        ends.put(bytes([number]) * _SIZE)
+    assert len(ends.files) == 1
+
+
+def test_a_claim_gives_back_only_what_is_still_its_own(ends: Ends) -> None:
+    (place,) = ends.pictures.put([b"a" * _SIZE])
+    first, again = ends.reader.claim([place]), ends.reader.claim([place])
+    first.release()
+    held = [ends.put(b"b" * _SIZE) for _ in range(SLOTS)]
+    again.release()
+    ends.put(b"c" * _SIZE)
+    assert [read(claim) for claim in held] == [[b"b" * _SIZE]] * SLOTS
+
+
+def test_what_the_client_was_not_told_of_is_free_again(ends: Ends) -> None:
+    for _ in range(3 * SLOTS):
+        ends.pictures.take_back(ends.pictures.put([b"a" * _SIZE]))
+    assert len(ends.files) == 1
+
+
+def test_a_client_that_gives_nothing_back_gets_more_up_to_a_limit(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(image_store, "MAX_FILES", 2)
+    held = [ends.put(bytes([number]) * _SIZE) for number in range(2 * SLOTS)]
+    assert ends.pictures.put([b"x" * _SIZE]) == [ImagePlace()]
+    assert len(ends.pictures.buffer(_SIZE)) == _SIZE  # plain memory, whose picture then stays in its message
+    assert [read(claim) for claim in held] == [[bytes([number]) * _SIZE] for number in range(2 * SLOTS)]
+    assert ends.pictures.put([b"x" * _SIZE])[0].file > 0
+
+
+def test_growing_pictures_leave_their_small_files_behind(ends: Ends) -> None:
+    for size in (1000, 10_000, 100_000, 1_000_000):
+        assert read(ends.put(b"a" * size)) == [b"a" * size]
+        assert len(ends.files) == 1
+
+
+def test_a_picture_that_is_no_bytes_is_refused(ends: Ends) -> None:
+    with pytest.raises(TypeError, match="data is ndarray, expected bytes"):
+        ends.pictures.put([np.zeros(3, np.uint8)])  # type: ignore[list-item] # pyright: ignore[reportArgumentType]
+
+
+def test_a_client_gets_no_more_pictures_than_it_can_see_fresh(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0
+    monkeypatch.setattr(pictures, "monotonic_ns", lambda: now)
+    held: list[Claim] = []
+    while ends.pictures.has_room():
+        held.append(ends.put(bytes([len(held)]) * _SIZE))
+    assert len(held) == AHEAD
+    now += 10_000_000
+    while len(held) > SLOTS - 1:
+        assert not ends.pictures.has_room()
+        assert read(held.pop(0)) is not None
+    assert ends.pictures.has_room()
+    ends.put(b"a" * _SIZE)
+
+
+def test_nothing_fails_for_the_lack_of_memory_to_be_ahead(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pictures, "monotonic_ns", lambda: 0)
+    held = [ends.put(b"a" * _SIZE)]
+
+    def full(fd: int, offset: int, size: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    while ends.pictures.has_room():
+        held.append(ends.put(b"a" * _SIZE))
+    assert len(held) == SLOTS
+
+
+# the end
+
+
+def test_the_file_of_a_lost_stream_is_removed_at_once(ends: Ends) -> None:
+    claim = ends.put(b"a" * _SIZE)
+    ends.pictures.end(lost=True)
+    assert ends.files == []
+    with pytest.raises(SegmentError, match="cannot be opened"):
+        read(claim)
+
+
+def test_the_file_of_a_finished_stream_waits_for_its_reader(ends: Ends) -> None:
+    claim = ends.put(b"a" * _SIZE)
+    ends.pictures.end(lost=False)
+    assert len(ends.files) == 1
+    assert read(claim) == [b"a" * _SIZE]
+    ends.store.open().end(lost=False)  # of no concern: it has no file
+    ends.pictures = ends.store.open()
+    ends.put(b"b")
+    assert len(ends.files) == 1  # the new stream's
+
+
+def test_streams_do_not_share_files(ends: Ends) -> None:
+    other = ends.store.open()
+    mine, theirs = ends.put(b"a" * _SIZE), ends.reader.claim(other.put([b"b" * _SIZE]))
+    other.end(lost=True)
+    assert read(mine) == [b"a" * _SIZE]
+    with pytest.raises(SegmentError):
+        read(theirs)
+
+
+def test_after_its_client_is_gone_a_store_makes_nothing(ends: Ends) -> None:
+    ends.put(b"a")
+    ends.store.close()
+    assert ends.files == []
+    assert ends.store.open().put([b"a"]) == [ImagePlace()]
+    assert ends.files == []
+
+
+def test_a_closed_reader_opens_nothing_and_gives_nothing_back(ends: Ends) -> None:
+    claim = ends.put(b"a" * _SIZE)
+    ends.reader.close()
+    with pytest.raises(ClosedError):
+        read(claim)
+
+
+def test_no_space_is_an_error_with_the_remedy_and_leaves_nothing(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(fd: int, offset: int, size: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(NoSpace, match=r"3 pictures of \d+ bytes does not fit .*ask for smaller pictures"):
+        ends.put(b"a" * _SIZE)
+    assert ends.files == []
+
+
+def test_a_file_that_a_killed_engine_left_is_passed_over(base: Path, native: bool) -> None:
+    left = base.with_name("segment.images.1")
+    left.write_bytes(b"left")
+    stores = ImageStores(base, native=native)
+    store = stores.open()
+    assert store.open().put([b"a"])[0].file == 2
+    stores.close()
+    assert list(base.parent.iterdir()) == []
+    store.close()
+
+
+# a broken or hostile peer
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    slot=st.integers(0, 2**32 - 1),
+    length=st.integers(0, 2**64 - 1),
+    number=st.integers(0, 2**32 - 1),
+    copy=st.booleans(),
+)
+def test_any_place_gives_a_picture_nothing_or_a_refusal(
+    tmp_path_factory: pytest.TempPathFactory, slot: int, length: int, number: int, copy: bool
+) -> None:
+    ends = Ends(tmp_path_factory.mktemp("images") / "segment", not native_error())
+    (place,) = ends.pictures.put([b"a" * 10])
+    claim = ends.reader.claim([ImagePlace(length, place.file, slot, number)])
+    if slot < SLOTS and length <= 4096:
+        found = read(claim, copy=copy)
+        assert (found is not None) == (ends.reader.file(place.file).number_of(slot) == number)
+    else:
+        with pytest.raises(RemoteProtocolError, match="which has 3 of 4096 bytes"):
+            read(claim, copy=copy)
+    claim.release()
+    ends.store.close()
+
+
+def test_more_or_fewer_places_than_pictures_are_refused(ends: Ends) -> None:
+    claim = ends.put(b"a", b"b")
+    with pytest.raises(RemoteProtocolError, match="1 pictures came with 2 places"):
+        read(claim)
+
+
+@pytest.mark.parametrize(
+    ("offset", "value"), [(0, 1), (4, 9), (8, 0), (8, 2), (8, 2**31), (16, 0), (16, 4095), (16, 2**63), (20, 1)]
+)
+def test_a_file_whose_head_lies_is_refused(ends: Ends, offset: int, value: int) -> None:
+    claim = ends.put(b"a" * _SIZE)
+    (path,) = ends.folder.iterdir()
+    data = bytearray(path.read_bytes())
+    data[offset : offset + 4] = (value & 0xFFFFFFFF).to_bytes(4, "little")
+    path.write_bytes(data)
+    with pytest.raises(SegmentError, match="sizes that fit"):
+        read(claim)
+
+
+@pytest.mark.parametrize("size", [0, 10, 4096])
+def test_a_file_that_is_cut_short_is_refused_before_it_is_looked_at(ends: Ends, size: int) -> None:
+    claim = ends.put(b"a" * _SIZE)
+    (path,) = ends.folder.iterdir()
+    os.truncate(path, size)
+    with pytest.raises(SegmentError):
+        read(claim)
+
+
+def test_a_link_is_not_followed(ends: Ends, tmp_path: Path) -> None:
+    claim = ends.put(b"a" * _SIZE)
+    (path,) = ends.folder.iterdir()
+    moved = path.rename(path.with_name("moved"))
+    path.symlink_to(moved)
+    with pytest.raises(SegmentError, match="cannot be opened"):
+        read(claim)
+    moved.unlink()
+
+
+def test_a_picture_that_was_overwritten_is_none(ends: Ends) -> None:
+    (place,) = ends.pictures.put([b"a" * _SIZE])
+    file = ends.reader.file(place.file)
+    file.set_number(place.slot, place.number + 2)
+    assert read(ends.reader.claim([place])) is None
+    file.set_number(place.slot, place.number - 1)
+    assert read(ends.reader.claim([place]), copy=False) is None
+    file.set_number(place.slot, place.number)
+    assert read(ends.reader.claim([place])) == [b"a" * _SIZE]
+
+
+def _overwrite(file: ImageFile, stop: threading.Event) -> None:
+    """Write picture after picture into slot 0, whoever owns it."""
+    size = file.slot_bytes
+    into = np.frombuffer(file.bytes_of(0, size), np.uint8)
+    pictures = [np.full(size, value, np.uint8) for value in range(1, 5)]
+    number = 0
+    while not stop.is_set():
+        number += 2
+        file.set_number(0, number - 1)
+        np.copyto(into, pictures[number % 4])
+        file.set_number(0, number)
+        stop.wait(0.0002)
+
+
+def test_a_writer_that_never_stops_and_ignores_its_reader_is_never_seen_torn(base: Path, native: bool) -> None:
+    file = ImageFile.create(base, 1, 1, 1 << 20, native=native)
+    stop = threading.Event()
+    writer = threading.Thread(target=_overwrite, args=(file, stop))
+    writer.start()
+    reader = ImageReader(base, native=native)
+    whole = 0
+    try:
+        for _ in range(1000):
+            found = read(reader.claim([ImagePlace(file.slot_bytes, 1, 0, file.number_of(0))]))
+            if found is not None:
+                assert len(set(found[0][::4096])) == 1
+                whole += 1
+    finally:
+        stop.set()
+        writer.join()
+        file.unlink()
+    assert whole > 0
+
+
+def test_an_honest_writer_never_writes_where_its_reader_looks(ends: Ends) -> None:
+    """The writer goes on all the time; views are looked at again and again while they are held."""
+    posted: list[ImagePlace] = []
+    stop = threading.Event()
+    writer = threading.Thread(target=_put_all_the_time, args=(ends.pictures, posted, stop))
+    writer.start()
+    seen = 0
+    try:
+        while seen < 200:
+            if posted:
+                claim = ends.reader.claim([posted.pop(0)])
+                found = read(claim, copy=False)
+                assert found is not None
+                for _ in range(3):
+                    assert len(set(found[0][::4096])) == 1
+                claim.release()
+                seen += 1
+    finally:
+        stop.set()
+        writer.join()
+
+
+def _put_all_the_time(into: Pictures, posted: list[ImagePlace], stop: threading.Event) -> None:
+    value = 0
+    while not stop.is_set():
+        if len(posted) < 2:
+            value = (value + 1) % 256
+            posted.extend(into.put([bytes([value]) * _SIZE]))

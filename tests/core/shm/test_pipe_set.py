@@ -1,0 +1,275 @@
+"""The engine waits for all its clients in one place."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import ClosedError, RemoteProtocolError
+from lucky_transport.shm.atomics import native_error
+from lucky_transport.shm.meeting import meet
+from lucky_transport.shm.pipe_set import PipeSet
+from lucky_transport.shm.rendezvous import Rendezvous
+from lucky_transport.shm.rendezvous_pipe import RendezvousPipe
+
+pytestmark = pytest.mark.usefixtures("no_descriptor_left")
+
+LONG_NS = 20_000_000_000
+
+CLIENT = """
+import sys
+from pathlib import Path
+from lucky_transport.deadline import Deadline
+from lucky_transport.shm.meeting import meet
+pipe = meet("demo", Deadline(20), directories=[Path(sys.argv[1])])
+pipe.try_push(b"hello")
+print("connected", flush=True)
+for number in range(int(sys.argv[2])):
+    while not pipe.try_push(b"%d" % number):
+        pipe.wait_for_room(8, 10**10)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture(params=[True, False], ids=["native", "fallback"])
+def native(request: pytest.FixtureRequest) -> bool:
+    if request.param and native_error():
+        pytest.skip(native_error())
+    return request.param
+
+
+@pytest.fixture
+def pipes(tmp_path: Path, native: bool) -> Iterator[PipeSet]:
+    rendezvous = Rendezvous("demo", directory=tmp_path, ring_bytes=4096, native=native, greeting_s=0.1)
+    with PipeSet(rendezvous) as waiting:
+        yield waiting
+
+
+@pytest.fixture
+def join(pipes: PipeSet, tmp_path: Path, native: bool) -> Iterator[Callable[[], tuple[RendezvousPipe, RendezvousPipe]]]:
+    """Let a client of this process in; return its end and the engine's."""
+    clients: list[RendezvousPipe] = []
+
+    def enter() -> tuple[RendezvousPipe, RendezvousPipe]:
+        def come() -> None:
+            clients.append(meet("demo", Deadline(10), directories=[tmp_path], native=native))
+
+        thread = threading.Thread(target=come)
+        thread.start()
+        joined = wait_for(pipes, lambda found: found.joined)
+        thread.join()
+        return clients[-1], joined[0]
+
+    yield enter
+    for client in clients:
+        client.close()
+
+
+def wait_for(pipes: PipeSet, what: Callable[[Any], list[RendezvousPipe]]) -> list[RendezvousPipe]:
+    """Wait until a round has some of what is asked for."""
+    until = time.monotonic() + 20
+    while not (found := what(pipes.wait(1_000_000_000))):
+        assert time.monotonic() < until
+    return found
+
+
+def soon(action: Callable[[], object]) -> threading.Thread:
+    def act() -> None:
+        time.sleep(0.03)
+        action()
+
+    thread = threading.Thread(target=act)
+    thread.start()
+    return thread
+
+
+def test_an_empty_set_waits_until_the_timeout(pipes: PipeSet) -> None:
+    assert not pipes.wait(0)
+    assert not pipes.wait(2_000_000)
+    assert pipes.pipes == ()
+
+
+def test_it_can_be_interrupted_while_it_waits_and_before(pipes: PipeSet) -> None:
+    thread = soon(pipes.interrupt)
+    assert not pipes.wait(LONG_NS)
+    thread.join()
+    pipes.interrupt()
+    assert not pipes.wait(LONG_NS)
+
+
+def test_the_one_client_that_wrote_is_found(pipes: PipeSet, join: Callable[[], Any]) -> None:
+    ends = [join() for _ in range(5)]
+    for number in (3, 0, 4, 4):
+        client, engine = ends[number]
+        thread = soon(lambda client=client: client.try_push(b"record"))
+        assert wait_for(pipes, lambda found: found.ready) == [engine]
+        thread.join()
+        assert engine.try_pop() == b"record"
+        assert not pipes.wait(0).ready
+
+
+def test_what_is_there_already_is_found_at_once(pipes: PipeSet, join: Callable[[], Any]) -> None:
+    client, engine = join()
+    client.try_push(b"record")
+    for _ in range(2):
+        assert pipes.wait(0).ready == [engine]
+
+
+def test_a_client_that_closes_is_reported_once_after_its_last_record(pipes: PipeSet, join: Callable[[], Any]) -> None:
+    client, engine = join()
+    stays, stays_engine = join()
+    client.try_push(b"last")
+    client.close()
+    found = pipes.wait(LONG_NS)
+    assert (found.ready, found.left) == ([engine], [])
+    assert engine.try_pop() == b"last"
+    assert wait_for(pipes, lambda found: found.left) == [engine]
+    assert engine.closed
+    assert pipes.pipes == (stays_engine,)
+    assert not pipes.wait(1_000_000)
+    stays.try_push(b"still here")
+    assert pipes.wait(LONG_NS).ready == [stays_engine]
+
+
+def test_a_killed_client_is_noticed_by_itself(pipes: PipeSet, tmp_path: Path, start: Callable[..., Any]) -> None:
+    processes = [start(CLIENT, tmp_path, 0) for _ in range(2)]
+    hellos: list[int] = []
+    while len(hellos) < 2:
+        for pipe in wait_for(pipes, lambda found: found.ready):
+            assert pipe.try_pop() == b"hello"
+            hellos.append(pipe.pid)
+    for process in processes:
+        assert process.stdout.readline() == "connected\n"
+    thread = soon(processes[0].kill)
+    (left,) = wait_for(pipes, lambda found: found.left)
+    thread.join()
+    assert left.pid == processes[0].pid
+    assert [pipe.pid for pipe in pipes.pipes] == [processes[1].pid]
+
+
+def test_many_clients_of_other_processes_are_all_read(
+    pipes: PipeSet, tmp_path: Path, start: Callable[..., Any]
+) -> None:
+    count = 500
+    processes = [start(CLIENT, tmp_path, count) for _ in range(3)]
+    got: dict[int, list[bytes]] = {process.pid: [] for process in processes}
+    until = time.monotonic() + 30
+    while any(len(records) < count + 1 for records in got.values()):
+        assert time.monotonic() < until
+        for pipe in pipes.wait(1_000_000_000).ready:
+            while (record := pipe.try_pop()) is not None:
+                got[pipe.pid].append(record)
+    assert all(records == [b"hello", *(b"%d" % number for number in range(count))] for records in got.values())
+
+
+def test_a_pipe_put_aside_is_offered_again_and_does_not_hide_the_others(
+    pipes: PipeSet, join: Callable[[], Any]
+) -> None:
+    full, full_engine = join()
+    other, other_engine = join()
+    full.try_push(b"too much")
+    pipes.hold(full_engine)
+    thread = soon(lambda: other.try_push(b"record"))
+    rounds = 0
+    while other_engine not in (ready := pipes.wait(LONG_NS).ready):
+        assert ready == [full_engine]
+        pipes.hold(full_engine)
+        rounds += 1
+    thread.join()
+    assert rounds > 1
+    assert other_engine.try_pop() == b"record"
+    assert wait_for(pipes, lambda found: found.ready) == [full_engine]
+
+
+def test_a_client_that_left_is_reported_although_its_records_were_put_aside(
+    pipes: PipeSet, join: Callable[[], Any]
+) -> None:
+    client, engine = join()
+    client.try_push(b"never read")
+    client.close()
+    until = time.monotonic() + 10
+    while not (found := pipes.wait(LONG_NS)).left:
+        assert time.monotonic() < until
+        for pipe in found.ready:
+            pipes.hold(pipe)
+    assert found.left == [engine]
+
+
+def test_a_hostile_ring_is_offered_and_its_pipe_can_be_discarded(pipes: PipeSet, join: Callable[[], Any]) -> None:
+    client, engine = join()
+    mapping = client._parts.pair.mapping
+    mapping[256:260] = (4).to_bytes(4, "little")
+    assert pipes.wait(LONG_NS).ready == [engine]
+    with pytest.raises(RemoteProtocolError):
+        engine.try_pop()
+    pipes.discard(engine)
+    pipes.discard(engine)
+    assert pipes.pipes == ()
+    assert not pipes.wait(1_000_000)
+    assert client.peer_left
+
+
+def test_a_pipe_that_somebody_closes_leaves_the_set(pipes: PipeSet, join: Callable[[], Any]) -> None:
+    _, engine = join()
+    thread = soon(engine.close)
+    assert wait_for(pipes, lambda found: found.left) == [engine]
+    thread.join()
+    assert pipes.pipes == ()
+
+
+def test_a_client_that_rings_for_nothing_only_wakes(pipes: PipeSet, join: Callable[[], Any]) -> None:
+    client, engine = join()
+    client._parts.peer_bell.ring()
+    assert not pipes.wait(5_000_000)
+    client._parts.peer_bell.drain()
+    client.try_push(b"record")
+    assert pipes.wait(LONG_NS).ready == [engine]
+
+
+def test_a_bell_whose_pipe_is_gone_disturbs_nobody(pipes: PipeSet, join: Callable[[], Any]) -> None:
+    """The client still holds its copy of the bell, whose number may belong to another client by now."""
+    first, first_engine = join()
+    bell = os.dup(first._parts.peer_bell.fd)
+    try:
+        pipes.discard(first_engine)
+        _, engine = join()
+        os.eventfd_write(bell, 1)
+        assert not pipes.wait(5_000_000)
+        assert pipes.pipes == (engine,)
+    finally:
+        os.close(bell)
+
+
+def test_closing_ends_the_wait_and_every_pipe(pipes: PipeSet, join: Callable[[], Any], tmp_path: Path) -> None:
+    client, engine = join()
+    thread = soon(pipes.close)
+    with pytest.raises(ClosedError, match="is closed"):
+        pipes.wait(LONG_NS)
+    thread.join()
+    assert engine.closed
+    assert client.peer_left
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_forked_child_has_no_set_and_takes_nothing_away(pipes: PipeSet, join: Callable[[], Any]) -> None:
+    client, engine = join()
+    pid = os.fork()
+    if not pid:
+        try:
+            pipes.wait(0)
+        except ClosedError as error:
+            os._exit(0 if "belongs to the parent process" in str(error) else 1)
+        finally:
+            pipes.close()
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    thread = soon(lambda: client.try_push(b"record"))
+    assert wait_for(pipes, lambda found: found.ready) == [engine]
+    thread.join()

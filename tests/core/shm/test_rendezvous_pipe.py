@@ -1,0 +1,302 @@
+"""A pipe from the rendezvous: two queues between two processes, each of which may go at any moment."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import select
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lucky_transport.calls.pipe import Pipe
+from lucky_transport.errors import ClosedError, PeerDied, SpecError
+from lucky_transport.shm.atomics import native_error
+from lucky_transport.shm.rendezvous import Rendezvous
+from lucky_transport.shm.rendezvous_pipe import RendezvousPipe
+
+pytestmark = pytest.mark.usefixtures("no_descriptor_left")
+
+Connect = Callable[..., tuple[RendezvousPipe, RendezvousPipe]]
+LONG_NS = 20_000_000_000
+
+#: Connects, pushes a record, then does as it is told.
+CLIENT = """
+import sys
+from pathlib import Path
+from lucky_transport.deadline import Deadline
+from lucky_transport.shm.meeting import meet
+pipe = meet("demo", Deadline(20), directories=[Path(sys.argv[1])], native=sys.argv[2] == "True")
+pipe.try_push(b"hello")
+print("connected", flush=True)
+for line in sys.stdin:
+    if line == "close\\n":
+        pipe.close()
+    elif line == "echo\\n":
+        while pipe.wait(10**10):
+            record = pipe.try_pop()
+            while not pipe.try_push(record):
+                pipe.wait_for_room(len(record), 10**10)
+            if record == b"last":
+                break
+"""
+
+both = pytest.mark.parametrize("native", [True, False], ids=["native", "fallback"])
+
+
+@pytest.fixture(autouse=True)
+def _native_where_asked(request: pytest.FixtureRequest) -> None:
+    if "native" in request.fixturenames and request.getfixturevalue("native") and native_error():
+        pytest.skip(native_error())
+
+
+def soon(action: Callable[[], object]) -> threading.Thread:
+    """Call it on another thread once the waiter has had time to sleep."""
+
+    def act() -> None:
+        time.sleep(0.03)
+        action()
+
+    thread = threading.Thread(target=act)
+    thread.start()
+    return thread
+
+
+def fill(pipe: RendezvousPipe) -> int:
+    count = 0
+    while pipe.try_push(bytes(pipe.largest_record)):
+        count += 1
+    return count
+
+
+def other_process(rendezvous: Rendezvous, start: Callable[..., Any], native: bool) -> tuple[Any, RendezvousPipe]:
+    """Start a client process; return it and the engine's end of its pipe."""
+    process = start(CLIENT, rendezvous.path.parent, native)
+    pipes: list[RendezvousPipe] = []
+    until = time.monotonic() + 20
+    while not pipes and time.monotonic() < until:
+        select.select([rendezvous], [], [], 1)
+        pipes = rendezvous.advance()
+    assert process.stdout.readline() == "connected\n"
+    assert pipes[0].wait(LONG_NS)
+    assert pipes[0].try_pop() == b"hello"
+    return process, pipes[0]
+
+
+def test_both_ends_are_pipes(connect: Connect) -> None:
+    ends: tuple[Pipe, Pipe] = connect()
+    assert ends[0].largest_record == ends[1].largest_record == 1020
+
+
+@both
+@pytest.mark.parametrize("strategy", [0, 1, 2])
+def test_a_wait_ends_with_the_record(connect: Connect, native: bool, strategy: int) -> None:
+    client, engine = connect(native=native, strategy=strategy)
+    for here, there in ((client, engine), (engine, client)):
+        thread = soon(lambda there=there: there.try_push(b"record"))
+        assert here.wait(LONG_NS)
+        thread.join()
+        assert here.try_pop() == b"record"
+        assert not here.wait(0)
+        assert not here.wait(2_000_000)
+
+
+@both
+def test_a_wait_is_interrupted_while_it_lasts_and_before(connect: Connect, native: bool) -> None:
+    client, _ = connect(native=native)
+    thread = soon(client.interrupt)
+    assert not client.wait(LONG_NS)
+    thread.join()
+    client.interrupt()
+    assert not client.wait(LONG_NS)
+    assert not client.wait(1_000_000)
+
+
+@both
+def test_room_comes_when_the_peer_reads(connect: Connect, native: bool) -> None:
+    client, engine = connect(native=native)
+    fill(client)
+    assert not client.wait_for_room(1000, 1_000_000)
+    thread = soon(engine.try_pop)
+    assert client.wait_for_room(1000, LONG_NS)
+    thread.join()
+    with pytest.raises(SpecError, match="expected 1 to 1020 in a ring of 4096"):
+        client.wait_for_room(1021, LONG_NS)
+
+
+@both
+def test_a_peer_that_closes_ends_every_wait_after_its_last_record(connect: Connect, native: bool) -> None:
+    client, engine = connect(native=native)
+    fill(client)
+    engine.try_push(b"last")
+    engine.close()
+    assert client.wait(LONG_NS)
+    assert client.try_pop() == b"last"
+    with pytest.raises(PeerDied, match="closed the connection; connect again"):
+        client.wait(LONG_NS)
+    with pytest.raises(PeerDied, match="closed the connection"):
+        client.wait_for_room(1000, LONG_NS)
+    with pytest.raises(PeerDied, match="closed the connection"):
+        client.arm()
+
+
+@both
+def test_a_killed_client_ends_the_engines_waits(
+    rendezvous: Rendezvous, start: Callable[..., Any], native: bool
+) -> None:
+    process, engine = other_process(rendezvous, start, native)
+    thread = soon(process.kill)
+    with pytest.raises(PeerDied, match=rf"shm client of pid {process.pid} (ended|closed the connection)"):
+        engine.wait(LONG_NS)
+    thread.join()
+    process.wait()
+    fill(engine)
+    with pytest.raises(PeerDied, match=rf"shm client of pid {process.pid} ended"):
+        engine.wait_for_room(1000, LONG_NS)
+    engine.close()
+
+
+@both
+def test_what_a_process_wrote_before_it_was_killed_is_read(
+    rendezvous: Rendezvous, start: Callable[..., Any], native: bool
+) -> None:
+    process, engine = other_process(rendezvous, start, native)
+    engine.try_push(b"echo me")
+    process.stdin.write("echo\n")
+    until = time.monotonic() + 10
+    while not engine.reader.ready() and time.monotonic() < until:
+        time.sleep(0.001)
+    process.kill()
+    process.wait()
+    assert engine.wait(LONG_NS)
+    assert engine.try_pop() == b"echo me"
+    with pytest.raises(PeerDied):
+        engine.wait(LONG_NS)
+    engine.close()
+
+
+@both
+def test_two_processes_exchange_records_of_every_size(
+    rendezvous: Rendezvous, start: Callable[..., Any], native: bool
+) -> None:
+    process, engine = other_process(rendezvous, start, native)
+    process.stdin.write("echo\n")
+    records = [bytes([length % 256]) * length for length in range(1, 1021)] + [b"last"]
+    got: list[bytes] = []
+
+    def read() -> None:
+        while len(got) < len(records) and engine.wait(LONG_NS):
+            while (record := engine.try_pop()) is not None:
+                got.append(record)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    for record in records:
+        while not engine.try_push(record):
+            assert engine.wait_for_room(len(record), LONG_NS)
+    thread.join(30)
+    assert got == records
+    engine.close()
+
+
+@both
+def test_closing_ends_what_other_threads_wait_for(connect: Connect, native: bool) -> None:
+    client, _ = connect(native=native)
+    fill(client)
+    errors: list[str] = []
+
+    def waits(wait: Callable[[], object]) -> threading.Thread:
+        def run() -> None:
+            try:
+                wait()
+            except ClosedError as error:
+                errors.append(str(error))
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        return thread
+
+    threads = [waits(lambda: client.wait(LONG_NS)), waits(lambda: client.wait_for_room(1000, LONG_NS))]
+    time.sleep(0.03)
+    client.close()
+    for thread in threads:
+        thread.join(10)
+    assert len(errors) == 2
+    assert all("is closed; connect again" in error for error in errors)
+
+
+def test_a_closed_pipe_refuses_everything_and_may_be_closed_again(connect: Connect) -> None:
+    client, _ = connect()
+    client.close()
+    client.close()
+    client.interrupt()
+    uses: list[Callable[[], object]] = [
+        lambda: client.try_push(b"record"),
+        client.try_pop,
+        lambda: client.wait(0),
+        lambda: client.wait_for_room(1, 0),
+        client.arm,
+        client.fileno,
+    ]
+    for use in uses:
+        with pytest.raises(ClosedError, match="is closed; connect again"):
+            use()
+
+
+@both
+def test_an_event_loop_can_watch_the_descriptor(connect: Connect, native: bool) -> None:
+    client, engine = connect(native=native)
+
+    async def read() -> list[bytes]:
+        loop, woken, got = asyncio.get_running_loop(), asyncio.Event(), list[bytes]()
+        loop.add_reader(client.fileno(), woken.set)
+        try:
+            while True:
+                while (record := client.try_pop()) is not None:
+                    got.append(record)
+                woken.clear()
+                if not client.arm():
+                    await asyncio.wait_for(woken.wait(), 20)
+        except PeerDied:
+            return got
+        finally:
+            loop.remove_reader(client.fileno())
+
+    def write() -> None:
+        for number in range(50):
+            assert engine.try_push(b"%d" % number)
+            if number % 10 == 0:
+                time.sleep(0.005)
+        engine.close()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    assert asyncio.run(read()) == [b"%d" % number for number in range(50)]
+    thread.join()
+
+
+def test_a_forked_child_has_no_pipe_and_takes_nothing_away(connect: Connect) -> None:
+    client, engine = connect()
+    client.fileno()
+    pid = os.fork()
+    if not pid:
+        try:
+            gc.collect()
+            names = [os.path.realpath(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd")]
+            if any("lucky_rings" in name or "socket:" in name or "pidfd" in name for name in names):
+                os._exit(3)
+            client.try_push(b"from the child")
+        except ClosedError as error:
+            os._exit(0 if "belongs to the parent process; connect again after fork()" in str(error) else 1)
+        finally:
+            client.close()
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert not client.peer_left
+    assert client.try_push(b"from the parent")
+    assert engine.wait(LONG_NS)
+    assert engine.try_pop() == b"from the parent"

@@ -1,0 +1,206 @@
+"""The segment's own rings as a pipe, both ends."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lucky_transport.calls.pipe import Pipe
+from lucky_transport.errors import ClosedError, LocalProtocolError, PeerDied, RemoteProtocolError
+from lucky_transport.shm.atomics import Words, native_error
+from lucky_transport.shm.layout import FIELDS
+from lucky_transport.shm.liveness import Peer
+from lucky_transport.shm.results import PEER_PARKS, PEER_WAKES
+from lucky_transport.shm.segment import Segment, create
+from lucky_transport.shm.segment_pipe import SegmentPipe
+from lucky_transport.specs import ArraySpec, BatchSpec
+
+LONG_NS = 20_000_000_000
+BITS = PEER_WAKES | PEER_PARKS
+
+
+@pytest.fixture(params=[True, False], ids=["native", "fallback"])
+def native(request: pytest.FixtureRequest) -> bool:
+    if request.param and native_error():
+        pytest.skip(native_error())
+    return request.param
+
+
+@pytest.fixture
+def segment(tmp_path: Path) -> Iterator[Segment]:
+    spec = BatchSpec("toy", 2, ArraySpec("float32", (3,)), ArraySpec("float32", (2,)))
+    made = create("demo", spec, ring_bytes=4096, directory=tmp_path)
+    yield made
+    made.unlink()
+
+
+@pytest.fixture
+def ends(segment: Segment, native: bool) -> Iterator[tuple[SegmentPipe, SegmentPipe]]:
+    """The client's end and the engine's."""
+    engine = SegmentPipe.engine_end(segment, strategy=1, native=native)
+    client = SegmentPipe.client_end(segment, strategy=1, peer_bits=BITS, pidfd=-1, native=native)
+    yield client, engine
+    client.close()
+    engine.close()
+
+
+def soon(action: Callable[[], object]) -> threading.Thread:
+    def act() -> None:
+        time.sleep(0.03)
+        action()
+
+    thread = threading.Thread(target=act)
+    thread.start()
+    return thread
+
+
+def test_records_go_both_ways(ends: tuple[SegmentPipe, SegmentPipe]) -> None:
+    pipes: tuple[Pipe, Pipe] = ends
+    client, engine = pipes
+    assert client.try_push(b"request")
+    assert engine.try_pop() == b"request"
+    thread = soon(lambda: engine.try_push(b"answer"))
+    assert client.wait(LONG_NS)
+    thread.join()
+    assert client.try_pop() == b"answer"
+    assert client.try_pop() is None
+    assert client.largest_record == 1020
+    assert ends[1].position == 16
+
+
+def test_a_request_wakes_an_engine_that_is_parked(segment: Segment, ends: tuple[SegmentPipe, SegmentPipe]) -> None:
+    words = Words(segment.mapping)
+    words.store32(FIELDS["park_engine"].offset, 1)
+    ends[0].try_push(b"request")
+    assert words.load32(FIELDS["park_engine"].offset) == 0
+
+
+def test_the_engines_end_waits_in_its_channel(ends: tuple[SegmentPipe, SegmentPipe]) -> None:
+    with pytest.raises(LocalProtocolError, match="waits in its channel"):
+        ends[1].wait(0)
+
+
+def test_there_is_no_descriptor_to_watch(ends: tuple[SegmentPipe, SegmentPipe]) -> None:
+    assert ends[0].fileno() == -1
+    with pytest.raises(LocalProtocolError, match="no descriptor"):
+        ends[0].arm()
+
+
+def test_a_wait_is_interrupted_while_it_lasts_and_before(ends: tuple[SegmentPipe, SegmentPipe]) -> None:
+    client, _ = ends
+    thread = soon(client.interrupt)
+    assert not client.wait(LONG_NS)
+    thread.join()
+    client.interrupt()
+    assert not client.wait(LONG_NS)
+    assert not client.wait(1_000_000)
+
+
+def test_room_comes_when_the_peer_reads(ends: tuple[SegmentPipe, SegmentPipe]) -> None:
+    for here, there in (ends, ends[::-1]):
+        while here.try_push(bytes(1020)):
+            pass
+        assert not here.wait_for_room(1000, 1_000_000)
+        thread = soon(there.try_pop)
+        assert here.wait_for_room(1000, LONG_NS)
+        thread.join()
+
+
+def test_a_killed_engine_ends_the_clients_waits(segment: Segment, native: bool, start: Callable[..., Any]) -> None:
+    process = start("import time; time.sleep(60)")
+    engine_end = SegmentPipe.engine_end(segment, strategy=1, native=native)
+    peer = Peer(process.pid)
+    client = SegmentPipe.client_end(
+        segment, strategy=1, peer_bits=BITS, pidfd=peer.pidfd, engine="the engine (pid 7)", native=native
+    )
+    peer.close()  # the pipe has its own
+    thread = soon(process.kill)
+    with pytest.raises(PeerDied, match=r"the process of the engine \(pid 7\) ended; start the engine and connect"):
+        client.wait(LONG_NS)
+    thread.join()
+    engine_end.try_push(b"last")
+    assert client.wait(LONG_NS)
+    while client.try_push(bytes(1020)):
+        pass
+    with pytest.raises(PeerDied):
+        client.wait_for_room(1000, LONG_NS)
+    client.close()
+    engine_end.close()
+
+
+def test_closing_ends_what_other_threads_wait_for(ends: tuple[SegmentPipe, SegmentPipe]) -> None:
+    client, _ = ends
+    while client.try_push(bytes(1020)):
+        pass
+    errors: list[str] = []
+
+    def waits(wait: Callable[[], object]) -> threading.Thread:
+        def run() -> None:
+            try:
+                wait()
+            except ClosedError as error:
+                errors.append(str(error))
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        return thread
+
+    threads = [waits(lambda: client.wait(LONG_NS)), waits(lambda: client.wait_for_room(1000, LONG_NS))]
+    time.sleep(0.03)
+    client.close()
+    client.close()
+    for thread in threads:
+        thread.join(10)
+    assert len(errors) == 2
+    uses: list[Callable[[], object]] = [lambda: client.try_push(b"x"), client.try_pop, lambda: client.wait(0)]
+    for use in uses:
+        with pytest.raises(ClosedError, match="is closed; connect again"):
+            use()
+
+
+def test_the_pipe_has_a_descriptor_of_its_own_for_the_peer_until_it_is_closed(segment: Segment, native: bool) -> None:
+    engine = SegmentPipe.engine_end(segment, strategy=1, native=native)
+    peer = Peer(os.getpid())
+    before = len(os.listdir("/proc/self/fd"))
+    client = SegmentPipe.client_end(segment, strategy=1, peer_bits=BITS, pidfd=peer.pidfd, native=native)
+    assert len(os.listdir("/proc/self/fd")) == before + 1
+    client.close()
+    assert len(os.listdir("/proc/self/fd")) == before
+    peer.close()
+    engine.close()
+
+
+def test_a_new_engines_end_starts_with_empty_rings(segment: Segment, native: bool) -> None:
+    for place in ("ring_c2s", "ring_s2c"):
+        offset = segment.layout[place].offset
+        segment.mapping[offset : offset + 256] = b"\xff" * 256  # what a hostile client may leave
+    with pytest.raises(RemoteProtocolError, match="ring positions"):
+        SegmentPipe.client_end(segment, strategy=1, peer_bits=BITS, pidfd=-1, native=native)
+    engine = SegmentPipe.engine_end(segment, strategy=1, native=native)
+    client = SegmentPipe.client_end(segment, strategy=1, peer_bits=BITS, pidfd=-1, native=native)
+    assert engine.position == 0
+    assert client.try_push(b"first")
+    assert engine.try_pop() == b"first"
+    client.close()
+    engine.close()
+
+
+def test_a_forked_child_has_no_pipe(ends: tuple[SegmentPipe, SegmentPipe]) -> None:
+    client, engine = ends
+    pid = os.fork()
+    if not pid:
+        try:
+            client.try_push(b"from the child")
+        except ClosedError as error:
+            os._exit(0 if "belongs to the parent process" in str(error) else 1)
+        finally:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert client.try_push(b"from the parent")
+    assert engine.try_pop() == b"from the parent"

@@ -1,0 +1,50 @@
+"""The engine of command benchmarks: what it answers, so that a bench can tell a wrong answer."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lucky_transport import api
+from lucky_transport.engines.echo import EchoEngine, shade
+from lucky_transport.errors import SpecError
+
+
+def test_the_engine_answers_with_what_it_was_asked() -> None:
+    with api.serve("echo", "inproc://echo"), api.connect("inproc://echo") as client:
+        assert client.lidar.get_beam_count(7).beams == 7
+        assert client.lidar.get_beam_angles(8).beams == 8
+        items = list(client.agent.stream_policy_slot_state(slot_id=3))
+        assert [(item.slot_id, len(item.name)) for item in items] == [(0, 1000), (1, 1000), (2, 1000)]
+
+
+def test_every_byte_of_a_picture_tells_its_number() -> None:
+    with (
+        api.serve(EchoEngine(width=8, height=4), "inproc://echo"),
+        api.connect("inproc://echo") as client,
+        client.camera.stream("any") as stream,
+    ):
+        for number in range(1, 10):
+            frame = next(stream)
+            assert (frame.frame_number, frame.width, frame.height, frame.channels) == (number, 8, 4, 4)
+            assert bytes(frame.data) == bytes([shade(number)]) * (8 * 4 * 4)
+
+
+@pytest.mark.parametrize("options", [{"width": 0}, {"item_bytes": -1}, {"colour": "red"}])
+def test_the_engine_refuses_impossible_options(options: dict[str, Any]) -> None:
+    with pytest.raises(SpecError, match="echo engine"):
+        api.make_engine("echo", **options)
+    with pytest.raises(SpecError, match="no variant 'loud'"):
+        api.make_engine("echo:loud")
+
+
+def test_a_step_takes_as_long_as_it_was_told_and_changes_nothing() -> None:
+    with api.serve("echo", "inproc://echo", options={"step_s": 0.002}), api.connect("inproc://echo") as client:
+        start = time.perf_counter()
+        frame = client.transport.step(np.zeros(client.spec.action_shape, np.float32))
+        assert time.perf_counter() - start >= 0.002
+        assert not frame.observations.any()
+        assert client.spec.engine == "echo"

@@ -1,0 +1,43 @@
+"""A short fuzz of rings: the long one is `python -m lucky_transport.testing.fuzz rings --rounds 1000000`."""
+
+from __future__ import annotations
+
+import pytest
+
+from lucky_transport.shm.atomics import native_error
+from lucky_transport.shm.ends import ReadingEnd
+from lucky_transport.testing import fuzz_rings
+from lucky_transport.testing.fuzz_rings import RingFinding, RingFuzz
+
+pytestmark = pytest.mark.skipif(bool(native_error()), reason=native_error() or "native")
+
+
+def test_no_image_and_no_scribbling_peer_leads_astray() -> None:
+    fuzz = RingFuzz(seed=1)
+    fuzz.run(5000)
+    images = {what: count for what, count in fuzz.seen.items() if not what.startswith("scribbled")}
+    assert sum(images.values()) == 5000
+    assert images["None"] > 100  # read to its end
+    assert images["ring record"] > 100  # refused for a record
+    assert images["ring positions"] > 100  # refused for a position
+    assert sum(count for what, count in fuzz.seen.items() if what.startswith("scribbled")) > 100
+
+
+def test_a_reader_that_believes_too_much_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = fuzz_rings.open_reader
+
+    class Gullible:
+        def __init__(self, reader: ReadingEnd) -> None:
+            self.reader = reader
+
+        def try_pop(self) -> bytes | None:
+            record = self.reader.try_pop()
+            return record + b"overread" if record else record
+
+    def open_gullible(*arguments: object, native: bool = True, **options: object) -> object:
+        reader = honest(*arguments, native=native, **options)  # type: ignore[arg-type]
+        return Gullible(reader) if native else reader
+
+    monkeypatch.setattr(fuzz_rings, "open_reader", open_gullible)
+    with pytest.raises(RingFinding, match="seed 1, round "):
+        RingFuzz(seed=1).run(100)

@@ -1,0 +1,103 @@
+"""Pictures are found, taken out and looked at wherever a message holds them."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+import lucky_transport
+from lucky_transport.errors import SpecError
+from lucky_transport.messages.images import frames_of, holds_images, image_array, owned, take_out
+from lucky_transport.messages.media import ImageFrame, NamedImageFrame
+from lucky_transport.messages.methods import METHODS
+from lucky_transport.messages.scene import ListEntitiesResponse
+from lucky_transport.messages.stepping import AgentFrame, StepResponse
+from lucky_transport.testing.messages import messages
+
+
+def _step() -> StepResponse:
+    first, second = ImageFrame(b"abc", 1, 1, 3, frame_number=1), ImageFrame(b"xy", 1, 1, 1, depth_scale=0.001)
+    return StepResponse(
+        True,
+        observation=AgentFrame(frame_number=7),
+        camera_frames=[NamedImageFrame("a", first), NamedImageFrame("none"), NamedImageFrame("b", second)],
+        reward_signals={"alive": 0.5},
+    )
+
+
+def test_the_answers_that_can_hold_pictures_are_these() -> None:
+    found = {method.name.rpartition("/")[2] for method in METHODS if holds_images(method.response)}
+    assert found == {"Step", "StreamCamera", "StreamViewport"}
+
+
+def test_pictures_are_found_in_the_order_of_the_wire() -> None:
+    assert [frame.data for frame in frames_of(_step())] == [b"abc", b"xy"]
+    assert frames_of(ListEntitiesResponse()) == []
+
+
+def test_what_is_taken_out_leaves_the_message_alone_and_everything_else_in_place() -> None:
+    message = _step()
+    bare, pictures = take_out(message)
+    assert pictures == [b"abc", b"xy"]
+    assert message == _step()
+    for frame, data in zip(frames_of(bare), pictures, strict=True):
+        assert frame.data == b""
+        frame.data = data
+    assert bare == message
+
+
+@given(message=messages(StepResponse))
+def test_any_message_is_the_same_after_its_pictures_were_taken_out_and_put_back(message: StepResponse) -> None:
+    before = copy.deepcopy(message)
+    bare, pictures = take_out(message)
+    for frame, data in zip(frames_of(bare), pictures, strict=True):
+        frame.data = data
+    assert repr(bare) == repr(message) == repr(before)  # NaN equals nothing
+
+
+def test_a_message_without_pictures_is_itself() -> None:
+    message = ListEntitiesResponse()
+    assert take_out(message) == (message, [])
+    assert take_out(message)[0] is message
+    assert owned(message) is message
+
+
+def test_an_owned_message_shares_no_memory_with_the_engine() -> None:
+    memory = bytearray(b"abc")
+    message = ImageFrame(memoryview(memory), 1, 1, 3)
+    mine = owned(message)
+    memory[:] = b"xyz"
+    assert mine.data == b"abc"
+    assert type(mine.data) is bytes
+    assert owned(mine) is mine
+
+
+def test_a_colour_picture_is_an_array_of_rows_of_pixels() -> None:
+    array = image_array(ImageFrame(bytes(range(24)), 4, 2, 3))
+    assert (array.shape, array.dtype) == ((2, 4, 3), np.uint8)
+    assert array[1, 0].tolist() == [12, 13, 14]
+
+
+def test_a_depth_picture_is_an_array_of_codes() -> None:
+    codes = np.array([[1, 500], [65535, 0]], "<u2")
+    array = lucky_transport.image_array(ImageFrame(codes.tobytes(), 2, 2, 1, depth_scale=0.001))
+    assert (array.shape, array.dtype) == ((2, 2), np.uint16)
+    assert np.array_equal(array, codes)
+
+
+def test_an_array_is_a_view_that_cannot_be_written_to() -> None:
+    memory = bytearray(6)
+    array = image_array(ImageFrame(memory, 2, 1, 3))
+    memory[0] = 9
+    assert array[0, 0, 0] == 9
+    with pytest.raises(ValueError, match="read-only"):
+        array[0, 0, 0] = 1
+
+
+@pytest.mark.parametrize("data", [b"", b"12345", b"1234567"])
+def test_bytes_that_are_not_as_many_as_the_sizes_say_are_refused_with_both(data: bytes) -> None:
+    with pytest.raises(SpecError, match=rf"{len(data)} bytes, expected 6 for 2 x 1 pixels of 3 channels .*'jpeg'"):
+        image_array(ImageFrame(data, 2, 1, 3, "jpeg"))

@@ -1,0 +1,59 @@
+"""A short soak: the long one is `python -m lucky_transport.testing.soak --messages 10000000`."""
+
+from __future__ import annotations
+
+import platform
+
+import pytest
+from click.testing import CliRunner
+
+from lucky_transport.errors import RemoteProtocolError
+from lucky_transport.shm.atomics import native_error
+from lucky_transport.shm.rendezvous_pipe import RendezvousPipe
+from lucky_transport.testing import soak as soaking
+from lucky_transport.testing.soak import FLAT_KIB, Outcome, main, soak
+
+
+@pytest.mark.parametrize(
+    ("messages", "ring_bytes", "native"), [(60_000, 65536, True), (20_000, 4096, True), (10_000, 8192, False)]
+)
+def test_every_message_comes_once_whole_and_in_order_and_the_memory_stays_flat(
+    messages: int, ring_bytes: int, native: bool
+) -> None:
+    if native and native_error():
+        pytest.skip(native_error())
+    if not native and platform.machine() != "x86_64":
+        pytest.skip("the fallback is refused off x86-64")
+    outcome = soak(messages, ring_bytes=ring_bytes, native=native)
+    assert outcome.messages == messages
+    assert outcome.payload_bytes > 20 * ring_bytes  # it wrapped many times
+    assert outcome.flat
+
+
+def test_growing_memory_is_not_flat() -> None:
+    assert Outcome(1, 1, 0, 1.0, FLAT_KIB, 0).flat
+    assert not Outcome(1, 1, 0, 1.0, FLAT_KIB + 1, 0).flat
+    assert not Outcome(1, 1, 0, 1.0, 0, FLAT_KIB + 1).flat
+
+
+def test_a_changed_message_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    pop = RendezvousPipe.try_pop
+
+    def sloppy(pipe: RendezvousPipe) -> bytes | None:
+        record = pop(pipe)
+        return record[:-1] + bytes([record[-1] ^ 1]) if record and record[:2] == b"\x07\x03" else record
+
+    monkeypatch.setattr(RendezvousPipe, "try_pop", sloppy)
+    with pytest.raises(RemoteProtocolError, match=f"message {0x307} came with"):
+        soak(5000)
+
+
+def test_the_command_says_what_it_found_and_fails_when_memory_grows(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = CliRunner().invoke(main, ["--messages", "2000"])
+    assert result.exit_code == 0
+    assert "2000 messages, " in result.output
+    assert " on both sides; memory grew by " in result.output
+    monkeypatch.setattr(soaking, "soak", lambda *_, **__: Outcome(1, 1, 0, 1.0, 0, FLAT_KIB + 1))
+    result = CliRunner().invoke(main, ["--messages", "1"])
+    assert result.exit_code == 1
+    assert "the memory is not flat" in result.output

@@ -1,0 +1,73 @@
+"""Worker threads: bounded, kept, and none of them waited for longer than asked."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+
+import pytest
+
+from lucky_transport.errors import Busy
+from lucky_transport.host.workers import Workers
+
+
+def _wait(running: threading.Semaphore, release: threading.Event) -> None:
+    running.release()
+    release.wait(10)
+
+
+def _note(seen: set[int], done: threading.Event) -> None:
+    seen.add(threading.get_ident())
+    done.set()
+
+
+def _fail() -> None:
+    raise IndexError("a bug of ours")
+
+
+def test_no_more_than_the_limit_run_and_wait() -> None:
+    workers, release, running = Workers("testers", 2, waiting=1), threading.Event(), threading.Semaphore(0)
+    for _ in range(3):
+        workers.run(lambda: _wait(running, release))
+    assert running.acquire(timeout=5)
+    assert running.acquire(timeout=5)
+    with pytest.raises(Busy, match="2 testers run and 1 wait already"):
+        workers.run(lambda: None)
+    release.set()
+    assert running.acquire(timeout=5)
+    workers.close(5)
+
+
+def test_a_thread_is_kept_for_the_next_task() -> None:
+    workers = Workers("testers", 8)
+    seen: set[int] = set()
+    for _ in range(20):
+        done = threading.Event()
+        workers.run(lambda done=done: _note(seen, done))
+        assert done.wait(5)
+        time.sleep(0.002)
+    assert len(seen) < 5
+    workers.close(5)
+
+
+def test_a_task_that_breaks_costs_no_thread(caplog: pytest.LogCaptureFixture) -> None:
+    workers, done = Workers("testers", 1, waiting=5), threading.Event()
+    with caplog.at_level(logging.ERROR):
+        workers.run(_fail)
+        workers.run(done.set)
+        assert done.wait(5)
+    assert "a task of testers broke" in caplog.text
+    workers.close(5)
+
+
+def test_close_waits_no_longer_than_its_grace_and_nothing_starts_afterwards() -> None:
+    workers, release = Workers("testers", 1), threading.Event()
+    workers.run(lambda: _wait(threading.Semaphore(0), release))
+    start = time.monotonic()
+    workers.close(0.05)
+    assert time.monotonic() - start < 5
+    with pytest.raises(Busy, match="closing"):
+        workers.run(lambda: None)
+    release.set()
+    workers.close(5)

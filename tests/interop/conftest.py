@@ -1,0 +1,139 @@
+"""The real luckyrobots package against engines that `lucky-transport serve` runs, each in a process of its own.
+
+Rule 1: the package is used as its users use it; what has to be repaired for that is README's remedy, word for word.
+Rule 2: without luckyrobots (or mujoco) every test here is skipped, with the reason.
+Rule 3: an engine serves a whole module, so a test that changes what outlives it puts that back.
+"""
+
+# pyright: basic, reportMissingImports=false
+# Reason: luckyrobots ships no types, and is installed only where its compatibility is tested.
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import socket
+from collections.abc import Callable, Generator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lucky_transport.process import EngineProcess
+
+README = Path(__file__).resolve().parents[2] / "plugins" / "lucky_transport_grpc" / "README.md"
+
+#: Beside the package itself: modules that it does not import by itself.
+_MODULES = ("cli.inspect", "debug", "engine.manager", "sysid.collector", "sysid.trajectory")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip, by a mark: so they are one line of the summary for each file."""
+    for module, remedy in (("luckyrobots", "luckyrobots==0.5.0"), ("mujoco", "'lucky-transport[mujoco]'")):
+        if importlib.util.find_spec(module) is None:
+            missing = pytest.mark.skip(reason=f"{module} is not installed: pip install {remedy}")
+            for item in items:
+                if item.path.parent == Path(__file__).parent:
+                    item.add_marker(missing)
+
+
+@pytest.fixture(scope="session")
+def lucky() -> Any:
+    """The package luckyrobots."""
+    try:
+        for module in _MODULES:
+            importlib.import_module(f"luckyrobots.{module}")
+        return importlib.import_module("luckyrobots")
+    except Exception as error:  # its generated code refuses older protobuf and grpcio with classes of its own
+        pytest.skip(f"luckyrobots cannot be imported: {type(error).__name__}: {error}")
+
+
+@pytest.fixture(scope="module")
+def serve(lucky: Any) -> Generator[Callable[..., EngineProcess]]:
+    """Run `lucky-transport serve ENGINE --endpoint grpc://127.0.0.1:0` until the module's tests are over."""
+    with ExitStack() as stack:
+
+        def start(engine: str = "mujoco:quadruped", **options: Any) -> EngineProcess:
+            process = EngineProcess(engine, ["grpc://127.0.0.1:0"], **options)
+            stack.callback(process.stop)
+            return process
+
+        yield start
+
+
+def _port(process: EngineProcess) -> int:
+    return int(process.endpoints[0].address.rpartition(":")[2])
+
+
+@pytest.fixture(scope="module")
+def port_of() -> Callable[[EngineProcess], int]:
+    """Return the port of an engine process."""
+    return _port
+
+
+@pytest.fixture(scope="module")
+def port(serve: Callable[..., EngineProcess], request: pytest.FixtureRequest) -> int:
+    """The port of the module's engine; a module may say NUM_ENVS."""
+    return _port(serve(num_envs=getattr(request.module, "NUM_ENVS", 1)))
+
+
+@pytest.fixture
+def unused_port() -> int:
+    """A port at which nobody listens."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+@pytest.fixture
+def connect(lucky: Any) -> Generator[Callable[[int], Any]]:
+    """Connect a LuckyEngineClient to a port, as its README shows."""
+    with ExitStack() as stack:
+
+        def open_client(port: int) -> Any:
+            client = lucky.LuckyEngineClient(host="127.0.0.1", port=port, robot_name="quadruped")
+            client.connect()
+            stack.callback(client.close)
+            return client
+
+        yield open_client
+
+
+@pytest.fixture
+def client(connect: Callable[[int], Any], port: int) -> Any:
+    """A LuckyEngineClient of the module's engine."""
+    return connect(port)
+
+
+def _remedy() -> str:
+    """Return the remedy that README offers for the health check, the code block behind its marker."""
+    _, _, after = README.read_text(encoding="utf-8").partition("<!-- luckyrobots: health check -->")
+    lines = after.strip("\n").split("\n\n")[0].splitlines()
+    return "\n".join(line.removeprefix("    ") for line in lines)
+
+
+@pytest.fixture
+def repaired(lucky: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Apply README's remedy, for this test alone."""
+    monkeypatch.setattr(lucky.LuckyEngineClient, "health_check", lucky.LuckyEngineClient.health_check)
+    exec(_remedy(), {})  # the code is ours, out of the README beside it
+
+
+@pytest.fixture
+def session(lucky: Any, port: int, repaired: None) -> Generator[Any]:
+    """A connected Session. It is closed without "stopping the engine", which kills by name."""
+    opened = lucky.Session(host="127.0.0.1", port=port)
+    opened.connect(timeout_s=20.0, robot="quadruped")
+    yield opened
+    opened.close(stop_engine=False)
+
+
+@pytest.fixture
+def robot(session: Any) -> Generator[Any]:
+    """The RobotController of the only robot; afterwards no slot and no motion graph is active."""
+    found = session.robot("agent_0")
+    yield found
+    for slot in found.get_state().slots:
+        found.set_policy_active(slot.slot_id, False)
+    found.set_motion_graph_active(False)

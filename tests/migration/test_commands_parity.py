@@ -1,0 +1,367 @@
+"""The proof that typed calls are answered alike, and that it finds what is not."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lucky_transport.codec import flatbuffers
+from lucky_transport.errors import ConfigError, EngineFailed, PeerDied
+from lucky_transport.messages import agent, camera, mujoco_scene, scene, stepping, task, telemetry
+from lucky_transport.messages.fields import fields_of
+from lucky_transport.messages.media import ImageFrame
+from lucky_transport.messages.methods import METHODS, Method, method
+from lucky_transport.testing.messages import messages
+from lucky_transport.transport import Stream, Transport
+from lucky_transport_migration import paths
+from lucky_transport_migration.commands_parity.equality import NOT_COMPARED, first_unequal
+from lucky_transport_migration.commands_parity.hostile import spoil, unsendable
+from lucky_transport_migration.commands_parity.known import Known
+from lucky_transport_migration.commands_parity.outcome import CommandsParity
+from lucky_transport_migration.commands_parity.plausible import Plausible
+from lucky_transport_migration.commands_parity.proof import chosen_methods, prove_commands
+
+BAKING = {"BakeLidarMaterial", "GetLidarBakeStatus", "LoadLidarBake", "SaveLidarBake"}
+
+#: Message classes without anything that a clock puts into them.
+TIMELESS = (
+    agent.GetAgentSchemaResponse,
+    camera.CameraConfigResponse,
+    mujoco_scene.GetFullStateResponse,
+    scene.ListEntitiesResponse,
+    task.GetCapabilityManifestResponse,
+    task.ValidateTaskContractResponse,
+)
+
+KNOWN = Known(
+    agents=["agent_0", "agent_1"],
+    action_size=12,
+    nq=19,
+    nu=12,
+    joints=["FL_hip", "FR_hip", "RL_hip"],
+    actuators=["FL", "FR"],
+    groups=["legs"],
+    entities=[1, 2, 1000],
+    entity_names=["agent_0", "floor"],
+    robots=[1],
+    slots=[1, 2],
+    commands=[(1, 1, True), (2, 5, False)],
+    descriptors=["policies/trot.policy"],
+    cameras=[1000],
+    camera_names=["front"],
+    viewports=["Main"],
+    rewards=["alive"],
+    terminations=["fallen"],
+    observations=["joint_pos"],
+    randomizations={"friction_range": task.MdpParamDescriptor("float[2]", range_max=5.0, has_range=True)},
+)
+
+
+class Altered(Transport):
+    """Passes everything on; `alter` changes what comes back of one method."""
+
+    def __init__(self, inner: Transport, row: Method, alter: Callable[[Any], Any]) -> None:
+        self._inner, self._row, self._alter = inner, row, alter
+        self.name, self.spec, self.capabilities = inner.name, inner.spec, inner.capabilities
+        self.actions = inner.actions
+
+    def send(self, actions: Any, control: Any = None) -> None:
+        self._inner.send(actions, control)
+
+    def recv(self, deadline: Any = None) -> Any:
+        return self._inner.recv(deadline)
+
+    def call(self, method: Method, request: Any, deadline: Any = None) -> Any:
+        response = self._inner.call(method, request, deadline)
+        return self._alter(response) if method is self._row else response
+
+    def stream(self, method: Method, request: Any, deadline: Any = None, *, copy: bool = True) -> Stream:
+        stream = self._inner.stream(method, request, deadline, copy=copy)
+        return AlteredStream(stream, self._alter) if method is self._row else stream
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+class AlteredStream(Stream):
+    """Changes each item."""
+
+    def __init__(self, inner: Stream, alter: Callable[[Any], Any]) -> None:
+        self._inner, self._alter = inner, alter
+
+    def __next__(self) -> Any:
+        return self._alter(next(self._inner))
+
+    def cancel(self) -> None:
+        if "_inner" in self.__dict__:  # it may be collected half made
+            self._inner.cancel()
+
+
+@pytest.fixture
+def against(twin: str, monkeypatch: pytest.MonkeyPatch) -> Callable[..., CommandsParity]:
+    """Return a function that compares a toy engine with one of whose methods' answers are altered."""
+
+    def compared(name: str, alter: Callable[[Any], Any], **options: Any) -> CommandsParity:
+        row = method(name)
+        connect = paths.Link.connect
+
+        def lying(link: paths.Link) -> Transport:
+            found = connect(link)
+            return Altered(found, row, alter) if link.path.name == twin else found
+
+        monkeypatch.setattr(paths.Link, "connect", lying)
+        engine = options.pop("engine", "toy")
+        return prove_commands(engine, ("inproc", twin), **{"count": 2, "methods": (row,), **options})
+
+    return compared
+
+
+def changed(path: str, value: Any) -> Callable[[Any], Any]:
+    """Return what sets an attribute, given by its dotted path, in a copy."""
+    *parents, last = path.split(".")
+
+    def alter(message: Any) -> Any:
+        message = copy.deepcopy(message)
+        place = message
+        for name in parents:
+            place = getattr(place, name)
+        setattr(place, last, value)
+        return message
+
+    return alter
+
+
+# the proof
+
+
+def test_equal_engines_answer_all_methods_alike(twin: str) -> None:
+    rounds: list[int] = []
+    outcome = prove_commands("toy", ("inproc", twin), count=4, seed=7, advance=lambda: rounds.append(1))
+    assert outcome.equal, outcome.sentence
+    assert len(rounds) == 4
+    assert set(outcome.methods) == {row.name for row in METHODS}
+    assert all(row.calls >= 5 for row in outcome.methods.values())
+    assert outcome.methods["/hazel.rpc.AgentService/Step"].accepted > 0
+
+
+@pytest.mark.parametrize("other", ["grpc", "shm"])
+def test_the_shipped_transports_answer_all_methods_of_the_toy_as_the_engine_in_process(other: str) -> None:
+    if other == "grpc":
+        pytest.importorskip("grpc")
+    outcome = prove_commands("toy", ("inproc", other), count=4, seed=1)
+    assert outcome.equal, outcome.sentence
+
+
+def test_all_methods_of_the_reference_engine_are_answered_alike_over_grpc_and_shared_memory() -> None:
+    pytest.importorskip("grpc")
+    pytest.importorskip("mujoco")
+    outcome = prove_commands("mujoco:quadruped", ("grpc", "shm", "inproc"), count=12, seed=3)
+    assert outcome.equal, outcome.sentence
+    legacy = {name for name in outcome.methods if name.startswith("/hazel.rpc.")}
+    assert len(legacy) == 72
+    assert {name.rpartition("/")[2] for name in outcome.never_accepted} == BAKING
+    assert all(row.refused or row.raised for row in outcome.methods.values())
+
+
+def test_the_same_seed_makes_the_same_calls(twin: str) -> None:
+    one, same, other = (prove_commands("toy", ("inproc", twin), count=2, seed=seed).plain() for seed in (1, 1, 2))
+    assert one == same
+    assert one != other
+
+
+def test_only_the_chosen_methods_are_called_beside_what_a_round_needs(twin: str) -> None:
+    outcome = prove_commands("toy", ("inproc", twin), methods=chosen_methods("MujocoService/*"), count=2)
+    beside = {
+        "/hazel.rpc.AgentService/Step",
+        "/hazel.rpc.AgentService/ResetAgent",
+        "/hazel.rpc.SceneService/EnterPlayMode",
+    }
+    assert {name for name in outcome.methods if "/hazel.rpc.MujocoService/" not in name} <= beside
+    assert len(outcome.methods) >= 5
+
+
+def test_methods_are_chosen_by_full_or_short_names() -> None:
+    assert chosen_methods("*") == METHODS
+    assert chosen_methods("CameraService/*") == chosen_methods("/hazel.rpc.CameraService/*")
+    assert [row.short_name for row in chosen_methods("AgentService/Step")] == ["Step"]
+    with pytest.raises(ConfigError, match=r"no method matches 'Fly'; write for instance"):
+        chosen_methods("Fly")
+
+
+@pytest.mark.parametrize("names", [("inproc",), ("inproc", "inproc")])
+def test_a_comparison_needs_two_different_paths(names: tuple[str, ...]) -> None:
+    with pytest.raises(ConfigError, match="at least two different paths"):
+        prove_commands("toy", names)
+
+
+# what it finds
+
+
+def test_another_value_in_a_response_is_found_with_its_place(against: Callable[..., CommandsParity], twin: str) -> None:
+    outcome = against("AgentService/GetAgentSchema", changed("schema.action_size", 99))
+    first = outcome.first_difference
+    assert not outcome.equal
+    assert first is not None
+    assert (first.method, first.path) == ("/hazel.rpc.AgentService/GetAgentSchema", "schema.action_size")
+    assert first.values == {"inproc": 2, twin: 99}
+    assert outcome.sentence.startswith("DIFFERENT: schema.action_size of /hazel.rpc.AgentService/GetAgentSchema")
+    assert "GetAgentSchemaRequest(" in outcome.sentence
+
+
+def test_another_item_of_a_stream_is_found(against: Callable[..., CommandsParity]) -> None:
+    outcome = against("TelemetryService/StreamTelemetry", changed("action_ctrl", [7.0]))
+    first = outcome.first_difference
+    assert first is not None
+    assert first.path == "item 0 len(action_ctrl)"
+
+
+def test_a_stream_that_ends_early_is_found(against: Callable[..., CommandsParity]) -> None:
+    def stop(item: Any) -> Any:
+        raise StopIteration
+
+    first = against("TelemetryService/StreamTelemetry", stop).first_difference
+    assert first is not None
+    assert first.path == "outcome"
+    assert "the stream ended" in first.values["twin"]
+
+
+def test_another_text_of_the_same_error_is_found(against: Callable[..., CommandsParity], twin: str) -> None:
+    def fail(response: Any) -> Any:
+        raise EngineFailed("it " + "really " * 60 + "failed")
+
+    first = against("AgentService/GetAgentSchema", fail).first_difference
+    assert first is not None
+    assert first.values["inproc"] == "a response"
+    assert first.values[twin].startswith("EngineFailed: it really really")
+    assert first.values[twin].endswith("characters)")
+
+
+def test_pictures_that_are_numbered_backwards_are_found(against: Callable[..., CommandsParity]) -> None:
+    pytest.importorskip("mujoco")
+    numbers = iter(range(1000, 0, -1))
+
+    def count_down(item: Any) -> Any:
+        return changed("frame_number", next(numbers))(item)
+
+    first = against("CameraService/StreamCamera", count_down, engine="mujoco:quadruped").first_difference
+    assert first is not None
+    assert first.path == "frame_number of the items"
+
+
+def test_a_lost_connection_ends_the_proof_and_is_no_success(against: Callable[..., CommandsParity], twin: str) -> None:
+    def die(response: Any) -> Any:
+        raise PeerDied("the engine is gone")
+
+    outcome = against("AgentService/GetAgentSchema", die, count=50)
+    assert not outcome.equal
+    assert outcome.lost.startswith(f"{twin} was lost in call ")
+    assert outcome.calls < 50
+
+
+def test_the_outcome_is_json_also_with_numbers_that_json_lacks(against: Callable[..., CommandsParity]) -> None:
+    outcome = against("MujocoService/GetJointState", changed("state.positions", [math.nan, math.inf]))
+    text = json.dumps(outcome.plain(), allow_nan=False)
+    assert json.loads(text)["equal"] is False
+
+
+def test_nothing_compared_is_no_success() -> None:
+    outcome = CommandsParity(["grpc", "shm"])
+    assert not outcome.equal
+    assert outcome.sentence == "DIFFERENT: nothing was compared"
+
+
+# equality
+
+
+@settings(max_examples=200)
+@given(data=st.data(), kind=st.sampled_from(TIMELESS))
+def test_messages_are_equal_just_when_they_look_the_same(data: st.DataObject, kind: type[Any]) -> None:
+    one, other = data.draw(messages(kind)), data.draw(messages(kind))
+    assert first_unequal(kind, one, copy.deepcopy(one)) is None
+    assert (first_unequal(kind, one, other) is None) == (repr(one) == repr(other))
+
+
+@settings(max_examples=100)
+@given(message=messages(stepping.StepResponse))
+def test_what_crosses_a_wire_is_equal_to_what_was_sent(message: stepping.StepResponse) -> None:
+    assert first_unequal(type(message), message, flatbuffers.decode(type(message), flatbuffers.encode(message))) is None
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "path"),
+    [
+        (mujoco_scene.FullState([0.0]), mujoco_scene.FullState([-0.0]), "qpos[0]"),
+        (mujoco_scene.FullState(time=0.1), mujoco_scene.FullState(time=0.1 + 1e-16), "time"),
+        (mujoco_scene.FullState([1.0]), mujoco_scene.FullState([1.0, 2.0]), "len(qpos)"),
+        (stepping.StepResponse(info={"a": 1.0}), stepping.StepResponse(info={"b": 1.0}), "info['a']"),
+        (ImageFrame(b"abc"), ImageFrame(b"abd"), "data[2]"),
+        (stepping.StepResponse(), stepping.StepResponse(observation=stepping.AgentFrame()), "observation"),
+        (telemetry.TelemetryFrame(timestamp_ms=1), telemetry.TelemetryFrame(), "timestamp_ms"),
+    ],
+)
+def test_the_place_of_a_difference_is_told(left: Any, right: Any, path: str) -> None:
+    found = first_unequal(type(left), left, right)
+    assert found is not None
+    assert found.path == path
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        (mujoco_scene.FullState([0.1, math.nan]), mujoco_scene.FullState([0.10000000149011612, math.nan])),
+        (stepping.StepResponse(info={"a": 1.0, "b": 2.0}), stepping.StepResponse(info={"b": 2.0, "a": 1.0})),
+        (ImageFrame(bytearray(b"abc")), ImageFrame(memoryview(b"abc"))),
+        (telemetry.TelemetryFrame(timestamp_ms=1), telemetry.TelemetryFrame(timestamp_ms=2)),
+        (stepping.StepResponse(physics_step_duration_us=5), stepping.StepResponse()),
+    ],
+)
+def test_what_is_the_same_on_a_wire_or_comes_from_a_clock_is_equal(left: Any, right: Any) -> None:
+    assert first_unequal(type(left), left, right) is None
+
+
+def test_numbers_of_pictures_count_outside_streams_only() -> None:
+    one, other = ImageFrame(frame_number=1), ImageFrame(frame_number=2)
+    assert first_unequal(ImageFrame, one, other) is not None
+    assert first_unequal(ImageFrame, one, other, streamed=True) is None
+
+
+def test_every_field_that_is_left_out_exists_and_has_a_reason() -> None:
+    for row in NOT_COMPARED:
+        assert row.field in {field.name for field in fields_of(row.message)}
+        assert row.why
+
+
+# requests
+
+
+@pytest.mark.parametrize("row", METHODS, ids=lambda row: row.short_name)
+@pytest.mark.parametrize("known", [KNOWN, Known(agents=["agent_0"])], ids=["much", "nothing"])
+def test_requests_can_be_sent_unless_they_are_meant_not_to(row: Method, known: Known) -> None:
+    random = Random(row.id)
+    make = Plausible(known, random)
+    for _ in range(20):
+        good = make.make(row.request)
+        assert first_unequal(row.request, good, flatbuffers.decode(row.request, flatbuffers.encode(good))) is None
+        bad = spoil(make.make(row.request), random)
+        assert first_unequal(row.request, bad, flatbuffers.decode(row.request, flatbuffers.encode(bad))) is None
+        if fields_of(row.request):
+            with pytest.raises((TypeError, ValueError), match=rf"^{row.request.__name__}\."):
+                flatbuffers.encode(unsendable(make.make(row.request), random))
+
+
+def test_requests_name_what_there_is() -> None:
+    make = Plausible(KNOWN, Random(0))
+    stepped = {make.make(stepping.StepRequest).agent_name for _ in range(50)}
+    assert stepped == {"", "agent_0", "agent_1"}
+    filmed = [make.make(camera.GetCameraConfigRequest) for _ in range(50)]
+    assert {request.name for request in filmed} == {"", "front"}
+    assert {request.id.id for request in filmed if request.id} == {1000}
+    assert all((request.id is None) != (request.name == "") for request in filmed)

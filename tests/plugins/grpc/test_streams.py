@@ -1,0 +1,193 @@
+"""What is special about streams over gRPC; what every transport promises of them is in test_grpc_contract.py."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+
+pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
+
+from lucky_transport.call import Call
+from lucky_transport.engine import StreamHandler
+from lucky_transport.engines.toy import ToyEngine
+from lucky_transport.errors import Busy, ClosedError, EngineFailed, PeerDied
+from lucky_transport.messages import controllers, telemetry
+from lucky_transport.messages.methods import method
+from lucky_transport.process import EngineProcess
+from lucky_transport.serving import Serving
+from lucky_transport_grpc import _pb, streams, typed_service
+
+Serve = Callable[..., Serving]
+
+TELEMETRY = method("TelemetryService/StreamTelemetry")
+SLOTS = method("AgentService/StreamPolicySlotState")
+
+
+class Watched(ToyEngine):
+    """Notes the calls of its streams, and whether each handler has ended."""
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+        self.ended = threading.Event()
+        super().__init__(1)
+
+    @property
+    def streams(self) -> Mapping[str, StreamHandler]:
+        return {TELEMETRY.name: self._watch, SLOTS.name: self._misanswer}
+
+    def _watch(self, request: telemetry.StreamTelemetryRequest, call: Call) -> Iterator[telemetry.TelemetryFrame]:
+        self.calls.append(call)
+        try:
+            for tick in call.ticks(request.target_fps or 100):
+                yield telemetry.TelemetryFrame(frame_number=tick)
+        finally:
+            self.ended.set()
+
+    def _misanswer(self, request: Any, call: Call) -> Iterator[Any]:
+        yield telemetry.TelemetryFrame()
+
+
+def _start(raw: Any, path: str, metadata: Any = (), **fields: Any) -> Any:
+    """Return a stream as a client that knows the protocol and nothing else sees it."""
+    found = _pb.methods()[path]
+    stream = raw.channel.unary_stream(path, found.request.SerializeToString, found.response.FromString)
+    return stream(found.request(**fields), metadata=metadata, timeout=30)
+
+
+def test_a_foreign_client_gets_the_items_and_its_cancel_ends_the_handler(serve: Serve, stub: Any) -> None:
+    engine = Watched()
+    call = _start(stub(serve(engine)), TELEMETRY.name, (("who", "me"), ("lucky-client", "someone")), target_fps=500)
+    numbers = [next(call).frame_number for _ in range(3)]
+    assert numbers == sorted(numbers)
+    call.cancel()
+    assert engine.ended.wait(10)
+    (seen,) = engine.calls
+    assert seen.is_over
+    assert seen.caller == "someone"
+    assert seen.metadata == (("who", "me"),)
+
+
+def test_a_client_that_drops_its_stream_ends_the_handler(serve: Serve, connect: Any) -> None:
+    engine = Watched()
+    client = connect(serve(engine))
+    next(client.stream(TELEMETRY, telemetry.StreamTelemetryRequest(1)))
+    assert engine.ended.wait(10)
+
+
+def test_closing_the_client_ends_the_handler(serve: Serve, connect: Any) -> None:
+    engine = Watched()
+    client = connect(serve(engine))
+    stream = client.stream(TELEMETRY, telemetry.StreamTelemetryRequest(1))
+    next(stream)
+    client.close()
+    assert engine.ended.wait(10)
+    with pytest.raises(ClosedError):
+        next(stream)
+
+
+def test_what_is_no_item_of_the_stream_is_the_engines_failure(serve: Serve, connect: Any) -> None:
+    client = connect(serve(Watched()))
+    with pytest.raises(EngineFailed, match=r"answer to .*StreamPolicySlotState is TelemetryFrame, expected PolicySlot"):
+        next(client.stream(SLOTS, controllers.StreamPolicySlotStateRequest()))
+
+
+def test_an_engine_killed_in_the_middle_of_a_stream_is_a_dead_peer(connect: Any) -> None:
+    process = EngineProcess("toy", ["grpc://127.0.0.1:0"])
+    try:
+        client = connect(process.endpoints[0])
+        stream = client.stream(TELEMETRY, telemetry.StreamTelemetryRequest(5))
+        next(stream)
+        process.kill()
+        with pytest.raises(PeerDied, match="start the engine again, then connect again"):
+            list(stream)
+        with pytest.raises(PeerDied):
+            next(stream)
+    finally:
+        process.stop()
+
+
+def test_stopping_the_server_ends_its_streams(serve: Serve, connect: Any) -> None:
+    from lucky_transport.config import Settings
+    from lucky_transport.endpoint import Endpoint
+    from lucky_transport_grpc.server import GrpcServer
+
+    engine = Watched()
+    host = serve(engine).host
+    second = GrpcServer(Endpoint.parse("grpc://127.0.0.1:0"), Settings())
+    client = connect(second.start(host))
+    stream = client.stream(TELEMETRY, telemetry.StreamTelemetryRequest(1))
+    next(stream)
+    second.stop(grace_s=0.1)
+    assert engine.ended.wait(10)
+    with pytest.raises(ConnectionError):
+        list(stream)
+
+
+def test_beyond_the_limit_a_stream_is_refused_and_steps_go_on(
+    serve: Serve, connect: Any, zeros: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(typed_service, "MAX_STREAMS", 2)
+    client = connect(serve())
+    open_ = [client.stream(TELEMETRY, telemetry.StreamTelemetryRequest(50)) for _ in range(2)]
+    for stream in open_:
+        next(stream)
+    with pytest.raises(Busy, match="serves 2 streams over gRPC already; end one first"):
+        next(client.stream(TELEMETRY, telemetry.StreamTelemetryRequest(50)))
+    assert client.step(zeros(client)).seq == 1
+    for stream in open_:
+        stream.cancel()
+
+
+def test_what_the_engine_skipped_is_told_at_the_end(serve: Serve, connect: Any) -> None:
+    class Skipping(Watched):
+        def _watch(self, request: Any, call: Call) -> Iterator[telemetry.TelemetryFrame]:
+            yield telemetry.TelemetryFrame()
+            call.dropped += 7
+
+    stream = connect(serve(Skipping())).stream(TELEMETRY, telemetry.StreamTelemetryRequest())
+    assert len(list(stream)) == 1
+    assert stream.dropped == 7
+
+
+def test_a_reader_that_pauses_finds_the_newest_items(serve: Serve, connect: Any, eventually: Any) -> None:
+    count = 40 * streams.KEPT
+    go_on = threading.Event()
+
+    class Many(Watched):
+        def _watch(self, request: Any, call: Call) -> Iterator[telemetry.TelemetryFrame]:
+            for number in range(count):
+                yield telemetry.TelemetryFrame(frame_number=number)
+            go_on.set()
+
+    stream = connect(serve(Many())).stream(TELEMETRY, telemetry.StreamTelemetryRequest())
+    assert go_on.wait(10)
+    eventually(lambda: stream.dropped == count - streams.KEPT)
+    assert [frame.frame_number for frame in stream] == list(range(count - streams.KEPT, count))
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_child_neither_reads_nor_ends_its_parents_stream(serve: Serve, connect: Any) -> None:
+    engine = Watched()
+    stream = connect(serve(engine)).stream(TELEMETRY, telemetry.StreamTelemetryRequest(100))
+    next(stream)
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            stream.cancel()
+            next(stream)
+        except ClosedError as error:
+            os.write(writer, str(error).encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    os.waitpid(pid, 0)
+    assert os.read(reader, 1000) == b"this transport belongs to the parent process; connect again after fork()"
+    os.close(reader)
+    next(stream)
+    assert not engine.ended.is_set()
+    stream.cancel()

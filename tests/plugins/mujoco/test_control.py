@@ -1,0 +1,274 @@
+"""MujocoSceneService: controls, positions and resets written by hand, and who may write them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lucky_transport.messages.geometry import EntityId
+from lucky_transport.messages.mujoco_scene import (
+    GetActuatorGainsRequest,
+    GetFullStateRequest,
+    IndexedControlEntry,
+    IndexedQposEntry,
+    NamedControlEntry,
+    ResetSceneRequest,
+    SetControlRequest,
+    SetQposRequest,
+)
+from lucky_transport.messages.policies import JointGainOverride, SetPolicyActiveRequest, SetPolicyGainsRequest
+
+pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transport[mujoco]'")
+
+ROBOT = EntityId(1_000_000)
+SWAY = 3
+
+
+def scene(batch: Any, name: str, request: Any) -> Any:
+    """Call a method of MujocoSceneService."""
+    return batch.call("MujocoSceneService/" + name, request)
+
+
+def state(batch: Any) -> Any:
+    """Ask for the whole state."""
+    return scene(batch, "GetFullState", GetFullStateRequest(True, True, True)).state
+
+
+def still(batch: Any) -> Any:
+    """Put the robots into the standing pose."""
+    batch.randomize()
+    batch.reset()
+    return batch
+
+
+def test_controls_are_written_bulk_then_indexed_then_named(robots: Callable[..., Any]) -> None:
+    batch = still(robots(2))
+    request = SetControlRequest(
+        bulk=[0.1, 1.0, -1.5, 0.2],
+        indexed=[IndexedControlEntry(3, 0.3), IndexedControlEntry(4, 0.9)],
+        named=[NamedControlEntry("FR_thigh_joint", 1.1)],
+    )
+    answer = scene(batch, "SetControl", request)
+    assert (answer.success, answer.actuators_written, answer.rejected_actuators) == (True, 5, [])
+    assert state(batch).ctrl[:5] == [0.1, 1.0, -1.5, 0.3, 1.1]
+    assert state(batch).ctrl[5] == -1.6
+    assert batch.engine.world.ctrl[1, 0] == 0  # another env
+
+
+def test_a_control_drives_in_steps_without_actions_until_one_with_actions(robots: Callable[..., Any]) -> None:
+    batch = still(robots(1))
+    scene(batch, "SetControl", SetControlRequest(named=[NamedControlEntry("FL_hip_joint", 0.4)]))
+    batch.tick(60)
+    assert state(batch).ctrl[0] == pytest.approx(0.4)
+    assert state(batch).qpos[7] == pytest.approx(0.4, abs=0.15)
+    batch.step()
+    assert state(batch).ctrl[0] == 0
+    batch.tick()
+    assert state(batch).ctrl[0] == 0
+
+
+def test_a_reset_forgets_controls(robots: Callable[..., Any]) -> None:
+    batch = still(robots(1))
+    scene(batch, "SetControl", SetControlRequest(bulk=[0.4]))
+    batch.reset()
+    batch.tick()
+    assert state(batch).ctrl[0] == 0
+
+
+@pytest.mark.parametrize(("skip", "expected"), [(False, 0.8), (True, 1.5)])
+def test_a_control_out_of_range_is_clamped_unless_that_is_skipped(
+    robots: Callable[..., Any], skip: bool, expected: float
+) -> None:
+    batch = still(robots(1))
+    scene(batch, "SetControl", SetControlRequest(bulk=[1.5], skip_range_clamp=skip, wait_for_next_step=True))
+    assert state(batch).ctrl[0] == pytest.approx(expected)
+    batch.tick()
+    assert state(batch).ctrl[0] == pytest.approx(expected)
+
+
+def test_values_past_the_last_actuator_are_ignored(robots: Callable[..., Any]) -> None:
+    answer = scene(robots(1), "SetControl", SetControlRequest(bulk=[0.0] * 20))
+    assert (answer.success, answer.actuators_written) == (True, 12)
+
+
+def test_actuators_of_an_active_slot_are_named_and_left_alone(robots: Callable[..., Any]) -> None:
+    batch = still(robots(1))
+    batch.call("AgentService/SetPolicyActive", SetPolicyActiveRequest(ROBOT, SWAY, True))
+    before = state(batch).ctrl[0]
+    answer = scene(batch, "SetControl", SetControlRequest(bulk=[0.7, 0.7]))
+    assert (answer.success, answer.actuators_written) == (True, 1)
+    assert answer.rejected_actuators == ["FL_hip_joint"]
+    assert (state(batch).ctrl[0], state(batch).ctrl[1]) == (before, 0.7)
+
+
+def test_actuators_of_an_agent_are_rejected_until_it_lets_go(robots: Callable[..., Any]) -> None:
+    batch = still(robots(1))
+    batch.step()
+    answer = scene(batch, "SetControl", SetControlRequest(bulk=[0.7]))
+    assert (answer.success, answer.actuators_written, answer.rejected_actuators) == (True, 0, ["FL_hip_joint"])
+    batch.tick()
+    assert scene(batch, "SetControl", SetControlRequest(bulk=[0.7])).actuators_written == 1
+
+
+@pytest.mark.parametrize(
+    ("request_", "text"),
+    [
+        (SetControlRequest([0.5], named=[NamedControlEntry("FL_hip", 1.0)]), "did you mean 'FL_hip_joint'?"),
+        (SetControlRequest([0.5], [IndexedControlEntry(12, 1.0)]), "actuator_index 12: expected 0 to 11"),
+        (SetControlRequest([0.5, math.nan]), "the control of actuator 'FL_thigh_joint' is nan"),
+        (SetControlRequest([0.5], named=[NamedControlEntry("FR_hip_joint", math.inf)]), "is inf"),
+    ],
+)
+def test_a_wrong_control_is_refused_and_nothing_is_written(
+    robots: Callable[..., Any], request_: SetControlRequest, text: str
+) -> None:
+    batch = robots(1)
+    before = state(batch)
+    answer = scene(batch, "SetControl", request_)
+    assert not answer.success
+    assert text in answer.message
+    assert state(batch) == before
+
+
+def test_positions_are_written_whole_and_one_by_one(robots: Callable[..., Any]) -> None:
+    batch = still(robots(2))
+    other = batch.engine.physics.qpos[1].copy()
+    bulk = [0.5, 0.25, 0.375, 1.0, 0.0, 0.0, 0.0, *[0.125, 0.75, -1.5] * 4]
+    answer = scene(batch, "SetQpos", SetQposRequest(bulk, [IndexedQposEntry(2, 0.5), IndexedQposEntry(7, 0.25)]))
+    assert (answer.success, answer.values_written) == (True, 19)
+    expected = [0.5, 0.25, 0.5, 1.0, 0.0, 0.0, 0.0, 0.25, *bulk[8:]]
+    assert state(batch).qpos == expected
+    assert (batch.engine.physics.qpos[1] == other).all()
+    assert scene(batch, "SetQpos", SetQposRequest(indexed=[IndexedQposEntry(0, 1.0)])).values_written == 1
+    assert state(batch).qpos == [1.0, *expected[1:]]
+
+
+def test_an_orientation_is_made_a_unit_quaternion(robots: Callable[..., Any]) -> None:
+    batch = robots(1)
+    scene(batch, "SetQpos", SetQposRequest(indexed=[IndexedQposEntry(3, 3.0), IndexedQposEntry(6, 4.0)]))
+    assert state(batch).qpos[3:7] == pytest.approx([0.6, 0, 0, 0.8])
+
+
+def test_positions_of_an_agents_robot_need_force(robots: Callable[..., Any]) -> None:
+    batch = still(robots(1))
+    batch.step()
+    moving = [IndexedQposEntry(0, 2.0)]
+    answer = scene(batch, "SetQpos", SetQposRequest(indexed=moving))
+    assert not answer.success
+    assert "set force" in answer.message
+    assert state(batch).qpos[0] != 2.0
+    assert scene(batch, "SetQpos", SetQposRequest(indexed=moving, force=True)).success
+    assert state(batch).qpos[0] == 2.0
+
+
+@pytest.mark.parametrize("skip", [False, True])
+def test_policies_begin_anew_after_a_move_unless_that_is_skipped(robots: Callable[..., Any], skip: bool) -> None:
+    batch = still(robots(1))
+    batch.call("AgentService/SetPolicyActive", SetPolicyActiveRequest(ROBOT, SWAY, True))
+    batch.tick(30)
+    before = state(batch).ctrl[0]
+    scene(batch, "SetQpos", SetQposRequest(indexed=[IndexedQposEntry(7, -0.5)], skip_policy_reseed=skip))
+    batch.tick()
+    if skip:
+        assert state(batch).ctrl[0] == pytest.approx(before, abs=0.05)
+    else:
+        assert state(batch).ctrl[0] == pytest.approx(-0.5)
+
+
+@pytest.mark.parametrize(
+    ("request_", "text"),
+    [
+        (SetQposRequest([0.0] * 18), "bulk of 18 values: expected 19"),
+        (SetQposRequest(indexed=[IndexedQposEntry(19, 0.0)]), "qpos_index 19: expected 0 to 18"),
+        (
+            SetQposRequest(indexed=[IndexedQposEntry(0, math.nan)]),
+            "qpos[0] nan: expected a number from -1e+06",
+        ),
+        (SetQposRequest(indexed=[IndexedQposEntry(8, -2e6)]), "qpos[8] -2000000.0: expected"),
+        (SetQposRequest([0.0] * 19), "is no orientation"),
+    ],
+)
+def test_wrong_positions_are_refused_and_nothing_moves(
+    robots: Callable[..., Any], request_: SetQposRequest, text: str
+) -> None:
+    batch = robots(1)
+    before = state(batch)
+    answer = scene(batch, "SetQpos", request_)
+    assert not answer.success
+    assert text in answer.message
+    assert state(batch) == before
+
+
+def test_gains_are_those_the_world_is_simulated_with(robots: Callable[..., Any]) -> None:
+    batch = robots(1)
+    batch.randomize(motor_strength_range=[0.5, 0.9])
+    batch.reset()
+    batch.call(
+        "AgentService/SetPolicyGains",
+        SetPolicyGainsRequest(ROBOT, SWAY, [JointGainOverride("FL_hip_joint", kp=0.0)]),
+    )
+    batch.call("AgentService/SetPolicyActive", SetPolicyActiveRequest(ROBOT, SWAY, True))
+    answer = scene(batch, "GetActuatorGains", GetActuatorGainsRequest())
+    model = batch.engine.physics.models[0]
+    assert answer.success
+    assert [each.gain_prm_0 for each in answer.actuators] == model.actuator_gainprm[:, 0].tolist()
+    assert [each.bias_prm_0 for each in answer.actuators] == model.actuator_biasprm[:, 0].tolist()
+    assert [each.actuator_name for each in answer.actuators] == list(batch.spec.action_names)
+    assert [each.neutralized for each in answer.actuators] == [True, *[False] * 11]
+
+
+@pytest.mark.parametrize("preserve", [False, True])
+def test_a_reset_of_the_scene_is_keyframe_0_at_rest(robots: Callable[..., Any], preserve: bool) -> None:
+    batch = robots(2)
+    batch.reset()
+    batch.step(np.full((2, 12), 0.5))
+    other, seconds = batch.engine.physics.qpos[1].copy(), state(batch).time
+    assert scene(batch, "ResetScene", ResetSceneRequest(preserve)).success
+    found, model = state(batch), batch.engine.physics.models[0]
+    assert found.qpos == pytest.approx(model.key_qpos[0].tolist())
+    assert not any(found.qvel)
+    assert not any(found.ctrl)
+    assert found.time == (seconds if preserve else 0)
+    assert (batch.engine.physics.qpos[1] == other).all()
+
+
+def test_a_reset_of_the_scene_stands_on_the_ground_there_is(robots: Callable[..., Any]) -> None:
+    batch = robots(1)
+    batch.randomize(terrain_type="rough", terrain_difficulty=1.0)
+    batch.reset()
+    scene(batch, "ResetScene", ResetSceneRequest())
+    assert state(batch).qpos[2] == pytest.approx(0.28 + 0.08)
+
+
+def test_a_reset_of_the_scene_draws_no_random_numbers(robots: Callable[..., Any]) -> None:
+    plain, reset = robots(1), robots(1)
+    for batch in (plain, reset):
+        batch.reset()
+    scene(reset, "ResetScene", ResetSceneRequest())
+    assert plain.reset().observations.tobytes() == reset.reset().observations.tobytes()
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    bulk=st.lists(st.floats(width=32), max_size=21),
+    indices=st.lists(st.tuples(st.integers(0, 30), st.floats(width=32)), max_size=4),
+    force=st.booleans(),
+)
+def test_whatever_is_written_leaves_a_sound_state_or_is_refused(
+    robots: Callable[..., Any], bulk: list[float], indices: list[tuple[int, float]], force: bool
+) -> None:
+    batch = robots(1, threads=1)
+    answer = scene(batch, "SetQpos", SetQposRequest(bulk, [IndexedQposEntry(*each) for each in indices], force))
+    assert answer.success == (not answer.message)
+    answer = scene(batch, "SetControl", SetControlRequest(bulk, [IndexedControlEntry(*each) for each in indices]))
+    assert answer.success == (not answer.message)
+    frame = batch.tick()
+    assert np.isfinite(frame.observations).all()
+    assert np.isfinite(frame.rewards).all()
+    batch.close()

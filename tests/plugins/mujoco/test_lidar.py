@@ -1,0 +1,232 @@
+"""LidarService: ranges are true, beams go where they say, settings hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, fields
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transport[mujoco]'")
+
+from lucky_transport.errors import LocalProtocolError, Unimplemented, UnknownName
+from lucky_transport.messages import lidar
+from lucky_transport_mujoco.lidar import PRESETS
+
+MOUNT_M = 0.09
+
+
+@pytest.fixture
+def batch(robots: Callable[..., Any]) -> Any:
+    """Two robots standing on flat ground, with their lidars on."""
+    made = robots(2)
+    assert call(made, "SetLidarLive", lidar.SetLidarLiveRequest(True)).ok
+    return made
+
+
+def call(batch: Any, name: str, request: Any) -> Any:
+    return batch.call(f"LidarService/{name}", request)
+
+
+def scan(batch: Any, **request: Any) -> Any:
+    return call(batch, "GetLidarScan", lidar.GetLidarScanRequest(**request))
+
+
+def ranges(batch: Any, **request: Any) -> NDArray[np.float32]:
+    return np.array(scan(batch, **request).ranges, np.float32)
+
+
+def configure(batch: Any, **changes: Any) -> lidar.LidarAck:
+    """Change the beam layout of sensor 0."""
+    config = asdict(call(batch, "GetLidarConfig", lidar.LidarSensorRequest(0)))
+    for unset in ("found", "secondary_capture", "secondary_scope"):
+        del config[unset]
+    return call(batch, "SetLidarConfig", lidar.SetLidarConfigRequest(**config | changes))
+
+
+def test_a_scan_needs_the_lidar_to_be_on(robots: Callable[..., Any]) -> None:
+    with pytest.raises(LocalProtocolError, match="the lidar is off; call SetLidarLive"):
+        scan(robots(1))
+
+
+def test_beams_meet_flat_ground_where_trigonometry_says(batch: Any) -> None:
+    found = ranges(batch)
+    angles = call(batch, "GetLidarBeamAngles", lidar.LidarSensorRequest(0))
+    elevation = np.array(angles.elevation)
+    height = batch.engine.world.qpos()[2] + MOUNT_M
+    down = elevation < -0.01
+    expected = height / np.sin(-elevation[down])
+    near = expected <= 30.0
+    assert found[down][near] == pytest.approx(expected[near], rel=1e-4)
+    assert (found[~down] == -1).all()  # into the sky
+    count = call(batch, "GetLidarBeamCount", lidar.LidarSensorRequest(0)).beams
+    assert count == angles.beams == len(found) == len(angles.azimuth) == 16 * 180
+
+
+def test_azimuth_turns_from_the_front_to_the_left(batch: Any) -> None:
+    assert configure(batch, channels=1, azimuth_bins=4, vfov_min_deg=-30.0, vfov_max_deg=-30.0, self_ignore=1).ok
+    angles = call(batch, "GetLidarBeamAngles", lidar.LidarSensorRequest(0))
+    assert angles.azimuth == pytest.approx([0, np.pi / 2, np.pi, 3 * np.pi / 2])
+    level = ranges(batch)
+    batch.engine.world.qpos()[3:7] = np.cos(0.05), 0, np.sin(0.05), 0  # nose down
+    front, left, back, _ = ranges(batch)
+    assert front < left < back
+    assert left == pytest.approx(level[1], rel=0.05)
+
+
+def test_the_robot_is_seen_unless_it_is_to_be_ignored(batch: Any) -> None:
+    looks_down = {"channels": 4, "azimuth_bins": 90, "vfov_min_deg": -80.0, "vfov_max_deg": -60.0, "min_range": 0.0}
+    assert configure(batch, **looks_down, self_ignore=1).ok
+    without = ranges(batch)
+    assert configure(batch, **looks_down, self_ignore=0).ok
+    itself = ranges(batch)
+    assert itself.min() < 0.1 < without.min()
+    assert configure(batch, **looks_down, self_ignore=0, geom_group_mask=0).ok
+    assert (ranges(batch) == -1).all()
+
+
+def test_range_limits_hold(batch: Any) -> None:
+    assert configure(batch, min_range=1.0, max_range=2.0).ok
+    found = ranges(batch)
+    seen = found[found >= 0]
+    assert seen.size
+    assert seen.min() >= 1.0
+    assert seen.max() <= 2.0
+
+
+def test_every_robot_has_its_own_sensor(batch: Any) -> None:
+    batch.engine.world.qpos(1)[2] += 0.5
+    low, high = ranges(batch, sensor=0), ranges(batch, sensor=1)
+    both = (low > 0) & (high > 0)
+    assert (high[both] > low[both] + 0.3).all()
+
+
+def test_intensity_falls_with_the_range_and_reflectivity_does_not_know_it(batch: Any) -> None:
+    plain = scan(batch)
+    assert plain.intensity == plain.reflectivity_calibrated == plain.secondary_ranges == []
+    assert scan(batch, want_intensity=True).intensity == []  # means nothing without the material model
+    rich = scan(batch, material=True, want_intensity=True, want_secondary=True)
+    found, intensity, own = (np.array(v) for v in (rich.ranges, rich.intensity, rich.reflectivity_calibrated))
+    back = found > 0.5
+    assert back.sum() > 100
+    assert intensity[back] == pytest.approx(own[back] / found[back] ** 2, rel=1e-3)
+    assert ((own[back] > 0) & (own[back] < 1)).all()
+    assert (own[found < 0] == -1).all()
+    assert set(rich.secondary_ranges) == {-1.0}
+    assert len(rich.secondary_ranges) == rich.beams
+
+
+def returns(batch: Any) -> lidar.LidarReturnParamsResponse:
+    return call(batch, "GetLidarReturnParams", lidar.GetLidarReturnParamsRequest())
+
+
+def set_returns(batch: Any, **changes: Any) -> lidar.LidarAck:
+    """Change the return model; what tells "not given" from 0 is not given unless it is named."""
+    present = asdict(returns(batch))
+    needed = {item.name for item in fields(lidar.SetLidarReturnParamsRequest) if item.default is not None}
+    request: dict[str, Any] = {name: value for name, value in present.items() if name in needed}
+    return call(batch, "SetLidarReturnParams", lidar.SetLidarReturnParamsRequest(**request | changes))
+
+
+def test_the_return_model_loses_weak_returns_and_keeps_what_was_not_given(batch: Any) -> None:
+    everything = ranges(batch, material=True)
+    assert set_returns(batch, retro_gain=3.0, spec_peak_max=0.5).ok
+    assert set_returns(batch, max_range_at_ref=2.0, retro_gain=0.0).ok
+    after = returns(batch)
+    assert (after.max_range_at_ref, after.retro_gain, after.spec_peak_max) == (2.0, 0.0, 0.5)
+    fewer = ranges(batch, material=True)
+    assert 0 < (fewer >= 0).sum() < (everything >= 0).sum()
+    assert (ranges(batch) >= 0).sum() >= (everything >= 0).sum()  # without the material model nothing is lost
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"noise_sigma0": -1.0}, "noise_sigma0 -1: expected a finite number, 0 or more"),
+        ({"retro_gain": float("inf")}, "retro_gain inf: expected a finite number"),
+        ({"range_exp": 0.0}, "range_exp 0: expected more"),
+        ({"max_returns": 2}, "max_returns 2: this sensor reports the first one"),
+    ],
+)
+def test_return_models_that_make_no_sense_are_refused(batch: Any, changes: dict[str, Any], words: str) -> None:
+    before = returns(batch)
+    answer = set_returns(batch, **changes)
+    assert not answer.ok
+    assert words in answer.message
+    assert returns(batch) == before
+
+
+def test_noise_has_the_size_it_was_given(batch: Any) -> None:
+    assert set_returns(batch, noise_sigma0=0.02).ok
+    exact, noisy, again = ranges(batch), ranges(batch, material=True), ranges(batch, material=True)
+    back = (exact > 0) & (noisy > 0)
+    assert np.std((noisy - exact)[back]) == pytest.approx(0.02, rel=0.2)
+    assert not np.array_equal(noisy, again)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"channels": 0}, "channels 0 x azimuth_bins 180: expected 1 to 131072 beams"),
+        ({"channels": 1024, "azimuth_bins": 1024}, "expected 1 to 131072 beams"),
+        ({"vfov_min_deg": 20.0, "vfov_max_deg": 10.0}, "vfov 20 to 10: expected rising"),
+        ({"max_range": 0.0}, "range 0.1 to 0: expected rising"),
+        ({"min_range": float("nan")}, "range nan to 30"),
+        ({"rotation_hz": 0.0}, "rotation_hz 0: expected more than 0"),
+        ({"geom_group_mask": 64}, "geom_group_mask 64"),
+        ({"scan_pattern": 2}, "scan_pattern 2: expected 0 (spinning)"),
+        ({"sensor": 2}, "no lidar sensor 2: there are 0 to 1, one per robot"),
+    ],
+)
+def test_layouts_that_make_no_sense_are_refused_and_nothing_changes(
+    batch: Any, changes: dict[str, Any], words: str
+) -> None:
+    before = call(batch, "GetLidarConfig", lidar.LidarSensorRequest(0))
+    answer = configure(batch, **changes)
+    assert not answer.ok
+    assert words in answer.message
+    assert call(batch, "GetLidarConfig", lidar.LidarSensorRequest(0)) == before
+
+
+def test_presets_change_all_sensors_and_others_are_refused(batch: Any) -> None:
+    for number, preset in enumerate(PRESETS):
+        assert call(batch, "SetLidarPreset", lidar.SetLidarPresetRequest(number)).ok
+        for sensor in range(2):
+            assert call(batch, "GetLidarConfig", lidar.LidarSensorRequest(sensor)) == preset
+    assert "preset 9: expected 0 to 2" in call(batch, "SetLidarPreset", lidar.SetLidarPresetRequest(9)).message
+
+
+def test_unknown_sensors_are_not_found(batch: Any) -> None:
+    assert not call(batch, "GetLidarConfig", lidar.LidarSensorRequest(2)).found
+    for name in ("GetLidarBeamCount", "GetLidarBeamAngles"):
+        with pytest.raises(UnknownName, match="no lidar sensor 2"):
+            call(batch, name, lidar.LidarSensorRequest(2))
+    with pytest.raises(UnknownName, match="no lidar sensor 2"):
+        scan(batch, sensor=2)
+
+
+def test_secondary_returns_are_refused_because_nothing_here_gives_any(batch: Any) -> None:
+    def secondary(capture: int, scope: int = 0) -> Any:
+        return call(batch, "SetLidarSecondaryCapture", lidar.SetLidarSecondaryCaptureRequest(0, capture, scope))
+
+    assert secondary(0, 1).ok
+    assert call(batch, "GetLidarConfig", lidar.LidarSensorRequest(0)).secondary_scope == 1
+    assert "capture 2: nothing in this scene" in secondary(2).message
+    assert "scope 5" in secondary(0, 5).message
+
+
+@pytest.mark.parametrize(
+    ("name", "request_"),
+    [
+        ("BakeLidarMaterial", lidar.BakeLidarMaterialRequest()),
+        ("GetLidarBakeStatus", lidar.LidarSensorRequest()),
+        ("LoadLidarBake", lidar.LoadLidarBakeRequest("x")),
+        ("SaveLidarBake", lidar.SaveLidarBakeRequest("x")),
+    ],
+)
+def test_baking_is_not_implemented(batch: Any, name: str, request_: Any) -> None:
+    with pytest.raises(Unimplemented, match="bakes no lidar materials"):
+        call(batch, name, request_)

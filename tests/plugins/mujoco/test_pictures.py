@@ -1,0 +1,228 @@
+"""Pixels: the robot is where it must be, depths are true, and both ways of drawing show the same."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transport[mujoco]'")
+
+from lucky_transport.errors import ClosedError, SpecError
+from lucky_transport_mujoco import robot
+from lucky_transport_mujoco.rendering import Order, Studio
+from lucky_transport_mujoco.stage import Orbit, Snapshot, Stage
+from lucky_transport_mujoco.strokes import Strokes
+
+LEVEL = np.array([1.0, 0, 0, 0])
+UPHILL = np.array([np.cos(0.13), 0, -np.sin(0.13), 0])
+BEHIND = Orbit(azimuth=-2.3, elevation=0.35, distance=2.2)
+WIDTH, HEIGHT = 160, 120
+
+
+def standing(x: float = 0.0, y: float = 0.0, *, tilt: NDArray[np.float64] = LEVEL, bumps_m: float = 0.0) -> Snapshot:
+    """Return a snapshot of the robot standing there."""
+    body = robot.load()
+    qpos = body.home[1 : 1 + body.nq].copy()
+    qpos[:2] = x, y
+    qpos[2] += x * np.tan(0.26) if tilt is UPHILL else bumps_m
+    return Snapshot(qpos, tilt, bumps_m)
+
+
+def order(snapshot: Snapshot, view: str | Orbit = BEHIND, **changes: Any) -> Order:
+    """Return an order for a small picture."""
+    usual: dict[str, Any] = {"width": WIDTH, "height": HEIGHT}
+    return Order(snapshot, view, **usual | changes)
+
+
+def opengl_works() -> bool:
+    studio = Studio("opengl")
+    try:
+        studio.depth(order(standing(), width=8, height=8))
+    except SpecError:
+        return False
+    finally:
+        studio.close()
+    return True
+
+
+@pytest.fixture(scope="module", params=["rays", "opengl"])
+def studio(request: pytest.FixtureRequest) -> Generator[Studio]:
+    if request.param == "opengl" and not opengl_works():
+        pytest.skip("no OpenGL on this machine")
+    made = Studio(request.param)
+    yield made
+    made.close()
+
+
+def is_trunk(picture: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Return bool (height, width): which pixels are orange, as only the robot's trunk is."""
+    red, green, blue = (picture[..., channel].astype(int) for channel in range(3))
+    return (red > 50) & (red > 1.4 * green) & (green > 1.4 * blue)
+
+
+def middle(mask: NDArray[np.bool_]) -> tuple[float, float]:
+    rows, columns = np.nonzero(mask)
+    return float(columns.mean()), float(rows.mean())
+
+
+def test_the_trunk_is_seen_where_geometry_says(studio: Studio) -> None:
+    snapshot = standing(3.0, -2.0)
+    for view in ("track", "top", BEHIND):
+        stage = Stage()
+        stage.show(snapshot)
+        x, y, depth = stage.eye(view).project(snapshot.qpos[None, :3], WIDTH, HEIGHT)[0]
+        trunk = is_trunk(studio.colour(order(snapshot, view)))
+        assert trunk.sum() > 20
+        assert middle(trunk) == pytest.approx((x, y), abs=3)
+        metres = studio.depth(order(snapshot, view))
+        assert 0 < depth - metres[int(y), int(x)] < 0.25  # the trunk's surface is before its middle
+
+
+def test_a_picture_is_opaque_rgba_with_sky_above_and_squares_below(studio: Studio) -> None:
+    picture = studio.colour(order(standing(), "front"))
+    assert picture.shape == (HEIGHT, WIDTH, 4)
+    assert picture.dtype == np.uint8
+    assert (picture[..., 3] == 255).all()
+    sky, floor = picture[2, :, :3].astype(int), picture[HEIGHT - 20 :, :, 1]
+    assert (sky[:, 2] > sky[:, 0] + 10).all()
+    assert int(floor.max()) - int(floor.min()) > 15  # light and dark squares
+
+
+def test_depth_grows_towards_the_horizon_and_ends_there(studio: Studio) -> None:
+    column = studio.depth(order(standing(), "front"))[:, WIDTH // 2]
+    ground = column[np.isfinite(column)]
+    assert np.isinf(column[0])
+    assert 40 < len(ground) < HEIGHT
+    assert (np.diff(ground) < 0).all()  # further down the picture is nearer
+
+
+def test_depth_is_the_distance_along_the_axis_of_sight(studio: Studio) -> None:
+    """The "top" camera hangs 2.2 m above the trunk's middle, so every pixel of flat ground is equally deep."""
+    metres = studio.depth(order(standing(), "top"))
+    assert np.median(metres) == pytest.approx(2.2 + 0.28, abs=2e-3)
+    assert metres.min() == pytest.approx(2.2 - 0.05, abs=2e-3)  # the top of the trunk
+
+
+def test_rough_and_sloping_ground_are_seen_and_flat_ground_hides_the_bumps(studio: Studio) -> None:
+    flat = studio.depth(order(standing(), "top"))
+    rough = studio.depth(order(standing(bumps_m=0.08), "top"))
+    sloping = studio.depth(order(standing(tilt=UPHILL), "top"))
+    assert np.ptp(rough[:20]) > 0.01
+    assert np.ptp(flat[:20]) < 1e-3
+    assert sloping[2].mean() < sloping[-3].mean() - 0.2  # uphill is nearer to a camera above
+    assert np.array_equal(studio.depth(order(standing(), "top")), flat)
+
+
+def test_the_robot_casts_a_shadow(studio: Studio) -> None:
+    picture = studio.colour(order(standing(), "top"))
+    ground = studio.depth(order(standing(), "top")) > 2.45
+    brightness = picture[..., 1][ground].astype(int)
+    dark = brightness < 0.6 * np.median(brightness)
+    assert 20 < dark.sum() < 0.1 * dark.size
+
+
+def test_a_line_in_the_open_is_drawn_and_one_behind_the_trunk_is_hidden(studio: Studio) -> None:
+    red = np.array([[1.0, 0, 0, 1]])
+    snapshot = standing()
+    above = Strokes(np.array([[-0.6, 0, 0.6]]), np.array([[0.6, 0, 0.6]]), red)
+    below = Strokes(np.array([[-0.1, 0, 0.2]]), np.array([[0.1, 0, 0.2]]), red)
+    stage = Stage()
+    stage.show(snapshot)
+
+    def reddened(view: str | Orbit, strokes: Strokes) -> NDArray[np.bool_]:
+        plain = studio.colour(order(snapshot, view))
+        return (studio.colour(order(snapshot, view, strokes=strokes)) != plain).any(axis=2)
+
+    seen = reddened(BEHIND, above)
+    ends = stage.eye(BEHIND).project(np.concatenate([above.starts, above.ends]), WIDTH, HEIGHT)
+    for x, y, _ in (0.2 * ends[0] + 0.8 * ends[1], 0.8 * ends[0] + 0.2 * ends[1]):
+        assert seen[int(y) - 2 : int(y) + 3, int(x) - 2 : int(x) + 3].any()
+    columns = np.nonzero(seen.any(axis=0))[0]
+    assert columns.min() == pytest.approx(min(ends[:, 0]), abs=3)
+    assert columns.max() == pytest.approx(max(ends[:, 0]), abs=3)
+    assert seen.sum() < 0.02 * seen.size
+    assert not reddened("top", below).any()
+    assert reddened("top", above).any()
+
+
+def test_lines_that_pass_the_eye_or_miss_the_picture_do_no_harm(studio: Studio) -> None:
+    colours = np.ones((4, 4))
+    starts = np.array([[0.0, 0, 0.3], [-90, -90, 3], [0, 0, 0], [0, 0, 40]])
+    ends = np.array([[-60.0, -60, 30], [-91, -90, 3], [0, 0, 0], [1, 0, 40]])
+    picture = studio.colour(order(standing(), strokes=Strokes(starts, ends, colours)))
+    assert picture.shape == (HEIGHT, WIDTH, 4)
+
+
+def test_both_ways_of_drawing_show_the_same() -> None:
+    if not opengl_works():
+        pytest.skip("no OpenGL on this machine")
+    studios = Studio("opengl"), Studio("rays")
+    try:
+        for snapshot in (standing(1.0, 2.0), standing(bumps_m=0.05), standing(tilt=UPHILL)):
+            for view in ("track", "front", "top", BEHIND):
+                one, other = (each.depth(order(snapshot, view)) for each in studios)
+                both = np.isfinite(one) & np.isfinite(other)
+                assert np.mean(np.isfinite(one) == np.isfinite(other)) > 0.99
+                assert np.mean(np.abs(one[both] / other[both] - 1) < 0.01) > 0.99
+                one, other = (each.colour(order(snapshot, view)).astype(int) for each in studios)
+                assert np.abs(one - other).mean() < 12
+                assert np.mean(is_trunk(one) == is_trunk(other)) > 0.98
+    finally:
+        for each in studios:
+            each.close()
+
+
+def test_pictures_of_any_size_and_larger_after_smaller_are_whole(studio: Studio) -> None:
+    for width, height in ((1, 1), (33, 7), (800, 600), (64, 500)):
+        picture = studio.colour(order(standing(), width=width, height=height))
+        assert picture.shape == (height, width, 4)
+        assert studio.depth(order(standing(), width=width, height=height)).shape == (height, width)
+    large = is_trunk(studio.colour(order(standing(), width=800, height=600)))
+    x, y = middle(large)
+    assert (x / 800, y / 600) == pytest.approx((0.5, 0.5), abs=0.03)
+
+
+def test_a_picture_does_not_change_when_the_robot_moves_on(studio: Studio) -> None:
+    snapshot = standing()
+    before = studio.colour(order(snapshot))
+    studio.colour(order(standing(5.0)))
+    assert np.array_equal(studio.colour(order(snapshot)), before)
+
+
+def test_an_unknown_renderer_is_refused_with_those_there_are() -> None:
+    with pytest.raises(SpecError, match=r"'povray'.*auto, opengl, rays"):
+        Studio("povray")
+
+
+def test_a_closed_studio_takes_no_orders_and_closes_twice() -> None:
+    studio = Studio("rays")
+    studio.depth(order(standing(), width=4, height=4))
+    studio.close()
+    studio.close()
+    with pytest.raises(ClosedError):
+        studio.colour(order(standing()))
+
+
+def test_without_opengl_pictures_come_from_rays_and_the_log_says_so_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("lucky_transport_mujoco.rendering.platforms", lambda: ["no_such_platform"])
+    monkeypatch.setattr("lucky_transport_mujoco.rendering._broken", {})
+    monkeypatch.setattr("lucky_transport_mujoco.rendering._said", set())
+    with caplog.at_level("INFO", logger="lucky_transport"):
+        for _ in range(2):
+            studio = Studio("auto")
+            assert is_trunk(studio.colour(order(standing()))).any()
+            studio.close()
+    said = [record.getMessage() for record in caplog.records if record.name == "lucky_transport"]
+    assert len(said) == 1
+    assert "no_such_platform: ModuleNotFoundError" in said[0]
+    assert "ray casting" in said[0]
+    studio = Studio("opengl")
+    with pytest.raises(SpecError, match=r"no OpenGL works here.*use 'auto'"):
+        studio.colour(order(standing()))
+    studio.close()

@@ -1,0 +1,364 @@
+"""Policies in slots: what drives a robot in a step without actions, and what does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lucky_transport.engine import RESET, TICK
+from lucky_transport.messages.agent import ActionGroupEntry, SetActionGroupRequest
+from lucky_transport.messages.geometry import EntityId
+from lucky_transport.messages.policies import (
+    ClearPolicyGainsRequest,
+    GetPolicyBasePoseRequest,
+    GetPolicyLastActionRequest,
+    JointGainOverride,
+    SetPolicyActiveRequest,
+    SetPolicyClampObservationRequest,
+    SetPolicyDescriptorRequest,
+    SetPolicyDrivenJointsRequest,
+    SetPolicyGainsRequest,
+    SetPolicyPriorityRequest,
+)
+from lucky_transport.messages.policy_commands import SetPolicyCommandBoolRequest, SetPolicyCommandFloatRequest
+from lucky_transport.messages.stepping import StepRequest
+
+pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transport[mujoco]'")
+
+TROT, STAND, SWAY = 1, 2, 3
+
+
+def entity(env: int = 0) -> EntityId:
+    """Return the entity of the robot of `env`."""
+    return EntityId(1_000_000 + env)
+
+
+def activate(batch: Any, slot: int, env: int = 0, active: bool = True) -> None:
+    """Activate a slot of an env's robot, or the contrary."""
+    answer = batch.call("AgentService/SetPolicyActive", SetPolicyActiveRequest(entity(env), slot, active))
+    assert answer.success, answer.message
+
+
+def command(batch: Any, slot: int, number: int, value: float) -> None:
+    """Set a float command of agent_0's robot."""
+    request = SetPolicyCommandFloatRequest(entity(), slot, number, value)
+    assert batch.call("AgentService/SetPolicyCommandFloat", request).success
+
+
+def last_action(batch: Any, slot: int) -> Any:
+    """Ask for a policy's last action."""
+    return batch.call("AgentService/GetPolicyLastAction", GetPolicyLastActionRequest(entity(), slot))
+
+
+def still(batch: Any) -> None:
+    """Reset to the standing pose, without noise and without commands."""
+    batch.randomize()
+    batch.reset()
+
+
+def test_a_step_without_actions_and_without_policies_is_a_step_with_zeros(robots: Callable[..., Any]) -> None:
+    plain, ticking = robots(3), robots(3)
+    for batch in (plain, ticking):
+        batch.reset()
+    for _ in range(5):
+        assert plain.step().observations.tobytes() == ticking.tick().observations.tobytes()
+
+
+def test_a_step_with_actions_is_what_these_say_whatever_is_active(robots: Callable[..., Any]) -> None:
+    plain, active = robots(2), robots(2)
+    for batch in (plain, active):
+        batch.reset()
+    activate(active, TROT)
+    activate(active, SWAY, env=1)
+    generator = np.random.default_rng(0)
+    for _ in range(10):
+        actions = generator.uniform(-1, 1, (2, 12))
+        assert plain.step(actions).observations.tobytes() == active.step(actions).observations.tobytes()
+
+
+@pytest.mark.parametrize(("speed", "least", "most"), [(0.5, 0.7, 2.5), (-0.4, -2.5, -0.7)])
+def test_trot_walks_the_way_it_is_told(robots: Callable[..., Any], speed: float, least: float, most: float) -> None:
+    batch = robots(1)
+    still(batch)
+    command(batch, TROT, 1, speed)
+    activate(batch, TROT)
+    start = batch.engine.physics.qpos[0, 0]
+    for _ in range(200):
+        assert not batch.tick().terminated.any()
+    assert least < batch.engine.physics.qpos[0, 0] - start < most
+
+
+def test_trot_turns_and_stands_still_on_command(robots: Callable[..., Any]) -> None:
+    batch = robots(1)
+    still(batch)
+    command(batch, TROT, 3, 0.8)
+    activate(batch, TROT)
+    batch.tick(100)
+    pose = batch.call("AgentService/GetPolicyBasePose", GetPolicyBasePoseRequest(entity(), TROT))
+    assert pose.yaw > 0.7
+    assert batch.call("AgentService/SetPolicyCommandBool", SetPolicyCommandBoolRequest(entity(), TROT, 4, True)).success
+    batch.tick(50)
+    assert np.abs(batch.engine.physics.qvel[0]).max() < 0.2
+
+
+def test_stand_keeps_the_height_it_is_told(robots: Callable[..., Any]) -> None:
+    batch = robots(1)
+    still(batch)
+    activate(batch, STAND)
+    heights: list[float] = []
+    for height in (0.2, 0.34):
+        command(batch, STAND, 1, height)
+        batch.tick(100)
+        heights.append(float(batch.engine.physics.qpos[0, 2]))
+    assert heights == pytest.approx([0.21, 0.355], abs=0.02)
+
+
+def test_a_policys_action_given_by_hand_leads_to_the_same_bits(robots: Callable[..., Any]) -> None:
+    driven, given = robots(1), robots(1)
+    for batch in (driven, given):
+        still(batch)
+    command(driven, TROT, 1, 0.5)
+    activate(driven, TROT)
+    for _ in range(40):
+        expected = driven.tick()
+        answer = last_action(driven, TROT)
+        assert answer.joint_names == list(driven.spec.action_names)
+        found = given.step(np.array(answer.action, np.float32))
+        assert found.observations.tobytes() == expected.observations.tobytes()
+
+
+def test_the_same_run_gives_the_same_bits_beside_other_envs(robots: Callable[..., Any]) -> None:
+    alone, beside = robots(1, seed=4), robots(3, seed=4)
+    for batch in (alone, beside):
+        batch.reset()
+        command(batch, TROT, 1, 0.4)
+        activate(batch, TROT)
+    activate(beside, SWAY, env=2)
+    for _ in range(30):
+        assert alone.tick().observations[0].tobytes() == beside.tick().observations[0].tobytes()
+
+
+def test_a_slot_drives_its_joints_only_and_the_later_joints_stay(robots: Callable[..., Any]) -> None:
+    batch = robots(1)
+    still(batch)
+    activate(batch, SWAY)
+    batch.tick(40)
+    action = batch.engine.world.actions[0].reshape(4, 3)
+    assert np.abs(action[:, 0]).min() > 0.1
+    assert not action[:, 1:].any()
+    request = SetPolicyDrivenJointsRequest(entity(), SWAY, ["FL_hip_joint"])
+    assert batch.call("AgentService/SetPolicyDrivenJoints", request).success
+    batch.tick()
+    action = batch.engine.world.actions[0].reshape(4, 3)
+    assert action[0, 0] != 0
+    assert not action[1:].any()
+
+
+def test_where_two_slots_claim_a_joint_the_higher_priority_has_it(robots: Callable[..., Any]) -> None:
+    batch = robots(1)
+    still(batch)
+    activate(batch, STAND)
+    activate(batch, SWAY)
+    assert batch.engine.world.controllers.claims(0).tolist() == [STAND] * 12  # the same priority: the lower id
+    assert batch.call("AgentService/SetPolicyPriority", SetPolicyPriorityRequest(entity(), SWAY, 1)).success
+    assert batch.engine.world.controllers.claims(0).tolist() == [SWAY, STAND, STAND] * 4
+    activate(batch, SWAY, active=False)
+    assert batch.engine.world.controllers.claims(0).tolist() == [STAND] * 12
+
+
+def test_an_action_group_lies_over_the_policy_for_one_step(robots: Callable[..., Any]) -> None:
+    batch = robots(1)
+    still(batch)
+    activate(batch, STAND)
+    request = SetActionGroupRequest("agent_0", ActionGroupEntry("front_left", [0.1, 0.2, 0.3]))
+    assert batch.call("AgentService/SetActionGroup", request).success
+    batch.tick()
+    assert batch.engine.world.actions[0, :3] == pytest.approx([0.1, 0.2, 0.3])
+    batch.tick()
+    assert batch.engine.world.actions[0, :3] != pytest.approx([0.1, 0.2, 0.3])
+
+
+def test_what_an_agent_steps_is_forgotten_by_a_policy_that_takes_over(robots: Callable[..., Any]) -> None:
+    """It begins anew from the pose it finds, so nothing jumps: the first target is that pose."""
+    batch = robots(1)
+    still(batch)
+    activate(batch, TROT)
+    batch.tick(30)
+    batch.step(np.full(12, 0.4))
+    found = batch.engine.physics.qpos[0, 7:].copy()
+    batch.tick()
+    assert batch.engine.world.ctrl[0] == pytest.approx(found, abs=1e-6)
+
+
+def test_a_reset_lets_a_policy_begin_anew_and_stay_active(robots: Callable[..., Any]) -> None:
+    batch = robots(1)
+    batch.randomize()
+    activate(batch, TROT)
+    runs: list[bytes] = []
+    for _ in range(2):
+        batch.reset()
+        batch.tick(25)
+        runs.append(batch.engine.physics.qpos[0].tobytes())
+    assert runs[0] == runs[1]
+
+
+def test_the_last_action_is_there_from_the_activation_on_and_asking_changes_nothing(robots: Callable[..., Any]) -> None:
+    asked, plain = robots(1), robots(1)
+    for batch in (asked, plain):
+        still(batch)
+        activate(batch, TROT)
+    before = last_action(asked, TROT)
+    assert before.success
+    for _ in range(10):
+        assert asked.tick().observations.tobytes() == plain.tick().observations.tobytes()
+        assert last_action(asked, TROT).success
+    assert last_action(asked, TROT).action != before.action
+
+
+def test_a_clamped_policy_does_not_see_joints_it_does_not_drive(robots: Callable[..., Any]) -> None:
+    """`stand` stretches legs that sag: with the legs it does not drive shown at rest, it does so less."""
+    seeing, clamped = robots(1), robots(1)
+    outputs: list[list[float]] = []
+    for batch in (seeing, clamped):
+        still(batch)
+        request = SetPolicyDrivenJointsRequest(entity(), STAND, ["FL_calf_joint"])
+        assert batch.call("AgentService/SetPolicyDrivenJoints", request).success
+        if batch is clamped:
+            request_ = SetPolicyClampObservationRequest(entity(), STAND, True)
+            assert batch.call("AgentService/SetPolicyClampObservation", request_).success
+        activate(batch, STAND)
+        batch.tick(30)
+        outputs.append(last_action(batch, STAND).action)
+    assert outputs[0] != outputs[1]
+
+
+def test_another_policy_takes_the_place_with_its_own_joints_and_commands(robots: Callable[..., Any]) -> None:
+    batch = robots(1)
+    still(batch)
+    activate(batch, TROT)
+    request = SetPolicyDescriptorRequest(entity(), TROT, "policies/quadruped_sway.policy")
+    assert batch.call("AgentService/SetPolicyDescriptor", request).success
+    assert batch.engine.world.controllers.claims(0).tolist() == [TROT, 0, 0] * 4
+    assert len(last_action(batch, TROT).action) == 4
+
+
+def test_gains_are_those_of_the_model_while_the_slot_drives(robots: Callable[..., Any]) -> None:
+    batch = robots(2)
+    still(batch)
+    nominal = batch.engine.physics.models[0]
+    override = JointGainOverride("FL_hip_joint", kp=40.0, kd=1.0, effort_limit=10.0)
+    unknown = JointGainOverride("tail", kp=1.0)
+    assert batch.call(
+        "AgentService/SetPolicyGains", SetPolicyGainsRequest(entity(), STAND, [override, unknown])
+    ).success
+    assert batch.engine.physics.models[0] is nominal  # not yet: the slot does not drive
+    activate(batch, STAND)
+    model = batch.engine.physics.models[0]
+    assert (model.actuator_gainprm[0, 0], *model.actuator_biasprm[0, 1:3]) == (40, -40, -1)
+    assert model.actuator_forcerange[0].tolist() == [-10, 10]
+    assert model.actuator_gainprm[1, 0] == nominal.actuator_gainprm[1, 0] == 80
+    assert batch.engine.physics.models[1] is nominal
+    batch.reset()
+    assert batch.engine.physics.models[0].actuator_gainprm[0, 0] == 40  # a reset keeps them
+    assert batch.call("AgentService/ClearPolicyGains", ClearPolicyGainsRequest(entity(), STAND)).success
+    assert batch.engine.physics.models[0] is nominal
+
+
+def test_gains_of_a_weak_motor_stay_weak(robots: Callable[..., Any]) -> None:
+    batch = robots(1)
+    batch.randomize(motor_strength_range=[0.5, 0.5])
+    batch.reset()
+    request = SetPolicyGainsRequest(entity(), STAND, [JointGainOverride("FL_hip_joint", kp=40.0)])
+    assert batch.call("AgentService/SetPolicyGains", request).success
+    activate(batch, STAND)
+    assert batch.engine.physics.models[0].actuator_gainprm[:2, 0].tolist() == [20, 40]
+    activate(batch, STAND, active=False)
+    assert batch.engine.physics.models[0].actuator_gainprm[:2, 0].tolist() == [40, 40]
+
+
+def test_scale_and_default_pose_move_the_target(robots: Callable[..., Any]) -> None:
+    batch = robots(1)
+    still(batch)
+    override = JointGainOverride("FL_hip_joint", action_scale=0.25, default_pos=0.1)
+    assert batch.call("AgentService/SetPolicyGains", SetPolicyGainsRequest(entity(), SWAY, [override])).success
+    activate(batch, SWAY)
+    batch.tick(40)
+    action = last_action(batch, SWAY).action
+    hips = batch.engine.world.ctrl[0, 0::3]
+    assert hips == pytest.approx([0.1 + 0.25 * action[0], *(0.5 * np.array(action[1:]))], abs=1e-6)
+
+
+def test_typed_steps_without_actions_let_the_policy_walk(robots: Callable[..., Any]) -> None:
+    batch = robots(1)
+    activate(batch, TROT)
+    for _ in range(20):
+        assert batch.call("AgentService/Step", StepRequest()).success
+    world = batch.engine.world
+    assert world.actions[0].any()
+    assert not world.agent_drives[0]
+    assert batch.call("AgentService/Step", StepRequest(actions=[0.1] * 12)).success
+    assert world.actions[0] == pytest.approx([0.1] * 12)
+    assert world.agent_drives[0]
+
+
+def test_reset_and_tick_at_once_is_a_reset(robots: Callable[..., Any]) -> None:
+    plain, both = robots(2), robots(2)
+    expected = plain.reset().observations.tobytes()
+    assert both.step(control=np.full(2, RESET | TICK, np.uint8)).observations.tobytes() == expected
+
+
+SLOTS = st.integers(1, 3)
+NAMES = st.lists(st.sampled_from(["FL_hip_joint", "FL_calf_joint", "RR_hip_joint", "tail"]), unique=True)
+GAIN = st.one_of(st.none(), st.floats(0, 100, width=32))
+CHANGES = st.one_of(
+    st.builds(lambda slot, on: ("SetPolicyActive", SetPolicyActiveRequest(entity(), slot, on)), SLOTS, st.booleans()),
+    st.builds(lambda slot, rank: ("SetPolicyPriority", SetPolicyPriorityRequest(entity(), slot, rank)), SLOTS, SLOTS),
+    st.builds(lambda slot, j: ("SetPolicyDrivenJoints", SetPolicyDrivenJointsRequest(entity(), slot, j)), SLOTS, NAMES),
+    st.builds(
+        lambda slot, name: ("SetPolicyDescriptor", SetPolicyDescriptorRequest(entity(), slot, name)),
+        SLOTS,
+        st.sampled_from(["", "policies/quadruped_trot.policy", "policies/quadruped_sway.policy", "policies/none"]),
+    ),
+    st.builds(
+        lambda slot, kp, kd: (
+            "SetPolicyGains",
+            SetPolicyGainsRequest(entity(), slot, [JointGainOverride("FL_hip_joint", kp, kd)]),
+        ),
+        SLOTS,
+        GAIN,
+        GAIN,
+    ),
+    st.builds(lambda slot: ("ClearPolicyGains", ClearPolicyGainsRequest(entity(), slot)), SLOTS),
+)
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(changes=st.lists(st.one_of(CHANGES, st.sampled_from(["tick", "step", "reset"])), max_size=25))
+def test_whatever_is_changed_the_slots_own_what_they_say_and_gains_are_theirs(
+    robots: Callable[..., Any], changes: list[Any]
+) -> None:
+    batch = robots(1, threads=1)
+    nominal = batch.engine.physics.models[0]
+    for change in changes:
+        if isinstance(change, str):
+            frame = getattr(batch, change)()
+            assert np.isfinite(frame.observations).all()
+        else:
+            answer = batch.call("AgentService/" + change[0], change[1])
+            assert answer.success == (not answer.message)
+        controller = batch.engine.world.controllers.of(0)
+        owners = [[s for s in controller.slots.values() if s.active and j in s.driven] for j in range(12)]
+        expected = [max(each, key=lambda s: (s.priority, -s.slot_id)).slot_id if each else 0 for each in owners]
+        assert controller.claims.tolist() == expected
+        gain = controller.slots[expected[0]].gains.get(0) if expected[0] else None
+        kp = 80.0 if gain is None or gain.kp is None else gain.kp
+        assert batch.engine.physics.models[0].actuator_gainprm[0, 0] == kp
+        if gain is None or (gain.kp is None and gain.kd is None):
+            assert batch.engine.physics.models[0] is nominal
+    assert nominal.actuator_gainprm[0, 0] == 80
+    batch.close()

@@ -1,0 +1,106 @@
+"""The scene's services beside a stepping engine: they hold nothing up and leave nothing behind."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transport[mujoco]'")
+
+from lucky_transport.call import Call
+from lucky_transport.errors import ClosedError, SpecError
+from lucky_transport.messages import viewport
+from lucky_transport.messages.camera import StreamCameraRequest
+from lucky_transport.messages.methods import METHODS, method
+from lucky_transport_mujoco.rendering import Order, Studio
+
+SERVICES = ("SceneService", "CameraService", "ViewportService", "DebugService", "LidarService")
+
+
+def painters() -> int:
+    """Return how many threads draw pictures now."""
+    return sum(thread.name.startswith("pictures") for thread in threading.enumerate())
+
+
+def test_every_method_of_these_services_is_there(robots: Callable[..., Any]) -> None:
+    engine = robots(1).engine
+    for row in METHODS:
+        if row.service.rpartition(".")[2] in SERVICES:
+            assert row.name in (engine.services if row.stream is None else engine.streams), row.name
+
+
+def test_a_picture_that_takes_long_holds_up_no_step(
+    robots: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = robots(1, renderer="rays")
+    drawing, go_on = threading.Event(), threading.Event()
+    colour = Studio.colour
+
+    def slow(studio: Studio, order: Order) -> Any:
+        drawing.set()
+        assert go_on.wait(30)
+        return colour(studio, order)
+
+    monkeypatch.setattr(Studio, "colour", slow)
+    stream = batch.client.stream(
+        method("CameraService/StreamCamera"), StreamCameraRequest(name="top", width=8, height=8)
+    )
+    frames: list[Any] = []
+    viewer = threading.Thread(target=lambda: frames.append(next(stream)))
+    viewer.start()
+    assert drawing.wait(30)
+    batch.reset()
+    for _ in range(20):
+        batch.step(0.1)
+    assert not frames  # it was still being drawn all the while
+    go_on.set()
+    viewer.join(30)
+    stream.cancel()
+    assert len(frames) == 1
+
+
+def test_streams_and_steps_side_by_side_give_the_trajectory_of_steps_alone(robots: Callable[..., Any]) -> None:
+    watched, alone = robots(2, renderer="rays"), robots(2)
+    over = threading.Event()
+
+    def watch() -> None:
+        request = viewport.StartViewportStreamRequest(target_fps=200, width=32, height=18)
+        for _ in watched.client.stream(method("ViewportService/StreamViewport"), request):
+            if over.is_set():
+                return
+
+    viewer = threading.Thread(target=watch)
+    viewer.start()
+    try:
+        for batch in (watched, alone):
+            batch.reset()
+        for actions in np.random.default_rng(1).normal(size=(60, 2, 12)):
+            assert watched.step(actions).observations.tobytes() == alone.step(actions).observations.tobytes()
+    finally:
+        over.set()
+        viewer.join(30)
+
+
+def test_no_thread_draws_before_a_picture_is_wanted_nor_after_the_engine_is_closed(robots: Callable[..., Any]) -> None:
+    before = painters()
+    batch = robots(1, renderer="rays")
+    batch.reset()
+    assert painters() == before
+    stream = batch.engine.streams["/hazel.rpc.CameraService/StreamCamera"](
+        StreamCameraRequest(name="top", width=8, height=8, target_fps=1000), Call("a test")
+    )
+    next(stream)
+    assert painters() == before + 1
+    batch.host.close()
+    assert painters() == before
+    with pytest.raises(ClosedError, match="no more pictures"):
+        next(stream)
+
+
+def test_an_engine_with_an_unknown_renderer_is_refused(robots: Callable[..., Any]) -> None:
+    with pytest.raises(SpecError, match="renderer 'crayon'"):
+        robots(1, renderer="crayon")

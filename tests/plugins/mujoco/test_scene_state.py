@@ -1,0 +1,254 @@
+"""MujocoSceneService: model, full state, filters; and the streams of states, joints and telemetry."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lucky_transport.messages.geometry import EntityId
+from lucky_transport.messages.mujoco import GetJointStateRequest
+from lucky_transport.messages.mujoco_scene import (
+    GetFullStateRequest,
+    GetModelInfoRequest,
+    MjJointType,
+    StateFilter,
+    StreamFullStateRequest,
+)
+from lucky_transport.messages.policies import SetPolicyActiveRequest, SetPolicyDrivenJointsRequest
+from lucky_transport.messages.telemetry import GetTelemetrySchemaRequest, StreamTelemetryRequest
+
+mujoco: Any = pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transport[mujoco]'")
+
+ROBOT = EntityId(1_000_000)
+TROT, STAND, SWAY = 1, 2, 3
+
+
+def moved(batch: Any) -> Any:
+    """Reset and step the batch, so that nothing is zero."""
+    batch.reset()
+    batch.step(np.random.default_rng(0).uniform(-1, 1, batch.spec.action_shape))
+    return batch
+
+
+def model_info(batch: Any) -> Any:
+    """Ask for the model."""
+    return batch.call("MujocoSceneService/GetModelInfo", GetModelInfoRequest())
+
+
+def full_state(batch: Any, *flags: bool, **conditions: Any) -> Any:
+    """Ask for the state; `conditions` make a filter."""
+    wanted = StateFilter(**conditions) if conditions else None
+    qpos, qvel, ctrl = flags or (True, True, True)
+    return batch.call("MujocoSceneService/GetFullState", GetFullStateRequest(qpos, qvel, ctrl, wanted))
+
+
+def activate(batch: Any, slot: int, *joints: str) -> None:
+    """Activate a slot of agent_0's robot, driving these joints only where some are named."""
+    if joints:
+        request = SetPolicyDrivenJointsRequest(ROBOT, slot, list(joints))
+        assert batch.call("AgentService/SetPolicyDrivenJoints", request).success
+    assert batch.call("AgentService/SetPolicyActive", SetPolicyActiveRequest(ROBOT, slot, True)).success
+
+
+def test_the_model_is_described_as_mujoco_has_it(robots: Callable[..., Any]) -> None:
+    batch = robots(2)
+    info, model = model_info(batch), batch.engine.physics.models[0]
+    assert info.success
+    assert (info.nq, info.nv, info.nu, info.njnt) == (model.nq, model.nv, model.nu, model.njnt)
+    for joint in info.joints:
+        same = model.joint(joint.index)
+        assert (joint.name, int(joint.type)) == (same.name, int(same.type[0]))
+        assert (joint.qpos_adr, joint.qvel_adr) == (int(same.qposadr[0]), int(same.dofadr[0]))
+        assert joint.limited == bool(same.limited[0])
+        assert [joint.range_lo, joint.range_hi] == same.range.tolist()
+    assert [info.joints[0].type, info.joints[1].type] == [MjJointType.FREE, MjJointType.HINGE]
+    for actuator in info.actuators:
+        same = model.actuator(actuator.index)
+        assert actuator.name == same.name
+        assert actuator.target_joint_index == int(same.trnid[0])
+        assert actuator.ctrl_limited
+        assert [actuator.ctrl_range_lo, actuator.ctrl_range_hi] == same.ctrlrange.tolist()
+
+
+def test_the_model_says_who_drives_which_joint(robots: Callable[..., Any]) -> None:
+    batch = robots(1)
+    activate(batch, SWAY)
+    info = model_info(batch)
+    assert [joint.claimed_by_policy_slot_id for joint in info.joints] == [0, *[SWAY, 0, 0] * 4]
+    assert [actuator.claimed_by_policy_slot_id for actuator in info.actuators] == [SWAY, 0, 0] * 4
+    assert not any(each.claimed_by_rl_agent for each in (*info.joints, *info.actuators))
+
+
+def test_an_agent_owns_the_robot_from_its_actions_until_a_step_without_a_reset_or_its_leaving(
+    robots: Callable[..., Any],
+) -> None:
+    batch = robots(1)
+
+    def owned() -> set[bool]:
+        info = model_info(batch)
+        assert not info.joints[0].claimed_by_rl_agent  # nobody drives the base itself
+        return {each.claimed_by_rl_agent for each in (*info.joints[1:], *info.actuators)}
+
+    assert owned() == {False}
+    for release in (batch.tick, batch.reset):
+        batch.step()
+        assert owned() == {True}
+        release()
+        assert owned() == {False}
+    batch.step()
+    batch.client.close()
+    assert not batch.engine.world.agent_drives.any()
+
+
+def test_the_full_state_is_the_state_of_the_shown_world(robots: Callable[..., Any]) -> None:
+    batch = moved(robots(2))
+    answer, physics = full_state(batch), batch.engine.physics
+    assert answer.success
+    assert answer.state.qpos == physics.qpos[0].tolist()
+    assert answer.state.qvel == physics.qvel[0].tolist()
+    assert answer.state.ctrl == batch.engine.world.ctrl[0].tolist()
+    assert answer.state.time == pytest.approx(0.04)  # the tick of the reset, and one step
+    assert answer.state.frame_number == 2
+    assert (answer.included_joint_indices, answer.included_actuator_indices) == ([], [])
+
+
+def test_the_controls_are_the_targets_the_motors_were_given(robots: Callable[..., Any]) -> None:
+    batch = robots(1)
+    batch.reset()
+    actions = np.random.default_rng(1).uniform(-0.5, 0.5, (1, 12)).astype(np.float32)
+    batch.step(actions)
+    expected = batch.engine.physics.models[0].key_ctrl[0] + 0.5 * actions[0].astype(float)
+    assert full_state(batch).state.ctrl == pytest.approx(expected.tolist(), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("flags", "sizes"),
+    [
+        ((True, False, False), (19, 0, 0)),
+        ((False, True, False), (0, 18, 0)),
+        ((False, False, True), (0, 0, 12)),
+        ((True, True, True), (19, 18, 12)),
+        ((False, False, False), (19, 18, 12)),
+    ],
+)
+def test_only_what_is_asked_for_is_sent_and_everything_when_nothing_is(
+    robots: Callable[..., Any], flags: tuple[bool, bool, bool], sizes: tuple[int, int, int]
+) -> None:
+    state = full_state(robots(1), *flags).state
+    assert (len(state.qpos), len(state.qvel), len(state.ctrl)) == sizes
+
+
+def test_filters_leave_the_joints_that_pass_in_the_models_order(robots: Callable[..., Any]) -> None:
+    batch = moved(robots(1))
+    activate(batch, SWAY)
+    batch.tick()
+    qpos, qvel = batch.engine.physics.qpos[0], batch.engine.physics.qvel[0]
+    claimed = full_state(batch, include_only_policy_claimed_joints=True)
+    assert claimed.included_joint_indices == [1, 4, 7, 10]
+    assert claimed.included_actuator_indices == [0, 3, 6, 9]
+    assert claimed.state.qpos == qpos[[7, 10, 13, 16]].tolist()
+    assert claimed.state.qvel == qvel[[6, 9, 12, 15]].tolist()
+    assert claimed.state.ctrl == batch.engine.world.ctrl[0, 0::3].tolist()
+    free = full_state(batch, include_only_unclaimed_joints=True)
+    assert free.included_joint_indices == [0, 2, 3, 5, 6, 8, 9, 11, 12]
+    assert free.state.qpos[:7] == qpos[:7].tolist()
+    assert len(free.state.qvel) == 6 + 8
+    both = full_state(batch, include_only_unclaimed_joints=True, include_only_policy_claimed_joints=True)
+    assert both.included_joint_indices == list(range(13))
+
+
+def test_what_an_agent_drives_is_not_unclaimed(robots: Callable[..., Any]) -> None:
+    batch = moved(robots(1))
+    assert full_state(batch, include_only_unclaimed_joints=True).included_joint_indices == [0]
+
+
+def test_a_slots_filter_leaves_the_joints_it_drives_active_or_not(robots: Callable[..., Any]) -> None:
+    batch = robots(1)
+    assert full_state(batch, filter_by_slot_id=SWAY).included_joint_indices == [1, 4, 7, 10]
+    activate(batch, STAND, "RR_calf_joint")
+    assert full_state(batch, filter_by_slot_id=STAND).included_joint_indices == [12]
+    assert full_state(batch, include_only_policy_claimed_joints=True).included_joint_indices == [12]
+
+
+def test_an_empty_filter_is_none_and_one_for_no_slot_is_refused(robots: Callable[..., Any]) -> None:
+    batch = robots(1)
+    assert full_state(batch, filter_by_slot_id=0).included_joint_indices == []
+    answer = full_state(batch, filter_by_slot_id=9)
+    assert not answer.success
+    assert answer.message == "filter_by_slot_id 9: there are slots 1, 2, 3"
+
+
+def test_a_stream_of_states_follows_the_world(robots: Callable[..., Any]) -> None:
+    batch = robots(1)
+    request = StreamFullStateRequest(200, True, False, False, StateFilter(filter_by_slot_id=SWAY))
+    with batch.stream("MujocoSceneService/StreamFullState", request) as stream:
+        first = next(stream)
+        assert (first.state.frame_number, len(first.state.qpos), first.state.qvel) == (0, 4, [])
+        batch.reset()
+        later = [next(stream) for _ in range(3)]
+    assert later[-1].state.frame_number == 1
+    assert later[-1].state.qpos == batch.engine.physics.qpos[0, [7, 10, 13, 16]].tolist()
+
+
+def test_a_stream_that_cannot_be_says_so_and_ends(robots: Callable[..., Any]) -> None:
+    batch = robots(1)
+    request = StreamFullStateRequest(0, filter=StateFilter(filter_by_slot_id=9))
+    for name, wrong in (
+        ("MujocoSceneService/StreamFullState", request),
+        ("MujocoService/StreamJointState", GetJointStateRequest("agent_1")),
+    ):
+        with batch.stream(name, wrong) as stream:
+            items = list(stream)
+        assert [item.success for item in items] == [False]
+        assert items[0].message
+
+
+def test_a_stream_of_joints_is_of_the_robot_that_was_named(robots: Callable[..., Any]) -> None:
+    batch = moved(robots(2))
+    with batch.stream("MujocoService/StreamJointState", GetJointStateRequest("agent_1")) as stream:
+        item = next(stream)
+        assert item.state.positions == batch.engine.physics.qpos[1].tolist()
+        batch.reset()
+        for _ in range(2):  # one may have been made before the reset
+            item = next(stream)
+    assert item.state.velocities == batch.engine.physics.qvel[1].tolist()
+
+
+def test_telemetry_has_a_name_for_every_value(robots: Callable[..., Any]) -> None:
+    batch = moved(robots(1))
+    schema = batch.call("TelemetryService/GetTelemetrySchema", GetTelemetrySchemaRequest()).schema
+    assert (schema.nq, schema.nu) == (len(schema.observation_names), len(schema.action_names)) == (19, 12)
+    assert len(set(schema.observation_names)) == 19
+    assert schema.action_names == list(batch.spec.action_names)
+    with batch.stream("TelemetryService/StreamTelemetry", StreamTelemetryRequest(100)) as stream:
+        frame = next(stream)
+    assert frame.observation_qpos == batch.engine.physics.qpos[0].tolist()
+    assert frame.action_ctrl == batch.engine.world.ctrl[0].tolist()
+    assert frame.frame_number == 2
+    assert frame.timestamp_ms <= time.time_ns() // 1_000_000
+
+
+@pytest.mark.parametrize("target_fps", [0, 1000, 2**32 - 1])
+def test_any_rate_can_be_wished_for(robots: Callable[..., Any], target_fps: int) -> None:
+    with robots(1).stream("TelemetryService/StreamTelemetry", StreamTelemetryRequest(target_fps)) as stream:
+        assert len([next(stream) for _ in range(3)]) == 3
+
+
+def test_data_for_queries_is_where_mujoco_itself_puts_the_bodies(robots: Callable[..., Any]) -> None:
+    batch = moved(robots(2))
+    world, model = batch.engine.world, batch.engine.physics.models[1]
+    expected = mujoco.MjData(model)
+    expected.qpos[:] = world.qpos(1)
+    mujoco.mj_forward(model, expected)
+    own = mujoco.MjData(model)
+    assert world.data_of(1, own) is own
+    for data in (own, world.data_of(1)):
+        assert np.array_equal(data.xpos, expected.xpos)
+        assert np.array_equal(data.cam_xpos, expected.cam_xpos)
+        assert data.time == world.time(1)
+    world.data_of(0)
+    assert np.array_equal(own.xpos, expected.xpos)

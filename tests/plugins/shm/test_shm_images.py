@@ -1,0 +1,262 @@
+"""Pictures over shared memory, with real processes: where they lie, how long they stay, and what is left of them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lucky_transport import api
+from lucky_transport.calls.images import Picture
+from lucky_transport.codec.envelope import ImagePlace
+from lucky_transport.config import load_settings
+from lucky_transport.deadline import Deadline
+from lucky_transport.engines.echo import shade
+from lucky_transport.errors import EngineFailed, PeerDied, RemoteProtocolError
+from lucky_transport.messages.camera import StreamCameraRequest
+from lucky_transport.messages.media import ImageFrame
+from lucky_transport.messages.methods import method
+from lucky_transport.messages.stepping import GetCameraFrameRequest, StepRequest
+from lucky_transport.process import EngineProcess, unique_name
+from lucky_transport.shm.image_file import ImageFile
+from lucky_transport.shm.pictures import Pictures
+from lucky_transport.shm.segment import remove_stale
+from lucky_transport.testing.pictures import PictureEngine, pixels
+from lucky_transport.transport import Transport
+
+SHM = Path("/dev/shm")
+CAMERA = method("CameraService/StreamCamera")
+STEP = method("AgentService/Step")
+ENDLESS = StreamCameraRequest(name="endless")
+
+
+def images(name: str) -> list[Path]:
+    return sorted(SHM.glob(f"{name}.images.*"))
+
+
+def until(condition: Callable[[], object]) -> bool:
+    """Wait for what the engine does in its own time; False when it does not come."""
+    deadline = Deadline(10)
+    while not condition() and not deadline.expired:
+        time.sleep(0.005)
+    return bool(condition())
+
+
+@pytest.fixture
+def name() -> Iterator[str]:
+    """A segment name of this test's own; nothing of it may be left afterwards."""
+    one = unique_name()
+    yield one
+    assert until(lambda: not list(SHM.glob(f"{one}*"))), list(SHM.glob(f"{one}*"))
+
+
+def connect(name: str) -> Transport:
+    return api.open_transport(f"shm://{name}", load_settings({}))
+
+
+@contextmanager
+def served(name: str, **options: Any) -> Iterator[Transport]:
+    with api.serve(PictureEngine(**options), f"shm://{name}"), connect(name) as client:
+        yield client
+
+
+def whole(frame: ImageFrame) -> bool:
+    return bytes(frame.data) == pixels(frame.frame_number, frame.width, frame.height).tobytes()
+
+
+# pictures from another process
+
+
+@pytest.mark.parametrize("copy", [True, False])
+def test_no_picture_of_an_engine_that_never_stops_is_torn_stale_or_doubled(name: str, copy: bool) -> None:
+    process = EngineProcess("echo", [f"shm://{name}"], options={"width": 320, "height": 240})
+    try:
+        with connect(name) as client, client.stream(CAMERA, StreamCameraRequest(name="x"), copy=copy) as stream:
+            for number in range(1, 301):
+                frame = next(stream)
+                assert frame.frame_number == number
+                shades = np.unique(np.frombuffer(frame.data, np.uint8))
+                assert shades.tolist() == [shade(number)]
+    finally:
+        process.stop()
+
+
+def test_an_engine_killed_while_it_sends_pictures_leaves_them_readable_and_no_file(name: str) -> None:
+    process = EngineProcess("echo", [f"shm://{name}"], options={"width": 320, "height": 240})
+    try:
+        client = connect(name)
+        stream = client.stream(CAMERA, StreamCameraRequest(name="x"), copy=False)
+        seen = [next(stream)]
+        process.kill()
+        with pytest.raises(PeerDied):
+            seen.extend(stream)
+        last = seen[-1]
+        assert np.unique(np.frombuffer(last.data, np.uint8)).tolist() == [shade(last.frame_number)]
+        client.close()
+        remove_stale()
+        assert images(name) == []
+    finally:
+        process.stop()
+
+
+_CLIENT = """
+import sys, time
+from lucky_transport import api
+from lucky_transport.messages.camera import StreamCameraRequest
+from lucky_transport.messages.methods import method
+client = api.open_transport(sys.argv[1])
+stream = client.stream(method("CameraService/StreamCamera"), StreamCameraRequest(name="endless"), copy=False)
+frame = next(stream)
+print("holds", frame.frame_number, flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_client_killed_with_a_picture_in_its_hands_costs_the_engine_nothing(name: str) -> None:
+    with api.serve(PictureEngine(), f"shm://{name}"):
+        child = subprocess.Popen([sys.executable, "-c", _CLIENT, f"shm://{name}"], stdout=subprocess.PIPE)
+        try:
+            assert child.stdout is not None
+            assert child.stdout.readline().startswith(b"holds")
+            assert images(name)
+        finally:
+            child.kill()
+            child.communicate()
+        assert until(lambda: images(name) == [])
+        with connect(name) as client, client.stream(CAMERA, ENDLESS) as stream:
+            assert all(whole(next(stream)) for _ in range(10))
+
+
+# where they lie
+
+
+def test_a_stream_takes_private_memory_which_goes_with_it(name: str) -> None:
+    with served(name) as client:
+        stream = client.stream(CAMERA, ENDLESS)
+        for _ in range(20):
+            assert whole(next(stream))
+        assert {path.stat().st_mode & 0o777 for path in images(name)} == {0o600}
+        stream.cancel()
+        assert until(lambda: images(name) == [])
+
+
+def test_a_stream_that_ends_by_itself_is_read_to_its_end_and_then_gone(name: str) -> None:
+    with served(name) as client:
+        frames = list(client.stream(CAMERA, StreamCameraRequest(name="drawn", target_fps=5)))
+        assert [whole(frame) for frame in frames] == [True] * 5
+        list(client.stream(CAMERA, StreamCameraRequest(name="drawn", target_fps=1)))
+        assert until(lambda: len(images(name)) <= 1)
+
+
+def test_streams_side_by_side_have_files_of_their_own(name: str) -> None:
+    with served(name) as client:
+        streams = [client.stream(CAMERA, StreamCameraRequest(name="endless", width=8 * n)) for n in (1, 2, 3)]
+        for _ in range(10):
+            assert all(whole(next(stream)) for stream in streams)
+        assert len(images(name)) >= 3
+    assert images(name) == []
+
+
+def test_the_pictures_of_steps_stay_in_one_file(name: str) -> None:
+    with served(name) as client:
+        request = StepRequest("agent_1", camera_requests=[GetCameraFrameRequest(name=each) for each in "abc"])
+        for _ in range(10):
+            answer = client.call(STEP, request)
+            assert [frame.frame.data for frame in answer.camera_frames] == [pixels(1, 32, 32).tobytes()] * 3
+        assert len(images(name)) == 1
+
+
+def test_pictures_larger_than_any_message_may_be_are_carried(name: str) -> None:
+    with served(name, width=2000, height=1500) as client:  # 12 MB, the limit of messages is 4
+        assert whole(next(client.stream(CAMERA, StreamCameraRequest(name="drawn", target_fps=1))))
+        request = StepRequest("agent_1", camera_requests=[GetCameraFrameRequest(name="a")])
+        (frame,) = client.call(STEP, request).camera_frames
+        assert frame.frame.data == pixels(1, 2000, 1500).tobytes()
+
+
+# how long they stay
+
+
+def test_a_view_is_valid_until_the_next_picture_and_readable_for_ever(name: str) -> None:
+    with served(name) as client:
+        stream = client.stream(CAMERA, ENDLESS, copy=False)
+        kept: list[ImageFrame] = []
+        for _ in range(20):
+            frame = next(stream)
+            assert isinstance(frame.data, memoryview)
+            assert frame.data.readonly
+            assert whole(frame)
+            kept.append(frame)
+        stream.cancel()
+        last = kept[-1]
+        assert whole(last)  # nobody writes into what a cancelled stream showed last
+    assert len({bytes(frame.data) for frame in kept}) < 20  # others show what came later into their slot
+    assert whole(last)
+
+
+# broken engines
+
+
+def test_a_picture_that_was_overwritten_is_skipped_and_counted(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    put = Pictures.put
+    count = 0
+
+    def overwriting(self: Pictures, pictures: list[Picture]) -> list[ImagePlace]:
+        nonlocal count
+        count += 1
+        (place,) = put(self, pictures)
+        if count % 3 == 0:
+            ImageFile.open(SHM / name, place.file).set_number(place.slot, place.number + 2)
+        return [place]
+
+    monkeypatch.setattr(Pictures, "put", overwriting)
+    with served(name) as client:
+        stream = client.stream(CAMERA, StreamCameraRequest(name="made", target_fps=7))
+        assert [frame.frame_number for frame in stream] == [1, 2, 4, 5, 7]
+        assert stream.dropped == 2
+
+
+def test_an_answer_whose_picture_was_overwritten_is_an_error(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    put = Pictures.put
+
+    def overwriting(self: Pictures, pictures: list[Picture]) -> list[ImagePlace]:
+        places = put(self, pictures)
+        places[0].number += 2
+        return places
+
+    with served(name) as client:
+        request = StepRequest("agent_1", camera_requests=[GetCameraFrameRequest(name="a")])
+        with monkeypatch.context() as patch:
+            patch.setattr(Pictures, "put", overwriting)
+            with pytest.raises(RemoteProtocolError, match="overwritten the pictures"):
+                client.call(STEP, request)
+        assert client.call(STEP, request).success
+
+
+def test_a_picture_that_is_no_bytes_is_the_engines_failure(name: str) -> None:
+    class Wrong(PictureEngine):
+        def camera_frames(self, env: int, requests: Any) -> Any:
+            frames = super().camera_frames(env, requests)
+            frames[0].frame.data = "text"  # type: ignore[union-attr,assignment] # pyright: ignore
+            return frames
+
+    with api.serve(Wrong(), f"shm://{name}"), connect(name) as client:
+        request = StepRequest("agent_1", camera_requests=[GetCameraFrameRequest(name="a")])
+        with pytest.raises(EngineFailed, match="data is str, expected bytes"):
+            client.call(STEP, request)
+
+
+def test_pictures_that_find_no_place_travel_in_their_message(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lucky_transport.shm.image_store.MAX_FILES", 0)
+    with served(name) as client:
+        for kind in ("made", "drawn"):
+            frames = list(client.stream(CAMERA, StreamCameraRequest(name=kind, target_fps=3), copy=False))
+            assert [whole(frame) for frame in frames] == [True] * 3
+        assert images(name) == []
