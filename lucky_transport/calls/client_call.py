@@ -142,7 +142,8 @@ class ClientCall:
                 self._state = after(CALLER, self._state, Event.PEER_SENDS, self._what)
             self._grant.arrived(len(payload))
             self._inbox.append(payload)
-            self.dropped = max(self.dropped, dropped)
+            if dropped > self.dropped:
+                self.dropped = dropped
 
     def on_response(self, payload: bytes, trailing: Metadata) -> None:
         """Take the response. Raises RemoteProtocolError when none is due."""

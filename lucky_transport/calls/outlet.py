@@ -35,6 +35,7 @@ class Outlet:
     def __init__(self, pipe: Pipe, while_full: Callable[[], None] | None = None) -> None:
         self._pipe = pipe
         self._push = pipe.try_push
+        self._largest = pipe.largest_record
         self._while_full = while_full
         self._lock = threading.Lock()
         self._room = threading.Lock()
@@ -88,6 +89,16 @@ class Outlet:
                         self._kept_bytes += len(record)
             finally:
                 self._lock.release()
+
+    def try_send(self, record: bytes) -> bool:
+        """Send the record if it fits into one piece and there is room for it now; False when it was not sent.
+
+        Raises RemoteProtocolError, PeerDied, ClosedError.
+        """
+        if len(record) > self._largest or self._late:
+            return False
+        with self._lock:
+            return not self._kept and self._push(record)
 
     def send(self, record: bytes, deadline: Deadline | None, is_over: Callable[[], bool]) -> bool:
         """Send the record, waiting for room until `deadline` or until `is_over()`; False when it was not sent.

@@ -180,7 +180,8 @@ class ServerCall:
 
     def wait_for_credit(self) -> None:
         """Wait until the caller can take one more item. Raises Cancelled, PeerTimeout, PeerDied."""
-        self._wait_for_credit()
+        if not self._credit.is_open or self._state is State.ENDED:
+            self._wait_for_credit()
         pictures = self._pictures
         while pictures is not None and not pictures.has_room():
             pictures.wait_for_room(min(_ROOM_NS, int(self._patience_s() * 1e9)))
@@ -215,6 +216,8 @@ class ServerCall:
             record = encode_envelope(item)
         else:
             record = encode_plain(0, self.correlation_id, Kind.STREAM_ITEM, 0, payload)
+        if self._calls.outlet.try_send(record):
+            return
         for part in self._calls.cut(record, self.correlation_id):
             if not self._calls.outlet.send(part, self.deadline, self._is_over_now):
                 self._check()
