@@ -17,7 +17,7 @@ def show_commands_parity(outcome: CommandsParity) -> None:
     console = Console()
     print_text(console, outcome.sentence, "bold green" if outcome.equal else "bold red")
     print_text(console, f"between {', '.join(label(name) for name in outcome.between)}")
-    table = new_table("method", "calls", "equal", "accepted", "refused", "raised")
+    table = new_table("method", "calls", "equal", "ok", "refused", "raised")
     for name, row in outcome.methods.items():
         numbers = (row.calls, row.equal, row.accepted, row.refused, row.raised)
         style = "" if row.equal == row.calls else "bold red"
