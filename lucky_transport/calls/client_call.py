@@ -79,7 +79,7 @@ class ClientCall:
         `deadline`.
         """
         inbox = self._inbox
-        if not inbox and not self.is_ended() and not self._wait(self._has_news, deadline):
+        if not inbox and self._state is not State.ENDED and not self._wait(self._has_news, deadline):
             raise self._too_late(deadline)
         if inbox:
             payload = inbox.popleft()
@@ -97,11 +97,11 @@ class ClientCall:
         Raises LocalProtocolError after `half_close` or the end, the error that ended the call, PeerTimeout.
         """
         self._go(Event.SEND)
-        if not self._credit.is_open and not self._wait(self._may_send, deadline):
-            raise self._too_late(deadline)
-        if self.is_ended():
-            self._go(Event.SEND)
-        self._credit.spend(len(payload))
+        while not self._credit.try_spend(len(payload)):
+            if not self._wait(self._may_send, deadline):
+                raise self._too_late(deadline)
+            if self.is_ended():
+                self._go(Event.SEND)
         record = encode_plain(0, self.correlation_id, Kind.STREAM_ITEM, 0, payload)
         until = _earlier(self._deadline, deadline)
         for part in self._calls.cut(record, self.correlation_id):

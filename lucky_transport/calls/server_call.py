@@ -204,9 +204,8 @@ class ServerCall:
         """
         if self._error is not None or self._state not in _MAY_SEND:
             self._go(Event.SEND)
-        if not self._credit.is_open:
+        while not self._credit.try_spend(len(payload)):
             self._wait_for_credit()
-        self._credit.spend(len(payload))
         if len(images) == 1:
             record = encode_pictured(self.correlation_id, Kind.STREAM_ITEM, dropped, payload, images[0])
         elif dropped or images:

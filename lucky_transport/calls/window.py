@@ -63,9 +63,9 @@ class Grant:
 
     def arrived(self, length: int) -> None:
         """Note an item of that length; raises RemoteProtocolError when it was not granted."""
-        items = self._granted_items - self._arrived_items
-        window = self._granted_bytes - self._arrived_bytes
-        if items <= 0 or window <= 0:
+        if self._arrived_items >= self._granted_items or self._arrived_bytes >= self._granted_bytes:
+            items = self._granted_items - self._arrived_items
+            window = self._granted_bytes - self._arrived_bytes
             raise RemoteProtocolError(
                 f"a stream item of {length} bytes without credit ({items} items, {window} bytes left)",
                 hint="the peer is broken or speaks another protocol; connect again",
@@ -116,7 +116,10 @@ class Credit:
         self._granted_items += items
         self._granted_bytes += window
 
-    def spend(self, length: int) -> None:
-        """Note one item sent."""
+    def try_spend(self, length: int) -> bool:
+        """Note one item sent and return True, or False when it may not be sent."""
+        if self._granted_items <= self._spent_items or self._granted_bytes <= self._spent_bytes:
+            return False
         self._spent_items += 1
         self._spent_bytes += length
+        return True
