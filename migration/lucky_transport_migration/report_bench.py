@@ -30,7 +30,7 @@ from lucky_transport_migration.page import (
     word,
 )
 from lucky_transport_migration.paths import label
-from lucky_transport_migration.report_parts import STANDING_LIMITS, dot, machine, reading
+from lucky_transport_migration.report_parts import STANDING_LIMITS, dot, header, machine, reading
 from lucky_transport_migration.stats import duration_text, times_text, us_text
 from lucky_transport_migration.tables import supported_us
 
@@ -46,10 +46,7 @@ def bench_page(result: Result) -> str:
     """Return the page of a bench's result."""
     title = f"Transports of {result['engine']}"
     parts = [
-        Html(
-            f"<header><h1>{escape(title)}</h1><p>{result['rounds']} rounds of fresh process pairs, in alternating "
-            f"order</p></header>"
-        ),
+        header(title, result["rounds"]),
         _verdict(result),
         *([section("Targets", targets_table(result["targets"]))] if result.get("targets") else []),
         section("Steps", *_tables(result)),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from html import escape
 from typing import Any
 
 from lucky_transport_migration.page import Html, definitions, details, items, paragraph
 from lucky_transport_migration.palette import look
 from lucky_transport_migration.paths import label
 
-__all__ = ["STANDING_LIMITS", "dot", "machine", "reading"]
+__all__ = ["STANDING_LIMITS", "dot", "header", "machine", "reading"]
 
 #: True of every run, so said in every report.
 STANDING_LIMITS = (
@@ -19,10 +20,14 @@ STANDING_LIMITS = (
 )
 
 
+def header(title: str, rounds: int) -> Html:
+    """Return a page's title and how it was measured."""
+    pairs = "1 round" if rounds == 1 else f"{rounds} rounds"
+    return Html(f"<header><h1>{escape(title)}</h1><p>{pairs} of fresh process pairs, in alternating order</p></header>")
+
+
 def dot(path: str) -> Html:
     """Return the path's name behind a dot in its colour."""
-    from html import escape
-
     return Html(f'<i style="background:var(--{look(path).name})"></i>{escape(label(path))}')
 
 
@@ -52,8 +57,6 @@ def machine(result: Mapping[str, Any], raw: str) -> list[Html]:
 
 
 def _escaped(text: str) -> str:
-    from html import escape
-
     return escape(text)
 
 

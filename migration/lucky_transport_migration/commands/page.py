@@ -11,7 +11,7 @@ from lucky_transport_migration.commands.tables import cells_of, grouped
 from lucky_transport_migration.page import Html, details, document, items, numbers, paragraph, section, table
 from lucky_transport_migration.paths import label
 from lucky_transport_migration.report_bench import targets_table
-from lucky_transport_migration.report_parts import STANDING_LIMITS, dot, machine, reading
+from lucky_transport_migration.report_parts import STANDING_LIMITS, dot, header, machine, reading
 from lucky_transport_migration.stats import times_text
 
 __all__ = ["commands_page"]
@@ -24,10 +24,7 @@ def commands_page(result: Result) -> str:
     title = "Commands, streams and images"
     lost = [one["sentence"] for one in result["ratios"] if one["word"] != "FASTER"]
     parts = [
-        Html(
-            f"<header><h1>{escape(title)}</h1><p>{result['rounds']} rounds of fresh process pairs, in alternating "
-            f"order</p></header>"
-        ),
+        header(title, result["rounds"]),
         _verdict(result),
         *([section("Targets", targets_table(result["targets"]))] if result.get("targets") else []),
         section("Rows", _rows(result)),
