@@ -188,8 +188,6 @@ class ServerCall:
             self._check()
 
     def _wait_for_credit(self) -> None:
-        if self._credit.is_open and self._state is not State.ENDED:
-            return
         with self._changed:
             while not self._credit.is_open:
                 self._check()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import tracemalloc
 from dataclasses import dataclass, field
-from enum import IntEnum
 from typing import Annotated, Any
 
 import numpy as np
@@ -16,40 +15,7 @@ from hypothesis import strategies as st
 from lucky_transport.codec.flatbuffers import decode, encode
 from lucky_transport.messages.scalars import F32, F64, I32, U32, U64
 from lucky_transport.messages.scalars import struct as in_place
-
-
-class Colour(IntEnum):
-    """An enum."""
-
-    RED = 0
-    BLUE = 1
-
-
-@in_place
-@dataclass(slots=True)
-class Point:
-    """A struct of one width."""
-
-    x: F32 = 0.0
-    y: F32 = 0.0
-
-
-@in_place
-@dataclass(slots=True)
-class Mixed:
-    """A struct with gaps between its fields and after them."""
-
-    flag: bool = False
-    wide: F64 = 0.0
-    count: I32 = 0
-
-
-@dataclass(slots=True)
-class Leaf:
-    """The smallest table, aligned to 8."""
-
-    id: U64 = 0
-    name: str = ""
+from lucky_transport.testing.sample_messages import Colour, Leaf, Mixed, Point
 
 
 @dataclass(slots=True)

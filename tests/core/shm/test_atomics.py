@@ -322,6 +322,23 @@ class Channels:
         assert codes == [Result.TIMED_OUT, Result.NOT_TRIED]
         assert client.seq == 1
 
+    def test_an_exchange_publishes_no_nan_counts_what_is_out_of_bounds_and_numbers_no_frame_that_did_not_come(
+        self, mapping: mmap
+    ) -> None:
+        client = self.client(mapping)
+        codes: list[int] = []
+        frame = SimpleNamespace(seq=0, any_ended=None)
+        client.fuse(frame, lambda code, *rest: codes.append(code), 1_000_000)
+        actions = np.zeros((3, 2), np.float32)
+        for bad in (np.nan, np.inf, -np.inf):
+            actions[1, 1] = bad
+            client.exchange(actions)
+        assert (client.seq, codes) == (0, [Result.NOT_FINITE] * 3)
+        actions[:] = [[2.0, 0.0], [-7.0, 1.0], [0.5, -1.0]]
+        client.exchange(actions)
+        assert (client.seq, codes[3:], client.out_of_bounds) == (1, [Result.TIMED_OUT], 2)
+        assert (frame.seq, client.frames) == (0, 0)
+
     @pytest.mark.parametrize("wrong", [{}, {"nonsense": 1}])
     def test_a_fused_exchange_refuses_wrong_arguments(self, mapping: mmap, wrong: dict[str, Any]) -> None:
         client = self.client(mapping)
