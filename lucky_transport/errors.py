@@ -17,7 +17,8 @@
     ├── SpecError (ValueError)           sizes, dtypes or spaces do not fit
     ├── Cancelled (RuntimeError)         the call was cancelled, by us or by the engine's end
     ├── EngineFailed (RuntimeError)      the engine raised while it stepped or answered
-    └── Unimplemented (NotImplementedError)  the engine or transport cannot do this
+    ├── Unimplemented (NotImplementedError)  the engine or transport cannot do this
+    └── StatusError (RuntimeError)       a handler of foreign messages ended its call with a status of its own
 
 Rule 1: a caller can catch `TransportError` for all of them, or the builtin in brackets.
 Rule 2: the text carries the values and ends with the remedy; `hint` repeats the remedy alone.
@@ -42,6 +43,7 @@ __all__ = [
     "RemoteProtocolError",
     "SegmentError",
     "SpecError",
+    "StatusError",
     "TransportError",
     "Unimplemented",
     "UnknownName",
@@ -166,14 +168,42 @@ class Cancelled(TransportError, RuntimeError):
     wire_code = 18
 
 
+class StatusError(TransportError, RuntimeError):
+    """A handler that speaks another protocol over our calls (gRPC) ended one with a status of that protocol.
+
+    code: the status, as that protocol counts them; never 0. details: its text, nothing added. trailing: (key, value)
+    pairs that came with it.
+    """
+
+    wire_code = 19
+
+    def __init__(
+        self, code: int, details: str, trailing: tuple[tuple[str, str | bytes], ...] = (), *, backend: str = ""
+    ) -> None:
+        super().__init__(details, backend=backend)
+        self.code = code
+        self.details = details
+        self.trailing = trailing
+
+
 _BY_CODE: dict[int, type[TransportError]] = {
     cls.wire_code: cls for cls in (TransportError, *TransportError.__subclasses__())
 }
 
 
-def from_wire(code: int, message: str, *, backend: str = "") -> TransportError:
-    """Return the error that `code` stands for, with `message` as its whole text.
+def from_wire(
+    code: int,
+    message: str,
+    *,
+    backend: str = "",
+    status: int = 0,
+    trailing: tuple[tuple[str, str | bytes], ...] = (),
+) -> TransportError:
+    """Return the error that `code` stands for, with `message` as its whole text; `status` and `trailing` are those of a
+    StatusError.
 
     A code this version does not know gives the root class, so that a newer peer's error is never lost.
     """
+    if code == StatusError.wire_code:
+        return StatusError(status, message, trailing, backend=backend)
     return _BY_CODE.get(code, TransportError)(message, backend=backend)

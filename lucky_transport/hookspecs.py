@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pluggy
 
-__all__ = ["PROJECT", "CommandInfo", "EngineInfo", "TransportInfo", "hookimpl", "hookspec"]
+__all__ = ["PROJECT", "CommandInfo", "EngineInfo", "ForeignServicesInfo", "TransportInfo", "hookimpl", "hookspec"]
 
 PROJECT = "lucky_transport"
 hookspec = pluggy.HookspecMarker(PROJECT)
@@ -60,6 +60,20 @@ class CommandInfo:
     summary: str
 
 
+@dataclass(frozen=True, slots=True)
+class ForeignServicesInfo:
+    """Services of an engine in another protocol's messages, which travel through our transports as they are.
+
+    `services`: "module:function", called as `f(host) -> ForeignServices` (see `lucky_transport.host.foreign`). `extra`
+    as in `TransportInfo`; where it is missing, the engine is served without them.
+    """
+
+    name: str
+    services: str
+    summary: str
+    extra: str = ""
+
+
 @hookspec
 def lucky_transport_transports() -> list[TransportInfo]:  # pyright: ignore[reportReturnType]
     """Return the transports this plugin offers."""
@@ -73,3 +87,8 @@ def lucky_transport_engines() -> list[EngineInfo]:  # pyright: ignore[reportRetu
 @hookspec
 def lucky_transport_commands() -> list[CommandInfo]:  # pyright: ignore[reportReturnType]
     """Return the subcommands this plugin adds to `lucky-transport`."""
+
+
+@hookspec
+def lucky_transport_foreign_services() -> list[ForeignServicesInfo]:  # pyright: ignore[reportReturnType]
+    """Return the foreign services this plugin offers for every engine."""

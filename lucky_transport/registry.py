@@ -18,11 +18,11 @@ import pluggy
 
 from lucky_transport import hookspecs
 from lucky_transport.errors import BrokenPlugin, MissingExtra, UnknownName
-from lucky_transport.hookspecs import PROJECT, CommandInfo, EngineInfo, TransportInfo
+from lucky_transport.hookspecs import PROJECT, CommandInfo, EngineInfo, ForeignServicesInfo, TransportInfo
 
 __all__ = ["Registry", "load", "registry"]
 
-_Info = TypeVar("_Info", TransportInfo, EngineInfo, CommandInfo)
+_Info = TypeVar("_Info", TransportInfo, EngineInfo, CommandInfo, ForeignServicesInfo)
 
 
 @dataclass
@@ -32,6 +32,7 @@ class Registry:
     transports: dict[str, TransportInfo] = field(default_factory=dict[str, TransportInfo])
     engines: dict[str, EngineInfo] = field(default_factory=dict[str, EngineInfo])
     commands: dict[str, CommandInfo] = field(default_factory=dict[str, CommandInfo])
+    foreign_services: dict[str, ForeignServicesInfo] = field(default_factory=dict[str, ForeignServicesInfo])
     broken: dict[str, BaseException] = field(default_factory=dict[str, BaseException])
 
     def transport(self, name: str) -> TransportInfo:
@@ -122,4 +123,5 @@ _HOOKS = (
     ("lucky_transport_transports", "transports"),
     ("lucky_transport_engines", "engines"),
     ("lucky_transport_commands", "commands"),
+    ("lucky_transport_foreign_services", "foreign_services"),
 )

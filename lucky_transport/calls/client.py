@@ -9,26 +9,29 @@ Rule 1: payloads are bytes; who knows the messages encodes and decodes them (`lu
 Rule 2: whoever waits reads the pipe for all (`lucky_transport.calls.turns`); there is no reader thread.
 Rule 3: an answer to a call that was given up is dropped when it comes.
 Rule 4: the end of the connection ends every call with its reason, at once.
+Rule 5: a method called by its name gets a number with its first request, and goes by that from then on.
 """
 
 from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from lucky_transport.call import not_in_time
+from lucky_transport.calls.attendant import Attendant
 from lucky_transport.calls.client_call import ClientCall
-from lucky_transport.calls.fragments import DEFAULT_LIMIT, Assemblies, TooLarge, cut, whole
+from lucky_transport.calls.fragments import DEFAULT_LIMIT, Assemblies, TooLarge, cut, too_large, whole
 from lucky_transport.calls.images import ImageSource, pictured
 from lucky_transport.calls.lifecycle import Event, Shape, opened
+from lucky_transport.calls.numbers import Numbered
 from lucky_transport.calls.outcome import GOODBYE, Metadata, again, name_of, to_metadata
 from lucky_transport.calls.outlet import Outlet
 from lucky_transport.calls.pipe import Pipe
 from lucky_transport.calls.turns import Turns
 from lucky_transport.calls.unary import UnaryAnswer
-from lucky_transport.calls.window import window_of
+from lucky_transport.calls.window import Window, window_of
 from lucky_transport.codec.envelope import Envelope, Kind, decode_envelope, encode_envelope
 from lucky_transport.codec.pictured import decode_pictured
 from lucky_transport.codec.plain import decode_plain, encode_plain
@@ -41,7 +44,10 @@ __all__ = ["ClientCalls"]
 
 class ClientCalls:
     """All calls over one pipe. `backend` names the transport in errors, `max_message_bytes` limits what is received,
-    `images` is where pictures are that do not come through the pipe.
+    `refusal` words the error of a message that is longer, `images` is where pictures are that do not come through the
+    pipe.
+
+    on_break: called once with the reason, when the connection ends, from any thread; it must not block.
     """
 
     def __init__(
@@ -50,17 +56,21 @@ class ClientCalls:
         *,
         backend: str = "",
         max_message_bytes: int = DEFAULT_LIMIT,
+        refusal: Callable[[int, int], TransportError] = too_large,
         images: ImageSource | None = None,
     ) -> None:
         self.backend = backend
         self.images = images
+        self.on_break: Callable[[TransportError], None] | None = None
         self.turns = Turns(pipe, self._on_record, self._break)
         self.outlet = Outlet(pipe, self.turns.read_waiting)
         self._pipe = pipe
         self._largest = pipe.largest_record
         self._ids = itertools.count(1)
         self._calls: dict[int, UnaryAnswer | ClientCall] = {}
-        self._assemblies = Assemblies(max_message_bytes)
+        self._numbered = Numbered()
+        self._assemblies = Assemblies(max_message_bytes, refusal)
+        self._attendant = Attendant(self.turns)
         self._error: TransportError | None = None
 
     @property
@@ -73,27 +83,33 @@ class ClientCalls:
 
         Raises the error that the engine answered with, PeerTimeout, PeerDied, ClosedError, RemoteProtocolError.
         """
+        answer = self.exchange(method, payload, deadline, metadata)
+        if answer.error is not None:
+            raise again(answer.error, self.backend)
+        return answer.payload
+
+    def exchange(
+        self, method: int | str, payload: bytes, deadline: Deadline | None, metadata: Metadata = ()
+    ) -> UnaryAnswer:
+        """As `unary`, with all that came with the response; what ended the call on the other side is its `error`.
+
+        Without a deadline it waits as long as the engine lives. Raises PeerTimeout, PeerDied, ClosedError.
+        """
         correlation_id = next(self._ids)
-        remaining_ns = deadline.remaining_ns
-        if not remaining_ns:
-            raise self.late(method, deadline)
-        if isinstance(method, int) and not metadata:
-            record = encode_plain(method, correlation_id, Kind.REQUEST, remaining_ns, payload)
-        else:
-            record = encode_envelope(_request(method, correlation_id, payload, remaining_ns, metadata))
+        remaining_ns = self._remaining_ns(method, deadline)
+        record = self._request(method, correlation_id, payload, remaining_ns, metadata)
         slot = UnaryAnswer()
         self._calls[correlation_id] = slot
         try:
             self.check()
-            self._send_request(record, correlation_id, method, deadline, slot.is_done)
+            self._send_request(record, correlation_id, method, deadline, slot.is_done, len(payload))
             if not self.turns.wait(slot, slot.is_done, deadline):
+                assert deadline is not None
                 raise self.late(method, deadline)
         except BaseException:
             self._give_up(correlation_id, slot)
             raise
-        if slot.error is not None:
-            raise again(slot.error, self.backend)
-        return slot.payload
+        return slot
 
     def open(
         self,
@@ -104,29 +120,36 @@ class ClientCalls:
         flow: Flow = Flow.EVERY,
         deadline: Deadline | None = None,
         metadata: Metadata = (),
+        may_wait: bool = True,
     ) -> ClientCall:
         """Start a call of any shape; `payload` is the request where requests are no stream.
 
-        `deadline` ends the call wherever it is then. Raises PeerTimeout, PeerDied, ClosedError.
+        `deadline` ends the call wherever it is then. Unless it `may_wait` for room, the request is kept until there is
+        some. Raises PeerTimeout, PeerDied, ClosedError.
         """
-        remaining_ns = 0 if deadline is None else deadline.remaining_ns
-        if deadline is not None and not remaining_ns:
-            raise self.late(method, deadline)
+        remaining_ns = self._remaining_ns(method, deadline)
         correlation_id = next(self._ids)
         window = window_of(flow)
-        envelope = _request(method, correlation_id, payload, remaining_ns, metadata)
-        envelope.streams = int(shape)
-        if shape & Shape.SERVER_STREAM:
-            envelope.items, envelope.window = window.items, window.bytes
+        record = self._request(method, correlation_id, payload, remaining_ns, metadata, shape, window)
         call = ClientCall(self, correlation_id, method, opened(Event.OPEN, shape), window, deadline)
         self._calls[correlation_id] = call
         try:
             self.check()
-            self._send_request(encode_envelope(envelope), correlation_id, method, deadline, call.is_ended)
+            if may_wait:
+                self._send_request(record, correlation_id, method, deadline, call.is_ended, len(payload))
+            else:
+                self._post_request(record, correlation_id, method, len(payload))
         except BaseException:
             self._give_up(correlation_id, call)
             raise
         return call
+
+    def attend(self, call: ClientCall, on_end: Callable[[], None]) -> None:
+        """See to it that the call is read to its end, and its deadline kept, though no thread waits for it.
+
+        `on_end()` is called once, when it has ended, on a thread of ours.
+        """
+        self._attendant.watch(call, on_end)
 
     def pump(self) -> None:
         """Handle everything that has come, unless a thread waits and does so anyway; never blocks (for event loops)."""
@@ -135,6 +158,17 @@ class ClientCalls:
     def fileno(self) -> int:
         """A descriptor that turns readable when `pump` may have something to do; -1 where the pipe has none."""
         return self._pipe.fileno()
+
+    def arm(self) -> bool:
+        """Have `fileno()` turn readable with the next record; True when there is one already: then `pump` again.
+
+        Raises PeerDied, ClosedError, and the connection has then ended.
+        """
+        try:
+            return self._pipe.arm()
+        except TransportError as error:
+            self._break(error)
+            raise
 
     def close(self) -> None:
         """End every call with ClosedError and let go of the pipe; idempotent, from any thread."""
@@ -151,9 +185,9 @@ class ClientCalls:
         """Return the error of a call that did not end in time."""
         return not_in_time(name_of(method), deadline.timeout_s, self.backend)
 
-    def cut(self, record: bytes, correlation_id: int) -> Any:
-        """Return the records in which an envelope travels."""
-        return (record,) if len(record) <= self._largest else cut(record, correlation_id, self._largest)
+    def cut(self, record: bytes, correlation_id: int, message_bytes: int) -> Any:
+        """Return the records in which an envelope with a message of that length travels."""
+        return (record,) if len(record) <= self._largest else cut(record, correlation_id, self._largest, message_bytes)
 
     def forget(self, correlation_id: int) -> None:
         """Drop whatever still comes for this call."""
@@ -162,6 +196,49 @@ class ClientCalls:
 
     # -- sending ------------------------------------------------------------------------------------------------------
 
+    def _remaining_ns(self, method: int | str, deadline: Deadline | None) -> int:
+        """Return the nanoseconds that the engine has, 0 for no limit. Raises PeerTimeout when there are none left."""
+        if deadline is None:
+            return 0
+        remaining_ns = deadline.remaining_ns
+        if not remaining_ns:
+            raise self.late(method, deadline)
+        return remaining_ns
+
+    def _request(
+        self,
+        method: int | str,
+        correlation_id: int,
+        payload: bytes,
+        remaining_ns: int,
+        metadata: Metadata,
+        shape: Shape = Shape.UNARY,
+        window: Window | None = None,
+    ) -> bytes:
+        """Return the record that opens a call."""
+        path = ""
+        if isinstance(method, str):
+            number = self._numbered.get(method)
+            if number is None:
+                path, number = method, self._numbered.number(correlation_id)
+        else:
+            number = method
+        if not shape and not path and not metadata:
+            return encode_plain(number, correlation_id, Kind.REQUEST, remaining_ns, payload)
+        envelope = Envelope(
+            number,
+            correlation_id,
+            Kind.REQUEST,
+            remaining_ns,
+            metadata=to_metadata(metadata),
+            payload=payload,
+            path=path,
+            streams=int(shape),
+        )
+        if window is not None and shape & Shape.SERVER_STREAM:
+            envelope.items, envelope.window = window.items, window.bytes
+        return encode_envelope(envelope)
+
     def _send_request(
         self,
         record: bytes,
@@ -169,14 +246,22 @@ class ClientCalls:
         method: int | str,
         deadline: Deadline | None,
         is_over: Callable[[], bool],
+        message_bytes: int,
     ) -> None:
-        for part in self.cut(record, correlation_id):
+        for part in self.cut(record, correlation_id, message_bytes):
             if not self.push(part, deadline, is_over) and not is_over() and deadline is not None:
                 raise PeerTimeout(
                     f"{name_of(method)}: the engine took no command within {deadline.timeout_s} s, its ring is full",
                     backend=self.backend,
                     hint="the engine may hang; restart it",
                 )
+        if isinstance(method, str) and len(record) <= self._largest:
+            self._numbered.left(method, correlation_id)
+
+    def _post_request(self, record: bytes, correlation_id: int, method: int | str, message_bytes: int) -> None:
+        self.post_all(self.cut(record, correlation_id, message_bytes))
+        if len(record) <= self._largest and isinstance(method, str):
+            self._numbered.left(method, correlation_id)
 
     def push(self, record: bytes, deadline: Deadline | None, is_over: Callable[[], bool]) -> bool:
         """As `Outlet.send`; an error ends the connection, and what ended it first is raised."""
@@ -193,6 +278,13 @@ class ClientCalls:
         """As `Outlet.post_one`; an error ends the connection, and whoever waits finds out."""
         try:
             self.outlet.post_one(record)
+        except TransportError as error:
+            self._break(error)
+
+    def post_all(self, records: Iterable[bytes]) -> None:
+        """As `Outlet.post`; likewise."""
+        try:
+            self.outlet.post(records)
         except TransportError as error:
             self._break(error)
 
@@ -258,7 +350,7 @@ class ClientCalls:
             record = self._assemblies.add(fragment)
         except TooLarge as error:
             self._give_up(fragment.correlation_id, call)
-            call.on_error(error)
+            call.on_error(error.error)
             self.turns.wake_followers(call)
             return
         if record is not None:
@@ -266,7 +358,8 @@ class ClientCalls:
 
     def _break(self, error: TransportError) -> None:
         """End everything for this reason; the first one counts."""
-        if self._error is None:
+        is_first = self._error is None
+        if is_first:
             self._error = error
         for correlation_id in tuple(self._calls):
             call = self._calls.pop(correlation_id, None)
@@ -276,16 +369,5 @@ class ClientCalls:
         self.outlet.close()
         self._pipe.interrupt()
         self._pipe.close()
-
-
-def _request(method: int | str, correlation_id: int, payload: bytes, remaining_ns: int, metadata: Metadata) -> Envelope:
-    path = method if isinstance(method, str) else ""
-    return Envelope(
-        0 if isinstance(method, str) else method,
-        correlation_id,
-        Kind.REQUEST,
-        remaining_ns,
-        metadata=to_metadata(metadata),
-        payload=payload,
-        path=path,
-    )
+        if is_first and self.on_break is not None:
+            self.on_break(error)

@@ -3,23 +3,26 @@
 Rule 1: `send`, `half_close` and `recv` belong to one thread each, which may be two; `cancel` to any.
 Rule 2: what came before the end is handed out before the end is, except after `cancel`.
 Rule 3: the call's deadline ends it wherever it is; a deadline given to `recv` or `send` ends only that wait.
+Rule 4: `try_recv` and `try_send` never wait; `on_news` tells when to try again.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from lucky_transport.calls.lifecycle import CALLER, Event, State, after
-from lucky_transport.calls.outcome import Metadata, again, from_metadata, name_of
+from lucky_transport.calls.outcome import Metadata, again, error_in, from_metadata, name_of
 from lucky_transport.calls.window import Credit, Grant, Window
 from lucky_transport.codec.envelope import Envelope, Kind, encode_envelope
 from lucky_transport.codec.plain import encode_plain
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import Cancelled, TransportError, from_wire
+from lucky_transport.errors import Cancelled, StatusError, TransportError
 
 if TYPE_CHECKING:
+    from lucky_transport.calls.attendant import Attendant
     from lucky_transport.calls.client import ClientCalls
 
 __all__ = ["ClientCall"]
@@ -40,7 +43,9 @@ _MAY_COME = frozenset(state for state, row in CALLER.items() if row.get(Event.PE
 class ClientCall:
     """Made by `ClientCalls.open`. dropped: items the engine skipped so far. trailing: metadata that came with the end.
 
-    gates: for `Turns`.
+    headers: metadata that came before all else; None until something came. error: why the call ended before its time.
+    on_news: called after anything came for the call, or it was ended here, on whichever thread noticed; it must neither
+    wait nor make calls. gates, attendant: for `Turns` and `Attendant`.
     """
 
     def __init__(
@@ -53,17 +58,20 @@ class ClientCall:
         deadline: Deadline | None,
     ) -> None:
         self.correlation_id = correlation_id
+        self.deadline = deadline
         self.dropped = 0
+        self.headers: Metadata | None = None
         self.trailing: Metadata = ()
+        self.error: TransportError | None = None
+        self.on_news: Callable[[], None] | None = None
         self.gates: list[Any] = []
+        self.attendant: Attendant | None = None
         self._calls = calls
         self._method = method
         self._state = state
-        self._deadline = deadline
         self._inbox: deque[bytes] = deque()
         self._grant = Grant(window)
         self._credit = Credit()
-        self._error: TransportError | None = None
         self._lock = threading.RLock()  # reentrant: a finalizer may cancel in the middle of anything
 
     # -- the caller's side --------------------------------------------------------------------------------------------
@@ -82,14 +90,22 @@ class ClientCall:
         if not inbox and self._state is not State.ENDED and not self._wait(self._has_news, deadline):
             raise self._too_late(deadline)
         if inbox:
-            payload = inbox.popleft()
-            renewed = self._grant.consumed(len(payload))
-            if renewed is not None and not self.is_ended():
-                self._grant_more(*renewed)
-            return payload
-        if self._error is not None:
-            raise again(self._error, self._calls.backend)
+            return self._take()
+        if self.error is not None:
+            raise again(self.error, self._calls.backend)
         return None
+
+    def try_recv(self) -> bytes | None:
+        """Return the next item, or the response, if it is here; None when nothing is."""
+        return self._take() if self._inbox else None
+
+    def wait_headers(self) -> None:
+        """Wait until `headers` are known or the call has ended."""
+        self._wait(lambda: self.headers is not None or self._state is State.ENDED, None)
+
+    def wait_end(self, deadline: Deadline | None = None) -> bool:
+        """Wait until the call has ended; False at `deadline`."""
+        return self._wait(self.is_ended, deadline)
 
     def send(self, payload: bytes, deadline: Deadline | None = None) -> None:
         """Send one item; waits until the engine takes it.
@@ -103,13 +119,22 @@ class ClientCall:
             if self.is_ended():
                 self._go(Event.SEND)
         record = encode_plain(0, self.correlation_id, Kind.STREAM_ITEM, 0, payload)
-        until = _earlier(self._deadline, deadline)
-        for part in self._calls.cut(record, self.correlation_id):
+        until = _earlier(self.deadline, deadline)
+        for part in self._calls.cut(record, self.correlation_id, len(payload)):
             if not self._calls.push(part, until, self.is_ended):
                 # Half an item may be under way: the engine could not understand what followed, and must let go of it.
                 if not self._lose(self._calls.late(self._method, until or Deadline(0))):
                     self._tell_cancelled()
                 self._go(Event.SEND)
+
+    def try_send(self, payload: bytes) -> bool:
+        """As `send`, without waiting; False, and nothing was sent, while the engine takes no more items."""
+        self._go(Event.SEND)
+        if not self._credit.try_spend(len(payload)):
+            return False
+        record = encode_plain(0, self.correlation_id, Kind.STREAM_ITEM, 0, payload)
+        self._calls.post_all(self._calls.cut(record, self.correlation_id, len(payload)))
+        return True
 
     def half_close(self) -> None:
         """Say that no further item comes. Raises LocalProtocolError when that was said, or the end's error."""
@@ -120,6 +145,11 @@ class ClientCall:
         """End the call from any thread: a waiting `recv` or `send` raises Cancelled. No effect once it has ended."""
         if self._lose(Cancelled(f"{name_of(self._method)} was cancelled", backend=self._calls.backend)):
             self._inbox.clear()
+
+    def expire(self) -> None:
+        """End the call if its deadline has passed."""
+        if self.deadline is not None and self.deadline.expired:
+            self._lose(self._calls.late(self._method, self.deadline))
 
     def __enter__(self) -> ClientCall:
         return self
@@ -144,14 +174,19 @@ class ClientCall:
             self._inbox.append(payload)
             if dropped > self.dropped:
                 self.dropped = dropped
+            if self.headers is None:
+                self.headers = ()
+        self._tell()
 
     def on_response(self, payload: bytes, trailing: Metadata) -> None:
         """Take the response. Raises RemoteProtocolError when none is due."""
         with self._lock:
-            if self._state is not State.ENDED:
-                self._state = after(CALLER, self._state, Event.PEER_RESPONDS, self._what)
-                self.trailing = trailing
-                self._inbox.append(payload)
+            if self._state is State.ENDED:
+                return
+            self._state = after(CALLER, self._state, Event.PEER_RESPONDS, self._what)
+            self.trailing = trailing
+            self._inbox.append(payload)
+        self._tell_end()
 
     def on_envelope(self, envelope: Envelope) -> None:
         """Take any other envelope for this call."""
@@ -166,23 +201,32 @@ class ClientCall:
             with self._lock:
                 self._state = after(CALLER, self._state, Event.PEER_GRANTS, self._what)
                 self._credit.add(envelope.items, envelope.window)
+            self._tell()
+        elif kind is Kind.HEADERS:
+            with self._lock:
+                self._state = after(CALLER, self._state, Event.PEER_STARTS, self._what)
+                self.headers = from_metadata(envelope.metadata)
+            self._tell()
         else:
             self._on_end(envelope)
 
     def on_error(self, error: TransportError) -> None:
         """The connection has ended, or what came could not be taken."""
         with self._lock:
-            if self._state is not State.ENDED:
-                self._error = error
-                self._state = State.ENDED
+            if self._state is State.ENDED:
+                return
+            self._fail(error)
+        self._tell_end()
 
     def _on_end(self, envelope: Envelope) -> None:
         with self._lock:
             self._state = after(CALLER, self._state, _ENDS.get(envelope.kind, Event.PEER_OPENS), self._what)
             self.dropped = max(self.dropped, envelope.dropped)
-            self.trailing = from_metadata(envelope.metadata)
             if envelope.kind is Kind.ERROR:
-                self._error = from_wire(envelope.status, envelope.details)
+                self._fail(error_in(envelope))
+            else:
+                self.trailing = from_metadata(envelope.metadata)
+        self._tell_end()
 
     # -- within -------------------------------------------------------------------------------------------------------
 
@@ -197,25 +241,48 @@ class ClientCall:
 
     def _wait(self, is_ready: Any, deadline: Deadline | None) -> bool:
         """Wait until then; False when `deadline` came first. The call's own deadline ends the call instead."""
-        until = _earlier(self._deadline, deadline)
+        until = _earlier(self.deadline, deadline)
         if self._calls.turns.wait(self, is_ready, until, _BATCH):
             return True
-        if self._deadline is not None and self._deadline.expired:
-            self._lose(self._calls.late(self._method, self._deadline))
-            return True
-        return False
+        self.expire()
+        return self._state is State.ENDED
 
     def _lose(self, error: TransportError) -> bool:
         """End the call for this reason and tell the engine; False when it had ended."""
         with self._lock:
             if self._state is State.ENDED:
                 return False
-            self._error = error
-            self._state = State.ENDED
+            self._fail(error)
         self._calls.forget(self.correlation_id)
         self._tell_cancelled()
         self._calls.turns.wake(self)
+        self._tell_end()
         return True
+
+    def _fail(self, error: TransportError) -> None:
+        """End with this error; the lock is held."""
+        self.error = error
+        if isinstance(error, StatusError):
+            self.trailing = error.trailing
+        self._state = State.ENDED
+
+    def _tell(self) -> None:
+        if self.on_news is not None:
+            self.on_news()
+
+    def _tell_end(self) -> None:
+        if self.headers is None:
+            self.headers = ()
+        self._tell()
+        if self.attendant is not None:
+            self.attendant.note_end(self)
+
+    def _take(self) -> bytes:
+        payload = self._inbox.popleft()
+        renewed = self._grant.consumed(len(payload))
+        if renewed is not None and not self.is_ended():
+            self._grant_more(*renewed)
+        return payload
 
     def _tell_cancelled(self) -> None:
         self._calls.outlet.post_late(encode_plain(0, self.correlation_id, Kind.CANCEL, 0, b""))
@@ -223,8 +290,8 @@ class ClientCall:
     def _go(self, event: Event) -> None:
         """Do what is ours to do; raises the call's error when it failed, LocalProtocolError when it is not possible."""
         with self._lock:
-            if self._error is not None:
-                raise again(self._error, self._calls.backend)
+            if self.error is not None:
+                raise again(self.error, self._calls.backend)
             self._state = after(CALLER, self._state, event, self._what)
 
     def _grant_more(self, items: int, window: int) -> None:
@@ -232,9 +299,9 @@ class ClientCall:
         self._calls.post(encode_envelope(credit))
 
     def _too_late(self, deadline: Deadline | None) -> TransportError:
-        if self._error is not None:
-            return again(self._error, self._calls.backend)
-        return self._calls.late(self._method, deadline or self._deadline or Deadline(0))
+        if self.error is not None:
+            return again(self.error, self._calls.backend)
+        return self._calls.late(self._method, deadline or self.deadline or Deadline(0))
 
 
 def _earlier(one: Deadline | None, other: Deadline | None) -> Deadline | None:

@@ -10,38 +10,49 @@ Rule 3: memory is taken as pieces come, never because a fragment claims it will 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from lucky_transport.codec.envelope import Envelope, Kind, decode_envelope, encode_envelope
 from lucky_transport.codec.plain import decode_plain
-from lucky_transport.errors import RemoteProtocolError, SpecError
+from lucky_transport.errors import RemoteProtocolError, SpecError, TransportError
 
-__all__ = ["DEFAULT_LIMIT", "Assemblies", "TooLarge", "cut", "whole"]
+__all__ = ["DEFAULT_LIMIT", "Assemblies", "TooLarge", "cut", "too_large", "whole"]
 
 #: Bytes of the longest message that is put together unless the limit is raised: gRPC's default.
 DEFAULT_LIMIT = 4 << 20
 #: What an envelope may have around its message: names, texts, metadata.
 _AROUND = 64 << 10
 #: Bytes that a fragment's own envelope takes at most: those of the largest numbers, and the payload's alignment.
-_LARGEST_FRAGMENT = Envelope(correlation_id=2**64 - 1, kind=Kind.FRAGMENT, offset=2**64 - 1, total=2**64 - 1)
+_LARGEST_FRAGMENT = Envelope(
+    correlation_id=2**64 - 1, kind=Kind.FRAGMENT, window=2**32 - 1, offset=2**64 - 1, total=2**64 - 1
+)
 _LARGEST_FRAGMENT.payload = b"\0"
 _FRAGMENT_OVERHEAD = len(encode_envelope(_LARGEST_FRAGMENT)) + 8
 #: All unfinished messages of one peer together may take at least this much.
 _LEAST_BUDGET = 64 << 20
 
 
-class TooLarge(SpecError):
-    """One message is longer than this side takes; `correlation_id` says which."""
+class TooLarge(Exception):
+    """One message is longer than this side takes; `correlation_id` says which, `error` is what its sender is told."""
 
-    wire_code = SpecError.wire_code
-
-    def __init__(self, correlation_id: int, message: str, hint: str) -> None:
-        super().__init__(message, hint=hint)
+    def __init__(self, correlation_id: int, error: TransportError) -> None:
+        super().__init__(str(error))
         self.correlation_id = correlation_id
+        self.error = error
 
 
-def cut(record: bytes, correlation_id: int, largest: int) -> Iterator[bytes]:
+def too_large(length: int, limit: int) -> TransportError:
+    """Return the error of a message of `length` bytes where `limit` is allowed."""
+    return SpecError(
+        f"a message of {length} bytes, the limit is {limit}",
+        hint="send less, or raise max_message_bytes (LUCKY_MAX_MESSAGE_BYTES) on the receiving side",
+    )
+
+
+def cut(record: bytes, correlation_id: int, largest: int, message_bytes: int = 0) -> Iterator[bytes]:
     """Yield the records, `largest` bytes at most, that carry an envelope of the call; itself when it is short enough.
+
+    message_bytes: length of the message in it, so that the receiver need not guess when it is too long.
 
     Raises SpecError when `largest` leaves no room for a piece.
     """
@@ -58,6 +69,7 @@ def cut(record: bytes, correlation_id: int, largest: int) -> Iterator[bytes]:
                 correlation_id=correlation_id,
                 kind=Kind.FRAGMENT,
                 payload=record[offset : offset + step],
+                window=min(message_bytes, 2**32 - 1),
                 offset=offset,
                 total=total,
             )
@@ -65,10 +77,14 @@ def cut(record: bytes, correlation_id: int, largest: int) -> Iterator[bytes]:
 
 
 class Assemblies:
-    """The unfinished long envelopes of one peer, by call; `limit` is the longest message in bytes."""
+    """The unfinished long envelopes of one peer, by call; `limit` is the longest message in bytes.
 
-    def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
+    refusal: makes the error for a message of (so many bytes, where so many are allowed).
+    """
+
+    def __init__(self, limit: int = DEFAULT_LIMIT, refusal: Callable[[int, int], TransportError] = too_large) -> None:
         self.limit = limit
+        self._refusal = refusal
         self._budget = max(_LEAST_BUDGET, 2 * limit)
         self._held = 0
         self._parts: dict[int, tuple[bytearray, int]] = {}
@@ -91,7 +107,7 @@ class Assemblies:
         if held is None:
             if fragment.offset:
                 return None  # the rest of a message that was refused or whose call has ended
-            self._check_size(call, fragment.total)
+            self._check_size(fragment)
             held = self._parts[call] = (bytearray(), fragment.total)
         part, total = held
         if fragment.total != total or fragment.offset != len(part) or not piece or len(part) + len(piece) > total:
@@ -102,11 +118,11 @@ class Assemblies:
             )
         if self._held + len(piece) > self._budget:
             self.drop(call)
-            raise TooLarge(
-                call,
+            error = SpecError(
                 f"unfinished messages of this client take more than {self._budget} bytes together",
-                "send fewer long messages at once, or raise max_message_bytes (LUCKY_MAX_MESSAGE_BYTES)",
+                hint="send fewer long messages at once, or raise max_message_bytes (LUCKY_MAX_MESSAGE_BYTES)",
             )
+            raise TooLarge(call, error)
         self._held += len(piece)
         part += piece
         if len(part) < total:
@@ -128,13 +144,11 @@ class Assemblies:
             self._parts.clear()
             self._held = 0
 
-    def _check_size(self, call: int, total: int) -> None:
-        if total > self.limit + _AROUND:
-            raise TooLarge(
-                call,
-                f"a message of about {total} bytes, the limit is {self.limit}",
-                "send less, or raise max_message_bytes (LUCKY_MAX_MESSAGE_BYTES) on the receiving side",
-            )
+    def _check_size(self, fragment: Envelope) -> None:
+        """Refuse by what the sender says of its message, and by what it takes if that is not believable."""
+        length = max(fragment.window, fragment.total - _AROUND)
+        if length > self.limit:
+            raise TooLarge(fragment.correlation_id, self._refusal(length, self.limit))
 
 
 def whole(record: bytes, correlation_id: int) -> bytes:

@@ -57,6 +57,7 @@ class Event(Enum):
     RESPOND = ("ours", "send the response")
     FINISH = ("ours", "end the stream")
     FAIL = ("ours", "fail")
+    START = ("ours", "send headers")
     LOSE = ("ours", "give up")
     PEER_OPENS = ("peer's", "request")
     PEER_SENDS = ("peer's", "stream item")
@@ -66,6 +67,7 @@ class Event(Enum):
     PEER_FINISHES = ("peer's", "end")
     PEER_FAILS = ("peer's", "error")
     PEER_GRANTS = ("peer's", "credit")
+    PEER_STARTS = ("peer's", "headers")
 
     def __init__(self, whose: str, what: str) -> None:
         self.is_ours = whose == "ours"  # what this side does
@@ -87,6 +89,7 @@ CALLER: Table = {
     _S.SENDING_ONE: {
         _E.SEND: _S.SENDING_ONE,
         _E.PEER_GRANTS: _S.SENDING_ONE,
+        _E.PEER_STARTS: _S.SENDING_ONE,
         _E.HALF_CLOSE: _S.AWAITING_ONE,
         _E.PEER_RESPONDS: _ENDED,
         **_CALLER_ENDS,
@@ -94,14 +97,21 @@ CALLER: Table = {
     _S.SENDING_MANY: {
         _E.SEND: _S.SENDING_MANY,
         _E.PEER_GRANTS: _S.SENDING_MANY,
+        _E.PEER_STARTS: _S.SENDING_MANY,
         _E.HALF_CLOSE: _S.AWAITING_MANY,
         _E.PEER_SENDS: _S.SENDING_MANY,
         _E.PEER_FINISHES: _ENDED,
         **_CALLER_ENDS,
     },
-    _S.AWAITING_ONE: {_E.PEER_GRANTS: _S.AWAITING_ONE, _E.PEER_RESPONDS: _ENDED, **_CALLER_ENDS},
+    _S.AWAITING_ONE: {
+        _E.PEER_GRANTS: _S.AWAITING_ONE,
+        _E.PEER_STARTS: _S.AWAITING_ONE,
+        _E.PEER_RESPONDS: _ENDED,
+        **_CALLER_ENDS,
+    },
     _S.AWAITING_MANY: {
         _E.PEER_GRANTS: _S.AWAITING_MANY,
+        _E.PEER_STARTS: _S.AWAITING_MANY,
         _E.PEER_SENDS: _S.AWAITING_MANY,
         _E.PEER_FINISHES: _ENDED,
         **_CALLER_ENDS,
@@ -114,6 +124,7 @@ ANSWERER: Table = {
     _S.RECEIVING_ONE: {
         _E.PEER_SENDS: _S.RECEIVING_ONE,
         _E.PEER_HALF_CLOSES: _S.ANSWERING_ONE,
+        _E.START: _S.RECEIVING_ONE,
         _E.RESPOND: _ENDED,
         **_ANSWERER_ENDS,
     },
@@ -121,13 +132,15 @@ ANSWERER: Table = {
         _E.PEER_SENDS: _S.RECEIVING_MANY,
         _E.PEER_HALF_CLOSES: _S.ANSWERING_MANY,
         _E.PEER_GRANTS: _S.RECEIVING_MANY,
+        _E.START: _S.RECEIVING_MANY,
         _E.SEND: _S.RECEIVING_MANY,
         _E.FINISH: _ENDED,
         **_ANSWERER_ENDS,
     },
-    _S.ANSWERING_ONE: {_E.RESPOND: _ENDED, **_ANSWERER_ENDS},
+    _S.ANSWERING_ONE: {_E.START: _S.ANSWERING_ONE, _E.RESPOND: _ENDED, **_ANSWERER_ENDS},
     _S.ANSWERING_MANY: {
         _E.PEER_GRANTS: _S.ANSWERING_MANY,
+        _E.START: _S.ANSWERING_MANY,
         _E.SEND: _S.ANSWERING_MANY,
         _E.FINISH: _ENDED,
         **_ANSWERER_ENDS,

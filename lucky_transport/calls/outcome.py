@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lucky_transport.codec.envelope import Envelope, Kind, Metadatum
-from lucky_transport.errors import TransportError, from_wire
+from lucky_transport.errors import StatusError, TransportError, from_wire
 from lucky_transport.messages.methods import BY_ID
 
-__all__ = ["GOODBYE", "Metadata", "again", "error_envelope", "from_metadata", "name_of", "to_metadata"]
+__all__ = ["GOODBYE", "Metadata", "again", "error_envelope", "error_in", "from_metadata", "name_of", "to_metadata"]
 
 #: The number of no call: an error that carries it ends the connection.
 GOODBYE = 0
@@ -42,14 +42,26 @@ def from_metadata(entries: Iterable[Metadatum]) -> Metadata:
 
 def again(error: TransportError, backend: str) -> TransportError:
     """Return a new error of the same class with the same text."""
+    if isinstance(error, StatusError):
+        return StatusError(error.code, error.details, error.trailing, backend=error.backend or backend)
     return from_wire(error.wire_code, str(error), backend=error.backend or backend)
 
 
 def error_envelope(method: int, correlation_id: int, error: TransportError, dropped: int = 0) -> Envelope:
     """Return what tells the caller that his call failed."""
-    return Envelope(
+    envelope = Envelope(
         method, correlation_id, Kind.ERROR, status=error.wire_code, details=_legal(str(error)), dropped=dropped
     )
+    if isinstance(error, StatusError):
+        envelope.code = error.code
+        envelope.metadata = to_metadata(error.trailing)
+    return envelope
+
+
+def error_in(envelope: Envelope) -> TransportError:
+    """Return the error that an envelope brings."""
+    trailing = from_metadata(envelope.metadata)
+    return from_wire(envelope.status, envelope.details, status=envelope.code, trailing=trailing)
 
 
 def _legal(text: str) -> str:

@@ -15,8 +15,9 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from lucky_transport.calls.fragments import DEFAULT_LIMIT, Assemblies, TooLarge, cut, whole
+from lucky_transport.calls.fragments import DEFAULT_LIMIT, Assemblies, TooLarge, cut, too_large, whole
 from lucky_transport.calls.images import ImageStore
+from lucky_transport.calls.numbers import FIRST_NUMBER, Named
 from lucky_transport.calls.outcome import GOODBYE, error_envelope
 from lucky_transport.calls.outlet import Outlet
 from lucky_transport.calls.pipe import Pipe
@@ -38,8 +39,9 @@ class ServerCalls:
 
     at_once(method, deadline_ns, caller, payload): the short way for plain unary requests: the response, or None when
     the call has to be begun; it raises the TransportError that the caller gets.
-    caller: its name, different for each connection (default: `pipe.peer`). between_steps: how a
-    stream's handler gets the engine to itself. images: where pictures go that shall not travel through the pipe.
+    caller: its name, different for each connection (default: `pipe.peer`). refusal: words the error of a message of (so
+    many bytes, where so many are allowed). between_steps: how a stream's handler gets the engine to itself. images:
+    where pictures go that shall not travel through the pipe.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class ServerCalls:
         at_once: Callable[[int, int, str, bytes], bytes | None] | None = None,
         caller: str = "",
         max_message_bytes: int = DEFAULT_LIMIT,
+        refusal: Callable[[int, int], TransportError] = too_large,
         between_steps: Callable[[], AbstractContextManager[object]] = nullcontext,
         images: ImageStore | None = None,
     ) -> None:
@@ -64,7 +67,8 @@ class ServerCalls:
         self._begin = begin
         self._at_once = at_once
         self._calls: dict[int, ServerCall] = {}
-        self._assemblies = Assemblies(max_message_bytes)
+        self._named = Named()
+        self._assemblies = Assemblies(max_message_bytes, refusal)
         self._highest = 0
         self._error: TransportError | None = None
 
@@ -114,20 +118,20 @@ class ServerCalls:
 
     # -- for ServerCall -----------------------------------------------------------------------------------------------
 
-    def post(self, record: bytes, correlation_id: int) -> None:
+    def post(self, record: bytes, correlation_id: int, message_bytes: int = 0) -> None:
         """Send an answer or keep it until there is room; a caller that is gone is found by whoever feeds."""
         try:
             if len(record) <= self._largest:
                 self.outlet.post_one(record)
             else:
-                self.outlet.post(cut(record, correlation_id, self._largest))
+                self.outlet.post(cut(record, correlation_id, self._largest, message_bytes))
         except TransportError as error:
             if self._error is None:
                 self._error = error
 
-    def cut(self, record: bytes, correlation_id: int) -> Any:
-        """Return the records in which an envelope travels."""
-        return (record,) if len(record) <= self._largest else cut(record, correlation_id, self._largest)
+    def cut(self, record: bytes, correlation_id: int, message_bytes: int) -> Any:
+        """Return the records in which an envelope with a message of that length travels."""
+        return (record,) if len(record) <= self._largest else cut(record, correlation_id, self._largest, message_bytes)
 
     def forget(self, correlation_id: int) -> None:
         """The call has ended; what still comes for it is ignored."""
@@ -144,7 +148,10 @@ class ServerCalls:
         method, correlation_id, deadline_ns, kind, payload = plain
         if kind is Kind.REQUEST:
             if self._at_once is None or not self._answer(self._at_once, *plain):
-                self._open(ServerCall(self, method, correlation_id, deadline_ns, payload))
+                call = ServerCall(self, method, correlation_id, deadline_ns, payload)
+                if method >= FIRST_NUMBER:
+                    call.path = self._named.name(method)
+                self._open(call)
         elif kind is Kind.STREAM_ITEM:
             call = self._known(correlation_id, kind)
             if call is not None:
@@ -172,12 +179,15 @@ class ServerCalls:
         else:
             if response is None:
                 return False
-            self.post(encode_plain(0, correlation_id, Kind.RESPONSE, 0, response), correlation_id)
+            record = encode_plain(0, correlation_id, Kind.RESPONSE, 0, response)
+            self.post(record, correlation_id, len(response))
         self._highest = max(self._highest, correlation_id)
         return True
 
     def _on_envelope(self, envelope: Envelope) -> None:
         if envelope.kind is Kind.REQUEST:
+            if envelope.method >= FIRST_NUMBER:
+                self._name(envelope)
             self._open(ServerCall.of(self, envelope))
         elif envelope.kind is Kind.FRAGMENT:
             self._on_fragment(envelope)
@@ -187,6 +197,13 @@ class ServerCalls:
             call = self._known(envelope.correlation_id, envelope.kind)
             if call is not None:
                 call.on_envelope(envelope)
+
+    def _name(self, request: Envelope) -> None:
+        """Learn, or look up, the name behind a number."""
+        if request.path:
+            self._named.note(request.method, request.correlation_id, request.path)
+        else:
+            request.path = self._named.name(request.method)
 
     def _known(self, correlation_id: int, kind: Kind) -> ServerCall | None:
         """Return the call, None when it has ended. Raises RemoteProtocolError when there never was one.
@@ -218,7 +235,7 @@ class ServerCalls:
         try:
             record = self._assemblies.add(fragment)
         except TooLarge as error:
-            self._refuse(correlation_id, error)
+            self._refuse(correlation_id, error.error)
             return
         if record is not None:
             self._on_record(whole(record, correlation_id))

@@ -4,13 +4,14 @@ Rule 1: `recv`, `send`, `finish` and `fail` belong to the thread that answers th
         and death end it from outside, and then `recv` and `send` raise why.
 Rule 2: `finish` and `fail` never block and are not held up by any stream; only `send` waits, for credit and room.
 Rule 3: what is done to a call that its caller has ended is no error of the answerer: it is dropped.
+Rule 4: `try_recv` and `try_send` never wait; `on_news` tells when to try again.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from lucky_transport.call import Call
@@ -34,6 +35,8 @@ _SLICE_S = 1.0
 _ROOM_NS = 20_000_000
 #: Where sending an item is possible and changes nothing: the table need not be asked.
 _MAY_SEND = frozenset(state for state, row in ANSWERER.items() if row.get(Event.SEND) is state)
+#: Where the caller may send items.
+_MAY_COME = frozenset(state for state, row in ANSWERER.items() if Event.PEER_SENDS in row)
 #: Before its first credit a caller may send nothing.
 _NOTHING = Window(0, 0, 0, 0)
 #: What only an answerer may send: for these the table has no row.
@@ -42,6 +45,7 @@ _SLIPS = {
     Kind.RESPONSE: Event.PEER_RESPONDS,
     Kind.END: Event.PEER_FINISHES,
     Kind.ERROR: Event.PEER_FAILS,
+    Kind.HEADERS: Event.PEER_STARTS,
 }
 
 
@@ -49,7 +53,8 @@ class ServerCall:
     """Made by `ServerCalls` for each request.
 
     method: id, 0 where the caller named it by `path`. shape: which sides are streams, as the caller says. payload: the
-    request, b"" where requests are streamed. deadline: None where the caller waits for ever.
+    request, b"" where requests are streamed. deadline: None where the caller waits for ever. on_news: called after
+    anything came for the call or it ended, on whichever thread noticed; it must neither wait nor use the call.
     """
 
     __slots__ = (
@@ -67,6 +72,7 @@ class ServerCall:
         "correlation_id",
         "deadline",
         "method",
+        "on_news",
         "path",
         "payload",
         "shape",
@@ -80,6 +86,7 @@ class ServerCall:
         self.correlation_id = correlation_id
         self.payload = payload
         self.shape = shape
+        self.on_news: Callable[[], None] | None = None
         self.deadline = Deadline(deadline_ns / 1e9) if deadline_ns else None
         self._state = opened(Event.PEER_OPENS, shape)
         self._calls = calls
@@ -122,6 +129,21 @@ class ServerCall:
                 if self._state is State.ENDED:
                     self._call.end()
             return self._call
+
+    @property
+    def metadata(self) -> Metadata:
+        """What the caller sent along, in its order."""
+        return self._metadata
+
+    @property
+    def peer(self) -> str:
+        """The caller's name, the same for all calls of its connection."""
+        return self._calls.peer
+
+    @property
+    def half_closed(self) -> bool:
+        """True once the caller sends no further item; what came may still be waiting for `recv`."""
+        return self._state not in _MAY_COME
 
     @property
     def pictures(self) -> Pictures | None:
@@ -173,10 +195,36 @@ class ServerCall:
                     return None
                 self._changed.wait(self._patience_s())
             payload = self._inbox.popleft()
-        renewed = grant.consumed(len(payload))
-        if renewed is not None:
-            self._give(*renewed)
+        self._renew(grant, len(payload))
         return payload
+
+    def try_recv(self) -> bytes | None:
+        """Return the caller's next item if it is here, None when none is."""
+        grant = self._grant or self.accept()
+        if not self._inbox:
+            return None
+        payload = self._inbox.popleft()
+        self._renew(grant, len(payload))
+        return payload
+
+    def _renew(self, grant: Grant, length: int) -> None:
+        renewed = grant.consumed(length)
+        if renewed is not None and self._state is not State.ENDED:
+            self._give(*renewed)
+
+    def send_headers(self, metadata: Metadata) -> None:
+        """Send metadata ahead of everything else; to be called once, before `send` and `finish`. Never blocks.
+
+        Raises LocalProtocolError when the call has been ended by this side.
+        """
+        try:
+            self._go(Event.START)
+        except TransportError:
+            if self._error is None:
+                raise
+            return
+        headers = Envelope(0, self.correlation_id, Kind.HEADERS, metadata=to_metadata(metadata))
+        self._calls.post(encode_envelope(headers), self.correlation_id)
 
     def wait_for_credit(self) -> None:
         """Wait until the caller can take one more item. Raises Cancelled, PeerTimeout, PeerDied."""
@@ -215,9 +263,18 @@ class ServerCall:
             record = encode_plain(0, self.correlation_id, Kind.STREAM_ITEM, 0, payload)
         if self._calls.outlet.try_send(record):
             return
-        for part in self._calls.cut(record, self.correlation_id):
+        for part in self._calls.cut(record, self.correlation_id, len(payload)):
             if not self._calls.outlet.send(part, self.deadline, self._is_over_now):
                 self._check()
+
+    def try_send(self, payload: bytes) -> bool:
+        """As `send`, without waiting; False, and nothing was sent, while the caller can take no more."""
+        self._go(Event.SEND)
+        if not self._credit.try_spend(len(payload)):
+            return False
+        record = encode_plain(0, self.correlation_id, Kind.STREAM_ITEM, 0, payload)
+        self._calls.post(record, self.correlation_id, len(payload))
+        return True
 
     def finish(
         self,
@@ -253,7 +310,7 @@ class ServerCall:
             )
         else:
             record = encode_plain(0, self.correlation_id, kind, 0, payload)
-        self._calls.post(record, self.correlation_id)
+        self._calls.post(record, self.correlation_id, len(payload))
 
     def fail(self, error: TransportError, *, dropped: int = 0) -> None:
         """End the call with an error that the caller gets as the same class with the same text. Never blocks.
@@ -280,9 +337,8 @@ class ServerCall:
             self._wake()
         elif kind is Kind.CREDIT:
             self._go(Event.PEER_GRANTS)
-            with self._changed:
-                self._credit.add(envelope.items, envelope.window)
-                self._changed.notify_all()
+            self._credit.add(envelope.items, envelope.window)
+            self._wake()
         else:
             self._go(_SLIPS[kind])
 
@@ -296,6 +352,8 @@ class ServerCall:
                 self._grant.arrived(len(payload))
             self._inbox.append(payload)
             self._changed.notify_all()
+        if self.on_news is not None:
+            self.on_news()
 
     def abort(self, error: TransportError) -> None:
         """End the call from outside, and tell its caller why; idempotent, never blocks."""
@@ -362,6 +420,8 @@ class ServerCall:
         if self.shape:
             with self._changed:
                 self._changed.notify_all()
+        if self.on_news is not None:
+            self.on_news()
 
     def _give(self, items: int, window: int) -> None:
         credit = Envelope(0, self.correlation_id, Kind.CREDIT, items=items, window=window)

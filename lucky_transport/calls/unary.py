@@ -1,4 +1,4 @@
-"""What the caller of a unary method waits for: one payload, or an error.
+"""What the caller of a unary method waits for: one payload, or an error, and the metadata around it.
 
 Rule 1: it is a `ClientCall` without anything that costs time; it takes the same envelopes and refuses the same ones.
 """
@@ -7,29 +7,32 @@ from __future__ import annotations
 
 from typing import Any
 
-from lucky_transport.calls.outcome import Metadata
+from lucky_transport.calls.outcome import Metadata, error_in, from_metadata
 from lucky_transport.codec.envelope import Envelope, Kind
-from lucky_transport.errors import RemoteProtocolError, TransportError, from_wire
+from lucky_transport.errors import RemoteProtocolError, StatusError, TransportError
 
 __all__ = ["UnaryAnswer"]
 
 
 class UnaryAnswer:
-    """What a unary caller waits for."""
+    """What a unary caller waits for. error: why there is no payload. headers, trailing: metadata of the answer."""
 
-    __slots__ = ("done", "error", "gates", "payload")
+    __slots__ = ("done", "error", "gates", "headers", "payload", "trailing")
 
     def __init__(self) -> None:
         self.done = False
         self.payload = b""
         self.error: TransportError | None = None
         self.gates: list[Any] = []
+        self.headers: Metadata = ()
+        self.trailing: Metadata = ()
 
     def is_done(self) -> bool:
         return self.done
 
     def on_response(self, payload: bytes, trailing: Metadata) -> None:
         self.payload = payload
+        self.trailing = trailing
         self.done = True
 
     def on_item(self, payload: bytes, dropped: int) -> None:
@@ -37,13 +40,17 @@ class UnaryAnswer:
 
     def on_envelope(self, envelope: Envelope) -> None:
         if envelope.kind is Kind.RESPONSE:
-            self.on_response(envelope.payload, ())
+            self.on_response(envelope.payload, from_metadata(envelope.metadata))
         elif envelope.kind is Kind.ERROR:
-            self.on_error(from_wire(envelope.status, envelope.details))
+            self.on_error(error_in(envelope))
+        elif envelope.kind is Kind.HEADERS:
+            self.headers = from_metadata(envelope.metadata)
         else:
             raise RemoteProtocolError(f"{envelope.kind.name} for a unary call", hint="the peer speaks another protocol")
 
     def on_error(self, error: TransportError) -> None:
         if not self.done:
             self.error = error
+            if isinstance(error, StatusError):
+                self.trailing = error.trailing
             self.done = True

@@ -33,6 +33,7 @@ class Kind(IntEnum):
     CANCEL = 6
     ERROR = 7
     FRAGMENT = 8
+    HEADERS = 9
 
 
 @dataclass(slots=True)
@@ -68,7 +69,8 @@ class Envelope:
     takes one. items, window: messages and payload bytes that the receiver of a request or credit may send in addition
     to what it was granted before. offset, total: of a fragment, where its payload lies in a record of that many bytes.
     dropped: items that a stream skipped so far. images: places of the message's pictures, in the order in which they
-    are in it; empty when they are all in the message.
+    are in it; empty when they are all in the message. code: status of a protocol that travels inside ours, where a
+    handler ended its call with one (status is then that of `StatusError`).
     """
 
     method: U32 = 0
@@ -87,6 +89,7 @@ class Envelope:
     total: U64 = 0
     dropped: U32 = 0
     images: list[ImagePlace] = field(default_factory=list[ImagePlace])
+    code: U32 = 0
 
 
 def encode_envelope(envelope: Envelope) -> bytes:

@@ -12,8 +12,9 @@ Rule 3: an error reaches the caller as the class and text that the handler raise
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 from lucky_transport.call import Call
@@ -23,16 +24,13 @@ from lucky_transport.codec.envelope import ImagePlace
 from lucky_transport.codec.flatbuffers import decode, encode
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import EngineFailed, LocalProtocolError, TransportError, Unimplemented
+from lucky_transport.host.foreign import ForeignServices, RawHandler
 from lucky_transport.host.host import Host
 from lucky_transport.host.workers import Workers
 from lucky_transport.messages.images import frames_of, holds_images, take_out
-from lucky_transport.messages.methods import BY_ID, BY_NAME, METHODS, Method, Runs
+from lucky_transport.messages.methods import BY_ID, METHODS, Method, Runs
 
 __all__ = ["Dispatcher", "RawHandler"]
-
-#: Answers a call whose messages this project does not know: takes `call.payload` or `call.recv()`, uses `call.send` and
-#: in the end `call.finish`. It runs on a thread of the pool.
-RawHandler = Callable[[ServerCall], None]
 
 _PLAIN = [row for row in METHODS if row.stream is None and not holds_images(row.response)]
 #: Methods that may be answered by whoever reads the request, by id; and by the thread that steps the engine.
@@ -44,13 +42,19 @@ _STREAMS = 64
 
 
 class Dispatcher:
-    """Answers the calls of any number of clients of one host; `close` ends its threads."""
+    """Answers the calls of any number of clients of one host; `close` ends its threads.
 
-    def __init__(self, host: Host, *, pool: int = _POOL, streams: int = _STREAMS) -> None:
+    foreign: services in other messages; they are closed with it.
+    """
+
+    def __init__(
+        self, host: Host, *, pool: int = _POOL, streams: int = _STREAMS, foreign: Sequence[ForeignServices] = ()
+    ) -> None:
         self._host = host
         self._pool = Workers("command handlers", pool, _POOL_WAITING)
         self._streams = Workers("streams", streams)
         self._raw: dict[str, RawHandler] = {}
+        self._foreign = foreign
 
     def register(self, path: str, handler: RawHandler) -> None:
         """Have calls of the method with that full name ("/package.Service/Method") answered by `handler`."""
@@ -84,23 +88,32 @@ class Dispatcher:
         finally:
             call.end()
 
+    def leave(self, caller: str) -> None:
+        """Let go of whatever the client of that name held: it has gone."""
+        for services in self._foreign:
+            services.leave(caller)
+        self._host.leave(caller)
+
     def close(self, grace_s: float = 1.0) -> None:
         """Start nothing any more and wait a moment for what runs; idempotent."""
+        for services in self._foreign:
+            services.close()
         self._pool.close(grace_s)
         self._streams.close(grace_s)
 
     def _begin(self, call: ServerCall, *, in_loop: bool) -> None:
         try:
-            method = self._method(call)
-            if method is None:
-                raw = self._raw.get(call.path)
-                if raw is None:
-                    raise Unimplemented(
-                        f"the engine does not know {call.name}", hint="is the engine older than this client?"
-                    )
+            raw = self._raw_handler(call.path) if call.path else None
+            if raw is not None:
                 workers = self._streams if call.shape else self._pool
-                workers.run(lambda: self._answer_raw(raw, call))
-            elif method.stream is not None:
+                workers.run(partial(self._answer_raw, raw, call))
+                return
+            method = None if call.path else BY_ID.get(call.method)
+            if method is None:
+                raise Unimplemented(
+                    f"the engine does not know {call.name}", hint="is the engine older than this client?"
+                )
+            if method.stream is not None:
                 self._check_shape(method, call)
                 self._streams.run(lambda: self._answer_stream(method, call))
             elif method.runs is Runs.INLINE or (in_loop and method.runs is Runs.ENGINE):
@@ -111,11 +124,13 @@ class Dispatcher:
         except TransportError as error:
             call.fail(error)
 
-    def _method(self, call: ServerCall) -> Method | None:
-        """Return the typed method that is called; raw handlers go first where a method is called by name."""
-        if not call.path:
-            return BY_ID.get(call.method)
-        return None if call.path in self._raw else BY_NAME.get(call.path)
+    def _raw_handler(self, path: str) -> RawHandler | None:
+        """Return what answers a method that is called by name: typed ones are called by their ids."""
+        raw = self._raw.get(path)
+        for services in self._foreign:
+            if raw is None:
+                raw = services.handler(path)
+        return raw
 
     @staticmethod
     def _check_shape(method: Method, call: ServerCall) -> None:

@@ -220,7 +220,15 @@ class _Client(_Victim):
     """A client with a call of each shape open."""
 
     name = "client"
-    peers_kinds = (Kind.RESPONSE, Kind.STREAM_ITEM, Kind.CREDIT, Kind.END, Kind.ERROR, Kind.FRAGMENT)
+    peers_kinds = (
+        Kind.RESPONSE,
+        Kind.STREAM_ITEM,
+        Kind.CREDIT,
+        Kind.END,
+        Kind.ERROR,
+        Kind.FRAGMENT,
+        Kind.HEADERS,
+    )
 
     def __init__(self) -> None:
         super().__init__()

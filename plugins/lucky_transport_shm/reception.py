@@ -95,5 +95,5 @@ class Reception:
         calls = self._calls.pop(pipe, None)
         if calls is not None:
             calls.close(error)
-            self._host.leave(calls.peer)
+            self._dispatcher.leave(calls.peer)
         self._pipes.discard(pipe)

@@ -21,6 +21,7 @@ from lucky_transport.config import Settings
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ClosedError, PeerDied, TransportError
 from lucky_transport.host.dispatch import Dispatcher
+from lucky_transport.host.foreign import foreign_services
 from lucky_transport.host.host import Host, Lease
 from lucky_transport.shm import header, views
 from lucky_transport.shm.atomics import PEER_PARKS, PEER_WAKES, Result, Words, implementation, native_error
@@ -84,7 +85,7 @@ class ShmServer(Server):
             spec.num_envs,
             self._strategy,
         )
-        self._dispatcher = Dispatcher(host)
+        self._dispatcher = Dispatcher(host, foreign=foreign_services(host))
         self._images = ImageStores(segment.path, strategy=self._strategy, native=self._native)
         self._await_client()
         self._reception = Reception(segment.name, host, self._dispatcher, self._images, self._settings)
@@ -185,7 +186,7 @@ class ShmServer(Server):
         self._channel.set_peer(-1, PEER_WAKES | PEER_PARKS)
         self._channel.resync()
         self._calls.close(PeerDied(f"{self._pipe.peer} is gone", backend="shm"))
-        self._host.leave(self._pipe.peer)
+        self._dispatcher.leave(self._pipe.peer)
         if not self._stopping:  # what the engine said last is still to be read
             self._await_client()
         self._channel.commands_read(0)

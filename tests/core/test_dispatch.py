@@ -29,6 +29,7 @@ from lucky_transport.errors import (
     Unimplemented,
 )
 from lucky_transport.host.dispatch import Dispatcher
+from lucky_transport.host.foreign import RawHandler
 from lucky_transport.host.host import Host
 from lucky_transport.messages.methods import method
 from lucky_transport.testing.memory_pipe import memory_pipes
@@ -57,7 +58,7 @@ class Scene:
         (self.handlers if which.stream is None else self.streams)[which.name] = handler
 
     @contextmanager
-    def client(self, *, in_loop: bool = False, **limits: int) -> Iterator[ClientCalls]:
+    def client(self, *, in_loop: bool = False, **options: Any) -> Iterator[ClientCalls]:
         scene = self
 
         class Engine(ToyEngine):
@@ -65,7 +66,7 @@ class Scene:
             streams = property(lambda self: scene.streams)  # type: ignore[assignment]
 
         self.host = Host(Engine(2))
-        self.dispatcher = Dispatcher(self.host, **limits)
+        self.dispatcher = Dispatcher(self.host, **options)
         pipe, end = memory_pipes(1 << 20)
         begin = self.dispatcher.begin_in_loop if in_loop else self.dispatcher.begin
         calls = ServerCalls(end, begin, between_steps=self.host.between_steps)
@@ -307,7 +308,36 @@ def test_a_raw_handler_that_raises_or_forgets_to_answer_fails_its_call(scene: Sc
             client.unary("/t/forget", b"", soon())
 
 
-def test_a_typed_method_is_answered_by_its_name_too(scene: Scene) -> None:
-    with scene.client() as client:
-        by_name = client.unary(INLINE.name, encode(INLINE.request()), soon())
-        assert by_name == client.unary(INLINE.id, encode(INLINE.request()), soon())
+def test_a_typed_method_goes_by_its_id_alone_so_a_name_always_means_foreign_messages(scene: Scene) -> None:
+    with scene.client() as client, pytest.raises(Unimplemented, match=f"does not know {INLINE.name}"):
+        client.unary(INLINE.name, encode(INLINE.request()), soon())
+
+
+class _Parrots:
+    """Foreign services that know one method, and note who left."""
+
+    def __init__(self) -> None:
+        self.left: list[str] = []
+        self.closed = False
+
+    def handler(self, path: str) -> RawHandler | None:
+        return (lambda call: call.finish(call.payload * 2)) if path == "/zoo.Parrot/Say" else None
+
+    def leave(self, caller: str) -> None:
+        self.left.append(caller)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_foreign_services_answer_by_path_learn_who_leaves_and_close_with_the_dispatcher(scene: Scene) -> None:
+    parrots = _Parrots()
+    with scene.client(foreign=[parrots]) as client:
+        assert client.unary("/zoo.Parrot/Say", b"ab", soon()) == b"abab"
+        with pytest.raises(Unimplemented, match=r"/zoo\.Parrot/Sing"):
+            client.unary("/zoo.Parrot/Sing", b"", soon())
+        scene.dispatcher.leave("client 7")
+        assert parrots.left == ["client 7"]
+        assert not parrots.closed
+        scene.dispatcher.close()
+    assert parrots.closed

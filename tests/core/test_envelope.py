@@ -67,6 +67,7 @@ def test_the_slots_and_kinds_of_an_envelope_are_fixed() -> None:
         "total",
         "dropped",
         "images",
+        "code",
     ]
     assert {kind.name: kind.value for kind in Kind} == {
         "REQUEST": 0,
@@ -78,6 +79,7 @@ def test_the_slots_and_kinds_of_an_envelope_are_fixed() -> None:
         "CANCEL": 6,
         "ERROR": 7,
         "FRAGMENT": 8,
+        "HEADERS": 9,
     }
 
 
@@ -100,10 +102,10 @@ def test_a_message_travels_as_a_buffer_of_its_own() -> None:
     assert decode(GetAgentSchemaRequest, again.payload) == request
 
 
-@pytest.mark.parametrize("kind", [9, 10, 2**32 - 1])
+@pytest.mark.parametrize("kind", [10, 11, 2**32 - 1])
 def test_an_unknown_kind_is_refused(kind: int) -> None:
     record = encode_envelope(Envelope(method=7, correlation_id=42, kind=kind))  # pyright: ignore[reportArgumentType]
-    with pytest.raises(RemoteProtocolError, match=rf"kind {kind} for method 7, call 42; known are 0 to 8; update"):
+    with pytest.raises(RemoteProtocolError, match=rf"kind {kind} for method 7, call 42; known are 0 to 9; update"):
         decode_envelope(record)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lucky_transport.calls.server_call import ServerCall
-from lucky_transport.errors import EngineFailed
+from lucky_transport.errors import EngineFailed, StatusError
 from lucky_transport.testing.call_pair import CallPair
 
 
@@ -57,7 +57,15 @@ def headers(call: ServerCall) -> None:
     call.finish(repr(call.call.metadata).encode())
 
 
-HANDLERS = {f"/t/{handler.__name__}": handler for handler in (echo, count, total, hang, endless, fail, headers)}
+def status(call: ServerCall) -> None:
+    """Send metadata, an item where items are streamed, and then fail with a status of another protocol."""
+    call.send_headers((("where", "here"), ("raw-bin", b"\x00\xff")))
+    if call.shape:
+        call.send(b"item")
+    call.fail(StatusError(5, "nöthing there", (("why", "gone"), ("why", "twice"))))
+
+
+HANDLERS = {f"/t/{handler.__name__}": handler for handler in (echo, count, total, hang, endless, fail, headers, status)}
 
 
 @pytest.fixture

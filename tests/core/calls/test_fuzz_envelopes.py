@@ -38,7 +38,7 @@ def test_anything_but_a_typed_error_is_found(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_wrong_answer_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     post = ServerCalls.post
-    monkeypatch.setattr(ServerCalls, "post", lambda self, record, call: post(self, record[:-1] + b"!", call))
+    monkeypatch.setattr(ServerCalls, "post", lambda self, record, *rest: post(self, record[:-1] + b"!", *rest))
     with pytest.raises(FuzzFinding, match="an honest request got"):
         EnvelopeFuzz(1).run(2000)
 

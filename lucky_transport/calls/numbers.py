@@ -1,0 +1,62 @@
+"""Numbers for methods that are called by name: a name travels once, then its number does.
+
+Rule 1: the number of a method is FIRST_NUMBER plus the number of the call that named it first on its connection; ids of
+        the table are all below.
+Rule 2: the caller uses a number only once the request that gave it has left whole, so the other end knows it.
+"""
+
+from __future__ import annotations
+
+from lucky_transport.errors import RemoteProtocolError
+
+__all__ = ["FIRST_NUMBER", "Named", "Numbered"]
+
+FIRST_NUMBER = 1 << 31
+#: Names that one caller gives numbers; the others go by name.
+_MOST = 1024
+#: Threads that name the same method at the same time use up several.
+_MOST_TAKEN = 8 * _MOST
+
+
+class Numbered:
+    """The caller's book."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def get(self, name: str) -> int | None:
+        """Return the number of the method, None while it has none."""
+        return self._numbers.get(name)
+
+    def number(self, correlation_id: int) -> int:
+        """Return the number that a request may give to the method it names; 0 when there are enough."""
+        return FIRST_NUMBER + correlation_id if correlation_id < FIRST_NUMBER and len(self._numbers) < _MOST else 0
+
+    def left(self, name: str, correlation_id: int) -> None:
+        """Note that the request of this call, which named the method, has left whole."""
+        if name not in self._numbers and (number := self.number(correlation_id)):
+            self._numbers[name] = number
+
+
+class Named:
+    """The answerer's book."""
+
+    def __init__(self) -> None:
+        self._names: dict[int, str] = {}
+
+    def note(self, number: int, correlation_id: int, name: str) -> None:
+        """Take a request with both name and number. Raises RemoteProtocolError for more than any caller gives."""
+        if number == FIRST_NUMBER + correlation_id:
+            if len(self._names) >= _MOST_TAKEN:
+                raise RemoteProtocolError(f"the caller has given {_MOST_TAKEN} methods numbers, and gives one more")
+            self._names[number] = name
+
+    def name(self, number: int) -> str:
+        """Return the name of a method with a number. Raises RemoteProtocolError for one that was never given."""
+        name = self._names.get(number)
+        if name is None:
+            raise RemoteProtocolError(
+                f"a request for method {number}, a number that this caller has not given",
+                hint="the peer is broken or speaks another protocol; connect again",
+            )
+        return name
