@@ -34,12 +34,14 @@ from lucky_transport.calls.unary import UnaryAnswer
 from lucky_transport.calls.window import Window, window_of
 from lucky_transport.codec.envelope import Envelope, Kind, decode_envelope, encode_envelope
 from lucky_transport.codec.pictured import decode_pictured
-from lucky_transport.codec.plain import decode_plain, encode_plain
+from lucky_transport.codec.plain import Plain, encode_plain, envelope_of, taken_apart
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import ClosedError, PeerTimeout, SpecError, TransportError, from_wire
 from lucky_transport.messages.methods import Flow
 
 __all__ = ["ClientCalls"]
+
+_REQUEST, _RESPONSE, _STREAM_ITEM = int(Kind.REQUEST), int(Kind.RESPONSE), int(Kind.STREAM_ITEM)
 
 
 class ClientCalls:
@@ -97,12 +99,15 @@ class ClientCalls:
         """
         correlation_id = next(self._ids)
         remaining_ns = self._remaining_ns(method, deadline)
-        record = self._request(method, correlation_id, payload, remaining_ns, metadata)
         slot = UnaryAnswer()
         self._calls[correlation_id] = slot
         try:
-            self.check()
-            self._send_request(record, correlation_id, method, deadline, slot.is_done, len(payload))
+            if self._error is not None:
+                self.check()
+            number = self._numbered.get(method) if isinstance(method, str) else method
+            if metadata or number is None or not self._post_plain(number, correlation_id, remaining_ns, payload):
+                record = self._request(method, correlation_id, payload, remaining_ns, metadata)
+                self._send_request(record, correlation_id, method, deadline, slot.is_done, len(payload))
             if not self.turns.wait(slot, slot.is_done, deadline):
                 assert deadline is not None
                 raise self.late(method, deadline)
@@ -239,6 +244,15 @@ class ClientCalls:
             envelope.items, envelope.window = window.items, window.bytes
         return encode_envelope(envelope)
 
+    def _post_plain(self, method: int, correlation_id: int, remaining_ns: int, payload: bytes) -> bool:
+        """Send a request the fastest way; False where it needs another."""
+        try:
+            return self.outlet.try_post_plain(method, correlation_id, _REQUEST, remaining_ns, payload)
+        except TransportError as error:
+            self._break(error)
+            self.check()
+            raise
+
     def _send_request(
         self,
         record: bytes,
@@ -298,12 +312,11 @@ class ClientCalls:
 
     # -- receiving ----------------------------------------------------------------------------------------------------
 
-    def _on_record(self, record: bytes) -> None:
+    def _on_record(self, record: Plain | bytes) -> None:
         """Handle one record; raises RemoteProtocolError for what no honest engine sends."""
-        plain = decode_plain(record)
         dropped = 0
-        if plain is not None:
-            _, correlation_id, _, kind, payload = plain
+        if isinstance(record, tuple):
+            _, correlation_id, _, kind, payload = record
         elif (shown := decode_pictured(record)) is not None:
             correlation_id, kind, dropped, payload, place = shown
             payload = pictured(payload, [place], self.images)
@@ -313,13 +326,13 @@ class ClientCalls:
         call = self._calls.get(correlation_id)
         if call is None:
             return  # given up
-        if kind is Kind.RESPONSE:
+        if kind == _STREAM_ITEM:
+            call.on_item(payload, dropped)
+        elif kind == _RESPONSE:
             call.on_response(payload, ())
             self._calls.pop(correlation_id, None)
-        elif kind is Kind.STREAM_ITEM:
-            call.on_item(payload, dropped)
         else:
-            self._on_envelope(decode_envelope(record))
+            self._on_envelope(envelope_of(record))
             return
         if call.gates:
             self.turns.wake_followers(call)
@@ -354,7 +367,7 @@ class ClientCalls:
             self.turns.wake_followers(call)
             return
         if record is not None:
-            self._on_record(whole(record, fragment.correlation_id))
+            self._on_record(taken_apart(whole(record, fragment.correlation_id)))
 
     def _break(self, error: TransportError) -> None:
         """End everything for this reason; the first one counts."""

@@ -155,7 +155,7 @@ def whole(record: bytes, correlation_id: int) -> bytes:
     """Return a record put together from fragments of that call; raises RemoteProtocolError when it holds another."""
     plain = decode_plain(record)
     if plain is not None:
-        found, kind = plain[1], plain[3]
+        found, kind = plain[1], Kind(plain[3])
     else:
         envelope = decode_envelope(record)
         found, kind = envelope.correlation_id, envelope.kind

@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from lucky_transport.calls.pipe import Pipe
+from lucky_transport.codec.plain import PLAIN_BYTES
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import TransportError
 
@@ -34,8 +35,9 @@ class Outlet:
 
     def __init__(self, pipe: Pipe, while_full: Callable[[], None] | None = None) -> None:
         self._pipe = pipe
-        self._push = pipe.try_push
+        self._push, self._push_plain = pipe.try_push, pipe.push_plain
         self._largest = pipe.largest_record
+        self._largest_payload = self._largest - PLAIN_BYTES
         self._while_full = while_full
         self._lock = threading.Lock()
         self._room = threading.Lock()
@@ -71,6 +73,16 @@ class Outlet:
             self.post((record,))
         elif self._late:
             self._post_what_came_late()
+
+    def try_post_plain(self, method: int, correlation_id: int, kind: int, deadline_ns: int, payload: bytes) -> bool:
+        """Send a plain envelope if it is short and there is room for it now: the fastest way. False: it was not sent.
+
+        Raises RemoteProtocolError, PeerDied, ClosedError.
+        """
+        if self._late or len(payload) > self._largest_payload:
+            return False
+        with self._lock:
+            return not self._kept and self._push_plain(method, correlation_id, kind, deadline_ns, payload)
 
     def post_late(self, record: bytes) -> None:
         """As `post`, for finalizers; raises nothing: what cannot be sent any more need not be."""

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from lucky_transport.codec.plain import Popped
+
 __all__ = ["Pipe"]
 
 
@@ -35,6 +37,14 @@ class Pipe(Protocol):
 
     def try_pop(self) -> bytes | None:
         """Return the oldest record from the peer, None when there is none. Raises RemoteProtocolError, ClosedError."""
+        ...
+
+    def push_plain(self, method: int, correlation_id: int, kind: int, deadline_ns: int, payload: bytes) -> bool:
+        """As `try_push` of the plain envelope of these (`lucky_transport.codec.plain`): the short way."""
+        ...
+
+    def pop_plain(self) -> Popped:
+        """As `try_pop`, with a plain envelope taken apart already: the short way."""
         ...
 
     def wait(self, timeout_ns: int) -> bool:

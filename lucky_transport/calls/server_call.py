@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ServerCall"]
 
+_ITEM = int(Kind.STREAM_ITEM)
 _SLICE_S = 1.0
 #: A wait for pictures to be given back looks this often whether it is still wanted.
 _ROOM_NS = 20_000_000
@@ -183,7 +184,7 @@ class ServerCall:
         return self._grant
 
     def recv(self) -> bytes | None:
-        """Return the caller's next item, None after his last; waits for it.
+        """Return the caller's next item, None after his last and once the call was answered; waits for it.
 
         Raises Cancelled, PeerTimeout (the call's deadline), PeerDied.
         """
@@ -191,7 +192,7 @@ class ServerCall:
         with self._changed:
             while not self._inbox:
                 self._check()
-                if self._state in (State.ANSWERING_ONE, State.ANSWERING_MANY):
+                if self.half_closed:
                     return None
                 self._changed.wait(self._patience_s())
             payload = self._inbox.popleft()
@@ -237,10 +238,12 @@ class ServerCall:
 
     def _wait_for_credit(self) -> None:
         with self._changed:
-            while not self._credit.is_open:
+            while not self._credit.is_open and self._state is not State.ENDED:
                 self._check()
                 self._changed.wait(self._patience_s())
         self._check()
+        if self._state is State.ENDED:  # another thread has answered the call meanwhile
+            self._go(Event.SEND)
 
     def send(self, payload: bytes, dropped: int = 0, images: Sequence[ImagePlace] = ()) -> None:
         """Send one item of the stream; waits for credit and room. `dropped`: items skipped so far. `images`: where its
@@ -252,6 +255,8 @@ class ServerCall:
             self._go(Event.SEND)
         while not self._credit.try_spend(len(payload)):
             self._wait_for_credit()
+        if not dropped and not images and self._calls.outlet.try_post_plain(0, self.correlation_id, _ITEM, 0, payload):
+            return
         if len(images) == 1:
             record = encode_pictured(self.correlation_id, Kind.STREAM_ITEM, dropped, payload, images[0])
         elif dropped or images:
@@ -272,8 +277,7 @@ class ServerCall:
         self._go(Event.SEND)
         if not self._credit.try_spend(len(payload)):
             return False
-        record = encode_plain(0, self.correlation_id, Kind.STREAM_ITEM, 0, payload)
-        self._calls.post(record, self.correlation_id, len(payload))
+        self._calls.post_plain(self.correlation_id, _ITEM, payload)
         return True
 
     def finish(
@@ -309,7 +313,8 @@ class ServerCall:
                 )
             )
         else:
-            record = encode_plain(0, self.correlation_id, kind, 0, payload)
+            self._calls.post_plain(self.correlation_id, kind, payload)
+            return
         self._calls.post(record, self.correlation_id, len(payload))
 
     def fail(self, error: TransportError, *, dropped: int = 0) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from lucky_transport.calls.pipe import Pipe
+from lucky_transport.codec.plain import Plain
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import TransportError
 
@@ -31,10 +32,10 @@ class Turns:
     """Who reads `pipe`. `on_record` handles one record, `on_broken` the error that ended the connection."""
 
     def __init__(
-        self, pipe: Pipe, on_record: Callable[[bytes], None], on_broken: Callable[[TransportError], None]
+        self, pipe: Pipe, on_record: Callable[[Plain | bytes], None], on_broken: Callable[[TransportError], None]
     ) -> None:
         self._pipe = pipe
-        self._pop, self._wait = pipe.try_pop, pipe.wait
+        self._pop, self._wait = pipe.pop_plain, pipe.wait
         self._on_record, self._on_broken = on_record, on_broken
         self._reading = threading.Lock()
         self._leading: Awaited | None = None

@@ -12,9 +12,14 @@ from __future__ import annotations
 
 import struct
 
-from lucky_transport.codec.envelope import Kind
+from lucky_transport.codec.envelope import Envelope, Kind, decode_envelope
 
-__all__ = ["PLAIN_BYTES", "decode_plain", "encode_plain"]
+__all__ = ["PLAIN_BYTES", "Plain", "Popped", "decode_plain", "encode_plain", "envelope_of", "taken_apart"]
+
+#: method, correlation id, deadline_ns, kind, payload
+Plain = tuple[int, int, int, int, bytes]
+#: What is taken from a ring: a plain envelope as its fields, any other record as its bytes, None when there is none.
+Popped = Plain | bytes | None
 
 #: Root table at byte 28, its vtable at byte 8: slots 0 to 7, of which `status`, `details` and `metadata` are absent.
 _HEAD = struct.pack("<I4x10Hi", 28, 20, 32, 4, 8, 24, 16, 0, 0, 0, 28, 20)
@@ -23,7 +28,7 @@ _REST = struct.Struct("<IQQII4xI")
 _PAYLOAD_OFFSET = 8
 #: Bytes before the payload.
 PLAIN_BYTES = len(_HEAD) + _REST.size
-_KINDS = tuple(Kind)
+_LAST_KIND = int(max(Kind))
 
 _pack, _unpack_from = _REST.pack, _REST.unpack_from
 _join = b"".join
@@ -41,12 +46,25 @@ def encode_plain(method: int, correlation_id: int, kind: int, deadline_ns: int, 
     return _join((_HEAD, rest, payload))
 
 
-def decode_plain(record: bytes) -> tuple[int, int, int, Kind, bytes] | None:
+def taken_apart(record: bytes) -> Plain | bytes:
+    """Return the fields of a plain envelope, or the record itself when it is none."""
+    return decode_plain(record) or record
+
+
+def envelope_of(plain: Plain | bytes) -> Envelope:
+    """Return the whole envelope of what was taken from a ring. Raises RemoteProtocolError for an unsound record."""
+    if not isinstance(plain, tuple):
+        return decode_envelope(plain)
+    method, correlation_id, deadline_ns, kind, payload = plain
+    return Envelope(method, correlation_id, Kind(kind), deadline_ns, payload=payload)
+
+
+def decode_plain(record: bytes) -> Plain | None:
     """Return (method, correlation id, deadline_ns, kind, payload) of a plain envelope, None for any other bytes."""
     if len(record) < PLAIN_BYTES or not record.startswith(_HEAD):
         return None
     kind: int
     method, correlation_id, deadline_ns, kind, offset, length = _unpack_from(record, len(_HEAD))
-    if offset != _PAYLOAD_OFFSET or length != len(record) - PLAIN_BYTES or kind >= len(_KINDS):
+    if offset != _PAYLOAD_OFFSET or length != len(record) - PLAIN_BYTES or kind > _LAST_KIND:
         return None
-    return method, correlation_id, deadline_ns, _KINDS[kind], record[PLAIN_BYTES:]
+    return method, correlation_id, deadline_ns, kind, record[PLAIN_BYTES:]

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from lucky_transport.codec.plain import Popped, encode_plain, taken_apart
 from lucky_transport.shm import ring
 from lucky_transport.shm._kernel import address_of, futex_wake, gone
 from lucky_transport.shm.results import PEER_PARKS, PEER_WAKES, Result
@@ -83,6 +84,10 @@ class RingWriter(ring.RingWriter):
             self._bell.ring()
         return pushed
 
+    def push_plain(self, method: int, correlation_id: int, kind: int, deadline_ns: int, payload: bytes) -> bool:
+        """As `try_push`, of a plain envelope."""
+        return self.try_push(encode_plain(method, correlation_id, kind, deadline_ns, payload))
+
     def wait_room(self, length: int, pidfd: int, timeout_ns: int) -> int:
         """Wait until a record of `length` bytes fits: 1, TIMED_OUT (also after `stop`) or PEER_GONE."""
         need = self.need_of(length)
@@ -116,6 +121,11 @@ class RingReader(ring.RingReader):
             self._own.store32(self._room, 0)
             futex_wake(self._room_address)
         return record
+
+    def pop_plain(self) -> Popped:
+        """As `try_pop`, but a plain envelope as its fields."""
+        record = self.try_pop()
+        return None if record is None else taken_apart(record)
 
     def ready(self) -> bool:
         """True when something was written and not popped."""

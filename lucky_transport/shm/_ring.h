@@ -133,33 +133,89 @@ static inline uint32_t ring_need(const Ring *r, uint32_t length, uint32_t *skipp
     return *skipped + stride;
 }
 
-static PyObject *ring_push(PyObject *self, PyObject *record) {
-    Ring *r = ring_of(self);
-    if (!r) return NULL;
-    Py_buffer v;
-    if (PyObject_GetBuffer(record, &v, PyBUF_SIMPLE)) return NULL;
-    if (v.len == 0 || (uint64_t)v.len > ring_largest(r)) {
-        uint64_t length = (uint64_t)v.len;
-        PyBuffer_Release(&v);
-        return refuse(REFUSE_OUTGOING, length, r->size, 0, 0);
+/* Where a record of `length` bytes is to be written, to be followed by `ring_publish(r, need)`. NULL when it does not fit:
+ * `answer` is then what to return, False or an error. */
+static uint8_t *ring_reserve(Ring *r, uint64_t length, uint32_t *need, PyObject **answer) {
+    *answer = NULL;
+    if (length == 0 || length > ring_largest(r)) {
+        refuse(REFUSE_OUTGOING, length, r->size, 0, 0);
+        return NULL;
     }
-    uint32_t length = (uint32_t)v.len, skipped, read, need = ring_need(r, length, &skipped);
+    uint32_t skipped, read;
+    *need = ring_need(r, (uint32_t)length, &skipped);
     int64_t room = ring_room(r, &read);
-    if (room < (int64_t)need) {
-        PyBuffer_Release(&v);
-        return room < 0 ? refuse(REFUSE_POSITIONS, r->position, read, r->size, 0) : Py_NewRef(Py_False);
+    if (room < (int64_t)*need) {
+        if (room < 0) refuse(REFUSE_POSITIONS, r->position, read, r->size, 0);
+        else *answer = Py_NewRef(Py_False);
+        return NULL;
     }
     uint32_t index = r->position & (r->size - 1);
     if (skipped) {
         *(uint32_t *)(r->data + index) = RING_SKIP;
         index = 0;
     }
-    *(uint32_t *)(r->data + index) = length;
-    memcpy(r->data + index + 4, v.buf, length);
-    PyBuffer_Release(&v);
+    *(uint32_t *)(r->data + index) = (uint32_t)length;
+    return r->data + index + 4;
+}
+
+static void ring_publish(Ring *r, uint32_t need) {
     r->position += need;
     __atomic_store_n(r->write, r->position, __ATOMIC_RELEASE);
     if (r->park) ring_wake(r->park, r->bell);
+}
+
+static PyObject *ring_push(PyObject *self, PyObject *record) {
+    Ring *r = ring_of(self);
+    if (!r) return NULL;
+    Py_buffer v;
+    if (PyObject_GetBuffer(record, &v, PyBUF_SIMPLE)) return NULL;
+    uint32_t need;
+    PyObject *answer;
+    uint8_t *place = ring_reserve(r, (uint64_t)v.len, &need, &answer);
+    if (place) memcpy(place, v.buf, (size_t)v.len);
+    PyBuffer_Release(&v);
+    if (!place) return answer;
+    ring_publish(r, need);
+    Py_RETURN_TRUE;
+}
+
+/* The head of every plain envelope, as in codec/plain.py: root offset, vtable, distance back to it. */
+static const uint8_t PLAIN_HEAD[32] = {28, 0, 0,  0, 0,  0, 0, 0, 20, 0, 32, 0, 4,  0, 8,  0,
+                                       24, 0, 16, 0, 0,  0, 0, 0, 0,  0, 28, 0, 20, 0, 0,  0};
+#define PLAIN_BYTES 68
+#define PLAIN_PAYLOAD 8 /* offset of the payload, from its own word */
+#define PLAIN_KINDS 10
+
+/* The rest of it: unaligned, so it is copied field by field. */
+typedef struct __attribute__((packed)) {
+    uint32_t method;
+    uint64_t correlation_id, deadline_ns;
+    uint32_t kind, offset, padding, length;
+} PlainRest;
+
+/* push_plain(method, correlation_id, kind, deadline_ns, payload): as try_push of the plain envelope of these. */
+static PyObject *ring_push_plain(PyObject *self, PyObject *const *args, Py_ssize_t n) {
+    Ring *r = ring_of(self);
+    if (!r) return NULL;
+    if (n != 5) return PyErr_Format(PyExc_TypeError, "push_plain(method, correlation_id, kind, deadline_ns, payload)");
+    unsigned long method = PyLong_AsUnsignedLong(args[0]), kind = PyLong_AsUnsignedLong(args[2]);
+    unsigned long long call = PyLong_AsUnsignedLongLong(args[1]), deadline = PyLong_AsUnsignedLongLong(args[3]);
+    if (PyErr_Occurred()) return NULL;
+    if (method > UINT32_MAX || kind > UINT32_MAX) return PyErr_Format(PyExc_OverflowError, "method or kind above 2**32");
+    Py_buffer v;
+    if (PyObject_GetBuffer(args[4], &v, PyBUF_SIMPLE)) return NULL;
+    uint32_t need;
+    PyObject *answer;
+    uint8_t *place = ring_reserve(r, (uint64_t)v.len + PLAIN_BYTES, &need, &answer);
+    if (place) {
+        PlainRest rest = {(uint32_t)method, call, deadline, (uint32_t)kind, PLAIN_PAYLOAD, 0, (uint32_t)v.len};
+        memcpy(place, PLAIN_HEAD, sizeof PLAIN_HEAD);
+        memcpy(place + sizeof PLAIN_HEAD, &rest, sizeof rest);
+        memcpy(place + PLAIN_BYTES, v.buf, (size_t)v.len);
+    }
+    PyBuffer_Release(&v);
+    if (!place) return answer;
+    ring_publish(r, need);
     Py_RETURN_TRUE;
 }
 
@@ -243,32 +299,72 @@ static inline void ring_give_back(Ring *r, uint32_t position) {
     if (__atomic_load_n(r->room, __ATOMIC_RELAXED) == 1) wake(r->room);
 }
 
-static PyObject *ring_pop(PyObject *self, PyObject *unused) {
-    Ring *r = ring_of(self);
-    if (!r) return NULL;
+/* The oldest record: its bytes, its length, and where the reader stands once it is taken. NULL when there is none, or with
+ * an error for what no writer may produce. */
+static const uint8_t *ring_oldest(Ring *r, uint32_t *length, uint32_t *after) {
     uint32_t write = load32(r->write), position = r->position, size = r->size;
-    if (write == position) Py_RETURN_NONE;
+    if (write == position) return NULL;
     uint32_t published = ring_distance(r, write, position);
-    if (published > size) return refuse(REFUSE_POSITIONS, write, position, size, 0);
-    uint32_t index = position & (size - 1), length = ring_length(r, index);
-    if (length == RING_SKIP) {
+    if (published > size) {
+        refuse(REFUSE_POSITIONS, write, position, size, 0);
+        return NULL;
+    }
+    uint32_t index = position & (size - 1);
+    *length = ring_length(r, index);
+    if (*length == RING_SKIP) {
         uint32_t skipped = size - index;
-        if (skipped >= size / 4 || skipped > published) return refuse(REFUSE_SKIP, index, published, size, 0);
+        if (skipped >= size / 4 || skipped > published) {
+            refuse(REFUSE_SKIP, index, published, size, 0);
+            return NULL;
+        }
         position += skipped;
         published -= skipped;
         if (!published) { /* a writer may publish the skip ahead of the record that needs it */
             ring_give_back(r, position);
-            Py_RETURN_NONE;
+            return NULL;
         }
         index = 0;
-        length = ring_length(r, 0);
+        *length = ring_length(r, 0);
     }
-    uint64_t stride = ((uint64_t)length + 4 + 7) & ~(uint64_t)7;
-    if (!length || length > ring_largest(r) || stride > published || index + stride > size)
-        return refuse(REFUSE_LENGTH, length, index, published, size);
-    PyObject *record = PyBytes_FromStringAndSize((const char *)(r->data + index + 4), (Py_ssize_t)length);
-    if (record) ring_give_back(r, position + (uint32_t)stride);
+    uint64_t stride = ((uint64_t)*length + 4 + 7) & ~(uint64_t)7;
+    if (!*length || *length > ring_largest(r) || stride > published || index + stride > size) {
+        refuse(REFUSE_LENGTH, *length, index, published, size);
+        return NULL;
+    }
+    *after = position + (uint32_t)stride;
+    return r->data + index + 4;
+}
+
+static PyObject *ring_pop(PyObject *self, PyObject *unused) {
+    Ring *r = ring_of(self);
+    if (!r) return NULL;
+    uint32_t length, after;
+    const uint8_t *start = ring_oldest(r, &length, &after);
+    if (!start) return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+    PyObject *record = PyBytes_FromStringAndSize((const char *)start, (Py_ssize_t)length);
+    if (record) ring_give_back(r, after);
     return record;
+}
+
+/* pop_plain(): as try_pop, but a plain envelope as (method, correlation_id, deadline_ns, kind, payload). */
+static PyObject *ring_pop_plain(PyObject *self, PyObject *unused) {
+    Ring *r = ring_of(self);
+    if (!r) return NULL;
+    uint32_t length, after;
+    const uint8_t *start = ring_oldest(r, &length, &after);
+    if (!start) return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+    PyObject *found = NULL;
+    if (length >= PLAIN_BYTES && !memcmp(start, PLAIN_HEAD, sizeof PLAIN_HEAD)) {
+        PlainRest rest; /* the peer may change it under us: read once */
+        memcpy(&rest, start + sizeof PLAIN_HEAD, sizeof rest);
+        if (rest.offset == PLAIN_PAYLOAD && rest.length == length - PLAIN_BYTES && rest.kind < PLAIN_KINDS)
+            found = Py_BuildValue("IKKIy#", (unsigned)rest.method, (unsigned long long)rest.correlation_id,
+                                  (unsigned long long)rest.deadline_ns, (unsigned)rest.kind,
+                                  (const char *)start + PLAIN_BYTES, (Py_ssize_t)rest.length);
+        else found = PyBytes_FromStringAndSize((const char *)start, (Py_ssize_t)length);
+    } else found = PyBytes_FromStringAndSize((const char *)start, (Py_ssize_t)length);
+    if (found) ring_give_back(r, after);
+    return found;
 }
 
 static PyObject *ring_pending(PyObject *self, void *closure) {
@@ -328,6 +424,7 @@ static PyObject *ring_disarm(PyObject *self, PyObject *unused) {
 
 static PyMethodDef writer_methods[] = {
     {"try_push", ring_push, METH_O, "Append the record and wake the reader; False when it does not fit now."},
+    {"push_plain", (PyCFunction)(void (*)(void))ring_push_plain, METH_FASTCALL, "As try_push, of a plain envelope."},
     {"wait_room", (PyCFunction)(void (*)(void))ring_wait_room, METH_FASTCALL, "Wait until a record of a length fits."},
     {"stop", ring_stop, METH_NOARGS, "End a wait for room; ring no bell any more."},
     {NULL, NULL, 0, NULL}};
@@ -337,6 +434,7 @@ static PyGetSetDef writer_getset[] = {{"size", ring_size, NULL, "Data bytes.", N
                                       {NULL, NULL, NULL, NULL, NULL}};
 static PyMethodDef reader_methods[] = {
     {"try_pop", ring_pop, METH_NOARGS, "Return the oldest record, None when there is none."},
+    {"pop_plain", ring_pop_plain, METH_NOARGS, "As try_pop, but a plain envelope as its fields."},
     {"ready", ring_ready, METH_NOARGS, "True when something was written and not popped."},
     {"wait", (PyCFunction)(void (*)(void))ring_wait, METH_FASTCALL, "Wait for a record."},
     {"interrupt", ring_interrupt, METH_NOARGS, "Make wait return."},

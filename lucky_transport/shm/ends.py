@@ -1,7 +1,9 @@
 """The two ends of a ring with their waits: the native ones where the module was built, else pure Python.
 
-    WritingEnd   try_push(record) · free · wait_room(length, pidfd, timeout_ns) · stop()
-    ReadingEnd   try_pop() · ready() · pending · position · wait(pidfd, timeout_ns) · interrupt() · arm() · disarm()
+    WritingEnd   try_push(record) · push_plain(method, correlation_id, kind, deadline_ns, payload) · free ·
+                 wait_room(length, pidfd, timeout_ns) · stop()
+    ReadingEnd   try_pop() · pop_plain() · ready() · pending · position · wait(pidfd, timeout_ns) · interrupt() ·
+                 arm() · disarm()
 
 Rule 1: `park` is the byte of the reader's park word in the same memory: the reader sets it to 1 before it sleeps, the
         writer wakes it by the eventfd `bell` where there is one, else by the futex on the word.
@@ -13,6 +15,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol, cast
 
+from lucky_transport.codec.plain import Popped
 from lucky_transport.shm.atomics import implementation
 from lucky_transport.shm.results import PEER_PARKS, PEER_WAKES
 from lucky_transport.shm.ring import check_place
@@ -45,6 +48,10 @@ class WritingEnd(Protocol):
 
         Raises SpecError for a record that can never fit, RemoteProtocolError for an impossible reader's position.
         """
+        ...
+
+    def push_plain(self, method: int, correlation_id: int, kind: int, deadline_ns: int, payload: bytes) -> bool:
+        """As `try_push` of the plain envelope of these; raises as it, or OverflowError."""
         ...
 
     def wait_room(self, length: int, pidfd: int, timeout_ns: int) -> int:
@@ -82,6 +89,10 @@ class ReadingEnd(Protocol):
 
         Raises RemoteProtocolError for what no writer may produce; the ring is then left as it is.
         """
+        ...
+
+    def pop_plain(self) -> Popped:
+        """As `try_pop`, with a plain envelope taken apart already (`lucky_transport.codec.plain`)."""
         ...
 
     def ready(self) -> bool:

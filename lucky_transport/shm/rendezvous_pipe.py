@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from mmap import mmap
 
+from lucky_transport.codec.plain import Popped
 from lucky_transport.errors import ClosedError, PeerDied
 from lucky_transport.shm.bell import Bell
 from lucky_transport.shm.ends import ReadingEnd, open_reader, open_writer, spin
@@ -136,6 +137,19 @@ class RendezvousPipe:
         if self._gate.closed:
             raise self._gate.error()
         return self.reader.try_pop()
+
+    def push_plain(self, method: int, correlation_id: int, kind: int, deadline_ns: int, payload: bytes) -> bool:
+        """Append a plain envelope; see `Pipe.push_plain`."""
+        writer = self._writer
+        if self._gate.closed:
+            raise self._gate.error()
+        return writer.push_plain(method, correlation_id, kind, deadline_ns, payload)
+
+    def pop_plain(self) -> Popped:
+        """Return the oldest record, taken apart if it is plain; see `Pipe.pop_plain`."""
+        if self._gate.closed:
+            raise self._gate.error()
+        return self.reader.pop_plain()
 
     def wait(self, timeout_ns: int) -> bool:
         """Wait for a record; see `Pipe.wait`."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 
+from lucky_transport.codec.plain import Popped
 from lucky_transport.errors import LocalProtocolError, PeerDied
 from lucky_transport.shm.atomics import Words
 from lucky_transport.shm.ends import ReadingEnd, WritingEnd, open_reader, open_writer
@@ -99,6 +100,19 @@ class SegmentPipe:
         if self._gate.closed:
             raise self._gate.error()
         return self._reader.try_pop()
+
+    def push_plain(self, method: int, correlation_id: int, kind: int, deadline_ns: int, payload: bytes) -> bool:
+        """Append a plain envelope; see `Pipe.push_plain`."""
+        writer = self._writer
+        if self._gate.closed:
+            raise self._gate.error()
+        return writer.push_plain(method, correlation_id, kind, deadline_ns, payload)
+
+    def pop_plain(self) -> Popped:
+        """Return the oldest record, taken apart if it is plain; see `Pipe.pop_plain`."""
+        if self._gate.closed:
+            raise self._gate.error()
+        return self._reader.pop_plain()
 
     def wait(self, timeout_ns: int) -> bool:
         """Wait for a record; see `Pipe.wait`. Raises LocalProtocolError at the engine's end."""

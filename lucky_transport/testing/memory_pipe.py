@@ -12,6 +12,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 
+from lucky_transport.codec.plain import Popped, encode_plain, taken_apart
 from lucky_transport.errors import ClosedError, LocalProtocolError, PeerDied, SpecError
 
 __all__ = ["MemoryPipe", "memory_pipes"]
@@ -70,6 +71,13 @@ class MemoryPipe:
             self._in.used -= len(record)
             self._changed.notify_all()
             return record
+
+    def push_plain(self, method: int, correlation_id: int, kind: int, deadline_ns: int, payload: bytes) -> bool:
+        return self.try_push(encode_plain(method, correlation_id, kind, deadline_ns, payload))
+
+    def pop_plain(self) -> Popped:
+        record = self.try_pop()
+        return None if record is None else taken_apart(record)
 
     def wait(self, timeout_ns: int) -> bool:
         with self._changed:

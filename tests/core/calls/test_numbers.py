@@ -16,17 +16,26 @@ from lucky_transport.codec.plain import decode_plain
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport.testing.call_pair import CallPair
-from lucky_transport.testing.memory_pipe import memory_pipes
+from lucky_transport.testing.memory_pipe import MemoryPipe, memory_pipes
 
 
 def soon() -> Deadline:
     return Deadline(20)
 
 
-def test_the_second_request_of_a_method_is_a_plain_one(pair: CallPair, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_second_request_of_a_method_is_a_plain_one(
+    open_pair: Callable[..., CallPair], monkeypatch: pytest.MonkeyPatch
+) -> None:
     records: list[bytes] = []
-    push = pair.client_pipe.try_push
-    monkeypatch.setattr(pair.client.outlet, "_push", lambda record: (records.append(bytes(record)), push(record))[1])
+    push = MemoryPipe.try_push
+
+    def noted(self: MemoryPipe, record: bytes) -> bool:
+        if self is pair.client_pipe:
+            records.append(bytes(record))
+        return push(self, record)
+
+    monkeypatch.setattr(MemoryPipe, "try_push", noted)
+    pair = open_pair()
     for payload in (b"1", b"2", b"3"):
         assert pair.client.unary("/t/echo", payload, soon()) == payload
     first, *others = records

@@ -1,0 +1,79 @@
+"""Plain envelopes written into a ring and taken out of it the short way are the same bytes as the long way's."""
+
+from __future__ import annotations
+
+from mmap import mmap
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lucky_transport.codec.plain import decode_plain, encode_plain
+from lucky_transport.errors import SpecError
+from lucky_transport.shm.atomics import native_error
+from lucky_transport.shm.ends import ReadingEnd, WritingEnd, open_reader, open_writer
+
+SIZE = 4096
+NATIVE = pytest.param(
+    True, marks=pytest.mark.skipif(bool(native_error()), reason=f"no native module: {native_error()}")
+)
+u32, u64 = st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)
+
+
+def ends(native: bool) -> tuple[WritingEnd, ReadingEnd]:
+    memory = mmap(-1, 2 * SIZE)
+    return open_writer(memory, 0, SIZE, native=native), open_reader(memory, 0, SIZE, native=native)
+
+
+@pytest.mark.parametrize("native", [NATIVE, False])
+@given(method=u32, call=u64, kind=st.integers(0, 9), deadline=u64, payload=st.binary(max_size=900))
+def test_both_ways_agree(native: bool, method: int, call: int, kind: int, deadline: int, payload: bytes) -> None:
+    writer, reader = ends(native)
+    record = encode_plain(method, call, kind, deadline, payload)
+    assert writer.push_plain(method, call, kind, deadline, payload)
+    assert reader.try_pop() == record
+    assert writer.try_push(record)
+    assert reader.pop_plain() == (method, call, deadline, kind, payload)
+    assert reader.pop_plain() is None
+
+
+@pytest.mark.parametrize("native", [NATIVE, False])
+@given(where=st.integers(0, 67), value=st.integers(0, 255))
+def test_a_record_that_is_no_plain_envelope_comes_as_it_is(native: bool, where: int, value: int) -> None:
+    writer, reader = ends(native)
+    record = bytearray(encode_plain(1, 2, 3, 4, b"payload"))
+    record[where] = value
+    assert writer.try_push(record)
+    assert reader.pop_plain() == (decode_plain(bytes(record)) or bytes(record))
+
+
+@pytest.mark.parametrize("native", [NATIVE, False])
+def test_records_shorter_than_a_plain_envelope_come_as_they_are(native: bool) -> None:
+    writer, reader = ends(native)
+    record = encode_plain(1, 2, 3, 4, b"")
+    for length in (1, 31, 32, 67):
+        assert writer.try_push(record[:length])
+        assert reader.pop_plain() == record[:length]
+
+
+@pytest.mark.parametrize("native", [NATIVE, False])
+def test_a_full_ring_takes_no_more_and_loses_nothing(native: bool) -> None:
+    writer, reader = ends(native)
+    sent = 0
+    while writer.push_plain(1, sent, 1, 0, bytes(100)):
+        sent += 1
+    assert sent == SIZE // 176
+    taken = [reader.pop_plain() for _ in range(sent)]
+    assert [record[1] for record in taken if isinstance(record, tuple)] == list(range(sent))
+    assert writer.push_plain(1, sent, 1, 0, bytes(100))
+
+
+@pytest.mark.parametrize("native", [NATIVE, False])
+def test_what_can_never_fit_is_refused(native: bool) -> None:
+    writer, reader = ends(native)
+    with pytest.raises(SpecError, match="a record of 1088 bytes, expected 1 to 1020"):
+        writer.push_plain(1, 2, 3, 4, bytes(1020))
+    for numbers in ((2**32, 1, 1, 1), (1, 2**64, 1, 1), (1, 1, 1, 2**64), (-1, 1, 1, 1)):
+        with pytest.raises((OverflowError, ValueError)):
+            writer.push_plain(*numbers, b"")
+    assert reader.pop_plain() is None
