@@ -11,7 +11,6 @@ Rule 3: while nothing is guarded the guard sleeps, and nothing wakes it.
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Callable
 
@@ -38,16 +37,15 @@ class Reading:
         self._name = name
         self._body = body
         self._lock = threading.Lock()
-        self._timer = Timer()
+        self._timer: Timer | None = None  # there is one while there is a guard
         self._timer_is_set = False
-        self._has_guard = False
         self._shift = 0
         self._tasks = 0  # guarded so far
         self._seen = 0  # of these, when the timer last went off
         self._busy = False
         self._ended = threading.Event()
         self._closing = False
-        self._threads: set[threading.Thread] = set()
+        self._threads: list[threading.Thread] = []
 
     @property
     def has_started(self) -> bool:
@@ -61,11 +59,8 @@ class Reading:
 
     def close(self, patience_s: float) -> None:
         """Wait until nobody reads, `patience_s` at most; the caller has seen to it that `body` ends. Idempotent."""
-        with self._lock:
-            self._closing = True
-            if self._has_guard:
-                self._timer.set(1)
-        for thread in tuple(self._threads):
+        self._dismiss_guard()
+        for thread in self._threads:
             if thread is not threading.current_thread():
                 thread.join(patience_s)
 
@@ -89,50 +84,59 @@ class Reading:
     def _set_timer(self) -> None:
         with self._lock:
             self._timer_is_set = True
+            if self._timer is None:
+                self._timer = timer = Timer()
+                self._spawn(lambda: self._guard(timer))
             self._timer.set(PATIENCE_NS)
-            if not self._has_guard:
-                self._has_guard = True
-                self._spawn(self._guard)
+
+    def _dismiss_guard(self) -> None:
+        with self._lock:
+            self._closing = True
+            if self._timer is not None:
+                self._timer.set(1)
 
     def _spawn(self, target: Callable[[], None]) -> None:
-        def run() -> None:
-            try:
-                target()
-            finally:
-                self._threads.discard(thread)
-
-        thread = threading.Thread(target=run, name=self._name, daemon=True)
-        self._threads.add(thread)
+        thread = threading.Thread(target=target, name=self._name, daemon=True)
+        self._threads = [*filter(threading.Thread.is_alive, self._threads), thread]
         thread.start()
 
     def _read(self) -> None:
         ended = self._ended
         try:
-            with contextlib.suppress(Overtaken):
-                self._body()
-        finally:
+            self._body()
+        except Overtaken:
             ended.set()
+        else:
+            self._dismiss_guard()
 
-    def _guard(self) -> None:
+    def _guard(self, timer: Timer) -> None:
         """Sleep until a task takes too long, then read in its thread's place."""
-        while True:
-            self._timer.wait()
+        ended = None
+        while self._timer is timer:
+            timer.wait()
             with self._lock:
                 if self._closing:
-                    return
-                if self._busy and self._tasks == self._seen:
-                    break
-                self._timer_is_set = False  # before the look: a task that begins after it sets the timer itself
-                if self._busy or self._tasks != self._seen:
-                    self._seen = self._tasks
-                    self._timer_is_set = True
-                    self._timer.set(PATIENCE_NS)
-        self._take_over()
+                    self._timer = None
+                elif self._busy and self._tasks == self._seen:
+                    ended = self._take_over()
+                else:
+                    self._go_on_guarding(timer)
+        timer.close()
+        if ended is not None:
+            self.on_overtaken(ended)
+            self._read()
 
-    def _take_over(self) -> None:
-        with self._lock:
-            ended, self._ended = self._ended, threading.Event()
-            self._shift += 1
-            self._busy = self._timer_is_set = self._has_guard = False
-        self.on_overtaken(ended)
-        self._read()
+    def _take_over(self) -> threading.Event:
+        """Begin a new shift; the lock is held."""
+        ended, self._ended = self._ended, threading.Event()
+        self._shift += 1
+        self._busy = self._timer_is_set = False
+        self._timer = None
+        return ended
+
+    def _go_on_guarding(self, timer: Timer) -> None:
+        self._timer_is_set = False  # before the look: a task that begins after it sets the timer itself
+        if self._busy or self._tasks != self._seen:
+            self._seen = self._tasks
+            self._timer_is_set = True
+            timer.set(PATIENCE_NS)

@@ -12,14 +12,16 @@ Rule 3: an error reaches the caller as the class and text that the handler raise
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from typing import Any
 
 from lucky_transport.call import Call
+from lucky_transport.calls.lane import Lane
 from lucky_transport.calls.lifecycle import Shape
 from lucky_transport.calls.server_call import ServerCall
+from lucky_transport.calls.slots import Slots
 from lucky_transport.codec.envelope import ImagePlace
 from lucky_transport.codec.flatbuffers import decode, encode
 from lucky_transport.deadline import Deadline
@@ -44,7 +46,7 @@ _STREAMS = 64
 class Dispatcher:
     """Answers the calls of any number of clients of one host; `close` ends its threads.
 
-    foreign: services in other messages; they are closed with it.
+    foreign: services in other messages; they are closed with it. slots: the threads for unary handlers.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class Dispatcher:
     ) -> None:
         self._host = host
         self._pool = Workers("command handlers", pool, _POOL_WAITING)
+        self.slots = Slots(self._pool.run, pool)
         self._streams = Workers("streams", streams)
         self._raw: dict[str, RawHandler] = {}
         self._foreign = foreign
@@ -60,9 +63,9 @@ class Dispatcher:
         """Have calls of the method with that full name ("/package.Service/Method") answered by `handler`."""
         self._raw[path] = handler
 
-    def begin(self, call: ServerCall) -> None:
-        """Start to answer the call; never blocks: what needs the engine runs on a thread of the pool."""
-        self._begin(call, in_loop=False)
+    def begin(self, call: ServerCall, lane: Lane | None = None) -> None:
+        """Start to answer the call; never blocks: what needs the engine runs on a thread of the pool, or in `lane`."""
+        self._begin(call, lane=lane)
 
     def begin_in_loop(self, call: ServerCall) -> None:
         """As `begin`, on the thread that steps the engine: what needs the engine is answered at once."""
@@ -101,12 +104,11 @@ class Dispatcher:
         self._pool.close(grace_s)
         self._streams.close(grace_s)
 
-    def _begin(self, call: ServerCall, *, in_loop: bool) -> None:
+    def _begin(self, call: ServerCall, *, in_loop: bool = False, lane: Lane | None = None) -> None:
         try:
             raw = self._raw_handler(call.path) if call.path else None
             if raw is not None:
-                workers = self._streams if call.shape else self._pool
-                workers.run(partial(self._answer_raw, raw, call))
+                self._run(call, partial(self._answer_raw, raw, call), lane)
                 return
             method = None if call.path else BY_ID.get(call.method)
             if method is None:
@@ -115,14 +117,27 @@ class Dispatcher:
                 )
             if method.stream is not None:
                 self._check_shape(method, call)
-                self._streams.run(lambda: self._answer_stream(method, call))
+                self._run(call, partial(self._answer_stream, method, call), lane)
             elif method.runs is Runs.INLINE or (in_loop and method.runs is Runs.ENGINE):
                 self._answer(method, call)
             else:
                 self._check_shape(method, call)
-                self._pool.run(lambda: self._answer(method, call))
+                self._run(call, partial(self._answer, method, call), lane)
         except TransportError as error:
             call.fail(error)
+
+    def _run(self, call: ServerCall, task: Callable[[], None], lane: Lane | None) -> None:
+        """Have a handler run on a thread of its kind. Raises Busy."""
+        if call.shape:
+            self._streams.run(task)
+        elif lane is None:
+            self._pool.run(task)
+        else:
+            lane.run(call.name, task, lambda error: self._refuse(call, error))
+
+    @staticmethod
+    def _refuse(call: ServerCall, error: Exception) -> None:
+        call.fail(error if isinstance(error, TransportError) else EngineFailed(str(error)))
 
     def _raw_handler(self, path: str) -> RawHandler | None:
         """Return what answers a method that is called by name: typed ones are called by their ids."""

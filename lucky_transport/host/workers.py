@@ -26,13 +26,13 @@ class Workers:
         self._name = name
         self._limit = limit
         self._waiting = waiting
-        self._tasks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._tasks: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._unfinished = 0
         self._threads: list[threading.Thread] = []
         self._closed = False
 
-    def run(self, task: Callable[[], None]) -> None:
+    def run(self, task: Callable[[], object]) -> None:
         """Run the task on a thread, soon. Raises Busy when too many run and wait already."""
         with self._lock:
             if self._closed:

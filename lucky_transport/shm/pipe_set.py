@@ -2,6 +2,7 @@
 
     with PipeSet(rendezvous) as pipes:
         round = pipes.wait(timeout_ns)      round.ready · round.joined · round.left
+        round = pipes.look()                for event loops: whenever its descriptor is readable, or `patience_ns` over
 
 Rule 1: after something happened it looks at the rings themselves for a moment, without the GIL; then it says in every
         park word that it sleeps, looks once more, and sleeps in one epoll: bells, ends of clients, the rendezvous.
@@ -9,7 +10,7 @@ Rule 2: bells are watched edge-triggered and never read: a client cannot make th
 Rule 3: a client that left is reported once everything it wrote was read (or put aside: it will never read its
         answers), and its pipe is closed then. So is, once, a pipe that somebody else closed.
 Rule 4: however busy the rings are, the rest is looked at each LOOK_NS.
-Rule 5: one thread waits; `interrupt`, `hold`, `discard` and `close` may be called by any.
+Rule 5: one thread waits or looks; `interrupt`, `hold`, `discard` and `close` may be called by any.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _LONGEST_NAP_NS = 10_000_000_000
 
 @dataclass(slots=True)
 class Round:
-    """What one wait found; all empty at the timeout and after `interrupt`.
+    """What one wait or look found; all empty at the timeout and after `interrupt`.
 
     ready: pipes with records, to be read empty. joined: new pipes. left: pipes whose client is gone, closed by now.
     """
@@ -84,6 +85,34 @@ class PipeSet:
             raise self._gate.error()
         return found
 
+    def look(self) -> Round:
+        """Return what there is now; never blocks. Raises ClosedError.
+
+        Only when there is nothing does `fileno()` turn readable with what comes next: look again until then.
+        """
+        found = Round()
+        with self._gate:
+            self._interrupted = False
+            self._sleep(0, found)
+            self._collect(found)
+            if not found and any(reader.arm() for reader in self._readers):
+                self._collect(found)
+        if self._gate.closed:
+            raise self._gate.error()
+        return found
+
+    def fileno(self) -> int:
+        """Return the descriptor that an event loop watches for `look`; the same one until `close`."""
+        return self._epoll.fileno()
+
+    @property
+    def patience_ns(self) -> int | None:
+        """Nanoseconds until `look` has to be called though the descriptor is not readable; None when it need not."""
+        times = [max(0, min(self._held.values()) - time.monotonic_ns())] if self._held else []
+        if (patience := self._rendezvous.patience_ns) is not None:
+            times.append(patience)
+        return min(times, default=None)
+
     def _wait(self, until_ns: int) -> Round:
         found = Round()
         while True:
@@ -109,10 +138,8 @@ class PipeSet:
         """Sleep in the epoll, unless something is in a ring, and see to whatever is no record."""
         readers = self._readers
         if timeout_ns > 0 and not self._interrupted:
-            times = [_LONGEST_NAP_NS, timeout_ns, *self._until_held()]
-            if (patience := self._rendezvous.patience_ns) is not None:
-                times.append(patience)
-            nap_ns = max(0, min(times))
+            patience = self.patience_ns
+            nap_ns = min(_LONGEST_NAP_NS, timeout_ns, _LONGEST_NAP_NS if patience is None else patience)
         else:
             nap_ns = 0
         try:
@@ -129,11 +156,6 @@ class PipeSet:
         for fd in woken:
             if (pipe := self._by_end.get(fd)) is not None:
                 self._leaving.setdefault(pipe, False)
-
-    def _until_held(self) -> list[int]:
-        if not self._held:
-            return []
-        return [max(0, min(self._held.values()) - time.monotonic_ns())]
 
     def _let_in(self, found: Round) -> None:
         with contextlib.suppress(ClosedError):

@@ -32,7 +32,7 @@ from lucky_transport.shm.segment import create
 from lucky_transport.shm.segment_pipe import SegmentPipe
 from lucky_transport.shm.wait import strategy_code
 from lucky_transport.transport import Server
-from lucky_transport_shm.reception import Reception
+from lucky_transport_shm.reception import receive
 
 __all__ = ["ShmServer", "server"]
 
@@ -88,7 +88,7 @@ class ShmServer(Server):
         self._dispatcher = Dispatcher(host, foreign=foreign_services(host))
         self._images = ImageStores(segment.path, strategy=self._strategy, native=self._native)
         self._await_client()
-        self._reception = Reception(segment.name, host, self._dispatcher, self._images, self._settings)
+        self._reception = receive(segment.name, host, self._dispatcher, self._images, self._settings)
         self._thread = threading.Thread(target=self._run, name=f"shm server {segment.name}", daemon=True)
         self._thread.start()
         segment.publish_ready()
@@ -253,6 +253,6 @@ class ShmServer(Server):
                 self._refuse(ClosedError("the engine is closing", backend="shm"))
             self._calls.shut_down(ClosedError("the engine is closing", backend="shm"))
             self._let_go()
-        self._reception.close(grace_s)
+        self._reception.close(max(grace_s, 0.2))
         self._dispatcher.close(grace_s)
         self._segment.unlink()

@@ -1,0 +1,100 @@
+"""The thread that serves a reception, and runs quick handlers itself where it has a lane for them.
+
+Rule 1: it ends in two steps: from `stop` on nobody is let in, and when no call is under way any more, or the grace is
+        over, every client is told that it ends here.
+Rule 2: a bug of ours ends this thread and its clients' calls, not the process.
+Rule 3: a handler that is not quick costs this thread its place: another one serves on (`lucky_transport.calls.lane`).
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable
+
+from lucky_transport.calls.alarms import Alarms
+from lucky_transport.calls.lane import Lane
+from lucky_transport.calls.reading import Overtaken, Reading
+from lucky_transport.calls.slots import Slots
+from lucky_transport.errors import ClosedError
+from lucky_transport.shm.reception import Reception
+
+__all__ = ["ReceptionThread"]
+
+_log = logging.getLogger("lucky_transport")
+_SLICE_NS = 1_000_000_000
+#: While calls are let come to their end, they are counted this often.
+_LAST_SLICE_NS = 5_000_000
+
+
+class ReceptionThread:
+    """Serves `reception` from `start` on. alarms: deadlines that this thread keeps. lane: where handlers run that may
+    also run on the threads of `slots`; None without any.
+
+    farewell: what clients are told at the end. on_end: called once everything has ended, on this thread.
+    """
+
+    def __init__(
+        self,
+        reception: Reception,
+        name: str,
+        *,
+        farewell: str,
+        slots: Slots | None = None,
+        on_end: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.alarms = Alarms(reception.interrupt)
+        self._reception = reception
+        self._farewell = farewell
+        self._on_end = on_end
+        self._end_at = math.inf
+        self._name = name
+        self._reading = Reading(name, self._run)
+        self.lane = None if slots is None else Lane(slots, self._reading)
+
+    def start(self) -> None:
+        """Begin to serve; once."""
+        self._reading.start()
+
+    def stop(self, grace_s: float) -> None:
+        """Let nobody in any more, and end when no call is under way, `grace_s` from now at the latest.
+
+        Returns at once; asked again it can only become shorter. What was never started ends here and now.
+        """
+        self._end_at = min(self._end_at, time.monotonic() + grace_s)
+        if not self._reading.has_started:
+            self._end()
+        else:
+            self._reception.interrupt()
+
+    def close(self, patience_s: float = 1.0) -> None:
+        """End now; a handler that keeps this thread for longer than `patience_s` is left behind. Idempotent."""
+        self.stop(0.0)
+        self._reading.close(patience_s)
+        self._end()
+
+    def _run(self) -> None:
+        try:
+            while math.isinf(self._end_at):
+                self._serve(_SLICE_NS)
+            self._reception.stop_listening()
+            while self._reception.open_calls and time.monotonic() < self._end_at:
+                self._serve(_LAST_SLICE_NS)
+        except Overtaken:
+            raise
+        except ClosedError as error:  # `close` lost its patience
+            _log.debug("the %s: %s", self._name, error)
+        except Exception:
+            _log.exception("the %s broke; its clients get no answers any more", self._name)
+        self._end()
+        self._on_end()
+
+    def _serve(self, most_ns: int) -> None:
+        self._reception.serve(self.alarms.patience_ns(most_ns))
+        self.alarms.ring()
+        if self.lane is not None:
+            self.lane.flush()
+
+    def _end(self) -> None:
+        self._reception.close(ClosedError(self._farewell, backend="shm"))

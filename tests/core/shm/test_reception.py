@@ -1,0 +1,220 @@
+"""Many clients of one rendezvous are served by one thread, which survives all of them and ends in order."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from lucky_transport.calls.client import ClientCalls
+from lucky_transport.calls.server import ServerCalls
+from lucky_transport.calls.server_call import ServerCall
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import ClosedError, NotReachable, PeerDied, TransportError
+from lucky_transport.shm.meeting import meet
+from lucky_transport.shm.reception import Reception
+from lucky_transport.shm.reception_thread import ReceptionThread
+from lucky_transport.shm.rendezvous import Rendezvous
+
+pytestmark = pytest.mark.usefixtures("no_descriptor_left")
+
+PATIENCE_S = 20.0
+
+CALLER = """
+import sys
+from pathlib import Path
+from lucky_transport.calls.client import ClientCalls
+from lucky_transport.deadline import Deadline
+from lucky_transport.shm.meeting import meet
+calls = ClientCalls(meet("demo", Deadline(20), directories=[Path(sys.argv[1])]))
+calls.open("/t/wait")
+print("calling", flush=True)
+sys.stdin.read()
+"""
+
+
+def until(condition: Callable[[], object]) -> None:
+    deadline = Deadline(PATIENCE_S)
+    while not condition():
+        assert not deadline.expired
+        time.sleep(0.002)
+
+
+class Desk:
+    """A served reception. began: calls that came and were not echoed. left: clients that are gone."""
+
+    def __init__(self, folder: Path) -> None:
+        self.began: list[ServerCall] = []
+        self.left: list[str] = []
+        self.ended = threading.Event()
+        self.folder = folder
+        rendezvous = Rendezvous("demo", directory=folder, ring_bytes=16 << 10)
+        reception = Reception(
+            rendezvous, lambda pipe, caller: ServerCalls(pipe, self._begin, caller=caller), self.left.append
+        )
+        self.thread = ReceptionThread(reception, "desk", farewell="the desk is closing", on_end=self.ended.set)
+
+    def _begin(self, call: ServerCall) -> None:
+        if call.path == "/t/echo":
+            call.finish(call.payload + call.peer.encode())
+        elif call.path == "/t/bug":
+            raise RuntimeError("a bug")
+        else:
+            self.began.append(call)
+
+    def dial(self) -> ClientCalls:
+        return ClientCalls(meet("demo", Deadline(PATIENCE_S), directories=[self.folder]), backend="shm")
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    served = Desk(tmp_path)
+    yield served
+    served.thread.close()
+    assert "desk" not in [thread.name for thread in threading.enumerate()]
+
+
+def soon() -> Deadline:
+    return Deadline(PATIENCE_S)
+
+
+def test_every_client_is_served_under_a_name_of_its_own(desk: Desk) -> None:
+    desk.thread.start()
+    clients = [desk.dial() for _ in range(3)]
+    names = {client.unary("/t/echo", b"", soon()) for client in clients}
+    assert len(names) == 3
+    for client in clients:
+        client.close()
+    until(lambda: len(desk.left) == 3)
+    assert {name.encode() for name in desk.left} == names
+
+
+def test_callers_may_come_before_it_starts(desk: Desk) -> None:
+    threading.Timer(0.05, desk.thread.start).start()
+    with_patience = desk.dial()
+    assert with_patience.unary("/t/echo", b"x", soon()).startswith(b"x")
+    with_patience.close()
+
+
+def test_a_killed_client_is_forgotten_and_its_calls_end(desk: Desk, start: Callable[..., object]) -> None:
+    desk.thread.start()
+    process = start(CALLER, desk.folder)
+    assert process.stdout.readline() == "calling\n"  # type: ignore[attr-defined]
+    until(lambda: desk.began)
+    os.kill(process.pid, signal.SIGKILL)  # type: ignore[attr-defined]
+    until(lambda: desk.began[0].is_ended)
+    with pytest.raises(PeerDied, match="is gone"):
+        desk.began[0].recv()
+    until(lambda: desk.left)
+
+
+def test_a_client_that_writes_garbage_is_dropped_and_the_others_are_not(desk: Desk) -> None:
+    desk.thread.start()
+    good, bad = desk.dial(), meet("demo", soon(), directories=[desk.folder])
+    bad.try_push(b"garbage!")
+    until(lambda: desk.left)
+    assert good.unary("/t/echo", b"x", soon()).startswith(b"x")
+    good.close()
+    bad.close()
+
+
+def test_a_client_that_reads_no_answers_holds_nobody_up(desk: Desk) -> None:
+    desk.thread.start()
+    good, lazy = desk.dial(), desk.dial()
+    for _ in range(400):
+        lazy.open("/t/echo", bytes(1000), may_wait=False)
+    for _ in range(20):
+        assert good.unary("/t/echo", b"x", soon()).startswith(b"x")
+    good.close()
+    lazy.close()
+
+
+def test_with_a_grace_calls_under_way_are_let_come_to_their_end(desk: Desk) -> None:
+    desk.thread.start()
+    client = desk.dial()
+    call = client.open("/t/wait")
+    until(lambda: desk.began)
+    desk.thread.stop(PATIENCE_S)
+    assert not desk.ended.wait(0.05)
+    with pytest.raises(NotReachable):
+        meet("demo", Deadline(0), directories=[desk.folder])
+    desk.began[0].send(b"item")
+    desk.began[0].finish()
+    assert desk.ended.wait(PATIENCE_S)
+    assert (call.recv(), call.recv()) == (b"item", None)
+    with pytest.raises(ClosedError, match="the desk is closing"):
+        client.unary("/t/echo", b"", soon())
+    client.close()
+
+
+def test_after_the_grace_calls_are_ended_and_a_second_stop_can_only_shorten_it(desk: Desk) -> None:
+    desk.thread.start()
+    client = desk.dial()
+    call = client.open("/t/wait")
+    until(lambda: desk.began)
+    for grace_s in (PATIENCE_S, 0.05, PATIENCE_S):
+        desk.thread.stop(grace_s)
+    with pytest.raises(ClosedError, match="the desk is closing"):
+        call.recv(soon())
+    assert desk.ended.wait(PATIENCE_S)
+    assert desk.began[0].is_ended
+    client.close()
+
+
+def test_what_was_never_started_ends_at_once(desk: Desk) -> None:
+    desk.thread.stop(PATIENCE_S)
+    with pytest.raises(NotReachable):
+        meet("demo", Deadline(0), directories=[desk.folder])
+
+
+def test_a_bug_ends_the_thread_and_its_clients_know_it(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    desk.thread.start()
+    client = desk.dial()
+    with pytest.raises(TransportError, match="the desk is closing"):
+        client.unary("/t/bug", b"", soon())
+    assert desk.ended.wait(PATIENCE_S)
+    assert "a bug" in caplog.text
+    client.close()
+
+
+def test_the_thread_keeps_the_deadlines_of_watched_calls(desk: Desk) -> None:
+    desk.thread.start()
+    client = desk.dial()
+    client.open("/t/wait", deadline=Deadline(0.1))  # nobody waits for it, so nobody tells the server
+    until(lambda: desk.began)
+    desk.thread.alarms.watch(desk.began[0])
+    until(lambda: desk.began[0].is_ended)
+    client.close()
+
+
+def test_in_an_event_loop_it_looks_without_waiting(tmp_path: Path) -> None:
+    echoed: list[str] = []
+
+    def begin(call: ServerCall) -> None:
+        echoed.append(call.path)
+        call.finish()
+
+    rendezvous = Rendezvous("demo", directory=tmp_path)
+    reception = Reception(rendezvous, lambda pipe, caller: ServerCalls(pipe, begin, caller=caller))
+    assert not reception.look()
+    results: list[bytes] = []
+
+    def ask() -> None:
+        client = ClientCalls(meet("demo", soon(), directories=[tmp_path]))
+        results.append(client.unary("/t/echo", b"", soon()))
+        client.close()
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    while asking.is_alive():
+        reception.look()
+        asking.join(0.002)
+    assert echoed == ["/t/echo"]
+    assert reception.open_calls == 0
+    reception.close(ClosedError("over"))
+    reception.close(ClosedError("over"))
