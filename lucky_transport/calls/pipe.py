@@ -47,8 +47,10 @@ class Pipe(Protocol):
         """As `try_pop`, with a plain envelope taken apart already: the short way."""
         ...
 
-    def wait(self, timeout_ns: int) -> bool:
+    def wait(self, timeout_ns: int, crowded: bool = False) -> bool:
         """Wait until there is a record to pop; False when there is none at the timeout or after `interrupt`.
+
+        crowded: other threads of this process have something to do meanwhile, so the core should be left to them.
 
         Raises PeerDied when the peer's process has ended and everything it wrote was read; ClosedError.
         """

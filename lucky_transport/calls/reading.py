@@ -18,7 +18,7 @@ from lucky_transport.calls.timer import Timer
 
 __all__ = ["PATIENCE_NS", "Overtaken", "Reading"]
 
-PATIENCE_NS = 1_000_000
+PATIENCE_NS = 2_000_000
 
 
 class Overtaken(Exception):

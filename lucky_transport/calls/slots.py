@@ -1,7 +1,7 @@
 """A pool of threads for handlers, counted; and how quick each method has proved there.
 
-Rule 1: a method is quick while each of its handlers ends within QUICK_NS; it is trusted after some runs, and after each
-        disappointment only after four times as many.
+Rule 1: a method is trusted to be quick after some runs within QUICK_NS, and after each disappointment only after four
+        times as many. A slow run now and then is no disappointment: the machine may have been busy.
 """
 
 from __future__ import annotations
@@ -11,11 +11,16 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-__all__ = ["QUICK_NS", "Pace", "Refusal", "Slots", "Task"]
+__all__ = ["LONG_NS", "QUICK_NS", "Pace", "Refusal", "Slots", "Task"]
 
+#: A run that took longer is no quick one; one that took LONG_NS ends the trust at once.
 QUICK_NS = 100_000
+LONG_NS = 1_000_000
 _FIRST_PROOF = 8
-_LONGEST_PROOF = 1 << 16
+_LONGEST_PROOF = 1024
+#: Debt of a slow run, and at which the trust ends; a quick run pays back 1. So one slow run in nine is borne for ever.
+_SLOW = 8
+_LIMIT = 64
 
 #: What runs a handler; it answers the handler's errors itself.
 Task = Callable[[], object]
@@ -26,10 +31,11 @@ Refusal = Callable[[Exception], object]
 class Pace:
     """How quick one method is. to_prove: quick runs that are still asked for; 0: it is trusted."""
 
-    __slots__ = ("_proof", "to_prove")
+    __slots__ = ("_debt", "_proof", "to_prove")
 
     def __init__(self) -> None:
         self._proof = self.to_prove = _FIRST_PROOF
+        self._debt = 0
 
     def timed(self, task: Task) -> None:
         """Run the task, and note how long it took."""
@@ -44,10 +50,15 @@ class Pace:
         if took_ns <= QUICK_NS:
             if self.to_prove:
                 self.to_prove -= 1
+            elif self._debt:
+                self._debt -= 1
         elif self.to_prove:
-            self.to_prove = self._proof
+            self.to_prove = min(self.to_prove + _SLOW, self._proof)
         else:
-            self.to_prove = self._proof = min(4 * self._proof, _LONGEST_PROOF)
+            self._debt += _SLOW if took_ns < LONG_NS else _LIMIT
+            if self._debt >= _LIMIT:
+                self._debt = 0
+                self.to_prove = self._proof = min(4 * self._proof, _LONGEST_PROOF)
 
 
 class Slots:

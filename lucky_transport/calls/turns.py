@@ -94,7 +94,7 @@ class Turns:
                 remaining_ns = _LONG_NS if deadline is None else deadline.remaining_ns
                 if not remaining_ns:
                     return False
-                self._wait(remaining_ns)
+                self._wait(remaining_ns, bool(self._followers))
                 continue
             on_record(record)
             for _ in range(batch - 1):

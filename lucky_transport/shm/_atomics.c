@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ATOMICS_VERSION 7
+#define ATOMICS_VERSION 8
 
 #define GIL_LOOKS 64          /* looks with the GIL held, 1 to 3 us: a fast step pays neither for the GIL nor a clock */
 #define PAUSE_NS 10000        /* then pause without the GIL: the peer may share our core, so not for long */
@@ -31,7 +31,8 @@
 #define SPIN_SLICE_NS 10000000
 #define NAP_NS 500000         /* a peer that never wakes us is looked at this often (at most 1 ms apart) */
 
-enum { WAIT_SPIN = 0, WAIT_ADAPTIVE = 1, WAIT_BLOCK = 2 };
+/* WAIT_CROWDED: as adaptive, where threads of this process want the core as much as the peer does: no pausing. */
+enum { WAIT_SPIN = 0, WAIT_ADAPTIVE = 1, WAIT_BLOCK = 2, WAIT_CROWDED = 3 };
 enum { PEER_WAKES = 1, PEER_PARKS = 2 }; /* we look at the park word anyway, so PEER_PARKS matters to the fallback only */
 
 /* Results of send / recv / step and next, also exported to Python. */
@@ -100,9 +101,9 @@ typedef struct {
 /* One slice of a wait, without the GIL: 1 changed, 0 slice over, PEER_GONE. `rested` skips the spinning phases. */
 static int wait_slice(const Watch *w, const Waiter *me, int64_t until, int rested) {
     int64_t start = now_ns(), t = start;
-    int spins = me->strategy == WAIT_SPIN || (me->strategy == WAIT_ADAPTIVE && !rested);
+    int spins = me->strategy == WAIT_SPIN || (me->strategy != WAIT_BLOCK && !rested);
     if (spins) {
-        int64_t pause_end = start + PAUSE_NS;
+        int64_t pause_end = me->strategy == WAIT_CROWDED ? start : start + PAUSE_NS;
         while (t < pause_end && t < until) {
             for (int i = 0; i < 16; i++) {
                 if (changed(w)) return 1;
@@ -143,7 +144,7 @@ static int wait_slice(const Watch *w, const Waiter *me, int64_t until, int reste
 /* The first looks, with the GIL held. */
 static inline int changed_at_once(const Watch *w, const Waiter *me) {
     if (changed(w)) return 1;
-    if (me->strategy != WAIT_BLOCK)
+    if (me->strategy != WAIT_BLOCK && me->strategy != WAIT_CROWDED)
         for (int i = 0; i < GIL_LOOKS; i++) {
             relax();
             if (changed(w)) return 1;

@@ -131,7 +131,7 @@ class RingReader(ring.RingReader):
         """True when something was written and not popped."""
         return self._own.load32(self._write) != self._position
 
-    def wait(self, pidfd: int, timeout_ns: int) -> int:
+    def wait(self, pidfd: int, timeout_ns: int, crowded: bool = False) -> int:
         """Wait for a record: 1, 0 after `interrupt`, TIMED_OUT or PEER_GONE."""
         result = _poll(self.ready, lambda: self._interrupted, pidfd, timeout_ns)
         if self._interrupted:

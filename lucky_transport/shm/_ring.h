@@ -382,15 +382,17 @@ static PyObject *ring_ready(PyObject *self, PyObject *unused) {
     return r ? PyBool_FromLong(ring_written(r)) : NULL;
 }
 
-/* wait(pidfd, timeout_ns): 1 there is something to pop, 0 interrupted, TIMED_OUT or PEER_GONE. Parks on the futex. */
+/* wait(pidfd, timeout_ns, crowded=False): 1 there is something to pop, 0 interrupted, TIMED_OUT or PEER_GONE. Parks on the futex. */
 static PyObject *ring_wait(PyObject *self, PyObject *const *args, Py_ssize_t n) {
     Ring *r = ring_of(self);
     if (!r) return NULL;
-    if (n != 2 || !r->park) return PyErr_Format(PyExc_TypeError, "wait(pidfd, timeout_ns), of an end with a park word");
+    if (n < 2 || n > 3 || !r->park)
+        return PyErr_Format(PyExc_TypeError, "wait(pidfd, timeout_ns, crowded=False), of an end with a park word");
     long long pidfd = PyLong_AsLongLong(args[0]), ns = PyLong_AsLongLong(args[1]);
     if (PyErr_Occurred()) return NULL;
+    int crowded = n > 2 && PyObject_IsTrue(args[2]) && r->strategy == WAIT_ADAPTIVE;
     Watch w = {&r->stops, 0, r->write, r->position};
-    Waiter me = {r->strategy, r->wakes, (int)pidfd, r->park};
+    Waiter me = {crowded ? WAIT_CROWDED : r->strategy, r->wakes, (int)pidfd, r->park};
     int result = wait_change(&w, &me, ns, 0);
     __atomic_exchange_n(&r->stops, 0, __ATOMIC_ACQ_REL);
     if (result == 1 && !ring_written(r)) result = 0;
@@ -494,11 +496,12 @@ static PyObject *ring_spin(PyObject *module, PyObject *const *args, Py_ssize_t n
     Py_XDECREF(kind);
     int found = 0;
     if (fit) {
-        int looks = strategy == WAIT_BLOCK || !ns ? 1 : GIL_LOOKS / (int)(count < GIL_LOOKS ? count + 1 : GIL_LOOKS) + 1;
+        int once = strategy == WAIT_BLOCK || strategy == WAIT_CROWDED || !ns;
+        int looks = once ? 1 : GIL_LOOKS / (int)(count < GIL_LOOKS ? count + 1 : GIL_LOOKS) + 1;
         while (!(found = any_written(rings, count)) && --looks) relax();
         if (!found && strategy != WAIT_BLOCK && ns > 0) {
             Py_BEGIN_ALLOW_THREADS
-            int64_t start = now_ns(), t = start, pause_end = start + PAUSE_NS;
+            int64_t start = now_ns(), t = start, pause_end = strategy == WAIT_CROWDED ? start : start + PAUSE_NS;
             int64_t longest = strategy == WAIT_SPIN ? SPIN_SLICE_NS : YIELD_NS, end = start + (ns < longest ? ns : longest);
             while (t < end && !(found = any_written(rings, count))) {
                 if (t < pause_end) relax();

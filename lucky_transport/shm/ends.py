@@ -19,6 +19,7 @@ from lucky_transport.codec.plain import Popped
 from lucky_transport.shm.atomics import implementation
 from lucky_transport.shm.results import PEER_PARKS, PEER_WAKES
 from lucky_transport.shm.ring import check_place
+from lucky_transport.shm.wait import CROWDED, STRATEGIES
 
 __all__ = ["ReadingEnd", "WritingEnd", "open_reader", "open_writer", "spin"]
 
@@ -99,8 +100,11 @@ class ReadingEnd(Protocol):
         """True when something was written and not popped, be it whole or not."""
         ...
 
-    def wait(self, pidfd: int, timeout_ns: int) -> int:
-        """Wait for a record, parked on the futex: 1, 0 after `interrupt`, Result.TIMED_OUT or Result.PEER_GONE."""
+    def wait(self, pidfd: int, timeout_ns: int, crowded: bool = False) -> int:
+        """Wait for a record, parked on the futex: 1, 0 after `interrupt`, Result.TIMED_OUT or Result.PEER_GONE.
+
+        crowded: see `spin`.
+        """
         ...
 
     def interrupt(self) -> None:
@@ -151,6 +155,12 @@ def open_reader(
     return cast(ReadingEnd, implementation(native).RingReader(memory, offset, size, park, bell, strategy, peer))
 
 
-def spin(readers: tuple[ReadingEnd, ...], strategy: int, timeout_ns: int, *, native: bool = True) -> bool:
-    """Look at the readers for as long as the strategy looks before it parks; True when one has something to pop."""
-    return bool(implementation(native).spin(readers, strategy, timeout_ns))
+def spin(
+    readers: tuple[ReadingEnd, ...], strategy: int, timeout_ns: int, *, native: bool = True, crowded: bool = False
+) -> bool:
+    """Look at the readers for as long as the strategy looks before it parks; True when one has something to pop.
+
+    crowded: threads of this process want the core too, so `adaptive` gives it away between all looks.
+    """
+    code = CROWDED if crowded and strategy == STRATEGIES["adaptive"] else strategy
+    return bool(implementation(native).spin(readers, code, timeout_ns))

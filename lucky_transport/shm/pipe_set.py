@@ -77,10 +77,13 @@ class PipeSet:
         """The pipes of the clients that are there."""
         return tuple(self._pipes)
 
-    def wait(self, timeout_ns: int) -> Round:
-        """Wait until a client wrote, came or left; see `Round`. Raises ClosedError."""
+    def wait(self, timeout_ns: int, crowded: bool = False) -> Round:
+        """Wait until a client wrote, came or left; see `Round`. Raises ClosedError.
+
+        crowded: as in `Pipe.wait`.
+        """
         with self._gate:
-            found = self._wait(time.monotonic_ns() + timeout_ns)
+            found = self._wait(time.monotonic_ns() + timeout_ns, crowded)
         if self._gate.closed:
             raise self._gate.error()
         return found
@@ -113,11 +116,11 @@ class PipeSet:
             times.append(patience)
         return min(times, default=None)
 
-    def _wait(self, until_ns: int) -> Round:
+    def _wait(self, until_ns: int, crowded: bool) -> Round:
         found = Round()
         while True:
             now = time.monotonic_ns()
-            spun = not self._rested and self._spin(max(0, until_ns - now))
+            spun = not self._rested and self._spin(max(0, until_ns - now), crowded)
             if not spun or now >= self._look_at:
                 self._sleep(0 if spun else until_ns - now, found)
                 self._look_at = time.monotonic_ns() + _LOOK_NS
@@ -131,8 +134,9 @@ class PipeSet:
                 return found
             self._rested = True
 
-    def _spin(self, timeout_ns: int) -> bool:
-        return spin(self._readers, self._rendezvous.strategy, timeout_ns, native=self._rendezvous.native)
+    def _spin(self, timeout_ns: int, crowded: bool) -> bool:
+        rendezvous = self._rendezvous
+        return spin(self._readers, rendezvous.strategy, timeout_ns, native=rendezvous.native, crowded=crowded)
 
     def _sleep(self, timeout_ns: int, found: Round) -> None:
         """Sleep in the epoll, unless something is in a ring, and see to whatever is no record."""

@@ -151,11 +151,13 @@ class RendezvousPipe:
             raise self._gate.error()
         return self.reader.pop_plain()
 
-    def wait(self, timeout_ns: int) -> bool:
+    def wait(self, timeout_ns: int, crowded: bool = False) -> bool:
         """Wait for a record; see `Pipe.wait`."""
         if self._gate.closed:
             raise self._gate.error()
-        if not self._interrupted and spin((self.reader,), self._strategy, timeout_ns, native=self._native):
+        if not self._interrupted and spin(
+            (self.reader,), self._strategy, timeout_ns, native=self._native, crowded=crowded
+        ):
             return True
         with self._gate:
             found = self._park(time.monotonic_ns() + timeout_ns)

@@ -114,14 +114,14 @@ class SegmentPipe:
             raise self._gate.error()
         return self._reader.pop_plain()
 
-    def wait(self, timeout_ns: int) -> bool:
+    def wait(self, timeout_ns: int, crowded: bool = False) -> bool:
         """Wait for a record; see `Pipe.wait`. Raises LocalProtocolError at the engine's end."""
         if not self._waits:
             raise LocalProtocolError("the engine's end of a segment waits in its channel, not in its pipe")
         if self._reader.ready() and not self._gate.closed:
             return True
         with self._gate:
-            result = self._reader.wait(self._pidfd, timeout_ns)
+            result = self._reader.wait(self._pidfd, timeout_ns, crowded)
         return self._outcome(result)
 
     def wait_for_room(self, length: int, timeout_ns: int) -> bool:

@@ -12,10 +12,12 @@ from __future__ import annotations
 
 from lucky_transport.errors import ConfigError
 
-__all__ = ["STRATEGIES", "strategy_code"]
+__all__ = ["CROWDED", "STRATEGIES", "strategy_code"]
 
 #: Name to the code the native module knows.
 STRATEGIES = {"spin": 0, "adaptive": 1, "block": 2}
+#: As adaptive, without the first 10 us: for a side whose own threads want the core. Chosen by us, never by a user.
+CROWDED = 3
 
 
 def strategy_code(name: str) -> int:

@@ -79,7 +79,7 @@ class MemoryPipe:
         record = self.try_pop()
         return None if record is None else taken_apart(record)
 
-    def wait(self, timeout_ns: int) -> bool:
+    def wait(self, timeout_ns: int, crowded: bool = False) -> bool:
         with self._changed:
             self._changed.wait_for(self._has_something, timeout_ns / 1e9)
             self._check()
