@@ -5,6 +5,7 @@ client = lucky_transport.connect("shm://lucky_demo")             # typed service
 async with lucky_transport.connect_async("shm://lucky_demo") as client: ...   # the same for asyncio
 with lucky_transport.serve("toy", "shm://lucky_demo"): ...       # the engine's side
 array = lucky_transport.image_array(frame)                       # a picture as a NumPy array
+@lucky_transport.inline                                          # a fast gRPC handler: no change of threads
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from lucky_transport.errors import TransportError
 
 if TYPE_CHECKING:
     from lucky_transport.api import connect, connect_async, make, serve
+    from lucky_transport.marks import inline
     from lucky_transport.messages.images import image_array
 
-__all__ = ["TransportError", "connect", "connect_async", "image_array", "make", "serve"]
+__all__ = ["TransportError", "connect", "connect_async", "image_array", "inline", "make", "serve"]
 
 registration.install()
 
@@ -33,4 +35,8 @@ def __getattr__(name: str) -> Any:
         from lucky_transport.messages.images import image_array
 
         return image_array
+    if name == "inline":
+        from lucky_transport.marks import inline
+
+        return inline
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -3,7 +3,7 @@
 Precedence: argument > environment (`LUCKY_*`) > `lucky_transport.toml` > `[tool.lucky_transport]` of pyproject.toml >
 default. The files are looked for in the working directory and its parents.
 
-Rule 1: this is the only reader of os.environ and of the configuration files.
+Rule 1: this is the only reader of os.environ and of the configuration files, and the only writer of os.environ.
 Rule 2: a wrong setting raises one ConfigError that names source, key, value and remedy.
 """
 
@@ -18,7 +18,7 @@ from typing import Any, cast
 
 from lucky_transport.errors import ConfigError
 
-__all__ = ["Settings", "load_settings", "runtime_directories"]
+__all__ = ["Launch", "Settings", "environment", "export", "load_launch", "load_settings", "runtime_directories"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,8 @@ class Settings:
 
     transport: a transport's name or "auto". endpoint: a URL, "" = start an engine process. shm_name: segment name, "" =
     `lucky_<pid>`. wait: "spin", "adaptive" or "block". Timeouts in seconds. max_message_bytes: the longest message
-    that this side takes.
+    that this side takes. grpc_map: which gRPC targets a switched program finds at which endpoints, pairs
+    `HOST:PORT=ENDPOINT` apart by blanks, "" = the default target at `endpoint`.
     """
 
     transport: str = "auto"
@@ -40,6 +41,7 @@ class Settings:
     start_timeout_s: float = 60.0
     native: bool = True
     max_message_bytes: int = 4 << 20
+    grpc_map: str = ""
     sources: Mapping[str, str] = field(default_factory=dict[str, str], compare=False)
 
 
@@ -89,6 +91,7 @@ _READERS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "start_timeout_s": (_seconds, "seconds >= 0, e.g. 60"),
     "native": (_switch, "1 or 0"),
     "max_message_bytes": (_bytes, "bytes from 1 to 2147483648, e.g. 4194304"),
+    "grpc_map": (_text, "pairs HOST:PORT=ENDPOINT apart by blanks, e.g. '127.0.0.1:50051=shm://name'"),
 }
 
 
@@ -116,6 +119,44 @@ def load_settings(
             raw[_known(key, "argument")] = (value, "argument")
     values = {key: _read(key, value, source) for key, (value, source) in raw.items()}
     return Settings(**values, sources={key: source for key, (_, source) in raw.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What `lucky-transport run` tells the processes under it; a process without a launcher has the defaults.
+
+    folder: where they count their calls, "" = nobody asked. parent: the pid of the program's parent; so the program is
+    told from its children. quiet: say only what went wrong.
+    """
+
+    folder: str = ""
+    parent: str = ""
+    quiet: bool = False
+
+    def variables(self) -> dict[str, str]:
+        """Return the environment variables that `load_launch` reads this from."""
+        return {
+            "LUCKY_RUN_FOLDER": self.folder,
+            "LUCKY_RUN_PARENT": self.parent,
+            "LUCKY_RUN_QUIET": "1" if self.quiet else "",
+        }
+
+
+def load_launch(environ: Mapping[str, str] | None = None) -> Launch:
+    """Return what the launcher of this process said."""
+    environ = os.environ if environ is None else environ
+    folder, parent, quiet = (environ.get(name, "") for name in Launch().variables())
+    return Launch(folder, parent, bool(quiet))
+
+
+def environment() -> dict[str, str]:
+    """Return a copy of this process's environment, for a child of it."""
+    return dict(os.environ)
+
+
+def export(variables: Mapping[str, str]) -> None:
+    """Set variables of this process's environment, so that its children have them."""
+    os.environ.update(variables)
 
 
 def runtime_directories(environ: Mapping[str, str] | None = None) -> tuple[Path, ...]:

@@ -10,7 +10,16 @@ from dataclasses import dataclass
 
 import pluggy
 
-__all__ = ["PROJECT", "CommandInfo", "EngineInfo", "ForeignServicesInfo", "TransportInfo", "hookimpl", "hookspec"]
+__all__ = [
+    "PROJECT",
+    "CommandInfo",
+    "EngineInfo",
+    "ForeignServicesInfo",
+    "SwitchInfo",
+    "TransportInfo",
+    "hookimpl",
+    "hookspec",
+]
 
 PROJECT = "lucky_transport"
 hookspec = pluggy.HookspecMarker(PROJECT)
@@ -74,6 +83,20 @@ class ForeignServicesInfo:
     extra: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class SwitchInfo:
+    """A way to make this very process use our transports where it uses another library.
+
+    `activate`: "module:function", called without arguments by `import lucky_transport.auto`. `extra` as in
+    `TransportInfo`.
+    """
+
+    name: str
+    activate: str
+    summary: str
+    extra: str = ""
+
+
 @hookspec
 def lucky_transport_transports() -> list[TransportInfo]:  # pyright: ignore[reportReturnType]
     """Return the transports this plugin offers."""
@@ -92,3 +115,8 @@ def lucky_transport_commands() -> list[CommandInfo]:  # pyright: ignore[reportRe
 @hookspec
 def lucky_transport_foreign_services() -> list[ForeignServicesInfo]:  # pyright: ignore[reportReturnType]
     """Return the foreign services this plugin offers for every engine."""
+
+
+@hookspec
+def lucky_transport_switches() -> list[SwitchInfo]:  # pyright: ignore[reportReturnType]
+    """Return the ways this plugin offers to switch a process."""

@@ -18,11 +18,18 @@ import pluggy
 
 from lucky_transport import hookspecs
 from lucky_transport.errors import BrokenPlugin, MissingExtra, UnknownName
-from lucky_transport.hookspecs import PROJECT, CommandInfo, EngineInfo, ForeignServicesInfo, TransportInfo
+from lucky_transport.hookspecs import (
+    PROJECT,
+    CommandInfo,
+    EngineInfo,
+    ForeignServicesInfo,
+    SwitchInfo,
+    TransportInfo,
+)
 
 __all__ = ["Registry", "load", "registry"]
 
-_Info = TypeVar("_Info", TransportInfo, EngineInfo, CommandInfo, ForeignServicesInfo)
+_Info = TypeVar("_Info", TransportInfo, EngineInfo, CommandInfo, ForeignServicesInfo, SwitchInfo)
 
 
 @dataclass
@@ -33,6 +40,7 @@ class Registry:
     engines: dict[str, EngineInfo] = field(default_factory=dict[str, EngineInfo])
     commands: dict[str, CommandInfo] = field(default_factory=dict[str, CommandInfo])
     foreign_services: dict[str, ForeignServicesInfo] = field(default_factory=dict[str, ForeignServicesInfo])
+    switches: dict[str, SwitchInfo] = field(default_factory=dict[str, SwitchInfo])
     broken: dict[str, BaseException] = field(default_factory=dict[str, BaseException])
 
     def transport(self, name: str) -> TransportInfo:
@@ -124,4 +132,5 @@ _HOOKS = (
     ("lucky_transport_engines", "engines"),
     ("lucky_transport_commands", "commands"),
     ("lucky_transport_foreign_services", "foreign_services"),
+    ("lucky_transport_switches", "switches"),
 )

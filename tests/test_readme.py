@@ -8,6 +8,7 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 from pathlib import Path
 from types import ModuleType
@@ -161,7 +162,7 @@ def test_the_first_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_examples_of_typed_calls_run() -> None:
     pytest.importorskip("mujoco")
-    _, calls_example, async_example = code_blocks(README, "python")
+    _, calls_example, async_example, _ = code_blocks(README, "python")
     endpoint = f"shm://{unique_name()}"
     namespace: dict[str, Any] = {"lucky_transport": lucky_transport, "asyncio": asyncio}
     assert "shm://demo" in calls_example
@@ -171,6 +172,24 @@ def test_the_examples_of_typed_calls_run() -> None:
         assert len(namespace["frame"].data) == 320 * 240 * 4
         _, positions, observed = asyncio.run(namespace["watch"](endpoint))
         assert len(positions) == len(observed) == 19
+
+
+def test_the_example_of_a_channel_and_a_server_makes_both() -> None:
+    grpc = pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
+    *_, example = code_blocks(README, "python")
+    name = unique_name()
+    namespace: dict[str, Any] = {"ThreadPoolExecutor": ThreadPoolExecutor}
+    exec(example.replace("shm://greeter", f"shm://{name}"), namespace)
+    channel, server = namespace["channel"], namespace["server"]
+    assert isinstance(channel, grpc.Channel)
+    assert isinstance(server, grpc.Server)
+    echo = {"Echo": grpc.unary_unary_rpc_method_handler(lambda request, context: request)}
+    server.add_registered_method_handlers("t.Greeter", echo)
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("t.Greeter", echo),))
+    server.start()
+    assert channel.unary_unary("/t.Greeter/Echo")(b"hello", timeout=20) == b"hello"
+    channel.close()
+    server.stop(None)
 
 
 @pytest.fixture

@@ -225,7 +225,7 @@ class ClientCalls:
         if isinstance(method, str):
             number = self._numbered.get(method)
             if number is None:
-                path, number = method, self._numbered.number(correlation_id)
+                path, number = method, self._numbered.number(method, correlation_id)
         else:
             number = method
         if not shape and not path and not metadata:

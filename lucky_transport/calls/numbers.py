@@ -28,13 +28,14 @@ class Numbered:
         """Return the number of the method, None while it has none."""
         return self._numbers.get(name)
 
-    def number(self, correlation_id: int) -> int:
-        """Return the number that a request may give to the method it names; 0 when there are enough."""
-        return FIRST_NUMBER + correlation_id if correlation_id < FIRST_NUMBER and len(self._numbers) < _MOST else 0
+    def number(self, name: str, correlation_id: int) -> int:
+        """Return the number that a request may give to the method it names; 0 when there are enough, or for no name."""
+        may = name and correlation_id < FIRST_NUMBER and len(self._numbers) < _MOST
+        return FIRST_NUMBER + correlation_id if may else 0
 
     def left(self, name: str, correlation_id: int) -> None:
         """Note that the request of this call, which named the method, has left whole."""
-        if name not in self._numbers and (number := self.number(correlation_id)):
+        if name not in self._numbers and (number := self.number(name, correlation_id)):
             self._numbers[name] = number
 
 

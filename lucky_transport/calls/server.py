@@ -70,6 +70,8 @@ class ServerCalls:
         self._calls: dict[int, ServerCall] = {}
         self._named = Named()
         self._assemblies = Assemblies(max_message_bytes, refusal)
+        self._max_message_bytes = max_message_bytes
+        self._refusal = refusal
         self._highest = 0
         self._error: TransportError | None = None
 
@@ -149,6 +151,13 @@ class ServerCalls:
         """The call has ended; what still comes for it is ignored."""
         self._calls.pop(correlation_id, None)
         self._assemblies.drop(correlation_id)
+
+    def takes(self, correlation_id: int, payload: bytes) -> bool:
+        """True unless the message is longer than allowed, in one record or in many: then its call has ended."""
+        if len(payload) <= self._max_message_bytes:
+            return True
+        self._refuse(correlation_id, self._refusal(len(payload), self._max_message_bytes))
+        return False
 
     # -- receiving ----------------------------------------------------------------------------------------------------
 
@@ -237,7 +246,8 @@ class ServerCalls:
         if len(self._calls) > MAX_CALLS:
             call.fail(Busy(f"{MAX_CALLS} calls of this client are open", hint="wait for some of them"))
             return
-        self._begin(call)
+        if self.takes(correlation_id, call.payload):
+            self._begin(call)
 
     def _on_fragment(self, fragment: Envelope) -> None:
         correlation_id = fragment.correlation_id
@@ -254,6 +264,6 @@ class ServerCalls:
         """Tell the caller that this call's message was not taken."""
         call = self._calls.get(correlation_id)
         if call is not None:
-            call.fail(error)
+            call.abort(error)
         else:
             self.post(encode_envelope(error_envelope(0, correlation_id, error)), correlation_id)

@@ -38,6 +38,8 @@ _ROOM_NS = 20_000_000
 _MAY_SEND = frozenset(state for state, row in ANSWERER.items() if row.get(Event.SEND) is state)
 #: Where the caller may send items.
 _MAY_COME = frozenset(state for state, row in ANSWERER.items() if Event.PEER_SENDS in row)
+#: Where the answer is a stream; a flag's own `&` takes a microsecond.
+_TO_CALLER = int(Shape.SERVER_STREAM)
 #: Before its first credit a caller may send nothing.
 _NOTHING = Window(0, 0, 0, 0)
 #: What only an answerer may send: for these the table has no row.
@@ -294,7 +296,7 @@ class ServerCall:
 
         Raises LocalProtocolError when it has been ended by this side.
         """
-        is_stream = self.shape & Shape.SERVER_STREAM
+        is_stream = self.shape & _TO_CALLER
         if not self._end(Event.FINISH if is_stream else Event.RESPOND):
             if images and self.pictures is not None:
                 self.pictures.take_back(images)
@@ -350,6 +352,8 @@ class ServerCall:
     def on_item(self, payload: bytes) -> None:
         """Take the caller's next item. Raises RemoteProtocolError when none is due or it was not granted."""
         self._go(Event.PEER_SENDS)
+        if not self._calls.takes(self.correlation_id, payload):
+            return
         with self._changed:
             if self._grant is None:
                 Grant(_NOTHING).arrived(len(payload))

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Generator, Hashable, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 
 from lucky_transport.actions import check_control
 from lucky_transport.engine import HOLD, RESET, Buffers
-from lucky_transport.errors import LocalProtocolError, PeerTimeout, TransportError, from_wire
+from lucky_transport.errors import Cancelled, LocalProtocolError, PeerTimeout, TransportError, from_wire
 from lucky_transport.host.lease import Lease
 from lucky_transport.specs import BatchSpec
 
@@ -36,6 +37,8 @@ STEP = 0
 
 #: After this long without action a client that did not attach may be replaced (LuckyEngine's own watchdog).
 IDLE_S = 10.0
+#: Clients that are remembered as gone; their last calls come within moments.
+_MOST_LEFT = 256
 
 
 def only(spec: BatchSpec, envs: Sequence[int], action: int) -> NDArray[np.uint8]:
@@ -80,6 +83,7 @@ class Seat:
         self._driver = Driver("")
         self._last_action_s = -math.inf
         self._attached: dict[str, str] = {}
+        self._left: deque[str] = deque(maxlen=_MOST_LEFT)
         self._done: dict[Hashable, tuple[int, TransportError | None]] = {}
 
     @contextmanager
@@ -103,6 +107,8 @@ class Seat:
     def _take(self, driver: Driver) -> None:
         if self._lease is not None and self._lease.valid and self._driver.key == driver.key:
             return
+        if driver.key in self._left:
+            raise Cancelled(f"client {driver.key} has gone", backend=self.spec.engine)
         owner = self._attached.get(driver.key) or driver.name or driver.key
         self._lease = self.host.drive(owner, self.buffers, is_idle=partial(self._is_idle, driver))
         self._driver = driver
@@ -158,10 +164,16 @@ class Seat:
     def attach(self, key: str, name: str) -> None:
         """The client `key`, called `name`, keeps the seat once it has it, until `detach`."""
         self._attached[key] = name
+        with suppress(ValueError):
+            self._left.remove(key)
 
     def detach(self, key: str) -> None:
-        """The client `key` has gone: its lease is given back at once. May wait for its step in progress."""
-        self._attached.pop(key, None)
+        """The client `key` has gone: its lease is given back at once. May wait for its step in progress.
+
+        If it was attached, a step of it that comes late is refused: nobody would ever give that lease back.
+        """
+        if self._attached.pop(key, None) is not None:
+            self._left.append(key)  # first: either the step sees this, or we see its lease
         self.leave(key)
 
     def leave(self, key: str) -> None:

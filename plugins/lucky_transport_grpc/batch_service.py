@@ -124,6 +124,10 @@ class BatchService:
                 events.put("closing")
                 events.put("")
 
+    def leave(self, key: str) -> None:
+        """The client `key` has gone: its lease is given back. May wait for its exchange in progress."""
+        self._seat.detach(key)
+
     def vacate(self, via: object) -> None:
         """Give the engine back if a client let in by `via` drives it."""
         self._seat.vacate(via)

@@ -32,13 +32,15 @@ class House:
     """What holds for all callers of one server.
 
     `longest_s`: how long a unary call without a deadline may wait. `idle_s`, `is_gone`: when a client that did not
-    attach may be replaced. `legacy`: our metadata is not read, as by an engine that does not know us.
+    attach may be replaced. `legacy`: our metadata is not read, as by an engine that does not know us. `kind`: what
+    callers are called before their names, in texts.
     """
 
     longest_s: float = 60.0
     idle_s: float = IDLE_S
     is_gone: Callable[[str], bool] = lambda client: False
     legacy: bool = False
+    kind: str = "grpc client "
 
 
 class Caller:
@@ -67,7 +69,7 @@ class Caller:
     def driver(self) -> Driver:
         """The caller as somebody who wants to drive."""
         house = self._house
-        return Driver(self.key, f"grpc client {self.key}", house.idle_s, partial(house.is_gone, self.key), house)
+        return Driver(self.key, f"{house.kind}{self.key}", house.idle_s, partial(house.is_gone, self.key), house)
 
     def call(self, host: Host, *, stream: bool) -> Call:
         """Return the call as its handler sees it; it is over as soon as gRPC says so. A stream may go on for ever."""

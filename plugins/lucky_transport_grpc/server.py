@@ -1,7 +1,7 @@
 """The engine end of the gRPC transport.
 
-Served: every method of the table, our BatchService, reflection and health. What the engine does not answer is
-UNIMPLEMENTED, in the words of every transport.
+What is served stands in `lucky_transport_grpc.services`. What the engine does not answer is UNIMPLEMENTED, in the words
+of every transport.
 
 Rule 1: an address that is taken is an error, never shared (no SO_REUSEPORT) and never stolen.
 Rule 2: `stop` ends attached clients first, then waits for calls under way, `grace_s` at most; nothing is left behind.
@@ -10,7 +10,6 @@ Rule 2: `stop` ends attached clients first, then waits for calls under way, `gra
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -21,16 +20,12 @@ from lucky_transport.host.host import Host
 from lucky_transport.host.seat import IDLE_S
 from lucky_transport.transport import Server
 from lucky_transport_grpc.address import SocketFile, service_of, target_of
-from lucky_transport_grpc.agent_resets import GrpcResets
-from lucky_transport_grpc.agent_steps import GrpcSteps
-from lucky_transport_grpc.batch_service import BatchService
-from lucky_transport_grpc.caller import Caller, House
-from lucky_transport_grpc.discovery import add_discovery
+from lucky_transport_grpc.caller import House
 from lucky_transport_grpc.metadata import WINDOW
 from lucky_transport_grpc.peers import is_gone
-from lucky_transport_grpc.routes import Routes
 from lucky_transport_grpc.runtime import grpc
-from lucky_transport_grpc.typed_service import MAX_STREAMS, typed_handlers, typed_streams
+from lucky_transport_grpc.services import HostServices
+from lucky_transport_grpc.typed_service import MAX_STREAMS
 
 __all__ = ["GrpcServer", "server"]
 
@@ -80,26 +75,10 @@ class GrpcServer(Server):
         if self._socket is not None:
             self._socket.protect()
         house = House(self._longest_s, self._idle_s, lambda client: is_gone(client, port), self._legacy)
-        batches = BatchService(host.agents)
-        direct: dict[str, Callable[[Any, Caller], Any]] = {
-            "/hazel.rpc.AgentService/Step": GrpcSteps(host.agents),
-            "/hazel.rpc.AgentService/ResetAgent": GrpcResets(host.agents),
-        }
-        unary = {
-            **typed_handlers(host),
-            **{path: handler for path, handler in direct.items() if path in host.agents.answered},
-            **batches.unary,
-        }
-        routes = Routes(unary, {**typed_streams(host), **batches.streaming}, house)
-        grpc_server.add_generic_rpc_handlers((routes,))
-        not_serving = add_discovery(grpc_server, routes.services(host))
+        services = HostServices(host, house)
+        services.add_to(grpc_server)
         grpc_server.start()
-
-        def vacate() -> None:
-            batches.vacate(house)
-            host.agents.seat.vacate(house)
-
-        self._running = _Running(grpc_server, pool, vacate, batches, not_serving)
+        self._running = _Running(grpc_server, pool, services)
         if self._socket is not None:
             return self._endpoint
         return self._endpoint.with_address(f"{self._target.rpartition(':')[0]}:{port}")
@@ -129,23 +108,13 @@ class GrpcServer(Server):
 class _Running:
     """A started server and what has to end with it."""
 
-    def __init__(
-        self,
-        grpc_server: Any,
-        pool: ThreadPoolExecutor,
-        vacate: Callable[[], None],
-        batches: BatchService,
-        not_serving: Callable[[], None],
-    ) -> None:
+    def __init__(self, grpc_server: Any, pool: ThreadPoolExecutor, services: HostServices) -> None:
         self._grpc_server = grpc_server
         self._pool = pool
-        self._vacate = vacate
-        self._batches = batches
-        self._not_serving = not_serving
+        self._services = services
 
     def stop(self, grace_s: float) -> None:
-        self._batches.close()
-        self._not_serving()
+        self._services.close()
         self._grpc_server.stop(grace_s).wait(grace_s + 1.0)
         # An engine that hangs in a step keeps its thread and its lock for ever: waiting for them has an end.
         ending = threading.Thread(target=self._end, name="lucky-grpc-stop", daemon=True)
@@ -153,5 +122,5 @@ class _Running:
         ending.join(grace_s + 1.0)
 
     def _end(self) -> None:
-        self._vacate()
+        self._services.vacate()
         self._pool.shutdown(wait=True)

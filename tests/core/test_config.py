@@ -10,7 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lucky_transport.config import Settings, load_settings, runtime_directories
+from lucky_transport.config import (
+    Launch,
+    Settings,
+    environment,
+    export,
+    load_launch,
+    load_settings,
+    runtime_directories,
+)
 from lucky_transport.errors import ConfigError
 
 
@@ -137,3 +145,21 @@ def test_sockets_lie_in_the_users_runtime_directory_else_in_tmp(tmp_path: Path) 
     for useless in ("", "relative/path", str(tmp_path / "missing")):
         assert runtime_directories({"XDG_RUNTIME_DIR": useless}) == (fallback,)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("launch", [Launch(), Launch("/tmp/x", "7", True), Launch(parent="0")])
+def test_what_a_launcher_says_is_what_its_program_reads(launch: Launch) -> None:
+    assert load_launch(launch.variables()) == launch
+
+
+def test_without_a_launcher_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load_launch({}) == load_launch() == Launch()
+    monkeypatch.setenv("LUCKY_RUN_PARENT", "7")
+    assert load_launch() == Launch(parent="7")
+
+
+def test_what_is_exported_is_inherited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LUCKY_WAIT", "spin")
+    copy = environment()
+    export({"LUCKY_WAIT": "block"})
+    assert (copy["LUCKY_WAIT"], environment()["LUCKY_WAIT"], load_settings().wait) == ("spin", "block", "block")

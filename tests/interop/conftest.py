@@ -1,5 +1,10 @@
 """The real luckyrobots package against engines that `lucky-transport serve` runs, each in a process of its own.
 
+    python -m pytest tests/interop
+    lucky-transport run --transport shm --map '127.0.0.1:*=shm://lucky_{port}_interop' -- python -m pytest tests/interop
+
+The second line runs the same tests without a gRPC server anywhere: the engine of a port is where the map says.
+
 Rule 1: the package is used as its users use it; what has to be repaired for that is README's remedy, word for word.
 Rule 2: without luckyrobots (or mujoco) every test here is skipped, with the reason.
 Rule 3: an engine serves a whole module, so a test that changes what outlives it puts that back.
@@ -20,6 +25,7 @@ from typing import Any
 
 import pytest
 
+from lucky_transport.config import load_launch, load_settings
 from lucky_transport.process import EngineProcess
 
 README = Path(__file__).resolve().parents[2] / "plugins" / "lucky_transport_grpc" / "README.md"
@@ -28,8 +34,34 @@ README = Path(__file__).resolve().parents[2] / "plugins" / "lucky_transport_grpc
 _MODULES = ("cli.inspect", "debug", "engine.manager", "sysid.collector", "sysid.trajectory")
 
 
+def _map() -> Any:
+    """Return the map of targets when these tests run under the launcher, None when they run over gRPC."""
+    settings = load_settings()
+    if not load_launch().parent or settings.transport != "shm":
+        return None
+    from lucky_transport_stubs.run.switch import target_map
+
+    return target_map(settings)
+
+
+#: Read here, at import: the tests' own clean slate removes LUCKY_* variables later.
+_MAP = _map()
+
+#: Engine -> the port at which luckyrobots finds it.
+_ports: dict[EngineProcess, int] = {}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Know the mark of a test that is about gRPC itself, or about what the launcher changes."""
+    config.addinivalue_line("markers", "only_over_grpc(why): skipped under the launcher")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip, by a mark: so they are one line of the summary for each file."""
+    for item in items:
+        only = item.get_closest_marker("only_over_grpc")
+        if only is not None and _MAP is not None:
+            item.add_marker(pytest.mark.skip(reason=f"under lucky-transport run: {only.args[0]}"))
     for module, remedy in (("luckyrobots", "luckyrobots==0.5.0"), ("mujoco", "'lucky-transport[mujoco]'")):
         if importlib.util.find_spec(module) is None:
             missing = pytest.mark.skip(reason=f"{module} is not installed: pip install {remedy}")
@@ -51,36 +83,45 @@ def lucky() -> Any:
 
 @pytest.fixture(scope="module")
 def serve(lucky: Any) -> Generator[Callable[..., EngineProcess]]:
-    """Run `lucky-transport serve ENGINE --endpoint grpc://127.0.0.1:0` until the module's tests are over."""
+    """Run `lucky-transport serve ENGINE` at a port of its own until the module's tests are over."""
     with ExitStack() as stack:
 
         def start(engine: str = "mujoco:quadruped", **options: Any) -> EngineProcess:
-            process = EngineProcess(engine, ["grpc://127.0.0.1:0"], **options)
+            port = 0 if _MAP is None else _unused_port()
+            endpoint = f"grpc://127.0.0.1:{port}" if _MAP is None else _MAP.endpoint_of(f"127.0.0.1:{port}")
+            process = EngineProcess(engine, [endpoint], **options)
             stack.callback(process.stop)
+            _ports[process] = port or int(process.endpoints[0].address.rpartition(":")[2])
             return process
 
         yield start
 
 
-def _port(process: EngineProcess) -> int:
-    return int(process.endpoints[0].address.rpartition(":")[2])
-
-
 @pytest.fixture(scope="module")
 def port_of() -> Callable[[EngineProcess], int]:
     """Return the port of an engine process."""
-    return _port
+    return _ports.__getitem__
 
 
 @pytest.fixture(scope="module")
-def port(serve: Callable[..., EngineProcess], request: pytest.FixtureRequest) -> int:
-    """The port of the module's engine; a module may say NUM_ENVS."""
-    return _port(serve(num_envs=getattr(request.module, "NUM_ENVS", 1)))
+def engine(serve: Callable[..., EngineProcess], request: pytest.FixtureRequest) -> EngineProcess:
+    """The module's engine; a module may say NUM_ENVS."""
+    return serve(num_envs=getattr(request.module, "NUM_ENVS", 1))
+
+
+@pytest.fixture(scope="module")
+def port(engine: EngineProcess) -> int:
+    """The port of the module's engine."""
+    return _ports[engine]
 
 
 @pytest.fixture
 def unused_port() -> int:
     """A port at which nobody listens."""
+    return _unused_port()
+
+
+def _unused_port() -> int:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return found.getsockname()[1]

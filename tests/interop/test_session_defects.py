@@ -29,7 +29,11 @@ head -c 200000 /dev/zero >&2
 """
 
 
+_CURED = pytest.mark.only_over_grpc("the launcher cures the health check")
+
+
 class TestHealthCheck:
+    @_CURED
     def test_it_never_succeeds_although_the_server_answers(self, client: Any) -> None:
         assert not client.health_check()
         assert not client.wait_for_server(timeout=0.2, poll_interval=0.05)
@@ -39,6 +43,7 @@ class TestHealthCheck:
         assert client.mujoco is not None
         assert client.health_check()
 
+    @_CURED
     def test_so_a_session_never_connects(self, lucky: Any, port: int) -> None:
         session = lucky.Session(port=port)
         with pytest.raises(lucky.GrpcConnectionError, match=r"timeout after 0\.3 seconds"):
@@ -48,6 +53,7 @@ class TestHealthCheck:
     def test_readmes_remedy_lets_it_connect(self, session: Any) -> None:
         assert session.engine_client.health_check()
 
+    @_CURED
     def test_a_lucky_env_works_after_it_has_wasted_its_timeout(
         self, lucky: Any, port: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -14,7 +14,7 @@ from lucky_transport.calls.server_call import ServerCall
 from lucky_transport.codec.envelope import Envelope, Kind, decode_envelope, encode_envelope
 from lucky_transport.codec.plain import decode_plain
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import RemoteProtocolError
+from lucky_transport.errors import RemoteProtocolError, Unimplemented
 from lucky_transport.testing.call_pair import CallPair
 from lucky_transport.testing.memory_pipe import MemoryPipe, memory_pipes
 
@@ -82,7 +82,14 @@ def test_there_are_only_so_many_numbers_and_the_other_methods_go_by_name() -> No
         book.left(f"/s/{call}", call)
     assert book.get("/s/1024") == FIRST_NUMBER + 1024
     assert book.get("/s/1025") is None
-    assert book.number(5000) == 0
+    assert book.number("/s/5000", 5000) == 0
+
+
+def test_a_method_without_a_name_is_unknown_and_costs_nobody_the_connection(pair: CallPair) -> None:
+    for _ in range(2):
+        with pytest.raises(Unimplemented):
+            pair.client.unary("", b"", soon())
+    assert pair.client.unary("/t/echo", b"x", soon()) == b"x"
 
 
 def test_a_number_that_was_never_given_drops_the_caller() -> None:

@@ -19,6 +19,7 @@ from lucky_transport.errors import (
     LocalProtocolError,
     PeerTimeout,
     RemoteProtocolError,
+    SpecError,
 )
 from lucky_transport.testing.memory_pipe import memory_pipes
 
@@ -26,10 +27,10 @@ from lucky_transport.testing.memory_pipe import memory_pipes
 class Bench:
     """A server's end whose client is this test: it writes records by hand and sees every answer."""
 
-    def __init__(self, capacity: int = 512 << 10) -> None:
+    def __init__(self, capacity: int = 512 << 10, **options: Any) -> None:
         self.pipe, end = memory_pipes(capacity)
         self.began: list[ServerCall] = []
-        self.calls = ServerCalls(end, self.began.append)
+        self.calls = ServerCalls(end, self.began.append, **options)
 
     def write(self, kind: Kind, call: int = 1, payload: bytes = b"", **fields: Any) -> None:
         method = 0 if kind is not Kind.REQUEST else 40
@@ -274,3 +275,54 @@ def test_fragments_hold_only_their_own_call() -> None:
     inner = encode_plain(40, 4, Kind.REQUEST, 0, b"")
     with pytest.raises(RemoteProtocolError, match="fragments of call 3 hold REQUEST of call 4"):
         bench.feed(Kind.FRAGMENT, 3, inner, total=len(inner))
+
+
+def test_a_message_in_one_record_is_as_limited_as_one_in_many() -> None:
+    bench = Bench(max_message_bytes=100)
+    bench.feed(Kind.REQUEST, 1, bytes(101))
+    assert bench.began == []
+    bench.feed(Kind.REQUEST, 2, streams=int(Shape.CLIENT_STREAM))
+    call = bench.began[0]
+    call.accept()
+    for length in (100, 101):
+        bench.feed(Kind.STREAM_ITEM, 2, bytes(length))
+    assert call.recv() == bytes(100)
+    with pytest.raises(SpecError, match="a message of 101 bytes, the limit is 100"):
+        call.recv()
+    refusals = [(answer.correlation_id, answer.kind) for answer in bench.answers() if answer.kind is Kind.ERROR]
+    assert refusals == [(1, Kind.ERROR), (2, Kind.ERROR)]
+    assert bench.calls.open_calls == 0
+
+
+def test_who_still_receives_when_the_call_is_answered_is_released() -> None:
+    bench = Bench()
+    bench.feed(Kind.REQUEST, streams=int(Shape.CLIENT_STREAM))
+    call = bench.began[0]
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.append(call.recv()))
+    thread.start()
+    thread.join(0.05)
+    call.finish(b"enough")
+    thread.join(5)
+    assert found == [None]
+    assert call.recv() is None
+
+
+def test_who_still_sends_when_the_call_is_answered_is_released() -> None:
+    bench = Bench()
+    bench.feed(Kind.REQUEST, **{**STREAM, "items": 0})
+    call = bench.began[0]
+    found: list[Any] = []
+
+    def send() -> None:
+        try:
+            call.send(b"item")
+        except LocalProtocolError as error:
+            found.append(error)
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    thread.join(0.05)
+    call.finish()
+    thread.join(5)
+    assert "is ended" in str(found[0])

@@ -15,7 +15,10 @@ from lucky_transport import errors as core
 from lucky_transport_grpc.errors import TABLE, from_rpc, is_local_timeout, refuse, status_of
 from lucky_transport_grpc.runtime import grpc
 
-OURS = [core.TransportError, *core.TransportError.__subclasses__()]
+#: A StatusError is another protocol's own: no engine's handler raises one.
+OURS = [
+    error for error in (core.TransportError, *core.TransportError.__subclasses__()) if error is not core.StatusError
+]
 
 
 class Refused(Exception):

@@ -1,0 +1,1 @@
+"""The asyncio side: `grpc.aio` channels and servers over shared memory."""

@@ -1,0 +1,192 @@
+"""One asyncio call over shared memory, in the place of grpc's compiled `_AioCall`: messages are bytes here.
+
+Rule 1: nothing blocks the loop and there is no thread: the connection tells `on_news`, and coroutines that wait look.
+Rule 2: messages that came before the end are handed out before it; after a cancel or the deadline there are none.
+Rule 3: the deadline ends the call wherever it is, also while it waits for a connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any
+
+from lucky_transport.calls.client_call import ClientCall
+from lucky_transport.calls.lifecycle import Shape
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import PeerTimeout, TransportError
+from lucky_transport_grpc.runtime import grpc
+from lucky_transport_stubs.aio.inner import EOF
+from lucky_transport_stubs.aio.outcome import Outcome
+from lucky_transport_stubs.metadata import metadata_of, outgoing
+from lucky_transport_stubs.options import received_too_long, sent_too_long
+from lucky_transport_stubs.status import OK, Status, status_of
+
+if TYPE_CHECKING:
+    from lucky_transport_stubs.aio.connection import Connection
+
+__all__ = ["RingCall"]
+
+#: How the Python half says which compression a call asks for; it is no metadata of the caller's.
+_COMPRESSION = ("grpc-internal-encoding-request", b"grpc-internal-encoding-request")
+
+
+class RingCall(Outcome):
+    """A call of `method`, by its full name, over `connection`. deadline: see `Outcome`."""
+
+    def __init__(self, connection: Connection, method: str, deadline: float | None, wait_for_ready: bool) -> None:
+        super().__init__(connection.loop, deadline)
+        self._channel = connection  # the name by which grpc.aio 1.60 finds the calls of a channel that closes
+        self._method = method
+        self._wait_for_ready = wait_for_ready
+        self._connecting: asyncio.Future[Any] | None = None
+        self._call: ClientCall | None = None
+        self._streams_back = False
+        self._sends_no_more = False
+        self._next: bytes | None = None  # the response; or a message that was taken to see whether it is the last
+        self._timer: asyncio.TimerHandle | None = None
+        if deadline is not None:
+            self._timer = self._loop.call_later(max(0.0, deadline - time.time()), self._expire)
+
+    # -- what the Python half of grpc.aio calls -----------------------------------------------------------------------
+
+    async def unary_unary(self, request: bytes | None, metadata: tuple[Any, ...], context: Any = None) -> bytes | None:
+        """Return the response, None when the call failed. Raises TypeError for what is no message or no metadata."""
+        await self._open(Shape.UNARY, metadata, _bytes(request, "request"))
+        await self._news.until(self.done)
+        return self._next
+
+    async def initiate_unary_stream(
+        self, request: bytes | None, metadata: tuple[Any, ...], context: Any = None
+    ) -> None:
+        """Start the call; returns with its initial metadata, or at its end. Raises TypeError likewise."""
+        await self._open(Shape.SERVER_STREAM, metadata, _bytes(request, "request"))
+        await self._news.until(self._has_started)
+
+    async def stream_unary(
+        self, metadata: tuple[Any, ...], metadata_sent_observer: Any, context: Any = None
+    ) -> bytes | None:
+        """As `unary_unary`; calls `metadata_sent_observer()` once messages may be sent, or the call has ended."""
+        await self._open(Shape.CLIENT_STREAM, metadata)
+        metadata_sent_observer()
+        await self._news.until(self.done)
+        return self._next
+
+    async def initiate_stream_stream(
+        self, metadata: tuple[Any, ...], metadata_sent_observer: Any, context: Any = None
+    ) -> None:
+        """As `initiate_unary_stream`; calls `metadata_sent_observer()` likewise."""
+        await self._open(Shape.BIDIRECTIONAL, metadata)
+        metadata_sent_observer()
+        await self._news.until(self._has_started)
+
+    async def receive_serialized_message(self) -> Any:
+        """Return the next message, `grpc.aio.EOF` after the last; the call has its status then."""
+        while not self.done():
+            assert self._call is not None
+            message, self._next = self._next, None
+            if message is None:
+                message = self._call.try_recv()
+            if message is None:
+                await self._news.wait()
+            elif self._fits(message):
+                self._settle()
+                return message
+        return EOF
+
+    async def send_serialized_message(self, message: bytes | None) -> None:
+        """Send a message; waits while the other side takes no more. Raises InternalError when the call has ended."""
+        payload = _bytes(message, "message")
+        self._refuse_too_long(payload)
+        while self._call is not None and not self.done():
+            try:
+                if self._call.try_send(payload):
+                    return
+            except TransportError:  # it has ended, and its status is on the way
+                await self._news.until(self.done)
+                break
+            await self._news.wait()
+        raise grpc.aio.InternalError("the call has ended")
+
+    async def send_receive_close(self) -> None:
+        """Say that no further message comes, as soon as the call is open; no effect once it has ended."""
+        self._sends_no_more = True
+        if self._call is not None and not self._call.is_ended():
+            self._call.half_close()
+
+    # -- within -------------------------------------------------------------------------------------------------------
+
+    async def _open(self, shape: Shape, metadata: tuple[Any, ...], payload: bytes = b"") -> None:
+        """Have the call under way; one that cannot be has its status when this returns."""
+        self._streams_back = bool(shape & Shape.SERVER_STREAM)
+        try:
+            entries = outgoing((pair for pair in metadata if pair[0] not in _COMPRESSION), self._channel.user_agent)
+            self._refuse_too_long(payload)
+            self._connecting = self._channel.connect(self._wait_for_ready)
+            calls = await self._connecting
+            if calls is None or self.done():
+                return
+            deadline = None if self._deadline is None else Deadline(max(0.0, self._deadline - time.time()))
+            call = calls.open(self._method, payload, shape=shape, deadline=deadline, metadata=entries, may_wait=False)
+        except TransportError as error:
+            self._finish(status_of(error))
+            return
+        self._call = call
+        call.on_news = self._on_news
+        if self._sends_no_more:
+            await self.send_receive_close()
+        self._on_news()
+
+    def _refuse_too_long(self, payload: bytes) -> None:
+        limit = self._channel.max_send_bytes
+        if limit is not None and len(payload) > limit:
+            self._finish(status_of(sent_too_long("CLIENT", len(payload), limit)))
+
+    def _on_news(self) -> None:
+        call = self._call
+        if call is None or self._loop.is_closed():
+            return
+        if call.headers is not None:
+            self._start(metadata_of(call.headers))
+        if call.is_ended():
+            self._loop.call_soon(self._settle)  # not here: whoever tells must not be kept
+        self._news.tell()
+
+    def _settle(self) -> None:
+        """Take the status, once the call has ended and nothing is left to be handed out."""
+        call = self._call
+        if call is None or self.done() or not call.is_ended():
+            return
+        if self._next is None:
+            self._next = call.try_recv()
+        is_over = self._next is None or (not self._streams_back and self._fits(self._next))
+        if is_over:
+            self._finish(Status(OK.code, trailing=call.trailing) if call.error is None else status_of(call.error))
+
+    def _fits(self, message: bytes) -> bool:
+        """True unless the message is too long for this side: then the call has failed."""
+        limit = self._channel.max_receive_bytes
+        if len(message) <= limit:
+            return True
+        self._finish(status_of(received_too_long("CLIENT")(len(message), limit)))
+        return False
+
+    def _expire(self) -> None:
+        self._finish(status_of(PeerTimeout(f"{self._method} did not end in time")))
+
+    def _let_go(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._connecting is not None and not self._connecting.done():
+            self._connecting.set_result(None)
+        if self._call is not None:
+            self._call.on_news = None
+            self._call.cancel()
+        self._channel.ended()
+
+
+def _bytes(message: Any, name: str) -> bytes:
+    """Return the message, b"" for None. Raises TypeError in the words of grpc."""
+    if message is not None and not isinstance(message, bytes):
+        raise TypeError(f"Argument '{name}' has incorrect type (expected bytes, got {type(message).__name__})")
+    return message or b""

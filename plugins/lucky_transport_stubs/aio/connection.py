@@ -1,0 +1,234 @@
+"""One channel's way to its server, in the place of grpc's compiled `AioChannel`: it connects when a call needs it,
+reads for all calls, and connects anew after the server has gone.
+
+Rule 1: the loop watches one descriptor; a thread of its pool is borrowed for as long as it takes to meet the server.
+Rule 2: a call that does not wait for the server to be ready fails with the first attempt; the others have it repeated.
+Rule 3: what ends the connection ends its calls at once; the channel is IDLE then, and the next call connects.
+Rule 4: nothing is left behind by `close`, nor when the channel is dropped after its loop has ended.
+Rule 5: a forked child's copy refuses everything and touches nothing that its parent uses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from lucky_transport.calls.client import ClientCalls
+from lucky_transport.endpoint import Endpoint
+from lucky_transport.errors import NotReachable, TransportError
+from lucky_transport.shm.gate import close_in_children
+from lucky_transport_grpc.runtime import grpc
+from lucky_transport_stubs.aio.call import RingCall
+from lucky_transport_stubs.aio.news import News
+from lucky_transport_stubs.connecting import connect
+from lucky_transport_stubs.metadata import USER_AGENT
+from lucky_transport_stubs.options import Options, max_receive_bytes, max_send_bytes, primary_user_agent
+
+__all__ = ["Connection"]
+
+_State = grpc.ChannelConnectivity
+#: As grpc.aio has it, which servers may tell from programs with threads.
+_USER_AGENT = USER_AGENT.replace("grpc-python/", "grpc-python-asyncio/")
+#: After a failed attempt the next one is made so much later, if anybody waits for it.
+_PAUSE_S = 0.05
+
+
+class Connection:
+    """The way to the server at `endpoint` for one channel of `loop`. options: see `lucky_transport_stubs.options`.
+
+    max_send_bytes (None for any number), max_receive_bytes: of a message. user_agent: what each call says of us.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, endpoint: Endpoint, options: Options) -> None:
+        self.loop = loop
+        self.max_send_bytes = max_send_bytes(options)
+        self.max_receive_bytes = max_receive_bytes(options)
+        agent = primary_user_agent(options)
+        self.user_agent = f"{agent} {_USER_AGENT}".lstrip()
+        self._endpoint = endpoint
+        self._calls: ClientCalls | None = None
+        self._fd = -1
+        self._waiting: dict[asyncio.Future[ClientCalls | None], bool] = {}  # True: until the server is ready
+        self._open_calls = 0
+        self._watching = 0
+        self._state = _State.IDLE
+        self._news = News(loop)
+        self._is_trying = False
+        self._is_closing = False
+        self._is_forked = False
+        close_in_children(self)
+
+    # -- what the Python half of grpc.aio calls -----------------------------------------------------------------------
+
+    def call(
+        self,
+        method: bytes,
+        deadline: float | None,
+        python_call_credentials: Any,
+        wait_for_ready: bool | None,
+        registered_call_handle: int | None = None,
+    ) -> RingCall:
+        """Return a call that is not started. Raises UsageError once closed, in a forked child, and for credentials."""
+        if self._is_forked:
+            raise grpc.aio.UsageError("this channel belongs to the parent process; make a new one after fork()")
+        if self._is_closing:
+            raise grpc.aio.UsageError("Channel is closed.")
+        if python_call_credentials is not None:
+            raise grpc.aio.UsageError("Call credentials are only valid on secure channels")
+        self._open_calls += 1
+        return RingCall(self, method.decode(), deadline, bool(wait_for_ready))
+
+    def get_registered_call_handle(self, method: bytes) -> int:
+        """Return 0: methods get their numbers by themselves."""
+        return 0
+
+    def check_connectivity_state(self, try_to_connect: bool) -> int:
+        """Return the number of the state; begins to connect when asked to and not connected."""
+        state = self._state
+        if try_to_connect and not self._is_closing:
+            self._try()
+        return state.value[0]
+
+    async def watch_connectivity_state(self, last_observed_state: int, deadline: float | None) -> bool:
+        """Return True once the state is another one. Raises UsageError when closed."""
+        if self._is_closing:
+            raise grpc.aio.UsageError("Channel is closed.")
+        self._watching += 1
+        try:
+            await self._news.until(lambda: self._state.value[0] != last_observed_state)
+        finally:
+            self._watching -= 1
+        return True
+
+    def closing(self) -> None:
+        """Take no new calls; those that are open go on."""
+        self._is_closing = True
+
+    def closed(self) -> bool:
+        """True after `closing`."""
+        return self._is_closing
+
+    def close(self) -> None:
+        """Let go of everything once the open calls have ended; from any thread, idempotent."""
+        self._is_closing = True
+        if self.loop.is_running() and not _is_on(self.loop):
+            self.loop.call_soon_threadsafe(self._close)  # dropped by another thread
+        else:
+            self._close()
+
+    def close_after_fork(self) -> None:
+        """In a forked child: refuse everything; the loop, its descriptors and the connection are the parent's."""
+        self._is_forked = self._is_closing = True
+        self._state = _State.SHUTDOWN
+        self._calls = None
+
+    # -- for the calls ------------------------------------------------------------------------------------------------
+
+    def connect(self, wait_for_ready: bool) -> asyncio.Future[ClientCalls | None]:
+        """Return where the connection will be; whoever waits no longer sets None. It may raise TransportError."""
+        future: asyncio.Future[ClientCalls | None] = self.loop.create_future()
+        if self._calls is not None:
+            self._calls.pump()  # the server's goodbye may be there: then this is not the connection to use
+        if self._calls is not None:
+            future.set_result(self._calls)
+        else:
+            self._waiting[future] = wait_for_ready
+            future.add_done_callback(lambda future: self._waiting.pop(future, None))
+            self._try()
+        return future
+
+    def ended(self) -> None:
+        """A call that `call` returned has ended."""
+        self._open_calls -= 1
+        self._release_if_unused()
+
+    # -- within -------------------------------------------------------------------------------------------------------
+
+    def _try(self) -> None:
+        """Begin to connect, unless that is done or under way."""
+        if self._calls is None and not self._is_trying:
+            self._is_trying = True
+            if self._state is _State.IDLE:  # as in gRPC, TRANSIENT_FAILURE lasts until an attempt succeeds
+                self._enter(_State.CONNECTING)
+            self.loop.run_in_executor(None, self._meet)
+
+    def _meet(self) -> None:
+        """Meet the server; on a thread of the pool."""
+        calls = None
+        try:
+            calls = connect(self._endpoint, self.max_receive_bytes, watched=False)
+            then: Callable[[], None] = partial(self._connected, calls)
+        except (TransportError, OSError) as error:  # no descriptors, for instance
+            is_ours = isinstance(error, TransportError)
+            then = partial(self._failed, error if is_ours else NotReachable(str(error), backend="shm"))
+        try:
+            self.loop.call_soon_threadsafe(then)
+        except RuntimeError:  # the loop has ended meanwhile
+            if calls is not None:
+                calls.close()
+
+    def _connected(self, calls: ClientCalls) -> None:
+        self._is_trying = False
+        self._calls = calls
+        self._fd = calls.fileno()
+        calls.on_break = self._broken
+        self.loop.add_reader(self._fd, self._pump)
+        self._enter(_State.READY)
+        for future in tuple(self._waiting):
+            if not future.done():
+                future.set_result(calls)
+        self._pump()
+        self._release_if_unused()
+
+    def _failed(self, error: TransportError) -> None:
+        self._is_trying = False
+        self._enter(_State.TRANSIENT_FAILURE)
+        for future, is_patient in tuple(self._waiting.items()):
+            if not is_patient and not future.done():
+                future.set_exception(error)
+        self.loop.call_later(_PAUSE_S, self._try_again)
+
+    def _try_again(self) -> None:
+        if self._waiting or self._watching:
+            self._try()
+
+    def _pump(self) -> None:
+        """Handle what has come, and have the descriptor tell of what comes next."""
+        calls = self._calls
+        if calls is not None:
+            with contextlib.suppress(TransportError):  # then `_broken` was told
+                calls.pump()
+                if calls.arm():
+                    self.loop.call_soon(self._pump)
+
+    def _broken(self, error: TransportError) -> None:
+        """The connection has ended, and with it its calls."""
+        self._calls = None
+        if not self.loop.is_closed():
+            self.loop.remove_reader(self._fd)
+        self._enter(_State.IDLE)
+
+    def _close(self) -> None:
+        self._enter(_State.SHUTDOWN)
+        self._release_if_unused()
+
+    def _release_if_unused(self) -> None:
+        is_unused = not self._open_calls or self.loop.is_closed()
+        if self._state is _State.SHUTDOWN and self._calls is not None and is_unused:
+            self._calls.close()
+
+    def _enter(self, state: Any) -> None:
+        if self._state is not _State.SHUTDOWN:
+            self._state = state
+            self._news.tell()
+
+
+def _is_on(loop: asyncio.AbstractEventLoop) -> bool:
+    """True on the thread that runs the loop."""
+    try:
+        return asyncio.get_running_loop() is loop
+    except RuntimeError:
+        return False

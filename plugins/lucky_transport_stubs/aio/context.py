@@ -1,0 +1,179 @@
+"""The servicer's context for asyncio handlers: `grpc.aio.ServicerContext` over one `Rpc`.
+
+Rule 1: texts and exceptions are those of grpc.aio, so that handlers and their tests need not know where they run.
+Rule 2: compression may be asked for and changes nothing: there is no wire to save bytes on.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any, NoReturn
+
+from lucky_transport_grpc.runtime import grpc
+from lucky_transport_stubs.aio.inner import EOF
+from lucky_transport_stubs.aio.rpc import Rpc
+from lucky_transport_stubs.answer import number_of
+from lucky_transport_stubs.context import AUTH_CONTEXT
+from lucky_transport_stubs.metadata import invocation_metadata
+
+__all__ = ["ServicerContext"]
+
+_PAIRS = "Tuple[Tuple[str, Union[str, bytes]]...]"
+_HIGHEST_NUMBER = 15  # as grpc.aio has it: 16, UNAUTHENTICATED, is taken as a StatusCode only
+_UNKNOWN = number_of(grpc.StatusCode.UNKNOWN)
+_CANCELLED = number_of(grpc.StatusCode.CANCELLED)
+
+
+class ServicerContext(grpc.aio.ServicerContext):
+    """What a handler gets. `deserializer` and `serializer` are its method's; None: messages are bytes."""
+
+    def __init__(
+        self,
+        rpc: Rpc,
+        deserializer: Callable[[bytes], Any] | None = None,
+        serializer: Callable[[Any], bytes] | None = None,
+    ) -> None:
+        self._rpc = rpc
+        self._deserializer = deserializer
+        self._serializer = serializer
+
+    # -- messages -----------------------------------------------------------------------------------------------------
+
+    async def read(self) -> Any:
+        """Return the caller's next message, `grpc.aio.EOF` after the last. Raises UsageError, AbortError."""
+        self._rpc.check()
+        raw = await self._rpc.receive()
+        self._rpc.check()
+        return EOF if raw is None else self.deserialize(raw)
+
+    async def write(self, message: Any) -> None:
+        """Send a message; waits while the caller takes no more. Raises UsageError, AbortError, InternalError."""
+        self._rpc.check()
+        await self._rpc.send(self.serialize(message))
+
+    def deserialize(self, raw: bytes) -> Any:
+        """Return the message that came as these bytes."""
+        return self._deserializer(raw) if self._deserializer else raw
+
+    def serialize(self, message: Any) -> bytes:
+        """Return a message's bytes; strings are encoded, and None is an empty message. Raises TypeError."""
+        if isinstance(message, str):
+            message = message.encode()
+        raw = self._serializer(message) if self._serializer else message
+        if raw is not None and not isinstance(raw, bytes):
+            raise TypeError(f"Expected bytes, got {type(raw).__name__}")
+        return raw or b""
+
+    # -- metadata and status ------------------------------------------------------------------------------------------
+
+    async def send_initial_metadata(self, initial_metadata: Any) -> None:
+        """Send metadata ahead of the first message. Raises UsageError after the first message or a second time."""
+        self._rpc.check()
+        if self._rpc.has_started:
+            raise grpc.aio.UsageError("Send initial metadata failed: already sent")
+        self._rpc.send_headers(tuple(initial_metadata))
+
+    async def abort(self, code: Any, details: str = "", trailing_metadata: Any = ()) -> NoReturn:
+        """End the call with this status; always raises, AbortError but for a second abort (UsageError)."""
+        rpc = self._rpc
+        if rpc.abort_error is not None:
+            raise grpc.aio.UsageError("Abort already called!")
+        rpc.abort_error = grpc.aio.AbortError("Locally aborted.")
+        if trailing_metadata or not rpc.trailing:
+            self.set_trailing_metadata(trailing_metadata)
+        self.set_code(code)
+        rpc.fail(rpc.code or _UNKNOWN, details or rpc.details)
+        raise rpc.abort_error
+
+    async def abort_with_status(self, status: Any) -> NoReturn:
+        """As `abort`, with what a `grpc.Status` says."""
+        await self.abort(status.code, status.details, status.trailing_metadata)
+
+    def set_trailing_metadata(self, trailing_metadata: Any) -> None:
+        """Set the metadata that comes with the end. Raises TypeError for anything but pairs of text and value."""
+        if not hasattr(trailing_metadata, "__iter__") or isinstance(trailing_metadata, dict):
+            raise _no_pairs(trailing_metadata)
+        pairs = tuple(trailing_metadata)
+        for pair in pairs:
+            if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str)):
+                raise _no_pairs(trailing_metadata)
+            if not isinstance(pair[1], str | bytes):
+                raise _no_pairs(trailing_metadata)
+        self._rpc.trailing = pairs
+
+    def trailing_metadata(self) -> Any:
+        """Return what was set."""
+        return self._rpc.trailing
+
+    def invocation_metadata(self) -> Any:
+        """Return what the caller sent along."""
+        return invocation_metadata(self._rpc.call.metadata)
+
+    def set_code(self, code: Any) -> None:
+        """Set the status that the call ends with; what is no status counts as UNKNOWN."""
+        self._rpc.given_code = code
+        self._rpc.code = _number_of(code)
+
+    def code(self) -> Any:
+        """Return the code as it was set, None when none was."""
+        return self._rpc.given_code
+
+    def set_details(self, details: str) -> None:
+        """Set the status' text."""
+        self._rpc.details = details
+
+    def details(self) -> str:
+        """Return the status' text."""
+        return self._rpc.details
+
+    def set_compression(self, compression: Any) -> None:
+        """Changes nothing. Raises RuntimeError once something was sent."""
+        if self._rpc.has_started:
+            raise RuntimeError("Compression setting must be specified before sending initial metadata")
+
+    def disable_next_message_compression(self) -> None:
+        """Changes nothing."""
+
+    # -- the call -----------------------------------------------------------------------------------------------------
+
+    def peer(self) -> str:
+        """Return who calls."""
+        return self._rpc.call.peer
+
+    def peer_identities(self) -> Iterable[bytes] | None:
+        """Return None: nobody is authenticated, but the caller runs as our user."""
+        return None
+
+    def peer_identity_key(self) -> str | None:
+        """Return None; see `peer_identities`."""
+        return None
+
+    def auth_context(self) -> Any:
+        """Return what grpc says of an insecure connection."""
+        return dict(AUTH_CONTEXT)
+
+    def time_remaining(self) -> float | None:  # type: ignore[override]
+        """Return the seconds that the caller still waits, None when for ever."""
+        deadline = self._rpc.call.deadline
+        return None if deadline is None else deadline.remaining_s
+
+    def add_done_callback(self, callback: Callable[[Any], object]) -> None:
+        """Have `callback(context)` called once the handler has ended."""
+        self._rpc.add_callback(functools.partial(callback, self))
+
+    def done(self) -> bool:
+        """Return True once the status has left."""
+        return self._rpc.is_finished
+
+    def cancelled(self) -> bool:
+        """Return True when the handler set the status CANCELLED."""
+        return self._rpc.code == _CANCELLED
+
+
+def _number_of(code: Any) -> int:
+    return code if isinstance(code, int) and 0 <= code <= _HIGHEST_NUMBER else number_of(code)
+
+
+def _no_pairs(metadata: Any) -> TypeError:
+    return TypeError(f"Invalid trailing metadata type, expected {_PAIRS}: {metadata}")

@@ -1,0 +1,124 @@
+"""How an asyncio call stands: nothing known, its initial metadata known, ended with a status; and who waits for that.
+
+Rule 1: the first status counts. With it the initial metadata are known too, empty where none came.
+Rule 2: everything happens on the loop's thread, but for the end of a call that nobody holds any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+from lucky_transport_grpc.runtime import grpc
+from lucky_transport_stubs.aio.inner import RpcStatus
+from lucky_transport_stubs.aio.news import News
+from lucky_transport_stubs.metadata import metadata_of
+from lucky_transport_stubs.status import Status, code_of
+
+__all__ = ["Outcome"]
+
+_Code = grpc.StatusCode
+
+
+class Outcome:
+    """The part of a call that its caller asks; `deadline` is a moment on the clock of `time.time`, None for never.
+
+    The names are those of grpc's compiled call, which this is a half of.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, deadline: float | None) -> None:
+        self._loop = loop
+        self._deadline = deadline
+        self._news = News(loop)
+        self._status: Any = None
+        self._initial_metadata: tuple[Any, ...] | None = None
+        self._is_locally_cancelled = False
+        self._done_callbacks: list[Callable[[], object]] = []
+
+    def done(self) -> bool:
+        """True once the call has a status."""
+        return self._status is not None
+
+    def is_ok(self) -> bool:
+        """True once it has ended well."""
+        return self._code() is _Code.OK
+
+    def cancelled(self) -> bool:
+        """True once it has ended as CANCELLED, whoever said so."""
+        return self._code() is _Code.CANCELLED
+
+    def is_locally_cancelled(self) -> bool:
+        """True once we cancelled it."""
+        return self._is_locally_cancelled
+
+    async def status(self) -> Any:
+        """Return the status; waits for it."""
+        await self._news.until(self.done)
+        return self._status
+
+    async def initial_metadata(self) -> tuple[Any, ...]:
+        """Return the initial metadata; waits for them."""
+        await self._news.until(self._has_started)
+        assert self._initial_metadata is not None
+        return self._initial_metadata
+
+    def time_remaining(self) -> float | None:
+        """Return the seconds until the deadline, None where there is none."""
+        return None if self._deadline is None else max(0, self._deadline - time.time())
+
+    def add_done_callback(self, callback: Callable[[], object]) -> None:
+        """Have `callback()` called when there is a status, at once if there is."""
+        if self.done():
+            callback()
+        else:
+            self._done_callbacks.append(callback)
+
+    def cancel(self, details: str) -> None:
+        """End the call as cancelled by us."""
+        self._is_locally_cancelled = True
+        self._end(RpcStatus(_Code.CANCELLED.value[0], details, None, None))
+
+    def set_internal_error(self, error_str: str) -> None:
+        """End the call as INTERNAL, unless it is known why it ended."""
+        self._end(RpcStatus(_Code.INTERNAL.value[0], "Internal error from Core", (), error_str))
+
+    def __repr__(self) -> str:
+        if not self.done():
+            return f"<{type(self).__name__} object>"
+        text = f'status = {self._code()}\n\tdetails = "{self._status.details()}"'
+        if not self.is_ok():
+            text += f'\n\tdebug_error_string = "{self._status.debug_error_string()}"'
+        return f"<{type(self).__name__} of RPC that terminated with:\n\t{text}\n>"
+
+    def _code(self) -> Any:
+        return None if self._status is None else code_of(self._status.code())
+
+    def _has_started(self) -> bool:
+        return self._initial_metadata is not None
+
+    def _start(self, metadata: tuple[Any, ...]) -> None:
+        """The initial metadata have come."""
+        if self._initial_metadata is None:
+            self._initial_metadata = metadata
+            self._news.tell()
+
+    def _finish(self, status: Status) -> None:
+        """The call has ended with this status; no effect when it had before."""
+        trailing = metadata_of(status.trailing)
+        self._end(RpcStatus(status.code.value[0], status.details, trailing, status.debug_error_string))
+
+    def _end(self, status: Any) -> None:
+        if self._status is not None:
+            return
+        self._status = status
+        self._let_go()
+        self._start(())
+        self._news.tell()
+        callbacks, self._done_callbacks = self._done_callbacks, []
+        for callback in callbacks:
+            callback()
+
+    def _let_go(self) -> None:
+        """Release what the call holds; called once, when it has ended."""

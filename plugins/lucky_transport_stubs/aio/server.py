@@ -1,0 +1,213 @@
+"""An asyncio gRPC server whose callers come through shared memory: a `grpc.aio.Server`.
+
+    server = aio_server()
+    add_GreeterServicer_to_server(Greeter(), server)
+    server.add_insecure_port("shm://demo")
+    await server.start()
+
+Rule 1: it lives on the loop that it was made on, and has no thread of its own.
+Rule 2: whoever forgets to stop it leaves nothing behind: it ends when it is dropped and when the program ends.
+Rule 3: `stop` refuses new calls at once, waits up to the grace for the open ones, cancels what is left, and leaves
+        nothing behind; the shortest grace of several counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import enum
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Executor
+from functools import partial
+from typing import Any
+from weakref import WeakSet
+
+from lucky_transport.calls.server_call import ServerCall
+from lucky_transport.errors import ClosedError, StatusError
+from lucky_transport.shm.reception import Reception
+from lucky_transport_grpc.runtime import grpc
+from lucky_transport_stubs.aio.answering import answer
+from lucky_transport_stubs.aio.inner import working_loop
+from lucky_transport_stubs.aio.rpc import Rpc
+from lucky_transport_stubs.aio.watch import Watch
+from lucky_transport_stubs.answer import number_of
+from lucky_transport_stubs.handlers import HandlerCallDetails, Handlers
+from lucky_transport_stubs.metadata import invocation_metadata
+from lucky_transport_stubs.options import max_receive_bytes, max_send_bytes
+from lucky_transport_stubs.port import FAREWELL, PORT, no_credentials, reception_at
+
+__all__ = ["Server", "aio_server"]
+
+_Code = grpc.StatusCode
+
+
+class _State(enum.Enum):
+    READY = enum.auto()
+    RUNNING = enum.auto()
+    STOPPING = enum.auto()
+    STOPPED = enum.auto()
+
+
+def aio_server(
+    migration_thread_pool: Executor | None = None,
+    handlers: Iterable[grpc.GenericRpcHandler] | None = None,
+    interceptors: Sequence[grpc.aio.ServerInterceptor] | None = None,
+    options: Sequence[tuple[str, Any]] | None = None,
+    maximum_concurrent_rpcs: int | None = None,
+    compression: grpc.Compression | None = None,
+) -> Server:
+    """Return a server that is not started; the arguments are those of `grpc.aio.server`. `compression` changes nothing.
+
+    Raises ValueError for what is no interceptor and for a limit below one, AttributeError for a handler that is none.
+    """
+    return Server(migration_thread_pool, handlers or (), interceptors or (), options or (), maximum_concurrent_rpcs)
+
+
+class Server(grpc.aio.Server):
+    """Made by `aio_server`."""
+
+    def __init__(
+        self,
+        pool: Executor | None,
+        handlers: Iterable[grpc.GenericRpcHandler],
+        interceptors: Sequence[grpc.aio.ServerInterceptor],
+        options: Sequence[tuple[str, Any]],
+        maximum_concurrent_rpcs: int | None,
+    ) -> None:
+        self._receptions: list[Reception] = []
+        self._watches: list[Watch] = []
+        strangers = [each for each in interceptors if not isinstance(each, grpc.aio.ServerInterceptor)]
+        if strangers:
+            raise ValueError(f"Interceptor must be ServerInterceptor, the following are invalid: {strangers}")
+        if maximum_concurrent_rpcs is not None and maximum_concurrent_rpcs <= 0:
+            raise ValueError("maximum_concurrent_rpcs should be a positive integer")
+        self._loop = working_loop()
+        self._pool = pool
+        self._handlers = Handlers(handlers)
+        self._interceptors = tuple(interceptors)
+        self._max_receive_bytes = max_receive_bytes(options)
+        self._max_send_bytes = max_send_bytes(options)
+        self._max_rpcs = maximum_concurrent_rpcs
+        self._state = _State.READY
+        self._rpcs: dict[asyncio.Task[None], Rpc] = {}
+        self._stopped = asyncio.Event()
+        _servers.add(self)
+
+    # -- before the start ---------------------------------------------------------------------------------------------
+
+    def add_generic_rpc_handlers(self, generic_rpc_handlers: Iterable[grpc.GenericRpcHandler]) -> None:
+        """Serve what these handlers know. Raises AttributeError for one that has no `service` method."""
+        self._handlers.add_generic_rpc_handlers(generic_rpc_handlers)
+
+    def add_registered_method_handlers(self, service_name: str, method_handlers: Mapping[str, Any]) -> None:
+        """Serve these methods of a service."""
+        self._handlers.add_registered_method_handlers(service_name, method_handlers)
+
+    def add_insecure_port(self, address: str) -> int:
+        """Listen at "shm://name" (too); returns 1, for there are no port numbers in shared memory.
+
+        Raises RuntimeError, as gRPC does, for a name that is taken; also for addresses of other kinds.
+        """
+        reception = reception_at(address, self._begin, self._max_receive_bytes)
+        self._receptions.append(reception)
+        if self._state is _State.RUNNING:
+            self._watches.append(Watch(reception, self._loop))
+        return PORT
+
+    def add_secure_port(self, address: str, server_credentials: grpc.ServerCredentials) -> int:
+        """Raises RuntimeError: there are no credentials in shared memory."""
+        raise no_credentials(address)
+
+    # -- life ---------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Answer callers from now on. Raises UsageError once it was stopped."""
+        if self._state is _State.RUNNING:
+            return
+        if self._state is not _State.READY:
+            raise grpc.aio.UsageError("Server not in ready state")
+        self._state = _State.RUNNING
+        self._watches = [Watch(reception, self._loop) for reception in self._receptions]
+
+    async def stop(self, grace: float | None) -> None:
+        """Refuse new calls, wait `grace` seconds at most for the open ones, end what is left; returns at the end."""
+        if self._state in (_State.READY, _State.STOPPED):
+            return
+        self._state = _State.STOPPING
+        for reception in self._receptions:
+            reception.stop_listening()
+        self._close_once_idle()
+        if grace is not None:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopped.wait(), grace)
+        for rpc in tuple(self._rpcs.values()):
+            rpc.revoke(StatusError(number_of(_Code.UNAVAILABLE), FAREWELL))
+        await self._stopped.wait()
+
+    async def wait_for_termination(self, timeout: float | None = None) -> bool:
+        """Wait until the server has stopped; True when it had not at the timeout."""
+        try:
+            await asyncio.wait_for(self._stopped.wait(), timeout)
+        except TimeoutError:
+            return True
+        return False
+
+    def __del__(self) -> None:
+        """Nobody can stop it any more, and its loop has ended or never ran."""
+        self._close()
+
+    def _close_once_idle(self) -> None:
+        if self._state is _State.STOPPING and not self._rpcs:
+            self._state = _State.STOPPED
+            self._close()
+            self._stopped.set()
+
+    def _close(self) -> None:
+        while self._watches:
+            self._watches.pop().close()
+        while self._receptions:
+            self._receptions.pop().close(ClosedError(FAREWELL, backend="shm"))
+
+    # -- calls --------------------------------------------------------------------------------------------------------
+
+    def _begin(self, call: ServerCall) -> None:
+        if self._state is not _State.RUNNING:
+            call.fail(ClosedError("the server is shutting down", backend="shm"))
+            return
+        rpc = Rpc(call, self._loop, self._max_send_bytes)
+        is_one_too_many = self._max_rpcs is not None and len(self._rpcs) >= self._max_rpcs
+        rpc.task = self._loop.create_task(answer(rpc, partial(self._find, rpc, is_one_too_many), self._pool))
+        rpc.task.add_done_callback(self._end)
+        self._rpcs[rpc.task] = rpc
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        self._rpcs.pop(task).close()
+        self._close_once_idle()
+
+    async def _find(self, rpc: Rpc, is_one_too_many: bool) -> Any:
+        """Return the call's handler; None where there is none for it: then it has its status."""
+        details = HandlerCallDetails(rpc.call.path, invocation_metadata(rpc.call.metadata))
+        handler = await self._intercepted(self._interceptors, details)
+        if handler is None:
+            rpc.fail(number_of(_Code.UNIMPLEMENTED), "Method not found!")
+        elif is_one_too_many:
+            rpc.fail(number_of(_Code.RESOURCE_EXHAUSTED), "Concurrent RPC limit exceeded!")
+        else:
+            return handler
+        return None
+
+    async def _intercepted(self, interceptors: tuple[grpc.aio.ServerInterceptor, ...], details: Any) -> Any:
+        """Return the handler that these interceptors let through, in their order."""
+        if not interceptors:
+            return self._handlers.find(details.method, details.invocation_metadata)
+        return await interceptors[0].intercept_service(partial(self._intercepted, interceptors[1:]), details)
+
+
+_servers: WeakSet[Server] = WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    for server in tuple(_servers):
+        server._close()  # pyright: ignore[reportPrivateUsage]

@@ -1,0 +1,114 @@
+"""The context of blocking handlers that an asyncio server runs on its thread pool.
+
+Rule 1: its methods are called on a thread of the pool; what sends something is done on the loop, and awaited.
+Rule 2: it has all of `grpc.ServicerContext`, so that servicers written for a thread-pool server run unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator
+from typing import Any, NoReturn
+
+from lucky_transport.errors import Cancelled
+from lucky_transport_grpc.runtime import grpc
+from lucky_transport_stubs.aio.context import ServicerContext
+from lucky_transport_stubs.aio.inner import EOF
+from lucky_transport_stubs.aio.loop_thread import await_on
+from lucky_transport_stubs.aio.rpc import Rpc
+
+__all__ = ["SyncServicerContext"]
+
+
+class SyncServicerContext(grpc.ServicerContext):
+    """`context`, for a handler outside of the loop."""
+
+    def __init__(self, context: ServicerContext, rpc: Rpc) -> None:
+        self._context = context
+        self._rpc = rpc
+
+    def requests(self) -> Iterator[Any]:
+        """Yield the caller's messages until his last."""
+        while (message := await_on(self._rpc.loop, self._context.read())) is not EOF:
+            yield message
+
+    def send_all(self, responses: Iterable[Any]) -> None:
+        """Send each message as it comes; waits while the caller takes no more. A generator is closed at the end."""
+        try:
+            for response in responses:
+                await_on(self._rpc.loop, self._context.write(response))
+        finally:
+            if isinstance(responses, Generator):
+                responses.close()
+
+    # -- metadata and status ------------------------------------------------------------------------------------------
+
+    def send_initial_metadata(self, initial_metadata: Any) -> None:
+        await_on(self._rpc.loop, self._context.send_initial_metadata(initial_metadata))
+
+    def abort(self, code: Any, details: str = "", trailing_metadata: Any = ()) -> NoReturn:
+        await_on(self._rpc.loop, self._context.abort(code, details, trailing_metadata))
+        raise AssertionError("abort always raises")
+
+    def abort_with_status(self, status: Any) -> NoReturn:
+        self.abort(status.code, status.details, status.trailing_metadata)
+
+    def set_trailing_metadata(self, trailing_metadata: Any) -> None:
+        self._context.set_trailing_metadata(trailing_metadata)
+
+    def trailing_metadata(self) -> Any:
+        return self._context.trailing_metadata()
+
+    def invocation_metadata(self) -> Any:
+        return self._context.invocation_metadata()
+
+    def set_code(self, code: Any) -> None:
+        self._context.set_code(code)
+
+    def code(self) -> Any:
+        return self._context.code()
+
+    def set_details(self, details: str) -> None:
+        self._context.set_details(details)
+
+    def details(self) -> str:  # type: ignore[override]
+        return self._context.details()
+
+    def set_compression(self, compression: Any) -> None:
+        self._context.set_compression(compression)
+
+    def disable_next_message_compression(self) -> None:
+        self._context.disable_next_message_compression()
+
+    # -- the call -----------------------------------------------------------------------------------------------------
+
+    def peer(self) -> str:
+        return self._context.peer()
+
+    def peer_identities(self) -> Iterable[bytes] | None:
+        return self._context.peer_identities()
+
+    def peer_identity_key(self) -> str | None:
+        return self._context.peer_identity_key()
+
+    def auth_context(self) -> Any:
+        return self._context.auth_context()
+
+    def time_remaining(self) -> float | None:  # type: ignore[override]
+        return self._context.time_remaining()
+
+    def is_active(self) -> bool:
+        return not self._rpc.call.is_over
+
+    def cancel(self) -> bool:
+        """End the call as CANCELLED; False when it has ended already."""
+        if not self.is_active():
+            return False
+        self._rpc.loop.call_soon_threadsafe(self._rpc.revoke, Cancelled("the servicer cancelled the call"))
+        return True
+
+    def add_callback(self, callback: Callable[[], None]) -> bool:
+        """Have `callback()` called once the handler has ended; False when the call has ended already."""
+        if not self.is_active():
+            return False
+        self._rpc.add_callback(callback)
+        return True

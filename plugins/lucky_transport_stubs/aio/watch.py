@@ -1,0 +1,56 @@
+"""An event loop serves a reception: the counterpart of `lucky_transport.shm.reception_thread`.
+
+Rule 1: everything happens on the loop's thread, a little at a time: no caller can keep the loop from its other work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from lucky_transport.errors import ClosedError
+from lucky_transport.shm.gate import close_in_children
+from lucky_transport.shm.reception import Reception
+
+__all__ = ["Watch"]
+
+
+class Watch:
+    """Has `loop` serve `reception` from now on."""
+
+    def __init__(self, reception: Reception, loop: asyncio.AbstractEventLoop) -> None:
+        self._reception = reception
+        self._loop = loop
+        self._fd = reception.fileno()
+        self._next: asyncio.Handle | None = None
+        self._is_over = False
+        close_in_children(self)
+        loop.add_reader(self._fd, self._look)
+        self._look()
+
+    def close(self) -> None:
+        """Serve no more; the reception is left as it is. Idempotent."""
+        self._forget_next()
+        if not self._is_over and not self._loop.is_closed():
+            self._loop.remove_reader(self._fd)
+        self._is_over = True
+
+    def close_after_fork(self) -> None:
+        """In a forked child: the loop's descriptors are the parent's too; leave them alone."""
+        self._is_over = True
+
+    def _look(self) -> None:
+        """Handle what there is, and see to it that this is called again in time."""
+        self._forget_next()
+        try:
+            there_was_something = self._reception.look()
+        except ClosedError:  # a forked child: the callers are the parent's
+            return
+        if there_was_something:
+            self._next = self._loop.call_soon(self._look)
+        elif (patience_ns := self._reception.patience_ns) is not None:
+            self._next = self._loop.call_later(patience_ns / 1e9, self._look)
+
+    def _forget_next(self) -> None:
+        if self._next is not None:
+            self._next.cancel()
+            self._next = None

@@ -1,0 +1,254 @@
+"""How far a call has come: not begun, under way, ended, over; without the face that gRPC gives it.
+
+Rule 1: a call is over when it has ended and every response before its end was taken; so says gRPC. A deadline, a cancel
+        and a closed channel end it at once.
+Rule 2: whoever waits reads the connection himself; a thread attends the call only when there are callbacks.
+Rule 3: one thread at a time takes responses.
+Rule 4: this does not hold the object that the caller has; when he drops it, `drop` ends the call.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from lucky_transport.calls.client import ClientCalls
+from lucky_transport.calls.client_call import ClientCall
+from lucky_transport.calls.outcome import Metadata
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import StatusError, TransportError
+from lucky_transport_stubs.callbacks import Callbacks
+from lucky_transport_stubs.link import OF_THE_PARENT, Link
+from lucky_transport_stubs.messages import Messages
+from lucky_transport_stubs.metadata import check_size, within_limit
+from lucky_transport_stubs.status import LATE, OK, Code, Status, status_of
+
+__all__ = ["CallState", "Opening"]
+
+#: Begins a call on the connection that there is.
+Opening = Callable[[ClientCalls], ClientCall]
+
+_DROPPED = Status(Code.CANCELLED, "Cancelled upon garbage collection!")
+
+
+class CallState:
+    """A call over `link` that ends at `deadline`. streams: responses are a stream, else there is one, the result.
+
+    status: None until the call is over.
+    """
+
+    def __init__(self, link: Link, messages: Messages, deadline: Deadline | None, streams: bool) -> None:
+        self.deadline = deadline
+        self.status: Status | None = None
+        self.result: Any = None
+        self._link = link
+        self._messages = messages
+        self._streams = streams
+        self._calls: ClientCalls | None = None
+        self._call: ClientCall | None = None
+        self._beginning: threading.Event | None = None  # made for a call that waits for the engine
+        self._ahead: bytes | None = None  # a response that was looked at to see whether it is the last
+        self._callbacks = Callbacks()
+        self._is_attended = False
+        self._lock = threading.RLock()  # reentrant: a finalizer may end calls in the middle of anything
+        self._taking = threading.Lock()
+
+    # -- begin and end ------------------------------------------------------------------------------------------------
+
+    def begin(self, opening: Opening, wait_for_ready: bool | None) -> None:
+        """Begin the call at once or, if it shall wait for an engine, when there is one. Raises why it cannot begin."""
+        calls = self._link.current()
+        if calls is None and wait_for_ready:
+            self._beginning = threading.Event()
+            threading.Thread(target=self._begin_sometime, args=(opening,), name="grpc call", daemon=True).start()
+        else:
+            self._begin(calls or self._link.reach(self.deadline), opening)
+
+    def end(self, status: Status, result: Any = None) -> bool:
+        """The call is over; False when it was before."""
+        with self._lock:
+            if self.status is not None:
+                return False
+            self.result, self.status = result, status
+            is_attended = self._is_attended
+        if self._beginning is not None:
+            self._beginning.set()
+        if not is_attended:
+            self._callbacks.run()
+        return True
+
+    def fail(self, status: Status) -> bool:
+        """End the call, for the engine too; False when it was over."""
+        was_first = self.end(status)
+        if was_first and self._call is not None:
+            self._call.cancel()
+        return was_first
+
+    def drop(self) -> None:
+        """Nobody has the call any more: end it, if it goes on. For finalizers."""
+        if not self._link.is_forked:
+            self.fail(_DROPPED)
+
+    def _begin_sometime(self, opening: Opening) -> None:
+        try:
+            self._begin(
+                self._link.reach(self.deadline, wait_for_ready=True, is_wanted=lambda: self.status is None), opening
+            )
+        except TransportError as error:
+            self.end(self._link.status_of(error))
+
+    def _begin(self, calls: ClientCalls, opening: Opening) -> None:
+        call = opening(calls)
+        with self._lock:
+            self._calls, self._call = calls, call
+            is_over = self.status is not None
+            if self._callbacks and not is_over:
+                self._attend()
+        if is_over:
+            call.cancel()
+        if self._beginning is not None:
+            self._beginning.set()
+
+    # -- looking and waiting ------------------------------------------------------------------------------------------
+
+    def look(self) -> bool:
+        """Find out, without waiting, whether the call is over."""
+        if self.status is None:
+            if self._link.is_forked:
+                self.end(OF_THE_PARENT)
+            elif self._is_late_stream():
+                self.fail(LATE)
+            elif self._calls is not None and self._call is not None:
+                self._calls.pump()
+                self._call.expire()
+                if self._call.is_ended():
+                    self._settle(self._call)
+        return self.status is not None
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until the call is over; False when that took longer than `timeout` seconds."""
+        if self.look():
+            return True
+        deadline = None if timeout is None else Deadline(max(timeout, 0.0))
+        call = self._begun(deadline)
+        if call is not None:
+            call.wait_end(deadline)
+        if self.look():
+            return True
+        if deadline is not None and deadline.expired:
+            return False
+        over = threading.Event()  # it has ended, and there are responses to be taken
+        return not self.add_callback(over.set) or over.wait(None if deadline is None else deadline.remaining_s)
+
+    def headers(self) -> Metadata:
+        """Return the metadata that came first; waits for them, or the end."""
+        call = None if self._link.is_forked else self._begun()
+        if call is None:
+            return ()
+        call.wait_headers()
+        return within_limit(call.headers or ())
+
+    def _begun(self, deadline: Deadline | None = None) -> ClientCall | None:
+        """Return the call once it has begun; None when it was over before, and at the deadline."""
+        if self._call is None and self._beginning is not None:
+            self._beginning.wait(None if deadline is None else deadline.remaining_s)
+        return self._call
+
+    def _is_late_stream(self) -> bool:
+        """True when the deadline cuts off responses that were not taken; a single one that is here counts."""
+        return self._streams and self.deadline is not None and self.deadline.expired
+
+    def _settle(self, call: ClientCall) -> None:
+        """The call has ended: it is over, unless there are responses to be taken."""
+        if call.error is not None and self._link.is_closed:
+            self.end(self._link.status_of(call.error))
+        elif self._taking.acquire(blocking=False):  # else whoever takes responses finds the end
+            try:
+                if self._ahead is None:
+                    self._ahead = call.try_recv()
+                if self._ahead is None or not self._streams:
+                    self._conclude(call)
+            finally:
+                self._taking.release()
+
+    def _conclude(self, call: ClientCall) -> None:
+        """The call has ended and everything was taken."""
+        trailing = within_limit(call.trailing)
+        try:
+            check_size(call.headers or (), call.trailing)
+            if call.error is not None:
+                self.end(self._link.status_of(call.error))
+                return
+            result = None if self._streams else self._messages.response(self._ahead or b"")
+        except StatusError as error:
+            self.end(replace(status_of(error), trailing=trailing))
+        else:
+            self.end(replace(OK, trailing=trailing), result)
+
+    # -- responses ----------------------------------------------------------------------------------------------------
+
+    def take(self) -> Any:
+        """Return the next response of a stream, waiting for it; None when the call is over.
+
+        Raises ValueError for a call with one response.
+        """
+        if not self._streams:
+            raise ValueError("a call with one response is no iterator: use result()")
+        if self._link.is_forked:
+            self.end(OF_THE_PARENT)
+            return None
+        with self._taking:
+            payload = self._take()
+        if payload is None:
+            return None
+        try:
+            return self._messages.response(payload)
+        except StatusError as error:
+            self.fail(status_of(error))
+            return None
+
+    def _take(self) -> bytes | None:
+        if self._is_late_stream():
+            self.fail(LATE)
+        call = self._begun()
+        if self.status is not None or call is None:
+            return None
+        payload, self._ahead = self._ahead, None
+        if payload is not None:
+            return payload
+        try:
+            payload = call.recv()
+        except TransportError:  # the call knows why
+            payload = None
+        if payload is None:
+            self._conclude(call)
+        return payload
+
+    # -- callbacks ----------------------------------------------------------------------------------------------------
+
+    def add_callback(self, callback: Callable[[], Any]) -> bool:
+        """Have `callback()` called when the call is over; False, and no call, when it is already."""
+        self.look()
+        with self._lock:
+            if self.status is not None:
+                return False
+            self._callbacks.add(callback)
+            self._attend()
+        return True
+
+    def _attend(self) -> None:
+        """Have a thread see to the call's end. The lock is held."""
+        if self._calls is not None and self._call is not None and not self._is_attended:
+            self._is_attended = True
+            self._calls.attend(self._call, self._call_back)
+
+    def _call_back(self) -> None:
+        """The call has ended: call back, or leave it to who takes the last response."""
+        self.look()
+        with self._lock:
+            self._is_attended = False
+            is_over = self.status is not None
+        if is_over:
+            self._callbacks.run()

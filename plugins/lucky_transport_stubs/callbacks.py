@@ -1,0 +1,41 @@
+"""What is to be called once, when a call is over.
+
+Rule 1: foreign code may raise anything; it costs neither the call nor the other callbacks.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["Callbacks"]
+
+_log = logging.getLogger("lucky_transport")
+
+
+class Callbacks:
+    """Callbacks in the order of their adding; `run` calls each once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._callbacks: list[Callable[[], Any]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._callbacks)
+
+    def add(self, callback: Callable[[], Any]) -> None:
+        """Have it called by `run`."""
+        with self._lock:
+            self._callbacks.append(callback)
+
+    def run(self) -> None:
+        """Call what was added since the last time."""
+        with self._lock:
+            callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            try:
+                callback()
+            except Exception:
+                _log.exception("Exception in callback %r", callback)

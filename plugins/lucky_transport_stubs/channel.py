@@ -1,0 +1,138 @@
+"""A drop-in `grpc.Channel` to an engine or server in shared memory.
+
+    channel = lucky_transport_stubs.channel("shm://name")       # where grpc.insecure_channel("host:port") was
+
+Rule 1: it connects at the first call, and again after the connection broke; making one costs nothing and never fails
+        because nobody is there.
+Rule 2: it lives as long as a stub or a call of it; `close` ends all calls under way.
+Rule 3: everything of `grpc.Channel` is here, the parts that are not documented but used by generated code included.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from lucky_transport.config import load_settings
+from lucky_transport.endpoint import Endpoint
+from lucky_transport.errors import ConfigError
+from lucky_transport_grpc.address import target_of
+from lucky_transport_grpc.runtime import grpc
+from lucky_transport_stubs.connectivity import Connectivity
+from lucky_transport_stubs.link import Link
+from lucky_transport_stubs.messages import Messages
+from lucky_transport_stubs.multicallable import StreamStream, StreamUnary, UnaryStream, UnaryUnary
+from lucky_transport_stubs.options import max_send_bytes, user_agent
+
+__all__ = ["Channel", "channel", "endpoint_of"]
+
+Options = Iterable[tuple[str, Any]] | None
+
+
+def channel(endpoint: str | Endpoint | None = None, options: Options = None, compression: Any = None) -> grpc.Channel:
+    """Return a channel to `endpoint` (default: `LUCKY_ENDPOINT`): shm://name, or a real one for grpc and grpc+unix.
+
+    options, compression: as for `grpc.insecure_channel`. Raises ConfigError for other endpoints; TypeError, ValueError
+    for what are no options.
+    """
+    found = endpoint_of(endpoint)
+    if found.scheme == "shm":
+        return Channel(found, options)
+    return grpc.insecure_channel(target_of(found), options=tuple(options or ()), compression=compression)
+
+
+def endpoint_of(endpoint: str | Endpoint | None) -> Endpoint:
+    """Return where a channel leads: the endpoint given, or else the configured one. Raises ConfigError."""
+    if endpoint is None:
+        settings = load_settings()
+        endpoint = settings.endpoint or (f"shm://{settings.shm_name}" if settings.shm_name else "")
+        if not endpoint:
+            raise ConfigError("no endpoint for a channel", hint="pass channel('shm://name') or set LUCKY_ENDPOINT")
+    found = Endpoint.parse(endpoint)
+    is_name = found.scheme == "shm" and found.address and "/" not in found.address
+    if not is_name and found.scheme not in ("grpc", "grpc+unix"):
+        raise ConfigError(f"endpoint {str(found)!r} of a channel", hint="write shm://name or grpc://127.0.0.1:50051")
+    return found
+
+
+class Channel(grpc.Channel):
+    """Made by `channel`."""
+
+    def __init__(self, endpoint: Endpoint, options: Options = None) -> None:
+        given = tuple(options or ())
+        self._link = Link(endpoint, given)
+        self._max_send_bytes = max_send_bytes(given)
+        self._user_agent = user_agent(given)
+        self._connectivity = Connectivity(self._link)
+
+    def subscribe(self, callback: Callable[[Any], Any], try_to_connect: bool | None = False) -> None:
+        """Tell `callback` how the channel stands, now and whenever that changes. Raises ValueError when closed."""
+        if self._link.is_closed:
+            raise ValueError("Cannot subscribe: Channel closed!")
+        self._connectivity.subscribe(callback, bool(try_to_connect))
+
+    def unsubscribe(self, callback: Callable[[Any], Any]) -> None:
+        """Tell it no more; no effect for one that is not subscribed."""
+        self._connectivity.unsubscribe(callback)
+
+    def unary_unary(
+        self,
+        method: str,
+        request_serializer: Callable[[Any], Any] | None = None,
+        response_deserializer: Callable[[bytes], Any] | None = None,
+        _registered_method: bool | None = False,
+    ) -> grpc.UnaryUnaryMultiCallable:
+        return self._method(UnaryUnary, method, request_serializer, response_deserializer)
+
+    def unary_stream(
+        self,
+        method: str,
+        request_serializer: Callable[[Any], Any] | None = None,
+        response_deserializer: Callable[[bytes], Any] | None = None,
+        _registered_method: bool | None = False,
+    ) -> grpc.UnaryStreamMultiCallable:
+        return self._method(UnaryStream, method, request_serializer, response_deserializer)
+
+    def stream_unary(
+        self,
+        method: str,
+        request_serializer: Callable[[Any], Any] | None = None,
+        response_deserializer: Callable[[bytes], Any] | None = None,
+        _registered_method: bool | None = False,
+    ) -> grpc.StreamUnaryMultiCallable:
+        return self._method(StreamUnary, method, request_serializer, response_deserializer)
+
+    def stream_stream(
+        self,
+        method: str,
+        request_serializer: Callable[[Any], Any] | None = None,
+        response_deserializer: Callable[[bytes], Any] | None = None,
+        _registered_method: bool | None = False,
+    ) -> grpc.StreamStreamMultiCallable:
+        return self._method(StreamStream, method, request_serializer, response_deserializer)
+
+    def _get_registered_call_handle(self, method: str) -> int:
+        """Return a method's handle, for stubs without a channel of their own; here its name is all it needs."""
+        return 0
+
+    def close(self) -> None:
+        """End every call under way as CANCELLED, and let go of the connection; idempotent."""
+        self._connectivity.close()
+        self._link.close()
+
+    def __enter__(self) -> Channel:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        # Not made when making the channel failed. At the end of the process threads are gone, with locks they hold.
+        if "_connectivity" in vars(self) and not sys.is_finalizing():
+            self._connectivity.close()
+
+    def _method(self, kind: Any, method: str | bytes, serialize: Any, deserialize: Any) -> Any:
+        messages = Messages(serialize, deserialize, self._max_send_bytes, self._link.max_receive_bytes)
+        path = method if isinstance(method, str) else method.decode()
+        return kind(self._link, path or "/", messages, self._user_agent)  # without a name no server knows it either

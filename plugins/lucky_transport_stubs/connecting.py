@@ -1,0 +1,74 @@
+"""Meeting an engine: one connection, without anybody who waits for an engine that is not there.
+
+Rule 1: an engine that is not there is found out at once; one that is there and has much to do gets its time.
+Rule 2: a connection is watched from its first moment: when the engine leaves, it ends, though nobody uses it just then.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+
+from lucky_transport.calls.client import ClientCalls
+from lucky_transport.config import load_settings
+from lucky_transport.deadline import Deadline
+from lucky_transport.endpoint import Endpoint
+from lucky_transport.errors import NotReachable, PeerTimeout, TransportError
+from lucky_transport.shm.meeting import meet
+from lucky_transport.shm.rendezvous_pipe import RendezvousPipe
+from lucky_transport.shm.wait import strategy_code
+from lucky_transport_stubs.options import received_too_long
+from lucky_transport_stubs.watchman import WATCHMAN
+
+__all__ = ["connect"]
+
+#: An idle engine that listens answers within this time.
+_LOOK_S = 0.02
+#: Another thread that reads what the engine wrote last is given so long before it is looked at again.
+_NAP_S = 0.0005
+
+
+def connect(
+    endpoint: Endpoint, max_receive_bytes: int, deadline: Deadline | None = None, *, watched: bool = True
+) -> ClientCalls:
+    """Return a connection to the engine at `shm://name`; how it waits is configured (LUCKY_WAIT).
+
+    watched: see Rule 2; an event loop that reads it watches by itself.
+
+    Raises NotReachable when nobody listens, PeerTimeout at the deadline, Busy when the engine has too many clients,
+    RemoteProtocolError when it is none of ours.
+    """
+    pipe = _meet(endpoint, deadline)
+    calls = ClientCalls(pipe, backend="shm", max_message_bytes=max_receive_bytes, refusal=received_too_long("CLIENT"))
+    if watched:
+        WATCHMAN.watch(pipe, lambda: _read_to_the_end(calls))
+    return calls
+
+
+def _meet(endpoint: Endpoint, deadline: Deadline | None) -> RendezvousPipe:
+    settings = load_settings()
+    name, strategy, native = endpoint.address, strategy_code(settings.wait), settings.native
+    try:
+        return meet(name, _within(_LOOK_S, deadline), strategy=strategy, native=native)
+    except PeerTimeout:  # so somebody listens
+        patience = _within(settings.connect_timeout_s, deadline)
+    try:
+        return meet(name, patience, strategy=strategy, native=native)
+    except PeerTimeout as error:
+        if deadline is not None and deadline.expired:
+            raise
+        raise NotReachable(str(error), backend="shm") from error
+
+
+def _within(seconds: float, deadline: Deadline | None) -> Deadline:
+    return Deadline(seconds if deadline is None else min(seconds, deadline.remaining_s))
+
+
+def _read_to_the_end(calls: ClientCalls) -> None:
+    """The engine has left: read what it wrote last, then end the connection."""
+    with contextlib.suppress(TransportError):
+        while True:
+            calls.pump()
+            if not calls.arm():  # raises at the end
+                return
+            time.sleep(_NAP_S)

@@ -1,0 +1,151 @@
+"""What a servicer's method is given besides its request: `grpc.ServicerContext` over an `Answer`.
+
+Rule 1: it makes nothing before it is asked: most methods never ask.
+Rule 2: exceptions are those of grpc.server, so that servicers and their tests need not know where they run.
+Rule 3: compression may be asked for and changes nothing: there is no wire to save bytes on.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NoReturn
+
+from lucky_transport.calls.server_call import ServerCall
+from lucky_transport_grpc.runtime import grpc
+from lucky_transport_stubs.answer import Answer
+from lucky_transport_stubs.metadata import invocation_metadata
+
+__all__ = ["AUTH_CONTEXT", "ServicerContext"]
+
+_log = logging.getLogger("lucky_transport")
+_FOREVER_S = 9.2e18  # what grpc.server answers where there is no deadline, but for the present date
+#: What gRPC says of an insecure connection. The rendezvous lets in processes of our user only.
+AUTH_CONTEXT: Mapping[str, list[bytes]] = {
+    "transport_security_type": [b"insecure"],
+    "security_level": [b"TSI_SECURITY_NONE"],
+}
+
+Metadata = Iterable[tuple[str, str | bytes]]
+
+
+class ServicerContext(grpc.ServicerContext):
+    """The context of one call. watch(call): sees to it that the call ends at its deadline, for `add_callback`."""
+
+    def __init__(self, answer: Answer, watch: Callable[[ServerCall], None] | None = None) -> None:
+        self._answer = answer
+        self._call = answer.call
+        self._watch = watch
+
+    # -- the call -----------------------------------------------------------------------------------------------------
+
+    def is_active(self) -> bool:
+        """True until the call was answered, cancelled, or is past its deadline."""
+        return self._answer.is_active
+
+    def time_remaining(self) -> float:
+        """Seconds until the caller's deadline; very many where he has none."""
+        deadline = self._call.deadline
+        return _FOREVER_S if deadline is None else deadline.remaining_s
+
+    def cancel(self) -> Any:
+        """End the call as CANCELLED."""
+        self._answer.cancel()
+
+    def add_callback(self, callback: Callable[[], None]) -> bool:
+        """Have `callback` called when the call is over, however it ends; False, and no call, when it is already."""
+        if not self._answer.is_active:
+            return False
+        self._call.call.on_end(lambda: _guarded(callback))
+        if self._watch is not None:
+            self._watch(self._call)
+        return True
+
+    def peer(self) -> str:
+        """Who calls: one name per connection."""
+        return self._call.peer
+
+    def peer_identities(self) -> None:
+        """None: nobody is authenticated."""
+
+    def peer_identity_key(self) -> None:
+        """None: nobody is authenticated."""
+
+    def auth_context(self) -> Any:
+        """What gRPC says of an insecure connection."""
+        return dict(AUTH_CONTEXT)
+
+    # -- metadata -----------------------------------------------------------------------------------------------------
+
+    def invocation_metadata(self) -> Any:
+        """The caller's metadata, as tuples of key and value; the first is his user agent."""
+        return invocation_metadata(self._call.metadata)
+
+    def send_initial_metadata(self, initial_metadata: Metadata) -> None:
+        """Send metadata ahead of the first message; after the end nothing happens.
+
+        Raises RpcError when the caller has left, ValueError after the first message and the second time.
+        """
+        if not self._answer.is_active and not self._answer.is_given:
+            raise grpc.RpcError()
+        if self._answer.has_started:
+            raise ValueError("Initial metadata no longer allowed!")
+        self._answer.start(initial_metadata)
+
+    def set_trailing_metadata(self, trailing_metadata: Metadata) -> None:
+        """Set the metadata that comes with the end."""
+        self._answer.trailing = trailing_metadata
+
+    def trailing_metadata(self) -> Any:
+        """What was set, None before."""
+        return self._answer.trailing
+
+    # -- the status ---------------------------------------------------------------------------------------------------
+
+    def set_code(self, code: Any) -> None:
+        """Set the status that the call ends with, whatever the method returns or raises."""
+        self._answer.code = code
+
+    def code(self) -> Any:
+        """What was set, None before."""
+        return self._answer.code
+
+    def set_details(self, details: str) -> None:
+        """Set the text of the status."""
+        self._answer.details = _encoded(details)
+
+    def details(self) -> Any:
+        """What was set, as bytes; None before."""
+        return self._answer.details
+
+    def abort(self, code: Any, details: str) -> NoReturn:
+        """End the call with this status: always raises, and the method is to let it pass."""
+        if code == grpc.StatusCode.OK:
+            _log.error("abort() called with StatusCode.OK; returning UNKNOWN")
+            code, details = grpc.StatusCode.UNKNOWN, ""
+        self._answer.code = code
+        self._answer.details = _encoded(details)
+        self._answer.is_aborted = True
+        raise Exception()  # as gRPC does, without a text
+
+    def abort_with_status(self, status: Any) -> NoReturn:
+        """As `abort`, with what a `grpc.Status` says."""
+        self._answer.trailing = status.trailing_metadata
+        self.abort(status.code, status.details)
+
+    def set_compression(self, compression: grpc.Compression) -> None:
+        """Changes nothing."""
+
+    def disable_next_message_compression(self) -> None:
+        """Changes nothing."""
+
+
+def _encoded(text: str | bytes) -> bytes:
+    return text if isinstance(text, bytes) else text.encode()
+
+
+def _guarded(callback: Callable[[], None]) -> None:
+    try:
+        callback()
+    except Exception:  # foreign code; it must cost neither the answer nor the other callbacks
+        _log.exception("Exception calling callback!")

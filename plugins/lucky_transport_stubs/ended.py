@@ -1,0 +1,40 @@
+"""Calls that have ended, as objects of gRPC's own classes: programs name them in `except` clauses and print them.
+
+Rule 1: an error that is raised is RpcError, Call and Future in one, as gRPC's are; so is what `with_call` returns.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from lucky_transport.calls.outcome import Metadata
+from lucky_transport_stubs.metadata import metadata_of
+from lucky_transport_stubs.status import Status
+
+__all__ = ["Rendezvous", "failed", "succeeded"]
+
+#: grpc has no public names for its calls; these have been the same since before 1.60.
+_channel: Any = importlib.import_module("grpc._channel")
+
+#: The class of calls under way, of futures and of iterators over responses.
+Rendezvous: Any = _channel._MultiThreadedRendezvous
+
+
+def failed(status: Status, headers: Metadata = ()) -> Any:
+    """Return what to raise for a call that ended with this status."""
+    return _channel._InactiveRpcError(_state(status, headers))
+
+
+def succeeded(response: Any, status: Status, headers: Metadata) -> Any:
+    """Return a call that ended with a response."""
+    state = _state(status, headers)
+    state.response = response
+    return Rendezvous(state, None, None, None)
+
+
+def _state(status: Status, headers: Metadata) -> Any:
+    state = _channel._RPCState((), metadata_of(headers), metadata_of(status.trailing), status.code, status.details)
+    state.debug_error_string = status.debug_error_string
+    state.callbacks = None  # it is too late for any
+    return state

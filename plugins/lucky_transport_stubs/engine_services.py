@@ -1,0 +1,87 @@
+"""An engine's gRPC services at its shared-memory name: what generated stubs and the luckyrobots package call.
+
+The protobuf services of `lucky_transport_grpc`, answered over our rings: so an engine that is served at shm://name has
+them all, reflection and health too, without a gRPC server.
+
+Rule 1: a client is a process, as over gRPC, where its channels share one connection; when the last of its channels
+        ends, the agents it steps are free and its streams end.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from typing import Any
+
+from lucky_transport.calls.server_call import ServerCall
+from lucky_transport.host.foreign import RawHandler
+from lucky_transport.host.host import Host
+from lucky_transport_grpc.caller import House
+from lucky_transport_grpc.services import HostServices
+from lucky_transport_stubs.answer import Answer
+from lucky_transport_stubs.answering import answer_call
+from lucky_transport_stubs.context import ServicerContext
+from lucky_transport_stubs.handlers import Handlers
+
+__all__ = ["EngineServices"]
+
+
+class EngineServices:
+    """The services of one host; a `lucky_transport.host.foreign.ForeignServices`."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._services = HostServices(host, House(kind=""))
+        self._handlers = Handlers()
+        self._services.add_to(self._handlers)
+        self._known: dict[str, RawHandler] = {}
+        self._channels: defaultdict[str, set[str]] = defaultdict(set)
+        self._lock = threading.Lock()
+
+    def handler(self, path: str) -> RawHandler | None:
+        """Return what answers the method; see `ForeignServices`."""
+        known = self._known.get(path)
+        if known is None and (found := self._handlers.find(path)) is not None:
+            known = self._known[path] = lambda call: self._answer(found, call)
+        return known
+
+    def leave(self, caller: str) -> None:
+        """The client has gone; see `ForeignServices`."""
+        process = _process_of(caller)
+        with self._lock:
+            channels = self._channels.get(process, set())
+            channels.discard(caller)
+            if channels:
+                return
+            self._channels.pop(process, None)
+        self._services.leave(process)
+        self._host.leave(process)
+
+    def close(self) -> None:
+        """The engine closes; see `ForeignServices`."""
+        self._services.close()
+
+    def _answer(self, handler: Any, call: ServerCall) -> None:
+        process, answer = _process_of(call.peer), Answer(call)
+        if call.peer not in self._channels.get(process, ()):
+            with self._lock:
+                self._channels[process].add(call.peer)
+            if call.is_ended:  # perhaps its channel ended before we knew it
+                self.leave(call.peer)
+        answer_call(handler, answer, _Context(answer, process))
+
+
+class _Context(ServicerContext):
+    """The context of a call, whose peer is the process that makes it."""
+
+    def __init__(self, answer: Answer, process: str) -> None:
+        super().__init__(answer)
+        self._process = process
+
+    def peer(self) -> str:
+        return self._process
+
+
+def _process_of(caller: str) -> str:
+    """Return a caller's name without the number that its connection has in it ("shm client of pid 7 (3)")."""
+    return caller.rpartition(" (")[0] or caller

@@ -1,0 +1,82 @@
+"""Which handler answers a call: what was added to a server, seen through its interceptors.
+
+Rule 1: generated code adds its handlers twice, as a generic handler and as registered methods; the second is an index
+        of the first. Either alone is enough; as in gRPC a registered method goes before a generic handler.
+Rule 2: interceptors are asked in their order, for every call, also for one that nobody answers.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from lucky_transport.calls.outcome import Metadata
+from lucky_transport_grpc.runtime import grpc
+from lucky_transport_stubs.metadata import invocation_metadata
+
+__all__ = ["HandlerCallDetails", "Handlers"]
+
+
+class HandlerCallDetails(
+    namedtuple("HandlerCallDetails", ("method", "invocation_metadata")),  # as gRPC's is: interceptors call _replace
+    grpc.HandlerCallDetails,
+):
+    """What generic handlers and interceptors are told of a call: its path and its metadata."""
+
+    __slots__ = ()
+
+
+class Handlers:
+    """The handlers of one server; `find` looks one up. It takes additions at any time, from any thread.
+
+    Raises AttributeError for a generic handler without a `service` method.
+    """
+
+    def __init__(
+        self,
+        generic_handlers: Iterable[grpc.GenericRpcHandler] = (),
+        interceptors: Sequence[grpc.ServerInterceptor] = (),
+    ) -> None:
+        self._generic: tuple[grpc.GenericRpcHandler, ...] = ()
+        self._registered: dict[str, Any] = {}
+        self._intercepted = bool(interceptors)
+        self._find: Any = self._look_up
+        for interceptor in reversed(interceptors):
+            self._find = partial(_asking, interceptor, self._find)
+        self.add_generic_rpc_handlers(generic_handlers)
+
+    def add_generic_rpc_handlers(self, generic_rpc_handlers: Iterable[grpc.GenericRpcHandler]) -> None:
+        """Ask these too, after those that are there. Raises AttributeError as the constructor does."""
+        added = tuple(generic_rpc_handlers)
+        for handler in added:
+            if not hasattr(handler, "service"):
+                raise AttributeError(
+                    f'"{handler}" must conform to grpc.GenericRpcHandler type but does not have "service" method!'
+                )
+        self._generic += added
+
+    def add_registered_method_handlers(self, service_name: str, method_handlers: Mapping[str, Any]) -> None:
+        """Answer the methods of a service with these handlers, by method name."""
+        self._registered.update({f"/{service_name}/{name}": handler for name, handler in method_handlers.items()})
+
+    def find(self, path: str, metadata: Metadata = ()) -> Any:
+        """Return the grpc.RpcMethodHandler for a call with that metadata, None where there is none.
+
+        Raises what interceptors and generic handlers raise.
+        """
+        if not self._intercepted and (handler := self._registered.get(path)) is not None:
+            return handler
+        return self._find(HandlerCallDetails(path, invocation_metadata(metadata)))
+
+    def _look_up(self, details: HandlerCallDetails) -> Any:
+        handler = self._registered.get(details.method)
+        if handler is not None:
+            return handler
+        found = (generic.service(details) for generic in self._generic)
+        return next((handler for handler in found if handler is not None), None)
+
+
+def _asking(interceptor: Any, continuation: Any, details: HandlerCallDetails) -> Any:
+    return interceptor.intercept_service(continuation, details)

@@ -1,0 +1,205 @@
+"""One channel's way to its engine: connected when first needed, and again after the connection broke.
+
+    calls = link.current() or link.reach(deadline)      # `lucky_transport.calls.client.ClientCalls`
+
+Rule 1: a connection that has ended is not used again: calls find out before they are sent, so that they can be made
+        over a new one. What an engine says when it goes is read then; one that dies is noticed by the watchman.
+Rule 2: one thread at a time meets the engine; who waits for one that is not there asks again, a little later each time.
+Rule 3: a forked child's copy refuses everything and touches nothing that its parent uses.
+Rule 4: who drops the last reference closes.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from lucky_transport.calls.client import ClientCalls
+from lucky_transport.deadline import Deadline
+from lucky_transport.endpoint import Endpoint
+from lucky_transport.errors import Busy, ClosedError, NotReachable, PeerTimeout, TransportError
+from lucky_transport.shm.gate import close_in_children
+from lucky_transport_grpc.runtime import grpc
+from lucky_transport_stubs.connecting import connect
+from lucky_transport_stubs.options import max_receive_bytes
+from lucky_transport_stubs.status import Code, Status, error_of, status_of
+from lucky_transport_stubs.watchman import WATCHMAN
+
+__all__ = ["CLOSED", "OF_THE_PARENT", "Link", "State"]
+
+State = grpc.ChannelConnectivity
+
+#: How calls end that were under way when their channel was closed, and those that a forked child finds or makes.
+CLOSED = Status(Code.CANCELLED, "Channel closed!")
+OF_THE_PARENT = Status(
+    Code.FAILED_PRECONDITION, "this channel belongs to the parent process; make a new one after fork()"
+)
+
+#: Who waits for an engine asks again after so long.
+_FIRST_NAP_S, _LONGEST_NAP_S = 0.005, 0.05
+
+
+class Link:
+    """The way to the engine at `shm://name`. calls: the connection, if there is one. state: a `ChannelConnectivity`.
+
+    listeners: called with each new state, on the thread that brought it about; they must not block.
+    """
+
+    def __init__(self, endpoint: Endpoint, options: Iterable[tuple[str, Any]] | None = None) -> None:
+        self.endpoint = endpoint
+        self.calls: ClientCalls | None = None
+        self.state = State.IDLE
+        self.listeners: list[Callable[[Any], None]] = []
+        self.is_closed = False
+        self.is_forked = False
+        self.max_receive_bytes = max_receive_bytes(options)
+        self._connecting = threading.Lock()
+        self._closing = threading.Event()
+        self._connector: threading.Thread | None = None
+        close_in_children(self)
+
+    def current(self) -> ClientCalls | None:
+        """Return the connection if it stands."""
+        calls = self.calls
+        if calls is not None:
+            calls.pump()
+            try:
+                calls.check()
+            except TransportError:
+                self._broke(calls)
+        return self.calls
+
+    def reach(
+        self,
+        deadline: Deadline | None = None,
+        *,
+        wait_for_ready: bool = False,
+        is_wanted: Callable[[], bool] = lambda: True,
+    ) -> ClientCalls:
+        """Return the connection, made now if there is none; waits for the engine only if asked to, while it is wanted.
+
+        Raises NotReachable when nobody listens, PeerTimeout at the deadline, Busy when the engine has too many clients,
+        RemoteProtocolError when it is none of ours, StatusError when the link is closed or the parent's.
+        """
+        nap_s = _FIRST_NAP_S
+        while True:
+            try:
+                return self.attempt(deadline)
+            except (NotReachable, Busy):
+                if not wait_for_ready or not is_wanted():
+                    raise
+            self._closing.wait(nap_s if deadline is None else min(nap_s, deadline.remaining_s))
+            nap_s = min(2 * nap_s, _LONGEST_NAP_S)
+
+    def attempt(self, deadline: Deadline | None = None) -> ClientCalls:
+        """As `reach`, without waiting for an engine that is not there."""
+        if not self._connecting.acquire(timeout=-1 if deadline is None else deadline.remaining_s):
+            raise self._late(deadline)
+        try:
+            self._check(deadline)
+            return self.calls or self._connect(deadline)
+        finally:
+            self._connecting.release()
+
+    def connect_soon(self, is_wanted: Callable[[], bool]) -> None:
+        """Have a thread connect as soon as there is an engine, while it is wanted; raises nothing."""
+        if self.calls is None and (self._connector is None or not self._connector.is_alive()):
+            self._connector = threading.Thread(
+                target=_connect_sometime, args=(weakref.ref(self), is_wanted), name="grpc channel", daemon=True
+            )
+            self._connector.start()
+
+    def close(self) -> None:
+        """End every call as CANCELLED and let go of the connection; idempotent, and without effect in a child."""
+        self.is_closed = True
+        calls, self.calls = self.calls, None
+        if not self.is_forked:
+            self._closing.set()
+            self._become(State.SHUTDOWN)
+            if calls is not None:
+                calls.close()
+
+    def close_after_fork(self) -> None:
+        """In a forked child: refuse everything; calls, and the locks that lost threads hold, stay untouched."""
+        self.is_forked = True
+        self.calls = None
+        self.listeners.clear()
+        self._connecting = threading.Lock()
+
+    def status_of(self, error: TransportError) -> Status:
+        """Return the status of a call over this link that ended with the error."""
+        if self.is_forked:
+            return OF_THE_PARENT
+        if self.is_closed and isinstance(error, ClosedError):
+            return CLOSED
+        return status_of(error)
+
+    def _check(self, deadline: Deadline | None) -> None:
+        """Raise why there is no connecting, if that is so."""
+        if self.is_forked:
+            raise error_of(OF_THE_PARENT.code, OF_THE_PARENT.details)
+        if self.is_closed:
+            raise error_of(CLOSED.code, CLOSED.details)
+        if deadline is not None and deadline.expired:
+            raise self._late(deadline)
+
+    def _late(self, deadline: Deadline | None) -> PeerTimeout:
+        assert deadline is not None  # else there is no being late
+        return PeerTimeout(f"no engine at {self.endpoint} within {deadline.timeout_s:g} s", backend="shm")
+
+    def _connect(self, deadline: Deadline | None) -> ClientCalls:
+        if self.state is State.IDLE:
+            self._become(State.CONNECTING)
+        try:
+            calls = connect(self.endpoint, self.max_receive_bytes, deadline)
+        except TransportError:
+            self._become(State.TRANSIENT_FAILURE)
+            raise
+        self.calls = calls
+        self._become(State.READY)
+        calls.on_break = _breaker(weakref.ref(self), weakref.ref(calls))
+        try:
+            calls.check()
+            self._check(deadline)
+        except TransportError:  # it broke, or we were closed, before anybody could be told
+            self._broke(calls)
+            calls.close()
+            raise
+        return calls
+
+    def _broke(self, calls: ClientCalls | None) -> None:
+        if calls is not None and self.calls is calls:
+            self.calls = None
+            self._become(State.IDLE)
+
+    def _become(self, state: Any) -> None:
+        if state is not self.state and self.state is not State.SHUTDOWN:
+            self.state = state
+            for listener in tuple(self.listeners):
+                listener(state)
+
+    def __del__(self) -> None:
+        if "calls" in vars(self) and self.calls is not None and not self.is_forked and not sys.is_finalizing():
+            WATCHMAN.do(self.calls.close)
+
+
+def _breaker(link: weakref.ref[Link], calls: weakref.ref[ClientCalls]) -> Callable[[TransportError], None]:
+    """Return what a connection calls at its end; it holds neither of the two."""
+
+    def on_break(error: TransportError) -> None:
+        if (found := link()) is not None:
+            found._broke(calls())  # pyright: ignore[reportPrivateUsage]
+
+    return on_break
+
+
+def _connect_sometime(link: weakref.ref[Link], is_wanted: Callable[[], bool]) -> None:
+    try:
+        found = link()
+        if found is not None:
+            found.reach(wait_for_ready=True, is_wanted=is_wanted)
+    except TransportError:  # nobody wants it any more, or it cannot be: calls will say so
+        return

@@ -1,0 +1,72 @@
+"""Messages of one method on the caller's side: requests to bytes, bytes to responses, within the channel's limits.
+
+Rule 1: what foreign serializers raise goes to the log; the call fails with gRPC's status and text.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from lucky_transport_stubs.options import received_too_long, sent_too_long
+from lucky_transport_stubs.status import Code, error_of
+
+__all__ = ["Messages"]
+
+_log = logging.getLogger("lucky_transport")
+
+
+class Messages:
+    """serialize, deserialize: as a stub gives them, None for bytes as they are. max_send_bytes: None for any length."""
+
+    def __init__(
+        self,
+        serialize: Callable[[Any], Any] | None,
+        deserialize: Callable[[bytes], Any] | None,
+        max_send_bytes: int | None,
+        max_receive_bytes: int,
+    ) -> None:
+        self._serialize = serialize
+        self._deserialize = deserialize
+        self._max_send_bytes = max_send_bytes
+        self._max_receive_bytes = max_receive_bytes
+
+    def payload(self, request: Any) -> bytes:
+        """Return the request as bytes.
+
+        Raises StatusError (INTERNAL) when it cannot be made, TypeError when what was made are no bytes.
+        """
+        payload: Any = request
+        if self._serialize is not None:
+            try:
+                payload = self._serialize(request)
+            except Exception:  # foreign code may raise anything
+                _log.exception("Exception serializing message!")
+                payload = None
+        if isinstance(payload, bytes):
+            return payload
+        if payload is None:
+            raise error_of(Code.INTERNAL, "Exception serializing request!")
+        raise TypeError(f"Argument 'message' has incorrect type (expected bytes, got {type(payload).__name__})")
+
+    def check_length(self, payload: bytes) -> None:
+        """Raise StatusError (RESOURCE_EXHAUSTED) for a request that the channel may not send."""
+        limit = self._max_send_bytes
+        if limit is not None and len(payload) > limit:
+            raise sent_too_long("CLIENT", len(payload), limit)
+
+    def response(self, payload: bytes) -> Any:
+        """Return the response that the bytes are; raises StatusError when they are none, or too many."""
+        if len(payload) > self._max_receive_bytes:
+            raise received_too_long("CLIENT")(len(payload), self._max_receive_bytes)
+        if self._deserialize is None:
+            return payload
+        try:
+            response = self._deserialize(payload)
+        except Exception:  # foreign code may raise anything
+            _log.exception("Exception deserializing message!")
+            response = None
+        if response is None:
+            raise error_of(Code.INTERNAL, "Exception deserializing response!")
+        return response

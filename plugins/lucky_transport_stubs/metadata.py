@@ -1,0 +1,127 @@
+"""Metadata as gRPC programs give and get them, and as they travel.
+
+Rule 1: what may not be in a header is refused before it is sent, with gRPC's status and text or the exception that
+        grpc raises for what are no pairs of texts. More than a header holds is refused by whoever gets it.
+Rule 2: programs get tuples with `key` and `value`, of the very class that grpc gives them.
+Rule 3: the user agent is not sent with every call; a server names the caller's kind itself where none was sent.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from lucky_transport.calls.outcome import Metadata
+from lucky_transport.errors import StatusError
+from lucky_transport_grpc.runtime import grpc
+from lucky_transport_stubs.status import Code, error_of
+
+__all__ = [
+    "USER_AGENT",
+    "InvalidMetadata",
+    "check_size",
+    "checked",
+    "invocation_metadata",
+    "metadata_of",
+    "outgoing",
+    "within_limit",
+]
+
+#: grpc has no public name for it.
+_Metadatum: Any = importlib.import_module("grpc._cython.cygrpc")._Metadatum
+_KEY = re.compile(r"[a-z0-9_.-]+")
+_VALUE = re.compile(rb"[\x20-\x7e]*")
+#: gRPC's hard limit for one side's metadata, and what it counts for an entry beside key and value.
+_MOST_BYTES = 16384
+_ENTRY_BYTES = 32
+#: Keys of HTTP/2 and gRPC itself: dropped without a word, from both sides, and from callers.
+_RESERVED = frozenset({"te", "content-type"})
+_RESERVED_FOR_CALLERS = frozenset({"user-agent", "grpc-timeout", "grpc-message"})
+
+USER_AGENT = f"grpc-python/{grpc.__version__} lucky-transport ({sys.platform}; shm)"
+
+
+class InvalidMetadata(StatusError):
+    """Some key or value may not be in a header; the call fails with this status."""
+
+    def __init__(self) -> None:
+        super().__init__(Code.INTERNAL.value[0], "Invalid metadata")
+
+
+def checked(metadata: Iterable[Any]) -> Metadata:
+    """Return the metadata as they travel.
+
+    Raises InvalidMetadata; TypeError and ValueError, as grpc does, for what are no pairs of texts.
+    """
+    entries = (_entry(key, value) for key, value in metadata)
+    return tuple(entry for entry in entries if entry[0] not in _RESERVED)
+
+
+def outgoing(metadata: Iterable[Any] | None, user_agent: str = "") -> Metadata:
+    """Return a caller's metadata as they travel, with the user agent if there is a special one.
+
+    Raises as `checked` and `check_size`: a server has the same limit.
+    """
+    entries = tuple(entry for entry in checked(metadata or ()) if entry[0] not in _RESERVED_FOR_CALLERS)
+    check_size(entries)
+    return (("user-agent", user_agent), *entries) if user_agent else entries
+
+
+def check_size(*several: Metadata) -> None:
+    """Raise StatusError (RESOURCE_EXHAUSTED) when any of them is more than a header holds."""
+    for metadata in several:
+        size = _size(metadata)
+        if size > _MOST_BYTES:
+            longest = max(len(value) for _, value in metadata)
+            what = f"value length {longest}" if longest >= _MOST_BYTES else str(size)
+            text = f"received metadata size exceeds hard limit ({what} vs. {_MOST_BYTES})"
+            raise error_of(Code.RESOURCE_EXHAUSTED, text)
+
+
+def within_limit(metadata: Metadata) -> Metadata:
+    """Return the metadata, none when they are more than a header holds."""
+    return metadata if _size(metadata) <= _MOST_BYTES else ()
+
+
+def metadata_of(metadata: Metadata) -> tuple[Any, ...]:
+    """Return metadata that came, as programs get them."""
+    return tuple(_Metadatum(key, value) for key, value in metadata) if metadata else ()
+
+
+def invocation_metadata(metadata: Metadata) -> tuple[Any, ...]:
+    """Return a caller's metadata as a server's programs get them: the first entry is the user agent."""
+    if not metadata or metadata[0][0] != "user-agent":
+        return (_Metadatum("user-agent", USER_AGENT), *metadata_of(metadata))
+    return metadata_of(metadata)
+
+
+def _entry(key: Any, value: Any) -> tuple[str, str | bytes]:
+    name = _encoded(key).decode(errors="replace")
+    if not _KEY.fullmatch(name):
+        raise InvalidMetadata
+    if name.endswith("-bin"):
+        if not isinstance(value, bytes):
+            raise TypeError(f'Binary metadata key="{name}" expected bytes, got {type(value)}')
+        return name, value
+    encoded = _encoded(value)
+    if not _VALUE.fullmatch(encoded):
+        raise InvalidMetadata
+    return name, encoded.decode()
+
+
+def _size(metadata: Metadata) -> int:
+    return sum(len(key) + len(value) + _ENTRY_BYTES for key, value in metadata)
+
+
+def _encoded(text: Any) -> bytes:
+    """Return text as bytes, as grpc does: None is empty."""
+    if isinstance(text, bytes):
+        return text
+    if text is None:
+        return b""
+    if not isinstance(text, str):
+        raise TypeError(f"Expected str, not {type(text)}")
+    return text.encode()

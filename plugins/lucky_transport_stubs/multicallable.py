@@ -1,0 +1,251 @@
+"""The methods of a stub, one class for each arity: requests in, responses or calls out.
+
+Rule 1: what can be said without the engine is said first: a request that is none, metadata that may not be.
+Rule 2: a unary call is made on the caller's thread and makes nothing that its caller does not get: no object for the
+        call, no lock, no thread.
+Rule 3: there is no wire to save bytes on: compression may be asked for and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from lucky_transport.calls.client import ClientCalls
+from lucky_transport.calls.client_call import ClientCall
+from lucky_transport.calls.lifecycle import Shape
+from lucky_transport.calls.outcome import Metadata
+from lucky_transport.calls.unary import UnaryAnswer
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import StatusError, TransportError
+from lucky_transport_grpc.runtime import grpc
+from lucky_transport_stubs.call_state import CallState
+from lucky_transport_stubs.ended import failed, succeeded
+from lucky_transport_stubs.link import Link
+from lucky_transport_stubs.messages import Messages
+from lucky_transport_stubs.metadata import check_size, outgoing, within_limit
+from lucky_transport_stubs.requests import send_requests
+from lucky_transport_stubs.rpc import Rpc
+from lucky_transport_stubs.status import Code, Status, error_of, status_of
+
+__all__ = ["StreamStream", "StreamUnary", "UnaryStream", "UnaryUnary"]
+
+#: As grpc says it of a channel that was closed before: once for calls that block, once for all others.
+_CLOSED_BLOCKING = "Cannot invoke RPC on closed channel!"
+_CLOSED = "Cannot invoke RPC: Channel closed!"
+
+Given = Iterable[tuple[str, str | bytes]] | None
+
+
+class _Method:
+    """What the four arities share. path: the method's full name. user_agent: sent with each call unless empty."""
+
+    def __init__(self, link: Link, path: str, messages: Messages, user_agent: str) -> None:
+        self._link = link
+        self._path = path
+        self._messages = messages
+        self._user_agent = user_agent
+
+    def _entries(self, metadata: Given, credentials: Any) -> Metadata:
+        """Return the metadata as they travel; raises what `outgoing` raises, and refuses credentials as gRPC does."""
+        if credentials is not None:
+            credentials._credentials  # noqa: B018 - AttributeError for what are none
+            raise error_of(
+                Code.UNAUTHENTICATED,
+                "Established channel does not have a sufficient security level to transfer call credential.",
+            )
+        return outgoing(metadata, self._user_agent)
+
+    def _begin(
+        self,
+        shape: Shape,
+        request: Any,
+        timeout: float | None,
+        metadata: Given,
+        credentials: Any,
+        wait_for_ready: bool | None,
+    ) -> Rpc:
+        """Return a call under way. request: bytes, or an iterator, as the shape says. Raises ValueError when closed."""
+        if self._link.is_closed:
+            raise ValueError(_CLOSED)
+        state = CallState(self._link, self._messages, _until(timeout), bool(shape & Shape.SERVER_STREAM))
+        rpc = Rpc(state)
+        streams = bool(shape & Shape.CLIENT_STREAM)
+        try:
+            if not streams:
+                self._messages.check_length(request)
+            entries = self._entries(metadata, credentials)
+
+            def opening(calls: ClientCalls) -> ClientCall:
+                payload = b"" if streams else request
+                call = calls.open(
+                    self._path, payload, shape=shape, deadline=state.deadline, metadata=entries, may_wait=False
+                )
+                if streams:
+                    send_requests(request, self._messages, call, state.fail)
+                return call
+
+            state.begin(opening, wait_for_ready)
+        except TransportError as error:
+            state.end(self._link.status_of(error))
+        return rpc
+
+    def _payload(self, request: Any) -> bytes:
+        """Return the request as bytes; raises the failed call when it cannot be serialized, TypeError."""
+        try:
+            return self._messages.payload(request)
+        except StatusError as error:
+            raise failed(status_of(error)) from None
+
+
+class UnaryUnary(_Method, grpc.UnaryUnaryMultiCallable):
+    """One request, one response."""
+
+    def __call__(
+        self,
+        request: Any,
+        timeout: float | None = None,
+        metadata: Given = None,
+        credentials: Any = None,
+        wait_for_ready: bool | None = None,
+        compression: Any = None,
+    ) -> Any:
+        return self._exchange(request, timeout, metadata, credentials, wait_for_ready)[0]
+
+    def with_call(
+        self,
+        request: Any,
+        timeout: float | None = None,
+        metadata: Given = None,
+        credentials: Any = None,
+        wait_for_ready: bool | None = None,
+        compression: Any = None,
+    ) -> tuple[Any, Any]:
+        response, answer = self._exchange(request, timeout, metadata, credentials, wait_for_ready)
+        return response, succeeded(response, Status(Code.OK, trailing=answer.trailing), answer.headers)
+
+    def future(
+        self,
+        request: Any,
+        timeout: float | None = None,
+        metadata: Given = None,
+        credentials: Any = None,
+        wait_for_ready: bool | None = None,
+        compression: Any = None,
+    ) -> Any:
+        payload = self._payload(request)
+        return self._begin(Shape.UNARY, payload, timeout, metadata, credentials, wait_for_ready)
+
+    def _exchange(
+        self, request: Any, timeout: float | None, metadata: Given, credentials: Any, wait_for_ready: bool | None
+    ) -> tuple[Any, UnaryAnswer]:
+        """Return the response and what came with it; raises the failed call, ValueError when closed, TypeError."""
+        messages, link = self._messages, self._link
+        answer = None
+        try:
+            payload = messages.payload(request)
+            messages.check_length(payload)
+            entries = self._entries(metadata, credentials) if metadata or credentials or self._user_agent else ()
+            deadline = None if timeout is None else _until(timeout)
+            calls = link.current()
+            if calls is None:
+                _check_open(link)
+                calls = link.reach(deadline, wait_for_ready=bool(wait_for_ready))
+            answer = calls.exchange(self._path, payload, deadline, entries)
+            if answer.headers or answer.trailing:
+                check_size(answer.headers, answer.trailing)
+            if answer.error is None:
+                return messages.response(answer.payload), answer
+            error = answer.error
+        except TransportError as raised:
+            error = raised
+        raise _failed(link.status_of(error), answer) from None
+
+
+class UnaryStream(_Method, grpc.UnaryStreamMultiCallable):
+    """One request, a stream of responses: the call itself is their iterator."""
+
+    def __call__(
+        self,
+        request: Any,
+        timeout: float | None = None,
+        metadata: Given = None,
+        credentials: Any = None,
+        wait_for_ready: bool | None = None,
+        compression: Any = None,
+    ) -> Any:
+        payload = self._payload(request)
+        return self._begin(Shape.SERVER_STREAM, payload, timeout, metadata, credentials, wait_for_ready)
+
+
+class StreamUnary(_Method, grpc.StreamUnaryMultiCallable):
+    """A stream of requests, pulled from an iterator; one response."""
+
+    def __call__(
+        self,
+        request_iterator: Any,
+        timeout: float | None = None,
+        metadata: Given = None,
+        credentials: Any = None,
+        wait_for_ready: bool | None = None,
+        compression: Any = None,
+    ) -> Any:
+        return self.with_call(request_iterator, timeout, metadata, credentials, wait_for_ready)[0]
+
+    def with_call(
+        self,
+        request_iterator: Any,
+        timeout: float | None = None,
+        metadata: Given = None,
+        credentials: Any = None,
+        wait_for_ready: bool | None = None,
+        compression: Any = None,
+    ) -> tuple[Any, Any]:
+        _check_open(self._link)
+        call = self.future(request_iterator, timeout, metadata, credentials, wait_for_ready)
+        if call.code() is not Code.OK:
+            raise call.as_error()
+        return call.result(), call
+
+    def future(
+        self,
+        request_iterator: Any,
+        timeout: float | None = None,
+        metadata: Given = None,
+        credentials: Any = None,
+        wait_for_ready: bool | None = None,
+        compression: Any = None,
+    ) -> Any:
+        return self._begin(Shape.CLIENT_STREAM, request_iterator, timeout, metadata, credentials, wait_for_ready)
+
+
+class StreamStream(_Method, grpc.StreamStreamMultiCallable):
+    """A stream of requests, pulled from an iterator; a stream of responses: the call itself is their iterator."""
+
+    def __call__(
+        self,
+        request_iterator: Any,
+        timeout: float | None = None,
+        metadata: Given = None,
+        credentials: Any = None,
+        wait_for_ready: bool | None = None,
+        compression: Any = None,
+    ) -> Any:
+        return self._begin(Shape.BIDIRECTIONAL, request_iterator, timeout, metadata, credentials, wait_for_ready)
+
+
+def _until(timeout: float | None) -> Deadline | None:
+    """Return the deadline of a call; what is no time at all has passed already."""
+    return None if timeout is None else Deadline(timeout if timeout > 0 else 0.0)
+
+
+def _check_open(link: Link) -> None:
+    if link.is_closed:
+        raise ValueError(_CLOSED_BLOCKING)
+
+
+def _failed(status: Status, answer: UnaryAnswer | None) -> Any:
+    """Return what to raise; an answer that came has metadata, also when its message could not be read."""
+    if answer is None:
+        return failed(status)
+    return failed(Status(status.code, status.details, within_limit(answer.trailing)), within_limit(answer.headers))

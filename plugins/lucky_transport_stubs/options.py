@@ -1,0 +1,80 @@
+"""Channel and server options: those of gRPC that mean something without a network.
+
+Rule 1: an option has gRPC's name, default and meaning; all others are accepted and change nothing.
+Rule 2: as in gRPC, options that are no pairs with a name are refused, and a value of the wrong type is ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from lucky_transport.calls.fragments import DEFAULT_LIMIT
+from lucky_transport.errors import StatusError
+from lucky_transport_stubs.metadata import USER_AGENT
+from lucky_transport_stubs.status import Code, error_of
+
+__all__ = [
+    "Options",
+    "max_receive_bytes",
+    "max_send_bytes",
+    "primary_user_agent",
+    "received_too_long",
+    "sent_too_long",
+    "user_agent",
+]
+
+Options = Iterable[tuple[str, Any]] | None
+
+#: What stands for "any length": more than any message has.
+_UNLIMITED = 2**31 - 1
+
+
+def max_receive_bytes(options: Options) -> int:
+    """Return the length of the longest message that this side takes: 4 MiB, or what the options say.
+
+    Raises TypeError, ValueError for what are no options.
+    """
+    limit = _value(options, "grpc.max_receive_message_length", int, DEFAULT_LIMIT)
+    return _UNLIMITED if limit < 0 else limit
+
+
+def max_send_bytes(options: Options) -> int | None:
+    """Return the length of the longest message that this side sends, None for any. Raises likewise."""
+    limit = _value(options, "grpc.max_send_message_length", int, -1)
+    return None if limit < 0 else limit
+
+
+def user_agent(options: Options) -> str:
+    """Return the user agent that the options put together, "" where they say nothing of it. Raises likewise."""
+    first = _value(options, "grpc.primary_user_agent", str, "")
+    last = _value(options, "grpc.secondary_user_agent", str, "")
+    return f"{first} {USER_AGENT} {last}".strip() if first or last else ""
+
+
+def primary_user_agent(options: Options) -> str:
+    """Return what the options put before the user agent, "" for nothing. Raises likewise."""
+    return _value(options, "grpc.primary_user_agent", str, "")
+
+
+def received_too_long(side: str) -> Callable[[int, int], StatusError]:
+    """Return what words the error of a message that `side` ("CLIENT", "SERVER") does not take: of (length, limit)."""
+    return lambda length, limit: error_of(
+        Code.RESOURCE_EXHAUSTED, f"{side}: Received message larger than max ({length} vs. {limit})"
+    )
+
+
+def sent_too_long(side: str, length: int, limit: int) -> StatusError:
+    """Return the error of a message that `side` may not send."""
+    return error_of(Code.RESOURCE_EXHAUSTED, f"{side}: Sent message larger than max ({length} vs. {limit})")
+
+
+def _value(options: Options, name: str, kind: type, default: Any) -> Any:
+    """Return the last value of that type given for `name`."""
+    found = default
+    for key, value in options or ():
+        if not isinstance(key, str | bytes):
+            raise TypeError(f"Expected str, not {type(key)}")
+        if key in (name, name.encode()) and isinstance(value, kind):
+            found = value
+    return found

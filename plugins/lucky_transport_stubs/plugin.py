@@ -1,0 +1,36 @@
+"""What this package contributes; imports nothing heavy."""
+
+from __future__ import annotations
+
+from lucky_transport.hookspecs import CommandInfo, ForeignServicesInfo, SwitchInfo, hookimpl
+
+__all__: list[str] = []
+
+
+@hookimpl
+def lucky_transport_commands() -> list[CommandInfo]:
+    return [CommandInfo("run", "lucky_transport_stubs.run.command:run", "run an unmodified program over shared memory")]
+
+
+@hookimpl
+def lucky_transport_foreign_services() -> list[ForeignServicesInfo]:
+    return [
+        ForeignServicesInfo(
+            "grpc",
+            services="lucky_transport_stubs.engine_services:EngineServices",
+            summary="the gRPC services of every engine, for generated stubs",
+            extra="grpc",
+        )
+    ]
+
+
+@hookimpl
+def lucky_transport_switches() -> list[SwitchInfo]:
+    return [
+        SwitchInfo(
+            "grpc",
+            activate="lucky_transport_stubs.run.here:activate_here",
+            summary="channels that grpc and grpc.aio make",
+            extra="grpc",
+        )
+    ]

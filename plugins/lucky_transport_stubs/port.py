@@ -1,0 +1,86 @@
+"""Where a server listens: one rendezvous in shared memory, and who reads for all who come there.
+
+Rule 1: a name is never shared and never stolen: one that is taken is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lucky_transport.calls.server import ServerCalls
+from lucky_transport.calls.server_call import ServerCall
+from lucky_transport.config import load_settings
+from lucky_transport.endpoint import Endpoint
+from lucky_transport.errors import Busy, Unimplemented
+from lucky_transport.shm.reception import Reception
+from lucky_transport.shm.reception_thread import ReceptionThread
+from lucky_transport.shm.rendezvous import Rendezvous
+from lucky_transport.shm.rendezvous_pipe import RendezvousPipe
+from lucky_transport.shm.wait import strategy_code
+from lucky_transport_stubs.options import received_too_long
+from lucky_transport_stubs.servicing import Servicing
+
+__all__ = ["FAREWELL", "PORT", "no_credentials", "open_port", "reception_at"]
+
+#: What `add_insecure_port` returns: callers need the name, there are no port numbers in shared memory.
+PORT = 1
+#: What callers are told when the server ends, in gRPC's words.
+FAREWELL = "Cancelling all calls"
+
+
+def _rendezvous_at(address: str) -> Rendezvous:
+    """Listen at "shm://name"; how it waits is configured as everywhere (LUCKY_WAIT)."""
+    scheme, found, name = address.partition("://")
+    if not found or scheme.lower() != "shm" or not name:
+        raise Unimplemented(
+            f"Failed to bind to address {address}: this server listens in shared memory only",
+            backend="shm",
+            hint='add_insecure_port("shm://name"); a grpc.server beside it can serve the same servicers over a network',
+        )
+    settings = load_settings()
+    try:
+        return Rendezvous(
+            Endpoint.parse(address).address, strategy=strategy_code(settings.wait), native=settings.native
+        )
+    except Busy as error:
+        raise Busy(f"Failed to bind to address {address}: {error}", backend="shm", hint=error.hint) from error
+
+
+def reception_at(address: str, begin: Callable[[ServerCall], None], max_receive_bytes: int) -> Reception:
+    """Listen at "shm://name" and return where the callers are received; `begin` starts to answer a call.
+
+    Raises RuntimeError for a name that is taken and for addresses of other kinds.
+    """
+
+    def make_calls(pipe: RendezvousPipe, caller: str) -> ServerCalls:
+        return ServerCalls(
+            pipe,
+            begin,
+            caller=caller,
+            max_message_bytes=max_receive_bytes,
+            refusal=received_too_long("SERVER"),
+        )
+
+    return Reception(_rendezvous_at(address), make_calls)
+
+
+def open_port(
+    address: str, servicing: Servicing, max_receive_bytes: int, on_end: Callable[[], None]
+) -> ReceptionThread:
+    """Listen at "shm://name" and return the thread that answers there, not started. Raises as `reception_at` does.
+
+    on_end: called when it has ended.
+    """
+    reception = reception_at(address, lambda call: servicing.begin(call, port), max_receive_bytes)
+    name = f"grpc server {address}"
+    port = ReceptionThread(reception, name, farewell=FAREWELL, slots=servicing.slots, on_end=on_end)
+    return port
+
+
+def no_credentials(address: str) -> Unimplemented:
+    """Return the error of `add_secure_port`."""
+    return Unimplemented(
+        f"Failed to bind to address {address}: there are no credentials in shared memory",
+        backend="shm",
+        hint='add_insecure_port("shm://name") lets in processes of the same user, and nobody else',
+    )

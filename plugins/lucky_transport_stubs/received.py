@@ -1,0 +1,88 @@
+"""The requests of one call, as its handler gets them.
+
+Rule 1: a message that cannot be read fails the call, in the words of grpc.server, and ends the requests.
+Rule 2: a caller who leaves before his last request is an RpcError, each time the handler asks; so the handler can tell
+        that from the end.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from lucky_transport.calls.lifecycle import Shape
+from lucky_transport.errors import TransportError
+from lucky_transport_grpc.runtime import grpc
+from lucky_transport_stubs.answer import Answer
+from lucky_transport_stubs.status import Code
+
+__all__ = ["Requests"]
+
+_log = logging.getLogger("lucky_transport")
+#: The bit in a call's shape that says that its caller sends any number of messages.
+_SENDS_MANY = int(Shape.CLIENT_STREAM)
+
+
+class Requests:
+    """An iterator over the caller's messages; any thread may ask for the next. deserializer: None for bytes."""
+
+    def __init__(self, answer: Answer, deserializer: Callable[[bytes], Any] | None) -> None:
+        self._answer = answer
+        self._deserializer = deserializer
+        self._is_taken = False
+
+    def only(self) -> Any:
+        """Return the one request of a unary method, None where there is none or nobody waits any more.
+
+        The call has then ended. Who cancels before the method was called can rely on that it never is.
+        """
+        try:
+            payload = self._receive() if self._answer.is_active else None
+        except TransportError:
+            payload = None
+        if not self._answer.is_active:
+            self._answer.drop()
+            return None
+        if payload is not None:
+            return self._message(payload)
+        text = f'"{self._answer.call.path.encode()}" requires exactly one request message.'  # so it stands in gRPC
+        self._answer.fail(Code.UNIMPLEMENTED, text)
+        return None
+
+    def __iter__(self) -> Requests:
+        return self
+
+    def __next__(self) -> Any:
+        """Return the next request. Raises RpcError when the caller has left."""
+        try:
+            payload = self._receive()
+        except TransportError:
+            raise grpc.RpcError() from None
+        message = None if payload is None else self._message(payload)
+        if message is None:
+            raise StopIteration
+        return message
+
+    next = __next__
+
+    def _receive(self) -> bytes | None:
+        call = self._answer.call
+        if call.shape & _SENDS_MANY:
+            return call.recv()
+        if self._is_taken:
+            return None
+        self._is_taken = True
+        return call.payload
+
+    def _message(self, payload: bytes) -> Any:
+        message: Any = payload
+        if self._deserializer is not None:
+            try:
+                message = self._deserializer(payload)
+            except Exception:
+                _log.exception("Exception deserializing message!")
+                message = None
+        if message is None:
+            self._answer.fail(Code.INTERNAL, "Exception deserializing request!")
+        return message

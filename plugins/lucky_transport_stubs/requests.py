@@ -1,0 +1,78 @@
+"""The requests of a call whose requests are a stream: pulled from the caller's iterator, on a thread of their own.
+
+Rule 1: the next request is pulled when the one before has left: an engine that takes no more holds the iterator back.
+Rule 2: foreign code runs in the context (`contextvars`) of whoever made the call, and may raise anything.
+Rule 3: the thread holds the call, not the object that the caller has: dropping that ends the call, and the thread.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from lucky_transport.calls.client_call import ClientCall
+from lucky_transport.errors import StatusError, TransportError
+from lucky_transport_stubs.messages import Messages
+from lucky_transport_stubs.status import Code, Status, status_of
+
+__all__ = ["send_requests"]
+
+_log = logging.getLogger("lucky_transport")
+_ITERATING = Status(Code.UNKNOWN, "Exception iterating requests!")
+_SERIALIZING = Status(Code.INTERNAL, "Exception serializing request!")
+
+
+def send_requests(requests: Any, messages: Messages, call: ClientCall, give_up: Callable[[Status], Any]) -> None:
+    """Start to send the requests that the iterator yields, and half-close after the last.
+
+    give_up: ends the call, with this status, when a request cannot be had or sent.
+    """
+    context = contextvars.copy_context()
+    thread = threading.Thread(
+        target=context.run, args=(_send_all, requests, messages, call, give_up), name="grpc requests", daemon=True
+    )
+    thread.start()
+
+
+def _send_all(requests: Any, messages: Messages, call: ClientCall, give_up: Callable[[Status], Any]) -> None:
+    while not call.is_ended():
+        try:
+            request = next(requests)
+        except StopIteration:
+            break
+        except Exception:
+            _log.exception(_ITERATING.details)
+            give_up(_ITERATING)
+            return
+        if not _send(request, messages, call, give_up):
+            return
+    _half_close(call)
+
+
+def _send(request: Any, messages: Messages, call: ClientCall, give_up: Callable[[Status], Any]) -> bool:
+    """Send one request, as soon as the engine takes it; False when there is no more to send."""
+    try:
+        payload = messages.payload(request)
+        messages.check_length(payload)
+    except StatusError as error:
+        give_up(status_of(error))
+        return False
+    except TypeError:
+        _log.exception(_SERIALIZING.details)
+        give_up(_SERIALIZING)
+        return False
+    try:
+        call.send(payload)
+    except TransportError:  # the call has ended: whoever waits for it knows why
+        return False
+    return True
+
+
+def _half_close(call: ClientCall) -> None:
+    try:
+        call.half_close()
+    except TransportError:  # the engine has answered already, or the call was ended
+        return

@@ -1,0 +1,153 @@
+"""A call as its caller has it: RpcError, Call, Future and, where responses are a stream, their iterator in one object.
+
+Rule 1: what gRPC's own object does, this does; how far the call is, is `CallState`'s business.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import partial
+from types import TracebackType
+from typing import Any
+
+from lucky_transport_grpc.runtime import grpc
+from lucky_transport_stubs.call_state import CallState
+from lucky_transport_stubs.ended import Rendezvous, failed
+from lucky_transport_stubs.metadata import metadata_of
+from lucky_transport_stubs.status import Code, Status
+
+__all__ = ["Rpc"]
+
+_CANCELLED = Status(Code.CANCELLED, "Locally cancelled by application!")
+
+
+class Rpc(Rendezvous):
+    """The face of a call; dropping it cancels the call."""
+
+    def __init__(self, state: CallState) -> None:
+        Exception.__init__(self)  # nothing else of gRPC's class is used
+        self._progress = state
+
+    def __del__(self) -> None:
+        if not sys.is_finalizing():  # then threads are gone, with locks they hold
+            self._progress.drop()
+
+    # -- grpc.RpcContext ----------------------------------------------------------------------------------------------
+
+    def is_active(self) -> bool:
+        """True until the call is over: it has ended, and every response before its end was taken."""
+        return not self._progress.look()
+
+    def time_remaining(self) -> float | None:
+        """Return the seconds until the deadline, None where there is none."""
+        deadline = self._progress.deadline
+        return None if deadline is None else deadline.remaining_s
+
+    def cancel(self) -> bool:
+        """End the call as CANCELLED; False when it was over."""
+        return not self._progress.look() and self._progress.fail(_CANCELLED)
+
+    def add_callback(self, callback: Callable[[], Any]) -> bool:
+        """Have `callback()` called when the call is over; False, and no call, when it is already."""
+        return self._progress.add_callback(callback)
+
+    # -- grpc.Call ----------------------------------------------------------------------------------------------------
+
+    def initial_metadata(self) -> Any:
+        """Return the metadata that came first; waits for them, or the end."""
+        return metadata_of(self._progress.headers())
+
+    def trailing_metadata(self) -> Any:
+        """Return the metadata that came with the end; waits for it, as everything below."""
+        return metadata_of(self._final().trailing)
+
+    def code(self) -> Any:
+        """Return the `grpc.StatusCode`."""
+        return self._final().code
+
+    def details(self) -> str:
+        """Return the text of the status."""
+        return self._final().details
+
+    def debug_error_string(self) -> str:
+        """Return the status in one line, "" for a success."""
+        return self._final().debug_error_string
+
+    def _final(self) -> Status:
+        self._progress.wait()
+        assert self._progress.status is not None
+        return self._progress.status
+
+    # -- grpc.Future --------------------------------------------------------------------------------------------------
+
+    def cancelled(self) -> bool:
+        """True when `cancel` ended the call."""
+        return self._progress.status is _CANCELLED
+
+    def running(self) -> bool:
+        """True until the call is over."""
+        return self.is_active()
+
+    def done(self) -> bool:
+        """True once the call is over."""
+        return not self.is_active()
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Return the response; None for a stream.
+
+        Raises the call itself when it failed, FutureCancelledError when it was cancelled, FutureTimeoutError.
+        """
+        if self.exception(timeout) is not None:
+            raise self
+        return self._progress.result
+
+    def exception(self, timeout: float | None = None) -> Any:
+        """Return the call itself when it failed, else None. Raises FutureCancelledError, FutureTimeoutError."""
+        if not self._progress.wait(timeout):
+            raise grpc.FutureTimeoutError()
+        if self.cancelled():
+            raise grpc.FutureCancelledError()
+        return None if self.code() is Code.OK else self
+
+    def traceback(self, timeout: float | None = None) -> TracebackType | None:
+        """Return the traceback of the call when it failed, else None. Raises likewise."""
+        if self.exception(timeout) is None:
+            return None
+        try:
+            raise self
+        except grpc.RpcError:
+            return sys.exc_info()[2]
+
+    def add_done_callback(self, fn: Callable[[Any], Any]) -> None:
+        """Have `fn(self)` called when the call is over, at once if it is already."""
+        if not self.add_callback(partial(fn, self)):
+            fn(self)
+
+    def as_error(self) -> Any:
+        """Return what a call that blocked raises when it ended like this one."""
+        return failed(self._final(), self._progress.headers())
+
+    # -- the iterator -------------------------------------------------------------------------------------------------
+
+    def __iter__(self) -> Rpc:
+        return self
+
+    def __next__(self) -> Any:
+        response = self._progress.take()
+        if response is not None:
+            return response
+        if self.code() is Code.OK:
+            raise StopIteration
+        raise self
+
+    next = __next__
+
+    def __repr__(self) -> str:
+        name, status = Rendezvous.__name__, self._progress.status
+        if status is None:
+            return f"<{name} object>"
+        text = f'<{name} of RPC that terminated with:\n\tstatus = {status.code}\n\tdetails = "{status.details}"\n'
+        return text + (">" if status.code is Code.OK else f'\tdebug_error_string = "{status.debug_error_string}"\n>')
+
+    __str__ = __repr__

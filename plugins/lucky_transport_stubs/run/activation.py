@@ -1,0 +1,31 @@
+"""Switches this process: reads the settings and patches grpc.
+
+Rule 1: imported only when grpc has been: a process that never uses gRPC pays nothing.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType
+
+from lucky_transport.config import load_launch, load_settings
+from lucky_transport_stubs.run import patches
+from lucky_transport_stubs.run.ledger import Ledger
+from lucky_transport_stubs.run.switch import Switch
+
+__all__ = ["activate"]
+
+#: What the first activation made; when grpc is imported again, it gets the same.
+_made: list[tuple[Switch, Ledger | None]] = []
+
+
+def activate(grpc: ModuleType) -> None:
+    """Make the channels of `grpc`, which has just been imported, go where the settings say.
+
+    Raises ConfigError when they cannot be read or do not say where.
+    """
+    if not _made:
+        settings, launch = load_settings(), load_launch()
+        ledger = Ledger(Path(launch.folder)) if launch.folder else None
+        _made.append((Switch(settings, quiet=launch.quiet), ledger))
+    patches.patch(grpc, *_made[0])

@@ -1,0 +1,126 @@
+"""Run by every Python that starts with this folder on PYTHONPATH: switches gRPC as soon as it is imported.
+
+Rule 1: nothing but this file lies in this folder, and it works in Pythons from 3.8 on, with or without lucky_transport.
+Rule 2: it costs a start next to nothing: no import of a package, one entry in sys.meta_path.
+Rule 3: the sitecustomize that this one hides runs afterwards, and nobody finds this folder on sys.path.
+Rule 4: a switch that was asked for and cannot be had ends the process with 78. A child that has no lucky_transport (an
+        engine's own Python) is left as it is and noted down, to be reported.
+Rule 5: the first process of a program that nobody launched reports for all of them at its end.
+"""
+
+import atexit
+import os
+import sys
+
+#: What sysexits.h calls EX_CONFIG.
+_CANNOT_SWITCH = 78
+
+
+class _Finder:
+    """Finds grpc as the other finders do, and has it switched once it is imported."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "grpc":
+            return None
+        for finder in sys.meta_path:
+            find = None if isinstance(finder, _Finder) else getattr(finder, "find_spec", None)
+            spec = find(name, path, target) if find else None
+            if spec is not None:
+                if hasattr(spec.loader, "exec_module"):
+                    spec.loader = _Loader(spec.loader)
+                return spec
+        return None
+
+
+class _Loader:
+    """The loader it was given, up to the moment when the module is imported."""
+
+    def __init__(self, loader):
+        self._loader = loader
+
+    def __getattr__(self, name):
+        return getattr(self._loader, name)
+
+    def exec_module(self, module):
+        module.__loader__ = module.__spec__.loader = self._loader
+        self._loader.exec_module(module)
+        _switch(module)
+
+
+def _switch(grpc):
+    try:
+        from lucky_transport_stubs.run.activation import activate
+
+        activate(grpc)
+    except Exception as error:
+        if isinstance(error, ImportError) and error.name in ("lucky_transport", "lucky_transport_stubs"):
+            _absent()
+        else:
+            _refuse(f"{type(error).__name__}: {error}")
+
+
+def _refuse(why):
+    sys.stderr.write(f"lucky-transport: pid {os.getpid()} cannot be switched: {why}\n")
+    raise SystemExit(_CANNOT_SWITCH)
+
+
+def _absent():
+    """Refuse a program whose Python has no lucky_transport; note it down of a child."""
+    if os.environ.get("LUCKY_RUN_PARENT") == str(os.getppid()):
+        _refuse(f"{sys.executable} has no lucky_transport, pip install it there")
+    folder = os.environ.get("LUCKY_RUN_FOLDER")
+    try:
+        if folder:
+            with open(os.path.join(folder, f"{os.getpid()}.absent"), "w") as note:
+                note.write(sys.executable)
+    except OSError:
+        pass  # the launcher has ended: nobody reads it any more
+
+
+def _lead():
+    """Do for this process and its children what the launcher does where there is one."""
+    os.environ["LUCKY_RUN_PARENT"] = str(os.getppid())
+    if os.environ.get("LUCKY_RUN_QUIET"):
+        return
+    folder = os.path.join(os.environ.get("TMPDIR") or "/tmp", f"lucky-run-{os.urandom(8).hex()}")
+    try:
+        os.mkdir(folder, 0o700)
+    except OSError as error:
+        sys.stderr.write(f"lucky-transport: pid {os.getpid()}: calls are not counted: {error}\n")
+        return
+    os.environ["LUCKY_RUN_FOLDER"] = folder
+    atexit.register(_report, folder, os.getpid())
+
+
+def _report(folder, pid):
+    if os.getpid() != pid:
+        return  # a forked child that ends as a program does
+    try:
+        os.rmdir(folder)  # nobody called
+    except OSError:
+        from lucky_transport_stubs.run.report import conclude_here
+
+        conclude_here(folder)
+
+
+def _hidden_sitecustomize():
+    """Import the sitecustomize that would have been found without this one; its errors are its own, as always."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != here]
+    sys.path_importer_cache.pop(here, None)
+    ours = sys.modules.pop("sitecustomize")
+    try:
+        import sitecustomize  # noqa: F401
+    except ImportError as error:
+        if error.name != "sitecustomize":
+            raise
+    finally:
+        sys.modules.setdefault("sitecustomize", ours)
+
+
+if __name__ == "sitecustomize":
+    if os.environ.get("LUCKY_TRANSPORT"):
+        sys.meta_path.insert(0, _Finder())
+        if not os.environ.get("LUCKY_RUN_PARENT"):
+            _lead()
+    _hidden_sitecustomize()

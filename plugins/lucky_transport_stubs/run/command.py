@@ -1,0 +1,142 @@
+"""`lucky-transport run`: an unmodified program over shared memory."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shlex
+import sys
+from collections.abc import Generator, Mapping, Sequence
+from typing import NoReturn, TextIO
+
+import click
+
+from lucky_transport.config import Launch, Settings, environment, load_settings
+from lucky_transport.errors import UnknownName
+from lucky_transport_stubs.run import launch
+from lucky_transport_stubs.run.environment import variables
+from lucky_transport_stubs.run.escapes import Lookout
+from lucky_transport_stubs.run.report import Report, new_folder
+from lucky_transport_stubs.run.switch import MODES, target_map
+
+__all__ = ["run"]
+
+#: As a shell says that there is no such program, or that it cannot be run.
+_NO_PROGRAM, _NO_EXECUTABLE = 127, 126
+
+
+@click.command(
+    context_settings={"allow_interspersed_args": False},
+    epilog="\b\nExamples:\n"
+    "  lucky-transport run --transport shm --endpoint shm://demo -- python train.py --lr 3e-4\n"
+    "  lucky-transport run --endpoint shm://demo --report calls.json -- torchrun --nproc-per-node 2 train.py\n"
+    "  lucky-transport run --transport grpc -- python train.py        # only count: the baseline\n"
+    "  lucky-transport run --map '127.0.0.1:*=shm://engine_{port}' --map 'robot:*=shm://robot' -- ./start.sh\n"
+    "  lucky-transport run --transport shm --endpoint shm://demo --print-environment\n",
+)
+@click.option("--transport", type=click.Choice(MODES), help="Default: LUCKY_TRANSPORT, else auto.")
+@click.option(
+    "--endpoint",
+    metavar="shm://NAME",
+    help="The engine that takes the place of luckyrobots' default target (port 50051 of this host).",
+)
+@click.option(
+    "--map",
+    "pairs",
+    multiple=True,
+    metavar="TARGET=ENDPOINT",
+    help="Which targets are switched, in place of that default; * stands for anything, {host} and {port} for the"
+    " target's own. The first that fits decides; may be given repeatedly.",
+)
+@click.option("--check", is_flag=True, help="Also look for Pythons that the switch cannot reach (-I, -E, -S, env={}).")
+@click.option("--report", metavar="FILE.json", help="Write the calls to this file, as JSON.")
+@click.option("--quiet", is_flag=True, help="Say what went wrong, nothing else.")
+@click.option("--print-environment", is_flag=True, help="Run nothing: print the variables that switch a program.")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND...")
+def run(
+    transport: str | None,
+    endpoint: str | None,
+    pairs: tuple[str, ...],
+    check: bool,
+    report: str | None,
+    quiet: bool,
+    print_environment: bool,
+    command: tuple[str, ...],
+) -> None:
+    """Run COMMAND with its gRPC channels over shared memory. Nothing in it changes; its children are switched too.
+
+    With --transport shm, mapped targets go over shared memory; without an engine there, calls fail as UNAVAILABLE. With
+    auto they do so where an engine is there when the channel is made, else they stay on gRPC, and that is said. With
+    grpc nothing is switched and calls are counted.
+
+    At the end it says which methods went where and how often. Exit status and signals are COMMAND's own. With --quiet,
+    and neither --report nor --check, COMMAND takes the launcher's place and keeps its pid.
+    """
+    settings = load_settings({"transport": transport, "endpoint": endpoint, "grpc_map": " ".join(pairs) or None})
+    target_map(settings)  # a mistake in it is said here, not by every process of the program
+    if print_environment:
+        _print(variables(settings, Launch(quiet=quiet)))
+        return
+    if not command:
+        raise click.UsageError("say what to run: lucky-transport run [OPTIONS] -- python train.py")
+    _find(command[0])
+    if quiet and not report and not check:
+        environ = environment() | variables(settings, Launch(parent=str(os.getppid()), quiet=True))
+        with _started(command[0]):
+            launch.replace_us(command, environ)
+    sys.exit(launch.end_like(_run_and_report(settings, command, check=check, report=report, quiet=quiet)))
+
+
+def _print(values: Mapping[str, str]) -> None:
+    for name, value in values.items():
+        if value:
+            click.echo(f"export {name}={shlex.quote(value)}")
+
+
+def _find(program: str) -> None:
+    """End with the status of a shell when there is no such program."""
+    try:
+        launch.find_program(program, environment().get("PATH", os.defpath))
+    except UnknownName as error:
+        _give_up(str(error), _NO_PROGRAM)
+
+
+@contextlib.contextmanager
+def _started(program: str) -> Generator[None]:
+    """End with the status of a shell when the system refuses to run the program."""
+    try:
+        yield
+    except OSError as error:
+        _give_up(f"{program!r} cannot be run: {error}", _NO_EXECUTABLE)
+
+
+def _give_up(why: str, status: int) -> NoReturn:
+    click.echo(f"Error: {why}", err=True)
+    sys.exit(status)
+
+
+def _run_and_report(settings: Settings, command: Sequence[str], *, check: bool, report: str | None, quiet: bool) -> int:
+    lookout = Lookout(os.getpid())
+    with contextlib.ExitStack() as stack:
+        target = stack.enter_context(_opened(report)) if report else None
+        folder = new_folder()
+        environ = environment() | variables(settings, Launch(str(folder), str(os.getpid()), quiet))
+        try:
+            with _started(command[0]):
+                status = launch.run(command, environ, watch=lookout.look if check else None)
+        finally:
+            found = Report.conclude(folder, lookout.escapes)
+        click.echo(found.troubles() if quiet else found.text(), nl=False, err=True)
+        if target is not None:
+            json.dump({"transport": settings.transport, "status": status, **found.plain()}, target, indent=2)
+            target.write("\n")
+    return status
+
+
+def _opened(report: str) -> TextIO:
+    """Return the open file: whoever cannot write it learns that before the program runs."""
+    try:
+        return open(report, "w", encoding="utf-8")
+    except OSError as error:
+        raise click.BadParameter(str(error), param_hint="'--report'") from error

@@ -1,0 +1,48 @@
+"""The switch without a launcher and without PYTHONPATH: what `import lucky_transport.auto` does.
+
+Rule 1: importing this imports grpc; where it is not installed, there is nothing to switch.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+
+_EARLY = "grpc" in sys.modules
+
+import grpc  # noqa: E402 - after the look
+
+from lucky_transport.config import Launch, export, load_launch, load_settings  # noqa: E402
+from lucky_transport_stubs.run.activation import activate  # noqa: E402
+from lucky_transport_stubs.run.environment import variables  # noqa: E402
+from lucky_transport_stubs.run.notice import say  # noqa: E402
+from lucky_transport_stubs.run.report import conclude_here, new_folder  # noqa: E402
+from lucky_transport_stubs.run.switch import target_map  # noqa: E402
+
+__all__ = ["activate_here"]
+
+
+def activate_here() -> None:
+    """Switch this process and those it starts from now on. Raises ConfigError when the settings do not say where."""
+    settings, launch = load_settings(), load_launch()
+    target_map(settings)
+    if not launch.parent:
+        launch = _lead(launch)
+    export(variables(settings, launch))
+    activate(grpc)
+    if _EARLY and not launch.quiet:
+        say("grpc was imported before lucky_transport.auto: what was taken from it by name stays as it is")
+
+
+def _lead(launch: Launch) -> Launch:
+    """Report for this process and its children at its end, as the bootstrap does where it is on PYTHONPATH."""
+    folder = "" if launch.quiet else str(new_folder())
+    if folder:
+        atexit.register(_report, folder, os.getpid())
+    return Launch(folder, str(os.getppid()), launch.quiet)
+
+
+def _report(folder: str, pid: int) -> None:
+    if os.getpid() == pid:  # not in a forked child that ends as a program does
+        conclude_here(folder)

@@ -1,0 +1,156 @@
+"""How often which method went where: counts of many processes in one private folder.
+
+Each process that calls has two files there: `<pid>-<random>.names`, a line of JSON about the process and one for each
+(target, endpoint, method), and `<pid>-<random>.counts`, a u64 for each of these lines. The counts are mapped memory, so
+whatever ends the process (os._exit, a signal, a crash), they are what they were at that moment.
+
+Rule 1: counting costs a call one store into that memory: no lock, no system call, no thread; and no count is lost
+        between threads.
+Rule 2: a forked child counts in files of its own, from zero.
+Rule 3: a ledger that cannot be written is no reason for a program to fail: its calls are then not counted.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import mmap
+import os
+import secrets
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lucky_transport_stubs.run.notice import say
+
+__all__ = ["Calls", "Ledger", "ProcessCalls", "Tally", "read"]
+
+_SLOT = 8
+_PAGE = mmap.ALLOCATIONGRANULARITY
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """How often a method of `target` was called; `endpoint` is empty for gRPC, and `why` then says why it was gRPC."""
+
+    target: str
+    endpoint: str
+    why: str
+    method: str
+    count: int = 0
+
+
+@dataclass(slots=True)
+class ProcessCalls:
+    """What one process called, in the order of each method's first call."""
+
+    pid: int
+    command: list[str]
+    since_ns: int
+    calls: list[Calls] = field(default_factory=list[Calls])
+
+
+class Tally:
+    """The count of one method; `add` counts one more call."""
+
+    __slots__ = ("_open", "add")
+
+    def __init__(self, open_slot: Callable[[], Callable[[], None]]) -> None:
+        self._open = open_slot
+        self.reset()
+
+    def reset(self) -> None:
+        """Start from zero, in a slot that is taken with the first call."""
+        self.add: Callable[[], None] = self._first
+
+    def _first(self) -> None:
+        self.add = self._open()
+        self.add()
+
+
+class Ledger:
+    """The part of a ledger that this process writes."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._tallies: dict[Calls, Tally] = {}
+        self._names = -1
+        self._begin()
+        os.register_at_fork(after_in_child=self._begin)
+
+    def tally(self, calls: Calls) -> Tally:
+        """Return the tally of a method at a place; the same one each time."""
+        with self._lock:
+            return self._tallies.setdefault(calls, Tally(lambda: self._slot(calls)))
+
+    def _begin(self) -> None:
+        self._lock = threading.Lock()
+        self._slots: Iterator[Callable[[], None]] | None = None
+        if self._names >= 0:
+            os.close(self._names)
+            self._names = -1
+        for tally in self._tallies.values():
+            tally.reset()
+
+    def _slot(self, calls: Calls) -> Callable[[], None]:
+        with self._lock:
+            try:
+                if self._slots is None:
+                    self._slots = self._open_files()
+                add = next(self._slots)
+                self._note([calls.target, calls.endpoint, calls.why, calls.method])
+            except (FileNotFoundError, StopIteration):  # the launcher has ended; or what follows was said before
+                return _nothing
+            except OSError as error:
+                say(f"calls are not counted: {error}")
+                return _nothing
+            return add
+
+    def _open_files(self) -> Iterator[Callable[[], None]]:
+        path = self._folder / f"{os.getpid()}-{secrets.token_hex(4)}"
+        flags = os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        counts = os.open(f"{path}.counts", flags | os.O_RDWR, 0o600)
+        self._names = os.open(f"{path}.names", flags | os.O_WRONLY | os.O_APPEND, 0o600)
+        self._note({"pid": os.getpid(), "command": sys.orig_argv, "since_ns": time.monotonic_ns()})
+        return _counters(counts)
+
+    def _note(self, line: Any) -> None:
+        os.write(self._names, json.dumps(line).encode() + b"\n")
+
+
+def _nothing() -> None:
+    """Count a call that cannot be counted."""
+
+
+def _counters(fd: int) -> Iterator[Callable[[], None]]:
+    """Yield one counter after another, each on its own u64 of the file. Raises OSError when the disk is full."""
+    try:
+        for page in itertools.count():
+            os.posix_fallocate(fd, page * _PAGE, _PAGE)  # a sparse file on a full disk would kill at the first store
+            words = memoryview(mmap.mmap(fd, _PAGE, offset=page * _PAGE)).cast("Q")
+            for index in range(_PAGE // _SLOT):
+                # One C call takes the next number and stores it: no other thread comes in between.
+                yield map(words.__setitem__, itertools.repeat(index), itertools.count(1)).__next__
+    finally:
+        os.close(fd)
+
+
+def read(folder: Path) -> list[ProcessCalls]:
+    """Return what the processes that used `folder` have called so far, in the order of their first calls."""
+    found = [process for path in folder.glob("*.names") if (process := _read_process(path)) is not None]
+    return sorted(found, key=lambda process: process.since_ns)
+
+
+def _read_process(names: Path) -> ProcessCalls | None:
+    lines = names.read_bytes().split(b"\n")[:-1]  # what stands behind the last line end was being written
+    if not lines:
+        return None
+    process = ProcessCalls(**json.loads(lines[0]))
+    words = memoryview(names.with_suffix(".counts").read_bytes()).cast("Q")
+    for line, count in zip(lines[1:], words, strict=False):
+        process.calls.append(Calls(*json.loads(line), count=count))
+    return process

@@ -1,0 +1,117 @@
+"""What a launched program called, of all its processes together.
+
+Rule 1: what is said names what it is about: the target as the program wrote it, and where it went.
+"""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from lucky_transport.errors import ConfigError
+from lucky_transport_stubs.run.escapes import Escape
+from lucky_transport_stubs.run.ledger import Calls, ProcessCalls, read
+
+__all__ = ["Report", "conclude_here", "new_folder"]
+
+_LONGEST_COMMAND = 100
+
+
+def new_folder() -> Path:
+    """Return a new folder for a ledger, which only this user can enter; raises ConfigError where there is no room."""
+    try:
+        return Path(tempfile.mkdtemp(prefix="lucky-run-"))
+    except OSError as error:
+        raise ConfigError(f"calls cannot be counted: {error}", hint="set TMPDIR to a folder of yours") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The processes that called, those without lucky_transport (pid -> their Python), those that escaped the switch."""
+
+    processes: Sequence[ProcessCalls]
+    absent: dict[int, str] = field(default_factory=dict[int, str])
+    escapes: Sequence[Escape] = ()
+
+    @classmethod
+    def conclude(cls, folder: Path, escapes: Sequence[Escape] = ()) -> Report:
+        """Return the report of a ledger and remove its folder."""
+        absent = {int(note.stem): note.read_text() for note in folder.glob("*.absent")}
+        report = cls(read(folder), absent, escapes)
+        shutil.rmtree(folder, ignore_errors=True)  # a process that goes on may just have added a file
+        return report
+
+    def plain(self) -> dict[str, Any]:
+        """Return the report as JSON has it."""
+        return {
+            "calls": [asdict(calls) for calls in self._merged()],
+            "processes": [asdict(process) for process in self.processes],
+            "without_lucky_transport": [{"pid": pid, "python": python} for pid, python in self.absent.items()],
+            "escapes": [asdict(escape) for escape in self.escapes],
+        }
+
+    def text(self) -> str:
+        """Return the report as a person reads it: by target, then by method."""
+        lines = [f"lucky-transport: {self._summary()}", *self._places()]
+        if len(self.processes) > 1:
+            lines += ["  by process", *(_row(_total(one.calls), _shown(one)) for one in self.processes)]
+        return "\n".join(lines) + "\n" + self.troubles()
+
+    def troubles(self) -> str:
+        """Return what was not switched although it might have called, "" when all is well."""
+        absent = (f"pid {pid} stayed on gRPC: {python} has no lucky_transport" for pid, python in self.absent.items())
+        escaped = (f"{escape} escaped the switch" for escape in self.escapes)
+        return "".join(f"lucky-transport: {trouble}\n" for trouble in (*absent, *escaped))
+
+    def _summary(self) -> str:
+        calls = self._merged()
+        if not calls:
+            return "no gRPC call was made"
+        switched = _total(one for one in calls if one.endpoint)
+        processes = f"{len(self.processes)} process{'es' if len(self.processes) > 1 else ''}"
+        return f"{switched:,} calls over shared memory, {_total(calls) - switched:,} over gRPC, by {processes}"
+
+    def _places(self) -> Iterable[str]:
+        places: dict[str, list[Calls]] = defaultdict(list)
+        for calls in self._merged():
+            way = f"over {calls.endpoint}" if calls.endpoint else f"over gRPC: {calls.why}"
+            places[f"  {calls.target} {way}"].append(calls)
+        for place, rows in places.items():
+            yield place
+            yield from (_row(calls.count, calls.method) for calls in rows)
+
+    def _merged(self) -> list[Calls]:
+        """Return the calls of all processes, the most frequent first."""
+        counts: dict[Calls, int] = defaultdict(int)
+        for process in self.processes:
+            for calls in process.calls:
+                counts[replace(calls, count=0)] += calls.count
+        merged = [replace(calls, count=count) for calls, count in counts.items()]
+        return sorted(merged, key=lambda calls: -calls.count)
+
+
+def conclude_here(folder: str) -> None:
+    """Say on stderr what a program without a launcher called; the ledger is gone afterwards."""
+    if sys.__stderr__ is not None:
+        sys.__stderr__.write(Report.conclude(Path(folder)).text())
+
+
+def _total(calls: Iterable[Calls]) -> int:
+    return sum(one.count for one in calls)
+
+
+def _row(count: int, what: str) -> str:
+    return f"  {count:>12,}  {what}"
+
+
+def _shown(process: ProcessCalls) -> str:
+    command = shlex.join(process.command)
+    shown = command if len(command) <= _LONGEST_COMMAND else command[: _LONGEST_COMMAND - 3] + "..."
+    return f"pid {process.pid}: {shown}"

@@ -1,0 +1,104 @@
+"""The switch of this process: where a channel's calls go, decided when the channel is made and said once.
+
+Rule 1: `shm` never falls back: over shared memory an absent engine is UNAVAILABLE, as an absent server is over gRPC.
+Rule 2: `auto` takes shared memory where an engine is there when the channel is made, and says it when there is none.
+Rule 3: `grpc` switches nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from lucky_transport.config import Settings
+from lucky_transport.deadline import Deadline
+from lucky_transport.endpoint import Endpoint
+from lucky_transport.errors import ConfigError, TransportError
+from lucky_transport_stubs.run.notice import say
+from lucky_transport_stubs.run.targets import DEFAULT_TARGET, TargetMap
+
+__all__ = ["MODES", "Route", "Switch", "target_map"]
+
+MODES = ("auto", "shm", "grpc")
+
+#: How long `auto` waits for an engine that is just starting, once per endpoint.
+_MOMENT_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where the calls to a target go: to `endpoint`, or over gRPC when that is empty, and `why`.
+
+    `problem` is what is wrong with the endpoint that would have been taken.
+    """
+
+    target: str
+    endpoint: str
+    why: str = ""
+    problem: str = ""
+
+    def __str__(self) -> str:
+        if self.endpoint:
+            return f"{self.target} goes to {self.endpoint}"
+        return f"{self.target} stays on gRPC: {self.why}{self.problem and f' ({self.problem})'}"
+
+
+class Switch:
+    """Decides for each channel of this process. `quiet`: only a fallback is said."""
+
+    def __init__(self, settings: Settings, *, quiet: bool = False) -> None:
+        """Raises ConfigError when the settings name no way to switch: an unknown mode, a map that cannot be read."""
+        self._settings = settings
+        self._map = target_map(settings)
+        self._quiet = quiet
+        self._awaited: set[str] = set()
+        self._said: set[tuple[int, str, str]] = set()
+
+    def route(self, target: str) -> Route:
+        """Return where a channel to `target` leads; with `auto` this may take a moment."""
+        route = self._decide(target)
+        said = (os.getpid(), target, route.endpoint)  # a forked child has its own channels, and its own say
+        if said not in self._said and (route.problem or not self._quiet):
+            self._said.add(said)
+            say(str(route))
+        return route
+
+    def _decide(self, target: str) -> Route:
+        if self._settings.transport == "grpc":
+            return Route(target, "", "the transport is grpc")
+        endpoint = self._map.endpoint_of(target)
+        if not endpoint:
+            return Route(target, "", "the map does not name it")
+        problem = self._problem(endpoint) if self._settings.transport == "auto" else ""
+        return Route(target, "", f"no engine at {endpoint}", problem) if problem else Route(target, endpoint)
+
+    def _problem(self, endpoint: str) -> str:
+        """Return why no engine can be used at an endpoint now, "" when one can."""
+        from lucky_transport.shm.meeting import meet
+
+        moment = Deadline(0.0 if endpoint in self._awaited else _MOMENT_S)
+        self._awaited.add(endpoint)
+        try:
+            meet(Endpoint.parse(endpoint).address, moment, native=self._settings.native).close()
+        except TransportError as error:
+            return str(error)
+        return ""
+
+
+def target_map(settings: Settings) -> TargetMap:
+    """Return the map in force; raises ConfigError when it cannot be read or nothing says where the engine is."""
+    if settings.transport not in MODES:
+        source = settings.sources.get("transport", "default")
+        raise ConfigError(
+            f"{source}: transport = {settings.transport!r}", hint=f"gRPC can be switched to: {', '.join(MODES)}"
+        )
+    if settings.transport == "grpc":
+        return TargetMap(())
+    if settings.grpc_map:
+        return TargetMap(settings.grpc_map.split())
+    endpoint = settings.endpoint or (f"shm://{settings.shm_name}" if settings.shm_name else "")
+    if not endpoint:
+        raise ConfigError(
+            "nothing says where the engine is", hint="give --endpoint shm://NAME (LUCKY_ENDPOINT), or a map"
+        )
+    return TargetMap([f"{DEFAULT_TARGET}={endpoint}"])

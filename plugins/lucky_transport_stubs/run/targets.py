@@ -1,0 +1,134 @@
+"""Targets as gRPC spells them, and the map from targets to endpoints.
+
+    127.0.0.1:50051   localhost:50051   [::1]:50051   dns:///robot:50051   ipv4:10.0.0.7:50051   unix:///run/engine.sock
+
+Rule 1: every spelling of one place is one target; the names of this very host (loopback and unspecified addresses) are
+        all `localhost`.
+Rule 2: the first pair of a map that fits decides.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from lucky_transport.endpoint import Endpoint
+from lucky_transport.errors import ConfigError
+
+__all__ = ["DEFAULT_TARGET", "Target", "TargetMap", "parse_target"]
+
+#: Where luckyrobots, and so its users' programs, look for the engine.
+DEFAULT_TARGET = "localhost:50051"
+
+#: What gRPC takes for a target without a port.
+_DEFAULT_PORT = "443"
+
+#: Schemes whose rest is no host: kept as one name.
+_PATHS = ("unix", "unix-abstract", "vsock", "xds")
+
+_REMEDY = "write HOST:PORT=ENDPOINT, e.g. 127.0.0.1:50051=shm://demo or '*=shm://engine_{port}'"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A place in canonical spelling. Of what is no host and port (`unix:/run/x`), `host` is all and `port` is empty."""
+
+    host: str
+    port: str = ""
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host and self.port else self.host
+        return f"{host}:{self.port}" if self.port else host
+
+
+def parse_target(text: str) -> list[Target]:
+    """Return the places a target names; `ipv4:` and `ipv6:` can name several. Any text is a target, as in gRPC."""
+    scheme, colon, rest = text.strip().partition(":")
+    scheme = scheme.lower()
+    if colon and scheme in _PATHS:
+        return [Target(f"{scheme}:{_without_authority(rest) if scheme == 'unix' else rest}")]
+    if colon and scheme in ("ipv4", "ipv6"):
+        return [_place(unquote(address)) for address in rest.lstrip("/").split(",")]
+    if colon and scheme == "dns":
+        return [_place(unquote(_without_authority(rest).lstrip("/")))]
+    return [_place(text.strip())]
+
+
+def _without_authority(rest: str) -> str:
+    """Return what stands behind `//authority` in a URL without its scheme: `//8.8.8.8/host:1` is `/host:1`."""
+    if not rest.startswith("//"):
+        return rest
+    _, slash, path = rest[2:].partition("/")
+    return slash + path
+
+
+def _place(text: str) -> Target:
+    bracketed = re.fullmatch(r"\[(.*)\](?::(.*))?", text)
+    if bracketed:
+        host, port = bracketed[1], bracketed[2]
+    elif text.count(":") == 1:
+        host, _, port = text.partition(":")
+    else:  # a bare IPv6 address, or a name without a port
+        host, port = text, ""
+    return Target(_host(host), port or _DEFAULT_PORT)
+
+
+def _host(name: str) -> str:
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError:
+        return name.lower()
+    address = getattr(address, "ipv4_mapped", None) or address
+    return "localhost" if address.is_loopback or address.is_unspecified else str(address)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    host: re.Pattern[str]
+    port: re.Pattern[str]
+    endpoint: str
+
+    def endpoint_of(self, target: Target) -> str:
+        """Return the endpoint of a target, "" when the pattern does not fit."""
+        if not self.host.fullmatch(target.host) or not self.port.fullmatch(target.port):
+            return ""
+        host, port = (re.sub(r"[^\w.-]", "_", part) for part in (target.host, target.port))
+        return self.endpoint.replace("{host}", host).replace("{port}", port)
+
+
+class TargetMap:
+    """Which targets are switched, and to which endpoints."""
+
+    def __init__(self, pairs: Sequence[str]) -> None:
+        """Read pairs `PATTERN=ENDPOINT`.
+
+        `*` in a pattern stands for anything, alone for every target. `{host}` and `{port}` in an endpoint stand for the
+        target's own. Raises ConfigError for a pair that cannot be read and an endpoint that is not `shm://NAME`.
+        """
+        self._pairs = [pair for text in pairs for pair in _read(text)]
+
+    def endpoint_of(self, target: str) -> str:
+        """Return where a target is found, "" when it is not switched: no pair fits, or its places part ways."""
+        found = {self._endpoint_of(place) for place in parse_target(target)}
+        return found.pop() if len(found) == 1 else ""
+
+    def _endpoint_of(self, place: Target) -> str:
+        return next((endpoint for pair in self._pairs if (endpoint := pair.endpoint_of(place))), "")
+
+
+def _read(text: str) -> list[_Pair]:
+    pattern, equals, endpoint = text.partition("=")
+    if not equals or not pattern or not endpoint:
+        raise ConfigError(f"target map: {text!r} is no pair", hint=_REMEDY)
+    sample = Endpoint.parse(endpoint.replace("{host}", "localhost").replace("{port}", "1"))
+    if sample.scheme != "shm" or not sample.address or "{" in sample.address or "}" in sample.address:
+        raise ConfigError(f"target map: {endpoint!r} is not an endpoint shm://NAME", hint=_REMEDY)
+    places = [Target("*", "*")] if pattern == "*" else parse_target(pattern)
+    return [_Pair(_glob(place.host), _glob(place.port), endpoint) for place in places]
+
+
+def _glob(pattern: str) -> re.Pattern[str]:
+    return re.compile(".*".join(map(re.escape, pattern.split("*"))))

@@ -1,0 +1,165 @@
+"""A gRPC server whose callers come through shared memory: a `grpc.Server`.
+
+    server = lucky_transport_stubs.server(ThreadPoolExecutor(8))
+    add_GreeterServicer_to_server(Greeter(), server)
+    server.add_insecure_port("shm://demo")
+    server.start()
+
+Rule 1: one thread per port reads for all its callers; methods run in the user's thread pool, as with grpc.server, or on
+        the reading thread where they are marked inline.
+Rule 2: what a caller or a servicer can see is what grpc.server does; what differs is listed in the README.
+Rule 3: whoever forgets to stop a server leaves nothing behind: it stops when it is dropped and when the program ends.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Executor
+from typing import Any
+
+from lucky_transport.shm.reception_thread import ReceptionThread
+from lucky_transport_grpc.runtime import grpc
+from lucky_transport_stubs.handlers import Handlers
+from lucky_transport_stubs.options import max_receive_bytes, max_send_bytes
+from lucky_transport_stubs.port import PORT, no_credentials, open_port
+from lucky_transport_stubs.servicing import Servicing
+
+__all__ = ["Server", "server"]
+
+
+def server(
+    thread_pool: Executor,
+    handlers: Iterable[grpc.GenericRpcHandler] | None = None,
+    interceptors: Sequence[grpc.ServerInterceptor] | None = None,
+    options: Sequence[tuple[str, Any]] | None = None,
+    maximum_concurrent_rpcs: int | None = None,
+    compression: grpc.Compression | None = None,
+    xds: bool = False,
+) -> Server:
+    """Return a server that is not started; the arguments are those of `grpc.server`.
+
+    `compression` and `xds` change nothing here. Raises AttributeError for a handler that is none.
+    """
+    servicing = Servicing(
+        Handlers(handlers or (), interceptors or ()),
+        thread_pool,
+        max_calls=maximum_concurrent_rpcs,
+        max_send_bytes=max_send_bytes(options or ()),
+    )
+    return Server(servicing, max_receive_bytes(options or ()))
+
+
+class _Termination:
+    """Knows when a server's last port has ended; `event` is set then."""
+
+    def __init__(self) -> None:
+        self.event = threading.Event()
+        self._lock = threading.Lock()
+        self._open = 0
+
+    def port_opened(self) -> None:
+        with self._lock:
+            self._open += 1
+
+    def port_ended(self) -> None:
+        with self._lock:
+            self._open -= 1
+            if not self._open:
+                self.event.set()
+
+
+class Server(grpc.Server):
+    """Made by `server`."""
+
+    def __init__(self, servicing: Servicing, max_receive_bytes: int) -> None:
+        self._servicing = servicing
+        self._max_receive_bytes = max_receive_bytes
+        self._lock = threading.RLock()
+        self._ports: list[ReceptionThread] = []
+        self._is_started = False
+        self._termination = _Termination()
+
+    # -- before the start ---------------------------------------------------------------------------------------------
+
+    def add_generic_rpc_handlers(self, generic_rpc_handlers: Iterable[grpc.GenericRpcHandler]) -> None:
+        """Serve what these handlers know. Raises AttributeError for one that has no `service` method."""
+        self._servicing.handlers.add_generic_rpc_handlers(generic_rpc_handlers)
+
+    def add_registered_method_handlers(self, service_name: str, method_handlers: Mapping[str, Any]) -> None:
+        """Serve these methods of a service."""
+        self._servicing.handlers.add_registered_method_handlers(service_name, method_handlers)
+
+    def add_insecure_port(self, address: str) -> int:
+        """Listen at "shm://name" (too); returns 1, for there are no port numbers in shared memory.
+
+        Raises RuntimeError, as gRPC does, for a name that is taken; also for addresses of other kinds.
+        """
+        with self._lock:
+            port = open_port(address, self._servicing, self._max_receive_bytes, self._termination.port_ended)
+            self._ports.append(port)
+            _all_ports.add(port)
+            if self._is_started:
+                self._start(port)
+        return PORT
+
+    def add_secure_port(self, address: str, server_credentials: grpc.ServerCredentials) -> int:
+        """Raises RuntimeError: there are no credentials in shared memory."""
+        raise no_credentials(address)
+
+    # -- life ---------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to answer. Raises ValueError the second time."""
+        with self._lock:
+            if self._is_started:
+                raise ValueError("Cannot start already-started server!")
+            self._is_started = True
+            for port in self._ports:
+                self._start(port)
+
+    def _start(self, port: ReceptionThread) -> None:
+        self._termination.port_opened()
+        port.start()
+
+    def stop(self, grace: float | None) -> threading.Event:
+        """Refuse new calls; return what is set once the calls under way have ended, which they must in `grace` seconds.
+
+        Without a grace they are ended here and now. No effect before the start; of several graces the shortest counts.
+        """
+        with self._lock:
+            if not self._is_started:
+                ended = threading.Event()
+                ended.set()
+                return ended
+            ports = tuple(self._ports)
+        self._servicing.refuse()
+        for port in ports:
+            port.stop(grace or 0.0)
+            if grace is None:
+                port.close()
+        if grace is None or not ports:
+            self._termination.event.set()
+        return self._termination.event
+
+    def wait_for_termination(self, timeout: float | None = None) -> bool:
+        """Wait until the server has stopped; True when it has not after `timeout` seconds."""
+        return not self._termination.event.wait(timeout)
+
+    def __del__(self) -> None:
+        """Stop, without waiting: whoever could have called `stop` is gone."""
+        for port in getattr(self, "_ports", ()):
+            port.stop(0.0)
+
+
+_all_ports: weakref.WeakSet[ReceptionThread] = weakref.WeakSet()
+os.register_at_fork(after_in_child=_all_ports.clear)  # they are the parent's to close
+
+
+@atexit.register
+def _close_all() -> None:
+    for port in tuple(_all_ports):
+        port.close()

@@ -1,0 +1,131 @@
+"""What a server does with a call that comes in: find its handler, and have it run where it belongs.
+
+Rule 1: `begin` runs on the thread that reads for all callers, so nothing but interceptors and inline methods of the
+        user's runs there.
+Rule 2: a call is refused in grpc.server's own words and order: no handler, then too many calls.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+from lucky_transport.calls.server_call import ServerCall
+from lucky_transport.calls.slots import Slots
+from lucky_transport.errors import ClosedError
+from lucky_transport.marks import is_inline
+from lucky_transport.shm.reception_thread import ReceptionThread
+from lucky_transport_stubs.answer import Answer
+from lucky_transport_stubs.answering import answer_call, behaviour_of
+from lucky_transport_stubs.context import ServicerContext
+from lucky_transport_stubs.handlers import Handlers
+from lucky_transport_stubs.status import Code
+
+__all__ = ["Servicing"]
+
+_log = logging.getLogger("lucky_transport")
+
+
+class Servicing:
+    """Answers the calls of one server. handlers: what it answers. slots: the pool, for `ReceptionThread`.
+
+    max_calls: whose methods may run at a time, None for any number. max_send_bytes: see `Answer`.
+    """
+
+    def __init__(
+        self,
+        handlers: Handlers,
+        pool: Executor,
+        *,
+        max_calls: int | None = None,
+        max_send_bytes: int | None = None,
+    ) -> None:
+        self.handlers = handlers
+        self._pool = pool
+        self._max_calls = max_calls
+        self._max_send_bytes = max_send_bytes
+        self.slots = _slots(pool)
+        self._lock = threading.Lock()
+        self._running = 0
+        self._is_refusing = False
+
+    def refuse(self) -> None:
+        """Begin no call any more."""
+        self._is_refusing = True
+
+    def begin(self, call: ServerCall, port: ReceptionThread) -> None:
+        """Start to answer a call that `port` has received."""
+        if self._is_refusing:
+            call.fail(ClosedError("the server is shutting down", backend="shm"))
+            return
+        answer = Answer(call, self._max_send_bytes)
+        context = contextvars.Context()  # what an interceptor sets in it the method sees, as in gRPC
+        try:
+            handler = context.run(self.handlers.find, call.path, call.metadata)
+        except Exception as error:  # foreign code
+            _log.exception("Exception servicing handler: %s", error)
+            answer.fail(Code.UNKNOWN, "Error in service handler!")
+            return
+        if handler is None:
+            answer.fail(Code.UNIMPLEMENTED, "Method not found!")
+        elif not self._enter():
+            answer.fail(Code.RESOURCE_EXHAUSTED, "Concurrent RPC limit exceeded!")
+        else:
+            seen = ServicerContext(answer, port.alarms.watch)
+            self._run(handler, answer, port, partial(self._answer, context, handler, answer, seen))
+
+    def _run(self, handler: Any, answer: Answer, port: ReceptionThread, task: Callable[[], None]) -> None:
+        """Run the task where the handler belongs: on this thread, or in a pool."""
+        behaviour, call = behaviour_of(handler), answer.call
+        own_pool = getattr(behaviour, "experimental_thread_pool", None)
+        if not call.shape and is_inline(behaviour):
+            task()
+        elif not call.shape and own_pool is None and port.lane is not None:
+            port.lane.run(call.path, task, partial(self._not_taken, answer))
+        else:
+            try:
+                (own_pool or self._pool).submit(task)
+            except RuntimeError as error:  # it was shut down before the server
+                self._not_taken(answer, error)
+
+    def _answer(self, context: contextvars.Context, *arguments: Any) -> None:
+        try:
+            context.run(answer_call, *arguments)
+        finally:
+            self._leave()
+
+    def _not_taken(self, answer: Answer, error: Exception) -> None:
+        self._leave()
+        answer.fail(Code.UNAVAILABLE, str(error))
+
+    def _enter(self) -> bool:
+        """Count a call that begins; False when there are too many already."""
+        if self._max_calls is None:
+            return True
+        with self._lock:
+            if self._running >= self._max_calls:
+                return False
+            self._running += 1
+            return True
+
+    def _leave(self) -> None:
+        """Count a call whose handler has ended."""
+        if self._max_calls is not None:
+            with self._lock:
+                self._running -= 1
+
+
+def _slots(pool: Executor) -> Slots | None:
+    """Return the pool as one from which handlers may be taken to run elsewhere; None where they would notice.
+
+    A pool of one thread, or one that prepares its threads, is often there for the sake of these very threads.
+    """
+    threads = getattr(pool, "_max_workers", 1)
+    if not isinstance(pool, ThreadPoolExecutor) or threads == 1 or getattr(pool, "_initializer", None) is not None:
+        return None
+    return Slots(pool.submit, threads)

@@ -1,0 +1,86 @@
+"""How a call ended, as gRPC says it: code, details, debug string, trailing metadata.
+
+Rule 1: this is the one table of what an error of ours is to a program that knows gRPC only.
+Rule 2: a status that a handler gave arrives as it was given; a number that grpc does not know becomes UNKNOWN.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from lucky_transport.calls.outcome import Metadata
+from lucky_transport.errors import (
+    Busy,
+    Cancelled,
+    ClosedError,
+    NotReachable,
+    PeerDied,
+    PeerTimeout,
+    RemoteProtocolError,
+    StatusError,
+    TransportError,
+    Unimplemented,
+)
+from lucky_transport_grpc.runtime import grpc
+
+__all__ = ["LATE", "OK", "Code", "Status", "code_of", "error_of", "status_of"]
+
+Code = grpc.StatusCode
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The end of a call; code: a `grpc.StatusCode`."""
+
+    code: Any
+    details: str = ""
+    trailing: Metadata = ()
+
+    @property
+    def debug_error_string(self) -> str:
+        """What gRPC adds for whoever looks for a bug; empty for a success."""
+        return "" if self.code is Code.OK else f"{self.code.name}:{self.details}"
+
+
+OK = Status(Code.OK)
+LATE = Status(Code.DEADLINE_EXCEEDED, "Deadline Exceeded")
+
+_BY_NUMBER = {code.value[0]: code for code in Code}
+#: The codes of errors that are no status of a handler; all others are UNKNOWN.
+_BY_ERROR: dict[type[TransportError], Any] = {
+    PeerTimeout: Code.DEADLINE_EXCEEDED,
+    PeerDied: Code.UNAVAILABLE,
+    NotReachable: Code.UNAVAILABLE,
+    ClosedError: Code.UNAVAILABLE,
+    Cancelled: Code.CANCELLED,
+    Unimplemented: Code.UNIMPLEMENTED,
+    Busy: Code.RESOURCE_EXHAUSTED,
+    RemoteProtocolError: Code.INTERNAL,
+}
+#: Where gRPC has its own words, which programs look for; a NotReachable's come before ours.
+_DETAILS: dict[type[TransportError], str] = {PeerTimeout: LATE.details}
+_NOT_REACHABLE = "failed to connect to all addresses; last error: "
+
+
+def code_of(number: int) -> Any:
+    """Return the `grpc.StatusCode` with that number, None where there is none."""
+    return _BY_NUMBER.get(number)
+
+
+def status_of(error: TransportError) -> Status:
+    """Return the status of a call that ended with this error."""
+    if isinstance(error, StatusError):
+        code = code_of(error.code)
+        if code is None:
+            details = f'Server sent unknown code {error.code} and details "{error.details}"'
+            return Status(Code.UNKNOWN, details, error.trailing)
+        return Status(code, error.details, error.trailing)
+    kind = type(error)
+    prefix = _NOT_REACHABLE if kind is NotReachable else ""
+    return Status(_BY_ERROR.get(kind, Code.UNKNOWN), _DETAILS.get(kind, f"{prefix}{error}"))
+
+
+def error_of(code: Any, details: str, trailing: Metadata = ()) -> StatusError:
+    """Return the error that ends a call with this status."""
+    return StatusError(code.value[0], details, trailing)

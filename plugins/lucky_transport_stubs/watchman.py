@@ -1,0 +1,105 @@
+"""Who notices that an engine has left while nobody talks to it: one thread for all channels of the process.
+
+Rule 1: the thread, and its descriptors, are there as long as there are pipes to watch.
+Rule 2: errands may come from finalizers, which interrupt anything: they are handed over without a lock.
+Rule 3: a forked child starts with nothing: the pipes are its parent's.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from lucky_transport.shm.bell import Bell
+from lucky_transport.shm.rendezvous_pipe import RendezvousPipe
+
+__all__ = ["WATCHMAN", "Watchman"]
+
+_log = logging.getLogger("lucky_transport")
+
+
+class Watchman:
+    """Calls back, on his own thread, when the peer of a pipe has closed it or died."""
+
+    def __init__(self) -> None:
+        self._bell: Bell | None = None
+        self._epoll: select.epoll | None = None
+        self.begin_anew()
+
+    def watch(self, pipe: RendezvousPipe, on_left: Callable[[], None]) -> None:
+        """Have `on_left()` called once the peer is gone; nothing happens when the pipe is closed before."""
+        with self._lock:
+            if self._thread is None:
+                self._start()
+            assert self._epoll is not None
+            for fd, events in pipe.end_fds.items():
+                self._on_left[fd] = on_left
+                self._epoll.register(fd, events | select.EPOLLONESHOT)
+            pipe.before_letting_go = self._forget
+
+    def do(self, errand: Callable[[], None]) -> None:
+        """Have something done soon, at the latest when the next pipe is watched; takes no lock."""
+        self._errands.append(errand)
+        bell = self._bell
+        if bell is not None:
+            bell.ring()
+
+    def begin_anew(self) -> None:
+        """Forget everything, in a forked child: the thread is not there, and the pipes are its parent's."""
+        self._let_go()
+        self._lock = threading.RLock()
+        self._errands: deque[Callable[[], None]] = deque()
+        self._on_left: dict[int, Callable[[], None]] = {}
+        self._thread: threading.Thread | None = None
+
+    def _start(self) -> None:
+        self._bell, self._epoll = Bell(), select.epoll()
+        self._epoll.register(self._bell.fd, select.EPOLLIN)
+        self._thread = threading.Thread(target=self._run, args=(self._epoll, self._bell), daemon=True, name="watchman")
+        self._thread.start()
+
+    def _forget(self, pipe: RendezvousPipe) -> None:
+        """The pipe's descriptors are about to be closed, by any thread."""
+        with self._lock:
+            for fd in pipe.end_fds:
+                if self._on_left.pop(fd, None) is not None and self._epoll is not None:
+                    self._epoll.unregister(fd)
+            if self._bell is not None:
+                self._bell.ring()
+
+    def _run(self, epoll: select.epoll, bell: Bell) -> None:
+        while not self._is_done():
+            for fd, _ in epoll.poll():
+                if fd == bell.fd:
+                    bell.drain()
+                elif (on_left := self._on_left.get(fd)) is not None:
+                    self._errands.append(on_left)
+            while self._errands:
+                try:
+                    self._errands.popleft()()
+                except Exception:  # a bug of ours must not cost the other channels their watchman
+                    _log.exception("what was to be done when an engine left failed")
+
+    def _is_done(self) -> bool:
+        """End this thread if there is nothing left to do."""
+        with self._lock:
+            if self._on_left or self._errands:
+                return False
+            self._thread = None
+            self._let_go()
+            return True
+
+    def _let_go(self) -> None:
+        if self._epoll is not None and self._bell is not None:
+            self._epoll.close()
+            self._bell.close()
+        self._epoll = self._bell = None
+
+
+#: There is one in a process.
+WATCHMAN = Watchman()
+os.register_at_fork(after_in_child=WATCHMAN.begin_anew)

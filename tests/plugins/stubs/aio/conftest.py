@@ -1,0 +1,237 @@
+"""Asyncio servers and channels over shared memory for one scenario; whatever it started is gone when it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
+
+import lucky_transport_stubs
+from lucky_transport.config import runtime_directories
+from lucky_transport.process import unique_name
+from lucky_transport.shm.stale_sockets import remove_stale_sockets
+from lucky_transport_grpc.runtime import grpc
+
+PATIENCE_S = 20.0
+
+#: A server in a process of its own, for tests that kill it.
+SERVER = """
+import asyncio, sys
+import lucky_transport_stubs
+from lucky_transport_grpc.runtime import grpc
+
+async def echo(request, context):
+    return request
+
+async def wait(request, context):
+    await asyncio.Event().wait()
+
+async def stream(request, context):
+    yield b"first"
+    await asyncio.Event().wait()
+
+async def main():
+    server = lucky_transport_stubs.aio_server()
+    server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler("t.Test", {
+        "Echo": grpc.unary_unary_rpc_method_handler(echo),
+        "Wait": grpc.unary_unary_rpc_method_handler(wait),
+        "Stream": grpc.unary_stream_rpc_method_handler(stream),
+    })])
+    server.add_insecure_port(sys.argv[1])
+    await server.start()
+    print("ready", flush=True)
+    await server.wait_for_termination()
+
+asyncio.run(main())
+"""
+
+
+class Client:
+    """A channel, with a multi-callable for each method of "t.Test": `client.unary_unary("Echo")(b"x")`."""
+
+    def __init__(self, channel: Any) -> None:
+        self.channel = channel
+
+    def __getattr__(self, arity: str) -> Callable[[str], Any]:
+        return lambda name: getattr(self.channel, arity)(f"/t.Test/{name}")
+
+
+class Held:
+    """Handlers that are held until `release`; they note how often they began and ended."""
+
+    def __init__(self) -> None:
+        self.begun = self.ended = 0
+        self.release = asyncio.Event()
+
+    async def hold(self, request: bytes, context: Any) -> bytes:
+        self.begun += 1
+        try:
+            await self.release.wait()
+            return b"done"
+        finally:
+            self.ended += 1
+
+    async def stream(self, request: bytes, context: Any) -> AsyncIterator[bytes]:
+        yield b"first"
+        await self.hold(request, context)
+
+    async def both(self, requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
+        async for request in requests:
+            yield request
+        await self.hold(b"", context)
+
+    @property
+    def methods(self) -> dict[str, Any]:
+        return {
+            "unary_unary Hold": self.hold,
+            "unary_stream HoldStream": self.stream,
+            "stream_stream HoldBoth": self.both,
+        }
+
+
+class Ends:
+    """Both ends, made on the loop that runs the scenario, and closed with it."""
+
+    def __init__(self, stack: AsyncExitStack) -> None:
+        self._stack = stack
+
+    def held(self) -> Held:
+        """Return handlers that are held."""
+        return Held()
+
+    def server(self, methods: Mapping[str, Any], **arguments: Any) -> Any:
+        """Return a server of "t.Test" that is not started; behaviours, or handlers, by "arity Name"."""
+        server = lucky_transport_stubs.aio_server(handlers=(generic(methods),), **arguments)
+        self._stack.push_async_callback(server.stop, None)
+        return server
+
+    async def serve(self, methods: Mapping[str, Any], *, target: str = "", **arguments: Any) -> Any:
+        """Return a server that is started; `target` is where it listens."""
+        server = self.server(methods, **arguments)
+        server.target = target or address()
+        server.add_insecure_port(server.target)
+        await server.start()
+        return server
+
+    def dial(self, target: Any, **arguments: Any) -> Client:
+        """Return a client of a server, or of whoever will listen at a target."""
+        channel = lucky_transport_stubs.aio_channel(getattr(target, "target", target), **arguments)
+        self._stack.push_async_callback(channel.close)
+        return Client(channel)
+
+    async def pair(self, methods: Mapping[str, Any], **arguments: Any) -> Client:
+        """Return a client of a server with these methods."""
+        return self.dial(await self.serve(methods, **arguments))
+
+
+#: Runs a scenario, a coroutine function that takes `Ends`, on a loop of its own; returns what it returns.
+Aio = Callable[[Callable[[Ends], Awaitable[Any]]], Any]
+
+
+@pytest.fixture
+def aio() -> Iterator[Aio]:
+    """Nothing of a scenario may be left: no descriptor, no thread, no file."""
+    gc.collect()
+    before = _what_is_there()
+    yield run
+    until = time.monotonic() + PATIENCE_S
+    while (now := _what_is_there()) != before:
+        assert time.monotonic() < until, f"left behind: {now - before}, missing: {before - now}"
+        gc.collect()
+        time.sleep(0.01)
+
+
+def run(scenario: Callable[[Ends], Awaitable[Any]]) -> Any:
+    async def main() -> Any:
+        async with asyncio.timeout(PATIENCE_S), AsyncExitStack() as stack:
+            return await scenario(Ends(stack))
+
+    return asyncio.run(main())
+
+
+def address() -> str:
+    """Return an address at which nobody listens."""
+    return f"shm://{unique_name()}"
+
+
+@pytest.fixture(name="address")
+def _address() -> Callable[[], str]:
+    return address
+
+
+@pytest.fixture
+def spawn() -> Any:
+    """Start a server in a process of its own; it is killed with the test."""
+    processes: list[subprocess.Popen[str]] = []
+
+    def start(target: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen([sys.executable, "-c", SERVER, target], stdout=subprocess.PIPE, text=True)
+        processes.append(process)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        return process
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.communicate()
+    remove_stale_sockets()  # a killed server leaves its socket
+
+
+@pytest.fixture
+def until() -> Callable[[Callable[[], object]], Awaitable[None]]:
+    """Let the loop run until a condition holds."""
+
+    async def wait(condition: Callable[[], object]) -> None:
+        while not condition():
+            await asyncio.sleep(0.002)
+
+    return wait
+
+
+@pytest.fixture
+def error_of() -> Callable[[Awaitable[Any]], Awaitable[tuple[str, str]]]:
+    """Await what must fail as an RPC, and return (the name of its code, its details)."""
+
+    async def fail(call: Awaitable[Any]) -> tuple[str, str]:
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await call
+        return caught.value.code().name, caught.value.details() or ""
+
+    return fail
+
+
+@pytest.fixture
+def handlers_of() -> Callable[[Mapping[str, Any]], Any]:
+    """Make the generic handler of "t.Test" for behaviours by "arity Name"."""
+    return generic
+
+
+def generic(methods: Mapping[str, Any]) -> Any:
+    handlers: dict[str, Any] = {}
+    for title, behaviour in methods.items():
+        arity, _, name = title.partition(" ")
+        make = getattr(grpc, f"{arity}_rpc_method_handler")
+        handlers[name] = behaviour if isinstance(behaviour, grpc.RpcMethodHandler) else make(behaviour)
+    return grpc.method_handlers_generic_handler("t.Test", handlers)
+
+
+def _what_is_there() -> set[tuple[str, str]]:
+    numbers = [number for number in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{number}")]
+    descriptors = {("descriptor", number) for number in numbers}
+    threads = {("thread", thread.name) for thread in threading.enumerate()}
+    folders = [folder for folder in runtime_directories() if folder.is_dir()]
+    mine = f"lucky_{os.getpid()}_*"
+    return descriptors | threads | {("file", str(path)) for folder in folders for path in Path(folder).glob(mine)}

@@ -1,0 +1,172 @@
+"""An asyncio channel ends: closed, dropped, with its loop, in another thread, in a forked child."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
+
+import lucky_transport_stubs
+from lucky_transport_grpc.runtime import grpc
+
+State = grpc.ChannelConnectivity
+
+
+async def echo(request: bytes, context: Any) -> bytes:
+    return request
+
+
+ECHO = {"unary_unary Echo": echo}
+
+
+def test_a_closed_channel_takes_no_calls(aio: Any) -> None:
+    async def scenario(ends: Any) -> None:
+        client = await ends.pair(ECHO)
+        async with client.channel:
+            assert await client.unary_unary("Echo")(b"x") == b"x"
+        assert client.channel.get_state() is State.SHUTDOWN
+        await client.channel.close()
+        for arity in ("unary_unary", "unary_stream", "stream_unary", "stream_stream"):
+            with pytest.raises(grpc.aio.UsageError, match=r"Channel is closed\."):
+                getattr(client, arity)("Echo")(b"")
+        with pytest.raises(grpc.aio.UsageError, match=r"Channel is closed\."):
+            await client.channel.wait_for_state_change(State.READY)
+
+    aio(scenario)
+
+
+def test_closing_cancels_what_is_open(aio: Any, until: Any) -> None:
+    async def scenario(ends: Any) -> None:
+        held = ends.held()
+        client = await ends.pair(held.methods)
+        call = asyncio.ensure_future(client.unary_unary("Hold")(b""))
+        await until(lambda: held.begun)
+        await client.channel.close()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+
+    aio(scenario)
+
+
+def test_closing_lets_calls_end_in_their_grace(aio: Any, until: Any) -> None:
+    async def scenario(ends: Any) -> None:
+        soon, never = ends.held(), ends.held()
+        client = await ends.pair({"unary_unary Soon": soon.hold, "unary_unary Never": never.hold})
+        ended, cancelled = (asyncio.ensure_future(client.unary_unary(name)(b"")) for name in ("Soon", "Never"))
+        await until(lambda: soon.begun and never.begun)
+        closing = asyncio.create_task(client.channel.close(0.5))
+        await asyncio.sleep(0)
+        soon.release.set()
+        assert await ended == b"done"
+        assert not cancelled.done()
+        await closing
+        with pytest.raises(asyncio.CancelledError):
+            await cancelled
+
+    aio(scenario)
+
+
+def test_a_call_outlives_the_channel_that_was_dropped(aio: Any) -> None:
+    async def soon(request: bytes, context: Any) -> bytes:
+        await asyncio.sleep(0.05)
+        return b"done"
+
+    async def scenario(ends: Any) -> None:
+        server = await ends.serve({"unary_unary Soon": soon})
+        call = lucky_transport_stubs.aio_channel(server.target).unary_unary("/t.Test/Soon")(b"")
+        gc.collect()
+        assert await call == b"done"
+
+    aio(scenario)
+
+
+def test_a_channel_that_was_never_closed_leaves_nothing_behind(aio: Any, until: Any) -> None:
+    async def scenario(ends: Any) -> None:
+        held = ends.held()
+        server = await ends.serve({**ECHO, **held.methods})
+        channel = lucky_transport_stubs.aio_channel(server.target)
+        assert await channel.unary_unary("/t.Test/Echo")(b"x") == b"x"
+        task = asyncio.ensure_future(channel.unary_unary("/t.Test/Hold")(b""))
+        await until(lambda: held.begun)
+        task.cancel()
+
+    aio(scenario)
+
+
+def test_a_loop_that_is_closed_in_the_middle_of_calls_leaves_nothing_behind(aio: Any, spawn: Any, address: Any) -> None:
+    spawn(target := address())
+
+    async def begin() -> list[Any]:
+        channel = lucky_transport_stubs.aio_channel(target)
+        stream = channel.unary_stream("/t.Test/Stream")(b"", timeout=60)
+        assert await stream.read() == b"first"
+        return [channel, stream, channel.unary_unary("/t.Test/Wait")(b""), asyncio.create_task(stream.read())]
+
+    loop = asyncio.new_event_loop()
+    held = loop.run_until_complete(begin())
+    for task in asyncio.all_tasks(loop):
+        task._log_destroy_pending = False  # pyright: ignore - asyncio would complain of each, and rightly
+    loop.run_until_complete(loop.shutdown_default_executor())
+    loop.close()
+    held.clear()
+    gc.collect()
+
+
+def test_several_loops_in_threads_each_have_their_channel(aio: Any, address: Callable[[], str]) -> None:
+    got: list[bytes] = []
+
+    def work(target: str, number: int) -> None:
+        async def main() -> None:
+            async with lucky_transport_stubs.aio_channel(target) as channel:
+                for _ in range(30):
+                    got.append(await channel.unary_unary("/t.Test/Echo")(b"%d" % number))
+
+        asyncio.run(main())
+
+    async def scenario(ends: Any) -> None:
+        server = await ends.serve(ECHO)
+        threads = [threading.Thread(target=work, args=(server.target, number)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        while any(thread.is_alive() for thread in threads):
+            await asyncio.sleep(0.01)
+        assert sorted(got) == [b"%d" % number for number in range(4) for _ in range(30)]
+
+    aio(scenario)
+
+
+def test_a_thread_may_drop_a_channel_of_another_loop(aio: Any) -> None:
+    async def scenario(ends: Any) -> None:
+        server = await ends.serve(ECHO)
+        held = [lucky_transport_stubs.aio_channel(server.target)]
+        assert await held[0].unary_unary("/t.Test/Echo")(b"x") == b"x"
+        await asyncio.to_thread(held.clear)
+
+    aio(scenario)
+
+
+def test_a_forked_child_is_refused_and_its_parent_goes_on(aio: Any) -> None:
+    async def scenario(ends: Any) -> None:
+        client = await ends.pair(ECHO)
+        assert await client.unary_unary("Echo")(b"x") == b"x"
+        pid = os.fork()
+        if not pid:
+            try:
+                client.unary_unary("Echo")(b"x")
+            except grpc.aio.UsageError as error:
+                client.channel.__del__()
+                os._exit(0 if "belongs to the parent process" in str(error) else 1)
+            finally:
+                os._exit(2)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        for _ in range(3):
+            assert await client.unary_unary("Echo")(b"y") == b"y"
+
+    aio(scenario)

@@ -1,0 +1,219 @@
+"""The connection behind a channel: made when it is needed, gone when the server goes, made anew for the next call."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import lucky_transport_stubs
+from lucky_transport_grpc.runtime import grpc
+
+Code = grpc.StatusCode
+FDS = "/proc/self/fd"
+
+
+def _echo(channel: Any) -> Any:
+    return channel.unary_unary("/test.Service/echo")
+
+
+def test_a_channel_may_be_made_before_its_server(connect: Any, serve: Any) -> None:
+    echo = _echo(connect())
+    serve()
+    assert echo(b"x") == b"x"
+
+
+def test_a_call_to_nobody_is_unavailable_at_once_in_grpcs_words(connect: Any, failure: Any, name: str) -> None:
+    channel = connect()
+    for call in (
+        lambda: _echo(channel)(b"x"),
+        lambda: _echo(channel).future(b"x").result(),
+        lambda: list(channel.unary_stream("/test.Service/count")(b"1")),
+        lambda: channel.stream_unary("/test.Service/join")(iter([])),
+    ):
+        error = failure(call)
+        assert error.code() is Code.UNAVAILABLE
+        assert error.details().startswith("failed to connect to all addresses; last error: ")
+        assert name in error.details()
+
+
+def test_a_call_that_waits_for_the_server_ends_at_its_deadline(connect: Any, failure: Any) -> None:
+    channel = connect()
+    for call in (
+        lambda: _echo(channel)(b"x", timeout=0.05, wait_for_ready=True),
+        lambda: _echo(channel).future(b"x", timeout=0.05, wait_for_ready=True).result(),
+        lambda: next(channel.unary_stream("/test.Service/count")(b"1", timeout=0.05, wait_for_ready=True)),
+    ):
+        error = failure(call)
+        assert (error.code(), error.details()) == (Code.DEADLINE_EXCEEDED, "Deadline Exceeded")
+
+
+def test_calls_that_wait_for_the_server_go_through_when_it_comes(connect: Any, serve: Any) -> None:
+    channel = connect()
+    future = _echo(channel).future(b"x", wait_for_ready=True)
+    stream = channel.unary_stream("/test.Service/count")(b"2", wait_for_ready=True)
+    join = channel.stream_unary("/test.Service/join").future(iter([b"a", b"b"]), wait_for_ready=True)
+    seen: list[Any] = []
+    future.add_done_callback(lambda done: seen.append(done.result()))
+    assert (future.is_active(), stream.is_active()) == (True, True)
+    server = threading.Timer(0.05, serve)
+    server.start()
+    assert _echo(channel)(b"y", wait_for_ready=True) == b"y"
+    assert (future.result(10), list(stream), join.result(10)) == (b"x", [b"0", b"1"], b"ab")
+    server.join()
+
+
+def test_a_call_that_waits_for_the_server_can_be_cancelled_dropped_and_closed(
+    connect: Any, until: Any, failure: Any
+) -> None:
+    channel = connect()
+    seen: list[Any] = []
+    cancelled, dropped, closed = (_echo(channel).future(b"x", wait_for_ready=True) for _ in range(3))
+    for future in (cancelled, dropped):
+        future.add_callback(lambda: seen.append(1))
+    assert cancelled.cancel()
+    assert cancelled.initial_metadata() == ()
+    del dropped, future
+    gc.collect()
+    until(lambda: seen == [1, 1])
+    channel.close()
+    assert failure(closed.result).details() == "Channel closed!"
+
+
+def test_the_death_of_the_server_ends_every_call_as_unavailable(
+    connect: Any, serve_elsewhere: Callable[[], Callable[[], None]], failure: Any, until: Any
+) -> None:
+    kill = serve_elsewhere()
+    channel = connect()
+    wait, linger = channel.unary_unary("/test.Service/wait"), channel.unary_stream("/test.Service/linger")
+    seen: list[Any] = []
+    blocked = threading.Thread(target=lambda: seen.append(failure(lambda: wait(b"x")).code()))
+    stream, read, future, idle = linger(b"x"), linger(b"x"), wait.future(b"x"), wait.future(b"x")
+    assert next(stream) == next(read) == b"x"
+    reading = threading.Thread(target=lambda: seen.append(failure(lambda: next(read)).code()))
+    future.add_done_callback(lambda done: seen.append(done.code()))
+    blocked.start()
+    reading.start()
+    kill()
+    until(lambda: seen == [Code.UNAVAILABLE] * 3)
+    until(idle.done)
+    assert (idle.code(), stream.code()) == (Code.UNAVAILABLE, Code.UNAVAILABLE)
+    blocked.join()
+    reading.join()
+
+
+def test_the_channel_goes_on_with_the_next_server_of_that_name(
+    connect: Any, serve_elsewhere: Callable[[], Callable[[], None]], failure: Any
+) -> None:
+    channel = connect()
+    kill = serve_elsewhere()
+    assert _echo(channel)(b"1") == b"1"
+    kill()
+    assert failure(lambda: _echo(channel)(b"2")).code() is Code.UNAVAILABLE
+    serve_elsewhere()
+    assert _echo(channel)(b"3", wait_for_ready=True) == b"3"
+
+
+def test_a_server_that_was_replaced_between_two_calls_costs_no_call(connect: Any, serve: Any) -> None:
+    channel = connect()
+    server = serve()
+    for _ in range(10):
+        assert _echo(channel)(b"x") == b"x"
+        server.stop(0).wait(10)
+        server = serve()
+
+
+def test_a_server_that_stops_ends_the_calls_under_way(serve: Any, connect: Any, failure: Any) -> None:
+    server = serve()
+    future = connect().unary_unary("/test.Service/wait").future(b"x")
+    server.stop(0)
+    assert failure(future.result).code() is Code.UNAVAILABLE
+
+
+def test_many_channels_and_threads_of_one_process_share_a_server(serve: Any, connect: Any) -> None:
+    serve()
+    echoes = [_echo(connect()) for _ in range(4)]
+    wrong: list[Any] = []
+
+    def work(number: int) -> None:
+        for turn in range(50):
+            text = b"%d %d" % (number, turn)
+            answer = echoes[number % 4](text)
+            if answer != text:
+                wrong.append((answer, text))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert wrong == []
+
+
+def test_closing_ends_calls_under_way_as_cancelled_and_refuses_new_ones(stub: Any, failure: Any) -> None:
+    future, stream = stub.wait.future(b"x"), stub.linger(b"x")
+    assert next(stream) == b"x"
+    stub.channel.close()
+    for ended in (failure(future.result), failure(lambda: next(stream))):
+        assert (ended.code(), ended.details(), ended.cancelled()) == (Code.CANCELLED, "Channel closed!", False)
+    for call in (lambda: stub.echo(b"x"), lambda: stub.join(iter([]))):
+        with pytest.raises(ValueError, match=r"^Cannot invoke RPC on closed channel!$"):
+            call()
+    for call in (
+        lambda: stub.echo.future(b"x"),
+        lambda: stub.count(b"1"),
+        lambda: stub.join.future(iter([])),
+        lambda: stub.relay(iter([])),
+    ):
+        with pytest.raises(ValueError, match=r"^Cannot invoke RPC: Channel closed!$"):
+            call()
+    stub.channel.close()
+
+
+def test_closing_in_one_thread_ends_the_wait_of_another(stub: Any, failure: Any) -> None:
+    closer = threading.Timer(0.05, stub.channel.close)
+    closer.start()
+    assert failure(lambda: stub.wait(b"x")).details() == "Channel closed!"
+    closer.join()
+
+
+def test_a_channel_is_closed_by_its_context(serve: Any, name: str) -> None:
+    serve()
+    with lucky_transport_stubs.channel(f"shm://{name}") as channel:
+        assert _echo(channel)(b"x") == b"x"
+    with pytest.raises(ValueError, match="closed"):
+        _echo(channel)(b"x")
+
+
+def test_a_channel_that_nobody_has_any_more_lets_go_of_its_connection(serve: Any, name: str, until: Any) -> None:
+    serve()
+    kept = lucky_transport_stubs.channel(f"shm://{name}")
+    _echo(kept)(b"x")
+    before = len(os.listdir(FDS))
+    for _ in range(5):
+        _echo(lucky_transport_stubs.channel(f"shm://{name}"))(b"x")
+    gc.collect()
+    until(lambda: len(os.listdir(FDS)) <= before)
+    kept.close()
+    until(lambda: len(os.listdir(FDS)) < before)
+
+
+def test_a_program_that_closes_nothing_ends_by_itself(serve_elsewhere: Any, name: str) -> None:
+    serve_elsewhere()
+    code = (
+        "import sys, lucky_transport_stubs\n"
+        "channel = lucky_transport_stubs.channel('shm://' + sys.argv[1])\n"
+        "channel.subscribe(lambda state: None, try_to_connect=True)\n"
+        "future = channel.unary_unary('/test.Service/wait').future(b'x')\n"
+        "future.add_done_callback(print)\n"
+        "stream = channel.stream_stream('/test.Service/relay')(iter(lambda: b'x', None))\n"
+        "next(stream)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, name], timeout=30, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")

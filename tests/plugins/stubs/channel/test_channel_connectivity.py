@@ -1,0 +1,113 @@
+"""How a channel stands, for those who want to know."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lucky_transport_grpc.runtime import grpc
+
+State = grpc.ChannelConnectivity
+CONNECTED = [State.IDLE, State.CONNECTING, State.READY]
+
+
+def test_a_subscriber_hears_the_present_state_and_then_each_change(serve: Any, connect: Any, until: Any) -> None:
+    serve()
+    channel, seen = connect(), []
+    channel.subscribe(seen.append)
+    until(lambda: seen == [State.IDLE])
+    channel.unary_unary("/test.Service/echo")(b"x")
+    until(lambda: seen == CONNECTED)
+    later: list[Any] = []
+    channel.subscribe(later.append)
+    until(lambda: later == [State.READY])
+
+
+def test_a_subscriber_may_ask_for_a_connection(serve: Any, connect: Any, until: Any) -> None:
+    serve()
+    seen: list[Any] = []
+    connect().subscribe(seen.append, try_to_connect=True)
+    until(lambda: seen == CONNECTED)
+
+
+def test_a_subscriber_hears_that_the_server_left_and_came_back(
+    serve_elsewhere: Callable[[], Callable[[], None]], connect: Any, until: Any
+) -> None:
+    kill = serve_elsewhere()
+    channel, seen = connect(), []
+    channel.subscribe(seen.append, try_to_connect=True)
+    until(lambda: seen == CONNECTED)
+    kill()
+    until(lambda: seen[3:] == [State.IDLE])
+    channel.subscribe(lambda state: None, try_to_connect=True)
+    until(lambda: State.TRANSIENT_FAILURE in seen)
+    serve_elsewhere()
+    until(lambda: seen[-1] is State.READY)
+
+
+def test_who_unsubscribes_hears_nothing_more(serve: Any, connect: Any, until: Any) -> None:
+    serve()
+    channel, seen, kept = connect(), [], []
+    channel.subscribe(seen.append)
+    channel.subscribe(kept.append)
+    until(lambda: seen == [State.IDLE])
+    channel.unsubscribe(seen.append)
+    channel.unsubscribe(seen.append)
+    channel.unary_unary("/test.Service/echo")(b"x")
+    until(lambda: kept == CONNECTED)
+    assert seen == [State.IDLE]
+
+
+def test_a_subscriber_that_raises_goes_on_hearing(serve: Any, connect: Any, until: Any, caplog: Any) -> None:
+    serve()
+    channel, seen = connect(), []
+
+    def break_down(state: Any) -> None:
+        seen.append(state)
+        raise ValueError("boom")
+
+    channel.subscribe(break_down, try_to_connect=True)
+    until(lambda: seen == CONNECTED)
+    until(lambda: caplog.text.count("Exception calling channel subscription callback!") == 3)
+
+
+def test_a_subscriber_may_unsubscribe_and_call_while_it_is_told(serve: Any, connect: Any) -> None:
+    serve()
+    channel, done, seen = connect(), threading.Event(), []
+
+    def look(state: Any) -> None:
+        channel.unsubscribe(look)
+        seen.append(channel.unary_unary("/test.Service/echo")(b"x"))
+        done.set()
+
+    channel.subscribe(look)
+    assert done.wait(10)
+    assert seen == [b"x"]
+
+
+def test_the_ready_future_of_grpc_works_with_the_server_before_or_after(serve: Any, connect: Any) -> None:
+    waiting = grpc.channel_ready_future(connect())
+    with pytest.raises(grpc.FutureTimeoutError):
+        waiting.result(timeout=0.05)
+    serve()
+    waiting.result(timeout=10)
+    grpc.channel_ready_future(connect()).result(timeout=10)
+
+
+def test_a_ready_future_that_is_cancelled_stops_the_connecting(connect: Any, until: Any) -> None:
+    waiting = grpc.channel_ready_future(connect())
+    waiting.cancel()
+    until(lambda: not [thread for thread in threading.enumerate() if thread.name == "grpc channel"])
+
+
+def test_closing_ends_subscriptions_and_refuses_new_ones(connect: Any, until: Any) -> None:
+    channel, seen = connect(), []
+    channel.subscribe(seen.append)
+    until(lambda: seen == [State.IDLE])
+    channel.close()
+    with pytest.raises(ValueError, match="closed"):
+        channel.subscribe(seen.append)
+    assert seen == [State.IDLE]

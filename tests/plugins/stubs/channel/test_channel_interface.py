@@ -1,0 +1,151 @@
+"""The channel in the hands of gRPC's own code: interceptors, generated stubs, configuration."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lucky_transport_stubs
+from lucky_transport.errors import ConfigError
+from lucky_transport_grpc.runtime import grpc
+from lucky_transport_stubs.channel import Channel
+
+Code = grpc.StatusCode
+
+
+class _Noting(
+    grpc.UnaryUnaryClientInterceptor,
+    grpc.UnaryStreamClientInterceptor,
+    grpc.StreamUnaryClientInterceptor,
+    grpc.StreamStreamClientInterceptor,
+):
+    """Notes what goes by and adds metadata to it."""
+
+    def __init__(self) -> None:
+        self.methods: list[str] = []
+
+    def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
+        return self._go_on(continuation, client_call_details, request)
+
+    def intercept_unary_stream(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
+        return self._go_on(continuation, client_call_details, request)
+
+    def intercept_stream_unary(self, continuation: Any, client_call_details: Any, request_iterator: Any) -> Any:
+        return self._go_on(continuation, client_call_details, request_iterator)
+
+    def intercept_stream_stream(self, continuation: Any, client_call_details: Any, request_iterator: Any) -> Any:
+        return self._go_on(continuation, client_call_details, request_iterator)
+
+    def _go_on(self, continuation: Any, details: Any, request: Any) -> Any:
+        self.methods.append(details.method)
+        return continuation(details._replace(metadata=(("noted", "yes"),)), request)
+
+
+class _Retrying(grpc.UnaryUnaryClientInterceptor):
+    """Asks again when something was not found, and takes what it gets."""
+
+    def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
+        call = continuation(client_call_details, request)
+        if call.code() is Code.NOT_FOUND:
+            return continuation(client_call_details._replace(method="/test.Service/echo"), request)
+        return call
+
+
+def test_interceptors_of_grpc_see_every_arity_and_change_what_they_like(serve: Any, connect: Any, service: Any) -> None:
+    serve()
+    noting = _Noting()
+    channel: Any = grpc.intercept_channel(connect(), noting)
+    assert channel.unary_unary("/test.Service/echo")(b"x") == b"x"
+    assert tuple(service.seen[-1]) == ("noted", "yes")
+    assert channel.unary_unary("/test.Service/echo").with_call(b"x")[1].code() is Code.OK
+    assert channel.unary_unary("/test.Service/echo").future(b"x").result() == b"x"
+    assert list(channel.unary_stream("/test.Service/count")(b"2")) == [b"0", b"1"]
+    assert channel.stream_unary("/test.Service/join")(iter([b"a"])) == b"a"
+    assert list(channel.stream_stream("/test.Service/relay")(iter([b"a"]))) == [b"a"]
+    assert noting.methods == [f"/test.Service/{name}" for name in ("echo", "echo", "echo", "count", "join", "relay")]
+
+
+def test_an_interceptor_may_call_again(serve: Any, connect: Any) -> None:
+    serve()
+    channel = grpc.intercept_channel(connect(), _Retrying())
+    assert channel.unary_unary("/test.Service/fail")(b"x") == b"x"
+
+
+def test_an_intercepted_call_fails_as_it_does_without(serve: Any, connect: Any, failure: Any) -> None:
+    serve()
+    channel = grpc.intercept_channel(connect(), _Noting())
+    error = failure(lambda: channel.unary_unary("/test.Service/fail")(b"gone"))
+    assert (error.code(), error.details()) == (Code.NOT_FOUND, "gone")
+
+
+def test_a_generated_stub_runs_over_the_channel(stub: Any, failure: Any) -> None:
+    health = pytest.importorskip("grpc_health.v1.health_pb2_grpc")
+    messages = pytest.importorskip("grpc_health.v1.health_pb2")
+    error = failure(lambda: health.HealthStub(stub.channel).Check(messages.HealthCheckRequest()))
+    assert error.code() is Code.UNIMPLEMENTED
+
+
+def test_the_channel_has_everything_that_grpcs_own_has() -> None:
+    missing = [name for name in dir(grpc.Channel) if not hasattr(Channel, name)]
+    assert missing == []
+    assert not Channel.__abstractmethods__
+
+
+def test_programs_that_name_grpcs_own_classes_catch_our_errors(stub: Any) -> None:
+    channel_module = sys.modules["grpc._channel"]
+    with pytest.raises(channel_module._InactiveRpcError):
+        stub.fail(b"x")
+    with pytest.raises(channel_module._MultiThreadedRendezvous):
+        list(stub.count_and_fail(b"1"))
+
+
+def test_the_endpoint_may_be_configured(serve: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    serve()
+    monkeypatch.setenv("LUCKY_ENDPOINT", f"shm://{name}")
+    with lucky_transport_stubs.channel() as channel:
+        assert channel.unary_unary("/test.Service/echo")(b"x") == b"x"
+    monkeypatch.delenv("LUCKY_ENDPOINT")
+    monkeypatch.setenv("LUCKY_SHM_NAME", name)
+    with lucky_transport_stubs.channel() as channel:
+        assert channel.unary_unary("/test.Service/echo")(b"x") == b"x"
+
+
+@pytest.mark.parametrize("scheme", ["grpc", "grpc+unix"])
+def test_an_endpoint_of_grpc_gives_a_real_channel(scheme: str, tmp_path: Path, service: Any) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(2) as pool:
+        server = grpc.server(pool, handlers=[service.handlers()])
+        address = "127.0.0.1:0" if scheme == "grpc" else f"unix:{tmp_path}/socket"
+        port = server.add_insecure_port(address)
+        server.start()
+        endpoint = f"grpc://127.0.0.1:{port}" if scheme == "grpc" else f"grpc+unix://{tmp_path}/socket"
+        with lucky_transport_stubs.channel(endpoint, options=[("grpc.max_send_message_length", 10)]) as channel:
+            assert not isinstance(channel, Channel)
+            assert channel.unary_unary("/test.Service/echo")(b"x") == b"x"
+        server.stop(None).wait(10)
+
+
+@pytest.mark.parametrize("endpoint", [None, "nothing", "inproc:", "shm:", "shm://a/b", "http://x", "grpc://nowhere"])
+def test_an_endpoint_without_a_channel_is_a_mistake_of_configuration(endpoint: str | None) -> None:
+    with pytest.raises(ConfigError):
+        lucky_transport_stubs.channel(endpoint)
+
+
+def test_the_public_names_are_functions_whatever_was_imported_before() -> None:
+    code = (
+        "import sys, lucky_transport_stubs\n"
+        "assert 'grpc' not in sys.modules\n"
+        "import lucky_transport_stubs.channel, lucky_transport_stubs.server\n"
+        "from lucky_transport_stubs import channel, server\n"
+        "assert callable(channel) and callable(server) and callable(lucky_transport_stubs.channel)\n"
+        "assert set(lucky_transport_stubs.__all__) == {'aio_channel', 'aio_server', 'channel', 'inline', 'server'}\n"
+        "assert all(callable(getattr(lucky_transport_stubs, name)) for name in lucky_transport_stubs.__all__)\n"
+        "assert not hasattr(lucky_transport_stubs, 'nothing')\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60, env=dict(os.environ))

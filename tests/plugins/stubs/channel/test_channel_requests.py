@@ -1,0 +1,102 @@
+"""Requests that are a stream: pulled from the caller's iterator, one after the other has left."""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lucky_transport_grpc.runtime import grpc
+
+Code = grpc.StatusCode
+_where: contextvars.ContextVar[str] = contextvars.ContextVar("where", default="nowhere")
+
+
+def test_an_iterator_that_raises_ends_the_call_and_the_log_says_why(stub: Any, failure: Any, caplog: Any) -> None:
+    def requests() -> Iterator[bytes]:
+        yield b"1"
+        raise ValueError("boom")
+
+    for call in (
+        lambda: stub.join(requests()),
+        lambda: stub.join.future(requests()).result(),
+        lambda: list(stub.relay(requests())),
+    ):
+        error = failure(call)
+        assert (error.code(), error.details()) == (Code.UNKNOWN, "Exception iterating requests!")
+    assert "boom" in caplog.text
+
+
+@pytest.mark.parametrize("requests", [[b"a list"], 5, None])
+def test_what_is_no_iterator_ends_the_call(stub: Any, failure: Any, requests: Any) -> None:
+    assert failure(lambda: stub.join(requests)).details() == "Exception iterating requests!"
+
+
+def test_a_request_that_is_no_bytes_ends_the_call(stub: Any, failure: Any) -> None:
+    error = failure(lambda: stub.join(iter([b"1", 5])))
+    assert (error.code(), error.details()) == (Code.INTERNAL, "Exception serializing request!")
+
+
+def test_a_server_that_takes_nothing_holds_the_iterator_back(stub: Any, service: Any, until: Any) -> None:
+    pulled = 0
+
+    def requests() -> Iterator[bytes]:
+        nonlocal pulled
+        for _ in range(3000):
+            pulled += 1
+            yield bytes(1000)
+
+    future = stub.reluctant.future(requests())
+    before = -1
+    while before != pulled:
+        before = pulled
+        threading.Event().wait(0.05)
+    assert 0 < pulled < 3000
+    service.released.set()
+    assert future.result(timeout=20) == b"3000"
+
+
+def test_the_iterator_runs_in_the_context_of_the_caller_on_a_thread_of_its_own(stub: Any) -> None:
+    def requests() -> Iterator[bytes]:
+        assert threading.current_thread() is not threading.main_thread()
+        yield _where.get().encode()
+
+    _where.set("here")
+    assert stub.join(requests()) == b"here"
+
+
+def test_a_call_that_was_cancelled_pulls_no_further_request(stub: Any, until: Any) -> None:
+    pulled = threading.Semaphore(0)
+    gate = threading.Semaphore(2)
+
+    def requests() -> Iterator[bytes]:
+        while gate.acquire(timeout=10):
+            pulled.release()
+            yield b"x"
+
+    call = stub.relay(requests())
+    assert next(call) == b"x"
+    assert call.cancel()
+    for _ in range(5):
+        gate.release()
+    until(lambda: not [thread for thread in threading.enumerate() if thread.name == "grpc requests"])
+    count = 0
+    while pulled.acquire(blocking=False):
+        count += 1
+    assert count <= 3
+
+
+def test_a_server_that_answers_before_the_last_request_ends_the_call(stub: Any) -> None:
+    more = threading.Event()
+
+    def requests() -> Iterator[bytes]:
+        yield b"1"
+        more.wait(10)
+        yield b"2"
+
+    future = stub.impatient.future(requests())
+    assert future.result(timeout=10) == b"1"
+    more.set()

@@ -1,0 +1,100 @@
+"""Programs under `lucky-transport run`, in folders of their own, and a gRPC server for those that stay on gRPC."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+#: Runs `lucky-transport run OPTIONS... -- COMMAND...` to its end: `launch(*options, command=[...], **variables)`.
+Launch = Callable[..., "subprocess.CompletedProcess[str]"]
+
+#: Starts the same in the background.
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """The environment of a launcher: nobody's settings, and a folder for temporary files that is empty afterwards."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    yield {**os.environ, "TMPDIR": str(folder), "PYTHONUNBUFFERED": "1"}
+    assert list(folder.iterdir()) == []
+
+
+def _command(options: tuple[str, ...], command: list[str]) -> list[str]:
+    return [sys.executable, "-m", "lucky_transport", "run", *options, "--", *command]
+
+
+@pytest.fixture
+def launch(environ: dict[str, str], tmp_path: Path) -> Launch:
+    def launch(*options: str, command: list[str], **variables: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            _command(options, command),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            env=environ | variables,
+            cwd=tmp_path,
+            timeout=60,
+        )
+
+    return launch
+
+
+@pytest.fixture
+def start(environ: dict[str, str], tmp_path: Path) -> Iterator[Start]:
+    started: list[subprocess.Popen[str]] = []
+
+    def start(
+        *options: str, command: list[str], stdin: int = subprocess.DEVNULL, **variables: str
+    ) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            _command(options, command),
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environ | variables,
+            cwd=tmp_path,
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate(timeout=10)
+
+
+@pytest.fixture(scope="module")
+def grpc_port() -> Iterator[int]:
+    """The port of a real gRPC server with the service `t.T`: Echo, Count, Sum and Chat, one of each arity."""
+    grpc = pytest.importorskip("grpc")
+    handlers = {
+        "Echo": grpc.unary_unary_rpc_method_handler(lambda request, _: request),
+        "Count": grpc.unary_stream_rpc_method_handler(lambda request, _: (bytes([item]) for item in request)),
+        "Sum": grpc.stream_unary_rpc_method_handler(lambda requests, _: b"".join(requests)),
+        "Chat": grpc.stream_stream_rpc_method_handler(lambda requests, _: requests),
+    }
+    server = grpc.server(ThreadPoolExecutor(4), handlers=[grpc.method_handlers_generic_handler("t.T", handlers)])
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    yield port
+    server.stop(None).wait(10)
+
+
+@pytest.fixture
+def python() -> Callable[..., list[str]]:
+    """The command line of a Python that runs this code with these arguments."""
+
+    def python(code: str, *arguments: Any) -> list[str]:
+        return [sys.executable, "-c", code, *map(str, arguments)]
+
+    return python

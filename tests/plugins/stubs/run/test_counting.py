@@ -1,0 +1,116 @@
+"""Channels that are counted and otherwise what they were: every arity, every way to start a call, sync and asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lucky_transport_stubs.run.ledger import Calls, Ledger, Tally, read
+
+grpc = pytest.importorskip("grpc")
+
+from lucky_transport_stubs.run.counting import counted  # noqa: E402 - needs grpc
+
+ECHO, COUNT, SUM, CHAT = "/t.T/Echo", "/t.T/Count", "/t.T/Sum", "/t.T/Chat"
+
+
+@pytest.fixture
+def tally_of(tmp_path: Path) -> Callable[[str], Tally]:
+    ledger = Ledger(tmp_path)
+    return lambda method: ledger.tally(Calls("t", "", "", method))
+
+
+@pytest.fixture
+def counts(tmp_path: Path) -> Callable[[], dict[str, int]]:
+    """What has been counted so far."""
+    return lambda: {one.method: one.count for process in read(tmp_path) for one in process.calls}
+
+
+@pytest.fixture
+def channel(grpc_port: int, tally_of: Callable[[str], Tally]) -> Iterator[Any]:
+    with counted(grpc.insecure_channel(f"127.0.0.1:{grpc_port}"), tally_of) as channel:
+        yield channel
+
+
+def test_every_arity_is_counted_and_answers_as_before(channel: Any, counts: Callable[[], dict[str, int]]) -> None:
+    assert channel.unary_unary(ECHO)(b"x", timeout=10) == b"x"
+    assert list(channel.unary_stream(COUNT)(b"ab")) == [b"a", b"b"]
+    assert channel.stream_unary(SUM)(iter([b"a", b"b"])) == b"ab"
+    assert list(channel.stream_stream(CHAT)(iter([b"a", b"b"]))) == [b"a", b"b"]
+    assert counts() == {ECHO: 1, COUNT: 1, SUM: 1, CHAT: 1}
+
+
+def test_every_way_to_start_a_call_counts_once(channel: Any, counts: Callable[[], dict[str, int]]) -> None:
+    echo, add = channel.unary_unary(ECHO), channel.stream_unary(SUM)
+    assert echo(b"x") == b"x"
+    answer, call = echo.with_call(b"y")
+    assert (answer, call.code()) == (b"y", grpc.StatusCode.OK)
+    assert echo.future(b"z").result(10) == b"z"
+    assert add.with_call(iter([b"a"]))[0] == b"a"
+    assert add.future(iter([b"b"])).result(10) == b"b"
+    assert counts() == {ECHO: 3, SUM: 2}
+    assert not hasattr(channel.unary_stream(COUNT), "future")
+
+
+def test_a_call_that_fails_is_counted_and_fails_as_before(channel: Any, counts: Callable[[], dict[str, int]]) -> None:
+    with pytest.raises(grpc.RpcError) as caught:
+        channel.unary_unary("/t.T/Nothing")(b"")
+    assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
+    assert counts() == {"/t.T/Nothing": 1}
+
+
+def test_a_counted_channel_is_a_channel(channel: Any) -> None:
+    states: list[Any] = []
+    assert isinstance(channel, grpc.Channel)
+    grpc.channel_ready_future(channel).result(10)
+    channel.subscribe(states.append)
+    channel.unsubscribe(states.append)
+    with channel as entered:
+        assert entered is channel
+    with pytest.raises(ValueError, match="closed channel"):
+        channel.unary_unary(ECHO)(b"")
+
+
+def test_interceptors_see_and_change_its_calls(channel: Any, counts: Callable[[], dict[str, int]]) -> None:
+    seen: Counter[str] = Counter()
+
+    class Seeing(grpc.UnaryUnaryClientInterceptor):
+        def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
+            seen[details.method] += 1
+            return continuation(details, request + b"!")
+
+    intercepted = grpc.intercept_channel(channel, Seeing())
+    assert intercepted.unary_unary(ECHO, _registered_method=True)(b"x") == b"x!"
+    assert seen == counts() == {ECHO: 1}
+
+
+def test_stubs_of_all_generations_get_their_callables(channel: Any, counts: Callable[[], dict[str, int]]) -> None:
+    oldest = channel.unary_unary(ECHO, request_serializer=str.encode, response_deserializer=bytes.decode)
+    newest = channel.unary_unary(ECHO, str.encode, bytes.decode, _registered_method=True)
+    assert oldest("x") == newest("x") == "x"
+    assert counts() == {ECHO: 2}
+
+
+def test_asyncio_channels_are_counted_too(
+    grpc_port: int, tally_of: Callable[[str], Tally], counts: Callable[[], dict[str, int]]
+) -> None:
+    async def use() -> None:
+        async with counted(grpc.aio.insecure_channel(f"127.0.0.1:{grpc_port}"), tally_of) as channel:
+            assert isinstance(channel, grpc.aio.Channel)
+            await asyncio.wait_for(channel.channel_ready(), 10)
+            assert channel.get_state() is grpc.ChannelConnectivity.READY
+            echo = channel.unary_unary(ECHO)
+            assert await asyncio.gather(*(echo(bytes([item])) for item in range(8))) == [bytes([i]) for i in range(8)]
+            call = channel.unary_stream(COUNT)(b"ab")
+            assert [item async for item in call] == [b"a", b"b"]
+            assert await call.code() is grpc.StatusCode.OK
+            assert await channel.stream_unary(SUM)(iter([b"a", b"b"])) == b"ab"
+            assert [item async for item in channel.stream_stream(CHAT)(iter([b"a"]))] == [b"a"]
+
+    asyncio.run(use())
+    assert counts() == {ECHO: 8, COUNT: 1, SUM: 1, CHAT: 1}

@@ -1,0 +1,137 @@
+"""A program under the launcher whose calls go over shared memory, with no gRPC server anywhere."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import lucky_transport
+from lucky_transport.process import unique_name
+
+pytest.importorskip("grpc")
+
+Launch = Callable[..., "subprocess.CompletedProcess[str]"]
+Python = Callable[..., list[str]]
+
+SCHEMA = "/hazel.rpc.AgentService/GetAgentSchema"
+
+CALL = f"""
+import sys
+def call(times=1, target="127.0.0.1:50051"):
+    import grpc
+    with grpc.insecure_channel(target) as channel:
+        schema = channel.unary_unary("{SCHEMA}", _registered_method=True)
+        for _ in range(times):
+            assert schema(b"", timeout=20)
+"""
+
+FAMILY = """
+import multiprocessing, subprocess, sys
+from calling import call
+if __name__ == "__main__":
+    call()
+    for number, method in enumerate(("fork", "spawn", "forkserver")):
+        child = multiprocessing.get_context(method).Process(target=call, args=(10 ** (number + 1),))
+        child.start()
+        child.join()
+        assert child.exitcode == 0, method
+    subprocess.run([sys.executable, "-c", f"import calling; calling.call(2)"], check=True)
+"""
+
+FAIL = """
+import grpc, sys
+with grpc.insecure_channel(sys.argv[1]) as channel:
+    try:
+        channel.unary_unary("/a.B/C")(b"")
+    except grpc.RpcError as error:
+        print(error.code().name)
+"""
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    """Where an engine answers, over shared memory alone."""
+    endpoint = f"shm://{unique_name()}_7"
+    with lucky_transport.serve("toy", endpoint):
+        yield endpoint
+
+
+def test_the_default_target_goes_over_shared_memory(launch: Launch, python: Python, endpoint: str) -> None:
+    done = launch("--transport", "shm", "--endpoint", endpoint, command=python(f"{CALL}\ncall(5)"))
+    assert done.returncode == 0, done.stderr
+    assert f"127.0.0.1:50051 goes to {endpoint}" in done.stderr
+    assert done.stderr.endswith(
+        "lucky-transport: 5 calls over shared memory, 0 over gRPC, by 1 process\n"
+        f"  127.0.0.1:50051 over {endpoint}\n"
+        f"             5  {SCHEMA}\n"
+    )
+
+
+def test_auto_takes_an_engine_that_is_there(launch: Launch, python: Python, endpoint: str) -> None:
+    done = launch("--endpoint", endpoint, "--quiet", command=python(f"{CALL}\ncall()"))
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_children_have_channels_of_their_own(launch: Launch, endpoint: str, tmp_path: Path) -> None:
+    (tmp_path / "calling.py").write_text(CALL)
+    (tmp_path / "family.py").write_text(FAMILY)
+    options = ("--transport", "shm", "--endpoint", endpoint, "--report", "calls.json")
+    done = launch(*options, command=[sys.executable, "family.py"])
+    assert done.returncode == 0, done.stderr
+    report = json.loads((tmp_path / "calls.json").read_text())
+    assert [(one["endpoint"], one["method"], one["count"]) for one in report["calls"]] == [(endpoint, SCHEMA, 1113)]
+    assert len(report["processes"]) == 5
+
+
+def test_every_way_to_a_channel_leads_there(launch: Launch, python: Python, endpoint: str) -> None:
+    code = f"""
+import asyncio, sys, warnings
+warnings.simplefilter("ignore")
+import grpc
+from grpc import experimental, insecure_channel, secure_channel
+from grpc.aio import insecure_channel as aio_channel
+method = "{SCHEMA}"
+with secure_channel("localhost:50051", grpc.ssl_channel_credentials()) as channel:
+    assert channel.unary_unary(method)(b"", timeout=20)
+with insecure_channel("dns:///localhost:50051") as channel:
+    assert channel.unary_unary(method).with_call(b"", timeout=20)[0]
+    assert channel.unary_unary(method).future(b"", timeout=20).result(20)
+for registered in False, True:
+    assert experimental.unary_unary(b"", "[::1]:50051", method, insecure=True, _registered_method=registered)
+async def use():
+    async with aio_channel("ipv4:127.0.0.1:50051") as channel:
+        assert await asyncio.wait_for(channel.unary_unary(method)(b""), 20)
+asyncio.run(use())
+"""
+    done = launch("--transport", "shm", "--endpoint", endpoint, command=python(code))
+    assert done.returncode == 0, done.stderr
+    assert "6 calls over shared memory, 0 over gRPC" in done.stderr
+
+
+@pytest.mark.parametrize("target", ["127.0.0.1:50051", "[::1]:1"])
+def test_an_absent_engine_is_unavailable_and_nothing_falls_back(
+    launch: Launch, python: Python, target: str, grpc_port: int
+) -> None:
+    options = ("--transport", "shm", "--map", f"*=shm://{unique_name()}")
+    assert launch(*options, command=python(FAIL, target)).stdout == "UNAVAILABLE\n"
+    assert launch(*options, command=python(FAIL, f"127.0.0.1:{grpc_port}")).stdout == "UNAVAILABLE\n"
+
+
+def test_auto_stays_on_grpc_where_no_engine_is_and_says_so(launch: Launch, python: Python, grpc_port: int) -> None:
+    name = unique_name()
+    options = ("--transport", "auto", "--map", f"localhost:{grpc_port}=shm://{name}")
+    done = launch(*options, "--quiet", command=python(FAIL, f"127.0.0.1:{grpc_port}"))
+    assert done.stdout == "UNIMPLEMENTED\n"  # by the server
+    assert f"127.0.0.1:{grpc_port} stays on gRPC: no engine at shm://{name}" in done.stderr
+
+
+def test_engines_are_told_apart_by_the_port_that_is_dialled(launch: Launch, python: Python, endpoint: str) -> None:
+    options = ("--transport", "shm", "--map", f"127.0.0.1:*={endpoint.removesuffix('_7')}_{{port}}")
+    done = launch(*options, command=python(f"{CALL}\ncall(target='localhost:7')"))
+    assert done.returncode == 0, done.stderr
+    assert launch(*options, command=python(FAIL, "localhost:8")).stdout == "UNAVAILABLE\n"

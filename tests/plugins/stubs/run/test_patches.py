@@ -1,0 +1,104 @@
+"""grpc's channel factories under the switch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from lucky_transport.config import Settings
+from lucky_transport_stubs.run import patches
+from lucky_transport_stubs.run.switch import Switch
+
+TARGET = "127.0.0.1:50051"
+
+
+@pytest.fixture
+def grpc() -> Any:
+    """A module with grpc's factories, which return what they were given."""
+
+    def insecure_channel(target: Any, options: Any = None, compression: Any = None) -> Any:
+        """Creates an insecure Channel to a server."""
+        return ("grpc", target, options, compression)
+
+    def secure_channel(target: Any, credentials: Any, options: Any = None, compression: Any = None) -> Any:
+        return ("grpc", target, credentials, options, compression)
+
+    def aio_insecure(target: Any, options: Any = None, compression: Any = None, interceptors: Any = None) -> Any:
+        return ("grpc.aio", target, options, compression, interceptors)
+
+    def aio_secure(
+        target: Any, credentials: Any, options: Any = None, compression: Any = None, interceptors: Any = None
+    ) -> Any:
+        return ("grpc.aio", target, credentials, options, compression, interceptors)
+
+    module = ModuleType("grpc")
+    aio = SimpleNamespace(insecure_channel=aio_insecure, secure_channel=aio_secure)
+    module.__dict__.update(insecure_channel=insecure_channel, secure_channel=secure_channel, aio=aio)
+    return module
+
+
+@pytest.fixture(autouse=True)
+def _stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Channels over shared memory that say what they were made of."""
+    monkeypatch.setattr(patches, "_channel", lambda endpoint, **kept: ("shm", endpoint, kept))
+    monkeypatch.setattr(patches, "_aio_channel", lambda endpoint, **kept: ("shm.aio", endpoint, kept))
+
+
+def switched(grpc: Any, transport: str = "shm") -> Any:
+    patches.patch(grpc, Switch(Settings(transport=transport, endpoint="shm://x"), quiet=True), None)
+    return grpc
+
+
+def test_a_mapped_target_gets_a_channel_over_shared_memory(grpc: Any) -> None:
+    switched(grpc)
+    assert grpc.insecure_channel(TARGET) == ("shm", "shm://x", {})
+    assert grpc.insecure_channel(TARGET, [("a", 1)], 2) == ("shm", "shm://x", {"options": [("a", 1)], "compression": 2})
+    assert grpc.secure_channel(TARGET, "secret", options=()) == ("shm", "shm://x", {"options": ()})
+    assert grpc.aio.insecure_channel(target=TARGET, interceptors=[1]) == ("shm.aio", "shm://x", {"interceptors": [1]})
+    assert grpc.aio.secure_channel(TARGET, "secret", None) == ("shm.aio", "shm://x", {"options": None})
+
+
+def test_every_other_target_gets_what_grpc_makes_of_the_same_arguments(grpc: Any) -> None:
+    switched(grpc)
+    assert grpc.insecure_channel("robot:1", compression=2) == ("grpc", "robot:1", None, 2)
+    assert grpc.secure_channel("robot:1", "secret", ()) == ("grpc", "robot:1", "secret", (), None)
+    assert grpc.aio.insecure_channel("robot:1") == ("grpc.aio", "robot:1", None, None, None)
+    assert grpc.aio.secure_channel("robot:1", "secret") == ("grpc.aio", "robot:1", "secret", None, None, None)
+
+
+def test_a_target_can_be_bytes_as_in_grpc(grpc: Any) -> None:
+    assert switched(grpc).insecure_channel(TARGET.encode()) == ("shm", "shm://x", {})
+
+
+def test_a_factory_keeps_its_name_text_and_signature(grpc: Any) -> None:
+    switched(grpc)
+    assert grpc.insecure_channel.__name__ == "insecure_channel"
+    assert grpc.insecure_channel.__doc__ == "Creates an insecure Channel to a server."
+    with pytest.raises(TypeError, match="target"):
+        grpc.insecure_channel()
+    with pytest.raises(TypeError, match="nonsense"):
+        grpc.insecure_channel(TARGET, nonsense=1)
+
+
+def test_patching_twice_patches_once(grpc: Any) -> None:
+    before = switched(grpc).insecure_channel
+    assert switched(grpc).insecure_channel is before
+
+
+def test_the_transport_grpc_switches_nothing(grpc: Any) -> None:
+    assert switched(grpc, "grpc").insecure_channel(TARGET) == ("grpc", TARGET, None, None)
+
+
+def test_without_a_ledger_channels_are_what_grpc_made(grpc_port: int, tmp_path: Path) -> None:
+    """Whoever does not count gets the very object, not a wrapper of it."""
+    real = pytest.importorskip("grpc")
+    module = ModuleType("grpc")
+    aio = SimpleNamespace(insecure_channel=real.aio.insecure_channel, secure_channel=real.aio.secure_channel)
+    module.__dict__.update(insecure_channel=real.insecure_channel, secure_channel=real.secure_channel, aio=aio)
+    plain = real.insecure_channel(f"localhost:{grpc_port}")
+    with switched(module).insecure_channel(f"localhost:{grpc_port}") as channel:
+        assert type(channel) is type(plain)
+    plain.close()

@@ -1,0 +1,71 @@
+"""What is said at the end, and what the JSON file holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lucky_transport_stubs.run.escapes import Escape
+from lucky_transport_stubs.run.ledger import Calls, Ledger, ProcessCalls
+from lucky_transport_stubs.run.report import Report, new_folder
+
+
+def calls(method: str, count: int, *, endpoint: str = "shm://demo", target: str = "127.0.0.1:50051") -> Calls:
+    return Calls(target, endpoint, "" if endpoint else "the map does not name it", method, count)
+
+
+def test_a_program_that_called_nothing_is_told_so() -> None:
+    assert Report([]).text() == "lucky-transport: no gRPC call was made\n"
+
+
+def test_it_says_which_methods_went_where_and_how_often() -> None:
+    made = [calls("/a.B/Reset", 2), calls("/a.B/Step", 1000), calls("/c.D/Log", 1, endpoint="", target="logs:1")]
+    assert Report([ProcessCalls(7, ["python"], 0, made)]).text() == (
+        "lucky-transport: 1,002 calls over shared memory, 1 over gRPC, by 1 process\n"
+        "  127.0.0.1:50051 over shm://demo\n"
+        "         1,000  /a.B/Step\n"
+        "             2  /a.B/Reset\n"
+        "  logs:1 over gRPC: the map does not name it\n"
+        "             1  /c.D/Log\n"
+    )
+
+
+def test_processes_are_added_up_and_listed() -> None:
+    processes = [
+        ProcessCalls(7, ["python", "train me.py"], 0, [calls("/a.B/Step", 3)]),
+        ProcessCalls(8, ["python", "x" * 200], 1, [calls("/a.B/Step", 4), calls("/a.B/Reset", 1)]),
+    ]
+    report = Report(processes)
+    assert report.text() == (
+        "lucky-transport: 8 calls over shared memory, 0 over gRPC, by 2 processes\n"
+        "  127.0.0.1:50051 over shm://demo\n"
+        "             7  /a.B/Step\n"
+        "             1  /a.B/Reset\n"
+        "  by process\n"
+        "             3  pid 7: python 'train me.py'\n"
+        f"             5  pid 8: python {'x' * 90}...\n"
+    )
+    plain = report.plain()
+    assert [(one["method"], one["count"]) for one in plain["calls"]] == [("/a.B/Step", 7), ("/a.B/Reset", 1)]
+    assert [(one["pid"], len(one["calls"])) for one in plain["processes"]] == [(7, 1), (8, 2)]
+
+
+def test_what_was_not_reached_is_always_said() -> None:
+    report = Report([], {9: "/other/python"}, [Escape(10, ["python", "-I", "x.py"], "started with -I")])
+    assert report.troubles() == (
+        "lucky-transport: pid 9 stayed on gRPC: /other/python has no lucky_transport\n"
+        "lucky-transport: pid 10 (python -I x.py), started with -I, escaped the switch\n"
+    )
+    assert report.text().endswith(report.troubles())
+    assert report.plain()["without_lucky_transport"] == [{"pid": 9, "python": "/other/python"}]
+    assert report.plain()["escapes"] == [{"pid": 10, "command": ["python", "-I", "x.py"], "why": "started with -I"}]
+
+
+def test_a_ledger_is_read_once_and_removed() -> None:
+    folder = new_folder()
+    assert folder.stat().st_mode & 0o077 == 0
+    Ledger(folder).tally(calls("/a.B/Step", 0)).add()
+    Path(folder, "9.absent").write_text("/other/python")
+    report = Report.conclude(folder)
+    assert [process.calls for process in report.processes] == [[calls("/a.B/Step", 1)]]
+    assert report.absent == {9: "/other/python"}
+    assert not folder.exists()

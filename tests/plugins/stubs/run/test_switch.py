@@ -1,0 +1,109 @@
+"""Where a channel goes: the three modes, and what is said about it."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+import lucky_transport
+from lucky_transport.config import Settings
+from lucky_transport.errors import ConfigError
+from lucky_transport.process import unique_name
+from lucky_transport_stubs.run.switch import Route, Switch, target_map
+
+TARGET = "127.0.0.1:50051"
+
+
+def said(capfd: pytest.CaptureFixture[str]) -> list[str]:
+    """The lines on stderr, without who says them."""
+    return [line.partition(": ")[2].partition(": ")[2] for line in capfd.readouterr().err.splitlines()]
+
+
+def test_shm_switches_what_the_map_names_without_asking(capfd: pytest.CaptureFixture[str]) -> None:
+    switch = Switch(Settings(transport="shm", endpoint="shm://nobody"))
+    assert switch.route(TARGET) == Route(TARGET, "shm://nobody")
+    assert switch.route("robot:1") == Route("robot:1", "", "the map does not name it")
+    assert said(capfd) == [f"{TARGET} goes to shm://nobody", "robot:1 stays on gRPC: the map does not name it"]
+
+
+def test_grpc_switches_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    switch = Switch(Settings(transport="grpc", grpc_map="*=shm://x"))
+    assert switch.route(TARGET).endpoint == ""
+    assert said(capfd) == [f"{TARGET} stays on gRPC: the transport is grpc"]
+
+
+def test_auto_takes_shared_memory_where_an_engine_is() -> None:
+    name = unique_name()
+    with lucky_transport.serve("echo", f"shm://{name}"):
+        assert Switch(Settings(endpoint=f"shm://{name}")).route(TARGET) == Route(TARGET, f"shm://{name}")
+
+
+def test_auto_waits_a_moment_for_an_engine_that_is_starting() -> None:
+    name = unique_name()
+    switch = Switch(Settings(endpoint=f"shm://{name}"))
+    found: list[Route] = []
+    asking = threading.Thread(target=lambda: found.append(switch.route(TARGET)))
+    asking.start()
+    time.sleep(0.05)
+    with lucky_transport.serve("echo", f"shm://{name}"):
+        asking.join(10)
+    assert found == [Route(TARGET, f"shm://{name}")]
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_auto_says_when_it_stays_on_grpc_and_why(capfd: pytest.CaptureFixture[str], quiet: bool) -> None:
+    name = unique_name()
+    switch = Switch(Settings(endpoint=f"shm://{name}"), quiet=quiet)
+    for _ in range(2):
+        route = switch.route(TARGET)
+        assert (route.endpoint, route.why) == ("", f"no engine at shm://{name}")
+    (line,) = said(capfd)
+    assert line.startswith(f"{TARGET} stays on gRPC: no engine at shm://{name} (no engine listens at")
+
+
+def test_auto_asks_again_for_each_channel() -> None:
+    name = unique_name()
+    switch = Switch(Settings(endpoint=f"shm://{name}"))
+    assert switch.route(TARGET).endpoint == ""
+    with lucky_transport.serve("echo", f"shm://{name}"):
+        assert switch.route(TARGET).endpoint == f"shm://{name}"
+    assert switch.route(TARGET).endpoint == ""
+
+
+def test_quiet_says_nothing_else(capfd: pytest.CaptureFixture[str]) -> None:
+    switch = Switch(Settings(transport="shm", endpoint="shm://x"), quiet=True)
+    switch.route(TARGET)
+    switch.route("robot:1")
+    assert said(capfd) == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "endpoint"),
+    [
+        (Settings(endpoint="shm://x"), "shm://x"),
+        (Settings(shm_name="y"), "shm://y"),
+        (Settings(endpoint="shm://x", shm_name="y"), "shm://x"),
+        (Settings(endpoint="shm://x", grpc_map="robot:1=shm://z\n  *:50051=shm://{host}"), "shm://localhost"),
+    ],
+)
+def test_the_map_follows_from_the_settings(settings: Settings, endpoint: str) -> None:
+    assert target_map(settings).endpoint_of("localhost:50051") == endpoint
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        (
+            Settings(transport="inproc", sources={"transport": "argument"}),
+            "argument: transport = 'inproc'; .*auto, shm",
+        ),
+        (Settings(), "nothing says where the engine is; give --endpoint"),
+        (Settings(endpoint="grpc://127.0.0.1:1"), "is not an endpoint shm://NAME"),
+        (Settings(grpc_map="x"), "is no pair"),
+    ],
+)
+def test_settings_that_do_not_say_where_are_refused(settings: Settings, reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason):
+        Switch(settings)

@@ -1,0 +1,265 @@
+"""An engine that is served at shm://name has all its gRPC services there, for protobuf stubs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
+
+import lucky_transport
+import lucky_transport_stubs
+from lucky_transport import api
+from lucky_transport.process import EngineProcess
+from lucky_transport.specs import BatchSpec
+from lucky_transport_grpc import _pb
+from lucky_transport_grpc.runtime import grpc
+
+PATIENCE_S = 20.0
+AGENT = "/hazel.rpc.AgentService/"
+BATCH = "/lucky_transport.v1.BatchService/"
+
+
+class Stub:
+    """Calls methods by path, with the messages of our protos."""
+
+    def __init__(self, channel: Any) -> None:
+        self.channel = channel
+
+    def call(self, path: str, **fields: Any) -> Any:
+        found = _pb.methods()[path]
+        method = self.channel.unary_unary(path, found.request.SerializeToString, found.response.FromString)
+        return method(found.request(**fields), timeout=PATIENCE_S)
+
+    def stream(self, path: str, timeout: float | None = PATIENCE_S, **fields: Any) -> Any:
+        found = _pb.methods()[path]
+        method = self.channel.unary_stream(path, found.request.SerializeToString, found.response.FromString)
+        return method(found.request(**fields), timeout=timeout)
+
+
+@pytest.fixture
+def stub() -> Iterator[Callable[[str], Stub]]:
+    """Open stubs for shm:// and grpc:// addresses; their channels are closed with the test."""
+    with ExitStack() as stack:
+
+        def connect(target: str) -> Stub:
+            channel = lucky_transport_stubs.channel(target)
+            stack.callback(channel.close)
+            return Stub(channel)
+
+        yield connect
+
+
+@pytest.fixture
+def engine(address: Callable[[], str]) -> Iterator[str]:
+    """A toy engine with two agents, served in this process at the address that is yielded."""
+    target = address()
+    with api.serve("toy", target, num_envs=2):
+        yield target
+
+
+@pytest.mark.parametrize("name", ["toy", "mujoco:quadruped"])
+def test_an_engine_process_answers_as_its_grpc_server_does(address: Any, stub: Any, name: str) -> None:
+    if name.startswith("mujoco"):
+        pytest.importorskip("mujoco")
+    asked = [
+        (AGENT + "GetAgentSchema", {"agent_name": "agent_1"}),
+        ("/hazel.rpc.MujocoService/GetMujocoInfo", {}),
+        ("/hazel.rpc.SceneService/GetSceneInfo", {}),
+        (BATCH + "GetSpec", {}),
+    ]
+    target = address()
+    process = EngineProcess(name, [target, "grpc://127.0.0.1:0"], num_envs=2, seed=1)
+    try:
+        ours, theirs = stub(target), stub(str(process.endpoints[1]))
+        asked = [(path, fields) for path, fields in asked if path in _pb.methods()]
+        assert len(asked) >= 3
+        for path, fields in asked:
+            assert outcome(ours, path, fields) == outcome(theirs, path, fields), path
+        reply = ours.call(AGENT + "Step", agent_name="agent_0", actions=[0.0] * action_size(ours))
+        assert reply.success
+        assert reply.observation.frame_number == 1
+    finally:
+        process.stop()
+
+
+def outcome(stub: Stub, path: str, fields: dict[str, Any]) -> Any:
+    """Return the response, or the status, of a call."""
+    try:
+        return stub.call(path, **fields).SerializeToString(deterministic=True)
+    except grpc.RpcError as error:
+        status: Any = error
+        return status.code(), status.details()
+
+
+def action_size(stub: Stub) -> int:
+    spec = BatchSpec.from_json(stub.call(BATCH + "GetSpec").spec_json)
+    return int(np.prod(spec.action_shape[1:]))
+
+
+def test_a_method_that_the_engine_lacks_is_unimplemented_by_name(engine: str, stub: Any) -> None:
+    path = "/hazel.rpc.LidarService/GetLidarScan"
+    assert outcome(stub(engine), path, {}) == (
+        grpc.StatusCode.UNIMPLEMENTED,
+        f"engine 'toy' does not implement {path}",
+    )
+
+
+def test_a_method_that_nobody_knows_is_unimplemented(engine: str, stub: Any) -> None:
+    with pytest.raises(grpc.RpcError) as caught:
+        stub(engine).channel.unary_unary("/hazel.rpc.AgentService/Fly")(b"", timeout=PATIENCE_S)
+    error: Any = caught.value
+    assert error.code() is grpc.StatusCode.UNIMPLEMENTED
+
+
+def test_typed_clients_and_stubs_ask_the_same_engine(engine: str, stub: Any) -> None:
+    with lucky_transport.connect(engine) as client:
+        typed = client.agent.get_agent_schema(agent_name="agent_1").schema
+        ours = stub(engine).call(AGENT + "GetAgentSchema", agent_name="agent_1").schema
+        assert typed is not None
+        assert (typed.agent_name, typed.observation_size) == (ours.agent_name, ours.observation_size)
+
+
+def test_a_stream_goes_on_until_it_is_cancelled(engine: str, stub: Any, until: Any) -> None:
+    frames = stub(engine).stream("/hazel.rpc.TelemetryService/StreamTelemetry", timeout=None, target_fps=100)
+    assert all(next(frames).ByteSize() for _ in range(3))
+    frames.cancel()
+    until(frames.done)
+    assert frames.code() is grpc.StatusCode.CANCELLED
+
+
+STEPPER = """
+import sys
+import lucky_transport_stubs
+from lucky_transport_grpc import _pb
+from lucky_transport_grpc.runtime import grpc
+step = _pb.methods()["/hazel.rpc.AgentService/Step"]
+channel = lucky_transport_stubs.channel(sys.argv[1])
+call = channel.unary_unary(step.path, step.request.SerializeToString, step.response.FromString)
+for _ in sys.stdin:
+    try:
+        call(step.request(agent_name="agent_0", actions=[0, 0]), timeout=20)
+        print("stepped", flush=True)
+    except grpc.RpcError as error:
+        print(error.code().name, error.details(), flush=True)
+"""
+
+
+@pytest.fixture
+def other_process(engine: str) -> Iterator[Callable[[], str]]:
+    """Return a function that lets another process step agent_0, and says what came of it."""
+    with subprocess.Popen(
+        [sys.executable, "-c", STEPPER, engine], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+
+        def step() -> str:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write("\n")
+            process.stdin.flush()
+            return process.stdout.readline()
+
+        yield step
+
+
+def test_who_leaves_frees_the_agents_that_it_stepped(engine: str, stub: Any, other_process: Any, until: Any) -> None:
+    ours = stub(engine)
+    ours.call(AGENT + "Step", agent_name="agent_0", actions=[0, 0])
+    busy = other_process()
+    assert busy.startswith("ABORTED")
+    assert f"is driven by shm client of pid {os.getpid()};" in busy
+    ours.channel.close()
+    until(lambda: other_process() == "stepped\n")
+
+
+def test_channels_of_one_process_are_one_client_until_the_last_is_closed(
+    engine: str, stub: Any, other_process: Any, until: Any
+) -> None:
+    first, second = stub(engine), stub(engine)
+    for ours in (first, second, first):
+        ours.call(AGENT + "Step", agent_name="agent_0", actions=[0, 0])
+    first.channel.close()
+    second.call(AGENT + "Step", agent_name="agent_0", actions=[0, 0])
+    assert other_process().startswith("ABORTED")
+    second.channel.close()
+    until(lambda: other_process() == "stepped\n")
+
+
+DRIVER = """
+import sys
+import lucky_transport_stubs
+from lucky_transport_grpc import _pb
+channel = lucky_transport_stubs.channel(sys.argv[1])
+attach = _pb.methods()["/lucky_transport.v1.BatchService/Attach"]
+call = channel.unary_stream(attach.path, attach.request.SerializeToString, attach.response.FromString)
+events = call(attach.request())
+next(events)
+exchange = _pb.methods()["/lucky_transport.v1.BatchService/Exchange"]
+call = channel.unary_unary(exchange.path, exchange.request.SerializeToString, exchange.response.FromString)
+call(exchange.request(action_seq=1, actions=bytes(16)), timeout=20)
+print("driving", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_killed_driver_frees_the_engine(engine: str, stub: Any, until: Any) -> None:
+    other = stub(engine)
+    step = (AGENT + "Step", {"agent_name": "agent_0", "actions": [0, 0]})
+    with subprocess.Popen(
+        [sys.executable, "-c", DRIVER, engine], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"driving\n"
+        assert outcome(other, *step)[0] is grpc.StatusCode.ABORTED
+        process.kill()
+    until(lambda: isinstance(outcome(other, *step), bytes))
+
+
+def test_reflection_and_health_tell_what_is_served(engine: str, stub: Any) -> None:
+    pytest.importorskip("grpc_health")
+    pytest.importorskip("grpc_reflection")
+    from google.protobuf.descriptor_pool import DescriptorPool
+    from grpc_health.v1 import health_pb2, health_pb2_grpc
+    from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
+
+    pb: Any = health_pb2
+    database: Any = ProtoReflectionDescriptorDatabase(stub(engine).channel)
+    served = list(database.get_services())
+    assert {"hazel.rpc.AgentService", "grpc.health.v1.Health", "lucky_transport.v1.BatchService"} <= set(served)
+    assert "Step" in DescriptorPool(database).FindServiceByName("hazel.rpc.AgentService").methods_by_name
+    health: Any = health_pb2_grpc.HealthStub(stub(engine).channel)
+    for service in ("", "hazel.rpc.AgentService"):
+        found = health.Check(pb.HealthCheckRequest(service=service), timeout=PATIENCE_S)
+        assert found.status == pb.HealthCheckResponse.SERVING
+
+
+def test_who_watches_the_health_learns_that_the_engine_closes(address: Any, stub: Any) -> None:
+    pytest.importorskip("grpc_health")
+    from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+    pb: Any = health_pb2
+    target = address()
+    seen: list[Any] = []
+    with api.serve("toy", target, num_envs=1):
+        health: Any = health_pb2_grpc.HealthStub(stub(target).channel)
+        watch = health.Watch(pb.HealthCheckRequest(service=""), timeout=PATIENCE_S)
+        assert next(watch).status == pb.HealthCheckResponse.SERVING
+
+        def read() -> None:
+            try:
+                seen.extend(response.status for response in watch)
+            except grpc.RpcError as error:
+                seen.append(error)
+
+        reading = threading.Thread(target=read)
+        reading.start()
+    reading.join(PATIENCE_S)
+    assert seen[-1].code() is grpc.StatusCode.UNAVAILABLE

@@ -1,0 +1,261 @@
+"""The life of a server: ports, start, stop with and without a grace, and being forgotten."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import threading
+import weakref
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
+
+import lucky_transport_stubs
+from lucky_transport_grpc.runtime import grpc
+
+PATIENCE_S = 20.0
+
+
+def echo(request: bytes, context: Any) -> bytes:
+    return request
+
+
+ECHO = {"unary_unary Echo": echo}
+
+
+def test_a_port_is_the_name_of_a_rendezvous_and_its_number_is_true(
+    make_server: Any, generic_handler: Any, address: Callable[[], str], dial: Any
+) -> None:
+    server = make_server(handlers=(generic_handler(ECHO),))
+    target = address()
+    assert server.add_insecure_port(target) == 1
+    server.start()
+    assert dial(target).unary_unary("Echo")(b"hello", timeout=PATIENCE_S) == b"hello"
+
+
+def test_a_server_listens_at_several_names(
+    make_server: Any, generic_handler: Any, address: Callable[[], str], dial: Any
+) -> None:
+    server = make_server(handlers=(generic_handler(ECHO),))
+    before, after = address(), address()
+    server.add_insecure_port(before)
+    server.start()
+    server.add_insecure_port(after)
+    for target in (before, after):
+        assert dial(target).unary_unary("Echo")(b"hello", timeout=PATIENCE_S) == b"hello"
+    assert server.stop(PATIENCE_S).wait(PATIENCE_S)
+
+
+def test_a_name_that_is_taken_is_refused_as_a_taken_port_is(serve: Any, make_server: Any) -> None:
+    target = serve(ECHO).target
+    with pytest.raises(RuntimeError, match=f"Failed to bind to address {target}: .*listens at"):
+        make_server().add_insecure_port(target)
+
+
+@pytest.mark.parametrize("elsewhere", ["127.0.0.1:0", "[::]:50051", "unix:/tmp/x", "grpc://127.0.0.1:1", "shm://", "x"])
+def test_an_address_of_another_kind_is_refused_with_the_remedy(make_server: Any, elsewhere: str) -> None:
+    with pytest.raises(RuntimeError, match=r"shared memory only.*shm://name") as caught:
+        make_server().add_insecure_port(elsewhere)
+    assert f"Failed to bind to address {elsewhere}" in str(caught.value)
+
+
+def test_there_are_no_secure_ports(make_server: Any, address: Callable[[], str]) -> None:
+    with pytest.raises(RuntimeError, match="no credentials in shared memory"):
+        make_server().add_secure_port(address(), None)
+
+
+def test_a_server_starts_once(serve: Any) -> None:
+    served = serve(ECHO)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="Cannot start already-started server!"):
+            served.server.start()
+        served.server.stop(None)
+
+
+def test_callers_may_come_before_the_start(
+    make_server: Any, generic_handler: Any, address: Callable[[], str], dial: Any
+) -> None:
+    server = make_server(handlers=(generic_handler(ECHO),))
+    target = address()
+    server.add_insecure_port(target)
+    threading.Timer(0.05, server.start).start()
+    assert dial(target).unary_unary("Echo")(b"patience", timeout=PATIENCE_S) == b"patience"
+
+
+def test_stopping_what_was_not_started_has_no_effect(
+    make_server: Any, generic_handler: Any, address: Callable[[], str], dial: Any
+) -> None:
+    server = make_server(handlers=(generic_handler(ECHO),))
+    target = address()
+    server.add_insecure_port(target)
+    assert server.stop(None).is_set()
+    server.start()
+    assert dial(target).unary_unary("Echo")(b"hello", timeout=PATIENCE_S) == b"hello"
+
+
+def test_a_stop_without_grace_ends_the_calls_and_returns_when_all_is_over(
+    serve: Any, dial: Any, gate: Any, until: Any
+) -> None:
+    entered, resume = gate(), gate()
+    seen: list[bool] = []
+
+    def hang(request: bytes, context: Any) -> bytes:
+        context.add_callback(lambda: seen.append(context.is_active()))
+        entered.set()
+        resume.wait()
+        return b""
+
+    served = serve({"unary_unary Hang": hang})
+    call = dial(served).unary_unary("Hang").future(b"", timeout=PATIENCE_S)
+    assert entered.wait(PATIENCE_S)
+    assert served.server.stop(None).is_set()
+    assert seen == [False]
+    with pytest.raises(grpc.RpcError):
+        call.result(PATIENCE_S)
+    assert (call.code(), call.details()) == (grpc.StatusCode.UNAVAILABLE, "Cancelling all calls")
+    assert not served.server.wait_for_termination(0)
+    assert served.server.stop(None).is_set()
+
+
+def test_a_grace_lets_calls_end_and_refuses_new_ones(serve: Any, dial: Any, gate: Any, refused: Any) -> None:
+    entered, resume = gate(), gate()
+
+    def wait(request: bytes, context: Any) -> bytes:
+        entered.set()
+        resume.wait()
+        return b"in time"
+
+    served = serve({"unary_unary Wait": wait, **ECHO})
+    client = dial(served)
+    call = client.unary_unary("Wait").future(b"", timeout=PATIENCE_S)
+    assert entered.wait(PATIENCE_S)
+    stopped = served.server.stop(PATIENCE_S)
+    assert not stopped.is_set()
+    assert served.server.wait_for_termination(0.01)
+    assert refused(client.unary_unary("Echo"), b"")[0] == "UNAVAILABLE"
+    resume.set()
+    assert stopped.wait(PATIENCE_S)
+    assert call.result(PATIENCE_S) == b"in time"
+    assert not served.server.wait_for_termination(PATIENCE_S)
+
+
+def test_of_several_graces_the_shortest_counts(serve: Any, dial: Any, gate: Any) -> None:
+    entered, resume = gate(), gate()
+
+    def hang(request: bytes, context: Any) -> bytes:
+        entered.set()
+        resume.wait()
+        return b""
+
+    served = serve({"unary_unary Hang": hang})
+    call = dial(served).unary_unary("Hang").future(b"", timeout=PATIENCE_S)
+    assert entered.wait(PATIENCE_S)
+    events = [served.server.stop(grace) for grace in (PATIENCE_S, 0.02, PATIENCE_S)]
+    assert all(event.wait(PATIENCE_S) for event in events)
+    with pytest.raises(grpc.RpcError):
+        call.result(PATIENCE_S)
+    assert call.details() == "Cancelling all calls"
+
+
+def test_a_name_is_free_again_after_a_stop(serve: Any, dial: Any) -> None:
+    first = serve(ECHO)
+    first.server.stop(None)
+    second = serve(ECHO, target=first.target)
+    assert dial(second).unary_unary("Echo")(b"again", timeout=PATIENCE_S) == b"again"
+
+
+def test_a_server_that_is_dropped_stops_by_itself(
+    generic_handler: Any, address: Callable[[], str], dial: Any, until: Any
+) -> None:
+    target = address()  # which must be gone afterwards
+    with ThreadPoolExecutor(1) as pool:
+        server = lucky_transport_stubs.server(pool, handlers=(generic_handler(ECHO),))
+        server.add_insecure_port(target)
+        server.start()
+        assert dial(target).unary_unary("Echo")(b"x", timeout=PATIENCE_S) == b"x"
+        gone = weakref.ref(server)
+        del server
+        gc.collect()
+        assert gone() is None
+        until(lambda: not [t for t in threading.enumerate() if t.name == f"grpc server {target}"])
+
+
+def test_a_server_that_never_started_gives_its_name_back_when_it_is_dropped(address: Callable[[], str]) -> None:
+    target = address()
+    for _ in range(2):
+        server = lucky_transport_stubs.server(ThreadPoolExecutor(1))
+        server.add_insecure_port(target)
+        del server
+        gc.collect()
+
+
+PROGRAM = """
+import sys
+from concurrent.futures import ThreadPoolExecutor
+import lucky_transport_stubs
+server = lucky_transport_stubs.server(ThreadPoolExecutor(1))
+server.add_insecure_port(sys.argv[1])
+server.start()
+print("ready", flush=True)
+server.wait_for_termination(0.01)
+"""
+
+
+def test_a_program_that_forgets_to_stop_its_server_leaves_nothing_behind(address: Callable[[], str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, address()], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert (done.stdout, done.stderr) == ("ready\n", "")
+
+
+FORKING = """
+import os, sys, warnings
+warnings.simplefilter("ignore")
+from concurrent.futures import ThreadPoolExecutor
+import lucky_transport_stubs
+from lucky_transport_grpc.runtime import grpc
+server = lucky_transport_stubs.server(ThreadPoolExecutor(1))
+handler = grpc.unary_unary_rpc_method_handler(lambda request, context: request)
+server.add_registered_method_handlers("t.Test", {"Echo": handler})
+server.add_insecure_port(sys.argv[1])
+server.start()
+child = os.fork()
+if not child:
+    server.stop(None)
+    sys.exit(0)  # as a program ends, with all that is done then
+assert os.waitpid(child, 0)[1] == 0
+channel = lucky_transport_stubs.channel(sys.argv[1])
+print(channel.unary_unary("/t.Test/Echo")(b"still here", timeout=20))
+channel.close()
+server.stop(None)
+"""
+
+
+def test_a_forked_child_leaves_its_parents_server_alone(address: Callable[[], str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FORKING, address()], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "b'still here'\n", "")
+
+
+@pytest.mark.parametrize("mark", [lambda handler: handler, lucky_transport_stubs.inline], ids=["pool", "inline"])
+def test_a_handler_may_stop_its_server(serve: Any, dial: Any, refused: Any, mark: Any) -> None:
+    @mark
+    def stop(request: bytes, context: Any) -> bytes:
+        assert served.server.stop(None).is_set()
+        return b"nobody hears it"
+
+    served = serve({"unary_unary Stop": stop})
+    assert refused(dial(served).unary_unary("Stop"), b"")[0] == "UNAVAILABLE"
+    assert not served.server.wait_for_termination(PATIENCE_S)
+
+
+def test_what_is_no_handler_is_refused(make_server: Any) -> None:
+    for misuse in (lambda: make_server(handlers=(5,)), lambda: make_server().add_generic_rpc_handlers((5,))):
+        with pytest.raises(AttributeError, match='does not have "service" method'):
+            misuse()
