@@ -302,22 +302,15 @@ class ServerCall:
                 self.pictures.take_back(images)
             return
         kind = Kind.END if is_stream else Kind.RESPONSE
-        if dropped or trailing or images:
-            record = encode_envelope(
-                Envelope(
-                    0,
-                    self.correlation_id,
-                    kind,
-                    payload=payload,
-                    metadata=to_metadata(trailing),
-                    dropped=dropped,
-                    images=list(images),
-                )
-            )
-        else:
-            self._calls.post_plain(self.correlation_id, kind, payload)
-            return
-        self._calls.post(record, self.correlation_id, len(payload))
+        try:
+            if dropped or trailing or images:
+                answer = Envelope(0, self.correlation_id, kind, payload=payload, dropped=dropped, images=list(images))
+                answer.metadata = to_metadata(trailing)
+                self._calls.post(encode_envelope(answer), self.correlation_id, len(payload))
+            else:
+                self._calls.post_plain(self.correlation_id, kind, payload)
+        finally:
+            self._ended(lost=False)  # last: what others do at the end delays no answer
 
     def fail(self, error: TransportError, *, dropped: int = 0) -> None:
         """End the call with an error that the caller gets as the same class with the same text. Never blocks.
@@ -326,9 +319,14 @@ class ServerCall:
         when it has been ended by this side.
         """
         is_late = isinstance(error, PeerTimeout) and self.deadline is not None and self.deadline.expired
-        if self._end(Event.FAIL) and not is_late:
-            record = encode_envelope(error_envelope(0, self.correlation_id, error, dropped))
-            self._calls.post(record, self.correlation_id)
+        if not self._end(Event.FAIL):
+            return
+        try:
+            if not is_late:
+                record = encode_envelope(error_envelope(0, self.correlation_id, error, dropped))
+                self._calls.post(record, self.correlation_id)
+        finally:
+            self._ended(lost=False)
 
     # -- what the caller does (called by the thread that feeds) -------------------------------------------------------
 
@@ -409,12 +407,11 @@ class ServerCall:
                 self._state = after(ANSWERER, self._state, event, self._what)
 
     def _end(self, event: Event) -> bool:
-        """Go to the end; False when the caller was there first."""
+        """Go to the end, to be followed by `_ended`; False when the caller was there first."""
         with self._lock:
             if self._error is not None:
                 return False
             self._state = after(ANSWERER, self._state, event, self._what)
-        self._ended(lost=False)
         return True
 
     def _ended(self, *, lost: bool) -> None:

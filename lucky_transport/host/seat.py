@@ -107,11 +107,12 @@ class Seat:
     def _take(self, driver: Driver) -> None:
         if self._lease is not None and self._lease.valid and self._driver.key == driver.key:
             return
-        if driver.key in self._left:
-            raise Cancelled(f"client {driver.key} has gone", backend=self.spec.engine)
         owner = self._attached.get(driver.key) or driver.name or driver.key
         self._lease = self.host.drive(owner, self.buffers, is_idle=partial(self._is_idle, driver))
         self._driver = driver
+        if driver.key in self._left:
+            self._lease.release()
+            raise Cancelled(f"client {driver.key} has gone", backend=self.spec.engine)
         self.frames = 0
         self.leases += 1
         self.fresh[:] = False
@@ -173,7 +174,7 @@ class Seat:
         If it was attached, a step of it that comes late is refused: nobody would ever give that lease back.
         """
         if self._attached.pop(key, None) is not None:
-            self._left.append(key)  # first: either the step sees this, or we see its lease
+            self._left.append(key)  # before the look at the lease: either `_take` sees this, or we see its lease
         self.leave(key)
 
     def leave(self, key: str) -> None:

@@ -65,7 +65,8 @@ class Link:
         """Return the connection if it stands."""
         calls = self.calls
         if calls is not None:
-            calls.pump()
+            if not calls.open_calls:  # else somebody reads already, or will
+                calls.pump()
             try:
                 calls.check()
             except TransportError:

@@ -7,6 +7,7 @@ Rule 2: a caller who leaves before his last request is an RpcError, each time th
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -37,17 +38,15 @@ class Requests:
 
         The call has then ended. Who cancels before the method was called can rely on that it never is.
         """
-        try:
+        with contextlib.suppress(TransportError):  # the caller leaves just now
             payload = self._receive() if self._answer.is_active else None
-        except TransportError:
-            payload = None
-        if not self._answer.is_active:
+            if payload is not None:
+                return self._message(payload)
+        if self._answer.is_active:
+            text = f'"{self._answer.call.path.encode()}" requires exactly one request message.'  # so it stands in gRPC
+            self._answer.fail(Code.UNIMPLEMENTED, text)
+        else:
             self._answer.drop()
-            return None
-        if payload is not None:
-            return self._message(payload)
-        text = f'"{self._answer.call.path.encode()}" requires exactly one request message.'  # so it stands in gRPC
-        self._answer.fail(Code.UNIMPLEMENTED, text)
         return None
 
     def __iter__(self) -> Requests:

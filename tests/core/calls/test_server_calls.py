@@ -326,3 +326,13 @@ def test_who_still_sends_when_the_call_is_answered_is_released() -> None:
     call.finish()
     thread.join(5)
     assert "is ended" in str(found[0])
+
+
+def test_what_is_done_at_the_end_of_a_call_delays_no_answer() -> None:
+    bench = Bench()
+    seen: list[int] = []
+    for number, end in enumerate((lambda call: call.finish(b"x"), lambda call: call.fail(Busy("no"))), 1):
+        bench.feed(Kind.REQUEST, number)
+        bench.began[-1].call.on_end(lambda: seen.append(len(bench.answers())))
+        end(bench.began[-1])
+    assert seen == [1, 1]

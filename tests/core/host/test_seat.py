@@ -11,7 +11,7 @@ import pytest
 
 from lucky_transport.engine import HOLD, RESET, Buffers
 from lucky_transport.engines.toy import ToyEngine
-from lucky_transport.errors import Busy, EngineFailed, LocalProtocolError, PeerTimeout
+from lucky_transport.errors import Busy, Cancelled, EngineFailed, LocalProtocolError, PeerTimeout
 from lucky_transport.host.host import Host
 from lucky_transport.host.seat import STEP, Driver, Seat, only
 
@@ -62,6 +62,19 @@ def test_an_attached_client_may_do_nothing_for_as_long_as_it_likes(host: Host) -
     seat.detach("a")
     assert host.driver == ""
     _step(seat, "b")
+
+
+def test_a_step_that_comes_after_its_client_has_gone_takes_nothing(host: Host) -> None:
+    seat = Seat(host)
+    seat.attach("a", "the first")
+    seat.detach("a")
+    with pytest.raises(Cancelled, match="client a has gone"):
+        _step(seat, "a")
+    assert host.driver == ""
+    _step(seat, "b")
+    seat.leave("b")
+    seat.attach("a", "the first")  # and is back
+    _step(seat, "a")
 
 
 def test_a_client_that_lost_the_seat_may_take_it_again_when_it_is_free(host: Host) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
+import lucky_transport_stubs
 from lucky_transport_grpc.runtime import grpc
 
 PATIENCE_S = 20.0
@@ -200,6 +201,32 @@ def test_a_call_that_ends_early_is_seen_at_once(serve: Any, dial: Any, gate: Any
         call.cancel()
     assert done.wait(PATIENCE_S)
     assert seen == [False, False]
+
+
+def test_a_method_is_not_called_for_a_call_that_was_cancelled_before(serve: Any, dial: Any, gate: Any) -> None:
+    entered, resume = gate(), gate()
+    asked: list[bytes] = []
+
+    def handler(request: bytes, context: Any) -> bytes:
+        asked.append(request)
+        entered.set()
+        resume.wait()
+        return request
+
+    @lucky_transport_stubs.inline
+    def ping(request: bytes, context: Any) -> bytes:
+        return b""
+
+    client = dial(serve({"unary_unary Method": handler, "unary_unary Ping": ping}, workers=1))
+    first = client.unary_unary("Method").future(b"first", timeout=PATIENCE_S)
+    assert entered.wait(PATIENCE_S)
+    second = client.unary_unary("Method").future(b"second", timeout=PATIENCE_S)
+    third = client.unary_unary("Method").future(b"third", timeout=PATIENCE_S)
+    second.cancel()
+    client.unary_unary("Ping")(b"", timeout=PATIENCE_S)  # so the server has read the cancel before it
+    resume.set()
+    assert (first.result(PATIENCE_S), third.result(PATIENCE_S)) == (b"first", b"third")
+    assert asked == [b"first", b"third"]
 
 
 @pytest.mark.parametrize("how", ["cancelled", "late"])
