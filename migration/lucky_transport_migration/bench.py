@@ -17,7 +17,7 @@ from lucky_transport_migration.measuring import Measurement, Samples
 from lucky_transport_migration.ratios import noise_floor, ratios
 from lucky_transport_migration.rounds import measure_setup
 from lucky_transport_migration.rows import idle_row, step_row, threads_row
-from lucky_transport_migration.suites import idle_engine, neighbour_lateness
+from lucky_transport_migration.surroundings import idle_engine, neighbour_lateness
 
 __all__ = ["Results", "bench_result", "estimate_s", "pieces", "run_bench"]
 
@@ -47,7 +47,7 @@ def _attachments(plan: BenchPlan) -> Iterator[tuple[str, str | None]]:
     """Yield (path, wait) of what the suites beside the steps look at."""
     for path in plan.paths:
         if path != "inproc":
-            for wait in plan.waits if path == "shm" else (None,):
+            for wait in plan.waits_of(path):
                 yield path, wait
 
 

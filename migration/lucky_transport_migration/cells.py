@@ -1,8 +1,6 @@
 """What a bench measures: cells (one row each) in setups (one fresh pair of processes each).
 
 Rule 1: all cells of a setup share its processes and its connection; a comparison is between setups of one round.
-Rule 2: setups of a round run in the order A B .. and in the next round .. B A, so that a machine that grows warm or
-        busy favours nobody.
 """
 
 from __future__ import annotations
@@ -12,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from lucky_transport_migration.measuring import Effort
+from lucky_transport_migration.plan import Plan
 
 __all__ = ["COPY", "IDLE", "STEPPING", "BenchPlan", "Cell", "Setup", "plan_of", "setups_of", "work_of"]
 
@@ -78,32 +77,12 @@ class Setup:
         return cells
 
 
-@dataclass(frozen=True, slots=True)
-class BenchPlan:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchPlan(Plan):
     """What the command line asked for. `options` go to the engine's constructor."""
 
     engine: str
-    paths: tuple[str, ...]
     num_envs: tuple[int, ...]
-    waits: tuple[str, ...]
-    options: dict[str, Any]
-    rounds: int
-    effort: Effort
-
-    @property
-    def reference(self) -> str:
-        """The path that all others are compared with."""
-        return "shm" if "shm" in self.paths else self.paths[0]
-
-    def main_wait(self, path: str) -> str | None:
-        """The waiting strategy that stands for `path` in comparisons: adaptive where it was asked for."""
-        if path != "shm":
-            return None
-        return "adaptive" if "adaptive" in self.waits else self.waits[0]
-
-    def order(self, setups: Sequence[Setup], round_index: int) -> list[Setup]:
-        """Return a round's order: A B .. in even rounds, .. B A in odd ones."""
-        return list(setups) if round_index % 2 == 0 else list(reversed(setups))
 
 
 def setups_of(plan: BenchPlan) -> Iterator[Setup]:
@@ -115,7 +94,7 @@ def setups_of(plan: BenchPlan) -> Iterator[Setup]:
             for path in plan.paths:
                 if path == "grpc" and engine == COPY:
                     continue  # each of its Steps would copy the whole batch's frame: the engine's cost, not the wire's
-                waits = plan.waits if path == "shm" else (None,)
+                waits = plan.waits_of(path)
                 for wait in waits if engine != COPY else (plan.main_wait(path),):
                     opens = num_envs == smallest and path != "inproc"
                     yield Setup(path, wait, num_envs, engine, full=wait == plan.main_wait(path), open_loop=opens)
@@ -148,5 +127,12 @@ def plan_of(
     paths: list[str] = []
     for name in transports:
         paths += [path for path in (("grpc", "grpc-batch") if name == "grpc" else (name,)) if path not in paths]
-    effort = QUICK if quick else Effort()
-    return BenchPlan(engine, tuple(paths), tuple(num_envs), tuple(waits), dict(options), 1 if quick else rounds, effort)
+    return BenchPlan(
+        engine=engine,
+        paths=tuple(paths),
+        num_envs=tuple(num_envs),
+        waits=tuple(waits),
+        options=dict(options),
+        rounds=1 if quick else rounds,
+        effort=QUICK if quick else Effort(),
+    )

@@ -28,6 +28,7 @@ _PACKAGES = (
     "mujoco",
     "hdrhistogram",
     "matplotlib",
+    "luckyrobots",
 )
 _GIT_TIMEOUT_S = 5.0
 

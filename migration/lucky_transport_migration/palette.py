@@ -39,6 +39,7 @@ _OTHERS = (
     Look("other-3", "#7a5230", "#c99a6b", (2, 3), "*"),
 )
 _BY_NAME = {one.name: one for one in _LOOKS}
+_BY_NAME |= {"grpc-tcp": _BY_NAME["grpc"], "grpc-unix": _BY_NAME["grpc-batch"]}  # never in one picture with those
 
 
 def look(name: str, others: tuple[str, ...] = ()) -> Look:

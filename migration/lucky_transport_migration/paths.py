@@ -44,6 +44,8 @@ _LABELS = {
     "shm-python": "shared memory, pure Python",
     "grpc": "legacy gRPC",
     "grpc-batch": "gRPC batch service",
+    "grpc-tcp": "gRPC over loopback TCP",
+    "grpc-unix": "gRPC over a unix socket",
     "inproc": "same process",
     "limit": "native limit",
 }

@@ -19,7 +19,7 @@ from lucky_transport_migration.histogram import Histogram
 from lucky_transport_migration.measuring import Measurement, Samples
 from lucky_transport_migration.stats import percentile, supported
 
-__all__ = ["cpu_s", "idle_row", "p50s_us", "placement", "step_row", "summary_us", "threads_row"]
+__all__ = ["cpu_s", "idle_row", "p50s_us", "placement", "processes", "step_row", "summary_us", "threads_row"]
 
 
 def p50s_us(rounds: Sequence[Measurement]) -> list[float]:
@@ -83,6 +83,13 @@ def cpu_s(rounds: Sequence[Processes], native: bool = False) -> dict[str, float 
 def _cpu_us_per_step(rounds: Sequence[Measurement], native: bool) -> dict[str, float | None]:
     n = sum(one.samples_ns.size for one in rounds)
     return {who: None if s is None else round(s / n * 1e6, 3) for who, s in cpu_s(rounds, native).items()}
+
+
+def processes(rounds: Sequence[Processes], n: int) -> dict[str, Any]:
+    """Return the CPU time of both processes, whole and for each of `n` items, and on which cores they ran."""
+    used = cpu_s(rounds)
+    each = {who: None if seconds is None else round(seconds / n * 1e6, 3) for who, seconds in used.items()}
+    return {"cpu_s": used, "cpu_us_each": each, "placement": placement(rounds)}
 
 
 def placement(rounds: Sequence[Processes]) -> str | None:

@@ -74,8 +74,10 @@ class Answer:
             self._end_with(sent_too_long("SERVER", len(payload), limit))
         elif self.call.shape & _TAKES_MANY:
             self.has_started = True
-            with contextlib.suppress(TransportError):  # the caller has left, and nobody waits
+            try:
                 self.call.send(payload)
+            except TransportError:  # the caller has left, and nobody waits
+                return
         elif self._kept is None:
             self._kept = payload
         else:

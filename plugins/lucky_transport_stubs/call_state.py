@@ -210,13 +210,13 @@ class CallState:
             return None
 
     def _take(self) -> bytes | None:
-        if self._is_late_stream():
+        if self.deadline is not None and self._is_late_stream():
             self.fail(LATE)
-        call = self._begun()
+        call = self._call or self._begun()
         if self.status is not None or call is None:
             return None
-        payload, self._ahead = self._ahead, None
-        if payload is not None:
+        if self._ahead is not None:
+            payload, self._ahead = self._ahead, None
             return payload
         try:
             payload = call.recv()

@@ -19,7 +19,7 @@ FIELDS = {"method": U32, "call": U64, "kind": st.sampled_from(Kind), "deadline":
 @given(**FIELDS)
 def test_a_plain_envelope_is_an_envelope(method: int, call: int, kind: Kind, deadline: int, payload: bytes) -> None:
     record = encode_plain(method, call, kind, deadline, payload)
-    assert decode_envelope(record) == Envelope(method, call, kind, deadline, payload=payload)
+    assert decode_envelope(record) == Envelope(method, call, Kind(kind), deadline, payload=payload)
     assert decode_plain(record) == (method, call, deadline, kind, payload)
     assert len(record) == PLAIN_BYTES + len(payload)
 

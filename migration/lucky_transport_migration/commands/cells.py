@@ -14,37 +14,37 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
+from lucky_transport_migration.call_suite.cell import CallCell, CallSuite
 from lucky_transport_migration.cells import OPEN_LOOP_HZ, QUICK
+from lucky_transport_migration.commands.targets import COMMAND_TARGETS
 from lucky_transport_migration.measuring import Effort
+from lucky_transport_migration.plan import Plan
 
-__all__ = ["CODEC", "ENGINE", "CommandCell", "CommandPlan", "CommandSetup", "plan_of_commands", "setups_of"]
+__all__ = ["COMMANDS", "CodecSetup", "CommandPlan", "CommandSetup", "plan_of_commands", "setups_of"]
 
-ENGINE = "echo"
-CODEC = "codec"
-
-Kind = Literal["unary", "stream", "images", "training", "codec"]
+COMMANDS = CallSuite(
+    name="commands",
+    title="Commands, streams and images",
+    engine="echo",
+    titles={
+        "unary": "small typed call, handler {what}",
+        "stream": "stream of 1 kB messages, per message",
+        "images": "RGBA pictures, per picture, as {what}",
+        "training": "training loop, 1 ms a step, beside two streams",
+        "codec": "codec, to {what} a message",
+    },
+    apart=frozenset({"training"}),  # compared by what it loses
+    names={("codec", "shm"): "FlatBuffers", ("codec", "grpc"): "protobuf"},
+    targets=COMMAND_TARGETS,
+)
 
 #: Of the pictures and steps; `--quick` makes them small.
 _OPTIONS: dict[str, Any] = {"width": 1280, "height": 720, "item_bytes": 1000}
 _QUICK_OPTIONS: dict[str, Any] = {"width": 64, "height": 36, "item_bytes": 1000}
 _STEP_S = 0.001
-
-
-@dataclass(frozen=True, slots=True)
-class CommandCell:
-    """One row's key. `what`: the handler's place, how a picture is read, the codec's direction, or ""."""
-
-    kind: Kind
-    path: str
-    wait: str | None = None
-    what: str = ""
-    rate_hz: int | None = None
-
-    def over(self, path: str, wait: str | None) -> CommandCell:
-        """Return the cell that differs in the way alone."""
-        return replace(self, path=path, wait=wait)
+_START_S = 0.9  # an engine process: started, connected, ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +57,9 @@ class CommandSetup:
     full: bool = True  # False: only the calls; streams keep both sides awake, so that waiting hardly matters
     twin: bool = False
 
-    def cells(self) -> list[CommandCell]:
+    def cells(self) -> list[CallCell]:
         """Return what to measure."""
-        cell = CommandCell("unary", self.path, self.wait)
+        cell = CallCell("unary", self.path, self.wait)
         if self.training:
             return [replace(cell, kind="training")]
         found = [replace(cell, what="inline")]
@@ -71,42 +71,42 @@ class CommandSetup:
             found += [replace(cell, kind="stream"), *(replace(cell, kind="images", what=w) for w in ("view", "copy"))]
         return found
 
+    def estimate_s(self, effort: Effort) -> float:
+        """Return about how long it takes in one round."""
+        parts = {"training": 4.5 * effort.budget_s}
+        return _START_S + sum(
+            effort.open_loop_s if cell.rate_hz else parts.get(cell.kind, 1.1 * effort.budget_s) for cell in self.cells()
+        )
+
+    def __str__(self) -> str:
+        wait = f" {self.wait}" if self.wait else ""
+        return f"{self.path}{wait}{', training' if self.training else ''}"
+
 
 @dataclass(frozen=True, slots=True)
-class CommandPlan:
+class CodecSetup:
+    """The codec, which needs no processes of its own."""
+
+    twin: bool = False
+
+    def estimate_s(self, effort: Effort) -> float:
+        """Return about how long it takes in one round."""
+        return 5 * effort.budget_s
+
+    def __str__(self) -> str:
+        return "codec"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandPlan(Plan):
     """What the command line asked for. `options` go to the engine's constructor."""
-
-    paths: tuple[str, ...]
-    waits: tuple[str, ...]
-    options: dict[str, Any]
-    rounds: int
-    effort: Effort
-
-    @property
-    def reference(self) -> str:
-        """The path that all others are compared with."""
-        return "shm" if "shm" in self.paths else self.paths[0]
-
-    def main_wait(self, path: str) -> str | None:
-        """The waiting strategy that stands for `path`: adaptive where it was asked for."""
-        if path != "shm":
-            return None
-        return "adaptive" if "adaptive" in self.waits else self.waits[0]
-
-    def waits_of(self, path: str) -> tuple[str | None, ...]:
-        """The waiting strategies in which `path` is measured."""
-        return self.waits if path == "shm" else (None,)
-
-    def order(self, setups: Sequence[CommandSetup], round_index: int) -> list[CommandSetup]:
-        """Return a round's order: A B .. in even rounds, .. B A in odd ones."""
-        return list(setups) if round_index % 2 == 0 else list(reversed(setups))
 
     def options_of(self, setup: CommandSetup) -> dict[str, Any]:
         """Return the options of a setup's engine."""
         return self.options | {"step_s": _STEP_S} if setup.training else self.options
 
 
-def setups_of(plan: CommandPlan) -> Iterator[CommandSetup]:
+def setups_of(plan: CommandPlan) -> Iterator[CommandSetup | CodecSetup]:
     """Yield the setups of one round."""
     for path in plan.paths:
         for wait in plan.waits_of(path):
@@ -114,11 +114,15 @@ def setups_of(plan: CommandPlan) -> Iterator[CommandSetup]:
     yield CommandSetup(plan.reference, plan.main_wait(plan.reference), twin=True)
     for path in plan.paths:
         yield CommandSetup(path, plan.main_wait(path), training=True)
+    yield CodecSetup()
 
 
 def plan_of_commands(paths: Sequence[str], waits: Sequence[str] | None, *, rounds: int, quick: bool) -> CommandPlan:
     """Return the plan of a command line. A quick plan has one round of short loops and small pictures."""
-    waits = waits or (("adaptive",) if quick else ("adaptive", "block"))
-    options = _QUICK_OPTIONS if quick else _OPTIONS
-    effort = QUICK if quick else Effort(budget_s=0.5)
-    return CommandPlan(tuple(paths), tuple(waits), dict(options), 1 if quick else rounds, effort)
+    return CommandPlan(
+        paths=tuple(paths),
+        waits=tuple(waits or (("adaptive",) if quick else ("adaptive", "block"))),
+        options=dict(_QUICK_OPTIONS if quick else _OPTIONS),
+        rounds=1 if quick else rounds,
+        effort=QUICK if quick else Effort(budget_s=0.5),
+    )

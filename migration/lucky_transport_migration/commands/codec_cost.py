@@ -18,7 +18,7 @@ from lucky_transport.messages.fields import fields_of
 from lucky_transport.messages.stepping import AgentFrame
 from lucky_transport_migration.measuring import Effort, Samples
 
-__all__ = ["DIRECTIONS", "measure_codec"]
+__all__ = ["DIRECTIONS", "measure_codec", "protobuf_class"]
 
 DIRECTIONS = ("write", "read")
 _BATCH = 100  # messages per sample: one takes hardly longer than reading the clock
@@ -64,7 +64,7 @@ def _ours() -> dict[str, Callable[[], Any]]:
 
 
 def _theirs() -> dict[str, Callable[[], Any]] | None:
-    cls = _protobuf_class()
+    cls = protobuf_class()
     if cls is None:
         return None
     fields = [(field.name, field.shape == "list") for field in fields_of(AgentFrame)]
@@ -86,7 +86,7 @@ def _check(found: dict[str, Any]) -> None:
         raise RemoteProtocolError(f"a message reads {found} where {_VALUES} was written")
 
 
-def _protobuf_class() -> Any:
+def protobuf_class() -> Any:
     """Return a protobuf message class with AgentFrame's fields, None where protobuf is not installed."""
     try:
         from google.protobuf import descriptor_pb2, descriptor_pool, message_factory

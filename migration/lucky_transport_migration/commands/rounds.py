@@ -10,31 +10,37 @@ import numpy as np
 
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport.services import Client
-from lucky_transport_migration.commands.cells import ENGINE, CommandCell, CommandPlan, CommandSetup
-from lucky_transport_migration.commands.flow import Flow, measure_images, measure_messages
-from lucky_transport_migration.commands.training import Training, measure_training
+from lucky_transport_migration.call_suite.cell import CallCell
+from lucky_transport_migration.call_suite.rows import Measured
+from lucky_transport_migration.commands.cells import COMMANDS, CodecSetup, CommandPlan, CommandSetup
+from lucky_transport_migration.commands.codec_cost import measure_codec
+from lucky_transport_migration.commands.flow import measure_images, measure_messages
+from lucky_transport_migration.commands.training import measure_training
 from lucky_transport_migration.measuring import Effort, Measurement, closed_loop, open_loop
 from lucky_transport_migration.paths import Link, find_path
 
-__all__ = ["Measured", "measure_commands"]
-
-Measured = Measurement | Flow | Training
+__all__ = ["measure_commands"]
 
 _NOTHING = np.zeros(0)  # the loops hand their "actions" to the step; a call brings its own request
 
 
-def measure_commands(setup: CommandSetup, plan: CommandPlan) -> dict[CommandCell, Measured]:
+def measure_commands(setup: CommandSetup | CodecSetup, plan: CommandPlan) -> dict[CallCell, Measured]:
     """Return the measurements of a setup's cells; its processes have ended when this returns.
 
     Raises RemoteProtocolError when an answer or an item is not the one that was due.
     """
+    if isinstance(setup, CodecSetup):
+        return {
+            CallCell("codec", path, None, direction): samples
+            for (path, direction), samples in measure_codec(plan.effort).items()
+        }
     path = find_path(setup.path)
-    with Link(path, ENGINE, 1, options=plan.options_of(setup), wait=setup.wait) as link:
+    with Link(path, COMMANDS.engine, 1, options=plan.options_of(setup), wait=setup.wait) as link:
         client = Client(link.transport)
         return {cell: _measure(client, cell, plan, link.pid) for cell in setup.cells()}
 
 
-def _measure(client: Client, cell: CommandCell, plan: CommandPlan, pid: int | None) -> Measured:
+def _measure(client: Client, cell: CallCell, plan: CommandPlan, pid: int | None) -> Measured:
     if cell.kind == "unary":
         return _measure_unary(client, cell, plan.effort, pid)
     if cell.kind == "stream":
@@ -44,7 +50,7 @@ def _measure(client: Client, cell: CommandCell, plan: CommandPlan, pid: int | No
     return measure_training(client, plan.effort)
 
 
-def _measure_unary(client: Client, cell: CommandCell, effort: Effort, pid: int | None) -> Measurement:
+def _measure_unary(client: Client, cell: CallCell, effort: Effort, pid: int | None) -> Measurement:
     """Time a call whose answer is the number it was asked with, so that none can be taken for another."""
     call: Callable[[int], Any] = client.lidar.get_beam_count if cell.what == "inline" else client.lidar.get_beam_angles
     numbers = itertools.count(1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -40,6 +40,27 @@ class Training:
     def loss_percent(self) -> float:
         """How much of its rate the loop loses."""
         return (1 - self.beside_hz / self.alone_hz) * 100
+
+    @property
+    def us_each(self) -> float:
+        """Microseconds per step beside the streams."""
+        return 1e6 / self.beside_hz
+
+    @staticmethod
+    def columns(rounds: Sequence[Training]) -> dict[str, Any]:
+        """Return what a row of these rounds has beside its times."""
+
+        def median(name: str) -> float:
+            return round(float(np.median([getattr(one, name) for one in rounds])), 3)
+
+        return {
+            "alone_per_s": median("alone_hz"),
+            "per_s": median("beside_hz"),
+            "loss_percent": median("loss_percent"),
+            "loss_percent_max": round(max(one.loss_percent for one in rounds), 3),
+            "telemetry_per_s": median("telemetry_hz"),
+            "camera_per_s": median("camera_hz"),
+        }
 
 
 class _Listener(threading.Thread):

@@ -70,6 +70,27 @@ def test_the_suite_of_commands_runs_over_shared_memory_and_tells_its_targets(tmp
     assert kinds == {"unary", "stream", "images", "training", "codec"}
     assert {row["word"] for row in found["targets"]} <= {"PASS", "FAIL", "NOT MEASURED"}
     assert (tmp_path / "bench.html").stat().st_size > 5_000
+    assert (tmp_path / "bench.md").read_text().startswith("## Commands, streams and images\n")
+
+
+def test_the_suite_of_stubs_measures_grpc_over_tcp_and_a_unix_socket(tmp_path: Path) -> None:
+    pytest.importorskip("grpc")
+    done = bench(
+        *("--suite", "stubs", "--transports", "grpc", "--quick", "--check", "--json"), *("--report", str(tmp_path))
+    )
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert {row["path"] for row in found["rows"]} == {"grpc-tcp", "grpc-unix"}
+    assert {row["kind"] for row in found["rows"]} >= {"unary", "stream", "callers", "aio"}
+    assert {row["word"] for row in found["targets"]} == {"NOT MEASURED"}
+    assert (tmp_path / "bench.html").stat().st_size > 5_000
+
+
+def test_the_suite_of_stubs_refuses_a_transport_that_carries_none() -> None:
+    done = bench("--suite", "stubs", "--transports", "inproc")
+    assert done.exit_code != 0
+    assert "transport 'inproc' carries no calls of gRPC stubs" in done.output
+    assert "Traceback" not in done.output
 
 
 def test_the_suite_of_commands_is_told_in_tables_and_sentences() -> None:
@@ -79,8 +100,9 @@ def test_the_suite_of_commands_is_told_in_tables_and_sentences() -> None:
     assert "NOT MEASURED" in done.output
 
 
+@pytest.mark.parametrize("suite", ["commands", "stubs"])
 @pytest.mark.parametrize("arguments", [["toy:copy"], ["--num-envs", "2"]])
-def test_the_suite_of_commands_has_an_engine_of_its_own(arguments: list[str]) -> None:
-    done = bench("--suite", "commands", *arguments)
+def test_a_suite_of_calls_has_an_engine_of_its_own(suite: str, arguments: list[str]) -> None:
+    done = bench("--suite", suite, *arguments)
     assert done.exit_code == 2
     assert "leave out ENGINE and --num-envs" in done.output

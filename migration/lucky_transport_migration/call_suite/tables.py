@@ -1,4 +1,4 @@
-"""What `bench --suite commands` prints for a person: verdicts, one table a group, targets, notes."""
+"""What a suite of calls prints for a person: verdicts, one table a group, targets, notes."""
 
 from __future__ import annotations
 
@@ -7,19 +7,18 @@ from typing import Any
 
 from rich.console import Console
 
-from lucky_transport_migration.commands.comparisons import what_of
 from lucky_transport_migration.stats import times_text, us_text
 from lucky_transport_migration.tables import new_table, print_text, show_targets, supported_us, way
 
-__all__ = ["cells_of", "grouped", "lost", "show_commands", "times_of"]
+__all__ = ["cells_of", "grouped", "lost", "show_calls", "times_of"]
 
 Row = Mapping[str, Any]
 
 
 def grouped(rows: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
     """Yield the rows in groups that differ in the way alone, each with its title."""
-    for title in dict.fromkeys(what_of(row) for row in rows):
-        yield title, [row for row in rows if what_of(row) == title]
+    for title in dict.fromkeys(row["title"] for row in rows):
+        yield title, [row for row in rows if row["title"] == title]
 
 
 def times_of(row: Row, result: Mapping[str, Any]) -> str:
@@ -58,7 +57,7 @@ def cells_of(row: Row, result: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def show_commands(result: Mapping[str, Any]) -> None:
+def show_calls(result: Mapping[str, Any]) -> None:
     """Print the result."""
     console = Console()
     for one in result["ratios"]:

@@ -1,4 +1,4 @@
-"""The page of the suite of commands."""
+"""The page of a suite of calls."""
 
 from __future__ import annotations
 
@@ -6,22 +6,21 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from lucky_transport_migration.commands.comparisons import what_of
-from lucky_transport_migration.commands.tables import cells_of, grouped
+from lucky_transport_migration.call_suite.tables import cells_of, grouped
 from lucky_transport_migration.page import Html, details, document, items, numbers, paragraph, section, table
 from lucky_transport_migration.paths import label
 from lucky_transport_migration.report_bench import targets_table
 from lucky_transport_migration.report_parts import STANDING_LIMITS, dot, header, machine, reading
 from lucky_transport_migration.stats import times_text
 
-__all__ = ["commands_page"]
+__all__ = ["calls_page"]
 
 Result = Mapping[str, Any]
 
 
-def commands_page(result: Result) -> str:
-    """Return the page of a result of `bench --suite commands`."""
-    title = "Commands, streams and images"
+def calls_page(result: Result) -> str:
+    """Return the page of a suite's result."""
+    title = result["title"]
     lost = [one["sentence"] for one in result["ratios"] if one["word"] != "FASTER"]
     parts = [
         header(title, result["rounds"]),
@@ -40,8 +39,8 @@ def commands_page(result: Result) -> str:
 
 
 def _verdict(result: Result) -> Html:
-    main = [one for one in result["ratios"] if one["wait"] == result["reference_wait"] and one["kind"] != "codec"]
-    big = [(f"{times_text(one['ratio'])}×", f"{label(one['to'])}: {what_of(one)}") for one in main]
+    main = [one for one in result["ratios"] if one["main"]]
+    big = [(f"{times_text(one['ratio'])}×", f"{label(one['to'])}: {one['title']}") for one in main]
     body = [paragraph(f"Times longer than {label(result['reference'])}:", "lead"), numbers(big)] if big else []
     return Html(f'<div class="verdict">{"".join(body)}</div>')
 

@@ -1,0 +1,245 @@
+"""What an asyncio call answers while it runs and after it has ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+from lucky_transport_grpc.runtime import grpc
+
+from ..aio_ends import AioEnds
+from ..aio_records import WAYS, attempt, ended, finish, happened, read, start, state, status, taken, until
+from ..ends import method_handler, path
+from ..invoking import Way
+from ..records import PATIENCE_S, Record, classes, entries
+from ..registry import case, each
+
+
+class _Held:
+    """A handler that waits until it is let go."""
+
+    def __init__(self, ends: AioEnds, arity: str) -> None:
+        self._gate, self.begun, self.told = ends.gate(), asyncio.Event(), asyncio.Event()
+        self._streams = arity.startswith("stream")
+        self.behaviour = self._stream if arity.endswith("stream") else self._unary
+
+    async def _unary(self, request: Any, context: Any) -> bytes:
+        context.add_done_callback(lambda _: self.told.set())
+        self.begun.set()
+        await self._gate.wait()
+        if self._streams:  # to end before the client has said all is, to grpc.aio, an internal error at times
+            async for _ in request:
+                pass
+        return b"response"
+
+    async def _stream(self, request: Any, context: Any) -> AsyncIterator[bytes]:
+        yield await self._unary(request, context)
+
+    def let_go(self) -> None:
+        """Let the handler answer."""
+        self._gate.set()
+
+
+@each(way=WAYS)
+async def a_call_that_runs(ends: AioEnds, way: Way) -> Record:
+    held = _Held(ends, way.arity)
+    call = start(way, await ends.method(way.arity, held.behaviour), timeout=PATIENCE_S)
+    seen: Record = {"begun": await happened(held.begun), "classes": classes(call), **state(call)}
+    seen["time remains"] = 0 < call.time_remaining() <= PATIENCE_S
+    held.let_go()
+    return {**seen, "finish": await finish(way, call)}
+
+
+@each(way=WAYS)
+async def time_remaining_without_a_deadline(ends: AioEnds, way: Way) -> Record:
+    held = _Held(ends, way.arity)
+    call = start(way, await ends.method(way.arity, held.behaviour))
+    return {"remaining": call.time_remaining(), "cancelling": call.cancel()}
+
+
+@each(way=WAYS)
+async def a_call_is_cancelled_at_once(ends: AioEnds, way: Way) -> Record:
+    call = start(way, await ends.method(way.arity, _Held(ends, way.arity).behaviour))
+    seen: Record = {"cancelling": call.cancel(), "again": call.cancel()}
+    seen["response"] = await (taken(call) if way.arity.endswith("stream") else attempt(call))
+    return {**seen, **await ended(call)}
+
+
+@case
+async def a_task_that_awaits_a_call_is_cancelled(ends: AioEnds) -> Record:
+    held = _Held(ends, "unary_unary")
+    call = (await ends.unary_unary(held.behaviour))(b"request")
+
+    async def wait() -> Any:
+        return await call
+
+    task = asyncio.ensure_future(wait())
+    seen: Record = {"begun": await happened(held.begun), "task": task.cancel()}
+    return {**seen, "outcome": await attempt(task), **await ended(call), "told": await happened(held.told)}
+
+
+@each(style=("iterate", "read"))
+async def a_task_that_reads_a_call_is_cancelled(ends: AioEnds, style: str) -> Record:
+    held = _Held(ends, "unary_stream")
+    call = (await ends.unary_stream(held.behaviour))(b"request")
+
+    async def wait() -> Any:
+        return await (call.read() if style == "read" else anext(aiter(call)))
+
+    task = asyncio.ensure_future(wait())
+    seen: Record = {"begun": await happened(held.begun), "task": task.cancel()}
+    return {**seen, "outcome": await attempt(task), **await ended(call), "told": await happened(held.told)}
+
+
+@each(ending=("success", "failure", "cancellation"))
+async def done_callbacks_come_once_and_in_order(ends: AioEnds, ending: str) -> Record:
+    gate, told = ends.gate(), []
+
+    async def behaviour(request: bytes, context: Any) -> bytes:
+        await gate.wait()
+        if ending == "failure":
+            await context.abort(grpc.StatusCode.ABORTED, "so it goes")
+        return request
+
+    call = (await ends.unary_unary(behaviour))(b"request")
+    call.add_done_callback(lambda one: told.append(("first", one is call, one.done())))
+    call.add_done_callback(lambda one: told.append(("second", one is call, one.done())))
+    await asyncio.sleep(0.05)
+    if ending == "cancellation":
+        call.cancel()
+    gate.set()
+    seen: Record = {"outcome": await attempt(call), "told": await until(lambda: len(told) == 2)}
+    call.add_done_callback(lambda one: told.append(("late", one is call, one.done())))
+    return {**seen, "late": await until(lambda: len(told) == 3), "order": told}
+
+
+@case
+async def a_call_is_awaited_twice(ends: AioEnds) -> Record:
+    async def behaviour(request: bytes, context: Any) -> bytes:
+        return request
+
+    call = (await ends.unary_unary(behaviour))(b"request")
+    return {"first": await attempt(call), "second": await attempt(call)}
+
+
+@case
+async def a_failed_call_is_awaited_twice(ends: AioEnds) -> Record:
+    async def behaviour(request: bytes, context: Any) -> None:
+        await context.abort(grpc.StatusCode.ABORTED, "so it goes")
+
+    call = (await ends.unary_unary(behaviour))(b"request")
+    return {"first": await attempt(call), "second": await attempt(call)}
+
+
+@case
+async def a_call_is_never_awaited(ends: AioEnds) -> Record:
+    held = _Held(ends, "unary_unary")
+    call = (await ends.unary_unary(held.behaviour))(b"request")
+    seen = {"begun": await happened(held.begun)}
+    held.let_go()
+    return {**seen, **await status(call)}
+
+
+@case
+async def metadata_comes_before_the_response(ends: AioEnds) -> Record:
+    gate = ends.gate()
+
+    async def behaviour(request: bytes, context: Any) -> AsyncIterator[bytes]:
+        await context.send_initial_metadata((("early", "yes"),))
+        await gate.wait()
+        yield b"item"
+
+    call = (await ends.unary_stream(behaviour))(b"request")
+    seen: Record = {"initial": entries(await call.initial_metadata()), "done": call.done()}
+    gate.set()
+    return {**seen, "taken": await taken(call)}
+
+
+@case
+async def metadata_is_a_mapping_of_lists(ends: AioEnds) -> Record:
+    there: list[Any] = []
+
+    async def behaviour(request: bytes, context: Any) -> bytes:
+        received = context.invocation_metadata()
+        there.extend((type(received).__name__, [tuple(entry) for entry in received if entry[0] != "user-agent"]))
+        context.set_trailing_metadata((("key", "1"), ("key", "2")))
+        return request
+
+    metadata = grpc.aio.Metadata(("key", "1"), ("other", "x"), ("key", "2"), ("key-bin", b"\x00"))
+    call = (await ends.unary_unary(behaviour))(b"request", metadata=metadata)
+    await call
+    trailing = await call.trailing_metadata()
+    return {
+        "there": there,
+        "type": type(trailing).__name__,
+        "first": trailing["key"],
+        "all": list(trailing.get_all("key")),
+        "initial": type(await call.initial_metadata()).__name__,
+    }
+
+
+@case
+async def waiting_for_the_connection(ends: AioEnds) -> Record:
+    async def behaviour(request: bytes, context: Any) -> AsyncIterator[bytes]:
+        yield request
+
+    call = (await ends.unary_stream(behaviour))(b"request")
+    return {"connected": await attempt(call.wait_for_connection()), "taken": await taken(call)}
+
+
+@each(way=[way for way in WAYS if way.arity.endswith("stream")])
+async def waiting_for_nobody(ends: AioEnds, way: Way) -> Record:
+    call = start(way, getattr(ends.connect(ends.address()), way.arity)(path()))
+    return {"connected": await attempt(call.wait_for_connection()), "code": (await call.code()).name}
+
+
+@case
+async def reading_after_the_end(ends: AioEnds) -> Record:
+    async def behaviour(request: bytes, context: Any) -> AsyncIterator[bytes]:
+        yield request
+
+    call = (await ends.unary_stream(behaviour))(b"request")
+    return {"first": await read(call), "again": await read(call), "and again": await attempt(call.read())}
+
+
+@case
+async def iterating_after_the_end(ends: AioEnds) -> Record:
+    async def behaviour(request: bytes, context: Any) -> AsyncIterator[bytes]:
+        yield request
+
+    call = (await ends.unary_stream(behaviour))(b"request")
+    return {"first": await taken(call), "again": await taken(call), "same": aiter(call) is aiter(call)}
+
+
+@each(first=("iterate", "read"))
+async def styles_of_reading_do_not_mix(ends: AioEnds, first: str) -> Record:
+    gate = ends.gate()
+
+    async def behaviour(request: bytes, context: Any) -> AsyncIterator[bytes]:
+        yield b"one"
+        await gate.wait()
+        yield b"two"
+
+    call = (await ends.unary_stream(behaviour))(b"request")
+    seen: Record = {"first": await (read(call, 1) if first == "read" else taken(call, 1))}
+
+    async def mix() -> Any:
+        return await (anext(aiter(call)) if first == "read" else call.read())
+
+    seen["mixed"] = await attempt(mix())
+    gate.set()
+    return seen
+
+
+@case
+async def a_call_outlives_a_pause_of_its_reader(ends: AioEnds) -> Record:
+    async def behaviour(request: bytes, context: Any) -> AsyncIterator[bytes]:
+        for number in range(200):
+            yield str(number).encode()
+
+    served = await ends.serve({"Method": method_handler("unary_stream", behaviour)})
+    call = ends.connect(served.target).unary_stream(path())(b"request")
+    first = await taken(call, 1)
+    await asyncio.sleep(0.05)
+    return {"first": first, "rest": await taken(call)}

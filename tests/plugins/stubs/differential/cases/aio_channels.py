@@ -1,0 +1,207 @@
+"""Channels of grpc.aio: closing, connectivity, waiting for a server, and finding it again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from lucky_transport_grpc.runtime import grpc
+
+from ..aio_ends import AioEnds
+from ..aio_records import WAYS, attempt, ended, happened, start, taken
+from ..ends import ARITIES, method_handler, path
+from ..invoking import Way, argument
+from ..records import PATIENCE_S, Record, error
+from ..registry import case, each
+
+
+async def _answer(request: bytes, context: Any) -> bytes:
+    return request
+
+
+ECHO = {"Method": method_handler("unary_unary", _answer)}
+READY = grpc.ChannelConnectivity.READY
+
+
+def _refusal(function: Callable[..., Any], *arguments: Any) -> Record:
+    try:
+        function(*arguments)
+    except Exception as raised:
+        return {"raised": error(raised)}
+    return {"raised": None}
+
+
+@each(way=WAYS)
+async def closing_ends_pending_calls(ends: AioEnds, way: Way) -> Record:
+    gate, begun, told = ends.gate(), asyncio.Event(), asyncio.Event()
+
+    async def unary(request: Any, context: Any) -> bytes:
+        context.add_done_callback(lambda _: told.set())
+        begun.set()
+        await gate.wait()
+        return b"too late"
+
+    async def stream(request: Any, context: Any) -> Any:
+        yield await unary(request, context)
+
+    served = await ends.serve({"Method": method_handler(way.arity, stream if way.arity.endswith("stream") else unary)})
+    channel = ends.connect(served.target)
+    call = start(way, getattr(channel, way.arity)(path()))
+    seen: Record = {"begun": await happened(begun), "close": await attempt(channel.close())}
+    seen["response"] = await (taken(call) if way.arity.endswith("stream") else attempt(call))
+    return {**seen, **await ended(call), "told": await happened(told)}
+
+
+@case
+async def closing_with_grace_lets_calls_end(ends: AioEnds) -> Record:
+    gate, begun = ends.gate(), asyncio.Event()
+
+    async def behaviour(request: bytes, context: Any) -> bytes:
+        begun.set()
+        await gate.wait()
+        return request
+
+    served = await ends.serve({"Method": method_handler("unary_unary", behaviour)})
+    channel = ends.connect(served.target)
+    call = channel.unary_unary(path())(b"request")
+    await happened(begun)
+    closing = asyncio.ensure_future(channel.close(PATIENCE_S))
+    await asyncio.sleep(0.05)
+    gate.set()
+    return {"response": await attempt(call), "close": await attempt(closing)}
+
+
+@case
+async def closing_with_grace_that_runs_out(ends: AioEnds) -> Record:
+    gate, begun = ends.gate(), asyncio.Event()
+
+    async def behaviour(request: bytes, context: Any) -> bytes:
+        begun.set()
+        await gate.wait()
+        return request
+
+    served = await ends.serve({"Method": method_handler("unary_unary", behaviour)})
+    channel = ends.connect(served.target)
+    call = channel.unary_unary(path())(b"request")
+    await happened(begun)
+    await channel.close(0.05)
+    return {"response": await attempt(call), **await ended(call)}
+
+
+@each(arity=ARITIES)
+async def a_closed_channel_refuses_calls(ends: AioEnds, arity: str) -> Record:
+    channel = ends.connect((await ends.serve(ECHO)).target)
+    method = getattr(channel, arity)(path())
+    await channel.close()
+    return {"call": _refusal(method, argument(arity)), "again": await attempt(channel.close())}
+
+
+@case
+async def a_channel_is_a_context(ends: AioEnds) -> Record:
+    served = await ends.serve(ECHO)
+    async with ends.connect(served.target) as channel:
+        method = channel.unary_unary(path())
+        inside = await attempt(method(b"request"))
+    return {"inside": inside, "outside": _refusal(method, b"request")}
+
+
+@case
+async def the_state_of_a_channel(ends: AioEnds) -> Record:
+    channel = ends.connect((await ends.serve(ECHO)).target)
+    seen: Record = {"first": channel.get_state().name}
+    await asyncio.wait_for(channel.channel_ready(), PATIENCE_S)
+    seen["ready"] = channel.get_state().name
+    await channel.close()
+    return {**seen, "closed": channel.get_state().name}
+
+
+@case
+async def trying_to_connect_makes_it_ready(ends: AioEnds) -> Record:
+    channel = ends.connect((await ends.serve(ECHO)).target)
+    state = channel.get_state(try_to_connect=True)
+    seen: Record = {"first": state.name}
+    while state is not READY:
+        await asyncio.wait_for(channel.wait_for_state_change(state), PATIENCE_S)
+        state = channel.get_state(try_to_connect=True)
+    return {**seen, "last": state.name}
+
+
+@case
+async def waiting_for_a_state_that_is_past(ends: AioEnds) -> Record:
+    channel = ends.connect((await ends.serve(ECHO)).target)
+    return await attempt(channel.wait_for_state_change(READY))
+
+
+@case
+async def the_state_changes_on_close(ends: AioEnds) -> Record:
+    channel = ends.connect((await ends.serve(ECHO)).target)
+    await asyncio.wait_for(channel.channel_ready(), PATIENCE_S)
+    waiting = asyncio.ensure_future(channel.wait_for_state_change(READY))
+    await asyncio.sleep(0.05)
+    await channel.close()
+    seen = await attempt(waiting)
+    return {"ended": True, "raised": seen.get("raised", {}).get("classes")}
+
+
+@case
+async def nobody_is_there(ends: AioEnds) -> Record:
+    channel = ends.connect(ends.address())
+    state = channel.get_state(try_to_connect=True)
+    for _ in range(5):
+        if state is grpc.ChannelConnectivity.TRANSIENT_FAILURE:
+            break
+        await asyncio.wait_for(channel.wait_for_state_change(state), PATIENCE_S)
+        state = channel.get_state(try_to_connect=True)
+    return {"state": state.name}
+
+
+@case
+async def a_server_may_come_later(ends: AioEnds) -> Record:
+    address = ends.address()
+    call = ends.connect(address).unary_unary(path())(b"request", wait_for_ready=True, timeout=PATIENCE_S)
+    await asyncio.sleep(0.1)
+    seen = {"done": call.done()}
+    await ends.serve(ECHO, address=address)
+    return {**seen, "response": await attempt(call)}
+
+
+@case
+async def a_channel_finds_its_server_again(ends: AioEnds) -> Record:
+    async def another(request: bytes, context: Any) -> bytes:
+        return b"from another"
+
+    address = ends.address()
+    served = await ends.serve(ECHO, address=address)
+    method = ends.connect(address).unary_unary(path())
+    seen = {"before": await attempt(method(b"request"))}
+    await served.server.stop(None)
+    await ends.serve({"Method": method_handler("unary_unary", another)}, address=address)
+    return {**seen, "after": await attempt(method(b"request", wait_for_ready=True, timeout=PATIENCE_S))}
+
+
+@case
+async def multicallables_are_of_their_class(ends: AioEnds) -> Record:
+    channel = ends.connect(ends.address())
+    kinds = [
+        grpc.aio.UnaryUnaryMultiCallable,
+        grpc.aio.UnaryStreamMultiCallable,
+        grpc.aio.StreamUnaryMultiCallable,
+        grpc.aio.StreamStreamMultiCallable,
+    ]
+    return {
+        "channel": isinstance(channel, grpc.aio.Channel),
+        **{
+            arity: isinstance(getattr(channel, arity)(path()), kind) for arity, kind in zip(ARITIES, kinds, strict=True)
+        },
+    }
+
+
+if hasattr(grpc.Server, "add_registered_method_handlers"):
+
+    @case
+    async def registered_methods_are_accepted(ends: AioEnds) -> Record:
+        channel = ends.connect((await ends.serve(ECHO)).target)
+        by_name = channel.unary_unary(path(), None, None, _registered_method=True)
+        by_place = channel.unary_unary(path(), None, None, True)
+        return {"by name": await attempt(by_name(b"request")), "by place": await attempt(by_place(b"request"))}

@@ -1,0 +1,239 @@
+"""Writing and reading of asyncio streams, by calls, by iterators, and by both."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+from ..aio_ends import AioEnds
+from ..aio_records import EOF, attempt, happened, read, status, taken
+from ..records import PATIENCE_S, Record
+from ..registry import case, each
+
+ITEMS = (b"one", b"two", b"three")
+
+
+async def _echo(requests: Any, context: Any) -> AsyncIterator[bytes]:
+    async for request in requests:
+        yield request
+
+
+async def _join(requests: Any, context: Any) -> bytes:
+    return b"+".join([request async for request in requests])
+
+
+def _plain() -> Iterator[bytes]:
+    yield from ITEMS
+
+
+async def _asynchronous() -> AsyncIterator[bytes]:
+    for item in ITEMS:
+        await asyncio.sleep(0)
+        yield item
+
+
+@each(kind=("list", "generator", "asynchronous generator"))
+async def requests_are_any_iterable(ends: AioEnds, kind: str) -> Record:
+    def requests() -> Any:
+        return {"list": list(ITEMS), "generator": _plain(), "asynchronous generator": _asynchronous()}[kind]
+
+    joined = await attempt((await ends.stream_unary(_join))(requests()))
+    echoed = await taken((await ends.stream_stream(_echo))(requests()))
+    return {"joined": joined, "echoed": echoed}
+
+
+@case
+async def ping_pong(ends: AioEnds) -> Record:
+    call = (await ends.stream_stream(_echo))()
+    turns = []
+    for item in ITEMS:
+        await call.write(item)
+        turns.append(await call.read())
+    await call.done_writing()
+    return {"turns": turns, "rest": await read(call), **await status(call)}
+
+
+@case
+async def writing_after_done_writing(ends: AioEnds) -> Record:
+    gate = ends.gate()
+
+    async def behaviour(requests: Any, context: Any) -> AsyncIterator[bytes]:
+        async for request in requests:
+            yield request
+        await gate.wait()
+
+    call = (await ends.stream_stream(behaviour))()
+    await call.write(b"one")
+    seen: Record = {"done": await attempt(call.done_writing()), "again": await attempt(call.done_writing())}
+    seen["late"] = await attempt(call.write(b"late"))
+    gate.set()
+    return {**seen, "read": await read(call)}
+
+
+@case
+async def writing_after_the_end(ends: AioEnds) -> Record:
+    async def behaviour(requests: Any, context: Any) -> AsyncIterator[bytes]:
+        yield b"only"
+
+    call = (await ends.stream_stream(behaviour))()
+    seen: Record = {"read": await read(call), "code": (await call.code()).name}
+    return {**seen, "write": await attempt(call.write(b"late")), "done_writing": await attempt(call.done_writing())}
+
+
+@case
+async def writing_after_a_cancel(ends: AioEnds) -> Record:
+    call = (await ends.stream_stream(_echo))()
+    await call.write(b"one")
+    seen: Record = {"read": await attempt(call.read()), "cancelling": call.cancel()}
+    return {**seen, "write": await attempt(call.write(b"late")), "then": await attempt(call.read())}
+
+
+@case
+async def writing_where_an_iterator_was_given(ends: AioEnds) -> Record:
+    call = (await ends.stream_stream(_echo))(iter(ITEMS))
+    return {
+        "write": await attempt(call.write(b"more")),
+        "done_writing": await attempt(call.done_writing()),
+        "read": await read(call),
+    }
+
+
+@case
+async def the_iterator_raises(ends: AioEnds) -> Record:
+    def requests() -> Iterator[bytes]:
+        yield b"one"
+        raise RuntimeError("no more ideas")
+
+    call = (await ends.stream_unary(_join))(requests())
+    return {"response": await attempt(call), **await status(call)}
+
+
+@case
+async def the_iterator_never_ends(ends: AioEnds) -> Record:
+    async def three(requests: Any, context: Any) -> bytes:
+        seen: list[bytes] = []
+        async for request in requests:
+            seen.append(request)
+            if len(seen) == 3:
+                break
+        return b"+".join(seen)
+
+    async def requests() -> AsyncIterator[bytes]:
+        for number in itertools.count():
+            yield str(number).encode()
+            await asyncio.sleep(0)
+
+    call = (await ends.stream_unary(three))(requests())
+    seen = await attempt(call)
+    # When the last write breaks off, gRPC now and then calls that an internal error of its own.
+    return {"answered": "value" in seen or seen["raised"]["code"] == "INTERNAL"}
+
+
+@case
+async def a_slow_iterator_is_waited_for(ends: AioEnds) -> Record:
+    gate = ends.gate()
+
+    async def requests() -> AsyncIterator[bytes]:
+        yield b"one"
+        await gate.wait()
+        yield b"two"
+
+    call = (await ends.stream_stream(_echo))(requests())
+    seen: Record = {"first": await attempt(call.read())}
+    gate.set()
+    return {**seen, "rest": await read(call)}
+
+
+@case
+async def a_handler_reads_and_writes_by_calls(ends: AioEnds) -> Record:
+    async def behaviour(_: Any, context: Any) -> None:
+        while (request := await context.read()) is not EOF:
+            await context.write(request.upper())
+        await context.write(b"and the end")
+
+    return await taken((await ends.stream_stream(behaviour))(iter(ITEMS)))
+
+
+@case
+async def a_unary_stream_handler_writes_by_calls(ends: AioEnds) -> Record:
+    async def behaviour(request: bytes, context: Any) -> None:
+        for number in range(3):
+            await context.write(str(number).encode())
+
+    return await taken((await ends.unary_stream(behaviour))(b"request"))
+
+
+@case
+async def a_handler_mixes_its_styles(ends: AioEnds) -> Record:
+    async def behaviour(requests: Any, context: Any) -> AsyncIterator[bytes]:
+        async for request in requests:
+            yield request
+            await context.write(b"mixed in")
+
+    return {"ended": (await taken((await ends.stream_stream(behaviour))(iter(ITEMS[:1]))))["ended"]}
+
+
+@case
+async def a_handler_is_closed_by_a_cancel(ends: AioEnds) -> Record:
+    closed = asyncio.Event()
+
+    async def behaviour(request: bytes, context: Any) -> AsyncIterator[bytes]:
+        try:
+            for number in itertools.count():
+                yield str(number).encode()
+                await asyncio.sleep(0.001)
+        finally:
+            closed.set()
+
+    call = (await ends.unary_stream(behaviour))(b"request")
+    seen: Record = {"part": await taken(call, 3), "cancelling": call.cancel()}
+    return {**seen, "closed": await happened(closed), **await status(call)}
+
+
+@case
+async def an_unread_stream_holds_its_sender_back(ends: AioEnds) -> Record:
+    sent: list[int] = []
+
+    async def behaviour(request: bytes, context: Any) -> AsyncIterator[bytes]:
+        for number in range(64):
+            sent.append(number)
+            yield bytes(1024 * 1024)
+
+    call = (await ends.unary_stream(behaviour))(b"request")
+    first = len(await call.read())
+    await asyncio.sleep(0.2)
+    held_back = len(sent) < 64
+    rest = await read(call)
+    return {"first": first, "held back": held_back, "rest": len(rest["items"]), "ended": rest["ended"]}
+
+
+@each(items=(0, 1, 3))
+async def a_generator_fails_midway(ends: AioEnds, items: int) -> Record:
+    async def behaviour(request: bytes, context: Any) -> AsyncIterator[bytes]:
+        for number in range(items):
+            yield str(number).encode()
+        raise LookupError("lost the thread")
+
+    call = (await ends.unary_stream(behaviour))(b"request")
+    return {"taken": await taken(call), **await status(call)}
+
+
+@case
+async def nothing_is_sent(ends: AioEnds) -> Record:
+    return {
+        "iterator": await taken((await ends.stream_stream(_echo))(iter(()))),
+        "unary": await attempt((await ends.stream_unary(_join))(iter(()))),
+    }
+
+
+@case
+async def large_messages_go_both_ways(ends: AioEnds) -> Record:
+    call = (await ends.stream_stream(_echo))(timeout=PATIENCE_S)
+    sizes = []
+    for size in (1, 100_000, 4 * 1024 * 1024, 0):
+        await call.write(bytes(size))
+        sizes.append(len(await call.read()))
+    await call.done_writing()
+    return {"sizes": sizes, "rest": await read(call)}

@@ -1,0 +1,218 @@
+"""What a call answers while it runs and after it has ended."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from lucky_transport_grpc.runtime import grpc
+
+from ..ends import Ends
+from ..invoking import FREE_WAYS, Way, argument
+from ..records import PATIENCE_S, Diary, Record, attempt, classes, happened, state
+from ..registry import case, each
+
+
+class _Held:
+    """A call whose handler waits until it is let go."""
+
+    def __init__(self, ends: Ends, way: Way, **options: Any) -> None:
+        self._gate, begun = ends.gate(), threading.Event()
+
+        def unary(request: Any, context: Any) -> bytes:
+            begun.set()
+            self._gate.wait(PATIENCE_S)
+            return b"response"
+
+        def stream(request: Any, context: Any) -> Iterator[bytes]:
+            yield unary(request, context)
+
+        method = ends.method(way.arity, stream if way.style == "iterator" else unary)
+        self.call = (method if way.style == "iterator" else method.future)(argument(way.arity), **options)
+        self.begun = happened(begun)
+
+    def let_go(self) -> None:
+        """Let the handler answer."""
+        self._gate.set()
+
+
+@each(way=FREE_WAYS)
+def a_call_that_runs(ends: Ends, way: Way) -> Record:
+    held = _Held(ends, way)
+    call = held.call
+    seen: Record = {
+        "begun": held.begun,
+        "classes": classes(call),
+        **state(call),
+        "active": call.is_active(),
+        "time_remaining": call.time_remaining(),
+        "result": attempt(call.result, timeout=0.05),
+        "exception": attempt(call.exception, timeout=0.05),
+        "traceback": attempt(call.traceback, timeout=0.05),
+        "result at once": attempt(call.result, timeout=0),
+    }
+    held.let_go()
+    return seen
+
+
+@each(way=FREE_WAYS)
+def time_remaining_counts_down(ends: Ends, way: Way) -> Record:
+    held = _Held(ends, way, timeout=PATIENCE_S)
+    remaining = held.call.time_remaining()
+    held.let_go()
+    return {"type": type(remaining).__name__, "plausible": 0 < remaining <= PATIENCE_S}
+
+
+@each(way=[way for way in FREE_WAYS if way.style == "future"])
+def a_result_is_waited_for(ends: Ends, way: Way) -> Record:
+    held = _Held(ends, way)
+    threading.Timer(0.05, held.let_go).start()
+    call = held.call
+    return {
+        "result": attempt(call.result, timeout=PATIENCE_S),
+        "again": attempt(call.result),
+        "exception": attempt(call.exception),
+        "traceback": attempt(call.traceback),
+        "code": call.code().name,
+        **state(call),
+    }
+
+
+@each(way=FREE_WAYS)
+def a_call_is_cancelled_twice(ends: Ends, way: Way) -> Record:
+    call = _Held(ends, way).call
+    return {
+        "first": call.cancel(),
+        "second": call.cancel(),
+        **state(call),
+        "active": call.is_active(),
+        "result": attempt(call.result),
+        "exception": attempt(call.exception),
+        "traceback": attempt(call.traceback),
+        "code": call.code().name,
+        "details": call.details(),
+        "initial": list(call.initial_metadata()),
+        "trailing": list(call.trailing_metadata()),
+    }
+
+
+@each(way=FREE_WAYS, ending=("success", "failure", "cancellation"))
+def callbacks_come_once_and_in_order(ends: Ends, way: Way, ending: str) -> Record:
+    diary, gate = Diary(), ends.gate()
+
+    def unary(request: Any, context: Any) -> bytes:
+        gate.wait(PATIENCE_S)
+        if ending == "failure":
+            context.abort(grpc.StatusCode.ABORTED, "so it goes")
+        return b"response"
+
+    def stream(request: Any, context: Any) -> Iterator[bytes]:
+        yield unary(request, context)
+
+    method = ends.method(way.arity, stream if way.style == "iterator" else unary)
+    call = (method if way.style == "iterator" else method.future)(argument(way.arity))
+    call.add_done_callback(lambda told: diary.note(("done", told is call)))
+    added = call.add_callback(lambda: diary.note("callback"))
+    call.add_done_callback(lambda told: diary.note(("done again", told.done(), told.code().name)))
+    if ending == "cancellation":
+        call.cancel()
+    gate.set()
+    if way.style == "iterator":
+        attempt(list, call)
+    return {"added": added, "diary": diary.after(3)}
+
+
+@case
+def a_callback_that_fails_stops_nobody(ends: Ends) -> Record:
+    diary, gate = Diary(), ends.gate()
+
+    def fail(told: Any) -> None:
+        diary.note("fails")
+        raise RuntimeError("a defect of the callback")
+
+    def behaviour(request: bytes, context: Any) -> bytes:
+        gate.wait(PATIENCE_S)
+        return request
+
+    future = ends.unary_unary(behaviour).future(b"request")
+    future.add_done_callback(fail)
+    future.add_done_callback(lambda told: diary.note("is told"))
+    gate.set()
+    return {"result": attempt(future.result, timeout=PATIENCE_S), "diary": diary.after(2)}
+
+
+@case
+def a_callback_may_make_calls(ends: Ends) -> Record:
+    diary, gate = Diary(), ends.gate()
+
+    def behaviour(request: bytes, context: Any) -> bytes:
+        if request == b"first":
+            gate.wait(PATIENCE_S)
+        return request
+
+    method = ends.unary_unary(behaviour)
+    future = method.future(b"first")
+    future.add_done_callback(
+        lambda told: method.future(b"second").add_done_callback(lambda told: diary.note(told.result()))
+    )
+    gate.set()
+    return {"first": attempt(future.result, timeout=PATIENCE_S), "second": diary.after(1)}
+
+
+def _raised(function: Any, *arguments: Any) -> Exception | None:
+    try:
+        function(*arguments)
+    except Exception as error:
+        return error
+    return None
+
+
+@case
+def an_error_of_a_blocking_call_answers_everything(ends: Ends) -> Record:
+    def behaviour(request: bytes, context: Any) -> None:
+        context.abort(grpc.StatusCode.ABORTED, "so it goes")
+
+    error: Any = _raised(ends.unary_unary(behaviour), b"request")
+    diary = Diary()
+    error.add_done_callback(lambda told: diary.note(told is error))
+    return {
+        "cancel": error.cancel(),
+        "exception": error.exception() is error,
+        "result": attempt(error.result),
+        "traceback": type(error.traceback()).__name__,
+        "told": diary.after(1),
+        "debug": isinstance(error.debug_error_string(), str),
+        "says": ["ABORTED" in str(error), "so it goes" in str(error), "so it goes" in repr(error)],
+    }
+
+
+@case
+def a_call_of_with_call_answers_everything(ends: Ends) -> Record:
+    _, call = ends.unary_unary(lambda request, context: request).with_call(b"request")
+    return {
+        "classes": classes(call),
+        **state(call),
+        "active": call.is_active(),
+        "cancel": call.cancel(),
+        "time_remaining": call.time_remaining(),
+        "result": attempt(call.result),
+        "exception": attempt(call.exception),
+        "traceback": attempt(call.traceback),
+    }
+
+
+@each(way=FREE_WAYS)
+def code_waits_for_the_end(ends: Ends, way: Way) -> Record:
+    held = _Held(ends, way)
+    threading.Timer(0.05, held.let_go).start()
+    if way.style == "iterator":
+        attempt(list, held.call)
+    return {"code": held.call.code().name, "details": held.call.details(), **state(held.call)}
+
+
+@case
+def a_call_says_how_it_ended(ends: Ends) -> Record:
+    call = ends.unary_stream(lambda request, context: iter((b"item",)))(b"request")
+    list(call)
+    return {"says": ["OK" in str(call), "details" in repr(call)], "debug": isinstance(call.debug_error_string(), str)}

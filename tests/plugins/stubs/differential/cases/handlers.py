@@ -1,0 +1,123 @@
+"""How a server finds the handler of a call: generic handlers, registered ones, and neither."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from lucky_transport_grpc.runtime import grpc
+
+from ..ends import ARITIES, SERVICE, Ends, generic_handler, method_handler, path
+from ..invoking import argument
+from ..records import Diary, Record, attempt, entries, taken
+from ..registry import case, each
+
+ECHO = {"Method": method_handler("unary_unary", lambda request, context: request)}
+
+
+@case
+def handlers_may_come_after_the_start(ends: Ends) -> Record:
+    server, address = ends.server(), ends.address()
+    server.add_insecure_port(address)
+    server.start()
+    method = ends.connect(address).unary_unary(path())
+    seen = {"before": attempt(method, b"request")}
+    server.add_generic_rpc_handlers((generic_handler(ECHO),))
+    return {**seen, "after": attempt(method, b"request")}
+
+
+@case
+def the_first_handler_that_knows_a_method_serves_it(ends: Ends) -> Record:
+    def saying(text: bytes) -> Any:
+        return method_handler("unary_unary", lambda request, context: text)
+
+    server = ends.server(
+        generic_handler({"Method": saying(b"first")}),
+        generic_handler({"Method": saying(b"second"), "Other": saying(b"x")}),
+    )
+    address = ends.address()
+    server.add_insecure_port(address)
+    server.start()
+    channel = ends.connect(address)
+    return {name: attempt(channel.unary_unary(path(name)), b"request") for name in ("Method", "Other", "Neither")}
+
+
+class _Generic(grpc.GenericRpcHandler):
+    """A handler that decides by the path itself."""
+
+    def __init__(self, diary: Diary) -> None:
+        self._diary = diary
+
+    def service(self, handler_call_details: Any) -> Any:
+        """Serve whatever ends in Echo."""
+        self._diary.note((handler_call_details.method, entries(handler_call_details.invocation_metadata)))
+        if handler_call_details.method.endswith("Fail"):
+            raise RuntimeError("a defect of the handler's search")
+        return ECHO["Method"] if handler_call_details.method.endswith("Echo") else None
+
+
+@each(name=("Echo", "Fail", "Neither"))
+def a_generic_handler_decides_by_the_path(ends: Ends, name: str) -> Record:
+    diary, address = Diary(), ends.address()
+    server = ends.server(_Generic(diary))
+    server.add_insecure_port(address)
+    server.start()
+    call = attempt(ends.connect(address).unary_unary(path(name)), b"request", metadata=(("key", "value"),))
+    return {"call": call, "asked": diary.after(1)}
+
+
+@each(handlers=("text", "a number", "not a sequence"))
+def handlers_must_be_handlers(ends: Ends, handlers: str) -> Record:
+    value: Any = {"text": ("no handler",), "a number": (5,), "not a sequence": 5}[handlers]
+    seen = attempt(ends.server().add_generic_rpc_handlers, value)
+    return {"classes": seen.get("raised", {}).get("classes")}
+
+
+if hasattr(grpc.Server, "add_registered_method_handlers"):
+
+    @each(arity=ARITIES)
+    def registered_methods_are_served(ends: Ends, arity: str) -> Record:
+        """As generated code does it: both registrations on the server, `_registered_method` on the client."""
+
+        def unary(request: Any, context: Any) -> bytes:
+            return b"response"
+
+        handler = method_handler(
+            arity, (lambda request, context: iter((b"response",))) if "stream" in arity[-6:] else unary
+        )
+        server, address = ends.server(), ends.address()
+        server.add_generic_rpc_handlers((generic_handler({"Method": handler}),))
+        server.add_registered_method_handlers(SERVICE, {"Method": handler})
+        server.add_insecure_port(address)
+        server.start()
+        channel = ends.connect(address)
+        by_name = getattr(channel, arity)(path(), None, None, _registered_method=True)
+        by_place = getattr(channel, arity)(path(), None, None, True)
+        read = taken if arity.endswith("stream") else lambda value: value
+        return {
+            "by name": attempt(lambda: read(by_name(argument(arity)))),
+            "by place": attempt(lambda: read(by_place(argument(arity)))),
+        }
+
+    @case
+    def a_registered_method_is_served_without_a_generic_handler(ends: Ends) -> Record:
+        server, address = ends.server(), ends.address()
+        server.add_registered_method_handlers(SERVICE, ECHO)
+        server.add_insecure_port(address)
+        server.start()
+        channel = ends.connect(address)
+        return {
+            "registered": attempt(channel.unary_unary(path(), None, None, True), b"request"),
+            "by path": attempt(channel.unary_unary(path()), b"request"),
+        }
+
+
+@case
+def a_behaviour_may_bring_its_own_pool(ends: Ends) -> Record:
+    def behaviour(request: bytes, context: Any) -> bytes:
+        return threading.current_thread().name.encode()
+
+    with ThreadPoolExecutor(1, thread_name_prefix="its own") as pool:
+        vars(behaviour)["experimental_thread_pool"] = pool
+        return attempt(ends.unary_unary(behaviour), b"request")

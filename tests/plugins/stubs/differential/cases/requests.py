@@ -1,0 +1,258 @@
+"""What the client sends: iterators that fail, wait, never end or are none, and requests that are no messages."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from lucky_transport_grpc.runtime import grpc
+
+from ..ends import Ends, method_handler, path
+from ..invoking import WAYS, Way, answering, argument, invoke
+from ..records import PATIENCE_S, Diary, Record, attempt, taken
+from ..registry import case, each
+
+STREAMS = [way for way in WAYS if way.arity.startswith("stream")]
+
+
+def _joined(requests: Iterator[bytes], context: Any) -> bytes:
+    return b"+".join(requests)
+
+
+def _echoes(requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
+    yield from requests
+
+
+def _without_items(seen: Record) -> Record:
+    """How many responses came before the call broke is a race."""
+    seen.get("taken", {}).pop("items", None)
+    return seen
+
+
+@each(way=STREAMS)
+def the_iterator_raises(ends: Ends, way: Way) -> Record:
+    def requests() -> Iterator[bytes]:
+        yield b"one"
+        raise RuntimeError("no more ideas")
+
+    method = ends.method(way.arity, answering(way.arity, lambda request, _: request))
+    return _without_items(invoke(way.style, method, requests(), timeout=PATIENCE_S))
+
+
+@each(way=STREAMS)
+def the_iterator_raises_at_once(ends: Ends, way: Way) -> Record:
+    def requests() -> Iterator[bytes]:
+        raise RuntimeError("no idea")
+        yield b""
+
+    method = ends.method(way.arity, answering(way.arity, lambda request, _: request))
+    return _without_items(invoke(way.style, method, requests(), timeout=PATIENCE_S))
+
+
+@each(way=STREAMS)
+def the_serializer_fails_midway(ends: Ends, way: Way) -> Record:
+    def serialize(request: bytes) -> bytes:
+        if request == b"two":
+            raise ValueError("not two")
+        return request
+
+    handler = method_handler(way.arity, answering(way.arity, lambda request, _: request))
+    channel = ends.connect(ends.serve({"Method": handler}).target)
+    method = getattr(channel, way.arity)(path(), request_serializer=serialize)
+    return _without_items(invoke(way.style, method, argument(way.arity), timeout=PATIENCE_S))
+
+
+@each(value=("a list", "nothing", "a number"), style=("blocking", "future", "iterator"))
+def the_argument_is_no_iterator(ends: Ends, value: str, style: str) -> Record:
+    argument: Any = {"a list": [b"one", b"two"], "nothing": None, "a number": 5}[value]
+    if style == "iterator":
+        method = ends.stream_stream(_echoes)
+        return attempt(lambda: taken(method(argument, timeout=0.3)))
+    method = ends.stream_unary(_joined)
+    if style == "blocking":
+        return attempt(method, argument, timeout=0.3)
+    return attempt(lambda: method.future(argument, timeout=0.3).result())
+
+
+@each(value=("text", "None", "a number", "a bytearray", "a memoryview"), style=("blocking", "future", "iterator"))
+def a_unary_request_is_no_bytes(ends: Ends, value: str, style: str) -> Record:
+    request: Any = {
+        "text": "text",
+        "None": None,
+        "a number": 5,
+        "a bytearray": bytearray(b"bytes"),
+        "a memoryview": memoryview(b"bytes"),
+    }[value]
+    if style == "iterator":
+        method = ends.unary_stream(lambda request, context: iter((request,)))
+        return attempt(lambda: taken(method(request, timeout=PATIENCE_S)))
+    method = ends.unary_unary(lambda request, context: request)
+    if style == "blocking":
+        return attempt(method, request, timeout=PATIENCE_S)
+    return attempt(lambda: method.future(request, timeout=PATIENCE_S).result())
+
+
+@case
+def the_iterator_is_slow(ends: Ends) -> Record:
+    gate = ends.gate()
+
+    def requests() -> Iterator[bytes]:
+        yield b"one"
+        gate.wait(PATIENCE_S)
+        yield b"two"
+
+    call = ends.stream_stream(_echoes)(requests())
+    first = next(call)
+    gate.set()
+    return {"first": first, "rest": taken(call)}
+
+
+@case
+def the_iterator_never_ends_and_the_handler_does(ends: Ends) -> Record:
+    def first_three(requests: Iterator[bytes], context: Any) -> bytes:
+        return b"+".join(itertools.islice(requests, 3))
+
+    method = ends.stream_unary(first_three)
+    return attempt(method.with_call, (str(number).encode() for number in itertools.count()), timeout=PATIENCE_S)
+
+
+@case
+def the_iterator_never_ends_and_the_stream_does(ends: Ends) -> Record:
+    def first_three(requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
+        yield from itertools.islice(requests, 3)
+
+    method = ends.stream_stream(first_three)
+    return taken(method((str(number).encode() for number in itertools.count()), timeout=PATIENCE_S))
+
+
+@case
+def the_iterator_blocks_and_the_handler_answers(ends: Ends) -> Record:
+    gate = ends.gate()
+
+    def requests() -> Iterator[bytes]:
+        yield b"one"
+        gate.wait(PATIENCE_S)
+
+    method = ends.stream_unary(lambda requests, context: next(requests))
+    return attempt(method.with_call, requests(), timeout=PATIENCE_S)
+
+
+@case
+def the_iterator_blocks_and_the_call_is_cancelled(ends: Ends) -> Record:
+    gate = ends.gate()
+    there = Diary()
+
+    def requests() -> Iterator[bytes]:
+        yield b"one"
+        gate.wait(PATIENCE_S)
+
+    def behaviour(requests: Iterator[bytes], context: Any) -> bytes:
+        there.note(next(requests))
+        there.note("item" if "value" in attempt(next, requests) else "end")  # how it ends is a race in gRPC
+        return b"response"
+
+    future = ends.stream_unary(behaviour).future(requests())
+    there.after(1)
+    return {"cancel": future.cancel(), "result": attempt(future.result), "handler": there.after(2)}
+
+
+@case
+def nothing_is_sent(ends: Ends) -> Record:
+    return {
+        "unary": attempt(ends.stream_unary(_joined).with_call, iter(())),
+        "stream": taken(ends.stream_stream(_echoes)(iter(()))),
+    }
+
+
+@case
+def the_iterator_is_read_while_the_handler_is_busy(ends: Ends) -> Record:
+    """Requests flow without the handler asking: the client's iterator is not held back by it for a few items."""
+    gate, all_read = ends.gate(), threading.Event()
+
+    def requests() -> Iterator[bytes]:
+        yield from (b"one", b"two", b"three")
+        all_read.set()
+
+    def behaviour(requests: Iterator[bytes], context: Any) -> bytes:
+        gate.wait(PATIENCE_S)
+        return b"+".join(requests)
+
+    future = ends.stream_unary(behaviour).future(requests())
+    seen = {"all read": all_read.wait(1)}
+    gate.set()
+    return {**seen, "result": attempt(future.result, timeout=PATIENCE_S)}
+
+
+@case
+def every_request_is_serialized_in_order(ends: Ends) -> Record:
+    diary = Diary()
+
+    def serialize(request: int) -> bytes:
+        diary.note(request)
+        return str(request).encode()
+
+    handler = method_handler("stream_unary", _joined)
+    channel = ends.connect(ends.serve({"Method": handler}).target)
+    response = attempt(channel.stream_unary(path(), serialize), iter(range(100)))
+    return {"response": response, "serialized": diary.after(100)}
+
+
+@each(name=("text", "bytes"))
+def the_path_is_given_as(ends: Ends, name: str) -> Record:
+    served = ends.serve({"Method": method_handler("unary_unary", lambda request, context: request)})
+    channel = ends.connect(served.target)
+    method: Any = {"text": path(), "bytes": path().encode()}[name]
+    return attempt(lambda: channel.unary_unary(method)(b"request", timeout=PATIENCE_S))
+
+
+@each(wrong=("no slash", "unknown service", "only a service"))
+def the_path_is_wrong(ends: Ends, wrong: str) -> Record:
+    served = ends.serve({"Method": method_handler("unary_unary", lambda request, context: request)})
+    name = {
+        "no slash": path().lstrip("/"),
+        "unknown service": "/nobody.Service/Method",
+        "only a service": "/differential.Service",
+    }[wrong]
+    return attempt(lambda: ends.connect(served.target).unary_unary(name)(b"request", timeout=PATIENCE_S))
+
+
+@each(timeout=("text", "huge"))
+def the_timeout_is(ends: Ends, timeout: str) -> Record:
+    value: Any = {"text": "1", "huge": 1e9}[timeout]
+    return attempt(ends.unary_unary(lambda request, context: request), b"request", timeout=value)
+
+
+@each(compression=tuple(grpc.Compression))
+def compression_changes_nothing_to_see(ends: Ends, compression: Any) -> Record:
+    def behaviour(request: bytes, context: Any) -> bytes:
+        context.set_compression(compression)
+        context.disable_next_message_compression()
+        return request
+
+    return attempt(
+        ends.unary_unary(behaviour, compression=compression).with_call, b"x" * 5_000, compression=compression
+    )
+
+
+@case
+def credentials_need_a_secure_channel(ends: Ends) -> Record:
+    method = ends.unary_unary(lambda request, context: request)
+    return attempt(method, b"request", credentials=grpc.access_token_call_credentials("token"), timeout=PATIENCE_S)
+
+
+def _deserializing(ends: Ends, deserialize: Callable[[bytes], Any]) -> Record:
+    handler = method_handler("unary_unary", lambda request, context: request)
+    channel = ends.connect(ends.serve({"Method": handler}).target)
+    return attempt(channel.unary_unary(path(), response_deserializer=deserialize), b"request")
+
+
+@case
+def a_deserializer_gives_the_value(ends: Ends) -> Record:
+    return _deserializing(ends, lambda response: [response])
+
+
+@case
+def a_deserializer_gives_none(ends: Ends) -> Record:
+    return _deserializing(ends, lambda response: None)

@@ -1,0 +1,197 @@
+"""What the client reads: parts of a stream, more than there is, and responses that are no messages."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from grpc.experimental import ChannelOptions
+
+from ..ends import Ends, method_handler, path
+from ..records import PATIENCE_S, Diary, Record, attempt, happened, status, taken
+from ..registry import case, each
+
+
+def _numbers(count: int) -> Iterator[bytes]:
+    return (str(number).encode() for number in range(count))
+
+
+def _endless(closed: threading.Event) -> Any:
+    """Return a handler that sends until its generator is closed, and a little at a time."""
+
+    def behaviour(request: bytes, context: Any) -> Iterator[bytes]:
+        context.add_callback(closed.set)
+        for number in itertools.count():
+            yield str(number).encode()
+
+    return behaviour
+
+
+@each(count=(0, 1, 2, 1_000))
+def all_items_come_in_order(ends: Ends, count: int) -> Record:
+    return taken(ends.unary_stream(lambda request, context: _numbers(count))(b"request"))
+
+
+@case
+def a_stream_that_has_ended_stays_ended(ends: Ends) -> Record:
+    call = ends.unary_stream(lambda request, context: _numbers(1))(b"request")
+    return {"first": taken(call), "again": taken(call), "and again": taken(call)}
+
+
+@case
+def a_stream_that_has_failed_stays_failed(ends: Ends) -> Record:
+    def behaviour(request: bytes, context: Any) -> Iterator[bytes]:
+        yield b"item"
+        raise RuntimeError("boom")
+
+    call = ends.unary_stream(behaviour)(b"request")
+    return {"first": taken(call), "again": taken(call), "itself": _same_error(call)}
+
+
+def _same_error(call: Any) -> bool:
+    try:
+        next(call)
+    except Exception as raised:
+        return raised is call
+    return False
+
+
+@case
+def a_call_is_its_own_iterator(ends: Ends) -> Record:
+    call = ends.unary_stream(lambda request, context: _numbers(2))(b"request")
+    return {"same": iter(call) is call, "next method": attempt(call.next), "rest": taken(call)}
+
+
+@case
+def a_part_is_read_and_the_rest_cancelled(ends: Ends) -> Record:
+    closed = threading.Event()
+    call = ends.unary_stream(_endless(closed))(b"request")
+    seen: Record = {"part": taken(call, 3), "cancel": call.cancel()}
+    return {**seen, "rest": taken(call), **status(call), "closed": happened(closed)}
+
+
+@case
+def a_part_is_read_and_the_call_dropped(ends: Ends) -> Record:
+    closed = threading.Event()
+    call = ends.unary_stream(_endless(closed))(b"request")
+    part = taken(call, 3)
+    del call
+    gc.collect()
+    return {"part": part, "closed": happened(closed)}
+
+
+@case
+def nothing_is_read_and_the_call_dropped(ends: Ends) -> Record:
+    closed = threading.Event()
+    call = ends.unary_stream(_endless(closed))(b"request")
+    call.initial_metadata()
+    del call
+    gc.collect()
+    return {"closed": happened(closed)}
+
+
+@case
+def a_future_is_dropped(ends: Ends) -> Record:
+    gate, begun, told = ends.gate(), threading.Event(), threading.Event()
+
+    def behaviour(request: bytes, context: Any) -> bytes:
+        context.add_callback(told.set)
+        begun.set()
+        gate.wait(PATIENCE_S)
+        return request
+
+    future = ends.unary_unary(behaviour).future(b"request")
+    seen = {"begun": happened(begun)}
+    del future
+    gc.collect()
+    return {**seen, "told": happened(told)}
+
+
+@case
+def the_generator_is_closed_when_the_client_cancels(ends: Ends) -> Record:
+    diary = Diary()
+
+    def behaviour(request: bytes, context: Any) -> Iterator[bytes]:
+        try:
+            for number in itertools.count():
+                yield str(number).encode()
+        except GeneratorExit:
+            diary.note("GeneratorExit")
+            raise
+        finally:
+            diary.note("finally")
+
+    call = ends.unary_stream(behaviour)(b"request")
+    seen = {"part": taken(call, 2), "cancel": call.cancel()}
+    return {**seen, "handler": diary.after(2)}
+
+
+@each(answer=("None", "text"))
+def a_unary_response_is_no_bytes(ends: Ends, answer: str) -> Record:
+    value: Any = {"None": None, "text": "text"}[answer]
+    return attempt(ends.unary_unary(lambda request, context: value), b"request", timeout=0.3)
+
+
+@each(answer=("None", "a list", "a number"))
+def the_responses_are_no_iterator(ends: Ends, answer: str) -> Record:
+    value: Any = {"None": None, "a list": [b"one", b"two"], "a number": 5}[answer]
+    return taken(ends.unary_stream(lambda request, context: value)(b"request"))
+
+
+@case
+def an_item_is_none(ends: Ends) -> Record:
+    return taken(ends.unary_stream(lambda request, context: iter((b"one", None, b"three")))(b"request"))
+
+
+@case
+def a_deserializer_fails_midway(ends: Ends) -> Record:
+    def deserialize(response: bytes) -> bytes:
+        if response == b"1":
+            raise ValueError("not one")
+        return response
+
+    handler = method_handler("unary_stream", lambda request, context: _numbers(3))
+    channel = ends.connect(ends.serve({"Method": handler}).target)
+    return taken(channel.unary_stream(path(), response_deserializer=deserialize)(b"request"))
+
+
+@case
+def a_serializer_fails_midway(ends: Ends) -> Record:
+    def serialize(response: bytes) -> bytes:
+        if response == b"1":
+            raise ValueError("not one")
+        return response
+
+    handler = method_handler("unary_stream", lambda request, context: _numbers(3), response_serializer=serialize)
+    channel = ends.connect(ends.serve({"Method": handler}).target)
+    return taken(channel.unary_stream(path())(b"request"))
+
+
+@case
+def the_response_comes_before_the_requests_end(ends: Ends) -> Record:
+    gate = ends.gate()
+
+    def behaviour(requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
+        yield next(requests)
+
+    def requests() -> Iterator[bytes]:
+        yield b"one"
+        gate.wait(PATIENCE_S)
+
+    return taken(ends.stream_stream(behaviour)(requests()))
+
+
+@case
+def one_method_serves_many_calls(ends: Ends) -> Record:
+    method = ends.unary_unary(lambda request, context: request)
+    return {"responses": [method(str(number).encode()) for number in range(50)]}
+
+
+@case
+def a_stream_of_a_single_thread(ends: Ends) -> Record:
+    option = (ChannelOptions.SingleThreadedUnaryStream, 1)
+    call = ends.unary_stream(lambda request, context: _numbers(3), channel_options=(option,))(b"request")
+    return {"initial": list(call.initial_metadata()), "taken": taken(call), **status(call), "done": call.done()}

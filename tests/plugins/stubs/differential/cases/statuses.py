@@ -1,0 +1,255 @@
+"""Codes and details: what the handler set, in every way it can, and what the client is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from lucky_transport_grpc.runtime import grpc
+
+from ..ends import ARITIES, Ends
+from ..invoking import argument, invoke
+from ..records import Record, attempt, plain, taken
+from ..registry import case, each
+
+CODES = tuple(code.name for code in grpc.StatusCode)
+
+DETAILS = {
+    "empty": "",
+    "ascii": "as it is",
+    "unicode": "\t\ntest with whitespace\r\nand Unicode BMP ☺ and non-BMP 😈\t\n",
+    "percent": "100 % of %41 and %zz",
+    "quotes": "\"'\\",
+    "long": "x" * 2_000,
+}
+
+
+@dataclass(frozen=True)
+class Status(grpc.Status):
+    """The smallest implementation of grpc.Status."""
+
+    code: grpc.StatusCode
+    details: str
+    trailing_metadata: Any = None
+
+
+def told(ends: Ends, act: Callable[[Any], Any]) -> Record:
+    """Return what the caller of a unary method sees whose handler does this with its context."""
+    return attempt(ends.unary_unary(lambda request, context: act(context)).with_call, b"request")
+
+
+@each(code=CODES)
+def the_code_is_set(ends: Ends, code: str) -> Record:
+    def act(context: Any) -> bytes:
+        context.set_code(grpc.StatusCode[code])
+        context.set_details("details")
+        return b"response"
+
+    return told(ends, act)
+
+
+@each(code=CODES)
+def the_call_is_aborted(ends: Ends, code: str) -> Record:
+    return told(ends, lambda context: context.abort(grpc.StatusCode[code], "details"))
+
+
+@each(details=DETAILS)
+def details_are_said_as_they_are(ends: Ends, details: str) -> Record:
+    return told(ends, lambda context: context.abort(grpc.StatusCode.ABORTED, DETAILS[details]))
+
+
+@each(details=DETAILS)
+def an_exception_is_quoted(ends: Ends, details: str) -> Record:
+    def fail(context: Any) -> None:
+        raise ValueError(DETAILS[details])
+
+    return told(ends, fail)
+
+
+@case
+def details_without_a_code(ends: Ends) -> Record:
+    def act(context: Any) -> bytes:
+        context.set_details("all well")
+        return b"response"
+
+    return told(ends, act)
+
+
+@case
+def a_code_without_details(ends: Ends) -> Record:
+    def act(context: Any) -> bytes:
+        context.set_code(grpc.StatusCode.NOT_FOUND)
+        return b"response"
+
+    return told(ends, act)
+
+
+@case
+def a_code_and_no_response(ends: Ends) -> Record:
+    def act(context: Any) -> None:
+        context.set_code(grpc.StatusCode.NOT_FOUND)
+        context.set_details("nowhere")
+
+    return told(ends, act)
+
+
+@each(value=(5, 99, "NOT_FOUND"))
+def a_code_that_is_no_status_code(ends: Ends, value: Any) -> Record:
+    def act(context: Any) -> bytes:
+        context.set_code(value)
+        return b"response"
+
+    return told(ends, act)
+
+
+@each(value=(b"bytes", 5))
+def details_that_are_no_text(ends: Ends, value: Any) -> Record:
+    def act(context: Any) -> bytes:
+        context.set_details(value)
+        context.set_code(grpc.StatusCode.ABORTED)
+        return b"response"
+
+    return told(ends, act)
+
+
+@case
+def aborting_with_something_that_is_no_code(ends: Ends) -> Record:
+    return told(ends, lambda context: context.abort(5, "details"))
+
+
+@case
+def a_code_is_set_before_an_exception(ends: Ends) -> Record:
+    def act(context: Any) -> None:
+        context.set_code(grpc.StatusCode.DATA_LOSS)
+        context.set_details("half of it")
+        context.set_trailing_metadata((("lost", "half"),))
+        raise RuntimeError("boom")
+
+    return told(ends, act)
+
+
+@case
+def aborting_with_a_status(ends: Ends) -> Record:
+    status = Status(grpc.StatusCode.INTERNAL, "details", (("key", "value"), ("key-bin", b"\x00")))
+    return told(ends, lambda context: context.abort_with_status(status))
+
+
+@case
+def aborting_with_a_status_replaces_trailing_metadata(ends: Ends) -> Record:
+    def act(context: Any) -> None:
+        context.set_trailing_metadata((("early", "yes"),))
+        context.abort_with_status(Status(grpc.StatusCode.INTERNAL, "details", (("late", "yes"),)))
+
+    return told(ends, act)
+
+
+@case
+def aborting_keeps_trailing_metadata(ends: Ends) -> Record:
+    def act(context: Any) -> None:
+        context.send_initial_metadata((("first", "yes"),))
+        context.set_trailing_metadata((("last", "yes"),))
+        context.abort(grpc.StatusCode.INTERNAL, "details")
+
+    return told(ends, act)
+
+
+@case
+def an_abort_that_is_caught_still_aborts(ends: Ends) -> Record:
+    def act(context: Any) -> bytes:
+        try:
+            context.abort(grpc.StatusCode.ABORTED, "caught")
+        except Exception as raised:
+            context.set_trailing_metadata((("raised", type(raised).__name__),))
+        return b"a response after all"
+
+    return told(ends, act)
+
+
+@case
+def an_abort_is_followed_by_an_error(ends: Ends) -> Record:
+    def act(context: Any) -> None:
+        try:
+            context.abort(grpc.StatusCode.ABORTED, "first")
+        finally:
+            raise ValueError("second")
+
+    return told(ends, act)
+
+
+@case
+def a_handler_reads_back_what_it_set(ends: Ends) -> Record:
+    seen: list[Any] = []
+
+    def act(context: Any) -> bytes:
+        seen.extend((context.code(), context.details(), context.trailing_metadata()))
+        context.set_code(grpc.StatusCode.ABORTED)
+        context.set_details("details")
+        context.set_trailing_metadata((("key", "value"),))
+        seen.extend((context.code(), context.details(), context.trailing_metadata()))
+        return b"response"
+
+    return {"call": told(ends, act), "read": [plain(value) for value in seen]}
+
+
+@each(arity=("unary_stream", "stream_stream"), items=(0, 1, 3))
+def a_generator_aborts_midway(ends: Ends, arity: str, items: int) -> Record:
+    def behaviour(request: Any, context: Any) -> Iterator[bytes]:
+        context.set_trailing_metadata((("items", str(items)),))
+        for number in range(items):
+            yield str(number).encode()
+        context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "no more")
+
+    return invoke("iterator", ends.method(arity, behaviour), argument(arity))
+
+
+@each(arity=("unary_stream", "stream_stream"), items=(0, 1, 3))
+def a_generator_raises_midway(ends: Ends, arity: str, items: int) -> Record:
+    def behaviour(request: Any, context: Any) -> Iterator[bytes]:
+        for number in range(items):
+            yield str(number).encode()
+        raise LookupError("lost the thread")
+
+    return invoke("iterator", ends.method(arity, behaviour), argument(arity))
+
+
+@each(arity=("unary_stream", "stream_stream"))
+def a_generator_sets_a_code_and_ends(ends: Ends, arity: str) -> Record:
+    def behaviour(request: Any, context: Any) -> Iterator[bytes]:
+        yield b"item"
+        context.set_code(grpc.StatusCode.CANCELLED)
+        context.set_details("by the handler")
+
+    return invoke("iterator", ends.method(arity, behaviour), argument(arity))
+
+
+@each(arity=ARITIES)
+def a_handler_cancels_its_own_call(ends: Ends, arity: str) -> Record:
+    def behaviour(request: Any, context: Any) -> Any:
+        context.cancel()
+        return iter((b"response",)) if arity.endswith("stream") else b"response"
+
+    call = ends.method(arity, behaviour)
+    if arity.endswith("stream"):
+        return taken(call(argument(arity)))
+    return attempt(call, argument(arity))
+
+
+@case
+def an_exception_without_a_text(ends: Ends) -> Record:
+    class Silent(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("not even this")
+
+    def fail(context: Any) -> None:
+        raise Silent
+
+    return told(ends, fail)
+
+
+@each(raised=(RuntimeError("boom"), KeyError("key"), StopIteration("stop"), grpc.RpcError("an RpcError")))
+def an_exception_of_any_class(ends: Ends, raised: Exception) -> Record:
+    def fail(context: Any) -> None:
+        raise raised
+
+    return told(ends, fail)

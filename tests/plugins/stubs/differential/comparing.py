@@ -1,0 +1,71 @@
+"""Running a case over both implementations, and what then differs.
+
+Rule 1: a difference has a place: the case, and the path of the field in its record.
+Rule 2: ours has one try. Real gRPC has three, because it is not always of one mind: a graceful stop, for one, cuts off
+one last response in a hundred.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import inspect
+import pkgutil
+from typing import Any
+
+from . import cases
+from .aio_ends import AioEnds
+from .ends import OURS, REAL, Ends, Implementation
+from .records import Record, without
+from .registry import CASES, Case
+
+ABSENT = "(absent)"
+
+_TRIES = 3
+
+#: Longer than any case needs, so that a case that hangs fails by its name.
+_LIMIT_S = 30.0
+
+
+def load_cases() -> list[Case]:
+    """Import every module of cases; return all cases, each once."""
+    for module in pkgutil.iter_modules(cases.__path__):
+        importlib.import_module(f"{cases.__name__}.{module.name}")
+    return CASES
+
+
+def record(case: Case, implementation: Implementation) -> Record:
+    """Run a case over both ends of an implementation."""
+    if inspect.iscoroutinefunction(case.function):
+        return asyncio.run(_record_aio(case, implementation))
+    with Ends(implementation) as ends:
+        return without(case.run(ends), ends.addresses)
+
+
+async def _record_aio(case: Case, implementation: Implementation) -> Record:
+    async with asyncio.timeout(_LIMIT_S), AioEnds(implementation) as ends:
+        return without(await case.run(ends), ends.addresses)
+
+
+def flatten(value: Any, prefix: str = "") -> dict[str, Any]:
+    """Return the leaves of a record by their paths, such as `result.raised.code`."""
+    if not isinstance(value, dict) or not value:
+        return {prefix: value}
+    leaves: dict[str, Any] = {}
+    for key, inner in value.items():
+        leaves |= flatten(inner, f"{prefix}.{key}" if prefix else str(key))
+    return leaves
+
+
+def differences(case: Case) -> dict[str, tuple[Any, Any]]:
+    """Return what real gRPC and ours record, for every field in which they differ."""
+    ours = flatten(record(case, OURS))
+    found: dict[str, tuple[Any, Any]] = {}
+    for _ in range(_TRIES):
+        theirs = flatten(record(case, REAL))
+        fields = dict.fromkeys((*theirs, *ours))
+        pairs = {field: (theirs.get(field, ABSENT), ours.get(field, ABSENT)) for field in fields}
+        found = {field: pair for field, pair in pairs.items() if pair[0] != pair[1]}
+        if not found:
+            break
+    return found

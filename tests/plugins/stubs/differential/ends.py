@@ -1,0 +1,160 @@
+"""Both ends for a case: servers, and channels to them, of one implementation or the other.
+
+Rule 1: a case meets the implementation only here: it gets `Ends` and never names one.
+Rule 2: what a case started has ended when its `Ends` are closed, however the case ended.
+"""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import lucky_transport_stubs
+from lucky_transport.process import unique_name
+from lucky_transport_grpc.runtime import grpc
+
+SERVICE = "differential.Service"
+ARITIES = ("unary_unary", "unary_stream", "stream_unary", "stream_stream")
+
+Options = Sequence[tuple[str, Any]]
+Methods = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Implementation:
+    """One implementation of gRPC's API; `address(folder)` is a new one at which its server can listen."""
+
+    name: str
+    address: Callable[[Path], str]
+    server: Callable[..., Any]
+    channel: Callable[..., Any]
+    aio_server: Callable[..., Any]
+    aio_channel: Callable[..., Any]
+
+
+_numbers = itertools.count()
+
+#: gRPC's server sometimes never ends after a request that it could not read: it answers such a call twice.
+_STOP_S = 1.0
+
+REAL = Implementation(
+    name="grpc",
+    address=lambda folder: f"unix:{folder}/{next(_numbers)}",
+    server=grpc.server,
+    channel=grpc.insecure_channel,
+    aio_server=grpc.aio.server,
+    aio_channel=grpc.aio.insecure_channel,
+)
+
+OURS = Implementation(
+    name="ours",
+    address=lambda folder: f"shm://{unique_name()}",
+    server=lucky_transport_stubs.server,
+    channel=lucky_transport_stubs.channel,
+    aio_server=lucky_transport_stubs.aio_server,
+    aio_channel=lucky_transport_stubs.aio_channel,
+)
+
+
+def path(method: str = "Method") -> str:
+    """Return the path of a method of the service that cases serve."""
+    return f"/{SERVICE}/{method}"
+
+
+def method_handler(arity: str, behaviour: Callable[..., Any], **codec: Any) -> Any:
+    """Return gRPC's handler object for a behaviour; bytes go in and out unless `codec` says otherwise."""
+    return getattr(grpc, f"{arity}_rpc_method_handler")(behaviour, **codec)
+
+
+def generic_handler(methods: Methods, service: str = SERVICE) -> Any:
+    """Return the handler of a service with these method handlers."""
+    return grpc.method_handlers_generic_handler(service, methods)
+
+
+@dataclass(frozen=True)
+class Served:
+    """A server that listens at `target`."""
+
+    server: Any
+    target: str
+
+
+class Ends:
+    """Servers and channels for one case, as a context."""
+
+    def __init__(self, implementation: Implementation) -> None:
+        self._implementation = implementation
+        self._stack = ExitStack()
+        self._gates: list[threading.Event] = []
+        self.addresses: list[str] = []
+
+    def __enter__(self) -> Ends:
+        self._folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory()))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for gate in self._gates:
+            gate.set()
+        self._stack.close()
+
+    def address(self) -> str:
+        """Return an address at which nobody listens, for `serve` or for a channel to nowhere."""
+        self.addresses.append(self._implementation.address(self._folder))
+        return self.addresses[-1]
+
+    def gate(self) -> threading.Event:
+        """Return an event for a handler to wait on; it is set at the end, so that no handler outlives the case."""
+        self._gates.append(threading.Event())
+        return self._gates[-1]
+
+    def server(self, *handlers: Any, workers: int = 8, **arguments: Any) -> Any:
+        """Return a server that is not started yet."""
+        pool = ThreadPoolExecutor(workers)
+        self._stack.callback(pool.shutdown)
+        server = self._implementation.server(pool, handlers=handlers, **arguments)
+        self._stack.callback(lambda: server.stop(0).wait(_STOP_S))
+        return server
+
+    def serve(self, methods: Methods, *, address: str | None = None, **arguments: Any) -> Served:
+        """Serve these methods, at a new address unless one is given."""
+        server = self.server(generic_handler(methods), **arguments)
+        target = address or self.address()
+        server.add_insecure_port(target)
+        server.start()
+        return Served(server, target)
+
+    def connect(self, target: str, options: Options = (), **arguments: Any) -> Any:
+        """Return a channel to a target."""
+        channel = self._implementation.channel(target, options=options, **arguments)
+        self._stack.callback(channel.close)
+        return channel
+
+    def method(
+        self, arity: str, behaviour: Callable[..., Any], *, channel_options: Options = (), **arguments: Any
+    ) -> Any:
+        """Serve one method with these arguments of a server; return its multi-callable on a new channel."""
+        served = self.serve({"Method": method_handler(arity, behaviour)}, **arguments)
+        return getattr(self.connect(served.target, channel_options), arity)(path())
+
+    def unary_unary(self, behaviour: Callable[..., Any], **arguments: Any) -> Any:
+        """`method` for a unary method with a unary response."""
+        return self.method("unary_unary", behaviour, **arguments)
+
+    def unary_stream(self, behaviour: Callable[..., Any], **arguments: Any) -> Any:
+        """`method` for a unary request with a stream of responses."""
+        return self.method("unary_stream", behaviour, **arguments)
+
+    def stream_unary(self, behaviour: Callable[..., Any], **arguments: Any) -> Any:
+        """`method` for a stream of requests with a unary response."""
+        return self.method("stream_unary", behaviour, **arguments)
+
+    def stream_stream(self, behaviour: Callable[..., Any], **arguments: Any) -> Any:
+        """`method` for streams both ways."""
+        return self.method("stream_stream", behaviour, **arguments)
