@@ -93,6 +93,10 @@ class RingWriter(ring.RingWriter):
         need = self.need_of(length)
         return _poll(lambda: self.free >= need, lambda: self._stopped, pidfd, timeout_ns)
 
+    def woke(self) -> bool:
+        """False: whether the reader was parked is not known here."""
+        return False
+
     def stop(self) -> None:
         """End a wait for room; ring no bell any more."""
         self._stopped = True
@@ -131,7 +135,7 @@ class RingReader(ring.RingReader):
         """True when something was written and not popped."""
         return self._own.load32(self._write) != self._position
 
-    def wait(self, pidfd: int, timeout_ns: int, crowded: bool = False) -> int:
+    def wait(self, pidfd: int, timeout_ns: int, crowded: bool = False, rested: bool = False) -> int:
         """Wait for a record: 1, 0 after `interrupt`, TIMED_OUT or PEER_GONE."""
         result = _poll(self.ready, lambda: self._interrupted, pidfd, timeout_ns)
         if self._interrupted:

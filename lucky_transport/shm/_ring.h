@@ -30,6 +30,7 @@ typedef struct {
     uint32_t size, position; /* position: our own side's, the shared word is for the peer alone */
     uint64_t stops;          /* a reader: interrupted; a writer: closing */
     int bell, strategy, wakes;
+    int woke; /* a writer: the reader was parked when the last record came */
 } Ring;
 
 static PyObject *refuse(int kind, uint64_t a, uint64_t b, uint64_t c, uint64_t d) {
@@ -53,17 +54,15 @@ static inline uint32_t ring_distance(const Ring *r, uint32_t write, uint32_t rea
     return (write | read) % 8 ? RING_SKIP : distance;
 }
 
-/* Wake whoever said that it is parked on `park`. */
-static inline void ring_wake(uint32_t *park, int bell) {
-    if (bell < 0) {
-        wake(park);
-        return;
-    }
+/* Wake whoever said that it is parked on `park`; 0 when nobody was. */
+static inline int ring_wake(uint32_t *park, int bell) {
+    if (bell < 0) return wake(park);
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    if (!__atomic_load_n(park, __ATOMIC_RELAXED) || !__atomic_exchange_n(park, 0, __ATOMIC_ACQ_REL)) return;
+    if (!__atomic_load_n(park, __ATOMIC_RELAXED) || !__atomic_exchange_n(park, 0, __ATOMIC_ACQ_REL)) return 0;
     uint64_t one = 1;
     ssize_t written = write(bell, &one, sizeof one); /* never blocks; a bell that is full rings already */
     (void)written;
+    return 1;
 }
 
 /* Ring(memory, offset, size, park=-1, bell=-1, strategy=WAIT_ADAPTIVE, wakes=PEER_WAKES) */
@@ -161,7 +160,7 @@ static uint8_t *ring_reserve(Ring *r, uint64_t length, uint32_t *need, PyObject 
 static void ring_publish(Ring *r, uint32_t need) {
     r->position += need;
     __atomic_store_n(r->write, r->position, __ATOMIC_RELEASE);
-    if (r->park) ring_wake(r->park, r->bell);
+    r->woke = r->park && ring_wake(r->park, r->bell);
 }
 
 static PyObject *ring_push(PyObject *self, PyObject *record) {
@@ -217,6 +216,13 @@ static PyObject *ring_push_plain(PyObject *self, PyObject *const *args, Py_ssize
     if (!place) return answer;
     ring_publish(r, need);
     Py_RETURN_TRUE;
+}
+
+/* woke(): True when the reader was parked as the last record came; said once. */
+static PyObject *ring_woke(PyObject *self, PyObject *unused) {
+    int woke = ((Ring *)self)->woke;
+    ((Ring *)self)->woke = 0;
+    return PyBool_FromLong(woke);
 }
 
 static PyObject *ring_free(PyObject *self, void *closure) {
@@ -382,18 +388,18 @@ static PyObject *ring_ready(PyObject *self, PyObject *unused) {
     return r ? PyBool_FromLong(ring_written(r)) : NULL;
 }
 
-/* wait(pidfd, timeout_ns, crowded=False): 1 there is something to pop, 0 interrupted, TIMED_OUT or PEER_GONE. Parks on the futex. */
+/* wait(pidfd, timeout_ns, crowded=False, rested=False): 1 there is something to pop, 0 interrupted, TIMED_OUT or PEER_GONE. Parks on the futex. */
 static PyObject *ring_wait(PyObject *self, PyObject *const *args, Py_ssize_t n) {
     Ring *r = ring_of(self);
     if (!r) return NULL;
-    if (n < 2 || n > 3 || !r->park)
-        return PyErr_Format(PyExc_TypeError, "wait(pidfd, timeout_ns, crowded=False), of an end with a park word");
+    if (n < 2 || n > 4 || !r->park)
+        return PyErr_Format(PyExc_TypeError, "wait(pidfd, timeout_ns, crowded, rested), of an end with a park word");
     long long pidfd = PyLong_AsLongLong(args[0]), ns = PyLong_AsLongLong(args[1]);
     if (PyErr_Occurred()) return NULL;
     int crowded = n > 2 && PyObject_IsTrue(args[2]) && r->strategy == WAIT_ADAPTIVE;
     Watch w = {&r->stops, 0, r->write, r->position};
     Waiter me = {crowded ? WAIT_CROWDED : r->strategy, r->wakes, (int)pidfd, r->park};
-    int result = wait_change(&w, &me, ns, 0);
+    int result = wait_change(&w, &me, ns, n > 3 && PyObject_IsTrue(args[3]));
     __atomic_exchange_n(&r->stops, 0, __ATOMIC_ACQ_REL);
     if (result == 1 && !ring_written(r)) result = 0;
     return as_result(result);
@@ -428,6 +434,7 @@ static PyMethodDef writer_methods[] = {
     {"try_push", ring_push, METH_O, "Append the record and wake the reader; False when it does not fit now."},
     {"push_plain", (PyCFunction)(void (*)(void))ring_push_plain, METH_FASTCALL, "As try_push, of a plain envelope."},
     {"wait_room", (PyCFunction)(void (*)(void))ring_wait_room, METH_FASTCALL, "Wait until a record of a length fits."},
+    {"woke", ring_woke, METH_NOARGS, "True when the last record found the reader parked; said once."},
     {"stop", ring_stop, METH_NOARGS, "End a wait for room; ring no bell any more."},
     {NULL, NULL, 0, NULL}};
 static PyGetSetDef writer_getset[] = {{"size", ring_size, NULL, "Data bytes.", NULL},
@@ -503,6 +510,7 @@ static PyObject *ring_spin(PyObject *module, PyObject *const *args, Py_ssize_t n
             Py_BEGIN_ALLOW_THREADS
             int64_t start = now_ns(), t = start, pause_end = strategy == WAIT_CROWDED ? start : start + PAUSE_NS;
             int64_t longest = strategy == WAIT_SPIN ? SPIN_SLICE_NS : YIELD_NS, end = start + (ns < longest ? ns : longest);
+            sched_yield(); /* the peer may share our core and be about to answer */
             while (t < end && !(found = any_written(rings, count))) {
                 if (t < pause_end) relax();
                 else sched_yield();

@@ -26,7 +26,7 @@ from lucky_transport.shm.results import PEER_PARKS, PEER_WAKES, Result
 
 __all__ = ["PEER_PARKS", "PEER_WAKES", "Result", "Words", "implementation", "native_error"]
 
-_VERSION = 8
+_VERSION = 9
 
 try:
     from lucky_transport.shm import _atomics  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]

@@ -44,6 +44,10 @@ class WritingEnd(Protocol):
         """Bytes not in use now. Raises RemoteProtocolError for an impossible reader's position."""
         ...
 
+    def woke(self) -> bool:
+        """True when the reader was parked as the last record came, so that no answer can come soon; said once."""
+        ...
+
     def try_push(self, record: bytes | bytearray | memoryview) -> bool:
         """Append the record and wake the reader; False, and nothing changed, when it does not fit now.
 
@@ -100,10 +104,10 @@ class ReadingEnd(Protocol):
         """True when something was written and not popped, be it whole or not."""
         ...
 
-    def wait(self, pidfd: int, timeout_ns: int, crowded: bool = False) -> int:
+    def wait(self, pidfd: int, timeout_ns: int, crowded: bool = False, rested: bool = False) -> int:
         """Wait for a record, parked on the futex: 1, 0 after `interrupt`, Result.TIMED_OUT or Result.PEER_GONE.
 
-        crowded: see `spin`.
+        crowded: see `spin`. rested: park at once, for nothing can come soon.
         """
         ...
 

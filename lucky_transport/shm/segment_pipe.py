@@ -121,7 +121,7 @@ class SegmentPipe:
         if self._reader.ready() and not self._gate.closed:
             return True
         with self._gate:
-            result = self._reader.wait(self._pidfd, timeout_ns, crowded)
+            result = self._reader.wait(self._pidfd, timeout_ns, crowded, self._writer.woke())
         return self._outcome(result)
 
     def wait_for_room(self, length: int, timeout_ns: int) -> bool:

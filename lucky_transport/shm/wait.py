@@ -6,6 +6,7 @@
 
 Rule 1: `adaptive` is the default because it neither loses to `block` at control rates nor to `spin` flat out: spinning
         longer before parking keeps a woken peer off the core, parking sooner sticks in the machine's slow wake-up.
+Rule 2: who had to wake the peer parks at once: that takes longer than looking helps, and perhaps this very core.
 """
 
 from __future__ import annotations

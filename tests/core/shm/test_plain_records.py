@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from mmap import mmap
 
 import pytest
@@ -77,3 +78,20 @@ def test_what_can_never_fit_is_refused(native: bool) -> None:
         with pytest.raises((OverflowError, ValueError)):
             writer.push_plain(*numbers, b"")
     assert reader.pop_plain() is None
+
+
+@pytest.mark.skipif(bool(native_error()), reason=f"no native module: {native_error()}")
+def test_a_writer_says_once_that_it_found_the_reader_parked() -> None:
+    memory = mmap(-1, 2 * SIZE)
+    park = 2 * SIZE - 64
+    bell = os.eventfd(0, os.EFD_NONBLOCK)
+    writer = open_writer(memory, 0, SIZE, park=park, bell=bell)
+    reader = open_reader(memory, 0, SIZE, park=park, bell=bell)
+    assert writer.push_plain(1, 2, 3, 4, b"")
+    assert not writer.woke()
+    assert reader.pop_plain()
+    assert not reader.arm()
+    assert writer.push_plain(1, 2, 3, 4, b"")
+    assert os.eventfd_read(bell) == 1
+    assert [writer.woke(), writer.woke()] == [True, False]
+    os.close(bell)
