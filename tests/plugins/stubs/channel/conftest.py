@@ -44,8 +44,9 @@ def until() -> Until:
 
 @pytest.fixture(autouse=True)
 def _no_thread_is_left(until: Until) -> Iterator[None]:
+    before = set(threading.enumerate())
     yield
-    until(lambda: not [thread for thread in threading.enumerate() if thread.name.startswith(_OURS)])
+    until(lambda: not [thread for thread in set(threading.enumerate()) - before if thread.name.startswith(_OURS)])
 
 
 class Service:
