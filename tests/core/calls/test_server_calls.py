@@ -142,6 +142,7 @@ def test_a_client_that_reads_no_answers_is_not_read_any_more_either() -> None:
     while len(bench.began) < 2:
         bench.answers()
         bench.calls.feed()
+    bench.calls.close()
 
 
 def test_a_cancelled_call_tells_its_handler_and_drops_its_answer() -> None:
