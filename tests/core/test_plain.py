@@ -45,7 +45,7 @@ def test_with_a_flipped_bit_both_ways_read_the_same_or_the_long_one_decides(at: 
     plain = decode_plain(bytes(damaged))
     if plain is not None:
         method, call, deadline, kind, payload = plain
-        assert decode_envelope(bytes(damaged)) == Envelope(method, call, kind, deadline, payload=payload)
+        assert decode_envelope(bytes(damaged)) == Envelope(method, call, Kind(kind), deadline, payload=payload)
 
 
 def test_a_cut_plain_envelope_is_refused() -> None:
