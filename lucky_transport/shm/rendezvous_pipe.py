@@ -26,7 +26,6 @@ from lucky_transport.shm.liveness import Peer
 from lucky_transport.shm.pair import Pair, total_bytes
 from lucky_transport.shm.record import largest_record
 from lucky_transport.shm.results import PEER_PARKS, PEER_WAKES, Result
-from lucky_transport.shm.wait import STRATEGIES
 
 __all__ = ["Parts", "RendezvousPipe"]
 
@@ -156,8 +155,9 @@ class RendezvousPipe:
         """Wait for a record; see `Pipe.wait`."""
         if self._gate.closed:
             raise self._gate.error()
-        may_spin = not self._interrupted and not (self._writer.woke() and self._strategy == STRATEGIES["adaptive"])
-        if may_spin and spin((self.reader,), self._strategy, timeout_ns, native=self._native, crowded=crowded):
+        if not self._interrupted and spin(
+            (self.reader,), self._strategy, timeout_ns, native=self._native, crowded=crowded
+        ):
             return True
         with self._gate:
             found = self._park(time.monotonic_ns() + timeout_ns)

@@ -6,7 +6,8 @@
 
 Rule 1: `adaptive` is the default because it neither loses to `block` at control rates nor to `spin` flat out: spinning
         longer before parking keeps a woken peer off the core, parking sooner sticks in the machine's slow wake-up.
-Rule 2: who had to wake the peer parks at once: that takes longer than looking helps, and perhaps this very core.
+Rule 2: in a segment, who had to wake the peer parks at once: that takes longer than looking helps, and perhaps this
+        very core. (At a rendezvous, where waking is dearer, that was measured to lose.)
 """
 
 from __future__ import annotations
