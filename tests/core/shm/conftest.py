@@ -15,7 +15,9 @@ from pathlib import Path
 import pytest
 
 from lucky_transport.deadline import Deadline
+from lucky_transport.shm.atomics import native_error
 from lucky_transport.shm.meeting import meet
+from lucky_transport.shm.pipe_set import PipeSet
 from lucky_transport.shm.rendezvous import Rendezvous
 from lucky_transport.shm.rendezvous_pipe import RendezvousPipe
 
@@ -98,3 +100,41 @@ def connect(rendezvous: Rendezvous) -> Iterator[Connect]:
     yield both
     for pipe in made:
         pipe.close()
+
+
+@pytest.fixture(params=[True, False], ids=["native", "fallback"])
+def native(request: pytest.FixtureRequest) -> bool:
+    """Both implementations of the rings, one after the other."""
+    if request.param and native_error():
+        pytest.skip(native_error())
+    return request.param
+
+
+@pytest.fixture
+def pipes(tmp_path: Path, native: bool) -> Iterator[PipeSet]:
+    """A set of pipes that nobody has joined yet."""
+    rendezvous = Rendezvous("demo", directory=tmp_path, ring_bytes=4096, native=native, greeting_s=0.1)
+    with PipeSet(rendezvous) as waiting:
+        yield waiting
+
+
+@pytest.fixture
+def join(pipes: PipeSet, tmp_path: Path, native: bool) -> Iterator[Callable[[], tuple[RendezvousPipe, RendezvousPipe]]]:
+    """Let a client of this process in; return its end and the engine's."""
+    clients: list[RendezvousPipe] = []
+
+    def enter() -> tuple[RendezvousPipe, RendezvousPipe]:
+        def come() -> None:
+            clients.append(meet("demo", Deadline(10), directories=[tmp_path], native=native))
+
+        thread = threading.Thread(target=come)
+        thread.start()
+        until = time.monotonic() + 20
+        while not (joined := pipes.wait(1_000_000_000).joined):
+            assert time.monotonic() < until
+        thread.join()
+        return clients[-1], joined[0]
+
+    yield enter
+    for client in clients:
+        client.close()

@@ -5,18 +5,14 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lucky_transport.deadline import Deadline
 from lucky_transport.errors import ClosedError, RemoteProtocolError
-from lucky_transport.shm.atomics import native_error
-from lucky_transport.shm.meeting import meet
 from lucky_transport.shm.pipe_set import PipeSet
-from lucky_transport.shm.rendezvous import Rendezvous
 from lucky_transport.shm.rendezvous_pipe import RendezvousPipe
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_left")
@@ -36,40 +32,6 @@ for number in range(int(sys.argv[2])):
         pipe.wait_for_room(8, 10**10)
 sys.stdin.read()
 """
-
-
-@pytest.fixture(params=[True, False], ids=["native", "fallback"])
-def native(request: pytest.FixtureRequest) -> bool:
-    if request.param and native_error():
-        pytest.skip(native_error())
-    return request.param
-
-
-@pytest.fixture
-def pipes(tmp_path: Path, native: bool) -> Iterator[PipeSet]:
-    rendezvous = Rendezvous("demo", directory=tmp_path, ring_bytes=4096, native=native, greeting_s=0.1)
-    with PipeSet(rendezvous) as waiting:
-        yield waiting
-
-
-@pytest.fixture
-def join(pipes: PipeSet, tmp_path: Path, native: bool) -> Iterator[Callable[[], tuple[RendezvousPipe, RendezvousPipe]]]:
-    """Let a client of this process in; return its end and the engine's."""
-    clients: list[RendezvousPipe] = []
-
-    def enter() -> tuple[RendezvousPipe, RendezvousPipe]:
-        def come() -> None:
-            clients.append(meet("demo", Deadline(10), directories=[tmp_path], native=native))
-
-        thread = threading.Thread(target=come)
-        thread.start()
-        joined = wait_for(pipes, lambda found: found.joined)
-        thread.join()
-        return clients[-1], joined[0]
-
-    yield enter
-    for client in clients:
-        client.close()
 
 
 def wait_for(pipes: PipeSet, what: Callable[[Any], list[RendezvousPipe]]) -> list[RendezvousPipe]:

@@ -5,58 +5,16 @@ from __future__ import annotations
 import select
 import threading
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
-from lucky_transport.deadline import Deadline
 from lucky_transport.errors import ClosedError
-from lucky_transport.shm.atomics import native_error
-from lucky_transport.shm.meeting import meet
 from lucky_transport.shm.pipe_set import PipeSet, Round
-from lucky_transport.shm.rendezvous import Rendezvous
-from lucky_transport.shm.rendezvous_pipe import RendezvousPipe
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_left")
 
 LONG_S = 20.0
-
-
-@pytest.fixture(params=[True, False], ids=["native", "fallback"])
-def native(request: pytest.FixtureRequest) -> bool:
-    if request.param and native_error():
-        pytest.skip(native_error())
-    return request.param
-
-
-@pytest.fixture
-def pipes(tmp_path: Path, native: bool) -> Iterator[PipeSet]:
-    rendezvous = Rendezvous("demo", directory=tmp_path, ring_bytes=4096, native=native, greeting_s=0.1)
-    with PipeSet(rendezvous) as watched:
-        yield watched
-
-
-@pytest.fixture
-def join(pipes: PipeSet, tmp_path: Path, native: bool) -> Iterator[Callable[[], tuple[RendezvousPipe, RendezvousPipe]]]:
-    """Let a client of this process in; return its end and the engine's."""
-    clients: list[RendezvousPipe] = []
-
-    def enter() -> tuple[RendezvousPipe, RendezvousPipe]:
-        def come() -> None:
-            clients.append(meet("demo", Deadline(10), directories=[tmp_path], native=native))
-
-        thread = threading.Thread(target=come)
-        thread.start()
-        joined: list[RendezvousPipe] = []
-        while not joined:
-            joined = next_news(pipes).joined
-        thread.join()
-        return clients[-1], joined[0]
-
-    yield enter
-    for client in clients:
-        client.close()
 
 
 def is_readable(pipes: PipeSet, timeout_s: float = 0.0) -> bool:

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -104,8 +105,9 @@ class Held:
 class Ends:
     """Both ends, made on the loop that runs the scenario, and closed with it."""
 
-    def __init__(self, stack: AsyncExitStack) -> None:
+    def __init__(self, stack: AsyncExitStack, handlers_of: Callable[[Mapping[str, Any]], Any]) -> None:
         self._stack = stack
+        self._handlers_of = handlers_of
 
     def held(self) -> Held:
         """Return handlers that are held."""
@@ -113,7 +115,7 @@ class Ends:
 
     def server(self, methods: Mapping[str, Any], **arguments: Any) -> Any:
         """Return a server of "t.Test" that is not started; behaviours, or handlers, by "arity Name"."""
-        server = lucky_transport_stubs.aio_server(handlers=(generic(methods),), **arguments)
+        server = lucky_transport_stubs.aio_server(handlers=(self._handlers_of(methods),), **arguments)
         self._stack.push_async_callback(server.stop, None)
         return server
 
@@ -141,11 +143,11 @@ Aio = Callable[[Callable[[Ends], Awaitable[Any]]], Any]
 
 
 @pytest.fixture
-def aio() -> Iterator[Aio]:
+def aio(handlers_of: Any) -> Iterator[Aio]:
     """Nothing of a scenario may be left: no descriptor, no thread, no file."""
     gc.collect()
     before = _what_is_there()
-    yield run
+    yield partial(_run, handlers_of)
     until = time.monotonic() + PATIENCE_S
     while (now := _what_is_there()) != before:
         assert time.monotonic() < until, f"left behind: {now - before}, missing: {before - now}"
@@ -153,10 +155,10 @@ def aio() -> Iterator[Aio]:
         time.sleep(0.01)
 
 
-def run(scenario: Callable[[Ends], Awaitable[Any]]) -> Any:
+def _run(handlers_of: Any, scenario: Callable[[Ends], Awaitable[Any]]) -> Any:
     async def main() -> Any:
         async with asyncio.timeout(PATIENCE_S), AsyncExitStack() as stack:
-            return await scenario(Ends(stack))
+            return await scenario(Ends(stack, handlers_of))
 
     return asyncio.run(main())
 
@@ -211,21 +213,6 @@ def error_of() -> Callable[[Awaitable[Any]], Awaitable[tuple[str, str]]]:
         return caught.value.code().name, caught.value.details() or ""
 
     return fail
-
-
-@pytest.fixture
-def handlers_of() -> Callable[[Mapping[str, Any]], Any]:
-    """Make the generic handler of "t.Test" for behaviours by "arity Name"."""
-    return generic
-
-
-def generic(methods: Mapping[str, Any]) -> Any:
-    handlers: dict[str, Any] = {}
-    for title, behaviour in methods.items():
-        arity, _, name = title.partition(" ")
-        make = getattr(grpc, f"{arity}_rpc_method_handler")
-        handlers[name] = behaviour if isinstance(behaviour, grpc.RpcMethodHandler) else make(behaviour)
-    return grpc.method_handlers_generic_handler("t.Test", handlers)
 
 
 def _what_is_there() -> set[tuple[str, str]]:

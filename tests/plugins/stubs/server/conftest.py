@@ -77,31 +77,16 @@ def make_server(until: Any, address: object) -> Iterator[Callable[..., Any]]:
 
 
 @pytest.fixture
-def serve(make_server: Any, address: Callable[[], str]) -> Serve:
+def serve(make_server: Any, address: Callable[[], str], handlers_of: Any) -> Serve:
     def start(methods: Mapping[str, Any], *, target: str = "", **arguments: Any) -> Served:
         server = make_server(**arguments)
-        server.add_generic_rpc_handlers((generic(methods),))
+        server.add_generic_rpc_handlers((handlers_of(methods),))
         found = target or address()
         assert server.add_insecure_port(found)
         server.start()
         return Served(server, found)
 
     return start
-
-
-def generic(methods: Mapping[str, Any]) -> Any:
-    """Return the generic handler of service "t.Test" for behaviours, or handlers, by "arity Name"."""
-    handlers: dict[str, Any] = {}
-    for title, behaviour in methods.items():
-        arity, _, name = title.partition(" ")
-        make = getattr(grpc, f"{arity}_rpc_method_handler")
-        handlers[name] = behaviour if isinstance(behaviour, grpc.RpcMethodHandler) else make(behaviour)
-    return grpc.method_handlers_generic_handler("t.Test", handlers)
-
-
-@pytest.fixture
-def generic_handler() -> Callable[[Mapping[str, Any]], Any]:
-    return generic
 
 
 class Client:

@@ -29,9 +29,9 @@ ECHO = {"unary_unary Echo": echo}
 
 
 def test_a_port_is_the_name_of_a_rendezvous_and_its_number_is_true(
-    make_server: Any, generic_handler: Any, address: Callable[[], str], dial: Any
+    make_server: Any, handlers_of: Any, address: Callable[[], str], dial: Any
 ) -> None:
-    server = make_server(handlers=(generic_handler(ECHO),))
+    server = make_server(handlers=(handlers_of(ECHO),))
     target = address()
     assert server.add_insecure_port(target) == 1
     server.start()
@@ -39,9 +39,9 @@ def test_a_port_is_the_name_of_a_rendezvous_and_its_number_is_true(
 
 
 def test_a_server_listens_at_several_names(
-    make_server: Any, generic_handler: Any, address: Callable[[], str], dial: Any
+    make_server: Any, handlers_of: Any, address: Callable[[], str], dial: Any
 ) -> None:
-    server = make_server(handlers=(generic_handler(ECHO),))
+    server = make_server(handlers=(handlers_of(ECHO),))
     before, after = address(), address()
     server.add_insecure_port(before)
     server.start()
@@ -78,9 +78,9 @@ def test_a_server_starts_once(serve: Any) -> None:
 
 
 def test_callers_may_come_before_the_start(
-    make_server: Any, generic_handler: Any, address: Callable[[], str], dial: Any
+    make_server: Any, handlers_of: Any, address: Callable[[], str], dial: Any
 ) -> None:
-    server = make_server(handlers=(generic_handler(ECHO),))
+    server = make_server(handlers=(handlers_of(ECHO),))
     target = address()
     server.add_insecure_port(target)
     threading.Timer(0.05, server.start).start()
@@ -88,9 +88,9 @@ def test_callers_may_come_before_the_start(
 
 
 def test_stopping_what_was_not_started_has_no_effect(
-    make_server: Any, generic_handler: Any, address: Callable[[], str], dial: Any
+    make_server: Any, handlers_of: Any, address: Callable[[], str], dial: Any
 ) -> None:
-    server = make_server(handlers=(generic_handler(ECHO),))
+    server = make_server(handlers=(handlers_of(ECHO),))
     target = address()
     server.add_insecure_port(target)
     assert server.stop(None).is_set()
@@ -170,11 +170,11 @@ def test_a_name_is_free_again_after_a_stop(serve: Any, dial: Any) -> None:
 
 
 def test_a_server_that_is_dropped_stops_by_itself(
-    generic_handler: Any, address: Callable[[], str], dial: Any, until: Any
+    handlers_of: Any, address: Callable[[], str], dial: Any, until: Any
 ) -> None:
     target = address()  # which must be gone afterwards
     with ThreadPoolExecutor(1) as pool:
-        server = lucky_transport_stubs.server(pool, handlers=(generic_handler(ECHO),))
+        server = lucky_transport_stubs.server(pool, handlers=(handlers_of(ECHO),))
         server.add_insecure_port(target)
         server.start()
         assert dial(target).unary_unary("Echo")(b"x", timeout=PATIENCE_S) == b"x"

@@ -82,10 +82,10 @@ def test_a_response_longer_than_the_server_may_send_fails_the_call(serve: Any, d
 
 
 def test_a_pool_that_was_shut_down_makes_the_server_unavailable(
-    generic_handler: Any, address: Any, dial: Any, refused: Any
+    handlers_of: Any, address: Any, dial: Any, refused: Any
 ) -> None:
     pool, target = ThreadPoolExecutor(2), address()
-    server = lucky_transport_stubs.server(pool, handlers=(generic_handler(METHODS),))
+    server = lucky_transport_stubs.server(pool, handlers=(handlers_of(METHODS),))
     server.add_insecure_port(target)
     server.start()
     pool.shutdown()

@@ -38,11 +38,11 @@ def test_registered_methods_alone_are_served(make_server: Any, address: Any, dia
 
 
 def test_a_registered_method_goes_before_generic_ones_and_of_these_the_first(
-    serve: Any, generic_handler: Any, dial: Any
+    serve: Any, handlers_of: Any, dial: Any
 ) -> None:
     served = serve({"unary_unary Method": says(b"first")})
     served.server.add_generic_rpc_handlers(
-        (generic_handler({"unary_unary Method": says(b"second"), "unary_unary Other": says(b"other")}),)
+        (handlers_of({"unary_unary Method": says(b"second"), "unary_unary Other": says(b"other")}),)
     )
     client = dial(served)
     assert (ask(client), ask(client, "Other")) == (b"first", b"other")

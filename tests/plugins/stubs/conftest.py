@@ -1,0 +1,24 @@
+"""What tests of threads and of asyncio share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture
+def handlers_of() -> Callable[[Mapping[str, Any]], Any]:
+    """Make the generic handler of service "t.Test" for behaviours, or handlers, by "arity Name"."""
+    grpc = pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
+
+    def generic(methods: Mapping[str, Any]) -> Any:
+        handlers: dict[str, Any] = {}
+        for title, behaviour in methods.items():
+            arity, _, name = title.partition(" ")
+            make = getattr(grpc, f"{arity}_rpc_method_handler")
+            handlers[name] = behaviour if isinstance(behaviour, grpc.RpcMethodHandler) else make(behaviour)
+        return grpc.method_handlers_generic_handler("t.Test", handlers)
+
+    return generic
