@@ -3,23 +3,38 @@
 Rule 1: who waits and finds nobody reading reads himself, until he has what he waited for; then he wakes a follower,
         who reads on.
 Rule 2: a thread whose record was read by another is woken at once; one whose deadline passes returns by itself.
+Rule 3: in a relay (`lucky_transport.calls.relay`) one thread runs at a time, since two would only contend for the
+        interpreter: who has read all there is, and has to wait, wakes one thread whose record came, and sleeps; that
+        one will read next. One of the sleepers keeps watch, and ends the relay when nobody has read for WATCH_S.
 """
 
 from __future__ import annotations
 
 import contextlib
 import threading
+from collections import deque
 from collections.abc import Callable
+from enum import Enum, auto
 from typing import Any, Protocol
 
 from lucky_transport.calls.pipe import Pipe
+from lucky_transport.calls.relay import Relay
 from lucky_transport.codec.plain import Plain
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import TransportError
 
-__all__ = ["Awaited", "Turns"]
+__all__ = ["WATCH_S", "Awaited", "Turns"]
 
+WATCH_S = 0.0005
 _LONG_NS = 1_000_000_000
+
+
+class _End(Enum):
+    """Why a thread no longer reads: it has what it waited for, its time is over, or another shall read on."""
+
+    READY = auto()
+    LATE = auto()
+    PASSED = auto()
 
 
 class Awaited(Protocol):
@@ -38,26 +53,21 @@ class Turns:
         self._pop, self._wait = pipe.pop_plain, pipe.wait
         self._on_record, self._on_broken = on_record, on_broken
         self._reading = threading.Lock()
+        self._shifts = 0  # how often a thread began to read
         self._leading: Awaited | None = None
         self._followers: dict[Any, None] = {}
+        self._relay = Relay()
+        self._answered: deque[Any] = deque()  # gates to be opened, in a relay one at a time
+        self._watching: Any = None  # the gate of who keeps watch
 
     def wait(self, awaited: Awaited, is_ready: Callable[[], Any], deadline: Deadline | None, batch: int = 1) -> bool:
         """Return True once `is_ready()`, False at the deadline; reads up to `batch` records at once when it leads."""
         while not is_ready():
-            if self._reading.acquire(blocking=False):
-                try:
-                    self._leading = awaited
-                    in_time = self._lead(is_ready, deadline, batch)
-                except TransportError as error:
-                    self._on_broken(error)
-                    in_time = True
-                finally:
-                    self._leading = None
-                    self._reading.release()
-                    if self._followers:
-                        self._promote()
+            end = self._lead(awaited, is_ready, deadline, batch) if self._reading.acquire(blocking=False) else None
+            if end is None or end is _End.PASSED:
+                in_time = self._follow(awaited, is_ready, deadline, passes=end is not None)
             else:
-                in_time = self._follow(awaited, is_ready, deadline)
+                in_time = end is _End.READY
             if not in_time and not is_ready():
                 return False
         return True
@@ -72,28 +82,53 @@ class Turns:
                 self._on_broken(error)
             finally:
                 self._reading.release()
-                if self._followers:
-                    self._promote()
+                self._hand_over()
 
     def wake(self, awaited: Awaited) -> None:
         """Have every thread that waits for it look again; from any thread."""
-        self.wake_followers(awaited)
+        for gate in tuple(awaited.gates):
+            _open(gate)
         if self._leading is awaited:
             self._pipe.interrupt()
 
     def wake_followers(self, awaited: Awaited) -> None:
         """As `wake`, from the thread that reads, which looks again anyway."""
-        for gate in tuple(awaited.gates):
-            _open(gate)
+        gates = awaited.gates
+        if gates and self._relay.is_on:
+            self._answered.extend(gates)
+        elif gates:
+            for gate in tuple(gates):
+                _open(gate)
+            self._relay.note_woken()
 
-    def _lead(self, is_ready: Callable[[], Any], deadline: Deadline | None, batch: int) -> bool:
+    # -- leading ------------------------------------------------------------------------------------------------------
+
+    def _lead(self, awaited: Awaited, is_ready: Callable[[], Any], deadline: Deadline | None, batch: int) -> _End:
+        """Read for everybody; the lock is held, and is not when this returns."""
+        self._shifts += 1
+        self._leading = awaited
+        end = _End.READY
+        try:
+            end = self._read(is_ready, deadline, batch)
+        except TransportError as error:
+            self._on_broken(error)
+        finally:
+            self._leading = None
+            self._reading.release()
+            if end is not _End.PASSED:
+                self._hand_over()
+        return end
+
+    def _read(self, is_ready: Callable[[], Any], deadline: Deadline | None, batch: int) -> _End:
         pop, on_record = self._pop, self._on_record
         while not is_ready():
             record = pop()
             if record is None:
+                if self._answered:
+                    return _End.PASSED
                 remaining_ns = _LONG_NS if deadline is None else deadline.remaining_ns
                 if not remaining_ns:
-                    return False
+                    return _End.LATE
                 self._wait(remaining_ns, bool(self._followers))
                 continue
             on_record(record)
@@ -102,23 +137,14 @@ class Turns:
                 if record is None:
                     break
                 on_record(record)
-        return True
+        return _End.READY
 
-    def _follow(self, awaited: Awaited, is_ready: Callable[[], Any], deadline: Deadline | None) -> bool:
-        gate = threading.Lock()
-        gate.acquire()
-        awaited.gates.append(gate)
-        self._followers[gate] = None
-        try:
-            # Looked at once more now that both can be seen: who leads may have finished before.
-            if is_ready() or not self._reading.locked():
-                return True
-            return gate.acquire(timeout=-1 if deadline is None else deadline.remaining_s)
-        finally:
-            del self._followers[gate]
-            awaited.gates.remove(gate)
-            # A follower that was told to lead, and leaves all the same, passes it on.
-            if self._followers and not self._reading.locked():
+    def _hand_over(self) -> None:
+        """Nobody reads any more: wake whose records came, and see to it that somebody reads on."""
+        if self._followers:
+            while self._open_next() is not None:
+                pass
+            if self._watching is None:
                 self._promote()
 
     def _promote(self) -> None:
@@ -126,6 +152,65 @@ class Turns:
         for gate in tuple(self._followers):
             if _open(gate):
                 return
+
+    def _open_next(self) -> Any:
+        """Wake the next thread whose record came, and return its gate; None when there is none."""
+        while self._answered:
+            with contextlib.suppress(IndexError):  # another thread was quicker
+                gate = self._answered.popleft()
+                if gate in self._followers and _open(gate):
+                    self._relay.note_woken()
+                    return gate
+        return None
+
+    # -- following ----------------------------------------------------------------------------------------------------
+
+    def _follow(self, awaited: Awaited, is_ready: Callable[[], Any], deadline: Deadline | None, passes: bool) -> bool:
+        """Sleep until there is reason to look again; False at the deadline. passes: once it has woken the next one."""
+        self._relay.note_return()
+        gate = threading.Lock()
+        gate.acquire()
+        awaited.gates.append(gate)
+        self._followers[gate] = None
+        try:
+            # Looked at once more now that both can be seen: who leads may have finished before.
+            if is_ready():
+                return True
+            if passes:
+                woken = self._open_next()
+                if woken is None:
+                    return True
+                if self._watching is None or self._watching is woken:
+                    self._watching = gate
+                    return self._watch(gate, deadline)
+            elif not self._reading.locked():
+                return True
+            return gate.acquire(timeout=-1 if deadline is None else deadline.remaining_s)
+        finally:
+            del self._followers[gate]
+            awaited.gates.remove(gate)
+            if self._watching is gate:
+                self._watching = None
+            # A follower that was told to lead, or kept watch, and leaves all the same, passes it on.
+            if self._watching is None and not self._reading.locked():
+                self._hand_over()
+
+    def _watch(self, gate: Any, deadline: Deadline | None) -> bool:
+        """As a follower sleeps, and see to it meanwhile that somebody reads."""
+        while self._watching is gate:
+            seen = self._shifts
+            nap_s = WATCH_S if deadline is None else min(WATCH_S, deadline.remaining_s)
+            if gate.acquire(timeout=nap_s):
+                return True
+            if deadline is not None and deadline.expired:
+                return False
+            if self._shifts == seen:
+                self._watching = None
+                if not self._reading.locked():
+                    self._relay.note_break()
+                    return True
+        # Who reads does so for long; he will see that nobody keeps watch, and wake a follower when he leaves.
+        return gate.acquire(timeout=-1 if deadline is None else deadline.remaining_s)
 
 
 def _open(gate: Any) -> bool:
