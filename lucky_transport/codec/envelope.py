@@ -13,6 +13,7 @@ from typing import Annotated
 
 from lucky_transport.codec.flatbuffers import decode, encode
 from lucky_transport.errors import RemoteProtocolError
+from lucky_transport.messages.empty import no_items
 from lucky_transport.messages.scalars import U32, U64, struct
 
 __all__ = ["Envelope", "ImagePlace", "Kind", "Metadatum", "decode_envelope", "encode_envelope"]
@@ -79,7 +80,7 @@ class Envelope:
     deadline_ns: U64 = 0
     status: U32 = 0
     details: str = ""
-    metadata: list[Metadatum] = field(default_factory=list[Metadatum])
+    metadata: list[Metadatum] = field(default_factory=no_items)
     payload: bytes = b""
     path: str = ""
     streams: U32 = 0
@@ -88,7 +89,7 @@ class Envelope:
     offset: U64 = 0
     total: U64 = 0
     dropped: U32 = 0
-    images: list[ImagePlace] = field(default_factory=list[ImagePlace])
+    images: list[ImagePlace] = field(default_factory=no_items)
     code: U32 = 0
 
 

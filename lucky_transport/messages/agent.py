@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from lucky_transport.messages.empty import no_items
 from lucky_transport.messages.scalars import F32, I32, U32
 
 __all__ = [
@@ -31,8 +32,8 @@ class AgentSchema:
     """Names and sizes of one agent's flat observation and action vectors."""
 
     agent_name: str = ""
-    observation_names: list[str] = field(default_factory=list[str])
-    action_names: list[str] = field(default_factory=list[str])
+    observation_names: list[str] = field(default_factory=no_items)
+    action_names: list[str] = field(default_factory=no_items)
     observation_size: U32 = 0
     action_size: U32 = 0
 
@@ -52,24 +53,24 @@ class SimulationContract:
     intervals in seconds; velocities in m/s and rad/s.
     """
 
-    pose_position_noise: list[F32] = field(default_factory=list[F32])
+    pose_position_noise: list[F32] = field(default_factory=no_items)
     pose_orientation_noise: F32 = 0.0
     joint_position_noise: F32 = 0.0
     joint_velocity_noise: F32 = 0.0
-    friction_range: list[F32] = field(default_factory=list[F32])
-    restitution_range: list[F32] = field(default_factory=list[F32])
-    mass_scale_range: list[F32] = field(default_factory=list[F32])
-    com_offset_range: list[F32] = field(default_factory=list[F32])
-    motor_strength_range: list[F32] = field(default_factory=list[F32])
-    motor_offset_range: list[F32] = field(default_factory=list[F32])
-    push_interval_range: list[F32] = field(default_factory=list[F32])
-    push_velocity_range: list[F32] = field(default_factory=list[F32])
+    friction_range: list[F32] = field(default_factory=no_items)
+    restitution_range: list[F32] = field(default_factory=no_items)
+    mass_scale_range: list[F32] = field(default_factory=no_items)
+    com_offset_range: list[F32] = field(default_factory=no_items)
+    motor_strength_range: list[F32] = field(default_factory=no_items)
+    motor_offset_range: list[F32] = field(default_factory=no_items)
+    push_interval_range: list[F32] = field(default_factory=no_items)
+    push_velocity_range: list[F32] = field(default_factory=no_items)
     terrain_type: str = ""
     terrain_difficulty: F32 = 0.0
-    vel_command_x_range: list[F32] = field(default_factory=list[F32])
-    vel_command_y_range: list[F32] = field(default_factory=list[F32])
-    vel_command_yaw_range: list[F32] = field(default_factory=list[F32])
-    vel_command_resampling_time_range: list[F32] = field(default_factory=list[F32])
+    vel_command_x_range: list[F32] = field(default_factory=no_items)
+    vel_command_y_range: list[F32] = field(default_factory=no_items)
+    vel_command_yaw_range: list[F32] = field(default_factory=no_items)
+    vel_command_resampling_time_range: list[F32] = field(default_factory=no_items)
     vel_command_standing_probability: F32 = 0.0
 
 
@@ -94,8 +95,8 @@ class ActionGroupEntry:
     """Action values for a named subset of the action vector's indices."""
 
     group_name: str = ""
-    actions: list[F32] = field(default_factory=list[F32])
-    action_indices: list[I32] = field(default_factory=list[I32])
+    actions: list[F32] = field(default_factory=no_items)
+    action_indices: list[I32] = field(default_factory=no_items)
 
 
 @dataclass(slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from lucky_transport.messages.agent import SimulationContract
+from lucky_transport.messages.empty import no_items
 from lucky_transport.messages.scalars import U64
 
 __all__ = ["SetResetOptionsRequest", "SetResetOptionsResponse", "SetSeedsRequest", "SetSeedsResponse"]
@@ -14,7 +15,7 @@ __all__ = ["SetResetOptionsRequest", "SetResetOptionsResponse", "SetSeedsRequest
 class SetSeedsRequest:
     """Seeds for the next reset, one per env; `mask` (one byte per env, empty = all) says which of them count."""
 
-    seeds: list[U64] = field(default_factory=list[U64])
+    seeds: list[U64] = field(default_factory=no_items)
     mask: bytes = b""
 
 

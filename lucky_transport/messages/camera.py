@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from lucky_transport.messages.empty import no_items
 from lucky_transport.messages.geometry import EntityId
 from lucky_transport.messages.scalars import F32, U32, one_of
 
@@ -37,7 +38,7 @@ class ListCamerasRequest:
 class ListCamerasResponse:
     """All cameras of the scene."""
 
-    cameras: list[CameraInfo] = field(default_factory=list[CameraInfo])
+    cameras: list[CameraInfo] = field(default_factory=no_items)
 
 
 @one_of("id", "name")

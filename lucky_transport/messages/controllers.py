@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from lucky_transport.messages.empty import no_items
 from lucky_transport.messages.geometry import EntityId
 from lucky_transport.messages.motion_graph import (
     FireMotionGraphTriggerRequest,
@@ -109,12 +110,12 @@ class PolicySlotSummary:
     descriptor_path: str = ""
     active: bool = False
     priority: I32 = 0
-    driven_joints: list[str] = field(default_factory=list[str])
+    driven_joints: list[str] = field(default_factory=no_items)
     clamp_observation_for_unclaimed_joints: bool = False
     ready: bool = False
     active_policy_id: str = ""
-    command_id_map: list[PolicyCommandIdEntry] = field(default_factory=list[PolicyCommandIdEntry])
-    policy_joint_names: list[str] = field(default_factory=list[str])
+    command_id_map: list[PolicyCommandIdEntry] = field(default_factory=no_items)
+    policy_joint_names: list[str] = field(default_factory=no_items)
 
 
 @dataclass(slots=True)
@@ -124,7 +125,7 @@ class RobotControllerSummary:
     entity: EntityId | None = None
     entity_name: str = ""
     motion_graph_active: bool = False
-    slots: list[PolicySlotSummary] = field(default_factory=list[PolicySlotSummary])
+    slots: list[PolicySlotSummary] = field(default_factory=no_items)
 
 
 @dataclass(slots=True)
@@ -136,7 +137,7 @@ class ListRobotControllersRequest:
 class ListRobotControllersResponse:
     """All robots that have a controller, in the engine's order."""
 
-    controllers: list[RobotControllerSummary] = field(default_factory=list[RobotControllerSummary])
+    controllers: list[RobotControllerSummary] = field(default_factory=no_items)
 
 
 @dataclass(slots=True)

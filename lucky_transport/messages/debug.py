@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from lucky_transport.messages.empty import no_items
 from lucky_transport.messages.scalars import F32, struct
 
 __all__ = [
@@ -76,8 +77,8 @@ class DebugVelocityCommand:
 class DebugDrawRequest:
     """Everything to draw in one call; `clear_previous` removes what earlier calls drew."""
 
-    lines: list[DebugLine] = field(default_factory=list[DebugLine])
-    arrows: list[DebugArrow] = field(default_factory=list[DebugArrow])
+    lines: list[DebugLine] = field(default_factory=no_items)
+    arrows: list[DebugArrow] = field(default_factory=no_items)
     velocity_command: DebugVelocityCommand | None = None
     clear_previous: bool = False
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from lucky_transport.messages.empty import no_items
 from lucky_transport.messages.scalars import F32, I32, U32, U64
 
 __all__ = [
@@ -244,10 +245,10 @@ class LidarScanResponse:
     """
 
     beams: U32 = 0
-    ranges: list[F32] = field(default_factory=list[F32])
-    secondary_ranges: list[F32] = field(default_factory=list[F32])
-    intensity: list[F32] = field(default_factory=list[F32])
-    reflectivity_calibrated: list[F32] = field(default_factory=list[F32])
+    ranges: list[F32] = field(default_factory=no_items)
+    secondary_ranges: list[F32] = field(default_factory=no_items)
+    intensity: list[F32] = field(default_factory=no_items)
+    reflectivity_calibrated: list[F32] = field(default_factory=no_items)
 
 
 @dataclass(slots=True)
@@ -264,5 +265,5 @@ class LidarBeamAnglesResponse:
     """
 
     beams: U32 = 0
-    azimuth: list[F32] = field(default_factory=list[F32])
-    elevation: list[F32] = field(default_factory=list[F32])
+    azimuth: list[F32] = field(default_factory=no_items)
+    elevation: list[F32] = field(default_factory=no_items)

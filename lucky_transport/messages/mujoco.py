@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from lucky_transport.messages.empty import no_items
 from lucky_transport.messages.scalars import F32, U32
 
 __all__ = [
@@ -26,8 +27,8 @@ class GetJointStateRequest:
 class JointState:
     """Generalised positions [nq] and velocities [nv], in MuJoCo's order and units."""
 
-    positions: list[F32] = field(default_factory=list[F32])
-    velocities: list[F32] = field(default_factory=list[F32])
+    positions: list[F32] = field(default_factory=no_items)
+    velocities: list[F32] = field(default_factory=no_items)
     nq: U32 = 0
     nv: U32 = 0
 
@@ -57,5 +58,5 @@ class GetMujocoInfoResponse:
     nq: U32 = 0
     nv: U32 = 0
     nu: U32 = 0
-    joint_names: list[str] = field(default_factory=list[str])
-    actuator_names: list[str] = field(default_factory=list[str])
+    joint_names: list[str] = field(default_factory=no_items)
+    actuator_names: list[str] = field(default_factory=no_items)

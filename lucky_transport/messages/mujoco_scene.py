@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Annotated
 
+from lucky_transport.messages.empty import no_items
 from lucky_transport.messages.scalars import F32, F64, I32, U32, U64
 
 __all__ = [
@@ -97,8 +98,8 @@ class GetModelInfoResponse:
     nv: U32 = 0
     nu: U32 = 0
     njnt: U32 = 0
-    joints: list[JointDescriptor] = field(default_factory=list[JointDescriptor])
-    actuators: list[ActuatorDescriptor] = field(default_factory=list[ActuatorDescriptor])
+    joints: list[JointDescriptor] = field(default_factory=no_items)
+    actuators: list[ActuatorDescriptor] = field(default_factory=no_items)
 
 
 @dataclass(slots=True)
@@ -108,9 +109,9 @@ class FullState:
     qpos: [nq], qvel: [nv], ctrl: [nu], or what the filter left of them. time: simulated seconds.
     """
 
-    qpos: list[F32] = field(default_factory=list[F32])
-    qvel: list[F32] = field(default_factory=list[F32])
-    ctrl: list[F32] = field(default_factory=list[F32])
+    qpos: list[F32] = field(default_factory=no_items)
+    qvel: list[F32] = field(default_factory=no_items)
+    ctrl: list[F32] = field(default_factory=no_items)
     time: F64 = 0.0
     frame_number: U64 = 0
 
@@ -141,8 +142,8 @@ class GetFullStateResponse:
     success: bool = False
     message: str = ""
     state: FullState | None = None
-    included_joint_indices: list[U32] = field(default_factory=list[U32])
-    included_actuator_indices: list[U32] = field(default_factory=list[U32])
+    included_joint_indices: list[U32] = field(default_factory=no_items)
+    included_actuator_indices: list[U32] = field(default_factory=no_items)
 
 
 @dataclass(slots=True)
@@ -180,9 +181,9 @@ class SetControlRequest:
     outside the control range as they are.
     """
 
-    bulk: list[F32] = field(default_factory=list[F32])
-    indexed: list[IndexedControlEntry] = field(default_factory=list[IndexedControlEntry])
-    named: list[NamedControlEntry] = field(default_factory=list[NamedControlEntry])
+    bulk: list[F32] = field(default_factory=no_items)
+    indexed: list[IndexedControlEntry] = field(default_factory=no_items)
+    named: list[NamedControlEntry] = field(default_factory=no_items)
     wait_for_next_step: bool = False
     skip_range_clamp: bool = False
 
@@ -197,7 +198,7 @@ class SetControlResponse:
     success: bool = False
     message: str = ""
     actuators_written: U32 = 0
-    rejected_actuators: list[str] = field(default_factory=list[str])
+    rejected_actuators: list[str] = field(default_factory=no_items)
 
 
 @dataclass(slots=True)
@@ -216,8 +217,8 @@ class SetQposRequest:
     of policies alone, which may pull the robot back.
     """
 
-    bulk: list[F32] = field(default_factory=list[F32])
-    indexed: list[IndexedQposEntry] = field(default_factory=list[IndexedQposEntry])
+    bulk: list[F32] = field(default_factory=no_items)
+    indexed: list[IndexedQposEntry] = field(default_factory=no_items)
     force: bool = False
     skip_policy_reseed: bool = False
 
@@ -257,7 +258,7 @@ class GetActuatorGainsResponse:
 
     success: bool = False
     message: str = ""
-    actuators: list[ActuatorGainInfo] = field(default_factory=list[ActuatorGainInfo])
+    actuators: list[ActuatorGainInfo] = field(default_factory=no_items)
 
 
 @dataclass(slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from lucky_transport.messages.empty import no_entries, no_items
 from lucky_transport.messages.geometry import EntityId
 from lucky_transport.messages.policy_commands import PolicyCommandIdEntry
 from lucky_transport.messages.scalars import F32, I32, U32
@@ -47,11 +48,11 @@ class PolicyRegistryEntry:
 
     policy_id: str = ""
     descriptor_path: str = ""
-    joints: list[str] = field(default_factory=list[str])
-    command_id_map: list[PolicyCommandIdEntry] = field(default_factory=list[PolicyCommandIdEntry])
-    observation_spec: list[PolicyObservationField] = field(default_factory=list[PolicyObservationField])
-    freeze_joint_names: list[str] = field(default_factory=list[str])
-    command_aliases: dict[str, str] = field(default_factory=dict[str, str])
+    joints: list[str] = field(default_factory=no_items)
+    command_id_map: list[PolicyCommandIdEntry] = field(default_factory=no_items)
+    observation_spec: list[PolicyObservationField] = field(default_factory=no_items)
+    freeze_joint_names: list[str] = field(default_factory=no_items)
+    command_aliases: dict[str, str] = field(default_factory=no_entries)
 
 
 @dataclass(slots=True)
@@ -71,7 +72,7 @@ class ListPolicyDescriptorsRequest:
 class ListPolicyDescriptorsResponse:
     """All policies on offer."""
 
-    policies: list[PolicyRegistryEntry] = field(default_factory=list[PolicyRegistryEntry])
+    policies: list[PolicyRegistryEntry] = field(default_factory=no_items)
 
 
 @dataclass(slots=True)
@@ -107,7 +108,7 @@ class SetPolicyDrivenJointsRequest:
 
     entity: EntityId | None = None
     slot_id: U32 = 0
-    joint_names: list[str] = field(default_factory=list[str])
+    joint_names: list[str] = field(default_factory=no_items)
 
 
 @dataclass(slots=True)
@@ -159,7 +160,7 @@ class SetPolicyGainsRequest:
 
     entity: EntityId | None = None
     slot_id: U32 = 0
-    overrides: list[JointGainOverride] = field(default_factory=list[JointGainOverride])
+    overrides: list[JointGainOverride] = field(default_factory=no_items)
 
 
 @dataclass(slots=True)
@@ -219,5 +220,5 @@ class PolicyLastAction:
 
     success: bool = False
     message: str = ""
-    action: list[F32] = field(default_factory=list[F32])
-    joint_names: list[str] = field(default_factory=list[str])
+    action: list[F32] = field(default_factory=no_items)
+    joint_names: list[str] = field(default_factory=no_items)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Annotated
 
+from lucky_transport.messages.empty import no_items
 from lucky_transport.messages.geometry import EntityId, Transform
 from lucky_transport.messages.scalars import U32, one_of
 
@@ -50,7 +51,7 @@ class EntityInfo:
     id: EntityId | None = None
     name: str = ""
     transform: Transform | None = None
-    components: list[str] = field(default_factory=list[str])
+    components: list[str] = field(default_factory=no_items)
 
 
 @dataclass(slots=True)
@@ -79,7 +80,7 @@ class ListEntitiesRequest:
 class ListEntitiesResponse:
     """All entities of the scene."""
 
-    entities: list[EntityInfo] = field(default_factory=list[EntityInfo])
+    entities: list[EntityInfo] = field(default_factory=no_items)
 
 
 @one_of("id", "name")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from lucky_transport.messages.agent import ActionGroupEntry
+from lucky_transport.messages.empty import no_entries, no_items
 from lucky_transport.messages.geometry import EntityId
 from lucky_transport.messages.media import CameraStreamKind, NamedImageFrame
 from lucky_transport.messages.scalars import F32, I32, U32, U64, one_of
@@ -31,8 +32,8 @@ class AgentFrame:
 
     timestamp_ms: U64 = 0
     frame_number: U32 = 0
-    observations: list[F32] = field(default_factory=list[F32])
-    actions: list[F32] = field(default_factory=list[F32])
+    observations: list[F32] = field(default_factory=no_items)
+    actions: list[F32] = field(default_factory=no_items)
     agent_name: str = ""
     target_fps: U32 = 0
 
@@ -62,10 +63,10 @@ class StepRequest:
     """
 
     agent_name: str = ""
-    actions: list[F32] = field(default_factory=list[F32])
+    actions: list[F32] = field(default_factory=no_items)
     timeout_s: F32 = 0.0
-    camera_requests: list[GetCameraFrameRequest] = field(default_factory=list[GetCameraFrameRequest])
-    action_groups: list[ActionGroupEntry] = field(default_factory=list[ActionGroupEntry])
+    camera_requests: list[GetCameraFrameRequest] = field(default_factory=no_items)
+    action_groups: list[ActionGroupEntry] = field(default_factory=no_items)
 
 
 @dataclass(slots=True)
@@ -81,12 +82,12 @@ class StepResponse:
     message: str = ""
     observation: AgentFrame | None = None
     physics_step_duration_us: U64 = 0
-    camera_frames: list[NamedImageFrame] = field(default_factory=list[NamedImageFrame])
-    reward_signals: dict[str, F32] = field(default_factory=dict[str, F32])
+    camera_frames: list[NamedImageFrame] = field(default_factory=no_items)
+    reward_signals: dict[str, F32] = field(default_factory=no_entries)
     terminated: bool = False
     truncated: bool = False
-    info: dict[str, F32] = field(default_factory=dict[str, F32])
-    termination_flags: dict[str, bool] = field(default_factory=dict[str, bool])
+    info: dict[str, F32] = field(default_factory=no_entries)
+    termination_flags: dict[str, bool] = field(default_factory=no_entries)
 
 
 @dataclass(slots=True)

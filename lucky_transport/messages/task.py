@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from lucky_transport.messages.empty import no_entries, no_items
 from lucky_transport.messages.scalars import F32, I32
 
 __all__ = [
@@ -66,10 +67,10 @@ class MdpComponentDescriptor:
     name: str = ""
     description: str = ""
     category: str = ""
-    params_schema: dict[str, MdpParamDescriptor] = field(default_factory=dict[str, MdpParamDescriptor])
-    output_shape: list[I32] = field(default_factory=list[I32])
-    requires: list[str] = field(default_factory=list[str])
-    robot_types: list[str] = field(default_factory=list[str])
+    params_schema: dict[str, MdpParamDescriptor] = field(default_factory=no_entries)
+    output_shape: list[I32] = field(default_factory=no_items)
+    requires: list[str] = field(default_factory=no_items)
+    robot_types: list[str] = field(default_factory=no_items)
 
 
 @dataclass(slots=True)
@@ -97,13 +98,13 @@ class MdpRobotInfo:
     """The robot's names and limits."""
 
     name: str = ""
-    joint_names: list[str] = field(default_factory=list[str])
-    actuator_names: list[str] = field(default_factory=list[str])
-    actuator_limits: list[MdpActuatorLimit] = field(default_factory=list[MdpActuatorLimit])
-    body_names: list[str] = field(default_factory=list[str])
-    site_names: list[str] = field(default_factory=list[str])
-    sensor_names: list[str] = field(default_factory=list[str])
-    available_scenes: list[str] = field(default_factory=list[str])
+    joint_names: list[str] = field(default_factory=no_items)
+    actuator_names: list[str] = field(default_factory=no_items)
+    actuator_limits: list[MdpActuatorLimit] = field(default_factory=no_items)
+    body_names: list[str] = field(default_factory=no_items)
+    site_names: list[str] = field(default_factory=no_items)
+    sensor_names: list[str] = field(default_factory=no_items)
+    available_scenes: list[str] = field(default_factory=no_items)
 
 
 @dataclass(slots=True)
@@ -112,12 +113,12 @@ class EngineCapabilityManifest:
 
     engine_version: str = ""
     manifest_version: I32 = 0
-    observations: list[MdpComponentDescriptor] = field(default_factory=list[MdpComponentDescriptor])
-    actions: list[MdpComponentDescriptor] = field(default_factory=list[MdpComponentDescriptor])
-    rewards: list[MdpComponentDescriptor] = field(default_factory=list[MdpComponentDescriptor])
-    terminations: list[MdpComponentDescriptor] = field(default_factory=list[MdpComponentDescriptor])
-    randomizations: list[MdpRandomizationDescriptor] = field(default_factory=list[MdpRandomizationDescriptor])
-    auxiliary_data: list[MdpComponentDescriptor] = field(default_factory=list[MdpComponentDescriptor])
+    observations: list[MdpComponentDescriptor] = field(default_factory=no_items)
+    actions: list[MdpComponentDescriptor] = field(default_factory=no_items)
+    rewards: list[MdpComponentDescriptor] = field(default_factory=no_items)
+    terminations: list[MdpComponentDescriptor] = field(default_factory=no_items)
+    randomizations: list[MdpRandomizationDescriptor] = field(default_factory=no_items)
+    auxiliary_data: list[MdpComponentDescriptor] = field(default_factory=no_items)
     robot_info: MdpRobotInfo | None = None
 
 
@@ -133,7 +134,7 @@ class ObservationTermRequest:
     """One observation term asked for."""
 
     name: str = ""
-    params: dict[str, str] = field(default_factory=dict[str, str])
+    params: dict[str, str] = field(default_factory=no_entries)
     group: str = ""
 
 
@@ -141,8 +142,8 @@ class ObservationTermRequest:
 class ObservationContract:
     """Observation terms a task needs, and those it would like."""
 
-    required: list[ObservationTermRequest] = field(default_factory=list[ObservationTermRequest])
-    optional: list[ObservationTermRequest] = field(default_factory=list[ObservationTermRequest])
+    required: list[ObservationTermRequest] = field(default_factory=no_items)
+    optional: list[ObservationTermRequest] = field(default_factory=no_items)
 
 
 @dataclass(slots=True)
@@ -151,7 +152,7 @@ class ActionTermRequest:
 
     type: str = ""
     joint_pattern: str = ""
-    params: dict[str, str] = field(default_factory=dict[str, str])
+    params: dict[str, str] = field(default_factory=no_entries)
     group: str = ""
 
 
@@ -159,7 +160,7 @@ class ActionTermRequest:
 class ActionContract:
     """Action terms a task uses."""
 
-    terms: list[ActionTermRequest] = field(default_factory=list[ActionTermRequest])
+    terms: list[ActionTermRequest] = field(default_factory=no_items)
 
 
 @dataclass(slots=True)
@@ -168,15 +169,15 @@ class RewardTermRequest:
 
     name: str = ""
     weight: F32 = 0.0
-    params: dict[str, str] = field(default_factory=dict[str, str])
+    params: dict[str, str] = field(default_factory=no_entries)
 
 
 @dataclass(slots=True)
 class RewardContract:
     """Reward terms computed by the engine and names of those computed in Python."""
 
-    engine_terms: list[RewardTermRequest] = field(default_factory=list[RewardTermRequest])
-    python_terms: list[str] = field(default_factory=list[str])
+    engine_terms: list[RewardTermRequest] = field(default_factory=no_items)
+    python_terms: list[str] = field(default_factory=no_items)
 
 
 @dataclass(slots=True)
@@ -185,14 +186,14 @@ class TerminationTermRequest:
 
     name: str = ""
     is_timeout: bool = False
-    params: dict[str, str] = field(default_factory=dict[str, str])
+    params: dict[str, str] = field(default_factory=no_entries)
 
 
 @dataclass(slots=True)
 class TerminationContract:
     """Termination terms a task uses."""
 
-    terms: list[TerminationTermRequest] = field(default_factory=list[TerminationTermRequest])
+    terms: list[TerminationTermRequest] = field(default_factory=no_items)
 
 
 @dataclass(slots=True)
@@ -210,7 +211,7 @@ class RandomizationContract:
     """Randomisation of a task: a serialised SimulationContract and custom ranges."""
 
     simulation_contract_bytes: bytes = b""
-    custom_randomizations: list[CustomRandomization] = field(default_factory=list[CustomRandomization])
+    custom_randomizations: list[CustomRandomization] = field(default_factory=no_items)
 
 
 @dataclass(slots=True)
@@ -218,7 +219,7 @@ class AuxiliaryDataRequest:
     """Extra data asked for beside the observation."""
 
     name: str = ""
-    params: dict[str, str] = field(default_factory=dict[str, str])
+    params: dict[str, str] = field(default_factory=no_entries)
 
 
 @dataclass(slots=True)
@@ -233,7 +234,7 @@ class TaskContract:
     rewards: RewardContract | None = None
     terminations: TerminationContract | None = None
     randomization: RandomizationContract | None = None
-    auxiliary_data: list[AuxiliaryDataRequest] = field(default_factory=list[AuxiliaryDataRequest])
+    auxiliary_data: list[AuxiliaryDataRequest] = field(default_factory=no_items)
 
 
 @dataclass(slots=True)
@@ -260,10 +261,10 @@ class ContractValidationResult:
 
     is_valid: bool = False
     negotiated_contract: TaskContract | None = None
-    errors: list[ContractValidationMessage] = field(default_factory=list[ContractValidationMessage])
-    warnings: list[ContractValidationMessage] = field(default_factory=list[ContractValidationMessage])
-    resolved_optionals: list[str] = field(default_factory=list[str])
-    unresolved_optionals: list[str] = field(default_factory=list[str])
+    errors: list[ContractValidationMessage] = field(default_factory=no_items)
+    warnings: list[ContractValidationMessage] = field(default_factory=no_items)
+    resolved_optionals: list[str] = field(default_factory=no_items)
+    unresolved_optionals: list[str] = field(default_factory=no_items)
 
 
 @dataclass(slots=True)
@@ -295,8 +296,8 @@ class ActionGroupSlot:
     """Which elements of the action vector one group drives."""
 
     group_name: str = ""
-    action_names: list[str] = field(default_factory=list[str])
-    action_indices: list[I32] = field(default_factory=list[I32])
+    action_names: list[str] = field(default_factory=no_items)
+    action_indices: list[I32] = field(default_factory=no_items)
 
 
 @dataclass(slots=True)
@@ -305,10 +306,10 @@ class NegotiatedTaskSession:
 
     session_id: str = ""
     resolved_contract: TaskContract | None = None
-    observation_layout: list[ObservationSlot] = field(default_factory=list[ObservationSlot])
-    reward_terms: list[str] = field(default_factory=list[str])
-    termination_terms: list[str] = field(default_factory=list[str])
-    action_layout: list[ActionGroupSlot] = field(default_factory=list[ActionGroupSlot])
+    observation_layout: list[ObservationSlot] = field(default_factory=no_items)
+    reward_terms: list[str] = field(default_factory=no_items)
+    termination_terms: list[str] = field(default_factory=no_items)
+    action_layout: list[ActionGroupSlot] = field(default_factory=no_items)
 
 
 @dataclass(slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from lucky_transport.messages.empty import no_items
 from lucky_transport.messages.scalars import F32, U32, U64
 
 __all__ = [
@@ -19,8 +20,8 @@ __all__ = [
 class TelemetrySchema:
     """Names and sizes of the vectors in TelemetryFrame: nq positions, nu controls."""
 
-    observation_names: list[str] = field(default_factory=list[str])
-    action_names: list[str] = field(default_factory=list[str])
+    observation_names: list[str] = field(default_factory=no_items)
+    action_names: list[str] = field(default_factory=no_items)
     nq: U32 = 0
     nu: U32 = 0
 
@@ -55,5 +56,5 @@ class TelemetryFrame:
     timestamp_ms: U64 = 0
     frame_number: U32 = 0
     task_index: U32 = 0
-    observation_qpos: list[F32] = field(default_factory=list[F32])
-    action_ctrl: list[F32] = field(default_factory=list[F32])
+    observation_qpos: list[F32] = field(default_factory=no_items)
+    action_ctrl: list[F32] = field(default_factory=no_items)

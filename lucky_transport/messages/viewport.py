@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from lucky_transport.messages.empty import no_items
 from lucky_transport.messages.scalars import U32
 
 __all__ = [
@@ -49,5 +50,5 @@ class GetViewportInfoRequest:
 class GetViewportInfoResponse:
     """Names of the viewports, and the stream that runs now."""
 
-    available_viewports: list[str] = field(default_factory=list[str])
+    available_viewports: list[str] = field(default_factory=no_items)
     current_config: ViewportStreamConfig | None = None

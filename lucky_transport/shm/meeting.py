@@ -37,8 +37,11 @@ def meet(
     directories: Sequence[Path] | None = None,
     strategy: int = 1,
     native: bool = True,
+    answer_s: float = 0.001,
 ) -> RendezvousPipe:
     """Return a pipe to the engine of segment `name`, waiting for the engine until the deadline.
+
+    An engine that listens gets `answer_s` to answer, also where the deadline is nearer.
 
     Raises NotReachable when nobody listens, PeerTimeout when the engine does not answer, Busy when it has too many
     clients, RemoteProtocolError when it is another user's or sends what it may not.
@@ -47,9 +50,10 @@ def meet(
     nap_s = _FIRST_NAP_S
     while True:
         for path in paths:
-            connection = _connect(path, deadline)
+            connection = _connect(path, max(deadline.remaining_s, answer_s))
             if connection is not None:
-                pipe = _greet(connection, path, deadline, strategy, native and not native_error())
+                patience_s = max(deadline.remaining_s, answer_s)
+                pipe = _greet(connection, path, patience_s, strategy, native and not native_error())
                 if pipe is not None:
                     return pipe
         if deadline.expired:
@@ -62,11 +66,11 @@ def meet(
         nap_s = min(nap_s * 2, _LONGEST_NAP_S)
 
 
-def _connect(path: Path, deadline: Deadline) -> socket.socket | None:
+def _connect(path: Path, patience_s: float) -> socket.socket | None:
     """Return a connection, None when nobody is there now."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
-        connection.settimeout(max(deadline.remaining_s, 0.001))
+        connection.settimeout(patience_s)
         connection.connect(str(path))
     except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError, BlockingIOError, TimeoutError):
         connection.close()
@@ -83,11 +87,11 @@ def _connect(path: Path, deadline: Deadline) -> socket.socket | None:
 
 
 def _greet(
-    connection: socket.socket, path: Path, deadline: Deadline, strategy: int, native: bool
+    connection: socket.socket, path: Path, patience_s: float, strategy: int, native: bool
 ) -> RendezvousPipe | None:
     """Return the pipe, None when the engine closed the connection: it is going, or has too much to do."""
     try:
-        connection.settimeout(max(deadline.remaining_s, 0.001))
+        connection.settimeout(patience_s)
         connection.send(Greeting(Does.PARKS).to_bytes())
         message, fds = _receive(connection)
     except (ConnectionError, BlockingIOError):
@@ -96,7 +100,7 @@ def _greet(
     except TimeoutError as error:
         connection.close()
         raise PeerTimeout(
-            f"the engine at {path} did not answer within {deadline.timeout_s} s",
+            f"the engine at {path} did not answer within {patience_s:.3g} s",
             backend="shm",
             hint="it may hang in a step; restart it",
         ) from error

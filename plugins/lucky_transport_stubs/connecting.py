@@ -47,13 +47,14 @@ def connect(
 
 def _meet(endpoint: Endpoint, deadline: Deadline | None) -> RendezvousPipe:
     settings = load_settings()
-    name, strategy, native = endpoint.address, strategy_code(settings.wait), settings.native
     try:
-        return meet(name, _within(_LOOK_S, deadline), strategy=strategy, native=native)
-    except PeerTimeout:  # so somebody listens
-        patience = _within(settings.connect_timeout_s, deadline)
-    try:
-        return meet(name, patience, strategy=strategy, native=native)
+        return meet(
+            endpoint.address,
+            _within(_LOOK_S, deadline),
+            strategy=strategy_code(settings.wait),
+            native=settings.native,
+            answer_s=_within(settings.connect_timeout_s, deadline).remaining_s,
+        )
     except PeerTimeout as error:
         if deadline is not None and deadline.expired:
             raise

@@ -79,7 +79,8 @@ class Switch:
         moment = Deadline(0.0 if endpoint in self._awaited else _MOMENT_S)
         self._awaited.add(endpoint)
         try:
-            meet(Endpoint.parse(endpoint).address, moment, native=self._settings.native).close()
+            name = Endpoint.parse(endpoint).address
+            meet(name, moment, native=self._settings.native, answer_s=_MOMENT_S).close()
         except TransportError as error:
             return str(error)
         return ""
