@@ -4,6 +4,7 @@ env = lucky_transport.make("mujoco:quadruped", num_envs=16)      # LUCKY_TRANSPO
 client = lucky_transport.connect("shm://lucky_demo")             # typed service calls
 async with lucky_transport.connect_async("shm://lucky_demo") as client: ...   # the same for asyncio
 with lucky_transport.serve("toy", "shm://lucky_demo"): ...       # the engine's side
+env = lucky_transport.LuckyEnv(robot="quadruped")                # luckyrobots' own, over any transport
 array = lucky_transport.image_array(frame)                       # a picture as a NumPy array
 @lucky_transport.inline                                          # a fast gRPC handler: no change of threads
 """
@@ -17,10 +18,11 @@ from lucky_transport.errors import TransportError
 
 if TYPE_CHECKING:
     from lucky_transport.api import connect, connect_async, make, serve
+    from lucky_transport.lucky_env import LuckyEnv
     from lucky_transport.marks import inline
     from lucky_transport.messages.images import image_array
 
-__all__ = ["TransportError", "connect", "connect_async", "image_array", "inline", "make", "serve"]
+__all__ = ["LuckyEnv", "TransportError", "connect", "connect_async", "image_array", "inline", "make", "serve"]
 
 registration.install()
 
@@ -35,6 +37,10 @@ def __getattr__(name: str) -> Any:
         from lucky_transport.messages.images import image_array
 
         return image_array
+    if name == "LuckyEnv":
+        from lucky_transport.lucky_env import LuckyEnv
+
+        return LuckyEnv
     if name == "inline":
         from lucky_transport.marks import inline
 

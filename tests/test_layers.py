@@ -28,9 +28,10 @@ LAYERS: list[set[str]] = [
     {"call"},
     {"engine", "actions", "codec", "registry", "builtin"},
     {"aio", "transport", "calls", "shm", "host", "engines", "process", "inventory"},
-    {"attributes", "autoreset", "infos", "lifetime", "resetting", "inproc", "serving", "services"},
+    {"attributes", "autoreset", "infos", "lifetime", "resetting", "inproc", "serving", "services", "staging"},
     {"env", "inspection", "diagnosis"},
     {"api"},
+    {"lucky_env"},
     {"cli", "testing", "auto", "__main__"},
 ]
 

@@ -26,6 +26,7 @@ __all__ = [
     "EngineChannel",
     "RingReader",
     "RingWriter",
+    "copied",
     "load32",
     "spin",
     "store32",
@@ -41,6 +42,10 @@ _FEW = 16
 _YIELD_S = 150e-6
 _LONGEST_NAP_S = 1e-3
 _PEER_LOOK_S = 0.05
+
+
+#: Other threads wait meanwhile.
+copied = bytes
 
 
 def _word32(mapping: mmap, offset: int) -> memoryview:

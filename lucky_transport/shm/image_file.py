@@ -56,6 +56,7 @@ class ImageFile:
     """
 
     __slots__ = (
+        "_copied",
         "_load",
         "_mapping",
         "_shown",
@@ -79,6 +80,7 @@ class ImageFile:
         self._mapping = mapping
         self._load, self._store = module.load32, module.store32
         self._wake, self._wait = module.wake, module.wait32
+        self._copied = module.copied
         self._shown: dict[int, memoryview] = {}
 
     @classmethod
@@ -137,6 +139,10 @@ class ImageFile:
         if view is None or len(view) != length:
             self._shown[slot] = view = self.bytes_of(slot, length).toreadonly()
         return view
+
+    def copied(self, slot: int, length: int) -> bytes:
+        """Return the same as a copy; other threads run meanwhile, where the native module is in use."""
+        return self._copied(self.shown(slot, length))
 
     def number_of(self, slot: int) -> int:
         """Return the number of what lies in the slot."""

@@ -106,10 +106,9 @@ class Claim:
             )
         if number % 2 or file.number_of(slot) != number:
             return None
-        view = file.shown(slot, place.length)
         if not copy:
-            return view
-        data = bytes(view)
+            return file.shown(slot, place.length)
+        data = file.copied(slot, place.length)
         return data if file.number_of(slot) == number else None
 
     def release(self) -> None:

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import lucky_transport
+
 NUM_ENVS = 2
 
 REWARDS = ["track_lin_vel_xy", "alive"]
@@ -121,3 +123,25 @@ def test_two_envs_drive_two_agents_of_one_engine(make_env: Any) -> None:
 def test_an_agent_that_does_not_exist_is_said_to_have_no_sizes(make_env: Any) -> None:
     with pytest.raises(RuntimeError, match="obs_size=0, act_size=0"):
         make_env(agent_name="agent_2")
+
+
+def test_our_own_env_gives_the_same_trajectory_bit_for_bit(
+    lucky: Any, serve: Callable[..., Any], port_of: Callable[[Any], int], repaired: None
+) -> None:
+    ours, theirs = serve(seed=11), serve(seed=11)
+    options = {"reward_terms": REWARDS, "termination_terms": TERMINATIONS, "reward_fn": lambda found: found["alive"]}
+    with (
+        lucky_transport.LuckyEnv("quadruped", "flat", endpoint=str(ours.endpoints[0]), **options) as one,
+        lucky.LuckyEnv("quadruped", "flat", port=port_of(theirs), timeout=20.0, **options) as other,
+    ):
+        assert one.observation_space == other.observation_space
+        assert one.action_space == other.action_space
+        random = np.random.default_rng(1)
+        seen = [(env.reset()) for env in (one, other)]
+        for _ in range(200):
+            (first, *rest), (expected, *others) = seen
+            assert first.tobytes() == expected.tobytes()
+            assert rest == others
+            ended = len(rest) == 4 and (rest[1] or rest[2])  # what `step` returned, and the episode is over
+            action = random.uniform(-1, 1, 12).astype(np.float32)
+            seen = [env.reset() if ended else env.step(action) for env in (one, other)]

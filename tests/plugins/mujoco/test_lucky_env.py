@@ -1,0 +1,132 @@
+"""LuckyEnv of our own: one agent of the quadruped, over shared memory, with neither luckyrobots nor gRPC."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("mujoco", reason="mujoco is not installed: pip install 'lucky-transport[mujoco]'")
+
+import lucky_transport
+from lucky_transport import LuckyEnv
+from lucky_transport.errors import ClosedError, EngineFailed, NotReachable, SpecError
+from lucky_transport.messages.agent import SimulationContract
+from lucky_transport.process import unique_name
+
+REWARDS = ["track_lin_vel_xy", "alive"]
+TERMINATIONS = ["fell_over", "time_out"]
+
+
+@pytest.fixture
+def endpoint() -> Iterator[str]:
+    """An engine that nobody has driven yet."""
+    name = f"shm://{unique_name()}"
+    with lucky_transport.serve("mujoco:quadruped", name, seed=3):
+        yield name
+
+
+def trajectory(env: LuckyEnv, steps: int) -> list[Any]:
+    """Everything that a user sees of some steps, the rewards of all terms included."""
+    random = np.random.default_rng(5)
+    observation, info = env.reset()
+    seen: list[Any] = [observation.tolist(), info]
+    for _ in range(steps):
+        observation, reward, terminated, truncated, info = env.step(random.uniform(-1, 1, 12))
+        seen += [observation.tolist(), reward, terminated, truncated, info]
+    return seen
+
+
+def test_it_is_the_agent_of_the_engine_with_spaces_of_its_sizes(endpoint: str) -> None:
+    with LuckyEnv("quadruped", "flat", endpoint=endpoint) as env:
+        assert env.observation_space.shape == (48,)
+        assert env.action_space.shape == (12,)
+        observation, info = env.reset()
+        assert observation.dtype == np.float32
+        assert observation in env.observation_space
+        assert info["step_count"] == 0
+        assert env.step(env.action_space.sample())[4]["step_count"] == 1
+
+
+def test_steps_carry_the_negotiated_terms_and_their_sum(endpoint: str) -> None:
+    with LuckyEnv(reward_terms=REWARDS, termination_terms=TERMINATIONS, endpoint=endpoint) as env:
+        env.reset()
+        _, reward, terminated, truncated, info = env.step(np.zeros(12))
+        assert info["reward_signals"].keys() == set(REWARDS)
+        assert reward == sum(info["reward_signals"].values()) > 0
+        assert info["termination_flags"] == {"fell_over": terminated, "time_out": truncated}
+
+
+def test_an_episode_that_takes_too_long_is_truncated_not_terminated() -> None:
+    name = f"shm://{unique_name()}"
+    with (
+        lucky_transport.serve("mujoco:quadruped", name, options={"max_episode_steps": 8}),
+        LuckyEnv(termination_terms=["time_out"], endpoint=name) as env,
+    ):
+        env.reset()
+        assert [env.step(np.zeros(12))[2:4] for _ in range(8)][-1] == (False, True)
+
+
+def test_a_reward_function_gets_the_signals(endpoint: str) -> None:
+    with LuckyEnv(reward_terms=REWARDS, reward_fn=lambda signals: -signals["alive"], endpoint=endpoint) as env:
+        env.reset()
+        _, reward, _, _, info = env.step(np.zeros(12))
+        assert reward == -info["reward_signals"]["alive"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"joint_position_noise": 0.3},
+        SimpleNamespace(joint_position_noise=0.3, unrelated="x", friction_range=None),
+        SimulationContract(joint_position_noise=0.3),
+    ],
+    ids=["dict", "object", "contract"],
+)
+def test_a_randomisation_takes_effect_however_it_is_given(endpoint: str, given: Any) -> None:
+    with LuckyEnv(randomization_cfg=given, endpoint=endpoint) as env:
+        first, second = (env.reset()[0] for _ in range(2))
+        assert not np.array_equal(first, second)
+
+
+def test_an_unknown_randomisation_is_refused_with_those_there_are(endpoint: str) -> None:
+    with pytest.raises(SpecError, match=r"unknown randomisation friktion.*friction_range"):
+        LuckyEnv(randomization_cfg={"friktion": 1}, endpoint=endpoint)
+
+
+def test_an_unknown_term_is_refused_with_the_engines_words(endpoint: str) -> None:
+    with pytest.raises(EngineFailed, match="trakc_lin"):
+        LuckyEnv(reward_terms=["trakc_lin"], endpoint=endpoint)
+
+
+def test_the_engine_is_where_the_configuration_says(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LUCKY_ENDPOINT", endpoint)
+    with LuckyEnv(port=1) as env:  # the port of another program's gRPC server counts no more
+        env.reset()
+
+
+def test_without_an_engine_it_says_so_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(NotReachable, match="lucky_nobody"):
+        LuckyEnv(endpoint="shm://lucky_nobody", timeout=0.1)
+
+
+def test_after_close_it_refuses_to_step_and_closes_again(endpoint: str) -> None:
+    env = LuckyEnv(endpoint=endpoint)
+    env.reset()
+    env.close()
+    env.close()
+    with pytest.raises(ClosedError):
+        env.step(np.zeros(12))
+
+
+def test_two_engines_of_one_seed_give_one_trajectory(endpoint: str) -> None:
+    name = f"shm://{unique_name()}"
+    with lucky_transport.serve("mujoco:quadruped", name, seed=3):
+        seen = []
+        for where in (endpoint, name):
+            with LuckyEnv(reward_terms=REWARDS, endpoint=where) as env:
+                seen.append(trajectory(env, 50))
+    assert seen[0] == seen[1]
