@@ -30,10 +30,11 @@ _LONG_NS = 1_000_000_000
 
 
 class _End(Enum):
-    """Why a thread no longer reads: it has what it waited for, its time is over, or another shall read on."""
+    """Why a thread no longer reads: it has what it waited for, its time or the connection is over, another goes on."""
 
     READY = auto()
     LATE = auto()
+    BROKEN = auto()
     PASSED = auto()
 
 
@@ -62,15 +63,18 @@ class Turns:
 
     def wait(self, awaited: Awaited, is_ready: Callable[[], Any], deadline: Deadline | None, batch: int = 1) -> bool:
         """Return True once `is_ready()`, False at the deadline; reads up to `batch` records at once when it leads."""
-        while not is_ready():
+        while True:
             end = self._lead(awaited, is_ready, deadline, batch) if self._reading.acquire(blocking=False) else None
+            if end is _End.READY:
+                return True
             if end is None or end is _End.PASSED:
                 in_time = self._follow(awaited, is_ready, deadline, passes=end is not None)
             else:
-                in_time = end is _End.READY
-            if not in_time and not is_ready():
+                in_time = end is _End.BROKEN
+            if is_ready():
+                return True
+            if not in_time:
                 return False
-        return True
 
     def read_waiting(self) -> None:
         """Handle the records that are there now, unless somebody reads already; never blocks."""
@@ -82,7 +86,8 @@ class Turns:
                 self._on_broken(error)
             finally:
                 self._reading.release()
-                self._hand_over()
+                if self._followers:
+                    self._hand_over()
 
     def wake(self, awaited: Awaited) -> None:
         """Have every thread that waits for it look again; from any thread."""
@@ -107,45 +112,43 @@ class Turns:
         """Read for everybody; the lock is held, and is not when this returns."""
         self._shifts += 1
         self._leading = awaited
+        pop, on_record = self._pop, self._on_record
         end = _End.READY
         try:
-            end = self._read(is_ready, deadline, batch)
+            while not is_ready():
+                record = pop()
+                if record is None:
+                    if self._answered:
+                        end = _End.PASSED
+                        break
+                    remaining_ns = _LONG_NS if deadline is None else deadline.remaining_ns
+                    if not remaining_ns:
+                        end = _End.LATE
+                        break
+                    self._wait(remaining_ns, bool(self._followers))
+                    continue
+                on_record(record)
+                for _ in range(batch - 1):
+                    record = pop()
+                    if record is None:
+                        break
+                    on_record(record)
         except TransportError as error:
+            end = _End.BROKEN
             self._on_broken(error)
         finally:
             self._leading = None
             self._reading.release()
-            if end is not _End.PASSED:
+            if self._followers and end is not _End.PASSED:
                 self._hand_over()
         return end
 
-    def _read(self, is_ready: Callable[[], Any], deadline: Deadline | None, batch: int) -> _End:
-        pop, on_record = self._pop, self._on_record
-        while not is_ready():
-            record = pop()
-            if record is None:
-                if self._answered:
-                    return _End.PASSED
-                remaining_ns = _LONG_NS if deadline is None else deadline.remaining_ns
-                if not remaining_ns:
-                    return _End.LATE
-                self._wait(remaining_ns, bool(self._followers))
-                continue
-            on_record(record)
-            for _ in range(batch - 1):
-                record = pop()
-                if record is None:
-                    break
-                on_record(record)
-        return _End.READY
-
     def _hand_over(self) -> None:
         """Nobody reads any more: wake whose records came, and see to it that somebody reads on."""
-        if self._followers:
-            while self._open_next() is not None:
-                pass
-            if self._watching is None:
-                self._promote()
+        while self._open_next() is not None:
+            pass
+        if self._watching is None:
+            self._promote()
 
     def _promote(self) -> None:
         """Wake one follower, who then leads."""

@@ -34,7 +34,7 @@ def call(calls: ClientCalls, method: Method, request: Any, deadline: Deadline) -
     if method.stream is not None:
         check_unary(method)
     check_request(method, request)
-    cls = cast("type[Any]", method.response)
+    cls: type[Any] = method.response
     payload = calls.unary(method.id, encode(request), deadline)
     response = decode(cls, payload)
     if payload.__class__ is not bytes and not fill(response, payload):

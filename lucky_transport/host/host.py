@@ -19,7 +19,7 @@ from typing import Any
 
 from lucky_transport.call import Call, check_stream, check_unary, not_in_time
 from lucky_transport.engine import Buffers, Engine, Handler, StreamHandler
-from lucky_transport.errors import Busy, Cancelled, ClosedError, PeerTimeout, Unimplemented
+from lucky_transport.errors import Busy, Cancelled, ClosedError, PeerTimeout, TransportError, Unimplemented
 from lucky_transport.host.agents import Agents
 from lucky_transport.host.lease import Lease, told
 from lucky_transport.host.task import task_handlers
@@ -30,7 +30,8 @@ __all__ = ["Host", "Lease"]
 _log = logging.getLogger("lucky_transport")
 #: How long a driver steps aside at most, and how often it looks whether it still has to.
 _LET_IN_S = 0.05
-_NAP_S = 20e-6
+#: Time for the engine's thread to wake and to have the interpreter.
+_WAY_S = 100e-6
 
 #: Answers one unary method: takes the request message and its call, returns the response message.
 CallHandler = Callable[[Any, Call], Any]
@@ -43,7 +44,7 @@ class Host:
         self.spec = engine.spec
         self._engine = engine
         self._lock = threading.RLock()
-        self._waiting = threading.Lock()
+        self._waiting = threading.Condition()
         self._waiters = 0
         self._interrupt: Callable[[], None] = _nothing
         self._lease: Lease | None = None
@@ -109,7 +110,8 @@ class Host:
         call's deadline), or the TransportError the handler chose. It ends when the call does.
         """
         check_stream(method)
-        self._check_alive(method, call)
+        if call.is_over:
+            raise self._over(method, call)
         handler = self._streams.get(method.name)
         if handler is None:
             raise self._unimplemented(method)
@@ -124,34 +126,42 @@ class Host:
             raise self._late(method, call)
 
     def between_steps(self, timeout_s: float = -1) -> AbstractContextManager[bool]:
-        """The engine to oneself while no step runs, for a look at the world; False when it did not come in time."""
-        return self._turn(timeout_s)
+        """The engine to oneself while no step runs, for a look at the world; False when it did not come in time.
+
+        Who held up the engine lets it go first afterwards: what he does with what he saw can wait, a step cannot.
+        """
+        return self._turn(timeout_s, _WAY_S)
 
     @contextmanager
-    def _turn(self, timeout_s: float = -1) -> Generator[bool]:
-        """The engine to oneself, between two steps; False when it did not come within `timeout_s`."""
+    def _turn(self, timeout_s: float = -1, way_s: float = 0.0) -> Generator[bool]:
+        """The engine to oneself, between two steps; False when it did not come within `timeout_s`.
+
+        way_s: how long the thread sleeps afterwards if it had to wait, and so has made the engine wait.
+        """
         held = self._lock.acquire(blocking=False)
-        if not held:
-            with self._waiting:
-                self._waiters += 1
-            try:
+        has_waited = not held
+        try:
+            if has_waited:
+                with self._waiting:
+                    self._waiters += 1
                 self._interrupt()
                 held = self._lock.acquire(timeout=min(timeout_s, threading.TIMEOUT_MAX))
-            finally:
-                with self._waiting:
-                    self._waiters -= 1
-        try:
             yield held
         finally:
             if held:
                 self._lock.release()
+            if has_waited:
+                with self._waiting:
+                    self._waiters -= 1
+                    self._waiting.notify_all()
+                if way_s:
+                    time.sleep(way_s)
 
     def let_others_in(self) -> None:
         """Give way to threads that wait for the engine: who takes a lock at once again would keep them out for ever."""
         if self._waiters:
-            end = time.monotonic() + _LET_IN_S
-            while self._waiters and time.monotonic() < end:
-                time.sleep(_NAP_S)
+            with self._waiting:
+                self._waiting.wait_for(lambda: not self._waiters, _LET_IN_S)
 
     def release(self, lease: Lease) -> None:
         """Give the lease back; the engine is bound to memory of its own again. No effect on another's lease."""
@@ -176,10 +186,12 @@ class Host:
         stream), Unimplemented, PeerTimeout, Cancelled, EngineFailed (the handler raised), or the TransportError the
         handler chose.
         """
-        check_unary(method)
+        if method.stream is not None:
+            check_unary(method)
         if call is None:
             call = Call(f"this process, {os.getpid()}")
-        self._check_alive(method, call)
+        if call.is_over:
+            raise self._over(method, call)
         handler = self._handlers.get(method.name)
         if handler is None:
             raise self._unimplemented(method)
@@ -203,11 +215,10 @@ class Host:
     def _unimplemented(self, method: Method) -> Unimplemented:
         return Unimplemented(f"engine {self.spec.engine!r} does not implement {method.name}", backend=self.spec.engine)
 
-    def _check_alive(self, method: Method, call: Call) -> None:
+    def _over(self, method: Method, call: Call) -> TransportError:
         if call.deadline is not None and call.deadline.expired:
-            raise self._late(method, call)
-        if call.is_over:
-            raise Cancelled(f"{method.name} was cancelled", backend=self.spec.engine)
+            return self._late(method, call)
+        return Cancelled(f"{method.name} was cancelled", backend=self.spec.engine)
 
     def _late(self, method: Method, call: Call) -> PeerTimeout:
         timeout_s = call.deadline.timeout_s if call.deadline is not None else 0.0

@@ -100,7 +100,7 @@ def _greet(
     except TimeoutError as error:
         connection.close()
         raise PeerTimeout(
-            f"the engine at {path} did not answer within {patience_s:.3g} s",
+            f"the engine at {path} did not answer within {patience_s:.2g} s",
             backend="shm",
             hint="it may hang in a step; restart it",
         ) from error

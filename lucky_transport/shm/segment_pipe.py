@@ -122,7 +122,7 @@ class SegmentPipe:
             return True
         with self._gate:
             result = self._reader.wait(self._pidfd, timeout_ns, crowded, self._writer.woke())
-        return self._outcome(result)
+        return result == 1 or self._outcome(result)
 
     def wait_for_room(self, length: int, timeout_ns: int) -> bool:
         """Wait until a record of `length` bytes can be pushed; see `Pipe.wait_for_room`."""

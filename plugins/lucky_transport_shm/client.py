@@ -307,7 +307,9 @@ class ShmTransport(Transport):
     def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
         if self._state is State.CLOSED or self._state is State.LOST:
             raise self._refusal_of(Event.SEND)
-        return typed.call(self._calls, method, request, Deadline.after(deadline, self._command_timeout_s))
+        if deadline is None:
+            deadline = Deadline(self._command_timeout_s)
+        return typed.call(self._calls, method, request, deadline)
 
     def stream(self, method: Method, request: Any, deadline: Deadline | None = None, *, copy: bool = True) -> Stream:
         if self._state is State.CLOSED or self._state is State.LOST:

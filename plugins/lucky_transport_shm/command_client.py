@@ -71,7 +71,9 @@ class CommandTransport(Transport):
 
     def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
         self._check_open()
-        return typed.call(self._calls, method, request, Deadline.after(deadline, self._command_timeout_s))
+        if deadline is None:
+            deadline = Deadline(self._command_timeout_s)
+        return typed.call(self._calls, method, request, deadline)
 
     def stream(self, method: Method, request: Any, deadline: Deadline | None = None, *, copy: bool = True) -> Stream:
         self._check_open()
