@@ -33,6 +33,9 @@ __all__ = ["connect", "connect_async", "make", "make_engine", "open_transport", 
 
 _log = logging.getLogger("lucky_transport")
 
+#: The scheme of the migration kit's transport that records another one.
+_RECORDED = "recorded"
+
 #: What "auto" tries, best first.
 _PREFERENCE = ("shm", "grpc", "inproc")
 
@@ -51,14 +54,17 @@ def make_engine(engine: str, num_envs: int = 1, *, seed: int | None = None, **op
 
 
 def open_transport(endpoint: str | Endpoint, settings: Settings | None = None) -> Transport:
-    """Return the client end of a connection to the engine at `endpoint`.
+    """Return the client end of a connection to the engine at `endpoint`, recorded where the settings say so.
 
     Raises UnknownName (scheme), MissingExtra, NotReachable, Busy.
     """
     endpoint = Endpoint.parse(endpoint)
+    settings = settings or load_settings()
+    if settings.record and endpoint.scheme != _RECORDED:
+        endpoint = Endpoint(_RECORDED, "", (("to", str(endpoint)), ("file", settings.record)))
     info = registry().transport_of_scheme(endpoint.scheme)
     client = load(info.client, owner=f"transport {info.name!r}", extra=info.extra)
-    return client(endpoint, settings or load_settings())
+    return client(endpoint, settings)
 
 
 def connect(endpoint: str | None = None, **settings: Any) -> Client:
@@ -232,12 +238,12 @@ def _check_agreement(settings: Settings) -> None:
     if settings.transport == "auto":
         return
     scheme = Endpoint.parse(settings.endpoint).scheme
-    served_by = registry().transport_of_scheme(scheme).name
-    if registry().transport(settings.transport).name != served_by:
+    info = registry().transport_of_scheme(scheme)
+    if not info.routes and registry().transport(settings.transport).name != info.name:
         raise ConfigError(
             f"transport {settings.transport!r} ({settings.sources.get('transport', 'default')}) and endpoint "
             f"{settings.endpoint!r} ({settings.sources.get('endpoint', 'default')}) contradict each other: "
-            f"{scheme}: is served by {served_by!r}",
+            f"{scheme}: is served by {info.name!r}",
             hint="drop one of them",
         )
 

@@ -18,7 +18,16 @@ from typing import Any, cast
 
 from lucky_transport.errors import ConfigError
 
-__all__ = ["Launch", "Settings", "environment", "export", "load_launch", "load_settings", "runtime_directories"]
+__all__ = [
+    "Launch",
+    "Settings",
+    "environment",
+    "export",
+    "load_launch",
+    "load_settings",
+    "load_table",
+    "runtime_directories",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +37,8 @@ class Settings:
     transport: a transport's name or "auto". endpoint: a URL, "" = start an engine process. shm_name: segment name, "" =
     `lucky_<pid>`. wait: "spin", "adaptive" or "block". Timeouts in seconds. max_message_bytes: the longest message
     that this side takes. grpc_map: which gRPC targets a switched program finds at which endpoints, pairs
-    `HOST:PORT=ENDPOINT` apart by blanks, "" = the default target at `endpoint`.
+    `HOST:PORT=ENDPOINT` apart by blanks, "" = the default target at `endpoint`. record: a file to which everything is
+    recorded that goes to engines, "" = none.
     """
 
     transport: str = "auto"
@@ -42,6 +52,7 @@ class Settings:
     native: bool = True
     max_message_bytes: int = 4 << 20
     grpc_map: str = ""
+    record: str = ""
     sources: Mapping[str, str] = field(default_factory=dict[str, str], compare=False)
 
 
@@ -92,6 +103,7 @@ _READERS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "native": (_switch, "1 or 0"),
     "max_message_bytes": (_bytes, "bytes from 1 to 2147483648, e.g. 4194304"),
     "grpc_map": (_text, "pairs HOST:PORT=ENDPOINT apart by blanks, e.g. '127.0.0.1:50051=shm://name'"),
+    "record": (_text, "a file's name, e.g. 'run.jsonl.gz'"),
 }
 
 
@@ -149,6 +161,25 @@ def load_launch(environ: Mapping[str, str] | None = None) -> Launch:
     return Launch(folder, parent, bool(quiet))
 
 
+def load_table(name: str, directory: Path | None = None) -> tuple[dict[str, Any], str]:
+    """Return the table "a.b" of the nearest `lucky_transport.toml` as it stands there, and the source for errors:
+    "<file>: [a.b]". A table that is not there is empty.
+
+    Raises ConfigError for a malformed file and for what is no table.
+    """
+    path = _nearest("lucky_transport.toml", directory or Path.cwd())
+    if path is None:
+        return {}, f"lucky_transport.toml: [{name}]"
+    source = f"{path}: [{name}]"
+    values = _parsed(path)
+    for key in name.split("."):
+        table: Any = values.get(key, {})
+        if not isinstance(table, dict):
+            raise ConfigError(f"{source}: {key} = {table!r}", hint=f"write a table, [{name}]")
+        values = cast("dict[str, Any]", table)
+    return values, source
+
+
 def environment() -> dict[str, str]:
     """Return a copy of this process's environment, for a child of it."""
     return dict(os.environ)
@@ -188,15 +219,15 @@ def _file_values(directory: Path) -> list[tuple[str, dict[str, Any]]]:
     """Return (source, values) of the nearest configuration files, the weaker first."""
     found: list[tuple[str, dict[str, Any]]] = []
     for name, table in (("pyproject.toml", ("tool", "lucky_transport")), ("lucky_transport.toml", ())):
-        path = next((p / name for p in (directory, *directory.parents) if (p / name).is_file()), None)
+        path = _nearest(name, directory)
         if path is None:
             continue
         try:
-            values: Any = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+            values: Any = _parsed(path)
+        except ConfigError:
             if table:  # somebody else's broken pyproject.toml is not ours to report
                 continue
-            raise ConfigError(f"{path}: {error}", hint="mend the file") from error
+            raise
         for key in table:
             values = cast("dict[str, Any]", values).get(key, {}) if isinstance(values, dict) else {}
         if not isinstance(values, dict):
@@ -205,6 +236,17 @@ def _file_values(directory: Path) -> list[tuple[str, dict[str, Any]]]:
         if scalars:
             found.append((str(path), scalars))
     return found
+
+
+def _nearest(name: str, directory: Path) -> Path | None:
+    return next((p / name for p in (directory, *directory.parents) if (p / name).is_file()), None)
+
+
+def _parsed(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        raise ConfigError(f"{path}: {error}", hint="mend the file") from error
 
 
 assert set(_READERS) == {f.name for f in fields(Settings)} - {"sources"}

@@ -12,6 +12,7 @@ import pluggy
 
 __all__ = [
     "PROJECT",
+    "BoardInfo",
     "CommandInfo",
     "EngineInfo",
     "ForeignServicesInfo",
@@ -33,7 +34,8 @@ class TransportInfo:
     `client`: "module:function", called as `f(endpoint, settings) -> Transport`. `server`: "module:function", called as
     `f(endpoint, settings) -> Server`. `local_endpoint`: the URL `make` gives a freshly started engine process
     ("{name}" is replaced by a unique name), "" when the transport cannot be started that way. `extra`: what to
-    `pip install 'lucky-transport[extra]'` when an import fails ("" = nothing).
+    `pip install 'lucky-transport[extra]'` when an import fails ("" = nothing). `routes`: it leads to other transports,
+    so that no other transport's name contradicts its endpoints.
     """
 
     name: str
@@ -43,6 +45,7 @@ class TransportInfo:
     summary: str
     local_endpoint: str = ""
     extra: str = ""
+    routes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +100,20 @@ class SwitchInfo:
     extra: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class BoardInfo:
+    """A switchboard of staged migrations.
+
+    `open`: "module:function", called as `f() -> lucky_transport.staging.Board`, once per process. `extra` as in
+    `TransportInfo`.
+    """
+
+    name: str
+    open: str
+    summary: str
+    extra: str = ""
+
+
 @hookspec
 def lucky_transport_transports() -> list[TransportInfo]:  # pyright: ignore[reportReturnType]
     """Return the transports this plugin offers."""
@@ -120,3 +137,8 @@ def lucky_transport_foreign_services() -> list[ForeignServicesInfo]:  # pyright:
 @hookspec
 def lucky_transport_switches() -> list[SwitchInfo]:  # pyright: ignore[reportReturnType]
     """Return the ways this plugin offers to switch a process."""
+
+
+@hookspec
+def lucky_transport_boards() -> list[BoardInfo]:  # pyright: ignore[reportReturnType]
+    """Return the switchboards this plugin offers."""

@@ -20,6 +20,7 @@ from lucky_transport import hookspecs
 from lucky_transport.errors import BrokenPlugin, MissingExtra, UnknownName
 from lucky_transport.hookspecs import (
     PROJECT,
+    BoardInfo,
     CommandInfo,
     EngineInfo,
     ForeignServicesInfo,
@@ -29,7 +30,7 @@ from lucky_transport.hookspecs import (
 
 __all__ = ["Registry", "load", "registry"]
 
-_Info = TypeVar("_Info", TransportInfo, EngineInfo, CommandInfo, ForeignServicesInfo, SwitchInfo)
+_Info = TypeVar("_Info", TransportInfo, EngineInfo, CommandInfo, ForeignServicesInfo, SwitchInfo, BoardInfo)
 
 
 @dataclass
@@ -41,6 +42,7 @@ class Registry:
     commands: dict[str, CommandInfo] = field(default_factory=dict[str, CommandInfo])
     foreign_services: dict[str, ForeignServicesInfo] = field(default_factory=dict[str, ForeignServicesInfo])
     switches: dict[str, SwitchInfo] = field(default_factory=dict[str, SwitchInfo])
+    boards: dict[str, BoardInfo] = field(default_factory=dict[str, BoardInfo])
     broken: dict[str, BaseException] = field(default_factory=dict[str, BaseException])
 
     def transport(self, name: str) -> TransportInfo:
@@ -133,4 +135,5 @@ _HOOKS = (
     ("lucky_transport_commands", "commands"),
     ("lucky_transport_foreign_services", "foreign_services"),
     ("lucky_transport_switches", "switches"),
+    ("lucky_transport_boards", "boards"),
 )

@@ -11,18 +11,30 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lucky_transport_migration import environment
-from lucky_transport_migration.cells import IDLE, BenchPlan, Cell, Setup, setups_of
+from lucky_transport_migration.bench_plan import BenchPlan, setups_of
+from lucky_transport_migration.cells import IDLE, Cell
 from lucky_transport_migration.limits import limit_cells, measure_limit
 from lucky_transport_migration.measuring import Measurement, Samples
+from lucky_transport_migration.paths import label
+from lucky_transport_migration.peers.kinds import missing_peers
 from lucky_transport_migration.ratios import noise_floor, ratios
-from lucky_transport_migration.rounds import measure_setup
+from lucky_transport_migration.rounds import measure_peer, measure_setup
 from lucky_transport_migration.rows import idle_row, step_row, threads_row
+from lucky_transport_migration.setups import AnySetup, PeerSetup
+from lucky_transport_migration.stats import WHOLE
 from lucky_transport_migration.surroundings import idle_engine, neighbour_lateness
+from lucky_transport_migration.verdict import verdict
 
 __all__ = ["Results", "bench_result", "estimate_s", "pieces", "run_bench"]
 
+_PEER_NOTES = (
+    "a peer moves the same bytes as a step: actions and control there, observations, rewards and flags back; all of "
+    "them are driven by Python, numbers are checked, nothing is checked that the way itself does not check",
+    "a peer sends its frame in every row, also where our engine does nothing; rows with an engine that copies its "
+    "frame compare like with like",
+    "AsyncVectorEnv has one process per env, so it is measured up to 64 envs; its engine CPU is that of all workers",
+)
 _START_S = 0.9  # an engine process: started, connected, ended
-_LEGACY_STEP_S = 180e-6  # one legacy Step among many, for the estimate only
 
 
 @dataclass
@@ -59,12 +71,8 @@ def pieces(plan: BenchPlan) -> int:
 
 def estimate_s(plan: BenchPlan) -> float:
     """Return about how long the bench will take."""
-    effort, total = plan.effort, 0.0
-    for setup in setups_of(plan):
-        cells = setup.cells(zero_copy=setup.path in ("shm", "inproc"))
-        step_s = setup.num_envs * _LEGACY_STEP_S if setup.path == "grpc" else 0.0
-        closed = max(effort.budget_s * 1.1, (effort.least + 4) * step_s)
-        total += _START_S + sum(closed if cell.rate_hz is None else effort.open_loop_s for cell in cells)
+    effort = plan.effort
+    total = sum(setup.estimate_s(effort) for setup in setups_of(plan))
     suites = 0 if plan.engine != IDLE else len(list(_attachments(plan)))
     return plan.rounds * total + suites * (effort.idle_s + effort.neighbour_s + 2 * _START_S)
 
@@ -75,14 +83,17 @@ def run_bench(plan: BenchPlan, command: str, advance: Callable[..., None] = lamb
     Raises what starting and driving the engines raises, and RemoteProtocolError when frames were lost or torn.
     """
     results, load = Results(), os.getloadavg()[0]
-    setups = list(setups_of(plan))
+    absent = missing_peers() if plan.peers else {}
+    for name, why in absent.items():
+        results.note(f"{label(name)} was not measured: {why}")
+    setups = [setup for setup in setups_of(plan) if setup.path not in absent]
     for index in range(plan.rounds):
         for setup in plan.order(setups, index):
-            measured = measure_setup(setup, plan.options, plan.effort)
+            measured = _measure(setup, plan)
             table = results.twins if setup.twin else results.cells
             for cell, measurement in measured.items():
                 table.setdefault(cell, []).append(measurement)
-            advance(_describe(setup, index))
+            advance(f"round {index + 1}: {setup}")
         if plan.engine == IDLE:
             _measure_limits(results, plan)
     if plan.engine == IDLE:
@@ -92,9 +103,10 @@ def run_bench(plan: BenchPlan, command: str, advance: Callable[..., None] = lamb
     return bench_result(results, plan, command, load)
 
 
-def _describe(setup: Setup, index: int) -> str:
-    wait = f" {setup.wait}" if setup.wait else ""
-    return f"round {index + 1}: {setup.path}{wait}, {setup.num_envs} envs"
+def _measure(setup: AnySetup, plan: BenchPlan) -> dict[Cell, Measurement]:
+    if isinstance(setup, PeerSetup):
+        return measure_peer(setup, plan)
+    return measure_setup(setup, plan.options_of(setup.frame_bytes), plan.effort)
 
 
 def _measure_limits(results: Results, plan: BenchPlan) -> None:
@@ -121,6 +133,7 @@ def _measure_suites(results: Results, plan: BenchPlan, advance: Callable[..., No
 
 def bench_result(results: Results, plan: BenchPlan, command: str, load: float) -> dict[str, Any]:
     floor = noise_floor(results.cells, results.twins)
+    compared = ratios(results.cells, plan, floor)
     if load > len(os.sched_getaffinity(0)) / 4:
         results.note(
             f"the machine was busy before the bench began (load {load:.1f}): "
@@ -139,10 +152,12 @@ def bench_result(results: Results, plan: BenchPlan, command: str, load: float) -
             *(idle_row(path, wait, percents) for (path, wait), percents in results.idle.items()),
             *(threads_row(path, wait, rounds) for (path, wait), rounds in results.threads.items()),
         ],
-        "ratios": ratios(results.cells, plan, floor),
+        "ratios": compared,
+        "verdict": verdict(plan.reference, compared, WHOLE),
         "noise_floor": floor,
         "notes": [
             *results.notes,
+            *(_PEER_NOTES if plan.peers else ()),
             "p50 is the median over rounds of fresh processes; p99 and beyond come from all rounds' samples together",
             "an open loop counts latency from when a step was due, so waiting for a slow one is not left out",
         ],

@@ -15,11 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.env import VectorEnv
+from lucky_transport.errors import TransportError
 from lucky_transport.specs import BatchSpec
 from lucky_transport.transport import Transport
 from lucky_transport_migration import misuse
 from lucky_transport_migration.answers import env_answer, frame_answer, make_move, reward_gap
 from lucky_transport_migration.difference import Difference, first_difference
+from lucky_transport_migration.evidence.rules import Rules
 from lucky_transport_migration.policy import Move, Policy
 
 __all__ = ["Counts", "compare_contract", "compare_envs", "compare_frames", "compare_misuse", "first_unequal"]
@@ -60,6 +62,7 @@ def compare_envs(
     mode: str,
     counts: Counts,
     advance: Callable[[], None] = lambda: None,
+    rules: Rules | None = None,
 ) -> Difference | None:
     """Return the first difference between `envs` within `steps` steps, None when there is none.
 
@@ -69,7 +72,7 @@ def compare_envs(
         name: (lambda move, env=env: env_answer(make_move(env, move))) for name, env in envs.items()
     }
     spec = next(iter(envs.values())).batch_spec
-    return _compare(acts, spec, policy, steps, mode, counts, advance, resets_ended=mode == "disabled")
+    return _compare(acts, spec, policy, steps, mode, counts, advance, rules, resets_ended=mode == "disabled")
 
 
 def compare_frames(
@@ -78,6 +81,7 @@ def compare_frames(
     steps: int,
     counts: Counts,
     advance: Callable[[], None] = lambda: None,
+    rules: Rules | None = None,
 ) -> Difference | None:
     """Return the first difference between the frames of `transports` within `steps` exchanges, None if there is none.
 
@@ -95,7 +99,7 @@ def compare_frames(
         for name, transport in transports.items()
     }
     spec = next(iter(transports.values())).spec
-    return _compare(acts, spec, policy, steps, "frames", counts, advance, resets_ended=True)
+    return _compare(acts, spec, policy, steps, "frames", counts, advance, rules, resets_ended=True)
 
 
 def _compare(
@@ -106,6 +110,7 @@ def _compare(
     mode: str,
     counts: Counts,
     advance: Callable[[], None],
+    rules: Rules | None,
     *,
     resets_ended: bool,
 ) -> Difference | None:
@@ -116,9 +121,9 @@ def _compare(
             move = replace(move, kind="one" if np.count_nonzero(ended) == 1 else "some", mask=ended)
         if not spec.hold and move.kind in ("one", "some"):  # such an engine can only be reset as a whole
             move = replace(move, kind="all", mask=np.ones_like(move.mask))
-        answers = {name: act(move) for name, act in acts.items()}
         event = "step" if move.kind == "step" else "reset"
-        difference = first_unequal(answers, spec, mode, counts.steps, event)
+        answers, error = _move(acts, move, mode, counts.steps, event)
+        difference = error or first_unequal(answers, spec, mode, counts.steps, event, rules)
         if difference is not None:
             return difference
         answer = next(iter(answers.values()))
@@ -132,13 +137,37 @@ def _compare(
     return None
 
 
+def _move(
+    acts: Mapping[str, Act], move: Move, mode: str, step: int, event: str
+) -> tuple[dict[str, Answer], Difference | None]:
+    """Return everybody's answer, and the difference when only some raised; raises what all raised alike."""
+    answers: dict[str, Answer] = {}
+    errors: dict[str, TransportError] = {}
+    for name, act in acts.items():
+        try:
+            answers[name] = act(move)
+        except TransportError as error:
+            errors[name] = error
+    if not errors:
+        return answers, None
+    values = {name: f"{type(errors[name]).__name__}: {errors[name]}" if name in errors else "no error" for name in acts}
+    if len(set(values.values())) == 1:
+        raise next(iter(errors.values()))
+    return answers, Difference(mode, step, event, "error", None, (), values)
+
+
 def first_unequal(
-    answers: Mapping[str, Answer], spec: BatchSpec, mode: str, step: int, event: str
+    answers: Mapping[str, Answer],
+    spec: BatchSpec,
+    mode: str,
+    step: int,
+    event: str,
+    rules: Rules | None = None,
 ) -> Difference | None:
     """Return where an answer differs from the first one, or where its rewards are not the sum of their terms."""
     yardstick, *others = answers.items()
     for other in others:
-        difference = first_difference(yardstick, other, mode=mode, step=step, event=event)
+        difference = first_difference(yardstick, other, mode=mode, step=step, event=event, rules=rules)
         if difference is not None:
             return difference
     name, answer = yardstick  # all are equal to it, so its sums are everybody's

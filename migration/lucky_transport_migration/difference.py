@@ -1,7 +1,8 @@
-"""Where two answers first differ, bit for bit.
+"""Where two answers first differ, bit for bit unless a rule of the project says otherwise.
 
 Rule 1: bits are compared, not numbers: 0.0 and -0.0 differ, a NaN equals the same NaN, dtype and shape count.
-Rule 2: an answer is a flat table of named arrays; the names are what a report says ("observation", "info.final_obs").
+Rule 2: a row of [parity.fields] for an array, "observation" or "info.*", makes it tolerant or leaves it out.
+Rule 3: an answer is a flat table of named arrays; the names are what a report says ("observation", "info.final_obs").
 """
 
 from __future__ import annotations
@@ -13,6 +14,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from lucky_transport_migration.evidence.numbers import first_unequal_number
+from lucky_transport_migration.evidence.rule import EXACT, Rule
+from lucky_transport_migration.evidence.rules import Rules
 
 __all__ = ["Difference", "first_difference", "flatten"]
 
@@ -49,28 +54,36 @@ class Difference:
 
 
 def first_difference(
-    a: tuple[str, Answer], b: tuple[str, Answer], *, mode: str, step: int, event: str
+    a: tuple[str, Answer], b: tuple[str, Answer], *, mode: str, step: int, event: str, rules: Rules | None = None
 ) -> Difference | None:
-    """Return where the named answers `a` and `b` first differ, field by field in the order of `a`; None if nowhere."""
+    """Return where the named answers `a` and `b` first differ, field by field in the order of `a`; None if nowhere.
+
+    A rule for "observation" counts for "observations" too, which is what the same array is called in a frame.
+    """
     (name_a, answer_a), (name_b, answer_b) = a, b
 
     def found(field: str, env: int | None, index: Sequence[int], value_a: Any, value_b: Any) -> Difference:
         return Difference(mode, step, event, field, env, tuple(index), {name_a: value_a, name_b: value_b})
 
     for field in [*answer_a, *(key for key in answer_b if key not in answer_a)]:
+        rule = EXACT if rules is None else rules.rule(field, field.removesuffix("s"))
         x, y = answer_a.get(field), answer_b.get(field)
+        if rule.skip:
+            continue
         if x is None or y is None:
             return found(field, None, (), *("absent" if one is None else "present" for one in (x, y)))
         if x.dtype != y.dtype or x.shape != y.shape:
             return found(field, None, (), f"{x.dtype} {x.shape}", f"{y.dtype} {y.shape}")
-        at = _first_unequal(x, y)
+        at = _first_unequal(x, y, rule)
         if at is not None:
             return found(field, at[0], at[1:], _plain(x[at]), _plain(y[at]))
     return None
 
 
-def _first_unequal(x: NDArray[Any], y: NDArray[Any]) -> tuple[int, ...] | None:
-    """Return the index of the first element whose bytes differ; both have one dtype and shape."""
+def _first_unequal(x: NDArray[Any], y: NDArray[Any], rule: Rule) -> tuple[int, ...] | None:
+    """Return the index of the first element that differs; both have one dtype and shape."""
+    if rule is not EXACT and x.dtype.kind in "fiu":
+        return first_unequal_number(x, y, rule)
     bytes_x = np.ascontiguousarray(x).reshape(-1).view(np.uint8)
     bytes_y = np.ascontiguousarray(y).reshape(-1).view(np.uint8)
     unequal = bytes_x != bytes_y

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lucky_transport_migration.cells import work_of
+from lucky_transport_migration.peers.kinds import PEERS
 
 __all__ = [
     "envs_text",
@@ -18,6 +19,7 @@ __all__ = [
     "is_main_group",
     "is_main_ratio",
     "is_plain",
+    "stands_for_its_path",
     "times_shm",
 ]
 
@@ -30,7 +32,7 @@ def headlines(result: Result) -> list[Mapping[str, Any]]:
     whole = [
         one
         for one in result["ratios"]
-        if one["to"] not in (one["of"], "limit", "shm-python")
+        if one["to"] not in (one["of"], "limit", "shm-python", *PEERS)
         and one["rate_hz"] is None
         and one["copy"] in (None, True)
     ]
@@ -38,11 +40,15 @@ def headlines(result: Result) -> list[Mapping[str, Any]]:
     return exchange or whole
 
 
+def stands_for_its_path(row: Row, result: Result) -> bool:
+    """True for the waiting strategy that stands for the row's path."""
+    return row["wait"] == {result["reference"]: result["reference_wait"], "limit": "spin"}.get(row["path"])
+
+
 def is_plain(row: Row, result: Result) -> bool:
     """True for exchanges at full rate with an engine that does no work, in the strategy that stands for the path."""
-    wait = {result["reference"]: result["reference_wait"], "limit": "spin"}.get(row["path"])
     exchange = row["level"] == "transport" and row["actions"] == "copy" and row["rate_hz"] is None
-    return exchange and row["engine"] != "toy:copy" and row["wait"] == wait
+    return exchange and row["engine"] != "toy:copy" and stands_for_its_path(row, result)
 
 
 def is_main_group(row: Row) -> bool:
@@ -68,7 +74,7 @@ def group_title(row: Row) -> str:
     if row["actions"] == "inplace":
         what += " in place"
     rate = f", {row['rate_hz']} steps a second" if row["rate_hz"] else ""
-    return f"{envs_text(row)}: {what}{work_of(row['engine'])}{rate}"
+    return f"{envs_text(row)}: {what}{work_of(row['engine'], row['frame_bytes'])}{rate}"
 
 
 def grouped(rows: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
@@ -81,7 +87,7 @@ def times_shm(row: Row, result: Result) -> float | None:
     """Return how many times longer the row takes than the reference's row of its kind; 1 for that row itself."""
     if row["actions"] != "copy":
         return None
-    keys = ("level", "num_envs", "copy", "rate_hz")
+    keys = ("level", "num_envs", "copy", "rate_hz", "frame_bytes")
     for one in result["ratios"]:
         if all(one[key] == row[key] for key in keys):
             if (one["to"], one["to_wait"], one["to_engine"]) == (row["path"], row["wait"], row["engine"]):

@@ -63,6 +63,27 @@ class Histogram:
         highest = max(SHARES[name] for name in supported(self.n)) if self.n else 0.0
         return [(share, self.us(share)) for share in GRID if share <= max(highest, 50.0)] if self.n else []
 
+    @classmethod
+    def decoded(cls, text: str) -> Histogram:
+        """Return the histogram that `encoded` gave."""
+        made = cls()
+        made._counts.decode_and_add(text)
+        return made
+
+    def counts(self) -> list[tuple[float, int]]:
+        """Return (microseconds, samples) of every duration that occurred, shortest first."""
+        return [
+            (item.value_iterated_to / 1e3, int(item.count_added_in_this_iter_step))
+            for item in self._counts.get_recorded_iterator()
+            if item.count_added_in_this_iter_step
+        ]
+
+    def log_line(self, tag: str) -> str:
+        """Return the histogram as a line of a HistogramLog; its interval is what all its samples took together."""
+        took_s = self._counts.get_mean_value() * self.n / 1e9
+        longest_ms = self._counts.get_max_value() / 1e6
+        return f"Tag={tag},0.000,{took_s:.3f},{longest_ms:.3f},{self.encoded()}"
+
     def encoded(self) -> str:
         """Return the histogram in HdrHistogram's compressed base64 form, which its other tools read."""
         return self._counts.encode().decode("ascii")

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from lucky_transport_migration.cells import COPY, IDLE, BenchPlan, Cell
+from lucky_transport_migration.bench_plan import BenchPlan
+from lucky_transport_migration.cells import COPY, IDLE, Cell
 from lucky_transport_migration.measuring import Measurement, Samples
 
 __all__ = ["limit_cells", "measure_limit"]

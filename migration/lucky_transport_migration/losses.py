@@ -51,7 +51,7 @@ def _cpu(result: Result) -> Iterator[str]:
         if row["path"] != result["reference"] or total is None:
             continue
         for other in rows:
-            keys = ("level", "num_envs", "copy", "rate_hz", "engine")
+            keys = ("level", "num_envs", "copy", "rate_hz", "engine", "frame_bytes")
             theirs = _total(other)
             if other["path"] == row["path"] or theirs is None or any(other[key] != row[key] for key in keys):
                 continue

@@ -23,6 +23,8 @@ from lucky_transport.specs import BatchSpec
 from lucky_transport_migration import misuse
 from lucky_transport_migration.comparison import Counts, compare_contract, compare_envs, compare_frames, compare_misuse
 from lucky_transport_migration.difference import Difference
+from lucky_transport_migration.evidence.rule_keys import ARRAYS
+from lucky_transport_migration.evidence.rules import Rules
 from lucky_transport_migration.paths import Link, find_path, open_links
 from lucky_transport_migration.policy import Policy
 from lucky_transport_migration.stats import parity_sentence
@@ -40,6 +42,7 @@ class Parity:
     """The outcome of a proof; `equal` only when nothing differed."""
 
     between: list[str]
+    rules: Rules = field(default_factory=Rules)
     modes: dict[str, Counts] = field(default_factory=dict[str, Counts])
     not_compared: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
     difference: Difference | None = None
@@ -98,16 +101,18 @@ def prove(
     modes: Sequence[str] = ("next_step",),
     options: Mapping[str, Any] | None = None,
     advance: Callable[[], None] = lambda: None,
+    rules: Rules | None = None,
 ) -> Parity:
     """Return the outcome of comparing the paths `names` (see paths.py) over `steps` steps in each of `modes`.
 
-    Stops at the first difference. `advance` is called once per compared step. Raises ConfigError for fewer than two
+    Stops at the first difference. `advance` is called once per compared step. rules: how exactly which array is
+    compared, bit for bit by default. Raises ConfigError for fewer than two
     different names, and what finding, starting and driving the engines raises.
     """
     if len(names) < 2 or len(set(names)) < len(names):
         raise ConfigError(f"--between {','.join(names)}", hint="name at least two different paths, e.g. grpc,shm")
     paths = [find_path(name) for name in names]
-    parity = Parity(list(names))
+    parity = Parity(list(names), rules or Rules())
     start = partial(Link, engine=engine, num_envs=num_envs, seed=seed, options=options)
     specs: list[BatchSpec] = []
     for mode in ("frames", *modes):
@@ -138,7 +143,7 @@ def _prove_mode(
     if mode == "frames":
         steps = min(steps, _FRAME_STEPS)
         transports = {link.path.name: link.transport for link in links}
-        return compare_frames(transports, Policy(spec, seed, steps), steps, counts, advance)
+        return compare_frames(transports, Policy(spec, seed, steps), steps, counts, advance, parity.rules)
     envs = {
         link.path.name: stack.enter_context(closing(VectorEnv(link.transport, autoreset_mode=mode))) for link in links
     }
@@ -149,7 +154,8 @@ def _prove_mode(
             difference, received = compare_contract(envs, mode)
             if received != "no error":
                 parity.leave_out("randomised episodes", received)
-        difference = difference or _prove_env(envs, Policy(spec, seed, steps), steps, mode, counts, advance)
+        policy = Policy(spec, seed, steps)
+        difference = difference or _prove_env(envs, policy, steps, mode, counts, advance, parity.rules)
     for one in caught:
         parity.leave_out("seeds and reset options", str(one.message))
     return difference
@@ -162,9 +168,10 @@ def _prove_env(
     mode: str,
     counts: Counts,
     advance: Callable[[], None],
+    rules: Rules,
 ) -> Difference | None:
     """Compare the trajectory, then wrong calls on the living and on the closed env."""
-    difference = compare_envs(envs, policy, steps, mode, counts, advance)
+    difference = compare_envs(envs, policy, steps, mode, counts, advance, rules)
     difference = difference or compare_misuse(envs, lambda env: list(misuse.wrong_calls(env)), mode, counts)
     if difference is None:
         for env in envs.values():
@@ -189,5 +196,8 @@ def open_ends(parity: Parity, spec: BatchSpec, modes: Sequence[str]) -> Iterator
     for mode in MODES:
         if mode not in modes:
             yield _gap(f"autoreset mode {mode}", "not asked for; pass --autoreset all")
+    for key, rule in parity.rules.rows.items():
+        if rule.skip and key.partition(".")[0] in ARRAYS:
+            yield _gap(key, rule.skip)
     yield _gap("latency", "not a matter of parity; see `lucky-transport bench`")
     yield _gap("camera images", "no transport carries them in a step")

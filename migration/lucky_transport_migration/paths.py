@@ -6,6 +6,7 @@
     grpc-batch   the packed batch service over gRPC
     inproc       the engine in this very process: no wire at all
     <name>       any other transport the registry knows, with its own defaults
+    <name>#2     the same path to a second engine: what differs between both is noise
 
 Rule 1: this package sees transports only through the registry; a path is a transport's name and endpoint options.
 Rule 2: a `Link` owns its engine process and its client's end; `close` leaves nothing behind.
@@ -48,6 +49,11 @@ _LABELS = {
     "grpc-unix": "gRPC over a unix socket",
     "inproc": "same process",
     "limit": "native limit",
+    "unix-socket": "raw unix socket",
+    "unix-socket-polled": "raw unix socket, polled",
+    "mp-pipe": "multiprocessing pipe",
+    "zeromq": "ZeroMQ",
+    "async-vector-env": "AsyncVectorEnv",
 }
 
 
@@ -63,7 +69,8 @@ class Path:
 
 def label(name: str) -> str:
     """Return what a report calls the path `name`."""
-    return _LABELS.get(name, name)
+    base, _, number = name.partition("#")
+    return _LABELS.get(base, base) + (f", engine {number}" if number else "")
 
 
 def find_path(name: str) -> Path:
@@ -71,12 +78,13 @@ def find_path(name: str) -> Path:
 
     Raises UnknownName, ConfigError (the transport cannot start an engine), MissingExtra, BrokenPlugin.
     """
-    transport, options = NAMED.get(name, (name, ()))
+    base = name.partition("#")[0]
+    transport, options = NAMED.get(base, (base, ()))
     info = registry().transport(transport)
     if not info.local_endpoint:
         raise ConfigError(f"transport {transport!r} cannot start an engine by itself", hint="compare another one")
     load(info.client, owner=f"transport {transport!r}", extra=info.extra)
-    return Path(name, transport, options, native=name not in _PURE_PYTHON)
+    return Path(name, transport, options, native=base not in _PURE_PYTHON)
 
 
 class Link:

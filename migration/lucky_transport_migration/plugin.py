@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lucky_transport.hookspecs import CommandInfo, hookimpl
+from lucky_transport.hookspecs import BoardInfo, CommandInfo, TransportInfo, hookimpl
 
 __all__: list[str] = []
 
@@ -15,4 +15,36 @@ def lucky_transport_commands() -> list[CommandInfo]:
         ),
         CommandInfo("parity", "lucky_transport_migration.cli.parity:parity", "prove that transports answer the same"),
         CommandInfo("bench", "lucky_transport_migration.cli.bench:bench", "measure transports against each other"),
+        CommandInfo("stage", "lucky_transport_migration.cli.stage:stage", "show and set how far each method has moved"),
+        CommandInfo("gate", "lucky_transport_migration.cli.gate:gate", "judge by evidence whether methods may move on"),
+        CommandInfo("record", "lucky_transport_migration.cli.record:record", "record what a client does"),
+        CommandInfo("replay", "lucky_transport_migration.cli.replay:replay", "make recorded calls again and compare"),
+        CommandInfo("scan", "lucky_transport_migration.cli.scan:scan", "find what is left of gRPC in Python code"),
     ]
+
+
+@hookimpl
+def lucky_transport_transports() -> list[TransportInfo]:
+    return [
+        TransportInfo(
+            name="staged",
+            schemes=("staged",),
+            client="lucky_transport_migration.routing.client:open_staged",
+            server="lucky_transport_migration.routing.client:no_server",
+            summary="each method over the transport that its stage says",
+            routes=True,
+        ),
+        TransportInfo(
+            name="recorded",
+            schemes=("recorded",),
+            client="lucky_transport_migration.recording.client:open_recorded",
+            server="lucky_transport_migration.recording.client:no_server",
+            summary="another transport, with everything written to a file",
+            routes=True,
+        ),
+    ]
+
+
+@hookimpl
+def lucky_transport_boards() -> list[BoardInfo]:
+    return [BoardInfo("evidence", "lucky_transport_migration.boards:open_board", "the stages of this project")]

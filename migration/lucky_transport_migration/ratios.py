@@ -12,11 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from lucky_transport_migration.cells import COPY, IDLE, BenchPlan, Cell, work_of
+from lucky_transport_migration.bench_plan import BenchPlan
+from lucky_transport_migration.cells import COPY, IDLE, Cell, work_of
 from lucky_transport_migration.measuring import Measurement
 from lucky_transport_migration.paths import label
-from lucky_transport_migration.rows import p50s_us
-from lucky_transport_migration.stats import compare, ratio
+from lucky_transport_migration.rows import p50s_us, step_row
+from lucky_transport_migration.stats import compare, floor_of, floor_sentence, ratio
 
 __all__ = ["noise_floor", "ratios"]
 
@@ -26,20 +27,22 @@ Cells = Mapping[Cell, Sequence[Measurement]]
 def noise_floor(cells: Cells, twins: Cells) -> dict[str, Any] | None:
     """Return the A/A ratio: the same cell measured by two fresh pairs per round; None when there was none.
 
-    `floor` is that ratio, taken upwards. How much it scatters is in each ratio's own interval already.
+    `floor` is that ratio, taken upwards. How much it scatters is in each ratio's own interval already. `row` is that of
+    the second pairs.
     """
     for cell, second in twins.items():
         first = cells.get(cell)
         if cell.rate_hz is None and first:
-            interval = ratio(p50s_us(first), p50s_us(second))
-            floor = max(interval.mid, 1 / interval.mid)
+            interval = ratio(p50s_us(second), p50s_us(first))
             return {
                 "path": cell.path,
                 "num_envs": cell.num_envs,
                 "ratio": round(interval.mid, 4),
                 "low": round(interval.low, 4),
                 "high": round(interval.high, 4),
-                "floor": round(floor, 4),
+                "floor": round(floor_of(interval), 4),
+                "sentence": floor_sentence(label(cell.path), interval),
+                "row": step_row(cell, second),
             }
     return None
 
@@ -65,6 +68,7 @@ def ratios(cells: Cells, plan: BenchPlan, floor: Mapping[str, Any] | None) -> li
                     "to_engine": other.engine,
                     "copy": cell.copy,
                     "rate_hz": cell.rate_hz,
+                    "frame_bytes": cell.frame_bytes,
                     "ratio": round(interval.mid, 4),
                     "low": round(interval.low, 4),
                     "high": round(interval.high, 4),
@@ -90,7 +94,7 @@ def _comparable(cell: Cell, other: Cell) -> bool:
     if other.actions == "inplace":
         return False
     wanted = replace(cell, path=other.path, wait=other.wait, observations=other.observations)
-    if other.path == "grpc" and cell.engine == COPY:
+    if other.path == "grpc" and cell.engine == COPY and cell.frame_bytes is None:
         wanted = replace(wanted, engine=IDLE)
     return other == wanted
 
@@ -106,4 +110,4 @@ def _where(cell: Cell) -> str:
     envs = "1 env" if cell.num_envs == 1 else f"{cell.num_envs:,} envs"
     level = "one exchange" if cell.level == "transport" else f"VectorEnv.step(copy={cell.copy})"
     rate = f", {cell.rate_hz} steps a second" if cell.rate_hz else ""
-    return f"{envs}, {level}{work_of(cell.engine)}{rate}"
+    return f"{envs}, {level}{work_of(cell.engine, cell.frame_bytes)}{rate}"

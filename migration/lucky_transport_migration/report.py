@@ -1,7 +1,7 @@
-"""Writes a report: one HTML page, its JSON beside it, and for suites of calls their tables as Markdown.
+"""Writes a report: one HTML page and, beside it, its JSON, its Markdown and the raw histograms.
 
 Rule 1: a page is a function of the result alone, so equal results give equal bytes and an old JSON can be drawn again.
-Rule 2: the order is the reader's: verdict, what it loses too, table, charts, where shm does not win, how it was done.
+Rule 2: the order is the reader's: verdict, table, charts, where shm does not win, what changed, how it was done.
 """
 
 from __future__ import annotations
@@ -19,18 +19,24 @@ Result = Mapping[str, Any]
 
 
 def write_bench(result: Result, directory: Path) -> Path:
-    """Write `bench.html` and `bench.json` into `directory` and return the page's path.
+    """Write `bench.html`, `bench.json`, `bench.hlog` and `report.md` into `directory` and return the page's path.
 
-    A suite of calls also has `bench.md`. Raises ConfigError when the directory cannot be written.
+    Raises ConfigError when the directory cannot be written.
     """
+    from lucky_transport_migration.hdr_log import hdr_log
+
     if "suite" in result:
         from lucky_transport_migration.call_suite.markdown import calls_markdown
         from lucky_transport_migration.call_suite.page import calls_page
 
-        return _write(result, directory, "bench", html=calls_page(result), md=calls_markdown(result))
-    from lucky_transport_migration.report_bench import bench_page
+        page, markdown = calls_page(result), calls_markdown(result)
+    else:
+        from lucky_transport_migration.report_bench import bench_page
+        from lucky_transport_migration.report_markdown import bench_markdown
 
-    return _write(result, directory, "bench", html=bench_page(result))
+        page, markdown = bench_page(result), bench_markdown(result)
+    texts = {"bench.html": page, "bench.hlog": hdr_log(result), "report.md": markdown}
+    return _write(result, directory, "bench", texts)
 
 
 def write_demo(result: Result, directory: Path) -> Path:
@@ -40,16 +46,16 @@ def write_demo(result: Result, directory: Path) -> Path:
     """
     from lucky_transport_migration.report_demo import demo_page
 
-    return _write(result, directory, "demo", html=demo_page(result))
+    return _write(result, directory, "demo", {"demo.html": demo_page(result)})
 
 
-def _write(result: Result, directory: Path, name: str, **texts: str) -> Path:
-    """Write each text beside the result's JSON, by its suffix, and return the path of the page."""
-    texts["json"] = json.dumps(result, indent=1, allow_nan=False) + "\n"
+def _write(result: Result, directory: Path, name: str, texts: dict[str, str]) -> Path:
+    """Write the texts and the result's JSON, and return the path of the page."""
+    texts[f"{name}.json"] = json.dumps(result, indent=1, allow_nan=False) + "\n"
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        for suffix, text in texts.items():
-            (directory / f"{name}.{suffix}").write_text(text, encoding="utf-8")
+        for file, text in texts.items():
+            (directory / file).write_text(text, encoding="utf-8")
     except OSError as error:
         raise ConfigError(
             f"report directory {str(directory)!r}: {error.strerror}", hint="pass a writable one with --report"

@@ -1,4 +1,4 @@
-"""The bench's page."""
+"""The page of a bench of steps."""
 
 from __future__ import annotations
 
@@ -6,40 +6,38 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from lucky_transport_migration import plots
+from lucky_transport_migration.cells import IDLE
+from lucky_transport_migration.glance import CAPTION, Glance, Seen, glances, is_again, name_of, rows_with_floor
 from lucky_transport_migration.headlines import (
     envs_text,
     grouped,
     headlines,
     is_main_group,
-    is_main_ratio,
     is_plain,
+    stands_for_its_path,
     times_shm,
 )
 from lucky_transport_migration.losses import losses
-from lucky_transport_migration.page import (
-    Html,
-    details,
-    document,
-    figure,
-    items,
-    numbers,
-    paragraph,
-    section,
-    table,
-    word,
-)
+from lucky_transport_migration.page import Html, details, document, items, paragraph, section, table
 from lucky_transport_migration.paths import label
-from lucky_transport_migration.report_parts import STANDING_LIMITS, dot, header, machine, reading
+from lucky_transport_migration.report_charts import charts
+from lucky_transport_migration.report_parts import (
+    STANDING_LIMITS,
+    changes_section,
+    dot,
+    header,
+    machine,
+    reading,
+    targets_section,
+    verdict_box,
+)
 from lucky_transport_migration.stats import duration_text, times_text, us_text
 from lucky_transport_migration.tables import supported_us
 
-__all__ = ["bench_page", "targets_table"]
+__all__ = ["bench_page"]
 
 Result = Mapping[str, Any]
 Row = Mapping[str, Any]
-
-_KINDS = {"PASS": "good", "FAIL": "bad", "NOT MEASURED": "open"}
 
 
 def bench_page(result: Result) -> str:
@@ -48,16 +46,18 @@ def bench_page(result: Result) -> str:
     parts = [
         header(title, result["rounds"]),
         _verdict(result),
-        *([section("Targets", targets_table(result["targets"]))] if result.get("targets") else []),
-        section("Steps", *_tables(result)),
-        section("Charts", Html('<div class="charts">' + "".join(_charts(result)) + "</div>")),
-        *_surroundings(result),
+        section("At a glance", *(_glance(one) for one in glances(result)), *_caption(result)),
+        section("Charts", Html('<div class="charts">' + "".join(charts(result)) + "</div>")),
         section(f"Where {label(result['reference'])} does not win", items([*losses(result), *STANDING_LIMITS])),
+        *changes_section(result),
+        *targets_section(result),
+        *_surroundings(result),
+        section("All rows", *_tables(result)),
         section(
             "How this was done",
             details("All comparisons in words", items(one["sentence"] for one in result["ratios"])),
             reading(*result["notes"], *_floor_text(result)),
-            *machine(result, "bench.json"),
+            *machine(result),
         ),
     ]
     return document(title, parts)
@@ -71,45 +71,46 @@ def _verdict(result: Result) -> Html:
         (f"{times_text(one['ratio'])}×", f"{label(one['to'])}, {envs_text(one)} {_interval(one)}")
         for one in headlines(result)
     ]
-    body: list[Html] = []
-    if lead:
-        body.append(paragraph(f"One exchange over {label(reference)} takes {lead} (p50).", "lead"))
-    if big:
-        body.append(paragraph("Times longer over:", "note"))
-        body.append(numbers(big))
     lost = [one for one in result["ratios"] if one["word"] != "FASTER" and one["to"] != "limit"]
-    if lost:
-        worst = min(lost, key=lambda one: one["ratio"])
-        count = f"Not won: {len(lost)} of {len(result['ratios'])} comparisons"
-        body.append(paragraph(f"{count}, by most here: {worst['sentence']}", "note"))
-    return Html(f'<div class="verdict">{"".join(body)}</div>')
+    worst = min(lost, key=lambda one: one["ratio"], default=None)
+    count = f"Not won: {len(lost)} of {len(result['ratios'])} comparisons"
+    return verdict_box(
+        result,
+        f"One exchange over {label(reference)} takes {lead} (p50)." if lead else "",
+        big,
+        "" if worst is None else f"{count}, by most here: {worst['sentence']}",
+    )
 
 
 def _interval(one: Mapping[str, Any]) -> str:
     return "" if one["rounds"] == 1 else f"({times_text(one['low'])} to {times_text(one['high'])})"
 
 
-def targets_table(targets: Sequence[Mapping[str, Any]]) -> Html:
-    """Return the table of a checked result's targets."""
-    rows = [
-        (
-            one["name"],
-            word(one["word"], _KINDS[one["word"]]),
-            "–" if one["measured"] is None else f"{times_text(one['measured'])} {one['unit']}",
-            f"{one['sense']} {one['goal']:,g} {one['unit']}",
-        )
-        for one in targets
-    ]
-    return table(("Target", "Outcome", "Measured", "Goal"), rows)
+def _glance(one: Glance) -> Html:
+    rows = [(dot(path, name), *(_seen(cell) for cell in cells)) for path, name, cells in one.rows]
+    return table((one.title, *(f"Times, {size}" for size in one.sizes)), rows)
+
+
+def _caption(result: Result) -> list[Html]:
+    return [paragraph(CAPTION, "note")] if result["engine"] == IDLE else []
+
+
+def _seen(cell: Seen | None) -> Html:
+    if cell is None:
+        return Html("–")
+    times = "" if cell.times is None else f"<b>{times_text(cell.times)}×</b>"
+    return Html(f"{times}<small>{duration_text(cell.p50_us)}</small>")
 
 
 def _tables(result: Result) -> Iterator[Html]:
-    """Yield the table of the first questions, then the closed one of all others."""
-    rows = result["rows"]
-    others = [row for row in rows if not is_main_group(row)]
-    yield _table([row for row in rows if is_main_group(row)], result)
+    """Yield the closed tables: first those that answer the first questions, then all others."""
+    rows = rows_with_floor(result)
+    main = [row for row in rows if is_main_group(row) and stands_for_its_path(row, result)]
+    yield details("Exchanges and steps at full rate", _table(main, result))
+    others = [row for row in rows if row not in main]
     if others:
-        yield details("In place, as views, at a fixed rate, with an engine that copies", _table(others, result))
+        title = "In place, as views, at a fixed rate, other waits, with an engine that copies, larger frames"
+        yield details(title, _table(others, result))
 
 
 def _table(rows: Sequence[Row], result: Result) -> Html:
@@ -123,10 +124,10 @@ def _table(rows: Sequence[Row], result: Result) -> Html:
 
 def _cells(row: Row, result: Result) -> Sequence[Any]:
     us, cpu = row["us"], row["cpu_us_per_step"]
-    wait = f", {escape(row['wait'])}" if row["wait"] else ""
-    times = times_shm(row, result)
+    wait = f", {escape(row['wait'])}" if row["wait"] and row["path"] != "limit" else ""
+    times = result["noise_floor"]["ratio"] if is_again(row, result) else times_shm(row, result)
     return (
-        Html(dot(row["path"]) + wait),
+        Html(dot(row["path"], name_of(row, result)) + wait),
         "" if times is None else times_text(times) if times != 1 else "1",
         us_text(us["p50"]),
         supported_us(row, "p99"),
@@ -137,50 +138,6 @@ def _cells(row: Row, result: Result) -> Sequence[Any]:
         row["placement"] or "–",
         f"{row['n']:,}",
     )
-
-
-def _charts(result: Result) -> Iterator[Html]:
-    plain = [row for row in result["rows"] if is_plain(row, result)] or [row for row in result["rows"] if row["copy"]]
-    sizes = sorted({row["num_envs"] for row in plain})
-    curves = {row["path"]: row["curve"] for row in plain if row["num_envs"] == sizes[0]}
-    yield figure(
-        plots.percentile_curves(curves, "Latency of one exchange"),
-        f"Latency by percentile, {sizes[0]:,} env{'s' if sizes[0] > 1 else ''}",
-        "Logarithmic; lower is better. Drawn as far as the sample supports it.",
-    )
-    if len(sizes) > 1:
-        series = {
-            path: {row["num_envs"]: row["us"]["p50"] for row in plain if row["path"] == path}
-            for path in dict.fromkeys(row["path"] for row in plain)
-        }
-        yield figure(
-            plots.latency_by_envs(series, "p50 of one exchange"), "p50 by number of envs", "Both axes logarithmic."
-        )
-    cpu = {
-        row["path"]: (row["cpu_us_per_step"]["client"], row["cpu_us_per_step"]["engine"])
-        for row in plain
-        if row["num_envs"] == sizes[0] and row["cpu_us_per_step"]["client"] is not None
-    }
-    yield figure(
-        plots.two_sided_dots(cpu, "CPU time per exchange, client and engine"),
-        f"CPU per exchange, both processes, {sizes[0]:,} env{'s' if sizes[0] > 1 else ''}",
-        "Logarithmic. In a closed loop a waiting side that spins burns CPU as long as the step takes.",
-    )
-    ratios = [one for one in result["ratios"] if one["to"] != one["of"] and is_main_ratio(one)]
-    points = [(one["to"], _ratio_text(one), one["ratio"], one["low"], one["high"]) for one in ratios]
-    if points:
-        floor = result["noise_floor"]["floor"] if result["noise_floor"] else 1.0
-        yield figure(
-            plots.ratio_intervals(points, floor, label(result["reference"])),
-            "Ratios with their intervals",
-            "Right of the line: slower than the reference. The band is what measuring the same thing twice gave (A/A).",
-        )
-
-
-def _ratio_text(one: Mapping[str, Any]) -> str:
-    level = "" if one["level"] == "transport" else ", VectorEnv"
-    name = f"limit ({one['to_wait']})" if one["to"] == "limit" else one["to"]
-    return f"{name}, {one['num_envs']:,}{level}"
 
 
 def _surroundings(result: Result) -> Iterator[Html]:
@@ -199,10 +156,4 @@ def _surroundings(result: Result) -> Iterator[Html]:
 
 
 def _floor_text(result: Result) -> list[str]:
-    floor = result["noise_floor"]
-    if floor is None:
-        return []
-    return [
-        f"Measured twice (A/A), {label(floor['path'])} differed from itself by a ratio of {times_text(floor['ratio'])} "
-        f"({times_text(floor['low'])} to {times_text(floor['high'])}); smaller differences are called no difference."
-    ]
+    return [result["noise_floor"]["sentence"]] if result["noise_floor"] else []

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from lucky_transport_migration import plots
 from lucky_transport_migration.page import (
     Html,
     details,
@@ -20,6 +19,8 @@ from lucky_transport_migration.page import (
     word,
 )
 from lucky_transport_migration.paths import label
+from lucky_transport_migration.plots.curves import percentile_curves
+from lucky_transport_migration.plots.marks import bars, lollipops, two_sided_dots
 from lucky_transport_migration.report_parts import STANDING_LIMITS, dot, machine, reading
 from lucky_transport_migration.stats import duration_text, times_text, us_text
 from lucky_transport_migration.tables import supported_us
@@ -51,7 +52,7 @@ def demo_page(result: Result) -> str:
                 "and the interval comes from them.",
                 "Transport alone: the same step, the same sizes, with an engine that does nothing.",
             ),
-            *machine(result, "demo.json"),
+            *machine(result, ("demo.json",)),
         ),
     ]
     return document(title, parts)
@@ -131,24 +132,24 @@ def _charts(result: Result, rows: Mapping[str, Mapping[str, Any]]) -> Iterator[H
     wires = {name: row for name, row in rows.items() if name != "inproc"}
     engine = ("engine alone", result["in_process"]["step_us"]["p50"])
     yield figure(
-        plots.bars({name: row["step_us"]["p50"] for name, row in wires.items()}, engine, "A step, p50"),
+        bars({name: row["step_us"]["p50"] for name, row in wires.items()}, engine, "A step, p50"),
         "A step, p50",
         "The dashed line is the engine's own work, measured in one process; beyond it is what a transport adds.",
     )
     yield figure(
-        plots.percentile_curves({name: row["curve"] for name, row in rows.items()}, "Step latency"),
+        percentile_curves({name: row["curve"] for name, row in rows.items()}, "Step latency"),
         "Step latency by percentile",
         "Logarithmic; lower is better. Drawn as far as the sample supports it.",
     )
     cpu = {name: (row["cpu_us_per_step"]["client"], row["cpu_us_per_step"]["engine"]) for name, row in rows.items()}
     yield figure(
-        plots.two_sided_dots(cpu, "CPU time per step, client and engine"),
+        two_sided_dots(cpu, "CPU time per step, client and engine"),
         "CPU per step, both processes",
         "Logarithmic; waiting that burns a core would show here.",
     )
     alone = {name: row["transport_us"]["p50"] for name, row in wires.items()}
     yield figure(
-        plots.lollipops(alone, "The transport alone, p50"),
+        lollipops(alone, "The transport alone, p50"),
         "The transport alone",
         "Logarithmic. The same step with an engine that does nothing.",
     )

@@ -14,11 +14,17 @@ from numpy.typing import NDArray
 from lucky_transport.env import VectorEnv
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport.transport import Transport
-from lucky_transport_migration.cells import COPY, IDLE, Cell, Setup
+from lucky_transport_migration.bench_plan import BenchPlan
+from lucky_transport_migration.cells import COPY, IDLE, Cell
 from lucky_transport_migration.measuring import Effort, Measurement, closed_loop, open_loop
 from lucky_transport_migration.paths import Link, find_path
+from lucky_transport_migration.peers.exchange import measure_exchanges
+from lucky_transport_migration.peers.kinds import VECTOR_ENV
+from lucky_transport_migration.peers.vector import VectorJob, measure_vector_env
+from lucky_transport_migration.peers.wire import Message
+from lucky_transport_migration.setups import PeerSetup, Setup
 
-__all__ = ["measure_setup"]
+__all__ = ["measure_peer", "measure_setup"]
 
 _PREPARED = 0.5  # every observation of toy:copy; toy:idle leaves its zeros
 
@@ -45,6 +51,23 @@ def measure_setup(setup: Setup, options: dict[str, Any], effort: Effort) -> dict
             with closing(env):
                 pass
         return found
+
+
+def measure_peer(setup: PeerSetup, plan: BenchPlan) -> dict[Cell, Measurement]:
+    """Return the measurements of a peer's cells; its processes have ended when this returns.
+
+    Raises what `measure_exchanges` and `measure_vector_env` raise.
+    """
+    cells, act_size = setup.cells(), int(plan.options["act_size"])
+    sizes = [int(plan.options_of(cell.frame_bytes)["obs_size"]) for cell in cells]
+    if setup.path == VECTOR_ENV:
+        jobs = [VectorJob(cell.num_envs, size, act_size, plan.effort) for cell, size in zip(cells, sizes, strict=True)]
+        return {cell: measure_vector_env(job) for cell, job in zip(cells, jobs, strict=True)}
+    work = [
+        (Message(cell.num_envs, size, act_size, cell.engine == COPY), cell.rate_hz)
+        for cell, size in zip(cells, sizes, strict=True)
+    ]
+    return dict(zip(cells, measure_exchanges(setup.path, work, plan.effort), strict=True))
 
 
 def _measure_transport(

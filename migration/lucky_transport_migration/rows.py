@@ -46,6 +46,7 @@ def step_row(cell: Cell, rounds: Sequence[Measurement]) -> dict[str, Any]:
         "peer": "native" if native else "python",
         "n": histogram.n,
         "rounds": len(rounds),
+        "p50s": [round(one, 3) for one in p50s_us(rounds)],
         "us": summary_us(p50s_us(rounds), histogram),
         "reliable_to": supported(histogram.n)[-1],
         "cpu_s": cpu_s(rounds, native),

@@ -19,17 +19,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "CHECKED",
     "NEEDED",
+    "RUN_FLOOR",
     "SHARES",
+    "WHOLE",
     "Interval",
+    "Overall",
     "Verdict",
     "Word",
     "bootstrap",
+    "change",
+    "changed",
     "compare",
     "duration_text",
+    "floor_of",
+    "floor_sentence",
+    "overall",
     "parity_sentence",
     "percentile",
     "ratio",
+    "ratio_between_runs",
     "supported",
     "times_text",
     "us_text",
@@ -37,6 +47,14 @@ __all__ = [
 
 _DRAWS = 4000
 _CONFIDENCE = 0.95
+
+#: What a run's figures are worth: every loop checks them, and the run fails otherwise.
+WHOLE = "Every exchange was counted and its content looked at: none was lost, doubled or torn."
+#: The same of a suite of calls, whose streams of pictures may skip some.
+CHECKED = "Every answer and every item was looked at: none was torn, doubled or another's."
+
+#: Two runs of one thing differ by so much on a machine that nothing else uses: smaller changes are not called one.
+RUN_FLOOR = 1.05
 
 #: Samples from which a percentile is worth showing. Five samples lie beyond p99 at 500 and beyond p99.9 at 5,000;
 #: p99.99 asks for ten (100,000), since a single timer tick decides it below that.
@@ -68,11 +86,21 @@ class Word(Enum):
     SAME = "NO DIFFERENCE"
 
 
+class Overall(Enum):
+    """The outcome of all comparisons of a kind, in one word."""
+
+    ALL = "FASTER"
+    MOST = "MOSTLY FASTER"
+    SOME = "MIXED"
+    NONE = "NOT FASTER"
+    UNKNOWN = "NO VERDICT"
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """One word and the sentence that goes with it."""
 
-    word: Word
+    word: Word | Overall
     sentence: str
 
 
@@ -119,6 +147,38 @@ def ratio(over: Sequence[float], under: Sequence[float]) -> Interval:
     return bootstrap([a / b for a, b in zip(over, under, strict=True)])
 
 
+def ratio_between_runs(over: Sequence[float], under: Sequence[float], seed: int = 0) -> Interval:
+    """Return how many times larger `over` is than `under`, whose rounds belong to different runs, so to no pairs.
+
+    The interval is that of the medians' quotient, both drawn anew. Raises ValueError when a side has no values or a
+    value of `under` is not above zero.
+    """
+    if not over or not under or any(not value > 0 for value in under):
+        raise ValueError(f"a ratio of {list(over)} over {list(under)}: both need values, those below the line above 0")
+    random = np.random.default_rng(seed)
+    drawn: list[NDArray[np.float64]] = []
+    for values in (over, under):
+        array = np.asarray(values, np.float64)
+        drawn.append(np.median(array[random.integers(0, array.size, (_DRAWS, array.size))], axis=1))
+    tail = (1 - _CONFIDENCE) / 2 * 100
+    low, high = np.percentile(drawn[0] / drawn[1], (tail, 100 - tail))
+    mid = float(np.median(over)) / float(np.median(under))
+    return Interval(mid, float(low), float(high), min(len(over), len(under)))
+
+
+def floor_of(again: Interval) -> float:
+    """Return the noise floor that measuring the same thing twice (A/A) gave: its ratio, taken upwards."""
+    return max(again.mid, 1 / again.mid)
+
+
+def floor_sentence(name: str, again: Interval) -> str:
+    """Return the sentence on the A/A ratio of `name`."""
+    return (
+        f"Measured twice (A/A), {name} took {times_text(again.mid)} times as long as itself {_span(again)}; "
+        "smaller differences are called no difference."
+    )
+
+
 def compare(name: str, other: str, times: Interval, floor: float = 1.0) -> Verdict:
     """Return the verdict on `name` against `other`.
 
@@ -136,6 +196,39 @@ def compare(name: str, other: str, times: Interval, floor: float = 1.0) -> Verdi
     return Verdict(Word.SAME, f"No difference between {name} and {other} beyond the noise of this run {_span(times)}.")
 
 
+def overall(name: str, others: str, words: Sequence[Word]) -> Verdict:
+    """Return the verdict on `name` in all comparisons with `others`, of which `words` are the outcomes."""
+    won, n = sum(word is Word.FASTER for word in words), len(words)
+    if not n:
+        return Verdict(Overall.UNKNOWN, f"Nothing was compared with {others}.")
+    if won == n:
+        return Verdict(Overall.ALL, f"{name} is faster than {others} in all {n} comparisons.")
+    if not won:
+        return Verdict(Overall.NONE, f"{name} is faster than {others} in none of {n} comparisons.")
+    word = Overall.MOST if won * 2 > n else Overall.SOME
+    return Verdict(word, f"{name} is faster than {others} in {won} of {n} comparisons; the rest is listed below.")
+
+
+def change(what: str, times: Interval, floor: float) -> Verdict:
+    """Return the verdict on what became of `what` between two runs; `times`: how many times longer it takes now."""
+    floor = max(floor, RUN_FLOOR)
+    if times.high < 1 / floor:
+        faster = times.inverse()
+        return Verdict(Word.FASTER, f"{what}: {times_text(faster.mid)} times faster than before {_span(faster)}.")
+    if times.low > floor:
+        return Verdict(Word.SLOWER, f"{what}: {times_text(times.mid)} times slower than before {_span(times)}.")
+    return Verdict(Word.SAME, f"{what}: no change beyond noise {_span(times)}.")
+
+
+def changed(rows: int, faster: int, slower: int) -> str:
+    """Return the sentence on all of two runs' common rows."""
+    if not rows:
+        return "NOTHING IN COMMON: the two runs share no row."
+    if not faster + slower:
+        return f"NO CHANGE: none of {rows} rows changed beyond noise."
+    return f"CHANGED: of {rows} rows {faster} became faster and {slower} slower, beyond noise."
+
+
 def _span(times: Interval) -> str:
     if times.rounds == 1:
         return "(one round, so no interval)"
@@ -151,6 +244,8 @@ def parity_sentence(equal: bool, values: int, steps: int, where: str = "") -> st
 
 def times_text(value: float) -> str:
     """Return a ratio with three significant digits: 0.953, 1.07, 41.2, 1,240."""
+    if value < 0:
+        return f"-{times_text(-value)}"
     if value >= 1000:
         return f"{float(f'{value:.3g}'):,.0f}"
     if value < 0.01:

@@ -23,15 +23,17 @@ __all__ = [
     "print_text",
     "show_bench",
     "show_demo",
+    "show_outcome",
     "show_parity",
     "show_targets",
+    "show_verdict",
     "supported_us",
     "way",
     "without_histograms",
 ]
 
 Row = Mapping[str, Any]
-_STYLES = {"PASS": "bold green", "FAIL": "bold red", "NOT MEASURED": "dim"}
+_STYLES = {"PASS": "bold green", "FAIL": "bold red", "NOT MEASURED": "dim", "FASTER": "green", "SLOWER": "red"}
 
 
 def supported_us(row: Row, name: str) -> str:
@@ -114,6 +116,7 @@ def show_demo(result: Mapping[str, Any], page: str) -> None:
 def show_bench(result: Mapping[str, Any]) -> None:
     """Print a bench's verdicts, steps, suites, targets and notes."""
     console = Console()
+    show_verdict(console, result)
     for one in headlines(result):
         print_text(console, one["sentence"])
     for title, rows in grouped(result["rows"]):
@@ -127,7 +130,29 @@ def show_bench(result: Mapping[str, Any]) -> None:
         if row["suite"] == "threads":
             beside = "the machine alone" if row["path"] == "none" else way(row)
             print_text(console, f"other threads of the client, {beside}: p99 {us_text(row['us']['p99'])} µs late")
+    show_outcome(console, result)
+
+
+def show_verdict(console: Console, result: Mapping[str, Any]) -> None:
+    """Print a result's verdict."""
+    verdict = result["verdict"]
+    print_text(console, f"{verdict['word']}  {verdict['sentence']}", "bold")
+    for sentence in verdict["beside"]:
+        print_text(console, sentence)
+
+
+def show_outcome(console: Console, result: Mapping[str, Any]) -> None:
+    """Print what stands below the tables of a result: targets, changes, noise, notes."""
     show_targets(console, result)
+    if "changes" in result:
+        print_text(console, result["changes"]["sentence"], "bold")
+        for one in result["changes"]["rows"]:
+            if one["word"] != "NO DIFFERENCE":
+                print_text(console, one["sentence"], _STYLES[one["word"]])
+        for one in result["changes"]["machine_differs"]:
+            print_text(console, f"the machines differ in {one}", "yellow")
+    if result["noise_floor"]:
+        print_text(console, result["noise_floor"]["sentence"], "dim")
     for note in result["notes"]:
         print_text(console, note, "dim")
 

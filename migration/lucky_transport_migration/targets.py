@@ -74,7 +74,7 @@ def _rows(result: Result, **wanted: Any) -> list[Mapping[str, Any]]:
 
 def _p50(result: Result, **wanted: Any) -> float | None:
     """Return the p50 of the one row that fits best; shm stands for its adaptive rows unless `wait` is wanted."""
-    wanted = {"suite": "step", "rate_hz": None, "actions": "copy"} | wanted
+    wanted = {"suite": "step", "rate_hz": None, "actions": "copy", "frame_bytes": None} | wanted
     if wanted.get("path") == "shm":
         wanted.setdefault("wait", "adaptive")
     rows = _rows(result, **wanted)

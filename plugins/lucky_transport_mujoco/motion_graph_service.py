@@ -97,10 +97,11 @@ def _checked(input_id: int, value: MotionGraphInputValue | None) -> MotionGraphI
         if value is not None and (given, field) == ("int_val", "float_val"):
             return MotionGraphInputValue(float_val=float(value.int_val or 0))
         raise Refused(f"input {input_id} ({name}) takes {field}, not {given or 'nothing'}")
-    vector = value.vec3_val or Vec3()
-    numbers = (value.float_val or 0.0, vector.x, vector.y, vector.z)
-    if not all(math.isfinite(number) for number in numbers):
-        raise Refused(f"input {input_id} ({name}) is set to a number that is not finite")
     if given == "vec3_val":
-        return MotionGraphInputValue(vec3_val=replace(vector))
-    return replace(MotionGraphInputValue(), **{given: getattr(value, given)})
+        found = MotionGraphInputValue(vec3_val=replace(value.vec3_val or Vec3()))
+    else:
+        found = replace(MotionGraphInputValue(), **{given: getattr(value, given)})
+    vector = found.vec3_val or Vec3()
+    if not all(math.isfinite(number) for number in (found.float_val or 0.0, vector.x, vector.y, vector.z)):
+        raise Refused(f"input {input_id} ({name}) is set to a number that is not finite")
+    return found

@@ -23,40 +23,40 @@ _CANCELLED = Status(Code.CANCELLED, "Locally cancelled by application!")
 
 
 class Rpc(Rendezvous):
-    """The face of a call; dropping it cancels the call."""
+    """The face of a call; dropping it cancels the call. progress: how far it is, which does not hold this object."""
 
     def __init__(self, state: CallState) -> None:
         Exception.__init__(self)  # nothing else of gRPC's class is used
-        self._progress = state
+        self.progress = state
 
     def __del__(self) -> None:
         if not sys.is_finalizing():  # then threads are gone, with locks they hold
-            self._progress.drop()
+            self.progress.drop()
 
     # -- grpc.RpcContext ----------------------------------------------------------------------------------------------
 
     def is_active(self) -> bool:
         """True until the call is over: it has ended, and every response before its end was taken."""
-        return not self._progress.look()
+        return not self.progress.look()
 
     def time_remaining(self) -> float | None:
         """Return the seconds until the deadline, None where there is none."""
-        deadline = self._progress.deadline
+        deadline = self.progress.deadline
         return None if deadline is None else deadline.remaining_s
 
     def cancel(self) -> bool:
         """End the call as CANCELLED; False when it was over."""
-        return not self._progress.look() and self._progress.fail(_CANCELLED)
+        return not self.progress.look() and self.progress.fail(_CANCELLED)
 
     def add_callback(self, callback: Callable[[], Any]) -> bool:
         """Have `callback()` called when the call is over; False, and no call, when it is already."""
-        return self._progress.add_callback(callback)
+        return self.progress.add_callback(callback)
 
     # -- grpc.Call ----------------------------------------------------------------------------------------------------
 
     def initial_metadata(self) -> Any:
         """Return the metadata that came first; waits for them, or the end."""
-        return metadata_of(self._progress.headers())
+        return metadata_of(self.progress.headers())
 
     def trailing_metadata(self) -> Any:
         """Return the metadata that came with the end; waits for it, as everything below."""
@@ -75,15 +75,15 @@ class Rpc(Rendezvous):
         return self._final().debug_error_string
 
     def _final(self) -> Status:
-        self._progress.wait()
-        assert self._progress.status is not None
-        return self._progress.status
+        self.progress.wait()
+        assert self.progress.status is not None
+        return self.progress.status
 
     # -- grpc.Future --------------------------------------------------------------------------------------------------
 
     def cancelled(self) -> bool:
         """True when `cancel` ended the call."""
-        return self._progress.status is _CANCELLED
+        return self.progress.status is _CANCELLED
 
     def running(self) -> bool:
         """True until the call is over."""
@@ -100,11 +100,11 @@ class Rpc(Rendezvous):
         """
         if self.exception(timeout) is not None:
             raise self
-        return self._progress.result
+        return self.progress.result
 
     def exception(self, timeout: float | None = None) -> Any:
         """Return the call itself when it failed, else None. Raises FutureCancelledError, FutureTimeoutError."""
-        if not self._progress.wait(timeout):
+        if not self.progress.wait(timeout):
             raise grpc.FutureTimeoutError()
         if self.cancelled():
             raise grpc.FutureCancelledError()
@@ -126,7 +126,7 @@ class Rpc(Rendezvous):
 
     def as_error(self) -> Any:
         """Return what a call that blocked raises when it ended like this one."""
-        return failed(self._final(), self._progress.headers())
+        return failed(self._final(), self.progress.headers())
 
     # -- the iterator -------------------------------------------------------------------------------------------------
 
@@ -134,7 +134,7 @@ class Rpc(Rendezvous):
         return self
 
     def __next__(self) -> Any:
-        response = self._progress.take()
+        response = self.progress.take()
         if response is not None:
             return response
         if self.code() is Code.OK:
@@ -144,7 +144,7 @@ class Rpc(Rendezvous):
     next = __next__
 
     def __repr__(self) -> str:
-        name, status = Rendezvous.__name__, self._progress.status
+        name, status = Rendezvous.__name__, self.progress.status
         if status is None:
             return f"<{name} object>"
         text = f'<{name} of RPC that terminated with:\n\tstatus = {status.code}\n\tdetails = "{status.details}"\n'

@@ -81,7 +81,7 @@ def test_an_unknown_command_unlike_any_is_answered_with_all_names(run: Run) -> N
 def test_an_unknown_command_names_the_plugins_that_could_have_brought_it(monkeypatch: pytest.MonkeyPatch) -> None:
     found = Registry(commands=registry().commands, broken={"migration": ImportError("no such module")})
     monkeypatch.setattr(main_module, "registry", lambda: found)
-    done = CliRunner().invoke(cli, ["stage"])
+    done = CliRunner().invoke(cli, ["stages_of_grief"])
     assert done.exit_code == 2
     assert "plugins that failed to load: migration" in done.output
 

@@ -17,6 +17,7 @@ from lucky_transport.config import (
     export,
     load_launch,
     load_settings,
+    load_table,
     runtime_directories,
 )
 from lucky_transport.errors import ConfigError
@@ -163,3 +164,28 @@ def test_what_is_exported_is_inherited(monkeypatch: pytest.MonkeyPatch) -> None:
     copy = environment()
     export({"LUCKY_WAIT": "block"})
     assert (copy["LUCKY_WAIT"], environment()["LUCKY_WAIT"], load_settings().wait) == ("spin", "block", "block")
+
+
+def test_a_table_of_the_nearest_file_is_read_as_it_stands(tmp_path: Path) -> None:
+    path = _write(tmp_path, "lucky_transport.toml", '[parity.fields]\n"A.b" = { abs = 1 }\n')
+    below = tmp_path / "below"
+    below.mkdir()
+    assert load_table("parity.fields", below) == ({"A.b": {"abs": 1}}, f"{path}: [parity.fields]")
+    assert load_table("gate", below) == ({}, f"{path}: [gate]")
+
+
+def test_without_a_file_every_table_is_empty(tmp_path: Path) -> None:
+    assert load_table("gate", tmp_path) == ({}, "lucky_transport.toml: [gate]")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("gate = 3", r": \[gate\]: gate = 3; write a table, \[gate\]"),
+        ("gate =", r"lucky_transport.toml: .*mend the file"),
+    ],
+)
+def test_what_is_no_table_is_said(tmp_path: Path, text: str, said: str) -> None:
+    _write(tmp_path, "lucky_transport.toml", text)
+    with pytest.raises(ConfigError, match=said):
+        load_table("gate", tmp_path)

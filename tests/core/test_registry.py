@@ -99,10 +99,14 @@ def test_a_plugin_whose_hook_misbehaves_hides_no_other(modules: Path, body: str)
 @pytest.mark.parametrize(
     ("kind", "name", "text"),
     [
-        ("transport", "shn", "no transport 'shn'; did you mean 'shm'? known: grpc, inproc, shm"),
-        ("transport", "carrier", "no transport 'carrier'; known: grpc, inproc, shm"),
+        ("transport", "shn", "no transport 'shn'; did you mean 'shm'? known: grpc, inproc, recorded, shm, staged"),
+        ("transport", "carrier", "no transport 'carrier'; known: grpc, inproc, recorded, shm, staged"),
         ("engine", "mojoco", "no engine 'mojoco'; did you mean 'mujoco'? known: echo, gymnasium, mujoco, toy"),
-        ("transport_of_scheme", "http", "no endpoint scheme 'http'; known: grpc, grpc+unix, inproc, shm"),
+        (
+            "transport_of_scheme",
+            "http",
+            "no endpoint scheme 'http'; known: grpc, grpc+unix, inproc, recorded, shm, staged",
+        ),
     ],
 )
 def test_an_unknown_name_is_answered_with_the_known_ones(kind: str, name: str, text: str) -> None:

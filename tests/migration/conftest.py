@@ -9,12 +9,23 @@ import numpy as np
 import pytest
 
 from lucky_transport_migration import bench, paths, targets
-from lucky_transport_migration.cells import Cell, plan_of, setups_of
+from lucky_transport_migration.bench_plan import plan_of, setups_of
+from lucky_transport_migration.cells import Cell
 from lucky_transport_migration.measuring import Measurement
+from lucky_transport_migration.peers.kinds import PEERS
 from lucky_transport_migration.report_bench import bench_page
+from lucky_transport_migration.setups import PeerSetup
 
 #: Typical step of each path in the made-up result, in nanoseconds.
-TYPICAL_NS = {"shm": 1_000, "shm-python": 2_000, "grpc": 500_000, "grpc-batch": 300_000, "inproc": 4_000, "limit": 300}
+TYPICAL_NS = {
+    "shm": 1_000,
+    "shm-python": 2_000,
+    "grpc": 500_000,
+    "grpc-batch": 300_000,
+    "inproc": 4_000,
+    "limit": 300,
+    **{name: 9_000 + 1_000 * place for place, name in enumerate(PEERS)},
+}
 
 
 @pytest.fixture
@@ -52,12 +63,16 @@ def bench_text(_made_up_result: dict[str, Any]) -> str:
 
 @pytest.fixture(scope="session")
 def _made_up_result() -> dict[str, Any]:
-    plan = plan_of("toy:idle", ("grpc", "shm", "inproc"), (1, 64), ("adaptive", "block"), {}, rounds=5, quick=False)
+    plan = plan_of(
+        "toy:idle", ("grpc", "shm", "inproc"), (1, 64), ("adaptive", "block"), {}, rounds=5, quick=False, peers=True
+    )
     results = bench.Results()
     for index in range(plan.rounds):
         for setup in setups_of(plan):
             table = results.twins if setup.twin else results.cells
-            for cell in setup.cells(zero_copy=setup.path in ("shm", "inproc")):
+            peer = isinstance(setup, PeerSetup)
+            cells = setup.cells() if peer else setup.cells(zero_copy=setup.path in ("shm", "inproc"))
+            for cell in cells:
                 table.setdefault(cell, []).append(made_up(cell, index))
         spin = Cell("transport", "limit", "spin", 1, "toy:idle", "copy", "inplace")
         results.cells.setdefault(spin, []).append(made_up(spin, index))

@@ -9,9 +9,11 @@ import pytest
 
 from lucky_transport_migration import targets
 from lucky_transport_migration.bench import pieces, run_bench
-from lucky_transport_migration.cells import COPY, IDLE, STEPPING, plan_of
+from lucky_transport_migration.bench_plan import plan_of
+from lucky_transport_migration.cells import COPY, IDLE, STEPPING
 from lucky_transport_migration.headlines import group_title, grouped, headlines, times_shm
 from lucky_transport_migration.losses import losses
+from lucky_transport_migration.peers.kinds import PEERS
 from lucky_transport_migration.tables import supported_us, without_histograms
 
 ROW_KEYS = {
@@ -76,8 +78,21 @@ def test_ratios_compare_like_with_like_within_the_run(bench_result: dict[str, An
 
 def test_legacy_grpc_is_compared_with_a_copying_engine_by_its_idle_rows(bench_result: dict[str, Any]) -> None:
     found = [one for one in bench_result["ratios"] if one["engine"] == COPY and one["to"] == "grpc"]
-    assert found
-    assert {one["to_engine"] for one in found} == {IDLE}
+    assert {one["to_engine"] for one in found if one["frame_bytes"] is None} == {IDLE}
+    assert {one["to_engine"] for one in found if one["frame_bytes"] is not None} == {COPY}
+
+
+def test_a_larger_frame_is_compared_with_one_of_its_size(bench_result: dict[str, Any]) -> None:
+    swept = [one for one in bench_result["ratios"] if one["frame_bytes"] == 4096]
+    assert {one["to"] for one in swept} >= {"grpc", "grpc-batch", "inproc", "iceoryx2"}
+    assert all("frame of 4 KiB" in one["sentence"] for one in swept)
+
+
+def test_peers_are_compared_but_decide_no_verdict(bench_result: dict[str, Any]) -> None:
+    assert {one["to"] for one in bench_result["ratios"]} >= set(PEERS)
+    assert bench_result["verdict"]["word"] == "FASTER"
+    assert "faster than gRPC in all" in bench_result["verdict"]["sentence"]
+    assert any("other ways between two processes" in one for one in bench_result["verdict"]["beside"])
 
 
 def test_the_noise_floor_comes_from_the_same_thing_measured_twice(bench_result: dict[str, Any]) -> None:
@@ -112,7 +127,7 @@ def test_rows_are_grouped_so_that_only_the_path_differs(bench_result: dict[str, 
 def test_the_reference_row_is_one_time_itself(bench_result: dict[str, Any]) -> None:
     for row in rows(bench_result, suite="step", path="shm", wait="adaptive", actions="copy", rate_hz=None):
         assert times_shm(row, bench_result) == 1.0
-    (legacy,) = rows(bench_result, path="grpc", level="transport", num_envs=1, rate_hz=None)
+    (legacy,) = rows(bench_result, path="grpc", level="transport", num_envs=1, rate_hz=None, frame_bytes=None)
     assert times_shm(legacy, bench_result) == pytest.approx(500, rel=0.1)
 
 

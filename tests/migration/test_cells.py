@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from lucky_transport.errors import ConfigError
 from lucky_transport_migration.bench import estimate_s, pieces
-from lucky_transport_migration.cells import COPY, IDLE, BenchPlan, plan_of, setups_of
+from lucky_transport_migration.bench_plan import BenchPlan, plan_of
+from lucky_transport_migration.bench_plan import setups_of as every_setup
+from lucky_transport_migration.cells import COPY, IDLE
+from lucky_transport_migration.peers.kinds import PEERS
+from lucky_transport_migration.setups import PeerSetup, Setup
 
 
 def plan(engine: str = IDLE, transports: tuple[str, ...] = ("grpc", "shm"), quick: bool = False) -> BenchPlan:
     return plan_of(engine, transports, (1, 64), None, {"obs_size": 4, "act_size": 2}, rounds=5, quick=quick)
+
+
+def setups_of(plan: BenchPlan) -> list[Setup]:
+    return [one for one in every_setup(plan) if isinstance(one, Setup)]
 
 
 def test_grpc_stands_for_the_legacy_steps_and_the_batch_service() -> None:
@@ -38,7 +49,51 @@ def test_the_reference_is_measured_twice_for_the_noise_floor() -> None:
 
 
 def test_legacy_grpc_is_not_charged_for_an_engine_that_copies_the_whole_batch_per_env() -> None:
-    assert not [one for one in setups_of(plan()) if one.path == "grpc" and one.engine == COPY]
+    copying = [one for one in setups_of(plan()) if one.path == "grpc" and one.engine == COPY]
+    assert {(one.num_envs, one.frame_bytes is None) for one in copying} == {(1, False)}
+
+
+def test_frames_of_growing_size_are_measured_over_every_path_with_one_env() -> None:
+    swept = [one for one in setups_of(plan()) if one.frame_bytes is not None]
+    assert {one.path for one in swept} == {"grpc", "grpc-batch", "shm"}
+    assert {one.wait for one in swept if one.path == "shm"} == {"adaptive"}
+    assert len({one.frame_bytes for one in swept}) > 2
+    for one in swept:
+        (cell,) = one.cells(zero_copy=True)
+        assert (cell.num_envs, cell.engine, cell.frame_bytes) == (1, COPY, one.frame_bytes)
+        assert plan().options_of(one.frame_bytes)["obs_size"] * 4 == one.frame_bytes
+
+
+def test_peers_are_measured_only_where_they_were_asked_for() -> None:
+    asked = plan_of(IDLE, ("shm",), (1, 64), None, {}, rounds=1, quick=False, peers=True)
+    assert {one.path for one in every_setup(asked) if isinstance(one, PeerSetup)} == set(PEERS)
+    assert not [one for one in every_setup(plan()) if isinstance(one, PeerSetup)]
+
+
+@pytest.mark.parametrize("asked", [{"peers": True}, {"payloads": (64,)}])
+def test_an_engine_at_work_refuses_what_measures_the_way_alone(asked: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="without the work of engine 'toy'"):
+        plan_of("toy", ("shm",), (1,), None, {}, rounds=1, quick=False, **asked)
+
+
+def test_a_frame_of_half_a_float_is_refused_with_the_next_whole_one() -> None:
+    with pytest.raises(ConfigError, match="--payload 66") as caught:
+        plan_of(IDLE, ("shm",), (1,), None, {}, rounds=1, quick=False, payloads=(64, 66))
+    assert caught.value.hint == "pass 68"
+
+
+def test_a_peer_moves_the_bytes_of_every_size_and_of_every_payload() -> None:
+    setup = PeerSetup("zeromq", (1, 64), (64, 4096))
+    cells = setup.cells()
+    assert {(cell.num_envs, cell.engine) for cell in cells if cell.frame_bytes is None} == {
+        (n, engine) for n in (1, 64) for engine in (IDLE, COPY)
+    }
+    assert {cell.frame_bytes for cell in cells} == {None, 64, 4096}
+    assert len(set(cells)) == len(cells)
+
+
+def test_workers_of_one_env_each_are_not_started_by_the_thousand() -> None:
+    assert {cell.num_envs for cell in PeerSetup("async-vector-env", (1, 64, 4096), ()).cells()} == {1, 64}
 
 
 def test_a_fixed_rate_is_measured_at_the_smallest_size_only() -> None:

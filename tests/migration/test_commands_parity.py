@@ -10,36 +10,22 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from lucky_transport.codec import flatbuffers
 from lucky_transport.errors import ConfigError, EngineFailed, PeerDied
-from lucky_transport.messages import agent, camera, mujoco_scene, scene, stepping, task, telemetry
+from lucky_transport.messages import camera, stepping, task
 from lucky_transport.messages.fields import fields_of
-from lucky_transport.messages.media import ImageFrame
 from lucky_transport.messages.methods import METHODS, Method, method
-from lucky_transport.testing.messages import messages
 from lucky_transport.transport import Stream, Transport
 from lucky_transport_migration import paths
-from lucky_transport_migration.commands_parity.equality import NOT_COMPARED, first_unequal
 from lucky_transport_migration.commands_parity.hostile import spoil, unsendable
 from lucky_transport_migration.commands_parity.known import Known
 from lucky_transport_migration.commands_parity.outcome import CommandsParity
 from lucky_transport_migration.commands_parity.plausible import Plausible
 from lucky_transport_migration.commands_parity.proof import chosen_methods, prove_commands
+from lucky_transport_migration.evidence.equality import first_unequal
 
 BAKING = {"BakeLidarMaterial", "GetLidarBakeStatus", "LoadLidarBake", "SaveLidarBake"}
-
-#: Message classes without anything that a clock puts into them.
-TIMELESS = (
-    agent.GetAgentSchemaResponse,
-    camera.CameraConfigResponse,
-    mujoco_scene.GetFullStateResponse,
-    scene.ListEntitiesResponse,
-    task.GetCapabilityManifestResponse,
-    task.ValidateTaskContractResponse,
-)
 
 KNOWN = Known(
     agents=["agent_0", "agent_1"],
@@ -220,7 +206,7 @@ def test_another_item_of_a_stream_is_found(against: Callable[..., CommandsParity
     outcome = against("TelemetryService/StreamTelemetry", changed("action_ctrl", [7.0]))
     first = outcome.first_difference
     assert first is not None
-    assert first.path == "item 0 len(action_ctrl)"
+    assert (first.aspect, first.path) == ("item", "items[0].len(action_ctrl)")
 
 
 def test_a_stream_that_ends_early_is_found(against: Callable[..., CommandsParity]) -> None:
@@ -276,67 +262,6 @@ def test_nothing_compared_is_no_success() -> None:
     outcome = CommandsParity(["grpc", "shm"])
     assert not outcome.equal
     assert outcome.sentence == "DIFFERENT: nothing was compared"
-
-
-# equality
-
-
-@settings(max_examples=200)
-@given(data=st.data(), kind=st.sampled_from(TIMELESS))
-def test_messages_are_equal_just_when_they_look_the_same(data: st.DataObject, kind: type[Any]) -> None:
-    one, other = data.draw(messages(kind)), data.draw(messages(kind))
-    assert first_unequal(kind, one, copy.deepcopy(one)) is None
-    assert (first_unequal(kind, one, other) is None) == (repr(one) == repr(other))
-
-
-@settings(max_examples=100)
-@given(message=messages(stepping.StepResponse))
-def test_what_crosses_a_wire_is_equal_to_what_was_sent(message: stepping.StepResponse) -> None:
-    assert first_unequal(type(message), message, flatbuffers.decode(type(message), flatbuffers.encode(message))) is None
-
-
-@pytest.mark.parametrize(
-    ("left", "right", "path"),
-    [
-        (mujoco_scene.FullState([0.0]), mujoco_scene.FullState([-0.0]), "qpos[0]"),
-        (mujoco_scene.FullState(time=0.1), mujoco_scene.FullState(time=0.1 + 1e-16), "time"),
-        (mujoco_scene.FullState([1.0]), mujoco_scene.FullState([1.0, 2.0]), "len(qpos)"),
-        (stepping.StepResponse(info={"a": 1.0}), stepping.StepResponse(info={"b": 1.0}), "info['a']"),
-        (ImageFrame(b"abc"), ImageFrame(b"abd"), "data[2]"),
-        (stepping.StepResponse(), stepping.StepResponse(observation=stepping.AgentFrame()), "observation"),
-        (telemetry.TelemetryFrame(timestamp_ms=1), telemetry.TelemetryFrame(), "timestamp_ms"),
-    ],
-)
-def test_the_place_of_a_difference_is_told(left: Any, right: Any, path: str) -> None:
-    found = first_unequal(type(left), left, right)
-    assert found is not None
-    assert found.path == path
-
-
-@pytest.mark.parametrize(
-    ("left", "right"),
-    [
-        (mujoco_scene.FullState([0.1, math.nan]), mujoco_scene.FullState([0.10000000149011612, math.nan])),
-        (stepping.StepResponse(info={"a": 1.0, "b": 2.0}), stepping.StepResponse(info={"b": 2.0, "a": 1.0})),
-        (ImageFrame(bytearray(b"abc")), ImageFrame(memoryview(b"abc"))),
-        (telemetry.TelemetryFrame(timestamp_ms=1), telemetry.TelemetryFrame(timestamp_ms=2)),
-        (stepping.StepResponse(physics_step_duration_us=5), stepping.StepResponse()),
-    ],
-)
-def test_what_is_the_same_on_a_wire_or_comes_from_a_clock_is_equal(left: Any, right: Any) -> None:
-    assert first_unequal(type(left), left, right) is None
-
-
-def test_numbers_of_pictures_count_outside_streams_only() -> None:
-    one, other = ImageFrame(frame_number=1), ImageFrame(frame_number=2)
-    assert first_unequal(ImageFrame, one, other) is not None
-    assert first_unequal(ImageFrame, one, other, streamed=True) is None
-
-
-def test_every_field_that_is_left_out_exists_and_has_a_reason() -> None:
-    for row in NOT_COMPARED:
-        assert row.field in {field.name for field in fields_of(row.message)}
-        assert row.why
 
 
 # requests

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from lucky_transport.errors import ConfigError
-from lucky_transport_migration import page, plots
+from lucky_transport_migration import page
+from lucky_transport_migration.plots.curves import percentile_curves
 from lucky_transport_migration.report import write_bench
 from lucky_transport_migration.report_bench import bench_page
 
@@ -64,7 +65,9 @@ def test_a_page_loads_nothing_and_runs_nothing(bench_text: str) -> None:
     assert "@import" not in bench_text
     assert not re.search(r"url\((?!#)", bench_text)
     loads = [value for _, name, value in found.attributes if name in ("src", "href", "xlink:href", "data")]
-    assert all(value is not None and (value.startswith("#") or value == "bench.json") for value in loads)
+    assert all(
+        value is not None and (value.startswith("#") or value in ("bench.json", "bench.hlog")) for value in loads
+    )
 
 
 def test_equal_results_give_equal_bytes(bench_result: dict[str, Any]) -> None:
@@ -75,11 +78,12 @@ def test_equal_results_give_equal_bytes(bench_result: dict[str, Any]) -> None:
 def test_the_order_is_the_readers(bench_text: str) -> None:
     assert outline(bench_text).headings == [
         "Transports of toy:idle",
-        "Targets",
-        "Steps",
+        "At a glance",
         "Charts",
-        "What it costs its surroundings",
         "Where shared memory does not win",
+        "Targets",
+        "What it costs its surroundings",
+        "All rows",
         "How this was done",
     ]
 
@@ -89,7 +93,7 @@ def test_every_chart_is_told_in_a_sentence(bench_text: str) -> None:
     charts = found.tags.count("svg")
     labels = [value for tag, name, value in found.attributes if tag == "svg" and name == "aria-label"]
     roles = [value for tag, name, value in found.attributes if tag == "svg" and name == "role"]
-    assert charts == len(labels) == 4
+    assert charts == len(labels) == 10
     assert roles == ["img"] * charts
     assert all(label is not None and "shared memory" in label for label in labels)
 
@@ -110,8 +114,16 @@ def test_ids_are_unique(bench_text: str) -> None:
 
 def test_the_ratio_is_the_second_column(bench_text: str) -> None:
     heads = re.findall(r'<th scope="col">(.*?)</th>', bench_text)
+    assert heads[:2] == ["One exchange", "Times, 1 env"]
     steps = heads[heads.index("p50 µs") - 2 :]
     assert steps[:4] == ["", "Times", "p50 µs", "p99"]
+
+
+def test_what_was_measured_twice_stands_beside_itself_at_a_glance(bench_text: str) -> None:
+    glance = bench_text[bench_text.index("At a glance") : bench_text.index("Charts</h2>")]
+    assert "shared memory, again (A/A)" in glance
+    assert "<b>1.00×</b>" in glance
+    assert "iceoryx2" in glance
 
 
 def test_outcomes_are_words_with_a_shape(bench_text: str) -> None:
@@ -151,7 +163,7 @@ def test_a_page_is_drawn_for_whatever_was_measured(bench_result: dict[str, Any],
 
 def test_line_labels_do_not_lie_on_each_other() -> None:
     curve = [(0.0, 1.0), (50.0, 1.0), (99.0, 1.01)]
-    svg = plots.percentile_curves(dict.fromkeys(("shm", "grpc", "grpc-batch", "inproc"), curve), "Latency")
+    svg = percentile_curves(dict.fromkeys(("shm", "grpc", "grpc-batch", "inproc"), curve), "Latency")
     places = sorted(float(place) for place in _label_places(svg))
     assert len(places) == 4
     assert all(b - a > 8 for a, b in itertools.pairwise(places))

@@ -9,9 +9,10 @@ import pytest
 
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import RemoteProtocolError
-from lucky_transport_migration.cells import COPY, IDLE, Setup
+from lucky_transport_migration.cells import COPY, IDLE
 from lucky_transport_migration.measuring import Effort
 from lucky_transport_migration.rounds import measure_setup
+from lucky_transport_migration.setups import Setup
 
 EFFORT = Effort(budget_s=0.002, least=2, most=50, open_loop_s=0.02)
 OPTIONS = {"obs_size": 4, "act_size": 2}

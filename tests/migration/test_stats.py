@@ -109,3 +109,48 @@ def test_a_duration_takes_the_unit_that_fits(us: float, text: str) -> None:
 )
 def test_a_ratio_has_three_digits(value: float, text: str) -> None:
     assert stats.times_text(value) == text
+
+
+@given(st.lists(positive, min_size=1, max_size=6), st.lists(positive, min_size=1, max_size=6))
+def test_a_ratio_between_runs_holds_the_quotient_of_their_medians(over: list[float], under: list[float]) -> None:
+    found = stats.ratio_between_runs(over, under)
+    assert found.mid == pytest.approx(float(np.median(over)) / float(np.median(under)))
+    assert min(over) / max(under) <= found.low * (1 + 1e-9)
+    assert found.high <= max(over) / min(under) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("over", "under"), [([], [1.0]), ([1.0], []), ([1.0], [0.0])])
+def test_a_ratio_between_runs_of_nothing_or_over_nothing_is_refused(over: list[float], under: list[float]) -> None:
+    with pytest.raises(ValueError, match="a ratio of"):
+        stats.ratio_between_runs(over, under)
+
+
+@pytest.mark.parametrize(
+    ("won", "lost", "word"), [(3, 0, "FASTER"), (2, 1, "MOSTLY FASTER"), (1, 2, "MIXED"), (0, 3, "NOT FASTER")]
+)
+def test_all_comparisons_together_have_one_word(won: int, lost: int, word: str) -> None:
+    found = stats.overall("shm", "gRPC", [Word.FASTER] * won + [Word.SAME] * lost)
+    assert found.word.value == word
+    assert "gRPC" in found.sentence
+
+
+def test_without_comparisons_there_is_no_verdict() -> None:
+    assert stats.overall("shm", "gRPC", []).word is stats.Overall.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "floor", "word"),
+    [
+        (1.2, 1.4, 1.0, Word.SLOWER),
+        (0.5, 0.6, 1.0, Word.FASTER),
+        (1.01, 1.04, 1.0, Word.SAME),  # less than two runs of one thing differ by
+        (1.2, 1.4, 1.3, Word.SAME),
+        (0.9, 1.2, 1.0, Word.SAME),
+    ],
+)
+def test_a_change_is_one_only_beyond_noise(low: float, high: float, floor: float, word: Word) -> None:
+    assert stats.change("a row", Interval((low + high) / 2, low, high, 5), floor).word is word
+
+
+def test_a_negative_ratio_keeps_its_digits() -> None:
+    assert stats.times_text(-106.9) == "-107"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lucky_transport_migration import limits
-from lucky_transport_migration.cells import IDLE, plan_of
+from lucky_transport_migration.bench_plan import plan_of
+from lucky_transport_migration.cells import IDLE
 from lucky_transport_migration.measuring import Effort, Measurement
 from lucky_transport_migration.surroundings import idle_engine, neighbour_lateness
 

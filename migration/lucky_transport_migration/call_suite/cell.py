@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from lucky_transport_migration.paths import label
 from lucky_transport_migration.targets import Target
@@ -32,7 +33,7 @@ class CallSuite:
 
     name: as `--suite` takes it. title: of its page. engine: what answers. titles: kind -> what its rows are called,
     with `{what}`. apart: kinds that no ratio compares. names: (kind, path) -> who is compared, where that is no way to
-    an engine. targets: what `--check` compares a result with.
+    an engine. targets: what `--check` compares a result with. columns: what the rows of a cell say besides.
     """
 
     name: str
@@ -42,6 +43,7 @@ class CallSuite:
     apart: frozenset[str] = frozenset()
     names: Mapping[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
     targets: tuple[Target, ...] = ()
+    columns: Callable[[CallCell], dict[str, Any]] = lambda cell: {}
 
     def title_of(self, cell: CallCell) -> str:
         """Return what the cells of a group have in common: everything but the path and its way of waiting."""

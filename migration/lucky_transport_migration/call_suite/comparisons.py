@@ -7,25 +7,32 @@ from dataclasses import asdict
 from typing import Any
 
 from lucky_transport_migration.call_suite.cell import CallCell, CallSuite
-from lucky_transport_migration.call_suite.rows import Measured, typical_us
+from lucky_transport_migration.call_suite.rows import Measured, call_row, typical_us
 from lucky_transport_migration.plan import Plan
-from lucky_transport_migration.stats import Interval, compare, ratio
+from lucky_transport_migration.stats import Interval, compare, floor_of, floor_sentence, ratio
 
-__all__ = ["call_ratios", "floor_of"]
+__all__ = ["call_floor", "call_ratios"]
 
 Cells = Mapping[CallCell, Sequence[Measured]]
 
 
-def floor_of(cells: Cells, twins: Cells) -> dict[str, Any] | None:
+def call_floor(suite: CallSuite, cells: Cells, twins: Cells) -> dict[str, Any] | None:
     """Return the A/A ratio: the same cell measured by two fresh pairs per round; None when there was none."""
     for cell, second in twins.items():
         first = cells.get(cell)
         if first:
-            interval = _ratio(first, second)
+            interval = _ratio(second, first)
             return {
                 "path": cell.path,
                 **_rounded(interval),
-                "floor": round(max(interval.mid, 1 / interval.mid), 4),
+                "floor": round(floor_of(interval), 4),
+                "sentence": floor_sentence(suite.name_of(cell), interval),
+                "row": {
+                    "suite": suite.name,
+                    "title": suite.title_of(cell),
+                    **suite.columns(cell),
+                    **call_row(cell, second),
+                },
             }
     return None
 

@@ -6,11 +6,20 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
+from lucky_transport_migration.call_suite.charts import charts
 from lucky_transport_migration.call_suite.tables import cells_of, grouped
-from lucky_transport_migration.page import Html, details, document, items, numbers, paragraph, section, table
+from lucky_transport_migration.page import Html, details, document, items, section, table
 from lucky_transport_migration.paths import label
-from lucky_transport_migration.report_bench import targets_table
-from lucky_transport_migration.report_parts import STANDING_LIMITS, dot, header, machine, reading
+from lucky_transport_migration.report_parts import (
+    STANDING_LIMITS,
+    changes_section,
+    dot,
+    header,
+    machine,
+    reading,
+    targets_section,
+    verdict_box,
+)
 from lucky_transport_migration.stats import times_text
 
 __all__ = ["calls_page"]
@@ -20,29 +29,30 @@ Result = Mapping[str, Any]
 
 def calls_page(result: Result) -> str:
     """Return the page of a suite's result."""
-    title = result["title"]
     lost = [one["sentence"] for one in result["ratios"] if one["word"] != "FASTER"]
+    floor = [result["noise_floor"]["sentence"]] if result["noise_floor"] else []
     parts = [
-        header(title, result["rounds"]),
+        header(result["title"], result["rounds"]),
         _verdict(result),
-        *([section("Targets", targets_table(result["targets"]))] if result.get("targets") else []),
         section("Rows", _rows(result)),
+        section("Charts", Html('<div class="charts">' + "".join(charts(result)) + "</div>")),
         section(f"Where {label(result['reference'])} does not win", items([*lost, *STANDING_LIMITS])),
+        *changes_section(result),
+        *targets_section(result),
         section(
             "How this was done",
             details("All comparisons in words", items(one["sentence"] for one in result["ratios"])),
-            reading(*result["notes"]),
-            *machine(result, "bench.json"),
+            reading(*result["notes"], *floor),
+            *machine(result),
         ),
     ]
-    return document(title, parts)
+    return document(result["title"], parts)
 
 
 def _verdict(result: Result) -> Html:
     main = [one for one in result["ratios"] if one["main"]]
     big = [(f"{times_text(one['ratio'])}×", f"{label(one['to'])}: {one['title']}") for one in main]
-    body = [paragraph(f"Times longer than {label(result['reference'])}:", "lead"), numbers(big)] if big else []
-    return Html(f'<div class="verdict">{"".join(body)}</div>')
+    return verdict_box(result, "", big, "")
 
 
 def _rows(result: Result) -> Html:

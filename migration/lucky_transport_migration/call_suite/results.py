@@ -12,10 +12,12 @@ from typing import Any, Protocol
 
 from lucky_transport_migration import environment
 from lucky_transport_migration.call_suite.cell import CallCell, CallSuite
-from lucky_transport_migration.call_suite.comparisons import call_ratios, floor_of
+from lucky_transport_migration.call_suite.comparisons import call_floor, call_ratios
 from lucky_transport_migration.call_suite.rows import Measured, call_row
 from lucky_transport_migration.measuring import Effort
 from lucky_transport_migration.plan import Plan
+from lucky_transport_migration.stats import CHECKED
+from lucky_transport_migration.verdict import verdict
 
 __all__ = ["Prepared", "Results", "Setup"]
 
@@ -86,7 +88,8 @@ class Prepared:
     def result_of(self, results: Results, command: str, load: float) -> dict[str, Any]:
         """Return the result of these measurements; `load` is the machine's before the first of them."""
         suite, plan = self.suite, self.plan
-        floor = floor_of(results.cells, results.twins)
+        floor = call_floor(suite, results.cells, results.twins)
+        ratios = call_ratios(suite, results.cells, plan, floor)
         return {
             "version": 1,
             "suite": suite.name,
@@ -99,11 +102,12 @@ class Prepared:
             "reference_wait": plan.main_wait(plan.reference),
             "environment": environment.capture(),
             "rows": [
-                {"suite": suite.name, "title": suite.title_of(cell), **call_row(cell, rounds)}
+                {"suite": suite.name, "title": suite.title_of(cell), **suite.columns(cell), **call_row(cell, rounds)}
                 for cell, rounds in results.cells.items()
             ],
             "surroundings": [],
-            "ratios": call_ratios(suite, results.cells, plan, floor),
+            "ratios": ratios,
+            "verdict": verdict(plan.reference, [one for one in ratios if one["main"]], CHECKED),
             "noise_floor": floor,
             "notes": [*_busy(load), *self.notes, *_COMMON_NOTES],
         }

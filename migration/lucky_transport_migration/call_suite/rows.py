@@ -49,7 +49,7 @@ def typical_us(one: Measured) -> float:
 def call_row(cell: CallCell, rounds: Sequence[Any]) -> dict[str, Any]:
     """Return the row of a cell; `rounds` holds measurements of one kind."""
     typical = [typical_us(one) for one in rounds]
-    row: dict[str, Any] = {**asdict(cell), "rounds": len(rounds)}
+    row: dict[str, Any] = {**asdict(cell), "rounds": len(rounds), "p50s": [round(one, 3) for one in typical]}
     first = rounds[0]
     if isinstance(first, Measurement):
         return row | _calls(cell, rounds, typical)

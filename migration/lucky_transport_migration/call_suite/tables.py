@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from lucky_transport_migration.stats import times_text, us_text
-from lucky_transport_migration.tables import new_table, print_text, show_targets, supported_us, way
+from lucky_transport_migration.tables import new_table, print_text, show_outcome, show_verdict, supported_us, way
 
 __all__ = ["cells_of", "grouped", "lost", "show_calls", "times_of"]
 
@@ -60,6 +60,7 @@ def cells_of(row: Row, result: Mapping[str, Any]) -> list[str]:
 def show_calls(result: Mapping[str, Any]) -> None:
     """Print the result."""
     console = Console()
+    show_verdict(console, result)
     for one in result["ratios"]:
         if one["wait"] in (None, result["reference_wait"]):
             print_text(console, one["sentence"])
@@ -68,6 +69,4 @@ def show_calls(result: Mapping[str, Any]) -> None:
         for row in rows:
             table.add_row(*cells_of(row, result))
         console.print(table)
-    show_targets(console, result)
-    for note in result["notes"]:
-        print_text(console, note, "dim")
+    show_outcome(console, result)

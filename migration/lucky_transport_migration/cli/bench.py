@@ -20,6 +20,7 @@ _ENGINE = "toy:idle"
     epilog="\b\nExamples:\n  lucky-transport bench --transports grpc,shm --num-envs 1,64,4096 --report ./bench-report"
     "\n  lucky-transport bench --suite commands --check"
     "\n  lucky-transport bench --suite stubs --report ./bench-report"
+    "\n  lucky-transport bench --peers --report ./bench-report --compare ./before/bench.json"
 )
 @click.argument("engine", default=_ENGINE)
 @click.option(
@@ -27,12 +28,19 @@ _ENGINE = "toy:idle"
     default="step",
     show_default=True,
     type=click.Choice(["step", *SUITES_OF_CALLS]),
-    help="Exchanges and VectorEnv.step; typed calls, streams and images; existing gRPC code.",
+    help="Exchanges and VectorEnv.step; typed calls, streams and images; pictures by size; existing gRPC code.",
 )
 @click.option("--transports", default="grpc,shm", show_default=True, type=NAMES, help="Transports to measure.")
 @click.option("--num-envs", type=NUMBERS, help="Batch sizes.  [default: 1,64,4096; with --quick 1,64]")
 @click.option("--obs-size", default=100, show_default=True, type=click.IntRange(min=1), help="Floats observed per env.")
 @click.option("--act-size", default=12, show_default=True, type=click.IntRange(min=1), help="Floats acted per env.")
+@click.option(
+    "--payload",
+    "payloads",
+    type=NUMBERS,
+    help="Bytes of a frame, for a sweep with 1 env.  [default: 64,4096,262144,4194304; with --quick 64]",
+)
+@click.option("--peers", is_flag=True, help="Also measure other ways between processes, from the extra `peers`.")
 @click.option(
     "--wait",
     "waits",
@@ -46,7 +54,13 @@ _ENGINE = "toy:idle"
 @click.option(
     "--report",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Write a page and JSON there.",
+    help="Write a page, JSON, Markdown and the raw histograms there.",
+)
+@click.option(
+    "--compare",
+    "before",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A bench.json of before: say what changed beyond noise.",
 )
 def bench(
     engine: str,
@@ -55,12 +69,15 @@ def bench(
     num_envs: tuple[int, ...] | None,
     obs_size: int,
     act_size: int,
+    payloads: tuple[int, ...] | None,
+    peers: bool,
     waits: tuple[str, ...] | None,
     rounds: int,
     quick: bool,
     check: bool,
     as_json: bool,
     report: Path | None,
+    before: Path | None,
 ) -> None:
     """Measure transports against each other, with ENGINE (toy:idle, which does no work) at the other end.
 
@@ -71,27 +88,39 @@ def bench(
     --suite commands has an engine of its own and measures small typed calls, streams of 1 kB messages, 1280x720
     pictures, a training loop beside streams, and the codec.
 
+    --peers adds raw unix sockets (blocking and polled), iceoryx2, ZeroMQ, a multiprocessing pipe and Gymnasium's
+    AsyncVectorEnv to the steps, moving the same bytes.
+
+    --suite images measures pictures by size: looked at, copied, and rendered where the client sees them.
+
     --suite stubs measures gRPC code as it is, over real gRPC (TCP and a unix socket) and over shared memory: calls of
     a generated stub, by one caller, by 16 and by asyncio, a stream of 1 kB messages, and a LuckyEnv training loop
-    under the launcher `run`. Of the options above both take --transports, --wait, --rounds and --quick.
+    under the launcher `run`. Of the options on what is measured, the suites take --transports, --wait, --rounds and
+    --quick.
     """
     from lucky_transport_migration import tables
+    from lucky_transport_migration.changes import changes, read_result
     from lucky_transport_migration.progress import watched
     from lucky_transport_migration.report import write_bench
 
+    old = None if before is None else read_result(before, suite)
     if suite in SUITES_OF_CALLS:
-        if engine != _ENGINE or num_envs is not None:
-            raise click.UsageError(f"--suite {suite} has an engine of its own: leave out ENGINE and --num-envs")
+        if engine != _ENGINE or num_envs is not None or payloads is not None or peers:
+            raise click.UsageError(
+                f"--suite {suite} has an engine of its own: leave out ENGINE and --num-envs, --payload, --peers"
+            )
         chosen = suite_of_calls(suite, transports, waits, rounds, quick)
     else:
         sizes = {"obs_size": obs_size, "act_size": act_size}
-        chosen = suite_of_steps(engine, transports, num_envs, waits, sizes, rounds, quick)
+        chosen = suite_of_steps(engine, transports, num_envs, waits, sizes, rounds, quick, payloads, peers)
     if not as_json:
         click.echo(f"about {chosen.minutes:.1f} min: {chosen.pieces} pieces in {chosen.rounds} rounds", err=True)
     with watched("measuring", chosen.pieces, silent=as_json) as advance:
         result = chosen.run("lucky-transport " + " ".join(sys.argv[1:]), advance)
     if check:
         result["targets"] = chosen.check(result)
+    if old is not None:
+        result["changes"] = changes(old, result)
     if report is not None:
         page = write_bench(result, report)
         click.echo(f"report: {page}", err=True)

@@ -29,13 +29,17 @@ def suite_of_steps(
     sizes: dict[str, Any],
     rounds: int,
     quick: bool,
+    payloads: tuple[int, ...] | None,
+    peers: bool,
 ) -> ChosenSuite:
     """Return the suite of exchanges and steps; raises what planning it raises."""
     from lucky_transport_migration import bench, tables, targets
-    from lucky_transport_migration.cells import plan_of
+    from lucky_transport_migration.bench_plan import plan_of
 
     options = sizes if engine.startswith("toy") else {}
-    plan = plan_of(engine, transports, num_envs, waits, options, rounds=rounds, quick=quick)
+    plan = plan_of(
+        engine, transports, num_envs, waits, options, rounds=rounds, quick=quick, payloads=payloads, peers=peers
+    )
     return ChosenSuite(
         bench.estimate_s(plan) / 60,
         bench.pieces(plan),
@@ -70,5 +74,6 @@ def suite_of_calls(
 #: As `--suite` names them -> what prepares each, imported when it is asked for.
 SUITES_OF_CALLS = {
     "commands": "lucky_transport_migration.commands.bench:prepare",
+    "images": "lucky_transport_migration.images.bench:prepare",
     "stubs": "lucky_transport_migration.stubs.bench:prepare",
 }

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import click
@@ -15,17 +17,18 @@ __all__ = ["parity"]
 
 
 @click.command(
-    epilog="\b\nExample:\n"
-    "  lucky-transport parity mujoco:quadruped --between grpc,shm --num-envs 16 --steps 2000 --autoreset all\n"
-    "  lucky-transport parity --suite commands --methods '*Camera*' --count 40"
+    epilog="\b\nExamples:\n"
+    "  lucky-transport parity mujoco:quadruped --between grpc,shm\n"
+    "  lucky-transport parity mujoco:quadruped --suite step --num-envs 16 --steps 2000 --autoreset all\n"
+    "  lucky-transport parity --methods '*Camera*' --count 40\n"
+    "  lucky-transport parity --methods all --count 200 --evidence lucky-evidence && lucky-transport gate"
 )
 @click.argument("engine", default="mujoco:quadruped")
 @click.option(
     "--suite",
-    default="step",
-    show_default=True,
-    type=click.Choice(["step", "commands"]),
-    help="Exchanges and VectorEnv.step, or all typed calls and streams.",
+    type=click.Choice(["all", "step", "commands"]),
+    help="Everything, VectorEnv.step and the exchanges below it, or typed calls and streams.  [default: all; with a "
+    "pattern for --methods commands]",
 )
 @click.option(
     "--between",
@@ -35,9 +38,8 @@ __all__ = ["parity"]
     type=NAMES,
     help="Paths to compare, the yardstick first.",
 )
-@click.option(
-    "--num-envs", type=click.IntRange(min=1), help="Envs stepped together.  [default: 16; with --suite commands 2]"
-)
+@click.option("--aa", is_flag=True, help="Compare the first path with itself: what differs then is noise.")
+@click.option("--num-envs", type=click.IntRange(min=1), help="Envs stepped together.  [default: 16; for typed calls 2]")
 @click.option("--steps", type=click.IntRange(min=1), help="Steps per autoreset mode.  [default: 500]")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Seed of all that is random.")
 @click.option(
@@ -50,39 +52,31 @@ __all__ = ["parity"]
     "--count", type=click.IntRange(min=1), help="Requests per method, every second one spoilt.  [default: 12]"
 )
 @click.option("--options", default="{}", type=JSON_OBJECT, help="Options of the engine's constructor, a JSON object.")
+@click.option(
+    "--evidence",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder that gets a line per compared call, for `lucky-transport gate`.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
-def parity(
-    engine: str,
-    suite: str,
-    between: tuple[str, ...],
-    num_envs: int | None,
-    steps: int | None,
-    seed: int,
-    autoreset: str | None,
-    methods: str | None,
-    count: int | None,
-    options: dict[str, Any],
-    as_json: bool,
-) -> None:
+def parity(suite: str | None, methods: str | None, as_json: bool, **given: Any) -> None:
     """Prove that ENGINE (mujoco:quadruped) answers the same over several transports.
 
-    Starts one engine process per path with the same seed, makes the same moves on all (steps, resets of all, of one and
-    of some envs, actions out of bounds, wrong calls) and compares every value bit for bit. Paths: shm, grpc (the legacy
-    per-agent Step), grpc-batch, inproc, or any installed transport. Exit code 0 only when all are equal.
+    Starts one engine process per path with the same seed and does the same with all: exchanges and VectorEnv steps
+    (resets of all, of one and of some envs, actions out of bounds, wrong calls), and every typed method and stream with
+    requests made from what the engine says exists, half of them spoilt, in one shuffled sequence. Every value, error
+    and text is compared, bit for bit but for what [parity.fields] in lucky_transport.toml allows. Paths: shm, grpc (the
+    legacy per-agent Step), grpc-batch, inproc, or any installed transport. Exit code 0 only when all are equal.
 
-    --suite commands calls every typed method instead, streams too, with requests made from what the engine says exists
-    and with spoilt ones, in one shuffled sequence, and compares responses, errors and their texts. It takes --methods
-    and --count; --steps and --autoreset are for steps.
+    --steps and --autoreset are for steps, --methods, --count and --evidence for typed calls. What changes the world is
+    compared on two engines here, or by `lucky-transport record` and `replay`; it is never made twice on one.
     """
-    common = {"seed": seed, "options": options}
-    if suite == "commands":
-        _refuse("--suite commands", **{"--steps": steps, "--autoreset": autoreset})
-        outcome, show = _commands(engine, between, methods or "*", count or 12, num_envs or 2, common, silent=as_json)
-    else:
-        _refuse("--suite step", **{"--methods": methods, "--count": count})
-        outcome, show = _steps(
-            engine, between, autoreset or "next_step", steps or 500, num_envs or 16, common, silent=as_json
-        )
+    if suite is None:
+        suite = "all" if methods in (None, "all", "*") else "commands"
+    foreign = {"step": ("methods", "count", "evidence"), "commands": ("steps", "autoreset"), "all": ()}[suite]
+    _refuse(suite, [name for name in foreign if {**given, "methods": methods}[name] is not None])
+    if given.pop("aa"):
+        given["between"] = (given["between"][0], f"{given['between'][0]}#2")
+    outcome, show = _prove(suite, methods or "all", silent=as_json, **given)
     if as_json:
         click.echo(json.dumps(outcome.plain(), indent=2, allow_nan=False))
     else:
@@ -90,51 +84,53 @@ def parity(
     sys.exit(0 if outcome.equal else 1)
 
 
-def _refuse(suite: str, **given: Any) -> None:
-    wrong = [name for name, value in given.items() if value is not None]
+def _refuse(suite: str, wrong: list[str]) -> None:
     if wrong:
-        raise click.UsageError(f"{suite} does not take {', '.join(wrong)}; see --help")
+        names = ", ".join(f"--{name}" for name in wrong)
+        raise click.UsageError(f"--suite {suite} does not take {names}; see --help")
 
 
-def _steps(
-    engine: str,
-    between: tuple[str, ...],
-    autoreset: str,
-    steps: int,
-    num_envs: int,
-    common: dict[str, Any],
-    *,
-    silent: bool,
-) -> tuple[Any, Callable[[Any], None]]:
-    """Return the outcome of comparing steps, and what shows it to a person."""
+def _prove(suite: str, methods: str, *, silent: bool, **given: Any) -> tuple[Any, Callable[[Any], None]]:
+    """Return the outcome of a suite, and what shows it to a person."""
+    from lucky_transport_migration.commands_parity.tables import show_commands_parity
+    from lucky_transport_migration.evidence.rules import Rules
+    from lucky_transport_migration.tables import show_parity
+    from lucky_transport_migration.whole_parity import prove_whole, show_whole_parity
+
+    common = {name: given.pop(name) for name in ("engine", "seed", "options", "num_envs", "between")}
+    common["rules"] = Rules.load()
+    prove_steps = partial(_prove_steps, given["autoreset"], given["steps"], silent, common)
+    prove_calls = partial(_prove_calls, methods, given["count"], given["evidence"], silent, common)
+    if suite == "step":
+        return prove_steps(), show_parity
+    if suite == "commands":
+        return prove_calls(), show_commands_parity
+    return prove_whole(prove_steps, prove_calls), show_whole_parity
+
+
+def _prove_steps(autoreset: str | None, steps: int | None, silent: bool, common: dict[str, Any]) -> Any:
     from lucky_transport_migration.parity import MODES, prove, total_steps
     from lucky_transport_migration.progress import watched
-    from lucky_transport_migration.tables import show_parity
 
-    modes = MODES if autoreset == "all" else (autoreset,)
-    with watched("comparing", total_steps(steps, modes), silent=silent) as advance:
-        outcome = prove(engine, between, num_envs=num_envs, steps=steps, modes=modes, advance=advance, **common)
-    return outcome, show_parity
+    modes = MODES if autoreset == "all" else (autoreset or "next_step",)
+    engine, between, rest = _split(common, num_envs=16)
+    with watched("comparing steps", total_steps(steps or 500, modes), silent=silent) as advance:
+        return prove(engine, between, steps=steps or 500, modes=modes, advance=advance, **rest)
 
 
-def _commands(
-    engine: str,
-    between: tuple[str, ...],
-    pattern: str,
-    count: int,
-    num_envs: int,
-    common: dict[str, Any],
-    *,
-    silent: bool,
-) -> tuple[Any, Callable[[Any], None]]:
-    """Return the outcome of comparing typed calls, and what shows it to a person."""
+def _prove_calls(pattern: str, count: int | None, evidence: Path | None, silent: bool, common: dict[str, Any]) -> Any:
     from lucky_transport_migration.commands_parity.proof import chosen_methods, prove_commands
-    from lucky_transport_migration.commands_parity.tables import show_commands_parity
     from lucky_transport_migration.progress import watched
 
     methods = chosen_methods(pattern)
-    with watched("comparing", count, silent=silent) as advance:
-        outcome = prove_commands(
-            engine, between, methods=methods, count=count, num_envs=num_envs, advance=advance, **common
+    engine, between, rest = _split(common, num_envs=2)
+    with watched("comparing calls", count or 12, silent=silent) as advance:
+        return prove_commands(
+            engine, between, methods=methods, count=count or 12, evidence=evidence, advance=advance, **rest
         )
-    return outcome, show_commands_parity
+
+
+def _split(common: dict[str, Any], num_envs: int) -> tuple[str, tuple[str, ...], dict[str, Any]]:
+    """Return engine and paths, and the rest of what both proofs take; num_envs: where none was asked for."""
+    rest = {**common, "num_envs": common["num_envs"] or num_envs}
+    return rest.pop("engine"), rest.pop("between"), rest

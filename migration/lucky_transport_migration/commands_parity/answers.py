@@ -16,17 +16,19 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.messages.media import ImageFrame
 from lucky_transport.messages.methods import Method, method
 from lucky_transport.transport import Transport
-from lucky_transport_migration.commands_parity.equality import Unequal, first_unequal
+from lucky_transport_migration.evidence.items import Found, Items
+from lucky_transport_migration.evidence.rules import Rules
 
-__all__ = ["WRONG_CALLS", "Answer", "Ask", "ask", "ask_for_views", "differing"]
+__all__ = ["MOST_ITEMS", "PATIENCE_S", "WRONG_CALLS", "Answer", "Ask", "ask", "ask_for_views", "differing"]
 
 _VIEWPORT = method("ViewportService/StreamViewport")
 _VIEWPORTS = method("ViewportService/GetViewportInfo")
 _NAP_S = 0.002
 
 #: Longer than anything but a hang takes, also beside other work.
-_PATIENCE_S = 60.0
-_ITEMS = 3
+PATIENCE_S = 60.0
+#: So many items of a stream are compared.
+MOST_ITEMS = 3
 #: A stream that is asked for fewer items a second is not waited for beyond the first.
 _SLOWEST_HZ = 20
 
@@ -39,11 +41,25 @@ Ask = Callable[[Transport, Method, Any], "Answer"]
 
 @dataclass(slots=True)
 class Answer:
-    """`items`: the response, or the first items of a stream. `error`: how it ended, "" for a response."""
+    """`items`: the response, or the first items of a stream. `error`: how it ended, "" for a response; `raised`: what
+    was raised to say so. took_us: from the request to that end.
+    """
 
     items: list[Any] = field(default_factory=list[Any])
     error: str = ""
-    lost: bool = False  # the connection is gone
+    raised: Exception | None = None
+    took_us: float = 0.0
+
+    def fail(self, error: Exception) -> None:
+        """End with what was raised; StopIteration is the end of a stream."""
+        self.raised = error
+        is_end = isinstance(error, StopIteration)
+        self.error = "the stream ended" if is_end else f"{type(error).__name__}: {error}"
+
+    @property
+    def lost(self) -> bool:
+        """True when the connection is gone."""
+        return isinstance(self.raised, ConnectionError)
 
     @property
     def verdict(self) -> str:
@@ -65,13 +81,15 @@ def ask(transport: Transport, method: Method, request: Any, *, copy_pictures: bo
     """
     answer = Answer()
     own = copy.deepcopy(request)  # an engine in this process may keep what it is given
+    began_ns = time.perf_counter_ns()
     try:
         if method.stream is None:
-            answer.items.append(transport.call(method, own, Deadline(_PATIENCE_S)))
+            answer.items.append(transport.call(method, own, Deadline(PATIENCE_S)))
         else:
             _take(answer, transport, method, own, copy_pictures)
     except Exception as error:  # whatever it is, it is what is compared
-        _note(answer, error)
+        answer.fail(error)
+    answer.took_us = (time.perf_counter_ns() - began_ns) / 1000
     return answer
 
 
@@ -82,8 +100,8 @@ def ask_for_views(transport: Transport, method: Method, request: Any) -> Answer:
 
 def _take(answer: Answer, transport: Transport, method: Method, request: Any, copy_pictures: bool) -> None:
     fps = request.target_fps if hasattr(request, "target_fps") else 0
-    wanted = 1 if isinstance(fps, int) and 0 < fps < _SLOWEST_HZ else _ITEMS
-    with transport.stream(method, request, Deadline(_PATIENCE_S), copy=copy_pictures) as stream:
+    wanted = 1 if isinstance(fps, int) and 0 < fps < _SLOWEST_HZ else MOST_ITEMS
+    with transport.stream(method, request, Deadline(PATIENCE_S), copy=copy_pictures) as stream:
         for _ in range(wanted):
             item = next(stream)
             answer.items.append(replace(item, data=bytes(item.data)) if isinstance(item, ImageFrame) else item)
@@ -95,17 +113,12 @@ def _take(answer: Answer, transport: Transport, method: Method, request: Any, co
 
 def _await_the_end(transport: Transport) -> None:
     """Wait until the engine says that no viewport stream runs any more: it learns of a cancel in its own time."""
-    deadline = Deadline(_PATIENCE_S)
+    deadline = Deadline(PATIENCE_S)
     while not deadline.expired:
         config = transport.call(_VIEWPORTS, _VIEWPORTS.request(), deadline).current_config
         if config is None or not config.streaming:
             return
         time.sleep(_NAP_S)
-
-
-def _note(answer: Answer, error: Exception) -> None:
-    answer.error = f"{type(error).__name__}: {error}" if not isinstance(error, StopIteration) else "the stream ended"
-    answer.lost = isinstance(error, ConnectionError)
 
 
 def _wrongly(use: Callable[[Transport, Method, Any], Any]) -> Ask:
@@ -114,7 +127,7 @@ def _wrongly(use: Callable[[Transport, Method, Any], Any]) -> Ask:
         try:
             answer.items.append(use(transport, method, request))
         except Exception as error:  # as above
-            _note(answer, error)
+            answer.fail(error)
         return answer
 
     return made
@@ -122,8 +135,8 @@ def _wrongly(use: Callable[[Transport, Method, Any], Any]) -> Ask:
 
 def _other_shape(transport: Transport, method: Method, request: Any) -> Any:
     if method.stream is None:
-        return next(transport.stream(method, request, Deadline(_PATIENCE_S)))
-    return transport.call(method, request, Deadline(_PATIENCE_S))
+        return next(transport.stream(method, request, Deadline(PATIENCE_S)))
+    return transport.call(method, request, Deadline(PATIENCE_S))
 
 
 def _too_late(transport: Transport, method: Method, request: Any) -> Any:
@@ -134,8 +147,8 @@ def _too_late(transport: Transport, method: Method, request: Any) -> Any:
 
 def _foreign(transport: Transport, method: Method, request: Any) -> Any:
     if method.stream is None:
-        return transport.call(method, method.response(), Deadline(_PATIENCE_S))
-    return next(transport.stream(method, method.response(), Deadline(_PATIENCE_S)))
+        return transport.call(method, method.response(), Deadline(PATIENCE_S))
+    return next(transport.stream(method, method.response(), Deadline(PATIENCE_S)))
 
 
 #: Wrong calls of any method, each of which raises the same on every transport.
@@ -146,25 +159,29 @@ WRONG_CALLS: dict[str, Ask] = {
 }
 
 
-def differing(method: Method, left: Answer, right: Answer) -> Unequal | None:
-    """Return where two answers to one request first differ; None if nowhere."""
-    streamed = method.stream is not None
-    for index, (x, y) in enumerate(zip(left.items, right.items, strict=False)):
-        found = first_unequal(method.response, x, y, streamed=streamed)
-        if found is not None:
-            parts = [f"item {index}"] if streamed else []
-            return Unequal(" ".join([*parts, found.path]).strip() or "response", found.left, found.right)
-    if len(left.items) != len(right.items) or left.error != right.error:
-        return Unequal("outcome", _outcome(left), _outcome(right))
-    return _numbering(left, right)
+def differing(method: Method, left: Answer, right: Answer, rules: Rules | None = None) -> Found | None:
+    """Return where two answers to one request first differ, by the project's rules or those given; None if nowhere."""
+    items = Items(method, left.items, right.items, rules or Rules(), ended_early=True)  # how many: below
+    return items.differing() or _ending(left, right) or _numbering(left, right)
 
 
-def _numbering(left: Answer, right: Answer) -> Unequal | None:
+def _ending(left: Answer, right: Answer) -> Found | None:
+    """Return how two answers end differently: with another error, another text of it, or after more or fewer items."""
+    if left.error == right.error and len(left.items) == len(right.items):
+        return None
+    if type(left.raised) is not type(right.raised):
+        aspect = "code"
+    else:
+        aspect = "details" if left.error != right.error else "count"
+    return Found(aspect, "outcome", _outcome(left), _outcome(right))
+
+
+def _numbering(left: Answer, right: Answer) -> Found | None:
     """Return where the pictures of a stream are not numbered upwards: their numbers are not compared."""
     numbers = [[item.frame_number for item in answer.items if isinstance(item, ImageFrame)] for answer in (left, right)]
     if all(row == sorted(set(row)) for row in numbers):
         return None
-    return Unequal("frame_number of the items", numbers[0], numbers[1])
+    return Found("order", "frame_number of the items", numbers[0], numbers[1])
 
 
 def _outcome(answer: Answer) -> str:

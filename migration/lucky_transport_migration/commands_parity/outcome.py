@@ -6,45 +6,47 @@ Rule 2: what was not compared is listed with the reason.
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from lucky_transport.messages.methods import Method
-from lucky_transport_migration.commands_parity.equality import NOT_COMPARED, Unequal
+from lucky_transport.messages.methods import Method, method
+from lucky_transport_migration.commands_parity.answers import MOST_ITEMS
+from lucky_transport_migration.evidence.items import Found
+from lucky_transport_migration.evidence.rules import Rules
+from lucky_transport_migration.evidence.shown import short, shown
 
 __all__ = ["CallDifference", "CommandsParity", "MethodCounts"]
-
-_LONGEST = 300
-_BEFORE = 60
 
 
 @dataclass(frozen=True, slots=True)
 class CallDifference:
     """The first request of a method that was answered differently. `call` numbers all requests of the proof from 0.
 
-    path: where in the answer. values: what each side has there. request: as text.
+    aspect: what differs: "code", "details", "item", "order" or "count". path: where in the answer. values: what each
+    side has there. request: as text.
     """
 
     method: str
     call: int
     what: str
+    aspect: str
     path: str
     values: dict[str, Any]
     request: str
 
     @classmethod
     def of(
-        cls, method: Method, call: int, what: str, names: tuple[str, str], found: Unequal, request: Any
+        cls, method: Method, call: int, what: str, names: tuple[str, str], found: Found, request: Any
     ) -> CallDifference:
         """Return the difference with every value as JSON can carry it."""
-        values = dict(zip(names, _shown(found.left, found.right), strict=True))
-        return cls(method.name, call, what, found.path, values, _short(repr(request)))
+        values = dict(zip(names, shown(found.left, found.right), strict=True))
+        return cls(method.name, call, what, found.aspect, found.where, values, short(repr(request)))
 
     def sentence(self) -> str:
         """Return it as one sentence."""
         values = ", ".join(f"{name} {value!r}" for name, value in self.values.items())
-        return f"{self.path} of {self.method} differs in call {self.call} ({self.what}): {values}; {self.request}"
+        where = f"{self.path} of {self.method} differs ({self.aspect}) in call {self.call} ({self.what})"
+        return f"{where}: {values}; {self.request}"
 
 
 @dataclass(slots=True)
@@ -58,6 +60,11 @@ class MethodCounts:
     raised: int = 0
     first_difference: CallDifference | None = None
 
+    @property
+    def mismatches(self) -> int:
+        """Calls that were not answered alike."""
+        return self.calls - self.equal
+
 
 @dataclass(slots=True)
 class CommandsParity:
@@ -69,6 +76,7 @@ class CommandsParity:
     between: list[str]
     methods: dict[str, MethodCounts] = field(default_factory=dict[str, MethodCounts])
     lost: str = ""
+    rules: Rules = field(default_factory=Rules)
 
     @property
     def equal(self) -> bool:
@@ -92,6 +100,25 @@ class CommandsParity:
         return min(found, key=lambda one: one.call, default=None)
 
     @property
+    def not_compared(self) -> dict[str, str]:
+        """What no call was compared in, with the reasons."""
+        return self.rules.skipped() | {
+            "metadata of calls": "a typed call shows none; `lucky-transport run --transport staged` compares it",
+            "latency": "not a matter of parity; see `lucky-transport bench`",
+        }
+
+    def not_compared_in(self, name: str) -> dict[str, str]:
+        """What was not compared in the answers of one method, with the reasons."""
+        row, streamed = method(name), method(name).stream is not None
+        left_out = self.rules.left_out(row.response, streamed=streamed)
+        gaps = {key: self.rules.rows[key].skip for key in left_out}
+        if streamed:
+            gaps[f"items after the first {MOST_ITEMS}"] = "the stream is left then"
+        if not self.methods[name].accepted:
+            gaps["what it answers to a request it accepts"] = "the engine accepted none"
+        return gaps
+
+    @property
     def sentence(self) -> str:
         """The outcome as one sentence."""
         if self.equal:
@@ -107,30 +134,15 @@ class CommandsParity:
             "between": self.between,
             "calls": self.calls,
             "lost": self.lost,
-            "methods": {name: asdict(row) for name, row in self.methods.items()},
+            "methods": {name: self._plain(name, row) for name, row in self.methods.items()},
             "never_accepted": self.never_accepted,
-            "not_compared": [{"what": row.what, "why": row.why} for row in NOT_COMPARED],
+            "not_compared": _gaps(self.not_compared),
             "first_difference": None if first is None else asdict(first),
         }
 
-
-def _shown(left: Any, right: Any) -> tuple[Any, Any]:
-    """Return both values as JSON values; of long texts the part around the first difference."""
-    if not (isinstance(left, str) and isinstance(right, str)) or max(len(left), len(right)) <= _LONGEST:
-        return _plain(left), _plain(right)
-    same = next((at for at, (x, y) in enumerate(zip(left, right, strict=False)) if x != y), min(len(left), len(right)))
-    start = max(same - _BEFORE, 0)
-    lead = f"... from character {start:,}: " if start else ""
-    return _short(lead + left[start:]), _short(lead + right[start:])
+    def _plain(self, name: str, row: MethodCounts) -> dict[str, Any]:
+        return asdict(row) | {"mismatches": row.mismatches, "not_compared": _gaps(self.not_compared_in(name))}
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)  # JSON has no NaN and no infinity
-    if value is None or isinstance(value, (bool, int, float)):
-        return value
-    return _short(value if isinstance(value, str) else repr(value))
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ... ({len(text):,} characters)"
+def _gaps(left_out: dict[str, str]) -> list[dict[str, str]]:
+    return [{"what": what, "why": why} for what, why in left_out.items()]

@@ -8,32 +8,37 @@ Rule 1: every engine gets every request once, with the same seed and from the sa
 Rule 2: requests are made from what the first engine says exists; every second one is spoilt.
 Rule 3: all methods are called in one shuffled sequence, round after round, with steps between them. A round begins with
         what makes most of them answerable: play mode, a fresh episode, the lidar on, a policy that drives.
-Rule 4: what no wire can carry is asked over transports with a wire only, and has to be refused by all of them.
+Rule 4: streams are compared while the world stands still, and those of states also while it is stepped.
+Rule 5: what no wire can carry is asked over transports with a wire only, and has to be refused by all of them.
 """
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from random import Random
 from typing import Any
 
-from lucky_transport.errors import ConfigError
+from lucky_transport.errors import ConfigError, Unimplemented
 from lucky_transport.messages import lidar, policies
 from lucky_transport.messages.fields import fields_of
 from lucky_transport.messages.geometry import EntityId
 from lucky_transport.messages.media import ImageFrame
 from lucky_transport.messages.methods import METHODS, Method, method
 from lucky_transport.messages.stepping import StepRequest
-from lucky_transport_migration.commands_parity.answers import WRONG_CALLS, Ask, ask, ask_for_views, differing
-from lucky_transport_migration.commands_parity.equality import Unequal
+from lucky_transport_migration.commands_parity.answers import WRONG_CALLS, Answer, Ask, ask, ask_for_views, differing
 from lucky_transport_migration.commands_parity.hostile import spoil, unsendable
 from lucky_transport_migration.commands_parity.known import look_around
+from lucky_transport_migration.commands_parity.moving import OF_STATES, watched
 from lucky_transport_migration.commands_parity.outcome import CallDifference, CommandsParity, MethodCounts
 from lucky_transport_migration.commands_parity.plausible import Plausible
+from lucky_transport_migration.commands_parity.witness import Witness
+from lucky_transport_migration.evidence.items import Found
+from lucky_transport_migration.evidence.rules import Rules
 from lucky_transport_migration.paths import Link, Path, find_path, open_links
 
 __all__ = ["chosen_methods", "prove_commands"]
@@ -48,13 +53,15 @@ _ACTIVE = method("AgentService/SetPolicyActive")
 #: One in so many requests is followed by a step, one in so many spoilt ones is such that no wire can carry it.
 _CALLS_PER_STEP = 6
 _SPOILT_PER_UNSENDABLE = 5
+_ROUNDS_PER_WATCH = 4
 
 
 def chosen_methods(pattern: str) -> tuple[Method, ...]:
-    """Return the methods whose full or short name ("SceneService/GetEntity") matches a shell pattern.
+    """Return the methods whose full or short name ("SceneService/GetEntity") matches a shell pattern; "all" is "*".
 
     Raises ConfigError when none does.
     """
+    pattern = "*" if pattern == "all" else pattern
     shorts = ((row, row.name.rpartition(".")[2]) for row in METHODS)
     chosen = tuple(row for row, short in shorts if fnmatchcase(row.name, pattern) or fnmatchcase(short, pattern))
     if not chosen:
@@ -72,18 +79,27 @@ def prove_commands(
     num_envs: int = 2,
     options: Mapping[str, Any] | None = None,
     advance: Callable[[], None] = lambda: None,
+    rules: Rules | None = None,
+    evidence: pathlib.Path | None = None,
 ) -> CommandsParity:
     """Return the outcome of comparing the paths `names` (see paths.py) by `count` requests to each method.
 
-    `advance` is called once per round. Goes on after a difference, but not after a lost connection. Raises ConfigError
-    for fewer than two different names, and what finding, starting and reaching the engines raises.
+    `advance` is called once per round. rules: how exactly which field is compared. evidence: a folder that gets a line
+    per compared request. Goes on after a difference, but not after a lost connection. Raises ConfigError for fewer than
+    two different names, Unimplemented where a transport carries no typed calls, and what finding, starting and reaching
+    the engines raises.
     """
     if len(names) < 2 or len(set(names)) < len(names):
         raise ConfigError(f"--between {','.join(names)}", hint="name at least two different paths, e.g. grpc,shm")
     paths = [_whole(find_path(name)) for name in names]
     start = partial(Link, engine=engine, num_envs=num_envs, seed=seed, options=options)
     with ExitStack() as stack:
-        run = _Run(open_links(stack, paths, start), methods, Random(seed))
+        links = open_links(stack, paths, start)
+        for link in links:
+            if not link.transport.capabilities.commands:
+                raise Unimplemented(f"{link.path.name} carries no typed calls", hint="compare steps, --suite step")
+        witness = stack.enter_context(closing(Witness(evidence, rules or Rules())))
+        run = _Run(links, methods, Random(seed), rules or Rules(), witness)
         for number in range(count):
             run.round(number)
             advance()
@@ -111,8 +127,11 @@ class _Request:
 class _Run:
     """One sequence of requests, and what came of it."""
 
-    def __init__(self, links: Sequence[Link], methods: Sequence[Method], random: Random) -> None:
-        self.parity = CommandsParity([link.path.name for link in links])
+    def __init__(
+        self, links: Sequence[Link], methods: Sequence[Method], random: Random, rules: Rules, witness: Witness
+    ) -> None:
+        self.parity = CommandsParity([link.path.name for link in links], rules=rules)
+        self._witness = witness
         self._links = links
         self._methods = list(methods)
         self._random = random
@@ -131,6 +150,8 @@ class _Run:
             requests = [self._request(row, spoilt=number % 2 == 1)]
             if number == 0:
                 requests += [_Request(row, row.request(), what, wrong) for what, wrong in WRONG_CALLS.items()]
+            if number % _ROUNDS_PER_WATCH == 0 and row in OF_STATES:
+                requests.append(_Request(row, row.request(), "while the world moves", watched(self._moving_step())))
             for request in requests:
                 self._make(request)
             if self._random.randrange(_CALLS_PER_STEP) == 0:
@@ -159,6 +180,10 @@ class _Run:
             return _Request(row, unsendable(message, self._random), "unsendable", needs_wire=True)
         return _Request(row, spoil(message, self._random), "spoilt")
 
+    def _moving_step(self) -> StepRequest:
+        """A step of the first agent, the one whose world streams show by default."""
+        return StepRequest(actions=[0.1] * self._plausible.known.action_size)
+
     def _make(self, request: _Request) -> None:
         """Make one request everywhere and count how it was answered."""
         if self.parity.lost:
@@ -167,14 +192,17 @@ class _Run:
         if len(links) < 2:
             return
         call = self.parity.calls
-        answers = [request.ask(link.transport, request.method, request.message) for link in links]
+        answers = _ask_all(links, request, reverse=call % 2 == 1)
         counts = self.parity.methods.setdefault(request.method.name, MethodCounts())
         counts.calls += 1
         setattr(counts, answers[0].verdict, getattr(counts, answers[0].verdict) + 1)
         for link, answer in zip(links[1:], answers[1:], strict=True):
-            found = differing(request.method, answers[0], answer)
+            found = differing(request.method, answers[0], answer, self.parity.rules)
             if found is None and request.needs_wire and answer.items:
-                found = Unequal("outcome", "answered", "answered, though no wire can carry the request")
+                found = Found("code", "outcome", "answered", "answered, though no wire can carry the request")
+            if request.ask in (ask, ask_for_views) and not request.needs_wire:
+                sides = ((links[0].path.transport, answers[0]), (link.path.transport, answer))
+                self._witness.note(request.method, request.message, sides, found)
             if found is not None:
                 self._note(call, request, (links[0].path.name, link.path.name), found, counts)
                 break
@@ -190,3 +218,10 @@ class _Run:
             counts.first_difference = CallDifference.of(
                 request.method, call, request.what, names, found, request.message
             )
+
+
+def _ask_all(links: Sequence[Link], request: _Request, *, reverse: bool) -> list[Answer]:
+    """Return every link's answer, in the order of the links. reverse: the last is asked first, which is fair to all."""
+    order = links[::-1] if reverse else links
+    answers = [request.ask(link.transport, request.method, request.message) for link in order]
+    return answers[::-1] if reverse else answers

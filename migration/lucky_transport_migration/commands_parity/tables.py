@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from lucky_transport_migration.commands_parity.equality import NOT_COMPARED
 from lucky_transport_migration.commands_parity.outcome import CommandsParity
 from lucky_transport_migration.paths import label
 from lucky_transport_migration.tables import new_table, print_text
@@ -29,5 +28,5 @@ def show_commands_parity(outcome: CommandsParity) -> None:
     if outcome.never_accepted:
         names = ", ".join(name.rpartition(".")[2] for name in outcome.never_accepted)
         print_text(console, f"never accepted: {names}", "dim")
-    for left_out in NOT_COMPARED:
-        print_text(console, f"not compared: {left_out.what} ({left_out.why})", "dim")
+    for what, why in outcome.not_compared.items():
+        print_text(console, f"not compared: {what} ({why})", "dim")

@@ -7,14 +7,14 @@ Rule 2: the waiting strategy is set by environment, as a user of existing code s
 from __future__ import annotations
 
 import pickle
-import subprocess
 import sys
 from dataclasses import dataclass
 from typing import Any
 
-from lucky_transport.errors import NotReachable, PeerTimeout, TransportError
+from lucky_transport.errors import TransportError
 from lucky_transport_migration.call_suite.cell import CallCell
 from lucky_transport_migration.call_suite.rows import Measured
+from lucky_transport_migration.client_process import run_client
 from lucky_transport_migration.measuring import Effort
 from lucky_transport_migration.stubs.cells import StubSetup
 
@@ -22,7 +22,6 @@ __all__ = ["Job", "Outcome", "measure_pair", "program"]
 
 _PROGRAM = "lucky_transport_migration.stubs.client_program"
 _PATIENCE_S = 60.0
-_LAST_LINES = 12
 
 #: What was measured, or why it could not be.
 Outcome = dict[CallCell, Measured] | TransportError
@@ -57,16 +56,4 @@ def program(command: list[str], job: Job, stdin: bytes = b"") -> bytes:
     """
     wait = job.setup.wait
     limit_s = _PATIENCE_S + 10 * job.setup.estimate_s(job.effort)
-    try:
-        done = subprocess.run(
-            ["env", f"LUCKY_WAIT={wait}", *command] if wait else command,
-            input=stdin,
-            capture_output=True,
-            timeout=limit_s,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise PeerTimeout(f"{job.setup}: the client did not end within {limit_s:.0f} s") from error
-    if done.returncode:
-        words = "\n  ".join(done.stderr.decode(errors="replace").splitlines()[-_LAST_LINES:])
-        raise NotReachable(f"{job.setup}: the client failed with exit status {done.returncode}\n  {words}")
-    return done.stdout
+    return run_client(["env", f"LUCKY_WAIT={wait}", *command] if wait else command, str(job.setup), limit_s, stdin)

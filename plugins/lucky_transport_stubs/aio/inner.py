@@ -15,7 +15,7 @@ from typing import Any
 
 from lucky_transport_grpc.runtime import grpc
 
-__all__ = ["EOF", "ChannelHalf", "CompiledCall", "CompiledChannel", "RpcStatus", "working_loop"]
+__all__ = ["EOF", "ChannelHalf", "CompiledCall", "CompiledChannel", "RpcStatus", "compiled_half", "working_loop"]
 
 _compiled: Any = importlib.import_module(f"{grpc.__name__}._cython.cygrpc")
 
@@ -30,3 +30,8 @@ CompiledCall: Any = _compiled._AioCall
 RpcStatus: Any = _compiled.AioRpcStatus
 #: Returns the loop that a channel or server belongs to that is made now.
 working_loop: Callable[[], asyncio.AbstractEventLoop] = _compiled.get_working_loop
+
+
+def compiled_half(channel: Any) -> Any:
+    """Return the compiled half of a channel of grpc.aio, or what stands in for it in one of ours."""
+    return channel._channel

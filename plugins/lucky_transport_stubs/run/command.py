@@ -32,6 +32,7 @@ _NO_PROGRAM, _NO_EXECUTABLE = 127, 126
     "  lucky-transport run --transport shm --endpoint shm://demo -- python train.py --lr 3e-4\n"
     "  lucky-transport run --endpoint shm://demo --report calls.json -- torchrun --nproc-per-node 2 train.py\n"
     "  lucky-transport run --transport grpc -- python train.py        # only count: the baseline\n"
+    "  lucky-transport run --transport staged --endpoint shm://demo -- python train.py  # each method by its stage\n"
     "  lucky-transport run --map '127.0.0.1:*=shm://engine_{port}' --map 'robot:*=shm://robot' -- ./start.sh\n"
     "  lucky-transport run --transport shm --endpoint shm://demo --print-environment\n",
 )
@@ -68,7 +69,8 @@ def run(
 
     With --transport shm, mapped targets go over shared memory; without an engine there, calls fail as UNAVAILABLE. With
     auto they do so where an engine is there when the channel is made, else they stay on gRPC, and that is said. With
-    grpc nothing is switched and calls are counted.
+    grpc nothing is switched and calls are counted. With staged each call goes over gRPC or shared memory, as the stage
+    of its method says (lucky-transport stage), and reads are made over the other one too and compared.
 
     At the end it says which methods went where and how often. Exit status and signals are COMMAND's own. With --quiet,
     and neither --report nor --check, COMMAND takes the launcher's place and keeps its pid.

@@ -1,7 +1,8 @@
 """grpc's four channel factories, made to ask the switch first.
 
 Rule 1: a channel that stays on gRPC is made by the original factory with the caller's own arguments.
-Rule 2: everything else of grpc that makes channels (stubs without a channel, the beta API) goes through these four by
+Rule 2: a staged channel is made of the channels that the factory and ours would have made.
+Rule 3: everything else of grpc that makes channels (stubs without a channel, the beta API) goes through these four by
         itself, because it looks them up when it is called.
 """
 
@@ -9,12 +10,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
 from lucky_transport_stubs.run import cure
-from lucky_transport_stubs.run.ledger import Calls, Ledger
+from lucky_transport_stubs.run.ledger import Calls, Ledger, Tally
 from lucky_transport_stubs.run.switch import Route, Switch
 
 __all__ = ["patch"]
@@ -33,11 +35,26 @@ def patch(grpc: ModuleType, switch: Switch, ledger: Ledger | None) -> None:
 
     A factory that is ours already stays as it is (after importlib.reload(grpc), those of grpc.aio are).
     """
-    for module, over_shm in ((grpc, _channel), (grpc.aio, _aio_channel)):
-        for name in ("insecure_channel", "secure_channel"):
+    blocking = {name: inspect.unwrap(getattr(grpc, name)) for name in ("insecure_channel", "secure_channel")}
+    for module, over_shm, stage in ((grpc, _channel, _staged), (grpc.aio, _aio_channel, _staged_aio)):
+        for name in blocking:
             original = getattr(module, name)
             if original not in _ours:
-                setattr(module, name, _switched(original, over_shm, switch, ledger))
+                makers = _Makers(original, over_shm, stage, blocking[name])
+                setattr(module, name, _switched(makers, switch, ledger))
+
+
+@dataclass(frozen=True, slots=True)
+class _Makers:
+    """What channels are made by in a factory's place.
+
+    `original` is grpc's own, `blocking` grpc's for threads, of the same security; `over_shm` and `staged` are ours.
+    """
+
+    original: Factory
+    over_shm: Factory
+    staged: Factory
+    blocking: Factory
 
 
 def _channel(endpoint: str, **kept: Any) -> Any:
@@ -52,28 +69,68 @@ def _aio_channel(endpoint: str, **kept: Any) -> Any:
     return aio_channel(endpoint, **kept)
 
 
-def _switched(original: Factory, over_shm: Factory, switch: Switch, ledger: Ledger | None) -> Factory:
-    signature = inspect.signature(original)
+def _switched(makers: _Makers, switch: Switch, ledger: Ledger | None) -> Factory:
+    signature = inspect.signature(makers.original)
 
-    @functools.wraps(original)
+    @functools.wraps(makers.original)
     def make_channel(*args: Any, **named: Any) -> Any:
         given = signature.bind(*args, **named).arguments
         cure.cure_luckyrobots()
         route = switch.route(_text(given["target"]))
+        if route.is_staged:
+            return makers.staged(makers, route, given, ledger)
         if route.endpoint:
-            channel = over_shm(route.endpoint, **{key: given[key] for key in _KEPT if key in given})
+            channel = makers.over_shm(route.endpoint, **_kept(given))
         else:
-            channel = original(*args, **named)
+            channel = makers.original(*args, **named)
         return channel if ledger is None else _counted(channel, route, ledger)
 
     _ours.add(make_channel)
     return make_channel
 
 
+def _kept(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: given[key] for key in _KEPT if key in given}
+
+
+def _staged(makers: _Makers, route: Route, given: Mapping[str, Any], ledger: Ledger | None) -> Any:
+    from lucky_transport_stubs.staged.opening import open_channel
+
+    return open_channel(route.target, *_four(makers, route, given), _tallies(route, ledger))
+
+
+def _staged_aio(makers: _Makers, route: Route, given: Mapping[str, Any], ledger: Ledger | None) -> Any:
+    from lucky_transport_stubs.staged.opening import open_aio_channel
+
+    rest = {key: value for key, value in given.items() if key != "interceptors"}  # theirs is the place in front
+    interceptors = given.get("interceptors") or ()
+    return open_aio_channel(route.target, *_four(makers, route, rest), _tallies(route, ledger), interceptors)
+
+
+def _four(makers: _Makers, route: Route, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Factory]]:
+    """Return the two channels that answer, and what makes those for shadows."""
+    kept = _kept(given)
+    answering = {"grpc": makers.original(**given), "shm": makers.over_shm(route.endpoint, **kept)}
+    shadows = {"grpc": lambda: makers.blocking(**given), "shm": lambda: _channel(route.endpoint, **kept)}
+    return answering, shadows
+
+
+def _tallies(route: Route, ledger: Ledger | None) -> Callable[[str, str], Tally] | None:
+    """Return what gives the tally of calls over a transport of a method."""
+    if ledger is None:
+        return None
+    ways = {"grpc": replace(route, endpoint="", why="the stage of the method"), "shm": route}
+    return lambda transport, method: _tally(ways[transport], ledger, method)
+
+
 def _counted(channel: Any, route: Route, ledger: Ledger) -> Any:
     from lucky_transport_stubs.run.counting import counted
 
-    return counted(channel, lambda method: ledger.tally(Calls(route.target, route.endpoint, route.why, _text(method))))
+    return counted(channel, lambda method: _tally(route, ledger, _text(method)))
+
+
+def _tally(route: Route, ledger: Ledger, method: str) -> Tally:
+    return ledger.tally(Calls(route.target, route.endpoint, route.why, method))
 
 
 def _text(name: str | bytes) -> str:

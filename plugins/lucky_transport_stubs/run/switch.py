@@ -3,6 +3,7 @@
 Rule 1: `shm` never falls back: over shared memory an absent engine is UNAVAILABLE, as an absent server is over gRPC.
 Rule 2: `auto` takes shared memory where an engine is there when the channel is made, and says it when there is none.
 Rule 3: `grpc` switches nothing.
+Rule 4: `staged` leaves it to each call: a mapped target's calls can go either way.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from lucky_transport_stubs.run.targets import DEFAULT_TARGET, TargetMap
 
 __all__ = ["MODES", "Route", "Switch", "target_map"]
 
-MODES = ("auto", "shm", "grpc")
+MODES = ("auto", "shm", "grpc", "staged")
 
 #: How long `auto` waits for an engine that is just starting, once per endpoint.
 _MOMENT_S = 0.5
@@ -29,15 +30,19 @@ _MOMENT_S = 0.5
 class Route:
     """Where the calls to a target go: to `endpoint`, or over gRPC when that is empty, and `why`.
 
-    `problem` is what is wrong with the endpoint that would have been taken.
+    `problem` is what is wrong with the endpoint that would have been taken. `is_staged`: each call goes to
+    `endpoint` or over gRPC, as a board decides.
     """
 
     target: str
     endpoint: str
     why: str = ""
     problem: str = ""
+    is_staged: bool = False
 
     def __str__(self) -> str:
+        if self.is_staged:
+            return f"{self.target} goes to gRPC or {self.endpoint}, each method as its stage says"
         if self.endpoint:
             return f"{self.target} goes to {self.endpoint}"
         return f"{self.target} stays on gRPC: {self.why}{self.problem and f' ({self.problem})'}"
@@ -69,6 +74,8 @@ class Switch:
         endpoint = self._map.endpoint_of(target)
         if not endpoint:
             return Route(target, "", "the map does not name it")
+        if self._settings.transport == "staged":
+            return Route(target, endpoint, is_staged=True)
         problem = self._problem(endpoint) if self._settings.transport == "auto" else ""
         return Route(target, "", f"no engine at {endpoint}", problem) if problem else Route(target, endpoint)
 
@@ -87,7 +94,10 @@ class Switch:
 
 
 def target_map(settings: Settings) -> TargetMap:
-    """Return the map in force; raises ConfigError when it cannot be read or nothing says where the engine is."""
+    """Return the map in force.
+
+    Raises ConfigError when it cannot be read, when nothing says where the engine is, and for `staged` without a board.
+    """
     if settings.transport not in MODES:
         source = settings.sources.get("transport", "default")
         raise ConfigError(
@@ -95,6 +105,10 @@ def target_map(settings: Settings) -> TargetMap:
         )
     if settings.transport == "grpc":
         return TargetMap(())
+    if settings.transport == "staged":
+        from lucky_transport_stubs.staged.boards import board_on_offer
+
+        board_on_offer()
     if settings.grpc_map:
         return TargetMap(settings.grpc_map.split())
     endpoint = settings.endpoint or (f"shm://{settings.shm_name}" if settings.shm_name else "")

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from lucky_transport.cli.main import cli
+from lucky_transport_migration.peers.kinds import PEERS
 
 QUICK = ("--quick", "--num-envs", "2", "--obs-size", "6", "--act-size", "2")
 
@@ -31,6 +32,8 @@ def test_json_has_environment_rows_and_ratios(tmp_path: Path) -> None:
     written = json.loads((tmp_path / "bench.json").read_text())
     assert len(written["rows"]) == len(found["rows"])
     assert (tmp_path / "bench.html").stat().st_size > 10_000
+    assert (tmp_path / "bench.hlog").read_text().count("Tag=") > len(steps) / 2
+    assert (tmp_path / "report.md").read_text().startswith("## Transports of toy:idle\n")
 
 
 def test_people_get_sentences_tables_and_notes() -> None:
@@ -49,6 +52,7 @@ def test_people_get_sentences_tables_and_notes() -> None:
         (["--wait", "patient"], "'patient' is not one of adaptive, block, spin"),
         (["--rounds", "0"], "0 is not in the range"),
         (["--obs-size", "x"], "'x' is not a valid integer"),
+        (["--payload", "64,none"], "'none' in '64,none' is no whole number"),
         (["tyo", "--transports", "inproc", *QUICK], "no engine 'tyo'"),
     ],
 )
@@ -67,10 +71,10 @@ def test_the_suite_of_commands_runs_over_shared_memory_and_tells_its_targets(tmp
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
     kinds = {row["kind"] for row in found["rows"] if row["path"] == "shm"}
-    assert kinds == {"unary", "stream", "images", "training", "codec"}
+    assert kinds == {"unary", "stream", "images", "in_place", "training", "codec"}
     assert {row["word"] for row in found["targets"]} <= {"PASS", "FAIL", "NOT MEASURED"}
     assert (tmp_path / "bench.html").stat().st_size > 5_000
-    assert (tmp_path / "bench.md").read_text().startswith("## Commands, streams and images\n")
+    assert (tmp_path / "report.md").read_text().startswith("## Commands, streams and images\n")
 
 
 def test_the_suite_of_stubs_measures_grpc_over_tcp_and_a_unix_socket(tmp_path: Path) -> None:
@@ -100,8 +104,55 @@ def test_the_suite_of_commands_is_told_in_tables_and_sentences() -> None:
     assert "NOT MEASURED" in done.output
 
 
-@pytest.mark.parametrize("suite", ["commands", "stubs"])
-@pytest.mark.parametrize("arguments", [["toy:copy"], ["--num-envs", "2"]])
+def test_a_run_is_compared_with_one_before(tmp_path: Path) -> None:
+    first = bench("--transports", "inproc", *QUICK, "--report", str(tmp_path))
+    assert first.exit_code == 0, first.output
+    again = bench("--transports", "inproc", *QUICK, "--json", "--compare", str(tmp_path / "bench.json"))
+    assert again.exit_code == 0, again.output
+    found = json.loads(again.stdout)["changes"]
+    assert len(found["rows"]) > 3
+    assert found["only_before"] == found["only_now"] == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [("no json", "is no JSON"), ("[1]", "holds no result"), ('{"version": 1, "rows": [], "suite": "stubs"}', "stubs")],
+)
+def test_a_file_that_holds_no_run_to_compare_with_is_refused_before_anything_runs(
+    tmp_path: Path, text: str, complaint: str
+) -> None:
+    (tmp_path / "old.json").write_text(text)
+    done = bench("--transports", "inproc", *QUICK, "--compare", str(tmp_path / "old.json"))
+    assert done.exit_code != 0
+    assert complaint in done.output
+    assert "Traceback" not in done.output
+
+
+def test_peers_are_measured_beside_the_transports(tmp_path: Path) -> None:
+    pytest.importorskip("iceoryx2")
+    pytest.importorskip("zmq")
+    done = bench("--transports", "inproc", *QUICK, "--peers", "--json", "--report", str(tmp_path))
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert {row["path"] for row in found["rows"]} >= set(PEERS)
+
+
+def test_the_suite_of_images_has_a_row_for_every_size_and_form() -> None:
+    done = bench("--suite", "images", "--transports", "inproc,shm", "--quick", "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    rows = {(row["path"], row["what"], row["kind"]) for row in found["rows"]}
+    assert rows == {
+        (path, size, kind)
+        for path in ("inproc", "shm")
+        for size in ("16x16", "64x36")
+        for kind in ("view", "copy", "in_place")
+    }
+    assert all(row["item_bytes"] in (16 * 16 * 4, 64 * 36 * 4) for row in found["rows"])
+
+
+@pytest.mark.parametrize("suite", ["commands", "images", "stubs"])
+@pytest.mark.parametrize("arguments", [["toy:copy"], ["--num-envs", "2"], ["--peers"], ["--payload", "64"]])
 def test_a_suite_of_calls_has_an_engine_of_its_own(suite: str, arguments: list[str]) -> None:
     done = bench("--suite", suite, *arguments)
     assert done.exit_code == 2

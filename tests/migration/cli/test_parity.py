@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pathlib
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from lucky_transport.cli.main import cli
-from lucky_transport.transport import Frame, Transport
+from lucky_transport.inproc import InprocTransport
+from lucky_transport.messages.methods import METHODS
+from lucky_transport.testing.planted import STEPS, Fault, Plant, PlantedTransport
+from lucky_transport.transport import Capabilities, Frame, Transport
 from lucky_transport_migration import paths
 
 
@@ -22,7 +26,7 @@ def test_equal_transports_exit_with_zero_and_json(twin: str) -> None:
     done = parity("toy", "--between", f"inproc,{twin}", "--num-envs", "3", "--steps", "40", "--seed", "5", "--json")
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
-    assert set(found) == {"equal", "between", "compared", "first_difference"}
+    assert set(found) >= {"equal", "between", "compared", "first_difference", "methods"}
     assert found["equal"] is True
     assert found["between"] == ["inproc", twin]
     assert found["first_difference"] is None
@@ -79,7 +83,7 @@ def test_a_difference_exits_with_one(twin: str, json_flag: list[str], monkeypatc
         (["toy", "--autoreset", "sometimes"], "'sometimes' is not one of"),
         (["toy", "--options", "nonsense"], "is no JSON"),
         (["toy", "--suite", "dances"], "'dances' is not one of"),
-        (["toy", "--methods", "*"], "--suite step does not take --methods"),
+        (["toy", "--suite", "step", "--methods", "*"], "--suite step does not take --methods"),
         (["toy", "--suite", "commands", "--steps", "5"], "--suite commands does not take --steps"),
         (["toy", "--suite", "commands", "--autoreset", "all"], "--suite commands does not take --autoreset"),
         (["toy", "--suite", "commands", "--count", "0"], "0 is not in the range"),
@@ -135,3 +139,75 @@ def test_an_unknown_engine_is_named(twin: str) -> None:
     done = parity("toyy", "--between", f"inproc,{twin}")
     assert done.exit_code == 1
     assert "no engine 'toyy'; did you mean 'toy'?" in done.output
+
+
+# the whole proof
+
+
+def test_by_default_steps_and_all_typed_calls_are_compared(twin: str) -> None:
+    done = parity("toy", "--between", f"inproc,{twin}", "--methods", "all", "--count", "1", "--steps", "20", "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert found["equal"] is True
+    assert found["compared"]["steps"] == 40
+    assert set(found["methods"]) == {row.name for row in METHODS}
+    row = found["methods"]["/hazel.rpc.AgentService/Step"]
+    assert (row["calls"] > 0, row["mismatches"]) == (True, 0)
+    assert {"what": "AgentFrame.timestamp_ms", "why": row["not_compared"][0]["why"]} in row["not_compared"]
+    assert all(gap["what"] and gap["why"] for each in found["methods"].values() for gap in each["not_compared"])
+
+
+def test_people_see_both_parts_and_the_one_that_differs_first(twin: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    connect = paths.Link.connect
+    plant = Plant(Fault.STATUS, "AgentService/GetAgentSchema", at=None)
+
+    def planted(link: paths.Link) -> Transport:
+        transport = connect(link)
+        return PlantedTransport(transport, plant) if link.path.name == twin else transport
+
+    monkeypatch.setattr(paths.Link, "connect", planted)
+    done = parity("toy", "--between", f"inproc,{twin}", "--count", "1", "--steps", "5", "--num-envs", "2")
+    assert done.exit_code == 1
+    assert done.output.startswith("DIFFERENT: outcome of /hazel.rpc.AgentService/GetAgentSchema differs (code)")
+    assert "EQUAL: all " in done.output
+
+
+def test_a_pattern_of_methods_compares_typed_calls_only(twin: str) -> None:
+    done = parity("toy", "--between", f"inproc,{twin}", "--methods", "MujocoService/*", "--count", "1", "--json")
+    assert done.exit_code == 0, done.output
+    assert "compared" not in json.loads(done.stdout)
+
+
+def test_a_transport_without_typed_calls_is_compared_by_steps(twin: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(InprocTransport, "capabilities", Capabilities(commands=False), raising=False)
+    done = parity("toy", "--between", f"inproc,{twin}", "--steps", "5", "--json")
+    assert done.exit_code == 0, done.output
+    left_out = {gap["what"]: gap["why"] for gap in json.loads(done.stdout)["compared"]["not_compared"]}
+    assert left_out["typed calls"].startswith("inproc carries no typed calls")
+
+
+def test_a_path_is_compared_with_itself() -> None:
+    done = parity("toy", "--between", "inproc,grpc", "--aa", "--count", "1", "--steps", "5", "--json")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["between"] == ["inproc", "inproc#2"]
+
+
+def test_rules_of_the_project_count_and_are_told(
+    twin: str, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    connect = paths.Link.connect
+    plants = (Plant(Fault.BIT, STEPS, at=None), Plant(Fault.BIT, "*/GetJointState", at=None, path="state.nq"))
+
+    def planted(link: paths.Link) -> Transport:
+        transport = connect(link)
+        return PlantedTransport(transport, *plants) if link.path.name == twin else transport
+
+    monkeypatch.setattr(paths.Link, "connect", planted)
+    monkeypatch.chdir(tmp_path)
+    rows = '"observation" = { abs = 1e-5 }\n"JointState.nq" = { skip = "counted elsewhere" }\n'
+    (tmp_path / "lucky_transport.toml").write_text(f"[parity.fields]\n{rows}")
+    done = parity("toy", "--between", f"inproc,{twin}", "--steps", "20", "--count", "2", "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    row = found["methods"]["/hazel.rpc.MujocoService/GetJointState"]
+    assert {"what": "JointState.nq", "why": "counted elsewhere"} in row["not_compared"]

@@ -79,6 +79,13 @@ def test_an_input_keeps_its_value_also_while_the_graph_is_inactive(
     assert (answer.success, answer.value) == (True, value)
 
 
+def test_of_several_values_only_the_one_that_counts_is_looked_at(robots: Callable[..., Any]) -> None:
+    batch = robots(1)
+    assert put(batch, GAIT, int_val=2, float_val=math.nan).success
+    answer = agent(batch, "GetMotionGraphInput", GetMotionGraphInputRequest(ROBOT, GAIT))
+    assert answer.value == MotionGraphInputValue(int_val=2)
+
+
 def test_crouching_lowers_and_alert_raises_the_robot(robots: Callable[..., Any]) -> None:
     batch = start(robots(1))
     normal = height(batch)

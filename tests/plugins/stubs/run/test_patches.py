@@ -10,7 +10,12 @@ import pytest
 
 from lucky_transport.config import Settings
 from lucky_transport_stubs.run import patches
+from lucky_transport_stubs.run.ledger import Calls, Ledger, read
 from lucky_transport_stubs.run.switch import Switch
+
+pytest.importorskip("grpc")
+
+from lucky_transport_stubs.staged import opening
 
 TARGET = "127.0.0.1:50051"
 
@@ -90,6 +95,64 @@ def test_patching_twice_patches_once(grpc: Any) -> None:
 
 def test_the_transport_grpc_switches_nothing(grpc: Any) -> None:
     assert switched(grpc, "grpc").insecure_channel(TARGET) == ("grpc", TARGET, None, None)
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """What staged channels would be made of, in the order of their making."""
+    made: list[tuple[Any, ...]] = []
+
+    def remember(*parts: Any) -> int:
+        made.append(parts)
+        return len(made)
+
+    monkeypatch.setattr(opening, "open_channel", remember)
+    monkeypatch.setattr(opening, "open_aio_channel", remember)
+    return made
+
+
+def test_a_staged_channel_is_made_of_what_both_factories_make(grpc: Any, opened: list[tuple[Any, ...]]) -> None:
+    switched(grpc, "staged")
+    assert grpc.secure_channel(TARGET, "secret", options=()) == 1
+    ((target, sides, shadows, tally_of),) = opened
+    assert (target, tally_of) == (TARGET, None)
+    assert sides == {"grpc": ("grpc", TARGET, "secret", (), None), "shm": ("shm", "shm://x", {"options": ()})}
+    assert {transport: make() for transport, make in shadows.items()} == sides
+
+
+def test_a_staged_channel_of_asyncio_has_the_interceptors_in_front_and_blocking_shadows(
+    grpc: Any, opened: list[tuple[Any, ...]]
+) -> None:
+    switched(grpc, "staged")
+    assert grpc.aio.insecure_channel(TARGET, compression=2, interceptors=[7]) == 1
+    ((_, sides, shadows, _, interceptors),) = opened
+    assert sides == {"grpc": ("grpc.aio", TARGET, None, 2, None), "shm": ("shm.aio", "shm://x", {"compression": 2})}
+    assert {transport: make() for transport, make in shadows.items()} == {
+        "grpc": ("grpc", TARGET, None, 2),
+        "shm": ("shm", "shm://x", {"compression": 2}),
+    }
+    assert interceptors == [7]
+
+
+def test_targets_beyond_the_map_are_not_staged(grpc: Any, opened: list[tuple[Any, ...]]) -> None:
+    assert switched(grpc, "staged").insecure_channel("robot:1") == ("grpc", "robot:1", None, None)
+    assert opened == []
+
+
+def test_calls_of_a_staged_channel_are_counted_by_the_way_that_they_take(
+    grpc: Any, opened: list[tuple[Any, ...]], tmp_path: Path
+) -> None:
+    ledger = Ledger(tmp_path)
+    patches.patch(grpc, Switch(Settings(transport="staged", endpoint="shm://x"), quiet=True), ledger)
+    grpc.insecure_channel(TARGET)
+    tally_of = opened[0][3]
+    for transport in ("grpc", "shm", "shm"):
+        tally_of(transport, "/t.T/Echo").add()
+    (process,) = read(tmp_path)
+    assert process.calls == [
+        Calls(TARGET, "", "the stage of the method", "/t.T/Echo", 1),
+        Calls(TARGET, "shm://x", "", "/t.T/Echo", 2),
+    ]
 
 
 def test_without_a_ledger_channels_are_what_grpc_made(grpc_port: int, tmp_path: Path) -> None:

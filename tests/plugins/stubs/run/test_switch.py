@@ -11,7 +11,9 @@ import lucky_transport
 from lucky_transport.config import Settings
 from lucky_transport.errors import ConfigError
 from lucky_transport.process import unique_name
+from lucky_transport.registry import Registry
 from lucky_transport_stubs.run.switch import Route, Switch, target_map
+from lucky_transport_stubs.staged import boards
 
 TARGET = "127.0.0.1:50051"
 
@@ -32,6 +34,19 @@ def test_grpc_switches_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     switch = Switch(Settings(transport="grpc", grpc_map="*=shm://x"))
     assert switch.route(TARGET).endpoint == ""
     assert said(capfd) == [f"{TARGET} stays on gRPC: the transport is grpc"]
+
+
+def test_staged_leaves_it_to_each_call_and_asks_nobody(capfd: pytest.CaptureFixture[str]) -> None:
+    switch = Switch(Settings(transport="staged", endpoint="shm://nobody"))
+    assert switch.route(TARGET) == Route(TARGET, "shm://nobody", is_staged=True)
+    assert switch.route("robot:1") == Route("robot:1", "", "the map does not name it")
+    assert said(capfd)[0] == f"{TARGET} goes to gRPC or shm://nobody, each method as its stage says"
+
+
+def test_staged_without_a_board_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(boards, "registry", Registry)
+    with pytest.raises(ConfigError, match="no plugin offers a board that decides"):
+        Switch(Settings(transport="staged", endpoint="shm://x"))
 
 
 def test_auto_takes_shared_memory_where_an_engine_is() -> None:

@@ -1,0 +1,14 @@
+"""The switchboard of this process: its stages and evidence, and a recording where the settings ask for one."""
+
+from __future__ import annotations
+
+from lucky_transport.staging import Board
+from lucky_transport_migration.evidence import board
+from lucky_transport_migration.recording.board import recorded
+
+__all__ = ["open_board"]
+
+
+def open_board() -> Board:
+    """Return the board; raises ConfigError for settings that cannot be read."""
+    return recorded(board.open_board())

@@ -1,0 +1,59 @@
+"""`lucky-transport gate`: may methods move on, by what was seen of them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import datetime
+from pathlib import Path
+
+import click
+
+__all__ = ["gate"]
+
+
+@click.command(
+    epilog="\b\nExamples:\n  lucky-transport gate\n"
+    "  lucky-transport gate lucky-evidence --method 'SceneService/*' --since 2026-01-31 --json"
+)
+@click.argument("folder", required=False, type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--method", default="*", help="Methods to judge: a name or a shell pattern such as 'SceneService/*'.")
+@click.option(
+    "--since",
+    type=click.DateTime(("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ")),
+    help="Pass over what was seen before this moment (UTC), for instance before a fix.",
+)
+@click.option("--aa", is_flag=True, help="Judge the A/A run in FOLDER as if it were a migration; it should pass.")
+@click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
+def gate(folder: Path | None, method: str, since: datetime | None, aa: bool, as_json: bool) -> None:
+    """Judge by the evidence in FOLDER whether methods may move to their next stage.
+
+    FOLDER is what `[stages] evidence` of lucky_transport.toml names. Every method that is on its way needs enough
+    compared calls, an upper bound of its mismatch rate below the limit, and a candidate that is not slower than the
+    limit or the noise of an A/A run allow; what was seen before its last move counts no more, and a demotion holds it
+    back. The limits are `[gate]` of lucky_transport.toml. Exit code 0 only when all may move on, 1 otherwise; the
+    reasons say what is missing.
+    """
+    from lucky_transport_migration.gate.limits import Limits
+    from lucky_transport_migration.gate.tables import show_verdict
+    from lucky_transport_migration.gate.twins import twins_as_candidates
+    from lucky_transport_migration.gate.verdict import judge
+    from lucky_transport_migration.stages.counted import recent_evidence
+    from lucky_transport_migration.stages.journal import Journal
+    from lucky_transport_migration.stages.names import matches
+    from lucky_transport_migration.stages.plan import StagePlan
+
+    limits = Limits.load()
+    folder = folder or StagePlan.load().evidence
+    earliest = "" if since is None else since.strftime("%Y-%m-%dT%H:%M:%S")
+    seen = (one for one in recent_evidence(folder) if matches(one.method, method) and one.at >= earliest)
+    if aa:
+        verdict = judge(twins_as_candidates(seen), limits)
+    else:
+        demotions = Journal(folder).demotions()
+        verdict = judge(seen, limits, {name: one for name, one in demotions.items() if matches(name, method)})
+    if as_json:
+        click.echo(json.dumps(verdict.plain(), indent=2, allow_nan=False))
+    else:
+        show_verdict(verdict)
+    sys.exit(0 if verdict.promote else 1)

@@ -1,0 +1,92 @@
+"""`lucky-transport scan`: what is left of gRPC in Python code, and the rewrites that are mechanical."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from lucky_transport_migration.scan.outcome import Outcome
+
+__all__ = ["scan"]
+
+_SCANNER = "lucky_transport_migration.scan.scanner"
+_CHANGES = "lucky_transport_migration.scan.fix.changes"
+
+
+@click.command(
+    epilog="\b\nExamples:\n"
+    "  lucky-transport scan ./training\n"
+    "  lucky-transport scan ./training --fix --endpoint shm://demo\n"
+    "  lucky-transport scan ./training --json | jq -r '.findings[] | \"\\(.path):\\(.line) \\(.symbol)\"'\n"
+    "  lucky-transport scan . --gate"
+)
+@click.argument("path", default=".", type=click.Path(exists=True, path_type=Path))
+@click.option("--fix", is_flag=True, help="Rewrite what is mechanical: shows the diff, asks, writes.")
+@click.option("--diff", is_flag=True, help="Show what --fix would do, and write nothing.")
+@click.option("--yes", is_flag=True, help="With --fix: do not ask.")
+@click.option(
+    "--endpoint",
+    metavar="URL",
+    help="Where rewritten channels, servers, envs and clients find the engine, e.g. shm://demo."
+    "  [default: as configured when the program runs]",
+)
+@click.option("--gate", is_flag=True, help="Exit with 1 unless nothing of gRPC is left.")
+@click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
+def scan(path: Path, fix: bool, diff: bool, yes: bool, endpoint: str | None, gate: bool, as_json: bool) -> None:
+    """Find what is left of gRPC below PATH: imports, channels, stubs, servers, servicers, dependencies, build steps.
+
+    Nothing is run or imported. Each place comes with the door that fits it: 1 runs unchanged under `lucky-transport
+    run` or with a drop-in channel, 2 is for typed calls (`connect`), 3 for the env (`make`). Generated files are
+    counted apart; --gate counts those with stubs, and files that cannot be understood, as something left.
+
+    --fix rewrites luckyrobots' LuckyEnv and LuckyEngineClient, channels, servers, and requirements that nothing needs
+    any more. A target other than port 50051 of this host is only replaced with --endpoint. Notebooks are not rewritten.
+    """
+    if as_json and (fix or diff) and not (yes or diff):
+        raise click.UsageError("--json with --fix cannot ask; add --yes, or --diff to change nothing")
+    if endpoint is not None:
+        from lucky_transport.endpoint import Endpoint
+
+        endpoint = str(Endpoint.parse(endpoint))
+    outcome, extra = _scan(path, silent=as_json), dict[str, Any]()
+    if fix or diff:
+        outcome, extra = _fix(path, outcome, endpoint, write=fix and not diff, ask=not yes, silent=as_json)
+    if as_json:
+        click.echo(json.dumps(outcome.plain() | extra, indent=2))
+    else:
+        from lucky_transport_migration.scan.show import show_outcome
+
+        show_outcome(outcome)
+    sys.exit(1 if gate and not outcome.nothing_left else 0)
+
+
+def _scan(path: Path, *, silent: bool) -> Outcome:
+    from lucky_transport.registry import load
+    from lucky_transport_migration.progress import watched
+    from lucky_transport_migration.scan.tree import files_of
+
+    run = load(f"{_SCANNER}:scan", owner="command 'scan'", extra="migration")
+    with watched("reading", sum(1 for _ in files_of(path)), silent=silent) as advance:
+        return run(path, advance=advance)
+
+
+def _fix(
+    path: Path, outcome: Outcome, endpoint: str | None, *, write: bool, ask: bool, silent: bool
+) -> tuple[Outcome, dict[str, Any]]:
+    """Return what is left after the rewrites, or before them where they were not wanted, and what JSON adds."""
+    from lucky_transport.registry import load
+    from lucky_transport_migration.scan.show import show_changes
+
+    plan = load(f"{_CHANGES}:plan_changes", owner="command 'scan --fix'", extra="migration")
+    changes = plan(path, outcome, endpoint)
+    if not silent:
+        show_changes(changes)
+    if write and changes.files and (not ask or click.confirm(f"Change {len(changes.files)} files?", default=False)):
+        load(f"{_CHANGES}:write_changes", owner="command 'scan --fix'", extra="migration")(changes)
+        outcome = changes.after
+    return outcome, changes.plain()

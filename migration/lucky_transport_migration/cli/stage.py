@@ -1,0 +1,144 @@
+"""`lucky-transport stage`: how far each method has moved, and moving it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lucky_transport.registry import load
+
+if TYPE_CHECKING:
+    from lucky_transport_migration.stages.moves import Move
+
+__all__ = ["stage"]
+
+
+class _PlacementType(click.ParamType):
+    """A text like "canary 10%" becomes a Placement."""
+
+    name = "stage"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from lucky_transport_migration.stages.stage import Placement
+
+        if isinstance(value, Placement):
+            return value
+        try:
+            return Placement.parse(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+_PLACEMENT = _PlacementType()
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+_FORCE = click.option("--force", is_flag=True, help="Move up in spite of a cool-down, or of the gate.")
+
+
+@click.group(
+    epilog="\b\nExamples:\n"
+    "  lucky-transport stage show 'SceneService/*'\n"
+    "  lucky-transport stage set 'SceneService/*' shadow\n"
+    "  lucky-transport stage promote SceneService/ListEntities",
+)
+def stage() -> None:
+    """Show and change how far each method has moved from gRPC to shared memory.
+
+    A method goes grpc -> shadow -> canary 1%, 10%, 50% -> shm -> complete; its stage is in the nearest
+    lucky_transport.toml, and running programs follow changes of the file within a second. METHOD is a short name
+    (SceneService/ListEntities), a full one, or a shell pattern in quotes.
+    """
+
+
+@stage.command(epilog="\b\nExample:\n  lucky-transport stage show 'SceneService/*' --reasons")
+@click.argument("pattern", default="*", metavar="[METHOD]")
+@click.option("--reasons", is_flag=True, help="Say why each method has its side-effect class.")
+@_JSON
+def show(pattern: str, reasons: bool, as_json: bool) -> None:
+    """List methods with their side-effect class, their stage, and what was seen of them."""
+    from lucky_transport_migration.stages.overview import lines, unused_rows
+    from lucky_transport_migration.stages.standing import Standing
+
+    standing = Standing.load()
+    found, unused = list(lines(standing, pattern)), unused_rows(standing)
+    if as_json:
+        plain: dict[str, Any] = {"file": str(standing.plan.path), "control": standing.plan.control}
+        plain |= {"candidate": standing.plan.candidate, "methods": [one.plain() for one in found]}
+        click.echo(json.dumps(plain | {"unused_rows": unused}, indent=2))
+        return
+    _show_lines(str(standing.plan.path), found, reasons=reasons)
+    for row in unused:
+        click.echo(f"row {row!r} fits no method that is known here")
+
+
+@stage.command("set", epilog="\b\nExample:\n  lucky-transport stage set 'SceneService/*' 'canary 10%'")
+@click.argument("method")
+@click.argument("placement", type=_PLACEMENT, metavar="STAGE")
+@_FORCE
+@_JSON
+def set_(method: str, placement: Any, force: bool, as_json: bool) -> None:
+    """Put METHOD at STAGE: grpc, shadow, 'canary 10%', shm or complete. The gate is not asked.
+
+    A pattern becomes one row, in the place of all rows that it covers. Exit code 1 when a cool-down forbids it.
+    """
+    _done(_moves().place(method, placement, force=force), as_json=as_json)
+
+
+@stage.command(epilog="\b\nExample:\n  lucky-transport stage promote 'SceneService/*'")
+@click.argument("method")
+@_FORCE
+@_JSON
+def promote(method: str, force: bool, as_json: bool) -> None:
+    """Move METHOD up by one rung, where `lucky-transport gate` would let it.
+
+    Live evidence counts from the method's last move on. Exit code 1 when a method stays where it is.
+    """
+    _done(_moves().promote(method, force=force), as_json=as_json)
+
+
+@stage.command(epilog="\b\nExample:\n  lucky-transport stage demote SceneService/ListEntities --why 'looks wrong'")
+@click.argument("method")
+@click.option("--to", type=_PLACEMENT, metavar="STAGE", help="Where to.  [default: where gRPC answers again]")
+@click.option("--why", default="by hand", help="The reason, for who reads the journal.")
+@_JSON
+def demote(method: str, to: Any, why: str, as_json: bool) -> None:
+    """Move METHOD back at once, and hold it there for the cool-down of [gate]."""
+    _done(_moves().demote(method, to, why), as_json=as_json)
+
+
+def _moves() -> Any:
+    return load("lucky_transport_migration.stages.moves:Moves", owner="lucky-transport stage", extra="migration")()
+
+
+def _done(moves: Sequence[Move], *, as_json: bool) -> None:
+    """Print what moved, and end with exit code 1 if something that was to move did not."""
+    if as_json:
+        rows = [
+            {"method": one.method, "from": str(one.before), "to": str(one.to), "refused": one.refused} for one in moves
+        ]
+        click.echo(json.dumps({"moved": not any(one.refused for one in moves), "methods": rows}, indent=2))
+    for one in () if as_json else moves:
+        arrow = f"{one.before} -> {one.to}" if one.before != one.to else f"stays at {one.to}"
+        click.echo(f"{one.method}: {f'not moved to {one.to}: {one.refused}' if one.refused else arrow}")
+    sys.exit(any(one.refused for one in moves))
+
+
+def _show_lines(title: str, found: Sequence[Any], *, reasons: bool) -> None:
+    from lucky_transport.cli.tables import show as show_table
+    from lucky_transport_migration.stages.names import short_name
+
+    columns = ("method", "effect", "stage", "by", "equal", "different", "failed", "not compared")
+    rows = [
+        (
+            short_name(one.method),
+            f"{one.effect}: {one.reason}" if reasons else one.effect,
+            one.stage,
+            one.by + (f" (for {one.cooling_s:.0f} s more)" if one.cooling_s else ""),
+            *(one.seen.get(verdict, "-") for verdict in ("equal", "different", "failed", "not_compared")),
+        )
+        for one in found
+    ]
+    show_table(title, columns, rows, empty="no method fits")

@@ -1,0 +1,64 @@
+"""A stream of states, watched while the world moves: which states it shows, and in which order.
+
+Rule 1: how often a state is shown hangs on the clock, so each one counts once; after a step the next state is waited
+        for, so every transport shows the same ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from lucky_transport.deadline import Deadline
+from lucky_transport.messages.media import ImageFrame
+from lucky_transport.messages.methods import METHODS, Flow, Method, method
+from lucky_transport.messages.stepping import StepRequest
+from lucky_transport.transport import Stream, Transport
+from lucky_transport_migration.commands_parity.answers import MOST_ITEMS, PATIENCE_S, Answer, Ask
+from lucky_transport_migration.evidence.equality import first_unequal
+from lucky_transport_migration.evidence.rules import Rules
+
+__all__ = ["OF_STATES", "watched"]
+
+_STEP = method("AgentService/Step")
+_RULES = Rules()
+
+#: A world that does not move at all is given up after so many items.
+_MOST_LOOKS = 100
+
+#: Streams of numbers that follow the world. Pictures are left out: drawing them takes longer than a step.
+OF_STATES = tuple(row for row in METHODS if row.stream is Flow.LATEST and row.response is not ImageFrame)
+
+
+def watched(step: StepRequest) -> Ask:
+    """Return what takes the first states of a stream, with `step` made between every two of them."""
+
+    def ask(transport: Transport, row: Method, request: Any) -> Answer:
+        answer = Answer()
+        try:
+            for state in _states(transport, row, request, step):
+                answer.items.append(state)
+        except Exception as error:  # whatever it is, it is what is compared
+            answer.fail(error)
+        return answer
+
+    return ask
+
+
+def _states(transport: Transport, row: Method, request: Any, step: StepRequest) -> Iterator[Any]:
+    with transport.stream(row, request, Deadline(PATIENCE_S)) as stream:
+        last = next(stream)
+        yield last
+        for _ in range(MOST_ITEMS - 1):
+            transport.call(_STEP, step, Deadline(PATIENCE_S))
+            last = _next_state(stream, row, last)
+            yield last
+
+
+def _next_state(stream: Stream, row: Method, last: Any) -> Any:
+    item = last
+    for _ in range(_MOST_LOOKS):
+        item = next(stream)
+        if first_unequal(row.response, last, item, _RULES, streamed=True) is not None:
+            break
+    return item

@@ -1,0 +1,66 @@
+"""What a proof of commands saw, as evidence for the gate.
+
+Rule 1: evidence of two engines weighs as much as of live calls, and is the only one of calls that change the world.
+Rule 2: what no client would send over either transport, a wrong call on purpose, is no evidence.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from lucky_transport.messages.methods import Method
+from lucky_transport.staging import Comparison, Decision, Outcome
+from lucky_transport_migration.commands_parity.answers import Answer
+from lucky_transport_migration.evidence.compare import compare
+from lucky_transport_migration.evidence.items import Found
+from lucky_transport_migration.evidence.lines import Lines
+from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, moment
+from lucky_transport_migration.evidence.rules import Rules
+from lucky_transport_migration.evidence.shown import shown
+from lucky_transport_migration.routing.outcomes import failure
+
+__all__ = ["Witness"]
+
+_log = logging.getLogger("lucky_transport")
+
+
+class Witness:
+    """Writes a line of evidence per compared request into `folder`; nothing when that is None."""
+
+    def __init__(self, folder: Path | None, rules: Rules) -> None:
+        self._folder = folder
+        self._rules = rules
+        self._lines = Lines(_log.warning)
+
+    def note(
+        self, method: Method, request: Any, sides: tuple[tuple[str, Answer], tuple[str, Answer]], found: Found | None
+    ) -> None:
+        """Write what two transports, by name, answered, and where that differs; what cannot be written is logged."""
+        if self._folder is None:
+            return
+        (left, mine), (right, other) = sides
+        outcomes = (_outcome(left, method, mine), _outcome(right, method, other))
+        decision = Decision(left, right, "parity")
+        made = Comparison(method.name, decision, *outcomes, request, ended_early=method.stream is not None)
+        evidence = replace(compare(made, self._rules, kind="parity"), at=moment(time.time()))
+        if found is not None and evidence.verdict == EQUAL:  # of streams, more is compared by a proof
+            values = dict(zip((left, right), shown(found.left, found.right), strict=True))
+            evidence = replace(evidence, verdict=DIFFERENT, aspect=found.aspect, where=found.where, values=values)
+        self._lines.write(self._folder, [evidence])
+
+    def close(self) -> None:
+        """Close the file; idempotent."""
+        self._lines.close()
+
+
+def _outcome(transport: str, method: Method, answer: Answer) -> Outcome:
+    """Return an answer as an outcome. A stream that was left on purpose ended well; it has no duration of its own."""
+    if method.stream is not None and answer.items:
+        return Outcome(transport, answer.items)
+    if answer.raised is None:
+        return Outcome(transport, answer.items, took_us=answer.took_us)
+    return replace(failure(transport, answer.raised, 0), took_us=answer.took_us)

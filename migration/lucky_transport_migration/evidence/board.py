@@ -1,0 +1,175 @@
+"""The board of a staged migration: stages decide who answers, and what was answered becomes evidence.
+
+Rule 1: callers only hand over what they saw; a thread of the board's own compares, writes, counts and demotes.
+Rule 2: a method falls back with the first evidence that its rule asks for, in all processes that share the journal;
+        in this one only where the journal cannot be written.
+Rule 3: a forked child has evidence and a summary of its own; its calls are no part of the parent's metrics.
+Rule 4: rules and limits are read again with the stages; wrong ones leave the last good ones in force.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import time
+import weakref
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lucky_transport.config import load_launch
+from lucky_transport.errors import ConfigError, MissingExtra
+from lucky_transport.registry import load
+from lucky_transport.staging import Board, Comparison, Decision
+from lucky_transport_migration.evidence.compare import compare
+from lucky_transport_migration.evidence.inbox import Inbox
+from lucky_transport_migration.evidence.lines import Lines
+from lucky_transport_migration.evidence.record import CONTROL, Evidence, moment
+from lucky_transport_migration.evidence.rules import Rules
+from lucky_transport_migration.evidence.summary import Summary, say
+from lucky_transport_migration.gate.demotion import demotion
+from lucky_transport_migration.gate.limits import Limits
+from lucky_transport_migration.stages.decision import Decider
+from lucky_transport_migration.stages.stage import Placement, Stage
+from lucky_transport_migration.stages.standing import STEPPING_PATH
+
+if TYPE_CHECKING:
+    from lucky_transport_migration.evidence.metrics import Metrics
+
+__all__ = ["EvidenceBoard", "open_board"]
+
+_CLOSE_S = 2.0
+
+_log = logging.getLogger("lucky_transport")
+
+
+def open_board() -> Board:
+    """Return a board by the nearest lucky_transport.toml, which closes at the end of the process.
+
+    Raises ConfigError for a wrong file.
+    """
+    board = EvidenceBoard(quiet=load_launch().quiet)
+    this = weakref.ref(board)
+    atexit.register(lambda: (one := this()) and one.close())
+    return board
+
+
+class EvidenceBoard:
+    """A board by the nearest file from `directory` upwards. metrics: None where nobody counts.
+
+    tell: is given each line that a user should read; quiet: only those that say that something is wrong.
+    """
+
+    def __init__(
+        self,
+        directory: Path | None = None,
+        *,
+        metrics: Metrics | None = None,
+        tell: Callable[[str], None] = say,
+        quiet: bool = False,
+    ) -> None:
+        self._decider = Decider(directory)
+        self._plan = self._decider.plan
+        self._rules, self._limits = self._read()
+        self._metrics = metrics or _open_metrics(self._plan.metrics_port, tell)
+        self._tell = tell
+        self._quiet = quiet
+        self._lines = Lines(tell)
+        self._summary = Summary()
+        self._back: dict[str, Decision] = {}
+        this = weakref.ref(self)
+        os.register_at_fork(after_in_child=lambda: (one := this()) and one._begin_in_child())
+        self._inbox = Inbox("lucky evidence", lambda entry: (one := this()) and one._take(*entry))
+
+    def decide(self, method: str) -> Decision:
+        """Return who answers the next call of a method, given by its full name."""
+        return self._back.get(method) or self._decider.decide(method)
+
+    def note(self, comparison: Comparison) -> None:
+        """Take the outcome of a call."""
+        self._inbox.put((time.time(), comparison), _weight(comparison))
+
+    def close(self) -> None:
+        """Look at what is left, for two seconds at most, and sum up. Idempotent."""
+        self._inbox.close(_CLOSE_S)
+        self._lines.close()
+        self._summary.lost, self._inbox.refused = self._inbox.refused, 0
+        text = self._summary.sentence(self._plan.evidence)
+        if text and (self._summary.is_bad or not self._quiet):
+            self._tell(text)
+        self._summary = Summary()
+
+    # -- on the board's own thread ------------------------------------------------------------------------------------
+
+    def _take(self, at: float, comparison: Comparison) -> None:
+        if self._decider.plan is not self._plan:
+            self._read_again()
+        evidence = replace(self._compare(comparison), at=moment(at))
+        try:
+            self._fall_back(evidence)
+            self._lines.write(self._plan.evidence, [evidence])
+            self._summary.add(evidence)
+            if self._metrics is not None:
+                self._metrics.add(evidence)
+        except Exception:
+            _log.exception("no evidence of a call of %s", comparison.method)
+
+    def _compare(self, comparison: Comparison) -> Evidence:
+        try:
+            return compare(comparison, self._rules)
+        except Exception as error:  # items are foreign objects
+            why = f"they cannot be compared: {type(error).__name__}: {error}"
+            return compare(replace(comparison, shadow=None, why=why), self._rules)
+
+    def _fall_back(self, evidence: Evidence) -> None:
+        """Demote the method if the rule says so, and it is not back already."""
+        to = demotion(evidence, self._limits)
+        standing = self._decider.standing
+        before = standing.placement(evidence.method)
+        if to is None or before <= to or evidence.method in self._back:
+            return
+        try:
+            cool_down_s = self._limits.cool_down_s
+            standing.journal.demote(evidence.method, before, to, evidence.sentence, cool_down_s=cool_down_s)
+        except OSError as error:
+            to = Placement(Stage.GRPC)
+            together = STEPPING_PATH if evidence.method in STEPPING_PATH else (evidence.method,)
+            self._back |= dict.fromkeys(together, Decision(CONTROL, stage=str(to)))
+            self._tell(f"a demotion holds in this process only: {error}")
+        self._decider.look()
+        self._tell(f"{evidence.sentence}; demoted from {before} to {to}")
+        if self._metrics is not None:
+            self._metrics.add_demotion(evidence.method, str(to))
+
+    def _read_again(self) -> None:
+        self._plan = self._decider.plan
+        try:
+            self._rules, self._limits = self._read()
+        except ConfigError as error:
+            _log.warning("rules and limits stay as they were: %s", error)
+
+    def _read(self) -> tuple[Rules, Limits]:
+        folder = self._plan.path.parent
+        return Rules.load(folder), Limits.load(folder)
+
+    def _begin_in_child(self) -> None:
+        self._summary = Summary()
+        self._metrics = None
+
+
+def _weight(comparison: Comparison) -> int:
+    """Return about how many bytes a comparison keeps alive; what is no bytes is small."""
+    sides = (comparison.authority, comparison.shadow)
+    return sum(len(item) for side in sides if side for item in side.items if isinstance(item, bytes))
+
+
+def _open_metrics(port: int, tell: Callable[[str], None]) -> Metrics | None:
+    """Return the metrics of the process, served where a port is given; None where their library is missing."""
+    try:
+        return load("lucky_transport_migration.evidence.metrics:open_metrics", owner="metrics", extra="migration")(port)
+    except (MissingExtra, OSError) as error:
+        if port:
+            tell(f"no metrics at port {port}: {error}")
+        return None

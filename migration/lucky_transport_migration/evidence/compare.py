@@ -1,0 +1,142 @@
+"""Both answers to one call, compared: evidence.
+
+    evidence = compare(comparison, Rules.load())
+    evidence.verdict, evidence.aspect, evidence.where, evidence.values
+
+Rule 1: status, details, items, headers and trailing metadata are compared in this order; the first difference counts.
+Rule 2: a candidate that is unreachable, breaks or is late where gRPC answered has failed. Where gRPC brought no answer
+        there is nothing to compare with.
+Rule 3: of a call that its caller left early, only the items that both sent are compared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lucky_transport.calls.outcome import Metadata
+from lucky_transport.messages.methods import BY_NAME, Effect, Flow
+from lucky_transport.staging import Comparison, Outcome
+from lucky_transport_migration.evidence.items import Found, Items
+from lucky_transport_migration.evidence.record import (
+    CONTROL,
+    DIFFERENT,
+    EQUAL,
+    FAILED,
+    NOT_COMPARED,
+    Evidence,
+    Side,
+)
+from lucky_transport_migration.evidence.rule_keys import METADATA
+from lucky_transport_migration.evidence.rules import Rules
+from lucky_transport_migration.evidence.shown import shown
+
+__all__ = ["compare"]
+
+_LATE = "DEADLINE_EXCEEDED"
+
+#: Codes of a transport that brought no answer of the engine's, and, for a candidate, of one that broke.
+_NO_ANSWER = frozenset({"UNAVAILABLE", _LATE})
+_FAILURES = _NO_ANSWER | {"INTERNAL"}
+
+
+def compare(comparison: Comparison, rules: Rules, *, kind: str = "live") -> Evidence:
+    """Return what a call showed. kind: see `Evidence`; two answers of one transport are always "aa"."""
+    authority, shadow = comparison.authority, comparison.shadow
+    evidence = Evidence(comparison.method, comparison.decision.stage, _side(authority), kind=kind)
+    if shadow is None:
+        return _alone(evidence, authority, comparison.why)
+    is_twin = authority.transport == shadow.transport
+    evidence = replace(evidence, shadow=_side(shadow), kind="aa" if is_twin else kind)
+    if is_twin or authority.transport == CONTROL:
+        control, candidate = authority, shadow
+    else:
+        control, candidate = shadow, authority
+    if candidate.code in _FAILURES and control.code not in _NO_ANSWER | {candidate.code}:
+        aspect = "late" if candidate.code == _LATE else "code"
+        found = Found(aspect, "code", _status(authority), _status(shadow))
+        return replace(evidence, verdict=FAILED, **_named(found, authority, shadow))
+    if why := _incomparable(comparison, control, candidate):
+        return replace(evidence, verdict=NOT_COMPARED, why=why)
+    return _compared(evidence, comparison, authority, shadow, rules)
+
+
+def _side(outcome: Outcome) -> Side:
+    return Side(outcome.transport, outcome.code, round(outcome.took_us, 1), len(outcome.items))
+
+
+def _alone(evidence: Evidence, authority: Outcome, why: str) -> Evidence:
+    """Return what a call without a shadow showed: at most that the candidate was not there."""
+    if authority.transport == CONTROL or authority.code != "UNAVAILABLE":
+        return replace(evidence, verdict=NOT_COMPARED, why=why or _unasked(evidence.method))
+    values = {authority.transport: shown(_status(authority), "")[0]}
+    return replace(evidence, verdict=FAILED, aspect="code", where="code", values=values, why=why)
+
+
+def _unasked(method: str) -> str:
+    """Return why there was no shadow, where nobody says so."""
+    row = BY_NAME.get(method)
+    if row is None:
+        return "what it changes is not known, so it is not made twice"
+    if row.effect is Effect.READ:
+        return "no shadow was asked"
+    return "it changes what there is, and is not made twice"
+
+
+def _incomparable(comparison: Comparison, control: Outcome, candidate: Outcome) -> str:
+    """Return why a difference would show nothing, "" when it would."""
+    if control.code in _NO_ANSWER and not control.code == candidate.code == _LATE:
+        return f"{control.transport} brought no answer: {_status(control)}"
+    row = BY_NAME.get(comparison.method)
+    if row is not None and row.stream is Flow.LATEST and (control.dropped or candidate.dropped):
+        skipped = [f"{one.transport} skipped {one.dropped} items" for one in (control, candidate) if one.dropped]
+        return f"{' and '.join(skipped)} that its reader was too slow for"
+    return ""
+
+
+def _compared(
+    evidence: Evidence, comparison: Comparison, authority: Outcome, shadow: Outcome, rules: Rules
+) -> Evidence:
+    is_cut = comparison.ended_early or authority.code == shadow.code == _LATE
+    row = BY_NAME.get(comparison.method)
+    items = Items(row, authority.items, shadow.items, rules, ended_early=is_cut)
+    if not items.comparable:
+        return replace(evidence, verdict=NOT_COMPARED, why="the stream was left before both had sent an item")
+    found = None if is_cut else _status_differs(authority, shadow)
+    found = found or items.differing()
+    if found is None and not is_cut:
+        found = _metadata_differ("headers", authority.headers, shadow.headers, rules)
+        found = found or _metadata_differ("trailing", authority.trailing, shadow.trailing, rules)
+    evidence = replace(evidence, verdict=EQUAL, left_out=items.left_out)
+    return evidence if found is None else replace(evidence, verdict=DIFFERENT, **_named(found, authority, shadow))
+
+
+def _status_differs(authority: Outcome, shadow: Outcome) -> Found | None:
+    if authority.code != shadow.code:
+        return Found("code", "code", _status(authority), _status(shadow))
+    if authority.details != shadow.details:
+        return Found("details", "details", authority.details, shadow.details)
+    if authority.dropped != shadow.dropped:
+        return Found("count", "dropped", authority.dropped, shadow.dropped)
+    return None
+
+
+def _metadata_differ(aspect: str, left: Metadata, right: Metadata, rules: Rules) -> Found | None:
+    """Return the first key that differs; the order of different keys says nothing, that of one key's values does."""
+    for key in dict.fromkeys(key for key, _ in (*left, *right)):
+        if rules.rule(f"{METADATA}{key}").skip:
+            continue
+        x, y = ([value for name, value in pairs if name == key] for pairs in (left, right))
+        if x != y:
+            return Found(aspect, key, *(" ".join(map(str, values)) if values else "absent" for values in (x, y)))
+    return None
+
+
+def _status(outcome: Outcome) -> str:
+    return f"{outcome.code}: {outcome.details}" if outcome.details else outcome.code
+
+
+def _named(found: Found, authority: Outcome, shadow: Outcome) -> dict[str, object]:
+    """Return a difference as fields of evidence, with values that JSON can carry."""
+    other = shadow.transport if shadow.transport != authority.transport else f"{shadow.transport} again"
+    values = dict(zip((authority.transport, other), shown(found.left, found.right), strict=True))
+    return {"aspect": found.aspect, "where": found.where, "values": values}

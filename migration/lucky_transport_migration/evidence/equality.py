@@ -1,0 +1,119 @@
+"""Where two messages first differ: every field by its rule, numbers in the width they have on the wire.
+
+Rule 1: a list's order counts, a map's does not. Absent and empty are told apart where the wire does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_transport.messages.fields import Field
+from lucky_transport_migration.evidence.numbers import first_unequal_number
+from lucky_transport_migration.evidence.rule import Rule
+from lucky_transport_migration.evidence.rules import Rules
+
+__all__ = ["Unequal", "first_unequal", "first_unequal_byte"]
+
+_DTYPES = {"f32": np.float32, "f64": np.float64, "i32": np.int64, "u32": np.int64, "u64": np.uint64}
+
+
+@dataclass(frozen=True, slots=True)
+class Unequal:
+    """A place in a message and what each side has there; "" is the message itself."""
+
+    path: str
+    left: Any
+    right: Any
+
+
+def first_unequal(
+    message: type[Any], left: Any, right: Any, rules: Rules | None = None, *, streamed: bool = False
+) -> Unequal | None:
+    """Return where two messages of that class first differ, in the order of their fields; None if nowhere.
+
+    Without rules those count that the project has by itself. streamed: they are items of a stream.
+    """
+    walk = _Walk(rules or Rules(), streamed)
+    return next(walk.messages(message, left, right, "", message.__name__), None)
+
+
+def first_unequal_byte(left: Any, right: Any, rule: Rule, path: str = "") -> Unequal | None:
+    """Return where two byte strings first differ, None if nowhere; each byte is a number to the rule."""
+    if len(left) != len(right):
+        return Unequal(f"len({path})", len(left), len(right))
+    if left == right:
+        return None
+    at = first_unequal_number(np.frombuffer(left, np.uint8), np.frombuffer(right, np.uint8), rule)
+    return None if at is None else Unequal(f"{path}[{at[0]}]", left[at[0]], right[at[0]])
+
+
+class _Walk:
+    """One walk through both messages. `path` is where a report says it is, `place` where the rules look."""
+
+    def __init__(self, rules: Rules, streamed: bool) -> None:
+        self._rules = rules
+        self._streamed = streamed
+
+    def messages(self, message: type[Any], left: Any, right: Any, path: str, place: str) -> Iterator[Unequal]:
+        if type(left) is not message or type(right) is not message:
+            if left is not right:
+                yield Unequal(path, left, right)
+            return
+        for field, inner, rule in self._rules.fields(message, place):
+            where = f"{path}.{field.name}" if path else field.name
+            x, y = getattr(left, field.name), getattr(right, field.name)
+            if not rule.skips(self._streamed):
+                yield from self._field(field, x, y, where, inner, rule)
+            elif rule.presence and bool(x) != bool(y):
+                yield Unequal(where, x, y)
+
+    def _field(self, field: Field, left: Any, right: Any, path: str, place: str, rule: Rule) -> Iterator[Unequal]:
+        if field.shape == "list":
+            yield from self._lists(field, left, right, path, place, rule)
+        elif field.shape == "map":
+            for key in sorted({*left, *right}):
+                where = f"{path}[{key!r}]"
+                if key not in left or key not in right:
+                    yield Unequal(where, left.get(key, "absent"), right.get(key, "absent"))
+                else:
+                    yield from self._one(field, left[key], right[key], where, place, rule)
+        else:
+            yield from self._one(field, left, right, path, place, rule)
+
+    def _lists(self, field: Field, left: Any, right: Any, path: str, place: str, rule: Rule) -> Iterator[Unequal]:
+        if len(left) != len(right):
+            yield Unequal(f"len({path})", len(left), len(right))
+        elif field.kind in ("f32", "f64") or rule.tolerant:
+            at = first_unequal_number(_array(field, left), _array(field, right), rule)
+            if at is not None:
+                yield Unequal(f"{path}[{at[0]}]", left[at[0]], right[at[0]])
+        else:
+            for index, (x, y) in enumerate(zip(left, right, strict=True)):
+                yield from self._one(field, x, y, f"{path}[{index}]", place, rule)
+
+    def _one(self, field: Field, left: Any, right: Any, path: str, place: str, rule: Rule) -> Iterator[Unequal]:
+        if field.message is not None:
+            yield from self.messages(field.message, left, right, path, place)
+        elif left is None or right is None:
+            if left is not right:
+                yield Unequal(path, left, right)
+        elif field.kind == "bytes":
+            found = first_unequal_byte(bytes(left), bytes(right), rule, path)
+            if found is not None:
+                yield found
+        elif field.kind in ("f32", "f64") or rule.tolerant:
+            if first_unequal_number(_array(field, [left]), _array(field, [right]), rule) is not None:
+                yield Unequal(path, left, right)
+        elif type(left) is not type(right) or left != right:
+            yield Unequal(path, left, right)
+
+
+def _array(field: Field, values: Any) -> NDArray[Any]:
+    """Return numbers as the wire carries them."""
+    with np.errstate(over="ignore"):
+        return np.array(values, _DTYPES[field.kind])

@@ -1,0 +1,103 @@
+"""What waits to be looked at by a thread of its own, so that who brings it never waits.
+
+Rule 1: `put` may be called from anywhere, also where the interpreter collects garbage in the middle of another `put`.
+Rule 2: there is room for so many and so many bytes; what is beyond is refused and counted.
+Rule 3: a forked child has an empty inbox and a thread of its own; while the parent forks, its thread stands between two
+        pieces of work.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from lucky_transport.deadline import Deadline
+
+__all__ = ["Inbox"]
+
+_ROOM = 4096
+_ROOM_BYTES = 64 << 20
+_FORK_WAITS_S = 1.0
+
+
+class Inbox:
+    """Gives what was put into it to `work`, one after the other. work: raises nothing.
+
+    refused: how many there was no room for.
+    """
+
+    def __init__(self, name: str, work: Callable[[Any], None]) -> None:
+        self._name = name
+        self._work = work
+        self._begin()
+        this = weakref.ref(self)
+        os.register_at_fork(
+            before=lambda: (one := this()) and one._hold(),
+            after_in_parent=lambda: (one := this()) and one._release(),
+            after_in_child=lambda: (one := this()) and one._begin(),
+        )
+
+    def put(self, item: Any, size: int = 0) -> None:
+        """Have `item` worked on; `size` is about how many bytes it keeps alive."""
+        if self._queue.qsize() >= _ROOM or self._bytes + size > _ROOM_BYTES or self._is_closed:
+            self.refused += 1
+            return
+        self._bytes += size
+        self._queue.put((item, size))
+        if not self._is_started:
+            self._start()
+
+    def close(self, timeout_s: float) -> None:
+        """Take nothing more, and wait until what is there was worked on, but not longer than that. Idempotent."""
+        self._is_closed = True
+        deadline = Deadline(timeout_s)
+        if self._thread is not None:
+            self._queue.put(None)
+            self._thread.join(timeout_s)
+            if self._thread.is_alive():
+                return
+        while not deadline.expired:  # what the thread left, or all of it where none could be started
+            try:
+                self._one(self._queue.get_nowait())
+            except Empty:
+                return
+
+    def _begin(self) -> None:
+        self._queue: SimpleQueue[tuple[Any, int] | None] = SimpleQueue()
+        self._between = threading.Lock()
+        self._holds = False
+        self._thread: threading.Thread | None = None
+        self._is_started = self._is_closed = False
+        self._bytes = self.refused = 0
+
+    def _start(self) -> None:
+        self._is_started = True
+        thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # the process ends, or has too many threads: `close` does the work
+            return
+        self._thread = thread
+
+    def _run(self) -> None:
+        queue = self._queue
+        while (entry := queue.get()) is not None:
+            with self._between:
+                self._one(entry)
+
+    def _one(self, entry: tuple[Any, int] | None) -> None:
+        if entry is not None:
+            item, size = entry
+            self._bytes = self._bytes - size if self._queue.qsize() else 0  # threads that put at once may miscount
+            self._work(item)
+
+    def _hold(self) -> None:
+        self._holds = self._between.acquire(timeout=_FORK_WAITS_S)
+
+    def _release(self) -> None:
+        if self._holds:
+            self._between.release()

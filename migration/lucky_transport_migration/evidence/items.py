@@ -1,0 +1,105 @@
+"""Where the responses of two transports to one call first differ: in an item, in their order, or in their count.
+
+Rule 1: equal bytes are equal answers; else bytes are compared as messages where their method is known, field by field.
+Rule 2: of a stream that was left early, and of one that skips what its reader is too slow for, only what both sent is
+        compared, not how many.
+Rule 3: a difference is named by the least that explains it: one item missing is no series of wrong items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lucky_transport.messages.methods import Flow, Method
+from lucky_transport_migration.evidence.equality import Unequal, first_unequal, first_unequal_byte
+from lucky_transport_migration.evidence.payloads import as_message
+from lucky_transport_migration.evidence.rule import EXACT
+from lucky_transport_migration.evidence.rules import Rules
+
+__all__ = ["Found", "Items"]
+
+#: How far ahead an item is looked for that is not in its place.
+_AHEAD = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A difference: `aspect` and `where` as in `Evidence`, and what each side has there."""
+
+    aspect: str
+    where: str
+    left: Any
+    right: Any
+
+
+class Items:
+    """The items of both sides of one call. method: None for one that is not in the table.
+
+    left_out: after `differing`, the fields that rules left out.
+    """
+
+    def __init__(
+        self, method: Method | None, left: Sequence[Any], right: Sequence[Any], rules: Rules, *, ended_early: bool
+    ) -> None:
+        self._method = method
+        self._left, self._right = left, right
+        self._rules = rules
+        self._streamed = method is not None and method.stream is not None
+        self._is_open = ended_early or (method is not None and method.stream is Flow.LATEST)
+        self.left_out: tuple[str, ...] = ()
+
+    @property
+    def comparable(self) -> bool:
+        """False when one side was left before its first item: that says nothing of the other's."""
+        return not self._is_open or bool(self._left and self._right) or not (self._left or self._right)
+
+    def differing(self) -> Found | None:
+        """Return the first difference; None when there is none."""
+        for index, (x, y) in enumerate(zip(self._left, self._right, strict=False)):
+            unequal = self._unequal(x, y)
+            if unequal is not None:
+                return self._named(index, unequal)
+        lengths = len(self._left), len(self._right)
+        if self._is_open or lengths[0] == lengths[1]:
+            return None
+        return self._missing(min(lengths), max(lengths), lacking=lengths.index(min(lengths)))
+
+    def _unequal(self, left: Any, right: Any) -> Unequal | None:
+        if isinstance(left, bytes) and left == right and not self._rules.doubts_nan:
+            return None
+        x, y = as_message(self._method, left), as_message(self._method, right)
+        if self._method is not None and type(x) is type(y) is self._method.response:
+            self.left_out = self._rules.left_out(self._method.response, streamed=self._streamed)
+            return first_unequal(self._method.response, x, y, self._rules, streamed=self._streamed)
+        if isinstance(left, bytes) and isinstance(right, bytes):
+            return first_unequal_byte(left, right, EXACT, "bytes")
+        return None if left == right else Unequal("", left, right)
+
+    def _named(self, index: int, unequal: Unequal) -> Found:
+        """Return what is wrong from the first place on where items differ."""
+        in_left = self._place(self._left, self._right[index], index + 1)
+        in_right = self._place(self._right, self._left[index], index + 1)
+        longer = len(self._left) - len(self._right)
+        if in_left and in_right:
+            return Found("order", f"items[{index}]", f"item {index}", f"item {in_right}")
+        if in_left and (longer > 0 or self._is_open):
+            return self._missing(index, in_left, lacking=1)
+        if in_right and (longer < 0 or self._is_open):
+            return self._missing(index, in_right, lacking=0)
+        is_one_of_many = self._streamed or max(len(self._left), len(self._right)) > 1
+        path = ".".join(filter(None, [f"items[{index}]" * is_one_of_many, unequal.path])) or "response"
+        return Found("item", path, unequal.left, unequal.right)
+
+    def _place(self, items: Sequence[Any], item: Any, start: int) -> int:
+        """Return where the item stands from `start` on, not far from there; 0 when nowhere."""
+        ahead = range(start, min(len(items), start + _AHEAD))
+        return next((at for at in ahead if self._unequal(items[at], item) is None), 0)
+
+    def _missing(self, start: int, end: int, *, lacking: int) -> Found:
+        """Return that one side (0: left, 1: right) lacks the other's items from `start` to before `end`."""
+        texts = [f"{len(self._left)} items", f"{len(self._right)} items"]
+        gap = f"item {start}" if end == start + 1 else f"items {start} to {end - 1}"
+        texts[lacking] += f", without {gap} of the other"
+        return Found("count", f"items[{start}]", *texts)

@@ -1,0 +1,167 @@
+"""One call as evidence: who answered, what the shadow answered, whether both were alike.
+
+    {"v": 1, "at": "2026-01-01T00:00:00.000Z", "method": "/hazel.rpc.SceneService/GetEntity", "stage": "shadow",
+     "kind": "live", "authority": {"transport": "grpc", "code": "OK", "us": 412.0, "items": 1}, "shadow": {...} | null,
+     "verdict": "different", "aspect": "item", "where": "entity.name", "values": {"grpc": "a", "shm": "b"}, "why": "",
+     "left_out": ["AgentFrame.timestamp_ms"]}
+
+Rule 1: a piece of evidence is one line of JSON in `<folder>/calls-<pid>.jsonl`; a process writes only its own file.
+Rule 2: a line that a killed process left unfinished is no evidence, and hides none.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from lucky_transport.errors import ConfigError
+
+__all__ = [
+    "CONTROL",
+    "DIFFERENT",
+    "EQUAL",
+    "FAILED",
+    "NOT_COMPARED",
+    "VERSION",
+    "Evidence",
+    "Side",
+    "moment",
+    "read_folder",
+]
+
+VERSION = 1
+
+#: The transport that methods move away from; any other one is the candidate.
+CONTROL = "grpc"
+
+#: Verdicts. FAILED: the candidate was unreachable, crashed or was too slow, and the other transport was not.
+EQUAL, DIFFERENT, FAILED, NOT_COMPARED = "equal", "different", "failed", "not_compared"
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What one transport answered. us: microseconds from the request to the last item. items: how many came."""
+
+    transport: str
+    code: str = "OK"
+    us: float = 0.0
+    items: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What one call showed.
+
+    kind: "live", "aa" (both sides are the same transport: what differs is noise), "replay" or "parity". aspect: what
+    differs: "" (nothing), "code", "details", "trailing", "headers", "item", "order", "count" or "late" (slower than its
+    deadline). where: the path of the first difference, values: what each transport has there, as JSON values. why:
+    why nothing was compared. left_out: fields that rules leave out. at: UTC, ISO 8601.
+    """
+
+    method: str
+    stage: str
+    authority: Side
+    shadow: Side | None = None
+    kind: str = "live"
+    verdict: str = NOT_COMPARED
+    aspect: str = ""
+    where: str = ""
+    values: dict[str, Any] = field(default_factory=dict[str, Any])
+    why: str = ""
+    left_out: tuple[str, ...] = ()
+    at: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """What differed, as one sentence; "" where nothing did."""
+        if self.verdict not in (DIFFERENT, FAILED):
+            return ""
+        values = ", ".join(f"{name} {value!r}" for name, value in self.values.items())
+        if self.verdict == FAILED:
+            return f"{self.method}: the candidate failed ({self.aspect}): {values}"
+        at = "" if self.where == self.aspect else f" at {self.where}"
+        verb = "differ" if self.aspect in ("details", "headers") else "differs"
+        return f"{self.method}: {self.aspect} {verb}{at}: {values}"
+
+    def write(self) -> str:
+        """Return it as a line of JSON, with its line end."""
+        plain = {"v": VERSION, "at": self.at, **_plain(self), "authority": _plain(self.authority)}
+        if self.shadow is not None:
+            plain["shadow"] = _plain(self.shadow)
+        return _encode(plain) + "\n"
+
+    @classmethod
+    def read(cls, line: str | bytes) -> Evidence:
+        """Return what a line says; fields of a newer writer are passed over.
+
+        Raises ValueError for a line that is none, ConfigError for one of another version.
+        """
+        plain = json.loads(line)
+        if not isinstance(plain, dict):
+            raise ValueError(f"{line!r} is no object")
+        if plain.get("v") != VERSION:
+            raise ConfigError(
+                f"evidence of version {plain.get('v')!r}", hint=f"this version reads {VERSION}; use a folder of its own"
+            )
+        try:
+            return cls(**_values(plain))
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"{line!r} is no evidence: {error}") from error
+
+
+_encode = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
+
+
+def _plain(one: Evidence | Side) -> dict[str, Any]:
+    """Return the fields as they are; a tenth of what `dataclasses.asdict` takes, which copies them."""
+    return {name: getattr(one, name) for name in one.__dataclass_fields__}
+
+
+def _values(plain: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a line; raises KeyError and TypeError where some are missing, or of another kind."""
+    values = {name: plain[name] for name in Evidence.__dataclass_fields__ if name in plain}
+    for name, kind in _KINDS.items():
+        if not isinstance(values[name], kind):
+            raise TypeError(f"{name} is {values[name]!r}")
+    values["authority"] = _side(plain["authority"])
+    values["shadow"] = None if plain["shadow"] is None else _side(plain["shadow"])
+    values["left_out"] = tuple(plain["left_out"])
+    return values
+
+
+#: What the fields of a line are in JSON.
+_KINDS = dict.fromkeys(("method", "stage", "kind", "verdict", "aspect", "where", "why", "at"), str) | {
+    "authority": dict,
+    "values": dict,
+    "left_out": list,
+}
+
+
+def _side(plain: dict[str, Any]) -> Side:
+    return Side(**{name: plain[name] for name in Side.__dataclass_fields__ if name in plain})
+
+
+def moment(at: float) -> str:
+    """Return seconds since 1970 as evidence has them: "2026-01-01T00:00:00.000Z"."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def read_folder(folder: Path | str) -> Iterator[Evidence]:
+    """Yield what the processes that wrote into `folder` saw, one process after another, each in its order.
+
+    A folder that is not there holds nothing. Raises ConfigError for evidence of another version.
+    """
+    for path in sorted(Path(folder).glob("calls-*.jsonl")):
+        with path.open("rb") as lines:
+            for line in lines:
+                try:
+                    evidence = Evidence.read(line)
+                except ConfigError as error:
+                    raise ConfigError(f"{path}: {error}", hint=error.hint) from error
+                except ValueError:  # a killed process tore it
+                    continue
+                yield evidence

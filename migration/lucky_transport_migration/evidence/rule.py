@@ -1,0 +1,88 @@
+"""How exactly one field is compared.
+
+Rule 1: without a tolerance bits are compared: 0.0 and -0.0 differ, a NaN equals every NaN.
+Rule 2: numbers are equal that any one of `abs`, `rel` and `ulp` allows; NaN and infinity are close to nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from lucky_transport.errors import ConfigError
+
+__all__ = ["EXACT", "Rule", "read_rule"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How one field is compared.
+
+    abs, rel: largest distance, absolute and relative to the larger of both numbers. ulp: in representable numbers of
+    the width on the wire. nan: whether a NaN is "equal" to a NaN or "different". skip: why it is not compared, "" = it
+    is. presence: of a skipped field, whether there is one is compared. streams: the skip counts in streams only.
+    """
+
+    abs: float = 0.0
+    rel: float = 0.0
+    ulp: int = 0
+    nan: str = "equal"
+    skip: str = ""
+    presence: bool = False
+    streams: bool = False
+
+    @property
+    def tolerant(self) -> bool:
+        """True when numbers may differ a little."""
+        return bool(self.abs or self.rel or self.ulp)
+
+    def skips(self, streamed: bool) -> bool:
+        """True when it leaves the field out, in an item of a stream or elsewhere."""
+        return bool(self.skip) and (streamed or not self.streams)
+
+
+EXACT = Rule()
+
+
+def read_rule(value: Any, source: str) -> Rule:
+    """Return the rule that a row of the table says; raises ConfigError. source: what the error names."""
+    if not isinstance(value, dict) or not value:
+        raise ConfigError(f"{source} = {value!r}", hint="write a table, e.g. { abs = 1e-6 }")
+    for key, given in value.items():
+        if key not in _READERS:
+            raise ConfigError(f"{source}: unknown key {key!r}", hint=f"known keys: {', '.join(_READERS)}")
+        is_right, expected = _READERS[key]
+        if not is_right(given):
+            raise ConfigError(f"{source}: {key} = {given!r}", hint=f"expected {expected}")
+    if "skip" in value and len(value) > 1:
+        others = ", ".join(key for key in value if key != "skip")
+        raise ConfigError(f"{source}: skip beside {others}", hint="a field is left out or compared; drop one")
+    return Rule(**value)
+
+
+def _is_distance(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and _is_distance(value)
+
+
+def _is_policy(value: Any) -> bool:
+    return value in ("equal", "different")
+
+
+def _is_reason(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+#: Per key: whether a value is right, and what a right one looks like.
+_READERS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "abs": (_is_distance, "a number >= 0, e.g. 1e-6"),
+    "rel": (_is_distance, "a number >= 0, e.g. 1e-5"),
+    "ulp": (_is_count, "a whole number >= 0, e.g. 4"),
+    "nan": (_is_policy, "'equal' or 'different'"),
+    "skip": (_is_reason, "the reason, e.g. 'the wall clock'"),
+}

@@ -1,0 +1,68 @@
+"""The keys that rules can have: they name something that is compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+from functools import cache
+
+from lucky_transport.errors import ConfigError
+from lucky_transport.messages.fields import Field, fields_of
+from lucky_transport.messages.methods import METHODS
+from lucky_transport_migration.evidence.rule import Rule
+
+__all__ = ["ARRAYS", "METADATA", "check_key", "is_pattern"]
+
+#: What comes before the key of a pair of metadata.
+METADATA = "metadata."
+
+#: The arrays of a step, or, before a dot, what they lie in.
+ARRAYS = ("observation", "observations", "reward", "rewards", "terminated", "truncated", "signals", "info")
+
+_NUMBERS = ("f32", "f64", "i32", "u32", "u64", "bytes")
+
+
+def is_pattern(key: str) -> bool:
+    """True for a shell pattern."""
+    return any(sign in key for sign in "*?[")
+
+
+def check_key(key: str, rule: Rule, source: str) -> None:
+    """Raise ConfigError for a key that names nothing, and for a tolerance of what is no number."""
+    head, _, path = key.partition(".")
+    if is_pattern(key) or key.startswith(METADATA) or head in ARRAYS:
+        return
+    message = _messages().get(head)
+    if message is None:
+        hint = _did_you_mean(head, [*_messages(), *ARRAYS], "a message ('JointState.positions') or an array of a step")
+        raise ConfigError(f"{source}: {key!r} begins with no known name", hint=hint)
+    field = _field_at(message, path, f"{source}: {key!r}")
+    if rule.tolerant and field.kind not in _NUMBERS:
+        raise ConfigError(f"{source}: {key!r} is of kind {field.kind}", hint="only numbers have a tolerance; drop it")
+
+
+def _field_at(message: type | None, path: str, what: str) -> Field:
+    name, _, rest = path.partition(".")
+    fields = {} if message is None else {field.name: field for field in fields_of(message)}
+    if name not in fields:
+        owner = "a number or text" if message is None else message.__name__
+        raise ConfigError(f"{what}: {owner} has no field {name!r}", hint=_did_you_mean(name, list(fields), "a field"))
+    return _field_at(fields[name].message, rest, what) if rest else fields[name]
+
+
+def _did_you_mean(name: str, known: list[str], what: str) -> str:
+    near = get_close_matches(name, known, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"name {what}"
+
+
+@cache
+def _messages() -> dict[str, type]:
+    """Return every message class that an answer can hold, by name."""
+    return {kind.__name__: kind for row in METHODS for kind in _within(row.response)}
+
+
+def _within(message: type) -> Iterator[type]:
+    yield message
+    for field in fields_of(message):
+        if field.message is not None:
+            yield from _within(field.message)

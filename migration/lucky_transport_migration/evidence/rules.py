@@ -1,0 +1,107 @@
+"""How exactly which field is compared: `[parity.fields]` of lucky_transport.toml, over the project's own table.
+
+    [parity.fields]
+    "GetJointStateResponse.state.positions" = { abs = 1e-6 }      # a path from the response message
+    "JointState.velocities" = { rel = 1e-5, ulp = 4 }             # a field of a message, wherever that stands
+    "observation" = { nan = "different" }                         # an array of a step
+    "metadata.x-request-id" = { skip = "each call has its own" }  # headers and trailing metadata
+    "Transform.*" = { abs = 1e-9 }                                # a shell pattern
+
+Rule 1: the most exact key counts: a path before a message's field, both before patterns, a longer pattern first.
+Rule 2: a field that is skipped has a reason, and who reports says both.
+Rule 3: a wrong key or value is a ConfigError that names source, key, value and remedy: a rule that never applies would
+        be taken for one that does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from lucky_transport.config import load_table
+from lucky_transport.messages.fields import Field, fields_of
+from lucky_transport_migration.evidence.rule import EXACT, Rule, read_rule
+from lucky_transport_migration.evidence.rule_keys import check_key, is_pattern
+
+__all__ = ["BUILT_IN", "Rules"]
+
+_CLOCK = Rule(skip="the wall clock at that moment; compared is whether there is one", presence=True)
+
+#: What a clock put into a message differs from call to call.
+BUILT_IN: Mapping[str, Rule] = {
+    "AgentFrame.timestamp_ms": _CLOCK,
+    "ImageFrame.timestamp_ms": _CLOCK,
+    "TelemetryFrame.timestamp_ms": _CLOCK,
+    "StepResponse.physics_step_duration_us": Rule(skip="microseconds that the engine took"),
+    "ImageFrame.frame_number": Rule(
+        skip="counts ticks of the wall clock, of which a busy engine leaves out some; compared is that it grows",
+        streams=True,
+    ),
+}
+
+
+class Rules:
+    """The rules in force: `rows` over the built-in ones. Safe to use from any thread.
+
+    doubts_nan: whether a rule says that no NaN equals another; equal bytes can then be different answers.
+    """
+
+    def __init__(self, rows: Mapping[str, Rule] | None = None) -> None:
+        self.rows: dict[str, Rule] = {**BUILT_IN, **(rows or {})}
+        self.doubts_nan = any(row.nan == "different" for row in self.rows.values())
+        self._patterns = sorted(filter(is_pattern, self.rows), key=len, reverse=True)
+        self._found: dict[tuple[str, str], tuple[str, Rule]] = {}
+        self._fields: dict[tuple[type, str], tuple[tuple[Field, str, Rule], ...]] = {}
+
+    @classmethod
+    def load(cls, directory: Path | None = None) -> Rules:
+        """Return the rules of the nearest lucky_transport.toml; raises ConfigError for a wrong one."""
+        table, source = load_table("parity.fields", directory)
+        rows: dict[str, Rule] = {}
+        for key, value in table.items():
+            rows[key] = read_rule(value, f"{source} {key!r}")
+            check_key(key, rows[key], source)
+        return cls(rows)
+
+    def rule(self, place: str, own: str = "") -> Rule:
+        """Return the rule of a place: "observation", "metadata.<key>", or a path from a message, whose last field has
+        the name `own` in its own message.
+        """
+        return self._find(place, own)[1]
+
+    def fields(self, message: type, place: str) -> tuple[tuple[Field, str, Rule], ...]:
+        """Return the fields of a message that stands at `place`, each with its own place and its rule."""
+        rows = self._fields.get((message, place))
+        if rows is None:
+            named = ((field, f"{place}.{field.name}") for field in fields_of(message))
+            rows = tuple((field, inner, self.rule(inner, f"{message.__name__}.{field.name}")) for field, inner in named)
+            self._fields[message, place] = rows
+        return rows
+
+    def left_out(self, message: type, *, streamed: bool = False) -> tuple[str, ...]:
+        """Return the keys of the rules that leave out fields of such a message, in the order of its fields."""
+        keys = self._left_out(message, message.__name__, streamed, ())
+        return tuple(dict.fromkeys(keys))
+
+    def skipped(self) -> dict[str, str]:
+        """Return everything that is left out, with the reasons; "... of streams" where it is in streams only."""
+        return {f"{key}{' of streams' * row.streams}": row.skip for key, row in self.rows.items() if row.skip}
+
+    def _left_out(self, message: type, place: str, streamed: bool, above: tuple[type, ...]) -> Iterator[str]:
+        for field, inner, rule in self.fields(message, place):
+            if rule.skips(streamed):
+                yield self._find(inner, f"{message.__name__}.{field.name}")[0]
+            elif field.message is not None and field.message not in above:
+                yield from self._left_out(field.message, inner, streamed, (*above, message))
+
+    def _find(self, place: str, own: str) -> tuple[str, Rule]:
+        """Return the key that counts at a place, and its rule; "" and EXACT where none does."""
+        found = self._found.get((place, own))
+        if found is None:
+            names = (place, own)
+            exact = (name for name in names if name in self.rows)
+            matching = (row for row in self._patterns if any(fnmatchcase(name, row) for name in names))
+            key = next(exact, None) or next(matching, "")
+            found = self._found[place, own] = (key, self.rows.get(key, EXACT))
+        return found

@@ -1,0 +1,52 @@
+"""What a process tells its user about the methods that move: at once when one falls back, and a line at its end."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+
+from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, FAILED, Evidence
+
+__all__ = ["Summary", "say"]
+
+
+def say(text: str) -> None:
+    """Write a line to the process's own stderr, whatever the program has put into sys.stderr."""
+    if sys.__stderr__ is not None and not sys.__stderr__.closed:
+        sys.__stderr__.write(f"lucky-transport: pid {os.getpid()}: {text}\n")
+        sys.__stderr__.flush()
+
+
+class Summary:
+    """Counts what came of the calls. lost: calls that nobody had time to look at."""
+
+    def __init__(self) -> None:
+        self._verdicts: Counter[str] = Counter()
+        self._methods: set[str] = set()
+        self._first: Evidence | None = None
+        self.lost = 0
+
+    def add(self, one: Evidence) -> None:
+        """Count a call."""
+        self._verdicts[one.verdict] += 1
+        self._methods.add(one.method)
+        if one.verdict in (DIFFERENT, FAILED):
+            self._first = self._first or one
+
+    @property
+    def is_bad(self) -> bool:
+        """True when something differed, failed or was lost."""
+        return self._first is not None or self.lost > 0
+
+    def sentence(self, folder: Path) -> str:
+        """Return everything in one line; "" when nothing was compared or lost."""
+        compared = sum(self._verdicts[one] for one in (EQUAL, DIFFERENT, FAILED))
+        if not compared and not self.lost:
+            return ""
+        counts = ", ".join(f"{self._verdicts[one]:,} {one}" for one in (EQUAL, DIFFERENT, FAILED))
+        text = f"{compared:,} of {self._verdicts.total():,} calls of {len(self._methods)} methods compared: {counts}"
+        lost = f"; {self.lost:,} more came too fast to be looked at" if self.lost else ""
+        first = f"; the first: {self._first.sentence}" if self._first else ""
+        return f"{text}{lost}{first}; evidence in {folder}"

@@ -1,0 +1,77 @@
+"""What the gate asks for: `[gate]` of lucky_transport.toml.
+
+    [gate]
+    calls = 1000            # compared calls per method, at least
+    mismatch_limit = 0.003  # largest mismatch rate that the upper bound may leave open
+    slower_limit = 1.1      # times longer than gRPC that shared memory may take
+    confidence = 0.95       # of the bound on the mismatch rate
+    demote = true           # send a method back at its first mismatch or failure
+    cool_down_s = 300.0     # seconds that it then stays back
+
+Rule 1: a wrong key or value is a ConfigError that names source, key, value and remedy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from lucky_transport.config import load_table
+from lucky_transport.errors import ConfigError
+
+__all__ = ["Limits"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits in force. The defaults fit together: 1,000 calls without a mismatch bound its rate by 0.003.
+
+    calls: compared calls that each method needs. mismatch_limit: a method is held back while the upper bound of its
+    mismatch rate, at `confidence`, is above it. slower_limit: how many times longer than the control the candidate may
+    take, unless an A/A run shows a larger ratio. demote, cool_down_s: see `demotion`.
+    """
+
+    calls: int = 1000
+    mismatch_limit: float = 0.003
+    slower_limit: float = 1.1
+    confidence: float = 0.95
+    demote: bool = True
+    cool_down_s: float = 300.0
+
+    @classmethod
+    def load(cls, directory: Path | None = None) -> Limits:
+        """Return the limits of the nearest lucky_transport.toml; raises ConfigError for a wrong one."""
+        table, source = load_table("gate", directory)
+        for key, value in table.items():
+            if key not in _READERS:
+                near = get_close_matches(key, _READERS, n=1)
+                hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(_READERS)}"
+                raise ConfigError(f"{source}: unknown key {key!r}", hint=hint)
+            is_right, expected = _READERS[key]
+            if not is_right(value):
+                raise ConfigError(f"{source}: {key} = {value!r}", hint=f"expected {expected}")
+        return cls(**table)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+#: Per key: whether a value is right, and what a right one looks like.
+_READERS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "calls": (_is_count, "a whole number of calls from 1, e.g. 1000"),
+    "mismatch_limit": (lambda value: _is_number(value) and 0 < value < 1, "a rate between 0 and 1, e.g. 0.003"),
+    "slower_limit": (lambda value: _is_number(value) and value >= 1, "a ratio from 1, e.g. 1.1"),
+    "confidence": (lambda value: _is_number(value) and 0.5 <= value < 1, "a share from 0.5 to below 1, e.g. 0.95"),
+    "demote": (lambda value: isinstance(value, bool), "true or false"),
+    "cool_down_s": (lambda value: _is_number(value) and value >= 0, "seconds >= 0, e.g. 300"),
+}
+assert list(_READERS) == [f.name for f in fields(Limits)]

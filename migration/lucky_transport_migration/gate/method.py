@@ -1,0 +1,127 @@
+"""The verdict on one method: what was counted, and each reason why it may not move on.
+
+Rule 1: a reason names the number, the limit and what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from lucky_transport_migration.evidence.record import DIFFERENT, FAILED
+from lucky_transport_migration.gate.binomial import needed_calls, upper_bound
+from lucky_transport_migration.gate.latency import Latency, compare_latency, noise_floor
+from lucky_transport_migration.gate.limits import Limits
+from lucky_transport_migration.gate.tally import Tally
+
+__all__ = ["MethodVerdict", "judge_method"]
+
+#: The probability of calling any of the methods slower that is not, shared among them and their percentiles.
+_DOUBT = 0.01
+_PERCENTILES = ("p50", "p99")
+
+
+@dataclass(frozen=True, slots=True)
+class MethodVerdict:
+    """What a method's evidence comes to; `reasons` is empty when it may move on.
+
+    calls: seen, compared: of those, with both answers. mismatches: answered differently, failures: the candidate did
+    not answer. mismatch_bound: the rate that the true one is not above. not_compared: reason -> calls. aa_calls: pairs
+    of an A/A run, from which the noise floor comes.
+    """
+
+    reasons: list[str]
+    calls: int
+    compared: int
+    mismatches: int
+    failures: int
+    mismatch_bound: float
+    not_compared: dict[str, int]
+    left_out: list[str]
+    aspects: dict[str, int]
+    first: str
+    aa_calls: int
+    latency: list[Latency] = field(default_factory=list[Latency])
+
+    @property
+    def promote(self) -> bool:
+        """True when nothing speaks against it."""
+        return not self.reasons
+
+    def plain(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        plain: dict[str, Any] = {"promote": self.promote} | {name: getattr(self, name) for name in self.__slots__}
+        plain["not_compared"] = [{"why": why, "calls": calls} for why, calls in self.not_compared.items()]
+        plain["latency"] = [one.plain() for one in self.latency]
+        return plain
+
+
+def judge_method(tally: Tally, limits: Limits, *, among: int = 1) -> MethodVerdict:
+    """Return the verdict on one method; among: how many methods are judged together."""
+    bad = tally.verdicts[DIFFERENT] + tally.verdicts[FAILED]
+    bound = upper_bound(bad, tally.compared, limits.confidence)
+    latency = list(_latency(tally, limits, _DOUBT / (among * len(_PERCENTILES))))
+    return MethodVerdict(
+        reasons=[*_doubts(tally, bad, bound, limits), *(one.sentence for one in latency if one.slower)],
+        calls=tally.calls,
+        compared=tally.compared,
+        mismatches=tally.verdicts[DIFFERENT],
+        failures=tally.verdicts[FAILED],
+        mismatch_bound=round(bound, 9),
+        not_compared=dict(tally.unseen),
+        left_out=list(tally.left_out),
+        aspects=dict(tally.aspects),
+        first=tally.first.sentence if tally.first else "",
+        aa_calls=len(tally.twins[0]),
+        latency=latency,
+    )
+
+
+def _latency(tally: Tally, limits: Limits, doubt: float) -> Iterator[Latency]:
+    """Yield what can be said of durations; the tail only of calls that callers waited for."""
+    control, candidate = tally.durations()
+    for name in _PERCENTILES if tally.waited_for() else _PERCENTILES[:1]:
+        limit = max(limits.slower_limit, noise_floor(name, *tally.twins))
+        if (one := compare_latency(name, control, candidate, limit, doubt)) is not None:
+            yield one
+
+
+def _doubts(tally: Tally, bad: int, bound: float, limits: Limits) -> Iterator[str]:
+    """Yield why the answers do not suffice."""
+    if not tally.calls:
+        yield "no call of it was seen since"
+        return
+    if not tally.compared:
+        why, calls = tally.unseen.most_common(1)[0]
+        yield (
+            f"none of {tally.calls:,} calls was compared ({calls:,}: {why}); what changes the world is compared on two "
+            "engines: `lucky-transport parity`, or `record` and `replay`"
+        )
+        return
+    if tally.compared < limits.calls:
+        yield f"{tally.compared:,} calls compared, {limits.calls:,} asked for (calls)"
+    if bound <= limits.mismatch_limit or (not bad and tally.compared < limits.calls):
+        return
+    needed = needed_calls(bad, limits.mismatch_limit, limits.confidence)
+    yield (
+        f"of {tally.compared:,} compared calls {_counted(tally)}: a rate of up to {_percent(bound)} is open, the limit "
+        f"is {_percent(limits.mismatch_limit)}; {needed - tally.compared:,} more calls without another would do"
+        f"{_first(tally)}"
+    )
+
+
+def _counted(tally: Tally) -> str:
+    kinds = ", ".join(f"{aspect} {calls:,}" for aspect, calls in tally.aspects.most_common())
+    return f"{tally.verdicts[DIFFERENT]:,} differed and {tally.verdicts[FAILED]:,} failed{kinds and f' ({kinds})'}"
+
+
+def _first(tally: Tally) -> str:
+    if tally.first is None:
+        return ""
+    noise = "; it differs in the A/A run too, so give that field a rule in [parity.fields]"
+    return f"; the first: {tally.first.sentence}{noise if tally.noise_in(tally.first.where) else ''}"
+
+
+def _percent(rate: float) -> str:
+    return f"{rate * 100:.3g} %"

@@ -1,0 +1,32 @@
+"""The verdict for a person: one row per method, then each reason, then one word."""
+
+from __future__ import annotations
+
+import click
+
+from lucky_transport.cli.tables import show
+from lucky_transport_migration.gate.method import MethodVerdict
+from lucky_transport_migration.gate.verdict import Verdict
+from lucky_transport_migration.stats import duration_text
+
+__all__ = ["show_verdict"]
+
+_COLUMNS = ("method", "calls", "compared", "mismatches", "failures", "rate at most", "p50 grpc", "p50 shm", "may move")
+
+
+def show_verdict(verdict: Verdict) -> None:
+    """Print a verdict."""
+    show("Gate", _COLUMNS, [_row(name, row) for name, row in verdict.methods.items()], empty="no method is on its way")
+    for name, row in verdict.methods.items():
+        if row.left_out:
+            click.echo(f"not compared in {name}: {', '.join(row.left_out)}")
+    for reason in verdict.reasons:
+        click.echo(f"- {reason}")
+    click.echo("PROMOTE: nothing speaks against it." if verdict.promote else "HOLD: see the reasons above.")
+
+
+def _row(name: str, row: MethodVerdict) -> tuple[str, ...]:
+    middle = next((one for one in row.latency if one.percentile == "p50"), None)
+    durations = ("", "") if middle is None else (duration_text(middle.control_us), duration_text(middle.candidate_us))
+    counts = (f"{count:,}" for count in (row.calls, row.compared, row.mismatches, row.failures))
+    return (name, *counts, f"{row.mismatch_bound * 100:.3g} %", *durations, "yes" if row.promote else "no")

@@ -1,0 +1,63 @@
+"""Whether methods may move on: the evidence of each, held against the limits.
+
+    verdict = judge(read_folder("lucky-evidence"), Limits.load())
+    verdict.promote, verdict.reasons
+
+Rule 1: a method moves on when enough of its calls were compared, the upper bound of its mismatch rate is low enough,
+        and its candidate is not slower than the limits allow; each reason why not names the number and the limit.
+Rule 2: nothing is judged by its absence: without a compared call nothing moves on. A method that stays on one transport
+        is not judged: from grpc to shadow nothing is at stake, and after complete there is nowhere to go.
+Rule 3: an A/A run ("aa": both sides are the same transport) is no evidence for the candidate; it tells what noise is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lucky_transport_migration.evidence.record import Evidence
+from lucky_transport_migration.gate.limits import Limits
+from lucky_transport_migration.gate.method import MethodVerdict, judge_method
+from lucky_transport_migration.gate.tally import Tally
+from lucky_transport_migration.stages.journal import Demotion
+
+__all__ = ["Verdict", "judge"]
+
+_NO_EVIDENCE = "no call was compared: run the program with methods at stage shadow, or replay a recording"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """promote: whether all methods may move on. reasons: why not, each led by the method's name."""
+
+    promote: bool
+    reasons: list[str]
+    methods: Mapping[str, MethodVerdict] = field(default_factory=dict[str, MethodVerdict])
+
+    def plain(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        methods = {name: row.plain() for name, row in self.methods.items()}
+        return {"promote": self.promote, "reasons": self.reasons, "methods": methods}
+
+
+def judge(evidence: Iterable[Evidence], limits: Limits, demotions: Mapping[str, Demotion] | None = None) -> Verdict:
+    """Return the verdict on every moving method that `evidence` has calls of. Reads it once, to its end.
+
+    demotions: those in force, by method: one that is in its cool-down, or was not seen since, is held back too.
+    """
+    tallies: dict[str, Tally] = {}
+    for one in evidence:
+        tallies.setdefault(one.method, Tally()).add(one)
+    moving = {name: tally for name, tally in tallies.items() if tally.moving}
+    held = {name: one for name, one in (demotions or {}).items() if one.cooling_s() or name not in moving}
+    moving |= {name: tallies.get(name, Tally()) for name in held if name not in moving}
+    rows = {name: judge_method(moving[name], limits, among=len(moving)) for name in sorted(moving)}
+    rows |= {name: replace(rows[name], reasons=[_held_back(one), *rows[name].reasons]) for name, one in held.items()}
+    reasons = [f"{name}: {reason}" for name, row in rows.items() for reason in row.reasons]
+    return Verdict(bool(rows) and not reasons, reasons if rows else [_NO_EVIDENCE], rows)
+
+
+def _held_back(demotion: Demotion) -> str:
+    left_s = demotion.cooling_s()
+    return f"demoted to {demotion.to} ({demotion.why}){f', in cool-down for {left_s:.0f} s more' if left_s else ''}"

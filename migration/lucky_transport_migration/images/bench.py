@@ -1,0 +1,45 @@
+"""The suite of images, ready to run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from lucky_transport.engines.echo import IN_PLACE
+from lucky_transport.services import Client
+from lucky_transport_migration.call_suite.cell import CallCell
+from lucky_transport_migration.call_suite.results import Prepared
+from lucky_transport_migration.call_suite.rows import Measured
+from lucky_transport_migration.commands.flow import measure_images
+from lucky_transport_migration.images.cells import IMAGES, ImageSetup, plan_of_images, setups_of
+from lucky_transport_migration.measuring import Effort
+from lucky_transport_migration.paths import Link, find_path
+
+__all__ = ["measure_setup", "prepare"]
+
+_NOTES = (
+    "a row's time is that of one picture in a stream that runs as fast as it is taken; every picture's number, size "
+    "and first, middle and last byte are looked at",
+    "of a picture rendered in place three bytes are drawn: it shows what the way costs, not what a renderer does",
+)
+
+
+def prepare(paths: Sequence[str], waits: Sequence[str] | None, *, rounds: int, quick: bool) -> Prepared:
+    """Return the suite for a command line. A quick one has one round of short loops and small pictures.
+
+    Running it raises what starting the engines raises, and RemoteProtocolError when a picture is torn or stale.
+    """
+    plan = plan_of_images(paths, waits, rounds=rounds, quick=quick)
+    return Prepared(IMAGES, plan, list(setups_of(plan)), lambda setup: measure_setup(setup, plan.effort), notes=_NOTES)
+
+
+def measure_setup(setup: ImageSetup, effort: Effort) -> Mapping[CallCell, Measured]:
+    """Return the measurements of a setup's cells; its processes have ended when this returns."""
+    with Link(find_path(setup.path), IMAGES.engine, 1, options=setup.options(), wait=setup.wait) as link:
+        client = Client(link.transport)
+        return {cell: _measure(client, cell, effort, link.pid) for cell in setup.cells()}
+
+
+def _measure(client: Client, cell: CallCell, effort: Effort, pid: int | None) -> Measured:
+    if cell.kind == "in_place":
+        return measure_images(client, "view", effort, pid, IN_PLACE)
+    return measure_images(client, cell.kind, effort, pid)

@@ -1,0 +1,119 @@
+"""The side-by-side suite for a team's own engine: `pytest --lucky-between grpc,shm`.
+
+    def test_my_policy(lucky_side_by_side):                       # one run, all transports at once
+        with lucky_side_by_side("mujoco:quadruped", num_envs=4, seed=1) as env:
+            observations, _ = env.reset(seed=1)
+            for _ in range(200):
+                observations, *_ = env.step(policy(observations))
+
+    @pytest.mark.lucky(engine="my_team.engines:make_arm", num_envs=4)
+    def test_training(lucky_env):                                 # one run per transport, compared afterwards
+        train(lucky_env, steps=1000)
+
+Rule 1: a session that does not use it pays for nothing: this file imports pytest alone, everything else where it is
+        used.
+Rule 2: without transports to compare, these tests are skipped and say how to run them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from lucky_transport_migration.side_by_side.env import ComparedEnv
+    from lucky_transport_migration.side_by_side.hooks import Hooks
+    from lucky_transport_migration.side_by_side.tally import Tally
+
+__all__: list[str] = []
+
+_HOOKS = "lucky_transport side by side"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("lucky_transport", "engines side by side over several transports")
+    group.addoption("--lucky-between", metavar="PATHS", help="Paths to compare, the yardstick first, e.g. grpc,shm.")
+    group.addoption("--lucky-engine", metavar="ENGINE", help="The engine of tests that name none.")
+    parser.addini("lucky_between", "paths to compare where --lucky-between is not given, e.g. grpc,shm")
+    parser.addini("lucky_engine", "the engine of tests that name none: 'mujoco:quadruped' or 'module:function'")
+    parser.addini("lucky_endpoints", "where engines run already, lines like grpc = grpc://127.0.0.1:50051", "linelist")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers",
+        "lucky(engine='', num_envs=1, seed=0, options={}, endpoints={}): the engine of lucky_env, and of "
+        "lucky_side_by_side where it is given none",
+    )
+    text: str = config.getoption("--lucky-between") or config.getini("lucky_between")
+    if not text:
+        return
+    names = [name.strip() for name in text.split(",")]
+    if len(names) < 2 or len(set(names)) < len(names) or not all(names):
+        raise pytest.UsageError(f"--lucky-between {text}: name at least two different paths, e.g. grpc,shm")
+    from lucky_transport.errors import ConfigError
+    from lucky_transport_migration.side_by_side.hooks import Hooks
+    from lucky_transport_migration.side_by_side.session import Session
+
+    try:
+        config.pluginmanager.register(Hooks(Session(names)), _HOOKS)
+    except ConfigError as error:
+        raise pytest.UsageError(str(error)) from error
+
+
+@pytest.fixture
+def lucky_tally(request: pytest.FixtureRequest) -> Generator[Tally]:
+    """What this test compares, for its own report and for the summary."""
+    from lucky_transport_migration.side_by_side.hooks import PROPERTY
+    from lucky_transport_migration.side_by_side.tally import Tally
+
+    running = _hooks(request).tallies
+    tally = running[request.node.nodeid] = Tally(tests=1)
+    yield tally
+    del running[request.node.nodeid]
+    request.node.user_properties.append((PROPERTY, tally.plain()))
+
+
+@pytest.fixture
+def lucky_side_by_side(
+    request: pytest.FixtureRequest, lucky_tally: Tally
+) -> Callable[..., AbstractContextManager[ComparedEnv]]:
+    """Open an env that is several engines side by side: called with an engine, used by `with`.
+
+    Further arguments: options, endpoints, between, and what `lucky_transport.env.VectorEnv` takes. What is not given
+    comes from the marker `lucky`, then from the configuration. Each step, reset and typed call (`env.client.scene...`)
+    is made over all transports and compared; the first difference fails the test.
+    """
+    from lucky_transport_migration.side_by_side.hooks import engines_of
+
+    session = _hooks(request).session
+
+    def side_by_side(
+        engine: Any = None, *, between: tuple[str, ...] = (), **arguments: Any
+    ) -> AbstractContextManager[ComparedEnv]:
+        engines, env = engines_of(request.node, {"engine": engine, **arguments})
+        return session.side_by_side(engines, lucky_tally, between, **env)
+
+    return side_by_side
+
+
+@pytest.fixture
+def lucky_env(request: pytest.FixtureRequest, lucky_tally: Tally) -> Generator[ComparedEnv]:
+    """An env of the marker's engine: the test runs once per transport, and every run is compared with the first."""
+    from lucky_transport_migration.side_by_side.hooks import engines_of, run_of
+
+    engines, env = engines_of(request.node, {})
+    key, name = run_of(request.node)
+    with _hooks(request).session.recorded(engines, key, name, **env) as made:
+        yield made
+
+
+def _hooks(request: pytest.FixtureRequest) -> Hooks:
+    """Return what the session registered; skips the test where there is nothing to compare."""
+    hooks = request.config.pluginmanager.get_plugin(_HOOKS)
+    if hooks is None:
+        pytest.skip("nothing to compare; run pytest with --lucky-between grpc,shm, or set lucky_between in its config")
+    return hooks

@@ -1,0 +1,98 @@
+"""A board that writes down what programs of gRPC do, and leaves all else to another board.
+
+    board = recorded(EvidenceBoard())       # that board itself where no setting asks for a recording (LUCKY_RECORD)
+
+Rule 1: calls are written by a thread of their own; a caller waits for nothing.
+Rule 2: only calls that came as a program's own bytes are written: those of our own clients are recorded by their
+        transport (recording/transport.py), which sees their steps too.
+Rule 3: while it records there are no shadows: a call is then noted when it ends, so that the order is that of calls.
+Rule 4: a recording with gaps says so when it ends: it cannot be replayed faithfully.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from pathlib import Path
+
+from lucky_transport.config import load_settings
+from lucky_transport.errors import ConfigError
+from lucky_transport.messages.methods import BY_NAME, Effect
+from lucky_transport.staging import Board, Comparison, Decision
+from lucky_transport_migration.evidence.inbox import Inbox
+from lucky_transport_migration.evidence.record import CONTROL
+from lucky_transport_migration.recording.calls import KEPT_BYTES, KEPT_ITEMS, call_entry
+from lucky_transport_migration.recording.entries import PROTOBUF, Header
+from lucky_transport_migration.recording.recorder import Recorder, recorder_of
+
+__all__ = ["RecordingBoard", "recorded"]
+
+_log = logging.getLogger("lucky_transport")
+
+_CLOSE_S = 2.0
+
+
+def recorded(board: Board) -> Board:
+    """Return `board`, within one that records where the settings name a file; raises ConfigError for wrong settings."""
+    file = load_settings().record
+    return RecordingBoard(board, Path(file)) if file else board
+
+
+class RecordingBoard:
+    """`inner` decides who answers, and is told of everything. The file is made with the first call."""
+
+    def __init__(self, inner: Board, file: Path) -> None:
+        self._inner = inner
+        self._file = file
+        self._recorder: Recorder | None = None
+        self._moved_ns = 0
+        self._lost = 0
+        self._inbox = Inbox("lucky recording", lambda item: self._write(*item))
+
+    def decide(self, method: str) -> Decision:
+        """Return who answers the next call, by the other board; nobody is asked as well."""
+        decision = self._inner.decide(method)
+        return Decision(decision.authority, stage=decision.stage)
+
+    def note(self, comparison: Comparison) -> None:
+        """Take the outcome of a call; what the caller got of it is recorded."""
+        row = BY_NAME.get(comparison.method)
+        now_ns = time.monotonic_ns()
+        if row is None or row.effect is not Effect.READ:
+            self._moved_ns = now_ns
+        began_ns = now_ns - int(comparison.authority.took_us * 1000)
+        has_moved = row is not None and row.stream is not None and self._moved_ns > began_ns
+        if (requests := _requests(comparison)) is not None:
+            size = sum(len(item) for item in (*requests, *comparison.authority.items))
+            self._inbox.put((comparison, requests, has_moved), size)
+        self._inner.note(comparison)
+
+    def close(self) -> None:
+        """Write what was noted, for two seconds at most, and close the other board. Idempotent."""
+        self._inbox.close(_CLOSE_S)
+        if self._recorder is not None:
+            self._recorder.flush()
+        lost, self._lost, self._inbox.refused = self._lost + self._inbox.refused, 0, 0
+        if lost:
+            _log.warning("the recording in %s lacks %d calls, for which there was no room", self._file, lost)
+        self._inner.close()
+
+    def _write(self, comparison: Comparison, requests: list[bytes], has_moved: bool) -> None:
+        outcome = comparison.authority
+        is_cut = len(outcome.items) >= KEPT_ITEMS or sum(map(len, outcome.items)) >= KEPT_BYTES
+        left = comparison.ended_early or is_cut
+        try:
+            self._recorder = recorder_of(self._file, Header(CONTROL))
+            self._recorder.write(call_entry(comparison.method, requests, outcome, PROTOBUF, left=left, moved=has_moved))
+        except ConfigError as error:
+            if not self._lost:
+                _log.warning("nothing is recorded: %s", error)
+            self._lost += 1
+
+
+def _requests(comparison: Comparison) -> list[bytes] | None:
+    """Return what was sent; None where that, or what came, is no program's own bytes."""
+    request = comparison.request
+    requests = request if isinstance(request, list) else [request]
+    is_bytes = all(isinstance(one, bytes) for one in (*requests, *comparison.authority.items))
+    return requests if is_bytes else None

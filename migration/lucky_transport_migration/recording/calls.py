@@ -1,0 +1,85 @@
+"""A call as an entry, and as it was: its request and its outcome.
+
+Rule 1: what one side of a comparison is made of, `staging.Outcome`, is all that a recording keeps of a call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from lucky_transport.codec.flatbuffers import decode, encode
+from lucky_transport.messages.images import owned
+from lucky_transport.messages.methods import Method
+from lucky_transport.registry import load
+from lucky_transport.staging import Outcome
+from lucky_transport_migration.recording.entries import FLATBUFFERS, Call
+
+__all__ = ["KEPT_BYTES", "KEPT_ITEMS", "call_entry", "encoded", "outcome_of", "request_of"]
+
+#: What is kept of one stream; staged channels note as much.
+KEPT_ITEMS = 256
+KEPT_BYTES = 16 << 20
+
+
+def call_entry(
+    method: str,
+    requests: Sequence[Any],
+    outcome: Outcome,
+    form: str,
+    *,
+    left: bool = False,
+    more: int = 0,
+    moved: bool = False,
+) -> Call:
+    """Return the entry of a call whose messages are bytes of `form` already, or can become FlatBuffers.
+
+    Raises TypeError or ValueError for a message that no wire could carry.
+    """
+    return Call(
+        method,
+        form,
+        outcome.transport,
+        tuple(map(encoded, requests)),
+        tuple(map(encoded, outcome.items)),
+        outcome.code,
+        outcome.details,
+        tuple(outcome.headers),
+        tuple(outcome.trailing),
+        round(outcome.took_us, 1),
+        outcome.dropped,
+        left,
+        more,
+        moved,
+    )
+
+
+def encoded(message: Any) -> bytes:
+    """Return a message as bytes of its own; raises TypeError or ValueError for what no wire could carry."""
+    return message if isinstance(message, bytes) else encode(owned(message))
+
+
+def outcome_of(call: Call, method: Method, transport: str) -> Outcome:
+    """Return what came of a call, over `transport` where its entry does not say; items as `evidence` compares them.
+
+    Raises RemoteProtocolError for a message that is none.
+    """
+    items: Sequence[Any] = call.items
+    if call.form == FLATBUFFERS:
+        items = [decode(method.response, item) for item in items]
+    name = call.transport or transport
+    return Outcome(name, items, call.code, call.details, call.headers, call.trailing, call.us, call.dropped)
+
+
+def request_of(call: Call, method: Method) -> Any:
+    """Return the message that a call was made with.
+
+    Raises ValueError where there is not just one, or it is none of the method's, RemoteProtocolError for a broken one,
+    MissingExtra where a program's own bytes cannot be read.
+    """
+    if len(call.requests) != 1:
+        raise ValueError(f"{len(call.requests)} requests, and calls of ours have one")
+    if call.form == FLATBUFFERS:
+        return decode(method.request, call.requests[0])
+    request_in = load("lucky_transport_grpc.payloads:request_in", owner="replay", extra="grpc")
+    return request_in(method, call.requests[0])

@@ -1,0 +1,142 @@
+"""What a recording consists of: a header, then one entry per call, stream and step, in the order they ended.
+
+    {"v": 1, "what": "lucky_transport recording", "at": "2026-01-01T00:00:00.000Z", "transport": "shm",
+     "endpoint": "shm://demo", "engine": "mujoco:quadruped", "seed": 7, "spec": {...} | null}
+    {"call": "/hazel.rpc.SceneService/GetEntity", "form": "flatbuffers", "requests": [{"b64": "..."}],
+     "items": [{"b64": "..."}], "us": 41.2}
+    {"step": 1, "actions": {"b64": "..."}, "observations": {"b64": "..."}, "rewards": {"b64": "..."}, ..., "us": 12.5}
+
+Rule 1: a message is bytes in the form that its entry names: FlatBuffers of this project's messages, or protobuf as a
+        program's own stubs sent it. An array is the bytes of C order, its dtype and shape are the spec's.
+Rule 2: what stands at its default is left out, so that a line is as long as the call was eventful.
+Rule 3: bytes are {"b64": "<base64>"}, wherever they stand.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields
+from typing import Any, TypeVar
+
+from lucky_transport.calls.outcome import Metadata
+from lucky_transport.errors import ConfigError
+
+__all__ = ["FLATBUFFERS", "PROTOBUF", "Call", "Header", "Step", "header_of", "line_of", "read_entry"]
+
+VERSION = 1
+WHAT = "lucky_transport recording"
+
+#: Forms of a message.
+FLATBUFFERS, PROTOBUF = "flatbuffers", "protobuf"
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """Where and when it was recorded. seed: the engine's, None = nobody said. spec: of the engine, as JSON values; None
+    where only calls were recorded.
+    """
+
+    transport: str
+    endpoint: str = ""
+    engine: str = ""
+    seed: int | None = None
+    spec: Mapping[str, Any] | None = None
+    at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A unary call or a stream. requests: one, or those of a stream of requests. items: the response, or what came.
+
+    transport: who answered, "" = as the header says. code, details, headers, trailing, dropped: as in
+    `staging.Outcome`. left: the caller left the stream before its end. more: items that came and were not kept. moved:
+    the world was stepped or changed while the stream ran.
+    """
+
+    call: str
+    form: str = FLATBUFFERS
+    transport: str = ""
+    requests: tuple[bytes, ...] = ()
+    items: tuple[bytes, ...] = ()
+    code: str = "OK"
+    details: str = ""
+    headers: Metadata = ()
+    trailing: Metadata = ()
+    us: float = 0.0
+    dropped: int = 0
+    left: bool = False
+    more: int = 0
+    moved: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One exchange. step: the number of its frame, 0 where it failed, as code and details say. control: one byte per
+    env, None where every env stepped. The rest are the frame's arrays.
+    """
+
+    step: int
+    actions: bytes
+    control: bytes | None = None
+    observations: bytes = b""
+    rewards: bytes = b""
+    terminated: bytes = b""
+    truncated: bytes = b""
+    signals: bytes = b""
+    code: str = "OK"
+    details: str = ""
+    us: float = 0.0
+
+
+def line_of(entry: Header | Call | Step) -> str:
+    """Return an entry as one line of JSON, with its line end."""
+    lead = {"v": VERSION, "what": WHAT} if isinstance(entry, Header) else {}
+    plain = {row.name: getattr(entry, row.name) for row in fields(entry) if getattr(entry, row.name) != row.default}
+    return json.dumps(lead | plain, default=_packed, allow_nan=False, separators=(",", ":")) + "\n"
+
+
+def header_of(line: bytes, source: str) -> Header:
+    """Return the header that the first line of `source` is; raises ConfigError for anything else."""
+    try:
+        plain: Any = json.loads(line)
+    except ValueError:
+        plain = None
+    if not isinstance(plain, dict) or plain.get("what") != WHAT:
+        raise ConfigError(f"{source} is no recording", hint="make one with `lucky-transport record`")
+    if plain.get("v") != VERSION:
+        raise ConfigError(f"{source} is a recording of version {plain.get('v')!r}", hint=f"this reads {VERSION}")
+    return _made(Header, plain)
+
+
+def read_entry(line: bytes) -> Call | Step:
+    """Return the entry that a line holds; raises ValueError for a line that holds none."""
+    plain: Any = json.loads(line, object_hook=_unpacked)
+    if not isinstance(plain, dict):
+        raise ValueError(f"{line[:80]!r} is no entry")
+    return _made(Call, plain) if "call" in plain else _made(Step, plain)
+
+
+_Entry = TypeVar("_Entry", Header, Call, Step)
+
+
+def _made(kind: type[_Entry], plain: Mapping[str, Any]) -> _Entry:
+    """Return the entry of those values; keys of a newer writer are passed over."""
+    missing = [row.name for row in fields(kind) if row.default is MISSING and row.name not in plain]
+    if missing:
+        raise ValueError(f"an entry without {', '.join(missing)}")
+    return kind(**{row.name: _frozen(plain[row.name]) for row in fields(kind) if row.name in plain})
+
+
+def _packed(value: Any) -> dict[str, str]:
+    return {"b64": base64.b64encode(value).decode("ascii")}  # raises TypeError for what is no bytes
+
+
+def _unpacked(plain: dict[str, Any]) -> Any:
+    return base64.b64decode(plain["b64"], validate=True) if plain.keys() == {"b64"} else plain
+
+
+def _frozen(value: Any) -> Any:
+    """Return lists as tuples, as the entries have them."""
+    return tuple(_frozen(one) for one in value) if isinstance(value, list) else value

@@ -1,0 +1,123 @@
+"""Writes a recording: lines, compressed where the file's name ends in ".gz".
+
+Rule 1: to record never breaks what is recorded: a full disk ends the recording, is said once, and that is all.
+Rule 2: no file is overwritten. Where the name is taken, by an earlier recording, another process or another engine,
+        "-2" and so on is added to it, and the log says so.
+Rule 3: what a process records of one engine is one file, in the order in which calls and steps ended. It is open only
+        while lines are added, so that a forked child has nothing of it; a compressed file is a row of whole pieces.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gzip
+import logging
+import os
+import threading
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+
+from lucky_transport.errors import ConfigError
+from lucky_transport_migration.recording.entries import Call, Header, Step, line_of
+
+__all__ = ["Recorder", "recorder_of"]
+
+_log = logging.getLogger("lucky_transport")
+
+#: What a killed process may lose, and what may wait in memory.
+_FLUSH_S = 0.5
+_FLUSH_BYTES = 1 << 20
+
+
+class Recorder:
+    """Adds entries, from any thread, to a new file that begins with `header`.
+
+    path: the file's real name. moves: how often the world was stepped or changed. Raises ConfigError when the file
+    cannot be made.
+    """
+
+    def __init__(self, path: Path, header: Header) -> None:
+        self.moves = 0
+        self._wanted = path
+        self._header = header
+        self._lock = threading.Lock()
+        self._begin()
+        atexit.register(self.flush)
+
+    def write(self, entry: Call | Step, *, moves: bool = False) -> None:
+        """Add an entry. moves: it stepped or changed the world."""
+        line = line_of(entry).encode()
+        with self._lock:
+            if os.getpid() != self._pid:  # a forked child's file is its own
+                self._begin()
+            self.moves += moves
+            if self._ended:
+                return
+            self._lines.append(line)
+            self._waiting_bytes += len(line)
+            if self._waiting_bytes > _FLUSH_BYTES or time.monotonic() - self._flushed > _FLUSH_S:
+                self._flush()
+
+    def flush(self) -> None:
+        """Write what waits in memory; the file can then be read."""
+        with self._lock:
+            if os.getpid() == self._pid:
+                self._flush()
+
+    def _begin(self) -> None:
+        self._pid = os.getpid()
+        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        self._lines = [line_of(replace(self._header, at=now)).encode()]
+        self._ended = False
+        try:
+            self.path = _new_file(self._wanted)
+        except OSError as error:
+            raise ConfigError(f"{self._wanted} cannot be written: {error}", hint="name another file") from error
+        _log.info("recording %s to %s", self._header.endpoint or "calls", self.path)
+        self._flush()
+
+    def _flush(self) -> None:
+        data, self._lines = b"".join(self._lines), []
+        self._waiting_bytes, self._flushed = 0, time.monotonic()
+        if not data:
+            return
+        try:
+            with self.path.open("ab") as file:
+                file.write(gzip.compress(data, compresslevel=1) if self.path.suffix == ".gz" else data)
+        except OSError as error:
+            self._ended = True
+            _log.warning("recording to %s ended: %s; what came until then can be replayed", self.path, error)
+
+
+_recorders: dict[tuple[Path, str], Recorder] = {}
+_recorders_lock = threading.Lock()
+
+
+def recorder_of(path: Path, header: Header) -> Recorder:
+    """Return this process's recorder of what goes to `header.endpoint`, for the file of that name.
+
+    Raises ConfigError when the file cannot be made.
+    """
+    key = path.absolute(), header.endpoint
+    with _recorders_lock:
+        if key not in _recorders:
+            _recorders[key] = Recorder(key[0], header)
+        return _recorders[key]
+
+
+def _new_file(wanted: Path) -> Path:
+    """Make an empty file of that name, or of the first such name that is free; raises OSError."""
+    ending = "".join(wanted.suffixes[-2:]) if wanted.suffix == ".gz" else wanted.suffix
+    stem = wanted.name.removesuffix(ending)
+    wanted.parent.mkdir(parents=True, exist_ok=True)
+    for number in count(2):
+        path = wanted if number == 2 else wanted.with_name(f"{stem}-{number - 1}{ending}")
+        try:
+            path.touch(exist_ok=False)
+        except FileExistsError:
+            continue
+        return path
+    raise AssertionError("numbers do not end")

@@ -1,0 +1,157 @@
+"""A recording made again, in its order, on another engine; every answer is compared with the recorded one.
+
+Rule 1: the engine should be fresh, with the seed of the recorded one: what a recording changed, its replay changes too.
+Rule 2: every call is made that can be made, so that the world stays in step, also where its answer is not compared.
+Rule 3: the first lost connection ends a replay, and is a difference.
+Rule 4: headers and trailing metadata of a program of gRPC are not compared: calls of ours do not see them.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import (
+    ClosedError,
+    MissingExtra,
+    NotReachable,
+    PeerDied,
+    RemoteProtocolError,
+    SpecError,
+    TransportError,
+)
+from lucky_transport.messages.methods import BY_NAME, Method
+from lucky_transport.specs import BatchSpec
+from lucky_transport.staging import Comparison, Decision, Outcome
+from lucky_transport.transport import Frame, Transport
+from lucky_transport_migration.evidence.compare import compare
+from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, NOT_COMPARED, Evidence, Side, moment
+from lucky_transport_migration.evidence.rules import Rules
+from lucky_transport_migration.evidence.shown import shown
+from lucky_transport_migration.recording.calls import outcome_of, request_of
+from lucky_transport_migration.recording.entries import PROTOBUF, Call, Step
+from lucky_transport_migration.recording.frames import first_unequal_array, moves_of
+from lucky_transport_migration.recording.reading import Recording
+from lucky_transport_migration.routing.outcomes import answer, failure
+from lucky_transport_migration.stages.standing import STEP
+
+__all__ = ["replay"]
+
+#: Longer than anything but a hang takes, also beside other work.
+_PATIENCE_S = 60.0
+
+_LOST = (PeerDied, NotReachable, ClosedError)
+_OUT_OF_TIME = ("DEADLINE_EXCEEDED", "CANCELLED")
+
+
+def replay(recording: Recording, transport: Transport, rules: Rules, take: Callable[[Evidence], None]) -> None:
+    """Make everything that was recorded again; `take` is given the evidence of each call and step.
+
+    Raises ConfigError for a broken recording, SpecError where the engine's batch is another one.
+    """
+    player = _Player(recording, transport, rules)
+    for entry in recording.entries():
+        take(player.step(entry) if isinstance(entry, Step) else player.call(entry))
+        if player.is_lost:
+            return
+
+
+class _Player:
+    """Plays entries over a transport. is_lost: the connection is gone."""
+
+    def __init__(self, recording: Recording, transport: Transport, rules: Rules) -> None:
+        self.is_lost = False
+        self._header = recording.header
+        self._transport = transport
+        self._rules = rules
+        self._fits = False
+
+    def step(self, step: Step) -> Evidence:
+        """Return what a recorded exchange shows."""
+        if not self._fits:
+            _check_fit(self._header.spec, self._transport.spec)
+            self._fits = True
+        was = Outcome(self._header.transport, code=step.code, details=step.details, took_us=step.us)
+        actions, control = moves_of(step, self._transport.spec)
+        frames: list[Frame] = []
+        now = self._ask(lambda _: frames.append(self._transport.step(actions, control, Deadline(_PATIENCE_S))))
+        evidence = self._compared(STEP, was, now)
+        if evidence.verdict != EQUAL or not frames:
+            return evidence
+        found = first_unequal_array(step, frames[0], self._rules)
+        if found is None:
+            return evidence
+        where, before, after = found
+        again = now.transport if now.transport != was.transport else f"{now.transport} again"
+        values = dict(zip((was.transport, again), shown(before, after), strict=True))
+        return replace(evidence, verdict=DIFFERENT, aspect="item", where=f"step {step.step}: {where}", values=values)
+
+    def call(self, call: Call) -> Evidence:
+        """Return what a recorded call or stream shows."""
+        method = BY_NAME.get(call.call)
+        if method is None:
+            return self._not_compared(call, "it is in no table of methods: only a program's own stubs know it")
+        if call.moved:
+            return self._not_compared(call, "the world moved while the stream ran, so its items hang on the clock")
+        try:
+            request, was = request_of(call, method), outcome_of(call, method, self._header.transport)
+        except (ValueError, RemoteProtocolError, MissingExtra) as error:
+            return self._not_compared(call, str(error))
+        is_cut = method.stream is not None and bool(call.left or call.more or call.code in _OUT_OF_TIME)
+        wanted = len(call.items) if is_cut else None
+        now = self._ask(lambda items: self._take(items, method, request, wanted))
+        if call.form == PROTOBUF:
+            was, now = (replace(one, headers=(), trailing=()) for one in (was, now))
+        if method.stream is None and call.more:
+            return self._not_compared(call, "its recorded response was none that a wire could carry")
+        return self._compared(call.call, was, now, is_cut=is_cut)
+
+    def _take(self, items: list[Any], method: Method, request: Any, wanted: int | None) -> None:
+        """Add the response, or the items of a stream: so many, without a number all."""
+        if method.stream is None:
+            items.append(self._transport.call(method, request, Deadline(_PATIENCE_S)))
+            return
+        with self._transport.stream(method, request, Deadline(_PATIENCE_S)) as stream:
+            while wanted is None or len(items) < wanted:
+                try:
+                    items.append(next(stream))
+                except StopIteration:
+                    return
+
+    def _ask(self, make: Callable[[list[Any]], None]) -> Outcome:
+        items: list[Any] = []
+        name, began_ns = self._transport.name, time.perf_counter_ns()
+        try:
+            make(items)
+        except TransportError as error:
+            self.is_lost = isinstance(error, _LOST)
+            return failure(name, error, began_ns, items)
+        return answer(name, items, began_ns)
+
+    def _compared(self, method: str, was: Outcome, now: Outcome, *, is_cut: bool = False) -> Evidence:
+        comparison = Comparison(method, Decision(was.transport, now.transport), was, now, ended_early=is_cut)
+        evidence = replace(compare(comparison, self._rules, kind="replay"), at=moment(time.time()))
+        if self.is_lost and evidence.verdict in (EQUAL, NOT_COMPARED) and was.code != now.code:
+            return replace(evidence, verdict=DIFFERENT, aspect="code", where="code", values={"replay": now.details})
+        return evidence
+
+    def _not_compared(self, call: Call, why: str) -> Evidence:
+        authority = Side(call.transport or self._header.transport, call.code, call.us, len(call.items))
+        return Evidence(call.call, "", authority, kind="replay", why=why, at=moment(time.time()))
+
+
+def _check_fit(recorded: Any, spec: BatchSpec) -> None:
+    """Raise SpecError where recorded steps do not fit the engine's batch."""
+    if recorded is None:
+        raise SpecError("the recording has steps and no spec", hint="record it anew")
+    was = BatchSpec.from_json(json.dumps(recorded))
+    for what in ("num_envs", "observation", "action", "reward_terms", "termination_terms"):
+        if getattr(was, what) != getattr(spec, what):
+            raise SpecError(
+                f"recorded with {what} {getattr(was, what)}, the engine has {getattr(spec, what)}",
+                hint=f"start one like it: lucky-transport serve {was.engine} --num-envs {was.num_envs}",
+            )

@@ -1,0 +1,84 @@
+"""What a replay came to: counts per method, and the first difference.
+
+Rule 1: equal means that something was compared, and none of it differed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from lucky_transport_migration.evidence.record import EQUAL, NOT_COMPARED, Evidence
+
+__all__ = ["MethodCounts", "ReplayResult"]
+
+
+@dataclass
+class MethodCounts:
+    """One method's calls. mismatches: answered differently, or not at all. not_compared: reason -> calls."""
+
+    calls: int = 0
+    mismatches: int = 0
+    not_compared: Counter[str] = field(default_factory=Counter[str])
+
+
+@dataclass
+class ReplayResult:
+    """See the module."""
+
+    methods: dict[str, MethodCounts] = field(default_factory=dict[str, MethodCounts])
+    first_difference: Evidence | None = None
+
+    def add(self, evidence: Evidence) -> None:
+        """Count a call or step."""
+        row = self.methods.setdefault(evidence.method, MethodCounts())
+        row.calls += 1
+        if evidence.verdict == NOT_COMPARED:
+            row.not_compared[evidence.why] += 1
+        elif evidence.verdict != EQUAL:
+            row.mismatches += 1
+            self.first_difference = self.first_difference or evidence
+
+    @property
+    def calls(self) -> int:
+        """How many calls and steps were played."""
+        return sum(row.calls for row in self.methods.values())
+
+    @property
+    def compared(self) -> int:
+        """How many of them were compared."""
+        return self.calls - sum(row.not_compared.total() for row in self.methods.values())
+
+    @property
+    def equal(self) -> bool:
+        """True when something was compared, and nothing differed."""
+        return self.compared > 0 and self.first_difference is None
+
+    @property
+    def sentence(self) -> str:
+        """The outcome as one sentence."""
+        if self.first_difference is not None:
+            return f"DIFFERENT: {self.first_difference.sentence}"
+        if not self.compared:
+            return f"NOTHING COMPARED: of {self.calls:,} recorded calls and steps none could be compared."
+        return f"EQUAL: {self.compared:,} of {self.calls:,} recorded calls and steps were compared, and all are equal."
+
+    def plain(self) -> dict[str, Any]:
+        """Return the outcome as JSON values."""
+        rows = {
+            name: {
+                "calls": row.calls,
+                "mismatches": row.mismatches,
+                "not_compared": [{"why": why, "calls": calls} for why, calls in row.not_compared.items()],
+            }
+            for name, row in self.methods.items()
+        }
+        first = None if self.first_difference is None else asdict(self.first_difference)
+        return {
+            "equal": self.equal,
+            "calls": self.calls,
+            "compared": self.compared,
+            "methods": rows,
+            "first_difference": first,
+        }

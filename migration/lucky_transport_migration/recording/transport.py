@@ -1,0 +1,167 @@
+"""A transport that writes down what goes through it; what its user sees is the other transport's.
+
+Rule 1: an exchange or call is written when it is over, with what came of it; what is refused before anything was sent
+        (wrong arguments) is not written.
+Rule 2: a stream is one entry, written when it is over; of a long one the first items are kept.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import PeerTimeout, TransportError
+from lucky_transport.messages.methods import Effect, Method
+from lucky_transport.transport import Frame, Stream, Transport
+from lucky_transport_migration.recording.calls import KEPT_BYTES, KEPT_ITEMS, call_entry, encoded
+from lucky_transport_migration.recording.entries import FLATBUFFERS
+from lucky_transport_migration.recording.frames import step_entry
+from lucky_transport_migration.recording.recorder import Recorder
+from lucky_transport_migration.routing.outcomes import answer, failure
+
+__all__ = ["RecordedTransport"]
+
+
+class RecordedTransport(Transport):
+    """`inner`, recorded. Closing it closes that and completes the file."""
+
+    def __init__(self, inner: Transport, recorder: Recorder) -> None:
+        self.name = inner.name
+        self.spec = inner.spec
+        self.capabilities = inner.capabilities
+        self.actions = inner.actions
+        self._inner = inner
+        self._recorder = recorder
+        self._sent: tuple[bytes, bytes | None, int] | None = None
+
+    @property
+    def out_of_bounds(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """As counted by the recorded transport."""
+        return self._inner.out_of_bounds
+
+    def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
+        began_ns = time.perf_counter_ns()
+        self._inner.send(actions, control)
+        sent = np.ascontiguousarray(actions, self.spec.action.dtype).tobytes()
+        self._sent = sent, None if control is None else np.asarray(control, np.uint8).tobytes(), began_ns
+
+    def recv(self, deadline: Deadline | None = None) -> Frame:
+        try:
+            frame = self._inner.recv(deadline)
+        except PeerTimeout:  # the exchange stays open
+            raise
+        except TransportError as error:
+            self._write_step(None, error)
+            raise
+        self._write_step(frame)
+        return frame
+
+    def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
+        call = _Pending(self.name, self._recorder, method, request)
+        try:
+            response = self._inner.call(method, request, deadline)
+        except TransportError as error:
+            call.end(error)
+            raise
+        call.add(response)
+        call.end()
+        return response
+
+    def stream(self, method: Method, request: Any, deadline: Deadline | None = None, *, copy: bool = True) -> Stream:
+        call = _Pending(self.name, self._recorder, method, request)
+        return _RecordedStream(self._inner.stream(method, request, deadline, copy=copy), call)
+
+    def implements(self, method: Method) -> bool | None:
+        return self._inner.implements(method)
+
+    def close(self) -> None:
+        self._inner.close()
+        self._recorder.flush()
+
+    def _write_step(self, frame: Frame | None, error: TransportError | None = None) -> None:
+        if self._sent is None:  # `recv` without `send` was refused, or the exchange was written already
+            return
+        (actions, control, began_ns), self._sent = self._sent, None
+        if error is not None:
+            outcome = failure(self.name, error, began_ns)
+        else:
+            outcome = answer(self.name, [], began_ns)
+        self._recorder.write(step_entry(actions, control, frame, outcome), moves=True)
+
+
+class _Pending:
+    """A call that is being made over the transport called `name`."""
+
+    def __init__(self, name: str, recorder: Recorder, method: Method, request: Any) -> None:
+        self._name = name
+        self._recorder = recorder
+        self._method = method
+        self._items: list[bytes] = []
+        self._kept_bytes = self._more = 0
+        self._moves = recorder.moves
+        self._lock = threading.Lock()
+        try:  # before it is sent: an engine in this process may keep and change it
+            self._request: bytes | None = encoded(request)
+        except (TypeError, ValueError):  # the transport refuses it too
+            self._request = None
+        self._began_ns = time.perf_counter_ns()
+
+    def add(self, item: Any) -> None:
+        """Keep a response or an item, as long as there is room."""
+        if self._more or len(self._items) == KEPT_ITEMS or self._kept_bytes >= KEPT_BYTES:
+            self._more += 1
+            return
+        try:
+            self._items.append(encoded(item))
+            self._kept_bytes += len(self._items[-1])
+        except (TypeError, ValueError):  # an engine in this very process answered what no wire could carry
+            self._more += 1
+
+    def end(self, error: TransportError | None = None, *, left: bool = False, dropped: int = 0) -> None:
+        """Write the call, once, with how it ended."""
+        with self._lock:
+            request, self._request = self._request, None
+        if request is None:
+            return
+        if error is None:
+            outcome = answer(self._name, self._items, self._began_ns, dropped=dropped)
+        else:
+            outcome = failure(self._name, error, self._began_ns, self._items)
+            outcome.dropped = dropped
+        moved = self._method.stream is not None and self._recorder.moves != self._moves
+        entry = call_entry(self._method.name, [request], outcome, FLATBUFFERS, left=left, more=self._more, moved=moved)
+        self._recorder.write(entry, moves=self._method.effect is not Effect.READ)
+
+
+class _RecordedStream(Stream):
+    """A stream of another transport; its end, whoever ends it, is written once."""
+
+    def __init__(self, inner: Stream, call: _Pending) -> None:
+        self._inner = inner
+        self._call = call
+
+    @property
+    def dropped(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """As counted by the recorded stream."""
+        return self._inner.dropped
+
+    def __next__(self) -> Any:
+        try:
+            item = next(self._inner)
+        except StopIteration:
+            self._call.end(dropped=self.dropped)
+            raise
+        except TransportError as error:
+            self._call.end(error, dropped=self.dropped)
+            raise
+        self._call.add(item)
+        return item
+
+    def cancel(self) -> None:
+        self._inner.cancel()
+        self._call.end(left=True, dropped=self.dropped)

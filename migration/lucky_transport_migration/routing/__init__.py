@@ -1,0 +1,1 @@
+"""The transport `staged:`: gRPC and shared memory as one, each method over the one that its stage says."""

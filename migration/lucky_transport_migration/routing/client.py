@@ -1,0 +1,58 @@
+"""Opens `staged:`, the transport of a program whose methods move one by one.
+
+client = lucky_transport.connect("staged:")                      # endpoints from [stages] of lucky_transport.toml
+connect("staged:?control=grpc://127.0.0.1:50051&candidate=shm://demo")      # or from here
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import NoReturn
+
+from lucky_transport import api
+from lucky_transport.config import Settings
+from lucky_transport.endpoint import Endpoint
+from lucky_transport.errors import ConfigError, Unimplemented
+from lucky_transport.transport import Transport
+from lucky_transport_migration.routing.board import process_board
+from lucky_transport_migration.routing.side import CANDIDATE, CONTROL, Side
+from lucky_transport_migration.routing.transport import StagedTransport
+from lucky_transport_migration.stages.plan import StagePlan
+
+__all__ = ["no_server", "open_staged"]
+
+#: As long as gRPC answers too, nobody shall wait long for the candidate.
+_CANDIDATE_CONNECT_S = 2.0
+
+
+def open_staged(endpoint: Endpoint, settings: Settings) -> StagedTransport:
+    """Return a transport over both sides of the nearest file of stages, by the decisions of this process's board.
+
+    Raises ConfigError for a wrong file or one without the endpoint that steps, and what connecting to that raises.
+    """
+    plan = StagePlan.load()
+    control = endpoint.option("control", plan.control)
+    candidate = endpoint.option("candidate", plan.candidate)
+    hasty = replace(settings, connect_timeout_s=min(settings.connect_timeout_s, _CANDIDATE_CONNECT_S))
+    sides = (
+        Side(CONTROL, partial(_connect, "control", control, settings, plan)),
+        Side(CANDIDATE, partial(_connect, "candidate", candidate, hasty, plan)),
+    )
+    return StagedTransport(*sides, process_board())
+
+
+def no_server(endpoint: Endpoint, settings: Settings) -> NoReturn:
+    """Raise Unimplemented: an engine is served over transports, each at an endpoint of its own."""
+    raise Unimplemented(
+        f"nothing is served at {endpoint}: it is two transports as one, for clients",
+        backend="staged",
+        hint="serve the engine at both, e.g. --endpoint grpc://127.0.0.1:50051 --endpoint shm://demo",
+    )
+
+
+def _connect(key: str, endpoint: str, settings: Settings, plan: StagePlan) -> Transport:
+    if not endpoint:
+        example = "grpc://127.0.0.1:50051" if key == "control" else "shm://demo"
+        raise ConfigError(f"{plan.path}: [stages] has no {key}", hint=f"write there {key} = '{example}'")
+    return api.open_transport(endpoint, settings)

@@ -1,0 +1,98 @@
+"""One call from its decision to its note: the authority's outcome, and the shadow's when one was asked.
+
+Rule 1: a call is noted once, when all that was asked has answered; nothing here waits.
+Rule 2: an answer of a shadow counts only when the world stood still meanwhile; trouble of it always does.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from typing import Any
+
+from lucky_transport.messages.methods import Effect, Method
+from lucky_transport.staging import Board, Comparison, Decision, Outcome
+from lucky_transport_migration.routing.outcomes import IN_TROUBLE
+from lucky_transport_migration.routing.side import CANDIDATE, CONTROL
+from lucky_transport_migration.routing.world import World
+
+__all__ = ["CHANGES", "Exchange"]
+
+#: Why there is no second answer to a call that changes something.
+CHANGES = "it changes the world and is not made twice; compare by parity, or by record and replay"
+_MOVED = "the world changed between the two answers"
+
+
+class Exchange:
+    """See the module. decision: as it was made, without a shadow where none may be asked."""
+
+    def __init__(self, board: Board, world: World, method: Method, request: Any, decision: Decision) -> None:
+        self.method = method
+        self.why = "" if method.effect is Effect.READ else CHANGES
+        if self.why and decision.shadow:
+            decision = Decision(decision.authority, "", decision.stage)
+        self.decision = decision
+        self.request = copy.deepcopy(request) if decision.shadow else request  # the caller may change his meanwhile
+        self._board = board
+        self._world = world
+        self._mark = world.mark()
+        self._lock = threading.Lock()
+        self._authority: Outcome | None = None
+        self._shadow: Outcome | None = None
+        self._waits = bool(decision.shadow)
+        self._ended_early = False
+        self._noted = False
+
+    @property
+    def waits(self) -> bool:
+        """True while an answer of a shadow would count."""
+        return self._waits
+
+    def answered(self, outcome: Outcome, *, ended_early: bool = False) -> None:
+        """The caller has his outcome."""
+        with self._lock:
+            self._authority = outcome
+            self._ended_early |= ended_early
+        self._note_when_complete()
+
+    def shadowed(self, outcome: Outcome, *, ended_early: bool = False) -> None:
+        """The shadow has answered."""
+        with self._lock:
+            if not self._waits:
+                return  # the authority failed over to it
+            self._shadow, self._waits = outcome, False
+            self._ended_early |= ended_early
+        self._note_when_complete()
+
+    def unshadowed(self, why: str) -> None:
+        """No shadow answers, for that reason."""
+        with self._lock:
+            if not self._waits:
+                return
+            self.why, self._waits = why, False
+        self._note_when_complete()
+
+    def fails_over(self, outcome: Outcome) -> None:
+        """The candidate was to answer and had `outcome` instead: the control answers, and this counts as the shadow."""
+        with self._lock:
+            self.decision = Decision(CONTROL, CANDIDATE, self.decision.stage)
+            self._shadow, self.why, self._waits = outcome, "", False
+
+    def _note_when_complete(self) -> None:
+        with self._lock:
+            if self._authority is None or self._waits or self._noted:
+                return
+            self._noted = True
+            shadow, why = self._shadow, self.why
+            if shadow is not None and shadow.code not in IN_TROUBLE and not self._world.stood_still(self._mark):
+                shadow, why = None, _MOVED
+            comparison = Comparison(
+                self.method.name,
+                self.decision,
+                self._authority,
+                shadow,
+                self.request,
+                why,
+                self._ended_early,
+            )
+        self._board.note(comparison)

@@ -1,0 +1,101 @@
+"""The stepping path of a staged transport: one side for as long as the connection lasts.
+
+Rule 1: an engine has one driver, so the side is chosen once, by the stage of AgentService/Step; the next connection may
+        get the other one.
+Rule 2: exchanges are far quicker than notes: every 64th is noted with its time, and each one that failed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from typing import Any
+
+from numpy.typing import NDArray
+
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import PeerTimeout, TransportError
+from lucky_transport.messages.methods import method
+from lucky_transport.staging import Board, Comparison, Decision, Outcome
+from lucky_transport.transport import Frame, Transport
+from lucky_transport_migration.routing.exchange import CHANGES
+from lucky_transport_migration.routing.outcomes import answer, failure
+from lucky_transport_migration.routing.world import World
+
+__all__ = ["Stepping"]
+
+_STEP = method("AgentService/Step")
+_NOTED_EVERY = 64
+
+
+class Stepping:
+    """Exchanges over `transport`, which decisions call `side`; `send`, `recv` and `step` as `Transport` has them."""
+
+    def __init__(self, transport: Transport, decision: Decision, board: Board, world: World) -> None:
+        self.transport = transport
+        self._decision = decision
+        self._board = board
+        self._world = world
+        self._counted = itertools.count()
+        self._began_ns = 0
+        self._is_open = False  # an exchange is under way
+
+    def send(self, actions: NDArray[Any], control: NDArray[Any] | None = None) -> None:
+        """Publish an exchange."""
+        was_open = self._is_open
+        self._begin()
+        try:
+            self.transport.send(actions, control)
+        except BaseException:
+            self._is_open = was_open
+            if not was_open:
+                self._world.end()
+            raise
+
+    def recv(self, deadline: Deadline | None = None) -> Frame:
+        """Return its frame."""
+        try:
+            frame = self.transport.recv(deadline)
+        except BaseException as error:
+            self._failed(error)
+            raise
+        self._succeeded()
+        return frame
+
+    def step(
+        self, actions: NDArray[Any], control: NDArray[Any] | None = None, deadline: Deadline | None = None
+    ) -> Frame:
+        """Both in one call, by the transport's own quickest way."""
+        self._begin()
+        try:
+            frame = self.transport.step(actions, control, deadline)
+        except BaseException as error:
+            self._failed(error)
+            raise
+        self._succeeded()
+        return frame
+
+    def _begin(self) -> None:
+        self._began_ns = time.perf_counter_ns()
+        if not self._is_open:
+            self._is_open = True
+            self._world.begin()
+
+    def _succeeded(self) -> None:
+        self._end()
+        if next(self._counted) % _NOTED_EVERY == 0:
+            self._note(answer(self._decision.authority, (), self._began_ns))
+
+    def _failed(self, error: BaseException) -> None:
+        if not isinstance(error, PeerTimeout):  # after it the frame may still be received
+            self._end()
+        if isinstance(error, TransportError):
+            self._note(failure(self._decision.authority, error, self._began_ns))
+
+    def _end(self) -> None:
+        if self._is_open:
+            self._is_open = False
+            self._world.end()
+
+    def _note(self, outcome: Outcome) -> None:
+        self._board.note(Comparison(_STEP.name, self._decision, outcome, why=CHANGES))

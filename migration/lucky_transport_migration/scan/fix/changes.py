@@ -1,0 +1,144 @@
+"""All rewrites of a code base: worked out first, shown, then written.
+
+Rule 1: nothing is written before everything is known, and a file is written whole or not at all.
+Rule 2: what a rewrite would leave is Python that compiles, or it is not offered.
+Rule 3: the same rewrites again change nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from difflib import unified_diff
+from pathlib import Path
+from typing import Any
+
+from lucky_transport.errors import TransportError
+from lucky_transport_migration.scan.fix.draft import Draft
+from lucky_transport_migration.scan.fix.drop_ins import rewrite_channels, rewrite_servers
+from lucky_transport_migration.scan.fix.engine_client import rewrite_clients
+from lucky_transport_migration.scan.fix.lucky_env import rewrite_envs
+from lucky_transport_migration.scan.fix.requirements import rewrite_requirements, unneeded
+from lucky_transport_migration.scan.fix.stages import rewrite_stages
+from lucky_transport_migration.scan.known import LUCKYROBOTS
+from lucky_transport_migration.scan.outcome import Outcome
+from lucky_transport_migration.scan.scanner import is_python, scan_again
+from lucky_transport_migration.scan.source import Unreadable, check_syntax
+from lucky_transport_migration.scan.tree import files_of, name_in
+
+__all__ = ["Change", "Changes", "Refusal", "plan_changes", "rewrite_python", "write_changes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a file holds, and what it would hold."""
+
+    path: Path
+    name: str
+    before: bytes
+    after: bytes
+
+    def diff(self) -> str:
+        """Return the change as a unified diff."""
+        old, new = (text.decode("utf-8", "replace").splitlines() for text in (self.before, self.after))
+        return "\n".join(unified_diff(old, new, f"a/{self.name}", f"b/{self.name}", lineterm=""))
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A place that no rule rewrites, and why."""
+
+    path: str
+    line: int
+    why: str
+
+
+@dataclass
+class Changes:
+    """files: what would change. refusals: what is left to a person. after: what a scan would find then."""
+
+    files: list[Change]
+    after: Outcome
+    refusals: list[Refusal] = field(default_factory=list[Refusal])
+
+    def plain(self) -> dict[str, Any]:
+        """Return the rewrites as JSON values."""
+        return {
+            "changed": [{"path": one.name, "diff": one.diff()} for one in self.files],
+            "refused": [asdict(one) for one in self.refusals],
+        }
+
+
+def plan_changes(root: Path, outcome: Outcome, endpoint: str | None) -> Changes:
+    """Return the rewrites of what a scan of `root` found; nothing is written.
+
+    endpoint: where the channels, envs and clients are to lead; None: where the configuration says when they are made.
+    """
+    paths = {name_in(root, path): path for path in files_of(root)}
+    of_rules = {one.path for one in outcome.findings if one.kind in ("channel", "server") or LUCKYROBOTS in one.symbol}
+    with_findings = [name for name in dict.fromkeys(one.path for one in outcome.findings) if name in paths]
+    files: list[Change] = []
+    refusals: list[Refusal] = []
+    for name in with_findings:
+        before = paths[name].read_bytes()
+        if paths[name].is_symlink():
+            refusals.append(Refusal(name, 1, "a link: scan what it leads to"))
+        elif name in of_rules and is_python(name, before):
+            after, refused = rewrite_python(before, endpoint)
+            files += _change(paths[name], name, before, after)
+            refusals += [Refusal(name, line, why) for line, why in refused]
+    code = scan_again(outcome, {one.name: one.after for one in files})
+    is_unneeded = unneeded(code)
+    for name in with_findings:
+        before = paths[name].read_bytes()
+        if not paths[name].is_symlink():
+            after = rewrite_stages(name, rewrite_requirements(name, before, is_unneeded))
+            files += _change(paths[name], name, before, after)
+    return Changes(files, scan_again(outcome, {one.name: one.after for one in files}), refusals)
+
+
+def rewrite_python(source: bytes, endpoint: str | None) -> tuple[bytes, list[tuple[int, str]]]:
+    """Return Python source after all rules, and (line, why) of what they leave; what cannot be read stays as it is."""
+    try:
+        draft = Draft(source)
+        rewrite_channels(draft, endpoint)
+        rewrite_servers(draft, endpoint)
+        rewrite_envs(draft, endpoint)
+        rewrite_clients(draft, endpoint)
+        after = draft.finish()
+        check_syntax(after)
+    except Unreadable as error:
+        return source, [(error.line, str(error))]
+    return after, draft.refused
+
+
+def _change(path: Path, name: str, before: bytes, after: bytes) -> Iterator[Change]:
+    if before != after:
+        yield Change(path, name, before, after)
+
+
+def write_changes(changes: Changes, advance: Callable[[str], None] = lambda _: None) -> None:
+    """Write all changed files. Raises TransportError when one cannot be written, or is no longer what was read."""
+    for one in changes.files:
+        try:
+            if one.path.read_bytes() != one.before:
+                raise TransportError(f"{one.name} was changed meanwhile", hint="scan again")
+            _replace(one.path.resolve(), one.after)
+        except OSError as error:
+            raise TransportError(f"{one.name} cannot be written: {error.strerror}", hint="check who may") from error
+        advance(one.name)
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Put a new file in the place of one, with its permissions; a reader sees the old or the new one."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        os.chmod(name, path.stat().st_mode & 0o7777)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,108 @@
+"""What the names of gRPC's world stand for.
+
+Rule 1: a name is qualified as Python resolves it ("grpc.aio.server"), whatever a file calls it.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+__all__ = [
+    "CHANNELS",
+    "DROP_INS",
+    "INTERCEPTORS",
+    "LUCKYROBOTS",
+    "PORT",
+    "PORT_BINDERS",
+    "SERVERS",
+    "is_grpc_distribution",
+    "is_grpc_module",
+    "is_stub_module",
+    "luckyrobots_class",
+    "service_of",
+]
+
+#: The port at which LuckyEngine and gRPC's own examples listen.
+PORT = 50051
+
+#: Top-level packages that are gRPC, or are of no use without it.
+_MODULES = {
+    "grpc",
+    "grpc_admin",
+    "grpc_channelz",
+    "grpc_csds",
+    "grpc_health",
+    "grpc_interceptor",
+    "grpc_observability",
+    "grpc_reflection",
+    "grpc_status",
+    "grpc_testing",
+    "grpc_tools",
+    "grpclib",
+}
+
+#: Our drop-ins: over shared memory, yet their classes are gRPC's.
+DROP_INS = "lucky_transport_stubs"
+
+LUCKYROBOTS = "luckyrobots"
+
+CHANNELS = {
+    "grpc.insecure_channel",
+    "grpc.secure_channel",
+    "grpc.intercept_channel",
+    "grpc.aio.insecure_channel",
+    "grpc.aio.secure_channel",
+    "grpclib.client.Channel",
+    f"{DROP_INS}.channel",
+    f"{DROP_INS}.aio_channel",
+}
+SERVERS = {
+    "grpc.server",
+    "grpc.aio.server",
+    "grpclib.server.Server",
+    f"{DROP_INS}.server",
+    f"{DROP_INS}.aio_server",
+}
+
+#: Methods of a server, known by name wherever the server came from.
+PORT_BINDERS = {"add_insecure_port", "add_secure_port"}
+
+INTERCEPTORS = re.compile(r"grpc\.(aio\.)?\w*(?P<end>Client|Server)Interceptor")
+
+_STUB_MODULE = re.compile(r"(^|\.)\w*_pb2_grpc(\.|$)")
+_DISTRIBUTION = re.compile(r"(types-)?grpcio(-[a-z0-9-]+)?|grpc-[a-z0-9-]+|grpclib|mypy-grpc")
+
+
+def is_grpc_module(name: str) -> bool:
+    """True for a module of gRPC itself or of what is built upon it, by its absolute name."""
+    return name.partition(".")[0] in _MODULES
+
+
+def is_stub_module(name: str) -> bool:
+    """True for generated stubs and servicers: "helloworld_pb2_grpc", "demo.protos.echo_pb2_grpc.EchoStub"."""
+    return bool(_STUB_MODULE.search(name))
+
+
+def is_grpc_distribution(name: str) -> bool:
+    """True for what installs gRPC, by its normalised name ("grpcio-tools")."""
+    return bool(_DISTRIBUTION.fullmatch(name))
+
+
+def luckyrobots_class(qualified: str) -> str | None:
+    """Return what luckyrobots calls it: "luckyrobots.lucky_env.LuckyEnv" -> "LuckyEnv"; None for what is not its."""
+    package, _, rest = qualified.partition(".")
+    return rest.rpartition(".")[2] if package == LUCKYROBOTS and rest else None
+
+
+@cache
+def _services() -> frozenset[str]:
+    from lucky_transport.messages.methods import METHODS
+
+    return frozenset(method.service.rpartition(".")[2] for method in METHODS)
+
+
+def service_of(symbol: str) -> str | None:
+    """Return which service of ours a stub is for: "scene_pb2_grpc.SceneServiceStub" -> "SceneService", else None."""
+    name = symbol.rpartition(".")[2].removesuffix("Stub")
+    return name if name in _services() else None

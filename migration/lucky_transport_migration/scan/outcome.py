@@ -1,0 +1,96 @@
+"""What a scan found, as one value: for the table, for JSON, for the exit code.
+
+Rule 1: nothing is left only when there is no finding, no generated stub and no file that could not be understood.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from lucky_transport_migration.scan.finding import KINDS, Finding
+from lucky_transport_migration.scan.known import is_stub_module
+
+__all__ = ["Outcome", "Unread"]
+
+_PLURALS = {"dependency": "dependencies", "build": "build steps", "channel": "channels and targets"}
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A file that may hold gRPC and could not be understood; line: where it broke off."""
+
+    path: str
+    line: int
+    why: str
+
+    def plain(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return {"path": self.path, "line": self.line, "why": self.why}
+
+
+@dataclass
+class Outcome:
+    """findings: sorted by path and line. generated: paths of generated code. files: how many were looked at."""
+
+    root: str
+    files: int = 0
+    findings: list[Finding] = field(default_factory=list[Finding])
+    generated: list[str] = field(default_factory=list[str])
+    unread: list[Unread] = field(default_factory=list[Unread])
+
+    @property
+    def generated_stubs(self) -> list[str]:
+        """The generated files that import gRPC; the others are messages of Protobuf."""
+        return [path for path in self.generated if is_stub_module(path.rpartition("/")[2].partition(".")[0])]
+
+    @property
+    def nothing_left(self) -> bool:
+        """True when the scan proves that nothing of gRPC is left."""
+        return not (self.findings or self.generated_stubs or self.unread)
+
+    @property
+    def sentence(self) -> str:
+        """The outcome as one sentence."""
+        if self.nothing_left:
+            return f"Nothing of gRPC is left in {_count(self.files, 'file')}."
+        parts = [self._of_findings()] if self.findings else []
+        if self.generated:
+            stubs = f" ({len(self.generated_stubs):,} with stubs)" if self.generated_stubs else ""
+            parts.append(f"{_count(len(self.generated), 'generated file')}{stubs}")
+        if self.unread:
+            parts.append(f"{_count(len(self.unread), 'file')} not understood")
+        return f"Left of gRPC: {'; '.join(parts)}."
+
+    def _of_findings(self) -> str:
+        kinds = Counter(one.kind for one in self.findings)
+        listed = ", ".join(
+            f"{kinds[kind]:,} {_PLURALS.get(kind, f'{kind}s') if kinds[kind] > 1 else _singular(kind)}"
+            for kind in KINDS
+            if kinds[kind]
+        )
+        doors = Counter(one.door for one in self.findings)
+        through = ", ".join(f"{doors[door]:,} through door {door}" for door in sorted(doors))
+        places = _count(len(self.findings), "place")
+        return f"{places} in {_count(len({one.path for one in self.findings}), 'file')} ({listed}); {through}"
+
+    def plain(self) -> dict[str, Any]:
+        """Return the outcome as JSON values."""
+        return {
+            "root": self.root,
+            "files": self.files,
+            "nothing_left": self.nothing_left,
+            "summary": self.sentence,
+            "findings": [one.plain() for one in self.findings],
+            "generated": {"files": len(self.generated), "stubs": len(self.generated_stubs), "paths": self.generated},
+            "unread": [one.plain() for one in self.unread],
+        }
+
+
+def _singular(kind: str) -> str:
+    return {"build": "build step", "channel": "channel or target"}.get(kind, kind)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

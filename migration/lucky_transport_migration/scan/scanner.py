@@ -1,0 +1,142 @@
+"""The scan: every file of a code base, each read by what knows its kind.
+
+Rule 1: a file is never run and never imported; it is read once.
+Rule 2: a file that may hold gRPC and cannot be understood is said, with the line; the scan goes on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from lucky_transport_migration.scan import build, dependencies
+from lucky_transport_migration.scan.doors import Place, judge
+from lucky_transport_migration.scan.finding import Finding
+from lucky_transport_migration.scan.notebook import read_notebook
+from lucky_transport_migration.scan.outcome import Outcome, Unread
+from lucky_transport_migration.scan.python import may_mention, places_in
+from lucky_transport_migration.scan.source import Unreadable, parse
+from lucky_transport_migration.scan.tree import files_of, name_in
+from lucky_transport_migration.scan.words import places_of_line
+
+__all__ = ["is_python", "scan", "scan_again"]
+
+_GENERATED = re.compile(r"_pb2(_grpc)?\.pyi?$")
+_MAX_BYTES = 4 << 20
+_STEPS = re.compile(rb"\.Step\(")
+_SHEBANG = re.compile(rb"#!.*python")
+
+
+def scan(root: Path, advance: Callable[[str], None] = lambda _: None) -> Outcome:
+    """Return what of gRPC is left below `root`, or in that one file; `advance` is told the name of each file."""
+    outcome = Outcome(root.as_posix())
+
+    def note(error: OSError) -> None:
+        name = name_in(root, Path(error.filename))
+        outcome.unread.append(Unread(name, 1, f"is a folder that cannot be listed: {error.strerror}"))
+
+    for path in files_of(root, note):
+        name = name_in(root, path)
+        advance(name)
+        _scan_file(outcome, path, name)
+    outcome.findings.sort(key=_order)
+    return outcome
+
+
+def scan_again(outcome: Outcome, changed: Mapping[str, bytes]) -> Outcome:
+    """Return what a scan would find if the files of these names held these contents."""
+    after = replace(
+        outcome,
+        findings=[one for one in outcome.findings if one.path not in changed],
+        unread=[one for one in outcome.unread if one.path not in changed],
+    )
+    for name, content in changed.items():
+        _scan_content(after, name, content)
+    after.findings.sort(key=_order)
+    return after
+
+
+def is_python(name: str, content: bytes) -> bool:
+    """True for Python source, by its name or by its first line."""
+    return name.endswith((".py", ".pyi", ".pyw")) or ("." not in name and bool(_SHEBANG.match(content)))
+
+
+def _order(finding: Finding) -> tuple[str, int]:
+    return finding.path, finding.line
+
+
+def _scan_file(outcome: Outcome, path: Path, name: str) -> None:
+    if _GENERATED.search(name):
+        outcome.generated.append(name)
+        outcome.files += 1
+        return
+    try:
+        content = _read(path, name)
+    except Unreadable as error:
+        outcome.unread.append(Unread(name, error.line, str(error)))
+        return
+    if content is not None:
+        outcome.files += 1
+        _scan_content(outcome, name, content)
+
+
+def _scan_content(outcome: Outcome, name: str, content: bytes) -> None:
+    if not may_mention(content):
+        return
+    try:
+        places, broken = _places(name, content)
+    except Unreadable as error:
+        outcome.unread.append(Unread(name, error.line, str(error)))
+        return
+    outcome.findings += judge(name, places, steps=bool(_STEPS.search(content)))
+    outcome.unread += [Unread(name, line, why) for line, why in broken]
+
+
+def _is_of_interest(name: str) -> bool:
+    last = name.rpartition("/")[2]
+    by_name = dependencies.is_toml(name) or dependencies.is_list_of_requirements(name) or build.is_build_file(name)
+    return by_name or last.endswith((".py", ".pyi", ".pyw", ".ipynb")) or "." not in last
+
+
+def _read(path: Path, name: str) -> bytes | None:
+    """Return a file's content; None for one that is of no interest. Raises Unreadable."""
+    if not _is_of_interest(name):
+        return None
+    try:
+        with path.open("rb") as file:
+            content = file.read(_MAX_BYTES + 1)
+    except OSError as error:
+        raise Unreadable(f"cannot be read: {error.strerror or error}") from error
+    if len(content) <= _MAX_BYTES:
+        return content
+    if may_mention(content):
+        raise Unreadable(f"is longer than {_MAX_BYTES >> 20} MiB")
+    return None
+
+
+def _places(name: str, content: bytes) -> tuple[list[Place], list[tuple[int, str]]]:
+    """Return what a file holds, and (line, why) of its parts that could not be understood. Raises Unreadable."""
+    last = name.rpartition("/")[2]
+    if is_python(last, content):
+        return places_in(parse(content)), []
+    text = content.decode("utf-8", errors="replace")
+    if last.endswith(".ipynb"):
+        return _places_in_notebook(text)
+    found: list[Place] = []
+    if dependencies.is_toml(name):
+        found = dependencies.places_in_toml(text)
+    elif dependencies.is_list_of_requirements(name):
+        found = dependencies.places_in_list(text)
+    elif build.is_build_file(name):
+        found = build.places_in_build(name, text)
+    return found, []
+
+
+def _places_in_notebook(text: str) -> tuple[list[Place], list[tuple[int, str]]]:
+    notebook = read_notebook(text)
+    places = [Place(notebook.line(one.line), one.kind, one.symbol) for one in places_in(parse(notebook.source))]
+    for line, command in notebook.commands:
+        places += [Place(line, kind, symbol) for kind, symbol in places_of_line(command)]
+    return sorted(places), [one for one in notebook.broken if may_mention(text.encode())]

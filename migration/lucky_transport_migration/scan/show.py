@@ -1,0 +1,64 @@
+"""A scan for a person: the verdict, then a table of what is left, then what no one can tell.
+
+Rule 1: on a terminal the table is drawn; in a pipe it is one line a place, `path:line: kind symbol (door: why)`.
+"""
+
+from __future__ import annotations
+
+import click
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from lucky_transport_migration.scan.finding import DOORS
+from lucky_transport_migration.scan.fix.changes import Changes
+from lucky_transport_migration.scan.outcome import Outcome
+from lucky_transport_migration.tables import print_text
+
+__all__ = ["show_changes", "show_outcome"]
+
+
+def show_outcome(outcome: Outcome) -> None:
+    """Print what is left, by file."""
+    console = Console()
+    if outcome.findings and console.is_terminal:
+        _draw(console, outcome)
+    else:
+        for one in outcome.findings:
+            click.echo(f"{one.where}: {one.kind} {one.symbol} (door {one.door}: {one.why})")
+    for unread in outcome.unread:
+        click.secho(f"{unread.path}:{unread.line}: {unread.why}", fg="yellow")
+    for path in outcome.generated_stubs:
+        click.echo(f"{path}: generated stubs import grpc; delete them when nothing imports them")
+    click.secho(outcome.sentence, bold=True, fg="green" if outcome.nothing_left else None)
+
+
+def _draw(console: Console, outcome: Outcome) -> None:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for name in ("where", "kind", "symbol", "door"):
+        table.add_column(name, overflow="fold", min_width=_WIDTHS.get(name))
+    table.add_column("why", overflow="fold", ratio=1, min_width=24)
+    for one in outcome.findings:
+        cells = (one.where, one.kind, one.symbol, str(one.door), one.why)
+        table.add_row(*(Text(cell) for cell in cells))
+    console.print(table)
+    doors = sorted({one.door for one in outcome.findings})
+    print_text(console, "  ".join(f"door {door}: {DOORS[door]}" for door in doors), "dim")
+
+
+def show_changes(changes: Changes) -> None:
+    """Print what would change, as a diff, and what is left to a person."""
+    for one in changes.files:
+        for line in one.diff().splitlines():
+            click.secho(line, fg=_COLOURS.get(line[:1]) if line[:3] not in ("+++", "---") else None)
+    for left in changes.refusals:
+        click.echo(f"{left.path}:{left.line}: left to you: {left.why}")
+    click.secho(
+        f"After this: {changes.after.sentence}" if changes.files else "No rule rewrites anything here.", bold=True
+    )
+
+
+#: Columns that are read at a glance and must not fold.
+_WIDTHS = {"kind": 10, "door": 4}
+_COLOURS = {"+": "green", "-": "red", "@": "cyan"}

@@ -1,0 +1,72 @@
+"""gRPC in texts: endpoints, targets, requirements, code generators, settings.
+
+Rule 1: only what can hardly mean anything else: a port counts as gRPC's when it is the customary one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from packaging.utils import canonicalize_name
+
+from lucky_transport_migration.scan.finding import Kind
+from lucky_transport_migration.scan.known import LUCKYROBOTS, PORT, is_grpc_distribution
+
+__all__ = ["place_of_text", "places_of_line", "requirement_name"]
+
+_TARGET = re.compile(rf"[^\s/]*:{PORT}|(dns|ipv4|ipv6):\S*:{PORT}|grpc(\+unix)?://\S*")
+_REQUIREMENT = re.compile(
+    r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)\s*(\[(?P<extras>[^]]*)\])?\s*((?:[<>=!~@(;,]|$).*)?", re.DOTALL
+)
+_SURE_REQUIREMENT = re.compile(r"(types-)?grpcio|[\w.-]{1,100}\s*([<>=!~]=|[<>[])")  # "grpc-status" is a header
+_OURS = "lucky-transport"
+_GRPC_EXTRAS = {"all", "grpc"}
+
+_GENERATORS = re.compile(
+    r"grpc_tools[.\w]*|grpc_python_out|python_grpc_out|grpclib_python_out|protoc-gen-\w*grpc\w*|"
+    r"grpc_python_plugin|\w*py_grpc_library|buf\.build/grpc/python[^\s\"']*|protocolbuffers/grpc-python"
+)
+_SETTING = re.compile(r"\bLUCKY_TRANSPORT\b[\"']?\s*[=:]?\s*[\"']?(grpc|staged)\b|grpc(\+unix)?://[^\s\"']*")
+_PORT = re.compile(rf"(?<![\w.]){PORT}(?![\w.])")
+_INSTALL = re.compile(r"\b(pip3?|uv|poetry|pdm|conda|mamba|pipenv)\s+(pip\s+)?(install|add)\b(?P<what>.*)")
+
+
+def place_of_text(text: str) -> tuple[Kind, str] | None:
+    """Return what a text of a program is by itself, None when it has nothing to do with gRPC."""
+    if _TARGET.fullmatch(text):
+        return ("channel", text)
+    if (generator := _GENERATORS.search(text)) is not None:
+        return ("build", generator.group())
+    name = requirement_name(text) if _SURE_REQUIREMENT.match(text) else None
+    return None if name is None else ("dependency", name)
+
+
+def requirement_name(text: str) -> str | None:
+    """Return which distribution of gRPC's world a requirement asks for, None for any other or none.
+
+    "grpcio>=1.60" -> "grpcio"; "luckyrobots" -> "luckyrobots"; "google-api-core[grpc]" -> "google-api-core[grpc]".
+    """
+    match = _REQUIREMENT.fullmatch(text.strip())
+    if match is None:
+        return None
+    name = canonicalize_name(match["name"])
+    extras = {extra.strip().lower() for extra in (match["extras"] or "").split(",")}
+    if is_grpc_distribution(name) or name == LUCKYROBOTS:
+        return name
+    brings_it = extras & _GRPC_EXTRAS if name == _OURS else extras & {"grpc"}
+    return f"{name}[{sorted(brings_it)[0]}]" if brings_it else None
+
+
+def places_of_line(line: str) -> Iterator[tuple[Kind, str]]:
+    """Yield what a line of a build file or a script does with gRPC; comments have been taken off."""
+    if (generator := _GENERATORS.search(line)) is not None:
+        yield ("build", generator.group())
+    if (install := _INSTALL.search(line)) is not None:
+        for word in re.split(r"[\s\"']+", install["what"]):
+            if (name := requirement_name(word)) is not None:
+                yield ("dependency", name)
+    if (setting := _SETTING.search(line)) is not None:
+        yield ("build", setting.group())
+    elif _PORT.search(line):
+        yield ("build", f"port {PORT}")

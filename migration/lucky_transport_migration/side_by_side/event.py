@@ -1,0 +1,165 @@
+"""One thing a test did with an engine, and what came of it: an exchange of the batch, or a typed call.
+
+Rule 1: an event holds copies: it can be compared long after the transport has moved on.
+Rule 2: an error is part of the answer; its class and text are compared like any value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_transport.engine import RESET
+from lucky_transport.messages.methods import Method
+from lucky_transport.specs import BatchSpec
+from lucky_transport.transport import Frame
+from lucky_transport_migration.commands_parity.answers import Answer, differing
+from lucky_transport_migration.commands_parity.outcome import CallDifference
+from lucky_transport_migration.difference import Difference, first_difference
+from lucky_transport_migration.evidence.rules import Rules
+
+__all__ = ["Asked", "Attempt", "Event", "Exchange", "Found", "attempt", "difference", "frame_table", "left_out"]
+
+#: What a comparison finds.
+Found = Difference | CallDifference
+
+
+@dataclass(slots=True)
+class Attempt:
+    """What a call into a transport gave: a value, or the error it raised."""
+
+    value: Any = None
+    error: Exception | None = None
+
+    @property
+    def text(self) -> str:
+        """The error as "Class: text", "" when there was none."""
+        return "" if self.error is None else f"{type(self.error).__name__}: {self.error}"
+
+    def outcome(self) -> Any:
+        """Return the value, or raise the error."""
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+
+def attempt(function: Callable[..., Any], *arguments: Any) -> Attempt:
+    """Return what `function` gave; an error is kept, but for those that end programs."""
+    try:
+        return Attempt(function(*arguments))
+    except Exception as error:  # whatever it is, it is what is compared
+        return Attempt(error=error)
+
+
+@dataclass(slots=True)
+class Exchange:
+    """One exchange: what was sent, and the frame as named arrays, or the error."""
+
+    number: int
+    actions: NDArray[Any]
+    control: NDArray[np.uint8] | None
+    table: Mapping[str, NDArray[Any]] = field(default_factory=dict[str, NDArray[Any]])
+    error: str = ""
+
+    @property
+    def name(self) -> str:
+        """What a report calls it."""
+        return "reset" if self.control is not None and (self.control & RESET).any() else "step"
+
+    @property
+    def values(self) -> int:
+        """How many values it compares."""
+        return sum(array.size for array in self.table.values())
+
+    @property
+    def nbytes(self) -> int:
+        """The memory it takes, about."""
+        return self.actions.nbytes + sum(array.nbytes for array in self.table.values())
+
+    def is_repeated_by(self, other: Event) -> bool:
+        """True when the other side did the same thing."""
+        return isinstance(other, Exchange) and _same(self.actions, other.actions) and _same(self.control, other.control)
+
+
+@dataclass(slots=True)
+class Asked:
+    """One typed call: request and response, or the error."""
+
+    number: int
+    method: Method
+    request: Any
+    answer: Answer
+
+    @property
+    def name(self) -> str:
+        """What a report calls it."""
+        return self.method.name
+
+    @property
+    def values(self) -> int:
+        """How many values it compares: messages count as one."""
+        return 1
+
+    @property
+    def nbytes(self) -> int:
+        """The memory it takes; nobody knows, and messages are small."""
+        return 1 << 10
+
+    def is_repeated_by(self, other: Event) -> bool:
+        """True when the other side did the same thing."""
+        return isinstance(other, Asked) and self.method is other.method and self.request == other.request
+
+
+Event = Exchange | Asked
+
+
+def frame_table(frame: Frame, spec: BatchSpec, first_seq: int = 0) -> dict[str, NDArray[Any]]:
+    """Return a frame as named arrays, copied, one row per env; signals by the names of their terms.
+
+    first_seq: what its number is counted from; an engine that was there before has made other exchanges.
+    """
+    table: dict[str, NDArray[Any]] = {
+        "observation": frame.observations.copy(),
+        "reward": frame.rewards.copy(),
+        "terminated": frame.terminated != 0,
+        "truncated": frame.truncated != 0,
+    }
+    for name, row in zip((*spec.reward_terms, *spec.termination_terms), frame.signals, strict=True):
+        table[f"signals.{name}"] = row.copy()
+    return table | {"seq": np.array([frame.seq - first_seq])}
+
+
+def difference(left: tuple[str, Event], right: tuple[str, Event], rules: Rules) -> Found | None:
+    """Return where the answers to the same thing, done over two named transports, first differ; None if nowhere."""
+    (name, mine), (other_name, other) = left, right
+    if isinstance(mine, Asked) and isinstance(other, Asked):
+        found = differing(mine.method, mine.answer, other.answer, rules)
+        names = (name, other_name)
+        return found and CallDifference.of(mine.method, mine.number, "a call", names, found, mine.request)
+    assert isinstance(mine, Exchange)
+    assert isinstance(other, Exchange)
+    where = {"mode": "side by side", "step": mine.number, "event": mine.name}
+    if mine.error != other.error:
+        values = {name: mine.error or "no error", other_name: other.error or "no error"}
+        return Difference(**where, field="error", env=None, index=(), values=values)
+    return first_difference((name, mine.table), (other_name, other.table), **where, rules=rules)
+
+
+def left_out(event: Event, rules: Rules) -> Iterator[tuple[str, str]]:
+    """Yield (what, why) of everything in an answer that rules leave out."""
+    if isinstance(event, Asked):
+        yield from ((key, rules.rows[key].skip) for key in rules.left_out(event.method.response))
+        return
+    for name in event.table:
+        if why := rules.rule(name, name.removesuffix("s")).skip:
+            yield name, why
+
+
+def _same(left: NDArray[Any] | None, right: NDArray[Any] | None) -> bool:
+    if left is None or right is None:
+        return left is right
+    return left.dtype == right.dtype and left.shape == right.shape and left.tobytes() == right.tobytes()

@@ -1,0 +1,157 @@
+"""A transport that is several: whatever is done is done over each of them and compared at once.
+
+    with SideBySideTransport({"grpc": a, "shm": b}, rules, tally) as transport:
+        env = VectorEnv(transport)            # every step and reset is compared
+        client = Client(transport)            # every typed call too
+
+Rule 1: the caller gets what the first member answered, or the error it raised.
+Rule 2: every member gets everything once, in the same order; a member has an engine of its own.
+Rule 3: the first difference raises `Mismatch`, and so does everything that is done after it.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_transport.deadline import Deadline
+from lucky_transport.messages.methods import Method
+from lucky_transport.specs import BatchSpec
+from lucky_transport.transport import Capabilities, Frame, Stream, Transport
+from lucky_transport_migration.commands_parity.answers import Answer
+from lucky_transport_migration.difference import Difference
+from lucky_transport_migration.evidence.rules import Rules
+from lucky_transport_migration.side_by_side.event import (
+    Asked,
+    Attempt,
+    Event,
+    Exchange,
+    attempt,
+    difference,
+    frame_table,
+    left_out,
+)
+from lucky_transport_migration.side_by_side.mismatch import Mismatch
+from lucky_transport_migration.side_by_side.tally import Tally
+
+__all__ = ["SideBySideTransport"]
+
+_FLAGS = ("lockstep", "hold", "commands", "streams")
+
+
+class SideBySideTransport(Transport):
+    """`members` by name, the yardstick first; closing it closes all. `mismatch` is set once something differed."""
+
+    def __init__(self, members: Mapping[str, Transport], rules: Rules, tally: Tally) -> None:
+        first = next(iter(members.values()))
+        self.name = " and ".join(members)
+        self.spec = first.spec
+        self.capabilities = _common([member.capabilities for member in members.values()])
+        self.actions = np.zeros(first.spec.action_shape, first.spec.action.dtype)
+        self.mismatch: Mismatch | None = None
+        self._members = dict(members)
+        self._rules = rules
+        self._tally = tally
+        self._sent: tuple[NDArray[Any], NDArray[np.uint8] | None] = (self.actions, None)
+        self._first_seq: dict[str, int] = {}
+        self._check_batch()
+
+    def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
+        self._check()
+        self._sent = (np.array(actions), None if control is None else control.copy())
+        attempts = self._attempt(lambda member: member.send(actions, control))
+        if any(one.error is not None for one in attempts.values()):
+            self._compare({name: self._exchange(name, one) for name, one in attempts.items()})
+        next(iter(attempts.values())).outcome()
+        self.out_of_bounds = next(iter(self._members.values())).out_of_bounds
+
+    def recv(self, deadline: Deadline | None = None) -> Frame:
+        self._check()
+        attempts = self._attempt(lambda member: member.recv(deadline))
+        self._compare({name: self._exchange(name, one) for name, one in attempts.items()})
+        return next(iter(attempts.values())).outcome()
+
+    def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
+        self._check()
+        # each gets a copy: an engine in this process may keep what it is given
+        attempts = self._attempt(lambda member: member.call(method, copy.deepcopy(request), deadline))
+        number = self._tally.events
+        self._compare({name: Asked(number, method, request, _answer(one)) for name, one in attempts.items()})
+        return next(iter(attempts.values())).outcome()
+
+    def stream(self, method: Method, request: Any, deadline: Deadline | None = None, *, copy: bool = True) -> Stream:
+        self._check()
+        self._tally.leave_out(
+            f"items of {method.name}",
+            "which states a stream shows hangs on the clock; `lucky-transport parity` compares streams of a world that "
+            "stands still",
+        )
+        return next(iter(self._members.values())).stream(method, request, deadline, copy=copy)
+
+    def implements(self, method: Method) -> bool | None:
+        return next(iter(self._members.values())).implements(method)
+
+    def close(self) -> None:
+        for member in self._members.values():
+            member.close()
+
+    def _attempt(self, use: Callable[[Transport], Any]) -> dict[str, Attempt]:
+        return {name: attempt(use, member) for name, member in self._members.items()}
+
+    def _exchange(self, name: str, made: Attempt) -> Exchange:
+        actions, control = self._sent
+        if made.value is None:
+            return Exchange(self._tally.exchanges, actions, control, error=made.text)
+        first = self._first_seq.setdefault(name, made.value.seq)
+        return Exchange(self._tally.exchanges, actions, control, frame_table(made.value, self.spec, first))
+
+    def _compare(self, events: Mapping[str, Event]) -> None:
+        """Count what all answered; raises Mismatch where one differs from the first."""
+        yardstick, *others = events.items()
+        for other in others:
+            found = difference(yardstick, other, self._rules)
+            if found is not None:
+                self._tally.differ(found)
+                self.mismatch = Mismatch(found, (yardstick[0], other[0]), self._tally)
+                raise self.mismatch
+        self._tally.add(yardstick[1])
+        for what, why in left_out(yardstick[1], self._rules):
+            self._tally.leave_out(what, why)
+
+    def _check(self) -> None:
+        if self.mismatch is not None:
+            raise self.mismatch
+
+    def _check_batch(self) -> None:
+        """Raise Mismatch when the members do not offer batches of one shape."""
+        (name, expected), *others = ((name, _shape(member.spec)) for name, member in self._members.items())
+        for other, shape in others:
+            for part, value in shape.items():
+                if value != expected[part]:
+                    values = {name: expected[part], other: value}
+                    found = Difference("side by side", 0, "batch", part, None, (), values)
+                    raise Mismatch(found, (name, other), self._tally)
+
+
+def _shape(spec: BatchSpec) -> dict[str, Any]:
+    """Return what two batches have to share, by what a report calls it."""
+    return {
+        "num_envs": spec.num_envs,
+        "shape of observations": (spec.observation.dtype, spec.observation.shape),
+        "shape of actions": (spec.action.dtype, spec.action.shape),
+        "reward terms": spec.reward_terms,
+        "termination terms": spec.termination_terms,
+    }
+
+
+def _common(all_of_them: list[Capabilities]) -> Capabilities:
+    """Return what every member can do, and nothing that the fan itself does not pass on."""
+    return Capabilities(**{flag: all(getattr(one, flag) for one in all_of_them) for flag in _FLAGS})
+
+
+def _answer(made: Attempt) -> Answer:
+    return Answer(error=made.text) if made.error is not None else Answer([made.value])

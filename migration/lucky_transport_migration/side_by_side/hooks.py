@@ -1,0 +1,134 @@
+"""The part of the pytest plugin that only a session with `--lucky-between` has: a run per transport, and the summary.
+
+Rule 1: a difference fails the test itself, in its own phase, as an assertion would.
+Rule 2: what a test compared travels in its report, so worker processes need nothing of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from typing import Any
+
+import pytest
+
+from lucky_transport_migration.side_by_side.engines import Engines
+from lucky_transport_migration.side_by_side.mismatch import Mismatch
+from lucky_transport_migration.side_by_side.session import Key, Session
+from lucky_transport_migration.side_by_side.tally import Tally
+
+__all__ = ["MARKER", "PROPERTY", "Hooks", "engines_of", "run_of"]
+
+MARKER = "lucky"
+PROPERTY = "lucky_transport"
+
+_ENGINE_ARGUMENTS = tuple(Engines.__dataclass_fields__)
+
+
+class Hooks:
+    """Registered with pytest; `session` is what the fixtures work with."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.tallies: dict[str, Tally] = {}  # of running tests, by node id
+        self._sum = Tally()
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        if "lucky_env" in metafunc.fixturenames:
+            metafunc.parametrize("lucky_env", self.session.between, indirect=True)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        key, name = run_of(item)
+        if not name or item.nodeid not in self.tallies:
+            return (yield from _to_the_point())
+        tally = self.tallies[item.nodeid]
+        try:
+            result = yield
+        except Exception as error:
+            self._explain(error, key, name, tally)
+            raise
+        mismatch = self.session.check(key, name, tally)
+        if mismatch is not None:
+            pytest.fail(str(mismatch), pytrace=False)
+        return result
+
+    def _explain(self, error: Exception, key: Key, name: str, tally: Tally) -> None:
+        """Say in a failed test's own error whether its run differed; it is no yardstick for others."""
+        if not isinstance(error, pytest.skip.Exception):
+            mismatch = self.session.check(key, name, tally)
+            if mismatch is not None:
+                error.add_note(f"This run also differed from that over {self.session.between[0]}:\n{mismatch}")
+        self.session.forget(key, name)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "teardown":
+            for name, plain in report.user_properties:
+                if name == PROPERTY and isinstance(plain, dict):
+                    self._sum.merge(plain)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        found = self._sum
+        if not found.tests:
+            return
+        terminalreporter.section(f"lucky_transport: {' and '.join(self.session.between)} side by side")
+        tests = f"{found.tests:,} test{'' if found.tests == 1 else 's'}"
+        if found.differences:
+            terminalreporter.line(f"DIFFERENT: {len(found.differences)} of {tests}", red=True)
+        elif found.events:
+            terminalreporter.line(f"EQUAL: {found.sentence} in {tests}", green=True)
+        else:
+            terminalreporter.line(f"NOTHING was compared in {tests}", yellow=True)
+        for sentence in found.differences:
+            terminalreporter.line(f"differs: {sentence}")
+        for what, why in found.not_compared.items():
+            terminalreporter.line(f"not compared: {what} ({why})")
+
+
+def _to_the_point() -> Generator[None, Any, Any]:
+    """Wait for a test; of a difference it found, show its own line, and nothing of how we were called by it."""
+    try:
+        return (yield)
+    except Mismatch as mismatch:
+        trace = last = mismatch.__traceback__
+        while trace is not None:
+            if not trace.tb_frame.f_globals.get("__name__", "").startswith("lucky_transport"):
+                last = trace
+            trace = trace.tb_next
+        if last is not None:
+            last.tb_next = None
+        raise
+
+
+def run_of(item: pytest.Item) -> tuple[Key, str]:
+    """Return what a test with `lucky_env` is called, but for its transport, and the transport; "" for other tests."""
+    callspec = getattr(item, "callspec", None)
+    if callspec is None or "lucky_env" not in callspec.params:
+        return (), ""
+    others = tuple(sorted((key, id(value)) for key, value in callspec.params.items() if key != "lucky_env"))
+    return (item.nodeid.partition("[")[0], others), callspec.params["lucky_env"]
+
+
+def engines_of(item: pytest.Item, arguments: Mapping[str, Any]) -> tuple[Engines, dict[str, Any]]:
+    """Return the engines that a test names, by arguments before its markers before the configuration, and the arguments
+    that are left for the env.
+
+    Raises pytest.UsageError for a wrong line of the configuration.
+    """
+    named: dict[str, Any] = {}
+    for marker in reversed(list(item.iter_markers(MARKER))):
+        named |= {**dict(zip(("engine",), marker.args, strict=False)), **marker.kwargs}
+    named |= {name: value for name, value in arguments.items() if value is not None}
+    if not named.get("engine") and not named.get("endpoints"):
+        config = item.config
+        named["endpoints"] = _endpoints(config.getini("lucky_endpoints"))
+        named["engine"] = config.getoption("--lucky-engine") or config.getini("lucky_engine")
+    ours = {name: named.pop(name) for name in _ENGINE_ARGUMENTS if name in named}
+    return Engines(**ours), named
+
+
+def _endpoints(lines: list[str]) -> dict[str, str]:
+    pairs = [line.partition("=") for line in lines if line.strip()]
+    for name, equals, url in pairs:
+        if not (name.strip() and equals and url.strip()):
+            raise pytest.UsageError(f"lucky_endpoints: {name!r}; write lines like grpc = grpc://127.0.0.1:50051")
+    return {name.strip(): url.strip() for name, _, url in pairs}

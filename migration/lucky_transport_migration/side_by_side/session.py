@@ -1,0 +1,78 @@
+"""What a pytest session with `--lucky-between` keeps: the transports, the rules, recordings and the count of it all.
+
+Rule 1: a test's own tally travels in its report, so that the summary is the same with worker processes.
+Rule 2: a recording is dropped as soon as every transport has run the test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from lucky_transport_migration.evidence.rules import Rules
+from lucky_transport_migration.side_by_side.engines import Engines
+from lucky_transport_migration.side_by_side.env import ComparedEnv
+from lucky_transport_migration.side_by_side.fan import SideBySideTransport
+from lucky_transport_migration.side_by_side.mismatch import Mismatch
+from lucky_transport_migration.side_by_side.recorded import RecordedTransport, Recording, first_between
+from lucky_transport_migration.side_by_side.tally import Tally
+
+__all__ = ["Session"]
+
+#: How a test is called without the name of its transport: its place, and its other parameters.
+Key = tuple[Any, ...]
+
+
+class Session:
+    """`between` are the paths compared, the yardstick first."""
+
+    def __init__(self, between: Sequence[str]) -> None:
+        self.between = tuple(between)
+        self.rules = Rules.load()
+        self._recordings: dict[Key, dict[str, Recording]] = {}
+
+    @contextmanager
+    def side_by_side(
+        self, engines: Engines, tally: Tally, between: Sequence[str] = (), **env: Any
+    ) -> Generator[ComparedEnv]:
+        """Yield one env that steps an engine per transport and compares after each move.
+
+        Raises Mismatch at the first difference, also where the test swallowed it.
+        """
+        with ExitStack() as stack:
+            members = {name: engines.open(name, stack) for name in between or self.between}
+            fan = SideBySideTransport(members, self.rules, tally)
+            made = stack.enter_context(ComparedEnv(fan, **env))
+            yield made
+            if fan.mismatch is not None:
+                raise fan.mismatch
+
+    @contextmanager
+    def recorded(self, engines: Engines, key: Key, name: str, **env: Any) -> Generator[ComparedEnv]:
+        """Yield the env of one run of a test, over the path `name`; what it does is kept for `check`."""
+        with ExitStack() as stack:
+            recording = self._recordings.setdefault(key, {})[name] = Recording(name)
+            transport = RecordedTransport(engines.open(name, stack), recording)
+            yield stack.enter_context(ComparedEnv(transport, **env))
+
+    def forget(self, key: Key, name: str) -> None:
+        """Drop a run that failed by itself: it is no yardstick."""
+        self._recordings.get(key, {}).pop(name, None)
+
+    def check(self, key: Key, name: str, tally: Tally) -> Mismatch | None:
+        """Return where the run over `name`, which is over, differs from the first transport's; None if nowhere."""
+        runs: Mapping[str, Recording] = self._recordings.get(key, {})
+        yardstick = self.between[0]
+        if name == yardstick or name not in runs:
+            return None
+        if yardstick not in runs:
+            tally.leave_out(f"runs over {name}", f"no run over {yardstick} to compare with in this process")
+            return None
+        found = first_between(runs[yardstick], runs[name], self.rules, tally)
+        if len(runs) == len(self.between):
+            del self._recordings[key]
+        if found is None:
+            return None
+        tally.differ(found)
+        return Mismatch(found, (yardstick, name), tally)

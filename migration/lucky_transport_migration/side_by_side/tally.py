@@ -1,0 +1,70 @@
+"""What was compared side by side, counted per test and summed up for a whole session.
+
+Rule 1: a tally travels between processes as plain values, so that workers' counts reach who reports.
+Rule 2: what was not compared is kept once, with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lucky_transport_migration.side_by_side.event import Event, Found
+
+__all__ = ["Tally"]
+
+
+@dataclass(slots=True)
+class Tally:
+    """Exchanges, calls and values compared, what differed as sentences, and what was left out as what -> why."""
+
+    tests: int = 0
+    exchanges: int = 0
+    calls: int = 0
+    values: int = 0
+    differences: list[str] = field(default_factory=list[str])
+    not_compared: dict[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def events(self) -> int:
+        """Exchanges and calls together."""
+        return self.exchanges + self.calls
+
+    @property
+    def sentence(self) -> str:
+        """What was compared, in words."""
+        parts = [_count(self.exchanges, "exchange"), _count(self.calls, "call"), _count(self.values, "value")]
+        return f"{parts[0]} and {parts[1]} ({parts[2]})"
+
+    def add(self, event: Event) -> None:
+        """Count one thing that was compared and found equal."""
+        if hasattr(event, "method"):
+            self.calls += 1
+        else:
+            self.exchanges += 1
+        self.values += event.values
+
+    def differ(self, found: Found) -> None:
+        """Keep a difference."""
+        self.differences.append(found.sentence())
+
+    def leave_out(self, what: str, why: str) -> None:
+        """Say that something was not compared."""
+        self.not_compared.setdefault(what, why)
+
+    def merge(self, plain: Mapping[str, Any]) -> None:
+        """Add what `plain` of another tally says."""
+        for name in ("tests", "exchanges", "calls", "values"):
+            setattr(self, name, getattr(self, name) + plain[name])
+        self.differences += plain["differences"]
+        self.not_compared = {**plain["not_compared"], **self.not_compared}
+
+    def plain(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

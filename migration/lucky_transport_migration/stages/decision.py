@@ -1,0 +1,165 @@
+"""Who answers the next call of a method, decided by stages that may change while the program runs.
+
+    decider = Decider()
+    decider.decide("/hazel.rpc.SceneService/GetEntity")     # Decision("grpc", "shm", "shadow")
+
+Rule 1: a canary's calls, and the reads that get a shadow, are spread evenly. Where a process begins is random, so that
+        short ones have their share too.
+Rule 2: file and journal are looked at most every 0.2 s; a file that cannot be read leaves the last good plan in force,
+        and that is said once.
+Rule 3: the stepping path stays with the transport that the process began with, whatever the file says later: an engine
+        does not take another driver in the middle. Only a demotion takes it away.
+Rule 4: `decide` never raises and never waits for another thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from lucky_transport.errors import ConfigError
+from lucky_transport.messages.methods import Effect
+from lucky_transport.staging import Decision
+from lucky_transport_migration.stages.journal import Journal
+from lucky_transport_migration.stages.plan import StagePlan, find_file
+from lucky_transport_migration.stages.spread import Spread
+from lucky_transport_migration.stages.stage import ROLES, Placement, Stage
+from lucky_transport_migration.stages.standing import STEP, STEPPING_PATH, Standing
+
+__all__ = ["LOOK_EVERY_S", "Decider"]
+
+LOOK_EVERY_S = 0.2
+
+_log = logging.getLogger("lucky_transport")
+
+#: What a file looks like from outside: (inode, size, time of its last change); None when it is not there.
+_Look = tuple[int, int, int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One method until its stage changes: what is decided in its share of the calls, and in the others."""
+
+    placement: Placement
+    own: Decision
+    other: Decision
+    is_own_turn: Spread
+    is_shadowed: Mapping[str, Spread]
+
+    def next(self) -> Decision:
+        """Return the decision of the next call."""
+        decision = self.own if self.is_own_turn() else self.other
+        if decision.shadow and not self.is_shadowed[decision.authority]():
+            return Decision(decision.authority, "", decision.stage)
+        return decision
+
+
+class Decider:
+    """Decides by the nearest file from `directory` upwards. Safe to use from any thread.
+
+    standing: the file and the journal as they were read last. Raises ConfigError for a file that is wrong from the
+    start. clock, start: seconds, and numbers from 0 to 1, for tests.
+    """
+
+    def __init__(
+        self,
+        directory: Path | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        start: Callable[[], float] = random.random,
+    ) -> None:
+        self._seen: tuple[_Look, _Look] = (_look_at(find_file(directory)), None)  # before it is read
+        self.standing = Standing.load(directory)
+        self._clock = clock
+        self._start = start
+        self._rows: dict[str, _Row] = {}
+        self._stepping: _Row | None = None
+        self._lock = threading.Lock()
+        self._next_look = clock() + LOOK_EVERY_S
+
+    @property
+    def plan(self) -> StagePlan:
+        """The last good plan."""
+        return self.standing.plan
+
+    def decide(self, method: str) -> Decision:
+        """Return who answers the next call of a method, given by its full name."""
+        if self._clock() >= self._next_look:
+            self._look()
+        rows = self._rows  # a row is kept with those of its own time
+        row = rows.get(method)
+        if row is None:
+            row = rows[method] = self._stepping_row() if method in STEPPING_PATH else self._new_row(method)
+        return row.next()
+
+    def look(self) -> None:
+        """Take what the file and the journal say now."""
+        with self._lock:
+            self._reload()
+
+    def _look(self) -> None:
+        self._next_look = self._clock() + LOOK_EVERY_S
+        if self._lock.acquire(blocking=False):  # else another thread is looking
+            try:
+                self._reload()
+            finally:
+                self._lock.release()
+
+    def _reload(self) -> None:
+        seen, self._seen = self._seen, self._looks()
+        if seen == self._seen:
+            return
+        plan = self._plan_now() if seen[0] != self._seen[0] else self.plan
+        self.standing = Standing(plan, Journal(plan.evidence).demotions())
+        self._rows = {}
+
+    def _plan_now(self) -> StagePlan:
+        path = self.plan.path
+        try:
+            plan = StagePlan.load(path.parent)
+            if plan.path != path or not path.is_file():
+                raise ConfigError(f"{path} is gone", hint="put it back")
+        except (ConfigError, OSError) as error:
+            _log.warning("stages stay as they were: %s", error)
+            return self.plan
+        return plan
+
+    def _looks(self) -> tuple[_Look, _Look]:
+        return _look_at(self.plan.path), _look_at(self.standing.journal.path)
+
+    def _stepping_row(self) -> _Row:
+        """Return the row of the stepping path: the one that the process began with, but for a demotion."""
+        began, demotion = self._stepping, self.standing.demotion(STEP)
+        if began is None or (demotion is not None and demotion.to < began.placement):
+            row = self._new_row(STEP)
+            decision = row.next()
+            began = self._stepping = _Row(row.placement, decision, decision, row.is_own_turn, row.is_shadowed)
+        return began
+
+    def _new_row(self, method: str) -> _Row:
+        placement = self.standing.placement(method)
+        is_read = self.plan.effect(method) is Effect.READ
+        own, other = (_decision(stage, placement, is_read) for stage in (placement.stage, Stage.SHADOW))
+        is_shadowed = {one.authority: self._spread(self.plan.sample) for one in (own, other)}
+        return _Row(placement, own, other, self._spread(placement.share), is_shadowed)
+
+    def _spread(self, share: float) -> Spread:
+        return Spread(share, self._start())
+
+
+def _decision(stage: Stage, placement: Placement, is_read: bool) -> Decision:
+    roles = ROLES[stage]
+    return Decision(roles.authority, roles.shadow if is_read else "", str(placement))
+
+
+def _look_at(path: Path) -> _Look:
+    try:
+        seen = path.stat()
+    except OSError:
+        return None
+    return seen.st_ino, seen.st_size, seen.st_mtime_ns

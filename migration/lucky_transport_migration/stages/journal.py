@@ -1,0 +1,151 @@
+"""What moved a method besides the file of stages: demotions, and the promotions that end them.
+
+    {"v": 1, "at": "2026-01-01T00:00:00.000Z", "event": "demoted", "method": "/hazel.rpc.SceneService/GetEntity",
+     "from": "canary 10%", "to": "shadow", "why": "item 0 differs at entity.name", "cool_down_s": 300.0}
+    {"v": 1, "at": "...", "event": "promoted", "method": "...", "from": "shadow", "to": "canary 1%", "why": "..."}
+
+Rule 1: a demoted method is at `to`, whatever the file of stages says, until it is promoted again.
+Rule 2: a line is written by one append, so that any number of processes may write; a torn line is no entry.
+Rule 3: of two demotions the lower one counts, in whatever order processes wrote them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from lucky_transport_migration.stages.stage import Placement
+
+__all__ = ["COOL_DOWN_S", "FILE_NAME", "Demotion", "Entry", "Journal"]
+
+FILE_NAME = "demotions.jsonl"
+
+#: How long a demoted method stays where it is when nobody says otherwise.
+COOL_DOWN_S = 300.0
+
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line. at: seconds since 1970. event: "demoted" or "promoted". before, to: placements. why: for a person."""
+
+    at: float
+    event: str
+    method: str
+    before: Placement
+    to: Placement
+    why: str = ""
+    cool_down_s: float = 0.0
+
+    @property
+    def moment(self) -> str:
+        """When it was, as evidence spells it: UTC, ISO 8601 with milliseconds, so that texts sort like times."""
+        return datetime.fromtimestamp(self.at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+    def line(self) -> str:
+        """Return the entry as JSON, without a line break."""
+        plain: dict[str, Any] = {"v": _VERSION, "at": self.moment, "event": self.event, "method": self.method}
+        plain |= {"from": str(self.before), "to": str(self.to), "why": self.why}
+        if self.event == "demoted":
+            plain["cool_down_s"] = self.cool_down_s
+        return json.dumps(plain)
+
+    @classmethod
+    def read(cls, line: str) -> Entry:
+        """Return the entry of a line; raises ValueError for anything else than a whole line of this version."""
+        plain = json.loads(line)
+        try:
+            if plain["v"] != _VERSION or plain["event"] not in ("demoted", "promoted"):
+                raise ValueError(f"neither demoted nor promoted: {line!r}")
+            moment = datetime.fromisoformat(plain["at"]).timestamp()
+            before, to = Placement.parse(plain["from"]), Placement.parse(plain["to"])
+            why, cool_down_s = str(plain["why"]), float(plain.get("cool_down_s", 0))
+            return cls(moment, plain["event"], str(plain["method"]), before, to, why, cool_down_s)
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"no entry: {line!r}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Demotion:
+    """Where a method was put, why, and until when (seconds since 1970) it may not be promoted."""
+
+    method: str
+    to: Placement
+    why: str
+    cool_until: float
+
+    def cooling_s(self, now: float | None = None) -> float:
+        """Return how many seconds of the cool-down are left, 0 after it."""
+        return max(0.0, self.cool_until - (time.time() if now is None else now))
+
+
+class Journal:
+    """The journal in the folder of evidence; neither needs to exist before the first entry."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / FILE_NAME
+
+    def demote(
+        self,
+        method: str,
+        before: Placement,
+        to: Placement,
+        why: str,
+        *,
+        cool_down_s: float = COOL_DOWN_S,
+        now: float | None = None,
+    ) -> Entry:
+        """Put a method, by its full name, at `to`; raises OSError when that cannot be written."""
+        at = time.time() if now is None else now
+        return self._append(Entry(at, "demoted", method, before, to, why, cool_down_s))
+
+    def promote(
+        self, method: str, before: Placement, to: Placement, why: str = "", *, now: float | None = None
+    ) -> Entry:
+        """End what demotions said of a method; raises OSError when that cannot be written."""
+        at = time.time() if now is None else now
+        return self._append(Entry(at, "promoted", method, before, to, why))
+
+    def entries(self) -> Iterator[Entry]:
+        """Yield what can be read, in the order it was written; nothing when there is no journal."""
+        try:
+            text = self.path.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return
+        for line in text.splitlines():
+            try:
+                yield Entry.read(line)
+            except ValueError:  # written by a process that was killed, or by a newer version
+                continue
+
+    def demotions(self) -> Mapping[str, Demotion]:
+        """Return the demotions in force, by method."""
+        found: dict[str, Demotion] = {}
+        for entry in self.entries():
+            if entry.event == "promoted":
+                found.pop(entry.method, None)
+                continue
+            earlier = found.get(entry.method)
+            to, until = entry.to, entry.at + entry.cool_down_s
+            if earlier is not None:
+                to, until = min(to, earlier.to), max(until, earlier.cool_until)
+            found[entry.method] = Demotion(entry.method, to, entry.why, until)
+        return found
+
+    def _append(self, entry: Entry) -> Entry:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            size = os.fstat(descriptor).st_size
+            torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
+            os.write(descriptor, b"\n" * torn + entry.line().encode() + b"\n")
+        finally:
+            os.close(descriptor)
+        return entry

@@ -1,0 +1,155 @@
+"""Methods moved by hand: set to a stage, promoted by one rung, demoted.
+
+Rule 1: a method that was demoted is not moved up before its cool-down ends, and not promoted unless the gate agrees;
+        `force` is for who knows better.
+Rule 2: a move is written into the file of stages, and what running programs must know of it into the journal.
+Rule 3: the stepping path moves by the row of AgentService/Step. It goes to another transport when a program starts: a
+        running one is not made to change its driver by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from lucky_transport.errors import ConfigError
+from lucky_transport.messages.methods import BY_NAME
+from lucky_transport_migration.gate.limits import Limits
+from lucky_transport_migration.gate.verdict import judge
+from lucky_transport_migration.stages.counted import recent_evidence
+from lucky_transport_migration.stages.edit import write_rows
+from lucky_transport_migration.stages.names import covers, is_pattern, known_methods, matches, short_name
+from lucky_transport_migration.stages.stage import Placement, Stage
+from lucky_transport_migration.stages.standing import STEP, STEPPING_PATH, Standing
+
+__all__ = ["Move", "Moves"]
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One method's move from `before` to `to`; refused: why it stays, "" when it has moved."""
+
+    method: str
+    before: Placement
+    to: Placement
+    refused: str = ""
+
+
+class Moves:
+    """Moves of the project whose file of stages is nearest to `directory`; the environment overrides nothing here.
+
+    Raises ConfigError for a wrong file.
+    """
+
+    def __init__(self, directory: Path | None = None) -> None:
+        self.standing = Standing.load(directory, environ={})
+        self._limits = Limits.load(self.standing.plan.path.parent)
+
+    def place(self, target: str, to: Placement, *, force: bool = False) -> list[Move]:
+        """Put what `target` names, a method or a pattern, at `to`, by one row; all of it or, if one is refused, none.
+
+        Rows that `target` covers are removed. Raises UnknownName, ConfigError.
+        """
+        moves = [self._move(name, to, self._held_back(name, to, force)) for name in self._movable(target)]
+        if not any(move.refused for move in moves):
+            self._write({target: to})
+            self._lift(moves)
+        return moves
+
+    def promote(self, target: str, *, force: bool = False) -> list[Move]:
+        """Move each method that `target` names up by one rung, where cool-down and gate allow it."""
+        names = self._movable(target)
+        doubts = {} if force else dict(self._doubts(names))
+        moves: list[Move] = []
+        for name in names:
+            before = self.standing.placement(name)
+            to = before.following
+            refused = self._held_back(name, to, force) or doubts.get(name, "")
+            moves.append(self._move(name, to, refused if to > before else f"is at {before}, the last stage"))
+        self._write_moves(target, moves)
+        self._lift(moves)
+        return moves
+
+    def demote(self, target: str, to: Placement | None = None, why: str = "by hand") -> list[Move]:
+        """Move each method that `target` names down: to `to`, by default to where gRPC answers every call again."""
+        moves: list[Move] = []
+        for name in self._movable(target):
+            before = self.standing.placement(name)
+            there = before.fallback if to is None else to
+            moves.append(self._move(name, there, "" if there < before else f"is at {before} already"))
+        self._write_moves(target, moves)
+        for move in moves:
+            if not move.refused and move.method != STEP:
+                self.standing.journal.demote(
+                    move.method, move.before, move.to, why, cool_down_s=self._limits.cool_down_s
+                )
+        return moves
+
+    # -- what may move ------------------------------------------------------------------------------------------------
+
+    def _movable(self, target: str) -> list[str]:
+        """Return the methods that `target` names; of the stepping path only Step itself."""
+        names = known_methods(target)
+        led = [name for name in names if name in STEPPING_PATH and name != STEP]
+        if led == names:
+            raise ConfigError(f"{short_name(led[0])} moves with the stepping path", hint=f"move {short_name(STEP)}")
+        return [name for name in names if name not in led]
+
+    def _held_back(self, name: str, to: Placement, force: bool) -> str:
+        """Return why a method must not move up to `to` yet."""
+        left_s = self.standing.cooling_s(name)
+        if force or not left_s or to <= self.standing.placement(name):
+            return ""
+        demotion = self.standing.demotion(name)
+        return f"in cool-down for {left_s:.0f} s more ({demotion.why if demotion else ''}); wait, or --force"
+
+    def _doubts(self, names: Iterable[str]) -> Iterator[tuple[str, str]]:
+        """Yield the methods that the gate holds back, and why. From `grpc` on to `shadow` nothing is at stake."""
+        judged = {name for name in names if self.standing.placement(name).stage is not Stage.GRPC}
+        if not judged:
+            return
+        seen = recent_evidence(self.standing.plan.evidence)
+        verdict = judge((one for one in seen if one.method in judged), self._limits)
+        for name in judged:
+            found = verdict.methods.get(name)
+            if found is None:
+                yield name, "no call of it was compared since its last move; run the program, or --force"
+            elif found.reasons:
+                yield name, "; ".join(found.reasons)
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    def _move(self, name: str, to: Placement, refused: str) -> Move:
+        return Move(name, self.standing.placement(name), to, refused)
+
+    def _write_moves(self, target: str, moves: Iterable[Move]) -> None:
+        """Write what was not refused: one row where all of a pattern went to one stage, else one row a method."""
+        done = {move.method: move.to for move in moves if not move.refused}
+        if is_pattern(target) and len(set(done.values())) == 1 and len(done) == len(list(moves)):
+            self._write({target: next(iter(done.values()))})
+        elif done:
+            self._write(done)
+
+    def _write(self, rows: dict[str, Placement]) -> None:
+        plan = self.standing.plan
+        keyed = {self._key(target): to for target, to in rows.items()}
+        drop = [row for row in plan.methods if row not in keyed and any(covers(key, row) for key in keyed)]
+        write_rows(plan.path, keyed, drop)
+
+    def _key(self, target: str) -> str:
+        """Return the key of a target's row: that of the row there is, else as it is spelt best."""
+        if is_pattern(target):
+            return target
+        name = known_methods(target)[0]
+        there = (key for key in self.standing.plan.methods if not is_pattern(key) and matches(name, key))
+        return next(there, short_name(name) if name in BY_NAME else name)
+
+    def _lift(self, moves: Iterable[Move]) -> None:
+        """Note promotions, so that demotions end and the evidence of the new stage is told from that of the old one."""
+        for move in moves:
+            if move.refused or move.to <= move.before:
+                continue
+            led = [name for name in STEPPING_PATH if name in self.standing.demotions] if move.method == STEP else []
+            for name in {move.method, *led}:
+                self.standing.journal.promote(name, move.before, move.to)

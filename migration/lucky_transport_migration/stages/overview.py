@@ -1,0 +1,68 @@
+"""What `lucky-transport stage show` shows: every method with its effect, its stage and what was seen of it.
+
+Rule 1: methods of the table come first, in its order; then others that rows, journal or evidence name.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from lucky_transport.messages.methods import METHODS
+from lucky_transport_migration.stages.counted import recent_evidence
+from lucky_transport_migration.stages.effects import reason
+from lucky_transport_migration.stages.names import is_pattern, matches
+from lucky_transport_migration.stages.standing import STEP, STEPPING_PATH, Standing
+
+__all__ = ["Line", "lines", "unused_rows"]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One method. by: what its stage comes from. cooling_s: what is left of a cool-down.
+
+    seen: verdict -> calls, of those that count for its next move.
+    """
+
+    method: str
+    effect: str
+    reason: str
+    stage: str
+    by: str
+    cooling_s: float = 0.0
+    seen: dict[str, int] = field(default_factory=dict[str, int])
+
+    def plain(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return asdict(self)
+
+
+def lines(standing: Standing, pattern: str = "*") -> Iterator[Line]:
+    """Yield the methods that fit `pattern`; raises ConfigError for evidence of another version."""
+    seen: dict[str, Counter[str]] = {}
+    for one in recent_evidence(standing.plan.evidence):
+        seen.setdefault(one.method, Counter())[one.verdict] += 1
+    exact = (row for row in standing.plan.methods if row.startswith("/") and not is_pattern(row))
+    for name in dict.fromkeys([*(row.name for row in METHODS), *exact, *standing.demotions, *seen]):
+        if matches(name, pattern):
+            effect, stage = standing.plan.effect(name).value, str(standing.placement(name))
+            cooling_s, counts = standing.cooling_s(name), dict(seen.get(name, {}))
+            yield Line(name, effect, reason(name), stage, _by(standing, name), cooling_s, counts)
+
+
+def unused_rows(standing: Standing) -> list[str]:
+    """Return the rows that fit no known method; such a row may be for a team's own service, or misspelt."""
+    return [row for row in standing.plan.methods if not any(matches(one.name, row) for one in METHODS)]
+
+
+def _by(standing: Standing, name: str) -> str:
+    plan, demotion = standing.plan, standing.demotion(name)
+    if plan.override is not None:
+        return "LUCKY_TRANSPORT"
+    if demotion is not None and demotion.to < plan.placement(STEP if name in STEPPING_PATH else name):
+        return f"demoted: {demotion.why}"
+    if name in STEPPING_PATH and name != STEP:
+        return "with AgentService/Step"
+    return plan.row(name) or "default"

@@ -1,0 +1,164 @@
+"""The file of stages: `[stages]` of lucky_transport.toml, read as a whole.
+
+    [stages]
+    default = "grpc"                         # methods that no row names
+    control = "grpc://127.0.0.1:50051"       # where gRPC is
+    candidate = "shm://demo"                 # where shared memory is
+    evidence = "lucky-evidence"              # the folder of what was seen, beside this file
+    sample = 1.0                             # share of the reads that get a shadow
+    metrics_port = 9464                      # serve metrics there; 0 = do not
+
+    [stages.methods]
+    "SceneService/*" = "shadow"              # full names, short names, shell patterns: the most exact row counts
+    "SceneService/ListEntities" = "canary 10%"
+
+Rule 1: `LUCKY_TRANSPORT=grpc` or `shm` overrides every stage, also demotions; "staged" and "auto" leave it to the file.
+Rule 2: a wrong key or value is a ConfigError that names source, key, value and remedy; a plan that loads is whole.
+Rule 3: a plan is what the file says; which methods were demoted since is in the journal (see decision.py for both).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from lucky_transport.config import environment, load_table
+from lucky_transport.endpoint import Endpoint
+from lucky_transport.errors import ConfigError
+from lucky_transport.messages.methods import BY_NAME, Effect
+from lucky_transport_migration.stages.names import most_exact
+from lucky_transport_migration.stages.stage import PLACEMENTS, Placement, Stage
+
+__all__ = ["FILE_NAME", "StagePlan", "find_file"]
+
+FILE_NAME = "lucky_transport.toml"
+
+_GRPC = Placement(Stage.GRPC)
+
+#: What `LUCKY_TRANSPORT` says about stages; None leaves them to the file.
+_OVERRIDES = {
+    "": None,
+    "auto": None,
+    "staged": None,
+    "grpc": _GRPC,
+    "shm": Placement(Stage.COMPLETE),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StagePlan:
+    """What the file says. path: the file, which need not exist. methods: the rows of [stages.methods], in its order.
+
+    control, candidate: endpoints, "" where the file has none. evidence: the folder, absolute. override: the placement
+    that the environment gives to every method.
+    """
+
+    path: Path
+    default: Placement = _GRPC
+    control: str = ""
+    candidate: str = ""
+    evidence: Path = Path("lucky-evidence")
+    sample: float = 1.0
+    metrics_port: int = 0
+    methods: Mapping[str, Placement] = field(default_factory=dict[str, Placement])
+    override: Placement | None = None
+
+    @classmethod
+    def load(cls, directory: Path | None = None, *, environ: Mapping[str, str] | None = None) -> StagePlan:
+        """Return the plan of the nearest file, from `directory` (the working one) upwards; without any, the defaults.
+
+        Raises ConfigError.
+        """
+        path = find_file(directory)
+        table, source = load_table("stages", path.parent)
+        rows, rows_source = load_table("stages.methods", path.parent)
+        values = {key: _read(key, value, source) for key, value in table.items() if key != "methods"}
+        values["evidence"] = path.parent / values.get("evidence", "lucky-evidence")
+        methods = {key: _placement(value, f"{rows_source} {key!r}") for key, value in rows.items()}
+        return cls(path, **values, methods=methods, override=_override(environment() if environ is None else environ))
+
+    def placement(self, method: str) -> Placement:
+        """Return where a method, given by its full name, is by the file and the environment."""
+        if self.override is not None:
+            return self.override
+        row = self.row(method)
+        return self.default if row is None else self.methods[row]
+
+    def row(self, method: str) -> str | None:
+        """Return the key of the row that counts for a method; None when none does."""
+        return most_exact(method, self.methods)
+
+    def effect(self, method: str) -> Effect:
+        """Return what a call of that method changes; a method that is not in the table may change the world."""
+        row = BY_NAME.get(method)
+        return Effect.WORLD if row is None else row.effect
+
+
+def find_file(directory: Path | None = None) -> Path:
+    """Return the nearest file of stages, from `directory` upwards; where there is none, the one that would be in it."""
+    start = (directory or Path.cwd()).absolute()
+    return next((p / FILE_NAME for p in (start, *start.parents) if (p / FILE_NAME).is_file()), start / FILE_NAME)
+
+
+def _override(environ: Mapping[str, str]) -> Placement | None:
+    said = environ.get("LUCKY_TRANSPORT", "")
+    if said not in _OVERRIDES:
+        hint = "expected grpc or shm for all methods, or staged to leave each method to its stage"
+        raise ConfigError(f"environment variable LUCKY_TRANSPORT: transport = {said!r}", hint=hint)
+    return _OVERRIDES[said]
+
+
+def _placement(value: Any, source: str) -> Placement:
+    try:
+        return Placement.parse(value)
+    except ValueError:
+        raise ConfigError(f"{source} = {value!r}", hint=f"expected {PLACEMENTS}") from None
+
+
+def _endpoint(value: Any) -> str:
+    return str(Endpoint.parse(value)) if value else ""
+
+
+def _share(value: Any) -> float:
+    if isinstance(value, bool) or not math.isfinite(value) or not 0 <= value <= 1:
+        raise ValueError
+    return float(value)
+
+
+def _port(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 65536:
+        raise ValueError
+    return value
+
+
+def _folder(value: Any) -> str:
+    if not isinstance(value, str) or not value or "\0" in value:
+        raise ValueError
+    return value
+
+
+#: Per key of [stages]: how a value is read, and what a right one looks like.
+_READERS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "default": (Placement.parse, PLACEMENTS),
+    "control": (_endpoint, "the endpoint of gRPC, e.g. 'grpc://127.0.0.1:50051'"),
+    "candidate": (_endpoint, "the endpoint of shared memory, e.g. 'shm://demo'"),
+    "evidence": (_folder, "a folder's name, e.g. 'lucky-evidence'"),
+    "sample": (_share, "a share from 0 to 1, e.g. 0.1"),
+    "metrics_port": (_port, "a port from 1 to 65535, or 0 for none"),
+}
+
+
+def _read(key: str, value: Any, source: str) -> Any:
+    if key not in _READERS:
+        near = get_close_matches(key, _READERS, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(_READERS)}, and the table methods"
+        raise ConfigError(f"{source}: unknown key {key!r}", hint=hint)
+    reader, expected = _READERS[key]
+    try:
+        return reader(value)
+    except (ValueError, TypeError, AttributeError):
+        raise ConfigError(f"{source}: {key} = {value!r}", hint=f"expected {expected}") from None

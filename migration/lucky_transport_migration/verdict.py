@@ -1,0 +1,37 @@
+"""The verdict of a run: what all its comparisons say together.
+
+Rule 1: what is decided is whether a switch from gRPC pays; other ways and the machine's limits are told apart from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lucky_transport_migration.paths import label
+from lucky_transport_migration.peers.kinds import PEERS
+from lucky_transport_migration.stats import Word, overall
+
+__all__ = ["verdict"]
+
+_NO_TRANSPORT = ("limit", "shm-python")
+
+
+def verdict(reference: str, ratios: Sequence[Mapping[str, Any]], checked: str) -> dict[str, Any]:
+    """Return the run's verdict on `reference`: word, sentence, and the sentences that go with it.
+
+    `checked` says what was looked at while it was timed.
+    """
+    transports = [one for one in ratios if one["to"] not in (reference, *_NO_TRANSPORT, *PEERS)]
+    grpc = [one for one in transports if one["to"].startswith("grpc")]
+    name = label(reference)
+    name = name[:1].upper() + name[1:]
+    asked = grpc if grpc and not reference.startswith("grpc") else transports
+    main = overall(name, "gRPC" if asked is grpc else "the other transports", _words(asked))
+    peers = [one for one in ratios if one["to"] in PEERS]
+    beside = [overall(name, "other ways between two processes", _words(peers)).sentence] if peers else []
+    return {"word": main.word.value, "sentence": main.sentence, "beside": [*beside, checked]}
+
+
+def _words(ratios: Sequence[Mapping[str, Any]]) -> list[Word]:
+    return [Word(one["word"]) for one in ratios]

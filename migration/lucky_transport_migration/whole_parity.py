@@ -1,0 +1,57 @@
+"""The whole proof: the stepping path, every typed call and every stream, on engines of their own.
+
+Rule 1: it is equal only when both parts are; a part that a transport cannot carry is left out, with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from lucky_transport.errors import Unimplemented
+from lucky_transport_migration.commands_parity.outcome import CommandsParity
+from lucky_transport_migration.commands_parity.tables import show_commands_parity
+from lucky_transport_migration.parity import Parity
+from lucky_transport_migration.tables import show_parity
+
+__all__ = ["WholeParity", "prove_whole", "show_whole_parity"]
+
+
+@dataclass(frozen=True, slots=True)
+class WholeParity:
+    """Both parts; `calls` is None where the transports carry none."""
+
+    steps: Parity
+    calls: CommandsParity | None
+
+    @property
+    def equal(self) -> bool:
+        """True when no part differed."""
+        return self.steps.equal and (self.calls is None or self.calls.equal)
+
+    def plain(self) -> dict[str, Any]:
+        """Return both parts as JSON values; `first_difference` is that of the steps where they have one."""
+        steps = self.steps.plain()
+        calls = {} if self.calls is None else self.calls.plain()
+        first = steps["first_difference"] or calls.get("first_difference")
+        return {"methods": {}, "not_compared": [], **calls, **steps, "equal": self.equal, "first_difference": first}
+
+
+def prove_whole(prove_steps: Callable[[], Parity], prove_calls: Callable[[], CommandsParity]) -> WholeParity:
+    """Return the outcome of both proofs; raises what they raise."""
+    steps = prove_steps()
+    try:
+        return WholeParity(steps, prove_calls())
+    except Unimplemented as error:
+        steps.leave_out("typed calls", str(error))
+        return WholeParity(steps, None)
+
+
+def show_whole_parity(outcome: WholeParity) -> None:
+    """Print both parts for a person, one that differs first."""
+    parts = [(outcome.steps.equal, lambda: show_parity(outcome.steps))]
+    if (calls := outcome.calls) is not None:
+        parts.append((calls.equal, lambda: show_commands_parity(calls)))
+    for _, show in sorted(parts, key=lambda part: part[0]):
+        show()

@@ -1,0 +1,62 @@
+"""Two compiled channels of grpc.aio as one: each call goes to the one that the board decides for.
+
+It stands where `lucky_transport_stubs.aio.connection` stands: below the Python half of grpc.aio, so that interceptors,
+serializers and call objects are grpc's own, and messages are bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from lucky_transport_stubs.aio.inner import compiled_half
+from lucky_transport_stubs.staged.call import StagedCall
+from lucky_transport_stubs.staged.exchange import Exchange
+from lucky_transport_stubs.staged.staging import Staging
+
+__all__ = ["StagedConnection"]
+
+
+class StagedConnection:
+    """sides: the grpc.aio channels that answer, "grpc" and "shm". How it stands: see `StagedChannel`."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, sides: Mapping[str, Any], staging: Staging) -> None:
+        self.loop = loop
+        self._channels = sides  # their Python halves close the compiled ones when they are dropped
+        self._sides = {transport: compiled_half(channel) for transport, channel in sides.items()}
+        self._staging = staging
+
+    def call(self, method: bytes, deadline: float | None, *rest: Any) -> StagedCall:
+        """Return a call that is not started. Raises what the authority's channel raises."""
+        timeout = None if deadline is None else deadline - time.time()
+        exchange = Exchange(self._staging, method.decode(), timeout)
+        return StagedCall(self, self._sides[exchange.decision.authority].call(method, deadline, *rest), exchange)
+
+    def get_registered_call_handle(self, method: bytes) -> Any:
+        """Return real gRPC's handle of a method; shared memory needs none."""
+        return self._sides["grpc"].get_registered_call_handle(method)
+
+    def check_connectivity_state(self, try_to_connect: bool) -> Any:
+        """Return how the channel stands; begins to connect when asked to."""
+        return self._sides[self._staging.default].check_connectivity_state(try_to_connect)
+
+    async def watch_connectivity_state(self, last_observed_state: Any, deadline: float | None) -> bool:
+        """Return True once the channel stands otherwise."""
+        return await self._sides[self._staging.default].watch_connectivity_state(last_observed_state, deadline)
+
+    def closing(self) -> None:
+        """Take no new calls; those that are open go on."""
+        for side in self._sides.values():
+            side.closing()
+
+    def closed(self) -> bool:
+        """True after `closing`."""
+        return all(side.closed() for side in self._sides.values())
+
+    def close(self) -> None:
+        """Let go of both channels; shadows under way have a moment."""
+        for side in self._sides.values():
+            side.close()
+        self._staging.shadows.close()

@@ -1,0 +1,96 @@
+"""How a call ended, read from the objects that grpc gives its callers.
+
+Rule 1: metadata are what programs sent: what the two transports add by themselves is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from lucky_transport.calls.outcome import Metadata
+from lucky_transport_stubs.call_state import CallState
+from lucky_transport_stubs.rpc import Rpc
+from lucky_transport_stubs.status import Code, code_of
+
+__all__ = ["LEFT", "SO_FAR", "Ending", "aio_ending", "ending", "later_ending", "sent"]
+
+#: Keys that belong to HTTP/2 and gRPC, with which the transports talk to each other.
+_OF_TRANSPORTS = frozenset(
+    {"accept-encoding", "content-type", "grpc-accept-encoding", "grpc-encoding", "grpc-timeout", "te", "user-agent"}
+    | {"grpc-internal-encoding-request"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The end of a call; code: a status as gRPC names it. is_early: its caller left, or we took no more of it.
+
+    knows_headers: False when it is not known which headers came.
+    """
+
+    code: str = "OK"
+    details: str = ""
+    headers: Metadata = ()
+    trailing: Metadata = ()
+    is_early: bool = False
+    knows_headers: bool = True
+
+
+#: How gRPC and we say that the caller's own side ended a call.
+_LEFT = frozenset({"Locally cancelled by application!", "Cancelled upon garbage collection!", "Channel closed!"})
+#: For metadata that come with the status, on another thread.
+_MOMENT_S = 1.0
+
+#: The caller dropped a call that went on.
+LEFT = Ending("CANCELLED", is_early=True)
+#: The call goes on, and enough of it is known.
+SO_FAR = Ending(is_early=True)
+
+
+def ending(call: Any) -> Ending:
+    """Return how a call of `grpc` ended; waits for its end."""
+    return _ending(call.code(), call.details(), call.initial_metadata(), call.trailing_metadata())
+
+
+def later_ending(call: Any) -> Callable[[], Ending]:
+    """Return what reads how a call of `grpc` ended, once it has; it does not hold the call: who drops that ends it."""
+    if isinstance(call, Rpc):
+        return partial(_ending_of_ours, call.progress)
+    return partial(_ending_of_grpc, call._state)  # there is no public name for it
+
+
+def _ending_of_ours(progress: CallState) -> Ending:
+    progress.wait()
+    assert progress.status is not None
+    return _ending(progress.status.code, progress.status.details, progress.headers(), progress.status.trailing)
+
+
+def _ending_of_grpc(state: Any) -> Ending:
+    with state.condition:
+        state.condition.wait_for(lambda: state.initial_metadata is not None, _MOMENT_S)
+        return _ending(state.code, state.details, state.initial_metadata, state.trailing_metadata)
+
+
+def _ending(code: Any, details: str | bytes | None, headers: Any, trailing: Any) -> Ending:
+    text = details.decode(errors="replace") if isinstance(details, bytes) else details or ""
+    is_early = code is Code.CANCELLED and text in _LEFT
+    return Ending(code.name, text, sent(headers), sent(trailing), is_early)
+
+
+def aio_ending(call: Any) -> Ending:
+    """Return how a compiled call of `grpc.aio` ended, or one of ours; it has ended."""
+    if call.is_locally_cancelled():
+        return LEFT
+    status = call._status
+    code = code_of(status.code()) or Code.UNKNOWN
+    found = _ending(code, status.details(), call._initial_metadata, status.trailing_metadata())
+    # grpc.aio drops headers that it reads after the status of a call that failed; which comes first is a race in it.
+    return replace(found, knows_headers=bool(found.headers) or code is Code.OK)
+
+
+def sent(metadata: Iterable[Any] | None) -> Metadata:
+    """Return what a program sent of these metadata."""
+    return tuple((key, value) for key, value in metadata or () if key not in _OF_TRANSPORTS)

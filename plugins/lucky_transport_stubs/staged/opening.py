@@ -1,0 +1,44 @@
+"""Makes staged channels of the four channels that each is made of.
+
+Rule 1: shadows are asked through blocking channels, also in programs of asyncio: they are no business of its loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lucky_transport_stubs.staged.backstage import backstage
+from lucky_transport_stubs.staged.channel import StagedChannel
+from lucky_transport_stubs.staged.shadows import Opener, Shadows
+from lucky_transport_stubs.staged.staging import Staging, TallyOf
+
+__all__ = ["open_aio_channel", "open_channel"]
+
+
+def open_channel(
+    target: str, sides: Mapping[str, Any], shadows: Mapping[str, Opener], tally_of: TallyOf | None
+) -> StagedChannel:
+    """Return a `grpc.Channel` that stands for `sides` ("grpc", "shm"). Raises what `backstage` raises."""
+    return StagedChannel(sides, _staging(target, shadows, tally_of))
+
+
+def open_aio_channel(
+    target: str,
+    sides: Mapping[str, Any],
+    shadows: Mapping[str, Opener],
+    tally_of: TallyOf | None,
+    interceptors: Sequence[Any] = (),
+) -> Any:
+    """Return a `grpc.aio.Channel` likewise, with these interceptors."""
+    from lucky_transport_stubs.aio.channel import Channel
+    from lucky_transport_stubs.aio.inner import working_loop
+    from lucky_transport_stubs.staged.connection import StagedConnection
+
+    connection: Any = StagedConnection(working_loop(), sides, _staging(target, shadows, tally_of))
+    return Channel(connection, interceptors)
+
+
+def _staging(target: str, shadows: Mapping[str, Opener], tally_of: TallyOf | None) -> Staging:
+    behind = backstage()
+    return Staging(behind.board, Shadows(behind.workers, shadows), behind.world(target), behind.endings, tally_of)

@@ -1,0 +1,170 @@
+"""The second answer: a call's requests, sent again over the other transport.
+
+Rule 1: shadows have channels and threads of their own: they share nothing with the calls that somebody waits for.
+Rule 2: a shadow has as much time as its caller gave the authority, and 10 seconds at most.
+Rule 3: when there are too many already, or the channel is closed, none is asked: what is not done is said.
+Rule 4: nobody there is evidence while the authority is there: an engine that has ended is missed by both.
+Rule 5: whatever a shadow does, an outcome or a reason comes of it, and nothing else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from lucky_transport.shm.gate import close_in_children
+from lucky_transport_grpc.runtime import grpc
+from lucky_transport_stubs.staged.ending import SO_FAR, Ending, ending
+from lucky_transport_stubs.staged.items import Items
+from lucky_transport_stubs.staged.workers import Workers
+
+if TYPE_CHECKING:
+    from lucky_transport_stubs.staged.exchange import Exchange
+
+__all__ = ["Opener", "Shadows"]
+
+#: Makes a channel of grpc's blocking kind.
+Opener = Callable[[], Any]
+
+_LONGEST_S = 10.0
+#: What shadows under way have left once their channel is closed.
+_GRACE_S = 1.0
+#: Between one transport of an engine that ends and the other.
+_MOMENT_S = 0.5
+_CLOSED = "the channel was closed"
+
+
+class Shadows:
+    """Asks shadows of one staged channel on `workers`; `openers` make its channels, by the transport's name."""
+
+    def __init__(self, workers: Workers, openers: Mapping[str, Opener]) -> None:
+        self._workers = workers
+        self._openers = openers
+        self._channels: dict[str, Any] = {}
+        self._is_closing = self._is_closed = False
+        self._under_way = 0
+        self._none_under_way = threading.Condition()
+        close_in_children(self)
+
+    def ask(self, exchange: Exchange) -> str:
+        """Have the shadow of this call asked; returns why it is not, "" when it will be. Does not wait."""
+        if self._is_closing:
+            return _CLOSED
+        with self._none_under_way:
+            self._under_way += 1
+        if self._workers.submit(partial(self._run, exchange)):
+            return ""
+        self._done()
+        return "too many shadows are under way"
+
+    def close(self) -> None:
+        """Ask no more; those under way have a moment, then they end. Does not wait, idempotent."""
+        if self._is_closing:
+            return
+        self._is_closing = True
+        if self._under_way:
+            with contextlib.suppress(RuntimeError):  # the process ends, and its shadows with it
+                threading.Thread(target=self._close_later, name="shadow calls", daemon=True).start()
+        else:
+            self._close()
+
+    def close_after_fork(self) -> None:
+        """In a forked child: the parent's channels are left alone, new ones are made when they are needed."""
+        self._channels = {}
+        self._under_way = 0
+        self._none_under_way = threading.Condition()
+
+    # -- closing ------------------------------------------------------------------------------------------------------
+
+    def _close_later(self) -> None:
+        with self._none_under_way:
+            self._none_under_way.wait_for(lambda: not self._under_way, _GRACE_S)
+        self._close()
+
+    def _close(self) -> None:
+        with self._none_under_way:
+            self._is_closed = True
+            channels, self._channels = self._channels, {}
+        for channel in channels.values():
+            channel.close()
+
+    def _done(self) -> None:
+        with self._none_under_way:
+            self._under_way -= 1
+            self._none_under_way.notify_all()
+
+    # -- on a worker --------------------------------------------------------------------------------------------------
+
+    def _run(self, exchange: Exchange) -> None:
+        try:
+            self._answer(exchange)
+        except Exception as error:  # a channel that was closed, or foreign code: Rule 5
+            if self._is_closed:
+                exchange.has_no_shadow(_CLOSED)
+            else:
+                exchange.shadow_answered(Items(), Ending("INTERNAL", f"{type(error).__name__}: {error}"), 0)
+        finally:
+            self._done()
+
+    def _answer(self, exchange: Exchange) -> None:
+        timeout = _LONGEST_S if exchange.timeout is None else min(exchange.timeout, _LONGEST_S)
+        method = getattr(self._channel(exchange.decision.shadow), exchange.arity)(exchange.method)
+        began_ns = time.perf_counter_ns()
+        items, end = _asked(method, exchange, timeout)
+        last_ns = items.last_ns if end.code == "OK" and items.kept else time.perf_counter_ns()
+        if self._is_closed and end.code == "CANCELLED":
+            exchange.has_no_shadow(_CLOSED)
+        elif end.code == "UNAVAILABLE" and self._has_gone(exchange):
+            exchange.has_no_shadow("the engine has gone")
+        else:
+            exchange.shadow_answered(items, end, last_ns - began_ns)
+
+    def _has_gone(self, exchange: Exchange) -> bool:
+        """True when the authority answered, and a moment later cannot be reached either: an engine ends bit by bit."""
+        if exchange.code == "UNAVAILABLE":
+            return False
+        time.sleep(_MOMENT_S)
+        method = getattr(self._channel(exchange.decision.authority), exchange.arity)(exchange.method)
+        _, end = _asked(method, exchange, _MOMENT_S)
+        return end.code == "UNAVAILABLE"
+
+    def _channel(self, transport: str) -> Any:
+        with self._none_under_way:
+            if self._is_closed:
+                raise ValueError(_CLOSED)
+            if transport not in self._channels:
+                self._channels[transport] = self._openers[transport]()
+            return self._channels[transport]
+
+
+def _asked(method: Any, exchange: Exchange, timeout: float) -> tuple[Items, Ending]:
+    """Return what came of the call, and how it ended."""
+    request = iter(exchange.requests) if exchange.arity.startswith("stream") else exchange.requests[0]
+    items = Items()
+    if exchange.arity.endswith("stream"):
+        call = method(request, timeout=timeout, metadata=exchange.metadata)
+        return items, _read(call, items, exchange)
+    try:
+        response, call = method.with_call(request, timeout=timeout, metadata=exchange.metadata)
+        items.add(response)
+    except grpc.RpcError as error:
+        call = error
+    return items, ending(call)
+
+
+def _read(call: Any, items: Items, exchange: Exchange) -> Ending:
+    """Read a stream to its end, or as far as it can be compared."""
+    try:
+        for item in call:
+            items.add(item)
+            if items.is_full or exchange.has_enough(len(items.kept)):
+                call.cancel()
+                return SO_FAR
+    except grpc.RpcError:
+        if not exchange.is_over and exchange.timeout is None and call.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+            return SO_FAR  # the authority goes on as well: nobody is late
+    return ending(call)

@@ -1,0 +1,55 @@
+"""What the calls of one staged channel share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from lucky_transport.staging import Board, Decision
+from lucky_transport_stubs.run.ledger import Tally
+from lucky_transport_stubs.staged.workers import Workers
+from lucky_transport_stubs.staged.world import World
+
+if TYPE_CHECKING:
+    from lucky_transport_stubs.staged.shadows import Shadows
+
+__all__ = ["Staging", "TallyOf"]
+
+#: Gives the tally of calls over a transport ("grpc", "shm") of a method.
+TallyOf = Callable[[str, str], Tally]
+
+
+@dataclass
+class Staging:
+    """board: decides and takes notes, without harm. shadows: asks them. endings: reads calls that are over.
+
+    tally_of: where calls are counted, None when nobody counts.
+    """
+
+    board: Board
+    shadows: Shadows
+    world: World
+    endings: Workers
+    tally_of: TallyOf | None = None
+    _tallies: dict[tuple[str, str], Tally] = field(default_factory=dict[tuple[str, str], Tally])
+
+    def decide(self, method: str) -> Decision:
+        """Return the decision about the next call, and count it."""
+        decision = self.board.decide(method)
+        if self.tally_of is not None:
+            key = decision.authority, method
+            tally = self._tallies.get(key)
+            if tally is None:
+                tally = self._tallies[key] = self.tally_of(*key)
+            tally.add()
+        return decision
+
+    @cached_property
+    def default(self) -> str:
+        """The transport that stands for the channel as a whole: one that a method got which nobody names.
+
+        It stays the same while the channel lives, also where calls go now this way, now that.
+        """
+        return self.board.decide("/").authority

@@ -1,0 +1,122 @@
+"""`lucky-transport gate` as a user types it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from lucky_transport.cli.main import cli
+from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, Evidence, Side, moment
+from lucky_transport_migration.stages.journal import Journal
+from lucky_transport_migration.stages.stage import Placement, Stage
+
+READ, OTHER = "/hazel.rpc.SceneService/GetEntity", "/hazel.rpc.CameraService/ListCameras"
+
+
+def gate(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, ["gate", *arguments])
+
+
+def seen(
+    method: str = READ, verdict: str = EQUAL, at: str = "2026-01-02T00:00:00.000Z", kind: str = "live"
+) -> Evidence:
+    sides = (Side("grpc", us=400.0, items=1), Side("shm", us=40.0, items=1))
+    return Evidence(method, "shadow", *sides, kind=kind, verdict=verdict, where="entity.name", at=at)
+
+
+def keep(folder: Path, rows: Iterable[Evidence], pid: int = 1) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / f"calls-{pid}.jsonl").write_text("".join(row.write() for row in rows))
+    return folder
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "lucky_transport.toml").write_text(
+        "[stages]\nevidence = 'seen'\n[gate]\ncalls = 20\nmismatch_limit = 0.2\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_green_gate_exits_with_zero_and_fixed_json(project: Path) -> None:
+    keep(project / "seen", [seen()] * 20)
+    done = gate("--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert found["promote"] is True
+    assert found["reasons"] == []
+    assert found["methods"][READ]["compared"] == 20
+
+
+def test_a_red_gate_exits_with_one_and_names_the_reasons(project: Path) -> None:
+    keep(project / "seen", [seen()] * 15, pid=1)
+    keep(project / "seen", [seen(verdict=DIFFERENT)] * 5, pid=2)
+    done = gate()
+    assert done.exit_code == 1
+    assert "5 differed and 0 failed" in done.output
+    assert done.output.endswith("HOLD: see the reasons above.\n")
+    assert json.loads(gate("--json").stdout)["promote"] is False
+
+
+def test_people_get_a_table_and_a_word(project: Path) -> None:
+    keep(project / "seen", [seen()] * 20)
+    done = gate()
+    assert done.exit_code == 0
+    assert READ in done.output
+    assert "400 µs    40.0 µs  yes" in done.output
+    assert "PROMOTE" in done.output
+
+
+def test_one_method_or_a_pattern_can_be_asked_for(project: Path) -> None:
+    keep(project / "seen", [*[seen()] * 20, seen(OTHER)])
+    assert gate().exit_code == 1
+    assert gate("--method", "SceneService/*").exit_code == 0
+    assert gate("--method", "CameraService/ListCameras").exit_code == 1
+
+
+def test_evidence_from_before_a_fix_can_be_passed_over(project: Path) -> None:
+    old = [seen(verdict=DIFFERENT, at="2026-01-01T12:00:00.000Z")] * 30
+    keep(project / "seen", [*old, *[seen()] * 20])
+    assert gate().exit_code == 1
+    assert gate("--since", "2026-01-02").exit_code == 0
+    assert gate("--since", "2026-01-01T11:00:00").exit_code == 1
+
+
+def test_a_folder_without_evidence_is_red(project: Path) -> None:
+    done = gate()
+    assert done.exit_code == 1
+    assert "no call was compared" in done.output
+
+
+def test_a_demotion_makes_the_gate_red_for_its_method(project: Path) -> None:
+    folder = keep(project / "seen", [seen(at=moment(time.time() + 60))] * 20)
+    assert gate().exit_code == 0
+    before, to = Placement(Stage.CANARY, 10.0), Placement(Stage.SHADOW)
+    Journal(folder).demote(READ, before, to, "entity.name differs", cool_down_s=300)
+    done = gate()
+    assert done.exit_code == 1
+    assert "demoted to shadow (entity.name differs), in cool-down" in done.output
+    assert gate("--method", "CameraService/*").output.count("demoted") == 0
+
+
+def test_an_aa_run_can_be_judged_for_itself(project: Path) -> None:
+    folder = keep(project / "twins", [seen(kind="aa")] * 60)
+    assert gate(str(folder)).exit_code == 1
+    assert gate(str(folder), "--aa").exit_code == 0
+
+
+def test_a_wrong_limit_is_an_error_with_a_remedy(project: Path) -> None:
+    (project / "lucky_transport.toml").write_text("[gate]\ncalls = 'many'\n")
+    done = gate()
+    assert done.exit_code == 1
+    assert "calls = 'many'; expected a whole number of calls" in done.output
+
+
+def test_help_ends_with_an_example() -> None:
+    assert gate("--help").output.rstrip().endswith("--json")

@@ -1,0 +1,134 @@
+"""`lucky-transport stage` as a user types it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from lucky_transport.cli.main import cli
+from lucky_transport_migration.evidence.record import Evidence, Side
+from lucky_transport_migration.stages.journal import Journal
+from lucky_transport_migration.stages.stage import Placement
+
+_FILE = """
+[stages]
+control = "grpc://127.0.0.1:50051"
+
+[stages.methods]
+"SceneService/*" = "shadow"
+"SceneService/GetEntity" = "canary 10%"
+"SceneService/GetEntitty" = "shm"
+"""
+_ENTITY = "/hazel.rpc.SceneService/GetEntity"
+
+
+def stage(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, ["stage", *arguments])
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Work in a folder with a file of stages."""
+    (tmp_path / "lucky_transport.toml").write_text(_FILE)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_show_lists_effect_stage_row_and_what_was_seen(project: Path) -> None:
+    evidence = project / "lucky-evidence"
+    evidence.mkdir()
+    seen = Evidence(_ENTITY, "canary 10%", Side("grpc"), Side("shm"), verdict="equal")
+    (evidence / "calls-1.jsonl").write_text(seen.write() * 3)
+    done = stage("show", "SceneService/*Entit*")
+    assert done.exit_code == 0, done.output
+    lines = [line.split() for line in done.output.splitlines() if line.startswith("  Scene")]
+    assert lines == [
+        ["SceneService/ListEntities", "read", "shadow", "SceneService/*", *"----"],
+        ["SceneService/GetEntity", "read", "canary", "10%", "SceneService/GetEntity", "3", "-", "-", "-"],
+        ["SceneService/SetEntityTransform", "world", "shadow", "SceneService/*", *"----"],
+    ]
+    assert "row 'SceneService/GetEntitty' fits no method that is known here" in done.output
+
+
+def test_show_says_why_a_method_is_held_back_and_why_it_has_its_effect(project: Path) -> None:
+    journal = Journal(project / "lucky-evidence")
+    journal.demote(_ENTITY, Placement.parse("canary 10%"), Placement.parse("shadow"), "item 0 differs")
+    done = stage("show", "SceneService/GetEntity", "--reasons")
+    assert "read: one entity at that moment  shadow  demoted: item 0 differs (for " in done.output
+
+
+def test_show_has_all_methods_as_json() -> None:
+    found = json.loads(stage("show", "--json").stdout)
+    assert (found["control"], found["unused_rows"]) == ("grpc://127.0.0.1:50051", ["SceneService/GetEntitty"])
+    rows = {row["method"]: row for row in found["methods"]}
+    assert len(rows) > 70
+    assert (rows[_ENTITY]["effect"], rows[_ENTITY]["stage"], rows[_ENTITY]["seen"]) == ("read", "canary 10%", {})
+    assert rows["/hazel.rpc.AgentService/ResetAgent"]["by"] == "with AgentService/Step"
+
+
+def test_show_says_that_the_environment_overrides(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LUCKY_TRANSPORT", "grpc")
+    assert "grpc   LUCKY_TRANSPORT" in stage("show", "SceneService/GetEntity").output
+
+
+def test_set_promote_and_demote_say_what_moved() -> None:
+    assert stage("set", "SceneService/GetEntity", "shm").output == f"{_ENTITY}: canary 10% -> shm\n"
+    assert stage("set", "SceneService/GetEntity", "shm").output == f"{_ENTITY}: stays at shm\n"
+    assert stage("promote", "SceneService/GetEntity", "--force").output == f"{_ENTITY}: shm -> complete\n"
+    assert (
+        stage("demote", "SceneService/GetEntity", "--to", "canary 1%").output == f"{_ENTITY}: complete -> canary 1%\n"
+    )
+    refused = stage("promote", "SceneService/GetEntity")
+    assert refused.exit_code == 1
+    assert refused.output.startswith(f"{_ENTITY}: not moved to canary 10%: in cool-down for ")
+
+
+def test_moves_have_json_and_an_exit_code() -> None:
+    done = stage("promote", "SceneService/GetEntity", "--json")
+    assert done.exit_code == 1
+    found = json.loads(done.stdout)
+    (row,) = found["methods"]
+    assert found["moved"] is False
+    assert (row["method"], row["from"], row["to"]) == (_ENTITY, "canary 10%", "canary 50%")
+    assert "no call of it was compared" in row["refused"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("set", "SceneService/GetEntity", "canary"), 2, "'canary' is no stage: expected grpc, shadow, canary 10%"),
+        (("set", "SceneService/GetEntitty", "shm"), 1, "did you mean /hazel.rpc.SceneService/GetEntity?"),
+        (("demote", "Nothing/*"), 1, "no method fits 'Nothing/*'"),
+    ],
+)
+def test_what_is_wrong_is_named(arguments: tuple[str, ...], code: int, message: str) -> None:
+    done = stage(*arguments)
+    assert (done.exit_code, message in done.output) == (code, True), done.output
+
+
+def test_a_broken_file_is_one_line(project: Path) -> None:
+    (project / "lucky_transport.toml").write_text("[stages")
+    for command in (("show",), ("set", "*", "shm"), ("promote", "*"), ("demote", "*")):
+        done = stage(*command)
+        assert done.exit_code == 1
+        assert "mend the file" in done.output
+
+
+@pytest.mark.parametrize("command", [[], ["show"], ["set"], ["promote"], ["demote"]])
+def test_each_help_ends_with_an_example(command: list[str]) -> None:
+    done = stage(*command, "--help")
+    assert done.exit_code == 0
+    assert done.output.rstrip().splitlines()[-1].strip().startswith("lucky-transport stage ")
+
+
+def test_help_does_not_import_numpy() -> None:
+    code = (
+        "import sys\nfrom click.testing import CliRunner\nfrom lucky_transport_migration.cli.stage import stage\n"
+        "assert CliRunner().invoke(stage, ['promote', '--help']).exit_code == 0\nassert 'numpy' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -1,0 +1,125 @@
+"""A project with stages in a folder of its own, boards by its file, and answers of both transports to one call."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from lucky_transport.deadline import Deadline
+from lucky_transport.staging import Comparison, Decision, Outcome
+from lucky_transport_migration.evidence.board import EvidenceBoard
+from lucky_transport_migration.evidence.metrics import Metrics
+from lucky_transport_migration.evidence.record import Evidence, read_folder
+from lucky_transport_migration.stages.journal import Entry, Journal
+
+
+@pytest.fixture(autouse=True)
+def _stages_as_the_file_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LUCKY_TRANSPORT", raising=False)
+
+
+@pytest.fixture
+def both() -> Callable[..., Comparison]:
+    """Return `_both`."""
+    return _both
+
+
+def _both(
+    authority: Any,
+    shadow: Any,
+    *,
+    method: str = "/hazel.rpc.MujocoService/GetJointState",
+    stage: str = "shadow",
+    ended_early: bool = False,
+    why: str = "",
+) -> Comparison:
+    """Return a comparison of two answers, each given as items or as a whole outcome; the authority is gRPC, or shared
+    memory from the canary on.
+    """
+    first, second = ("shm", "grpc") if stage.partition(" ")[0] in ("canary", "shm") else ("grpc", "shm")
+    outcomes = [_outcome(given, name) for given, name in ((authority, first), (shadow, second))]
+    decision = Decision(first, second if shadow is not None else "", stage)
+    return Comparison(method, decision, *outcomes, why=why, ended_early=ended_early)
+
+
+def _outcome(given: Any, transport: str) -> Any:
+    if given is None or isinstance(given, Outcome):
+        return given
+    return Outcome(transport, given, took_us=100.0)
+
+
+@dataclass
+class Project:
+    """A folder with a file of stages; `told` is what users of its boards read."""
+
+    folder: Path
+    told: list[str] = field(default_factory=list[str])
+    boards: list[EvidenceBoard] = field(default_factory=list[EvidenceBoard])
+
+    def write(self, stage: str = "shadow", rest: str = "") -> None:
+        """Put every method at one stage."""
+        text = f'[stages]\ndefault = "{stage}"\n{rest}\n'
+        (self.folder / "lucky_transport.toml").write_text(text)
+
+    def board(self, **options: Any) -> EvidenceBoard:
+        """Return a new board."""
+        options.setdefault("metrics", Metrics(CollectorRegistry()))
+        board = EvidenceBoard(self.folder, tell=self.told.append, **options)
+        self.boards.append(board)
+        return board
+
+    @property
+    def evidence(self) -> list[Evidence]:
+        """What is written."""
+        return list(read_folder(self.folder / "lucky-evidence"))
+
+    @property
+    def journal(self) -> list[Entry]:
+        """What is in the journal."""
+        return list(Journal(self.folder / "lucky-evidence").entries())
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[Project]:
+    """Return a project whose methods are all at stage shadow."""
+    made = Project(tmp_path)
+    made.write()
+    yield made
+    for board in made.boards:
+        board.close()
+
+
+@pytest.fixture
+def eventually() -> Callable[[Callable[[], Any]], Any]:
+    """Return `_eventually`."""
+    return _eventually
+
+
+def _eventually(happened: Callable[[], Any]) -> Any:
+    """Return what `happened` returns once it is true; fails after ten seconds."""
+    deadline = Deadline(10.0)
+    while not (found := happened()):
+        assert not deadline.expired, "it never happened"
+        time.sleep(0.002)
+    return found
+
+
+@pytest.fixture
+def taken_port() -> Iterator[int]:
+    """Return a port at which somebody else listens."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+@pytest.fixture
+def unused_port() -> int:
+    """Return a port at which nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]

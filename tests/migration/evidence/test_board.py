@@ -1,0 +1,209 @@
+"""What is planted into the answers of a candidate is found, named and demoted by the board, which harms no caller."""
+
+from __future__ import annotations
+
+import copy
+import json
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lucky_transport.messages import mujoco
+from lucky_transport.messages.controllers import RobotControllerSummary
+from lucky_transport.messages.geometry import EntityId
+from lucky_transport.staging import Comparison, Outcome
+from lucky_transport.testing.bit_flip import flip_message
+from lucky_transport_migration.evidence.board import open_board
+from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, FAILED, NOT_COMPARED, read_folder
+from lucky_transport_migration.stages.journal import Journal
+from lucky_transport_migration.stages.stage import Placement, Stage
+
+READ = "/hazel.rpc.MujocoService/GetJointState"
+STREAM = "/hazel.rpc.AgentService/StreamRobotController"
+RESET = "/hazel.rpc.AgentService/ResetAgent"
+
+Both = Callable[..., Comparison]
+Eventually = Callable[[Callable[[], Any]], Any]
+
+JOINTS = mujoco.GetJointStateResponse(True, "", mujoco.JointState([0.5] * 19, [0.25] * 18, 19, 18))
+ROBOTS = [RobotControllerSummary(entity=EntityId(number)) for number in range(4)]
+
+#: What is planted -> method, the candidate's answer in place of the right one, aspect and place it is named by.
+PLANTED: dict[str, tuple[str, Any, str, str]] = {
+    "bit": (READ, [flip_message(JOINTS, "state.positions")], "item", "state.positions[0]"),
+    "reordered": (STREAM, [ROBOTS[0], ROBOTS[2], ROBOTS[1], ROBOTS[3]], "order", "items[1]"),
+    "missing": (STREAM, [ROBOTS[0], ROBOTS[2], ROBOTS[3]], "count", "items[1]"),
+    "status": (READ, Outcome("shm", (), "NOT_FOUND", "no robot"), "code", "code"),
+    "detail": (READ, Outcome("shm", (), "NOT_FOUND", "no rabbit"), "details", "details"),
+    "slow": (READ, Outcome("shm", (), "DEADLINE_EXCEEDED", "Deadline Exceeded"), "late", "code"),
+    "crash": (READ, Outcome("shm", (), "UNAVAILABLE", "the engine died"), "code", "code"),
+}
+RIGHT = {READ: [JOINTS], STREAM: ROBOTS}
+
+
+@pytest.mark.parametrize("stage", ["shadow", "canary 10%", "shm"])
+@pytest.mark.parametrize("planted", PLANTED)
+def test_each_kind_of_difference_is_found_named_and_demoted(
+    project: Any, both: Both, eventually: Eventually, planted: str, stage: str
+) -> None:
+    method, wrong, aspect, where = PLANTED[planted]
+    right = Outcome("grpc", (), "NOT_FOUND", "no robot") if planted == "detail" else RIGHT[method]
+    project.write(stage)
+    board = project.board()
+    sides = (right, wrong) if stage == "shadow" else (wrong, right)
+    board.note(both(*sides, method=method, stage=stage))
+    verdict = FAILED if planted in ("slow", "crash") else DIFFERENT
+    expected = Placement(Stage.GRPC) if stage == "shadow" or verdict == FAILED else Placement(Stage.SHADOW)
+
+    entry = eventually(lambda: project.journal)[0]
+    assert (entry.method, str(entry.before), entry.to) == (method, stage, expected)
+    eventually(lambda: board.decide(method).authority == "grpc" and board.decide(method).stage == str(expected))
+    board.close()
+    (evidence,) = project.evidence
+    assert (evidence.verdict, evidence.aspect, evidence.where) == (verdict, aspect, where)
+    assert entry.why == evidence.sentence
+    assert set(evidence.values) == {"grpc", "shm"}
+    assert evidence.at
+    assert project.told[0] == f"{evidence.sentence}; demoted from {stage} to {expected}"
+
+
+def test_with_nothing_planted_nothing_is_demoted(project: Any, both: Both) -> None:
+    board = project.board()
+    for _ in range(500):
+        board.note(both([JOINTS], [copy.deepcopy(JOINTS)]))
+        board.note(both(ROBOTS, copy.deepcopy(ROBOTS), method=STREAM))
+    board.close()
+    assert {one.verdict for one in project.evidence} == {EQUAL}
+    assert len(project.evidence) == 1000
+    assert project.journal == []
+    assert project.told == [
+        f"1,000 of 1,000 calls of 2 methods compared: 1,000 equal, 0 different, 0 failed; "
+        f"evidence in {project.folder / 'lucky-evidence'}"
+    ]
+
+
+def test_a_method_that_is_back_is_not_demoted_again_for_calls_that_were_under_way(
+    project: Any, both: Both, eventually: Eventually
+) -> None:
+    project.write("canary 10%")
+    board = project.board()
+    for _ in range(20):
+        board.note(both([flip_message(JOINTS)], [JOINTS], stage="canary 10%"))
+    board.close()
+    assert [str(entry.to) for entry in project.journal] == ["shadow"]
+    assert len(project.evidence) == 20
+
+
+def test_two_answers_of_grpc_demote_nothing(project: Any, both: Both) -> None:
+    board = project.board()
+    board.note(both([JOINTS], Outcome("grpc", [flip_message(JOINTS)])))
+    board.close()
+    assert [one.kind for one in project.evidence] == ["aa"]
+    assert project.journal == []
+
+
+def test_what_changes_the_world_has_no_shadow_and_its_calls_are_counted(project: Any, both: Both) -> None:
+    board = project.board()
+    assert board.decide(RESET).shadow == ""
+    assert board.decide(READ).shadow == "shm"
+    board.note(both([1], None, method=RESET))
+    board.close()
+    assert [(one.verdict, one.authority.items) for one in project.evidence] == [(NOT_COMPARED, 1)]
+    assert project.told == []
+
+
+def test_a_dead_candidate_of_what_changes_the_world_is_demoted(project: Any, both: Both) -> None:
+    project.write("canary 50%")
+    board = project.board()
+    board.note(both(Outcome("shm", (), "UNAVAILABLE", "gone"), None, method=RESET, stage="canary 50%"))
+    board.close()
+    assert [str(entry.to) for entry in project.journal] == ["grpc"]
+
+
+def test_rules_and_limits_are_read_again_while_it_runs(project: Any, both: Both, eventually: Eventually) -> None:
+    board = project.board()
+    near = mujoco.GetJointStateResponse(True, "", mujoco.JointState([0.5 + 1e-6] * 19, [0.25] * 18, 19, 18))
+    project.write(rest='[parity.fields]\n"JointState.*" = { abs = 1e-5 }\n[gate]\ndemote = false')
+
+    def looks_again() -> bool:
+        board.decide(READ)
+        board.note(both([JOINTS], [near]))
+        return any(one.verdict == EQUAL for one in project.evidence)
+
+    eventually(looks_again)
+    board.note(
+        both([JOINTS], [flip_message(JOINTS, "message")] if JOINTS.message else [mujoco.GetJointStateResponse()])
+    )
+    before = len(project.journal)
+    board.close()
+    assert project.evidence[-1].verdict == DIFFERENT
+    assert len(project.journal) == before
+
+
+def test_wrong_rules_leave_the_last_good_ones_in_force(
+    project: Any, both: Both, eventually: Eventually, caplog: pytest.LogCaptureFixture
+) -> None:
+    board = project.board()
+    with caplog.at_level(logging.WARNING, "lucky_transport"):
+        project.write(rest='[parity.fields]\n"JointStat.x" = { abs = 1 }')
+
+        def looks_again() -> bool:
+            board.decide(READ)
+            board.note(both([JOINTS], [JOINTS]))
+            return "rules and limits stay as they were" in caplog.text
+
+        eventually(looks_again)
+    board.close()
+    assert "did you mean 'JointState'?" in caplog.text
+    assert {one.verdict for one in project.evidence} == {EQUAL}
+
+
+def test_items_that_cannot_be_compared_are_said_and_harm_nobody(project: Any, both: Both) -> None:
+    class Hostile:
+        def __eq__(self, other: object) -> bool:
+            raise RuntimeError("do not compare me")
+
+        __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+    board = project.board()
+    board.note(both([Hostile()], [Hostile()]))
+    board.note(both([JOINTS], [JOINTS]))
+    board.close()
+    assert [one.verdict for one in project.evidence] == [NOT_COMPARED, EQUAL]
+    assert project.evidence[0].why == "they cannot be compared: RuntimeError: do not compare me"
+
+
+# opening
+
+
+def test_the_board_of_the_registry_is_this_one(project: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lucky_transport.registry import load, registry
+
+    monkeypatch.chdir(project.folder)
+    info = registry().boards["evidence"]
+    assert load(info.open, owner="tests") is open_board
+    board = open_board()
+    assert board.decide(READ).shadow == "shm"
+    board.close()
+
+
+def test_a_quiet_board_speaks_only_of_what_is_wrong(project: Any, both: Both) -> None:
+    for wrong in (False, True):
+        board = project.board(quiet=True)
+        board.note(both([JOINTS], [flip_message(JOINTS) if wrong else JOINTS]))
+        board.close()
+        assert bool(project.told) == wrong
+
+
+def test_evidence_is_json_also_where_numbers_are_none(project: Any, both: Both) -> None:
+    board = project.board()
+    strange = mujoco.GetJointStateResponse(True, "", mujoco.JointState([float("inf")]))
+    board.note(both([strange], [mujoco.GetJointStateResponse(True, "", mujoco.JointState([float("nan")]))]))
+    board.close()
+    (line,) = Path(next((project.folder / "lucky-evidence").glob("calls-*"))).read_text().splitlines()
+    assert json.loads(line)["values"] == {"grpc": "inf", "shm": "nan"}
+    assert Journal(project.folder / "lucky-evidence").demotions()[READ].to == Placement(Stage.GRPC)
+    assert list(read_folder(project.folder / "lucky-evidence"))

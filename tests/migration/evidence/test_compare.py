@@ -1,0 +1,317 @@
+"""Each kind of difference between two answers is found and named, and what proves nothing is not taken for one."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lucky_transport.messages import controllers, mujoco, stepping
+from lucky_transport.messages.fields import Field, fields_of
+from lucky_transport.messages.geometry import EntityId
+from lucky_transport.messages.methods import METHODS, method
+from lucky_transport.registry import load
+from lucky_transport.staging import Comparison, Decision, Outcome
+from lucky_transport.testing.bit_flip import flip_message
+from lucky_transport.testing.messages import messages
+from lucky_transport_migration.evidence.compare import compare
+from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, FAILED, NOT_COMPARED, Evidence
+from lucky_transport_migration.evidence.rule import Rule
+from lucky_transport_migration.evidence.rules import Rules
+
+EVERY = "/hazel.rpc.AgentService/StreamRobotController"
+LATEST = "/hazel.rpc.MujocoService/StreamJointState"
+FOREIGN = "/team.v1.Planner/GetPlan"
+
+Both = Callable[..., Comparison]
+RULES = Rules()
+
+
+def joints(*positions: float) -> mujoco.GetJointStateResponse:
+    return mujoco.GetJointStateResponse(True, "", mujoco.JointState(list(positions), [0.5]))
+
+
+def stream(*numbers: int) -> list[Any]:
+    return [controllers.RobotControllerSummary(entity=EntityId(number)) for number in numbers]
+
+
+def wire(row: Any, message: Any) -> bytes:
+    """Return the response as a program of gRPC gets it."""
+    response = load("lucky_transport_grpc._pb:methods", owner="tests")()[row.name].response
+    return load("lucky_transport_grpc.codec:encode", owner="tests")(message, row.response, response).SerializeToString()
+
+
+def named(evidence: Evidence) -> tuple[str, str, str, dict[str, Any]]:
+    return evidence.verdict, evidence.aspect, evidence.where, evidence.values
+
+
+# equal
+
+
+@settings(max_examples=100)
+@given(data=st.data(), row=st.sampled_from(METHODS))
+def test_what_is_the_same_is_equal_as_messages_and_as_bytes(data: st.DataObject, row: Any) -> None:
+    message = data.draw(messages(row.response))
+    payload = wire(row, message)
+    for one, other in ((message, copy.deepcopy(message)), (payload, payload), (payload, wire(row, message))):
+        outcomes = Outcome("grpc", [one]), Outcome("shm", [other])
+        assert compare(Comparison(row.name, Decision("grpc", "shm", "shadow"), *outcomes), RULES).verdict == EQUAL
+
+
+def test_evidence_has_what_both_sides_did(both: Both) -> None:
+    evidence = compare(both([joints(1.0)], [joints(1.0)]), RULES)
+    assert (evidence.stage, evidence.kind, evidence.verdict, evidence.aspect) == ("shadow", "live", EQUAL, "")
+    assert (evidence.authority.transport, evidence.authority.us, evidence.authority.items) == ("grpc", 100.0, 1)
+    assert evidence.shadow is not None
+    assert evidence.shadow.transport == "shm"
+
+
+def test_fields_that_rules_leave_out_are_named_in_the_evidence(both: Both) -> None:
+    one, other = (stepping.StepResponse(observation=stepping.AgentFrame(timestamp_ms=at)) for at in (1, 2))
+    evidence = compare(both([one], [other], method="/hazel.rpc.AgentService/Step"), RULES)
+    assert evidence.verdict == EQUAL
+    assert "AgentFrame.timestamp_ms" in evidence.left_out
+
+
+def test_two_answers_of_one_transport_are_noise(both: Both) -> None:
+    evidence = compare(both([joints(1.0)], Outcome("grpc", [joints(2.0)])), RULES)
+    assert (evidence.kind, evidence.verdict) == ("aa", DIFFERENT)
+    assert evidence.values == {"grpc": 1.0, "grpc again": 2.0}
+
+
+# each kind of difference, found and named
+
+
+@pytest.mark.parametrize("as_bytes", [False, True], ids=["messages", "bytes"])
+def test_one_bit_of_one_observation_is_found(both: Both, as_bytes: bool) -> None:
+    row = method("AgentService/Step")
+    one = stepping.StepResponse(observation=stepping.AgentFrame(observations=[0.5] * 48))
+    other = copy.deepcopy(one)
+    assert other.observation is not None
+    other.observation.observations[17] = math.nextafter(0.5, 1.0) + 2**-24  # the next number of 32 bits
+    sides = [[wire(row, message) if as_bytes else message] for message in (one, other)]
+    verdict, aspect, where, values = named(compare(both(*sides, method=row.name), RULES))
+    assert (verdict, aspect, where) == (DIFFERENT, "item", "observation.observations[17]")
+    assert values["grpc"] == 0.5
+    assert values["shm"] == pytest.approx(0.5, abs=1e-6)
+    assert values["shm"] != 0.5
+
+
+@pytest.mark.parametrize("row", [row for row in METHODS if fields_of(row.response)], ids=lambda row: row.short_name)
+def test_one_bit_is_found_in_a_response_of_every_method(row: Any) -> None:
+    message = filled(row.response)
+    changed = flip_message(message)
+    for one, other in ((message, changed), (wire(row, message), wire(row, changed))):
+        outcomes = Outcome("grpc", [one]), Outcome("shm", [other])
+        evidence = compare(Comparison(row.name, Decision("grpc", "shm", "shadow"), *outcomes), RULES)
+        assert (evidence.verdict, evidence.aspect) == (DIFFERENT, "item")
+        assert "bytes" not in evidence.where
+
+
+def filled(kind: type[Any]) -> Any:
+    """Return a message that holds something in every field."""
+
+    def one(field: Field) -> Any:
+        if field.message is not None:
+            return filled(field.message)
+        return {"str": "x", "bytes": b"x", "bool": True}.get(field.kind, 1)
+
+    shapes: dict[str, Callable[[Any], Any]] = {"one": lambda x: x, "list": lambda x: [x], "map": lambda x: {"x": x}}
+    return kind(**{field.name: shapes[field.shape](one(field)) for field in fields_of(kind)})
+
+
+@pytest.mark.parametrize(
+    ("shadow", "aspect", "where", "said"),
+    [
+        (stream(1, 3, 2, 4), "order", "items[1]", ("item 1", "item 2")),
+        (stream(1, 3, 4), "count", "items[1]", ("4 items", "3 items, without item 1 of the other")),
+        (stream(1, 2, 3), "count", "items[3]", ("4 items", "3 items, without item 3 of the other")),
+        (stream(1), "count", "items[1]", ("4 items", "1 items, without items 1 to 3 of the other")),
+        (stream(1, 2, 9, 3, 4), "count", "items[2]", ("4 items, without item 2 of the other", "5 items")),
+        (stream(1, 2, 9, 4), "item", "items[2].entity.id", (3, 9)),
+        (stream(1, 9, 2, 3), "item", "items[1].entity.id", (2, 9)),
+        (stream(1, 2, 3, 3), "item", "items[3].entity.id", (4, 3)),
+        ([], "count", "items[0]", ("4 items", "0 items, without items 0 to 3 of the other")),
+    ],
+)
+def test_a_stream_that_differs_is_named_by_what_happened_to_it(
+    both: Both, shadow: list[Any], aspect: str, where: str, said: tuple[Any, Any]
+) -> None:
+    evidence = compare(both(stream(1, 2, 3, 4), shadow, method=EVERY), RULES)
+    assert named(evidence) == (DIFFERENT, aspect, where, dict(zip(("grpc", "shm"), said, strict=True)))
+
+
+@settings(max_examples=200)
+@given(st.lists(st.integers(0, 5), max_size=8), st.lists(st.integers(0, 5), max_size=8))
+def test_streams_are_equal_just_when_all_items_are(one: list[int], other: list[int]) -> None:
+    outcomes = Outcome("grpc", stream(*one)), Outcome("shm", stream(*other))
+    evidence = compare(Comparison(EVERY, Decision("grpc", "shm", "shadow"), *outcomes), RULES)
+    assert (evidence.verdict == EQUAL) == (one == other)
+    assert (evidence.verdict == DIFFERENT) == (evidence.aspect in ("item", "order", "count"))
+
+
+@pytest.mark.parametrize(
+    ("authority", "shadow", "aspect", "where", "values"),
+    [
+        (
+            ("NOT_FOUND", "no x"),
+            ("INVALID_ARGUMENT", "no x"),
+            "code",
+            "code",
+            ("NOT_FOUND: no x", "INVALID_ARGUMENT: no x"),
+        ),
+        (("OK", ""), ("NOT_FOUND", ""), "code", "code", ("OK", "NOT_FOUND")),
+        (("NOT_FOUND", "no x"), ("NOT_FOUND", "no y"), "details", "details", ("no x", "no y")),
+    ],
+)
+def test_another_status_and_a_wrong_detail_are_found(
+    both: Both, authority: tuple[str, str], shadow: tuple[str, str], aspect: str, where: str, values: tuple[str, str]
+) -> None:
+    sides = [Outcome(name, (), *end) for name, end in (("grpc", authority), ("shm", shadow))]
+    evidence = compare(both(*sides), RULES)
+    assert named(evidence) == (DIFFERENT, aspect, where, dict(zip(("grpc", "shm"), values, strict=True)))
+
+
+def test_headers_and_trailing_metadata_are_compared(both: Both) -> None:
+    def outcome(name: str, **metadata: Any) -> Outcome:
+        return Outcome(name, [joints(1.0)], **metadata)
+
+    pairs = (("a", "1"), ("b", "2"), ("b", "3"))
+    other_order = (("b", "2"), ("a", "1"), ("b", "3"))
+    assert compare(both(outcome("grpc", trailing=pairs), outcome("shm", trailing=other_order)), RULES).verdict == EQUAL
+    swapped = outcome("shm", trailing=(("a", "1"), ("b", "3"), ("b", "2")))
+    evidence = compare(both(outcome("grpc", trailing=pairs), swapped), RULES)
+    assert named(evidence) == (DIFFERENT, "trailing", "b", {"grpc": "2 3", "shm": "3 2"})
+    evidence = compare(both(outcome("grpc", headers=(("x-bin", b"\0"),)), outcome("shm")), RULES)
+    assert named(evidence) == (DIFFERENT, "headers", "x-bin", {"grpc": "b'\\x00'", "shm": "absent"})
+    rules = Rules({"metadata.x-bin": Rule(skip="its own each time")})
+    assert compare(both(outcome("grpc", headers=(("x-bin", b"\0"),)), outcome("shm")), rules).verdict == EQUAL
+
+
+# a candidate that fails
+
+
+@pytest.mark.parametrize("stage", ["shadow", "canary 10%", "shm"])
+@pytest.mark.parametrize(
+    ("code", "aspect"), [("UNAVAILABLE", "code"), ("INTERNAL", "code"), ("DEADLINE_EXCEEDED", "late")]
+)
+def test_a_candidate_that_crashes_or_is_late_has_failed_whether_shadow_or_authority(
+    both: Both, stage: str, code: str, aspect: str
+) -> None:
+    candidate, control = Outcome("shm", (), code, "why"), Outcome("grpc", [joints(1.0)])
+    sides = (control, candidate) if stage == "shadow" else (candidate, control)
+    evidence = compare(both(*sides, stage=stage), RULES)
+    assert (evidence.verdict, evidence.aspect, evidence.where) == (FAILED, aspect, "code")
+    assert evidence.values == {"grpc": "OK", "shm": f"{code}: why"}
+
+
+@pytest.mark.parametrize("code", ["UNAVAILABLE", "DEADLINE_EXCEEDED"])
+def test_where_grpc_brings_no_answer_the_candidate_is_not_to_blame(both: Both, code: str) -> None:
+    evidence = compare(both(Outcome("grpc", (), code, "gone"), [joints(1.0)]), RULES)
+    assert (evidence.verdict, evidence.why) == (NOT_COMPARED, f"grpc brought no answer: {code}: gone")
+
+
+def test_both_too_late_is_the_same_deadline_behaviour(both: Both) -> None:
+    late = [Outcome(name, stream(1), "DEADLINE_EXCEEDED", f"{name} was late") for name in ("grpc", "shm")]
+    assert compare(both(*late, method=EVERY), RULES).verdict == EQUAL
+
+
+def test_a_call_without_a_shadow_shows_only_whether_the_candidate_was_there(both: Both) -> None:
+    reset = {"method": "/hazel.rpc.AgentService/ResetAgent"}
+    assert compare(both([1], None, stage="canary 10%", **reset), RULES).verdict == NOT_COMPARED
+    refused = Outcome("shm", (), "NOT_FOUND", "no agent")
+    assert compare(both(refused, None, stage="canary 10%", **reset), RULES).verdict == NOT_COMPARED
+    gone = Outcome("shm", (), "UNAVAILABLE", "the engine died")
+    evidence = compare(both(gone, None, stage="canary 10%", **reset), RULES)
+    assert named(evidence) == (FAILED, "code", "code", {"shm": "UNAVAILABLE: the engine died"})
+    gone = Outcome("grpc", (), "UNAVAILABLE", "the engine died")
+    assert compare(both(gone, None, why="dropped", **reset), RULES).why == "dropped"
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("/hazel.rpc.AgentService/ResetAgent", "it changes what there is, and is not made twice"),
+        ("/hazel.rpc.MujocoService/GetJointState", "no shadow was asked"),
+        (FOREIGN, "what it changes is not known, so it is not made twice"),
+    ],
+)
+def test_a_call_that_was_not_compared_says_why(both: Both, name: str, why: str) -> None:
+    assert compare(both([1], None, method=name), RULES).why == why
+
+
+# what proves nothing
+
+
+def test_of_a_stream_that_was_left_only_what_both_sent_is_compared(both: Both) -> None:
+    def left(one: list[Any], other: list[Any]) -> Evidence:
+        sides = Outcome("grpc", one, "CANCELLED", "left"), Outcome("shm", other)
+        return compare(both(*sides, method=EVERY, ended_early=True), RULES)
+
+    assert left(stream(1, 2), stream(1, 2, 3)).verdict == EQUAL
+    assert left(stream(1, 2), stream(1, 3)).aspect == "item"
+    assert left(stream(1, 2, 3), stream(1, 3)).aspect == "count"
+    assert left(stream(1, 2, 3), stream(1, 3, 4)).where == "items[1]"
+    assert left(stream(1, 2, 3), stream(1, 3, 4)).aspect == "count"
+    assert left(stream(1, 3, 4), stream(1, 2, 3)).aspect == "count"
+    assert left(stream(1, 2), []).verdict == NOT_COMPARED
+    assert left(stream(1, 2), []).why
+
+
+def test_gaps_of_a_stream_that_may_skip_items_are_no_difference(both: Both) -> None:
+    sides = Outcome("grpc", [joints(1.0)]), Outcome("shm", [joints(2.0)], dropped=3)
+    evidence = compare(both(*sides, method=LATEST), RULES)
+    assert (evidence.verdict, evidence.why) == (
+        NOT_COMPARED,
+        "shm skipped 3 items that its reader was too slow for",
+    )
+    assert compare(both([joints(1.0)] * 3, [joints(1.0)] * 2, method=LATEST), RULES).verdict == EQUAL
+    gaps = Outcome("grpc", stream(1)), Outcome("shm", stream(1), dropped=1)
+    assert named(compare(both(*gaps, method=EVERY), RULES)) == (DIFFERENT, "count", "dropped", {"grpc": 0, "shm": 1})
+
+
+# bytes that nobody knows
+
+
+def test_messages_of_a_teams_own_are_compared_as_bytes(both: Both) -> None:
+    evidence = compare(both([b"abcd"], [b"abxd"], method=FOREIGN), RULES)
+    assert named(evidence) == (DIFFERENT, "item", "bytes[2]", {"grpc": 99, "shm": 120})
+    assert named(compare(both([b"abc"], [b"ab"], method=FOREIGN), RULES))[2] == "len(bytes)"
+
+
+@settings(max_examples=200)
+@given(st.binary(max_size=40), st.binary(max_size=40))
+def test_bytes_that_are_no_message_are_compared_as_they_are(one: bytes, other: bytes) -> None:
+    outcomes = Outcome("grpc", [one]), Outcome("shm", [other])
+    call = Comparison("/hazel.rpc.AgentService/Step", Decision("grpc", "shm", "shadow"), *outcomes)
+    evidence = compare(call, RULES)
+    assert evidence.verdict == EQUAL or one != other
+    json.loads(evidence.write())
+
+
+def test_fields_that_this_version_does_not_know_are_compared_too(both: Both) -> None:
+    known = wire(method("MujocoService/GetJointState"), joints(1.0))
+    unknown = known + b"\xf8\x3f\x01"  # field 1023 = 1
+    assert compare(both([known], [unknown]), RULES).verdict == DIFFERENT
+    assert compare(both([unknown], [known + b"\xf8\x3f\x02"]), RULES).verdict == DIFFERENT
+
+
+def test_tolerances_hold_for_bytes_of_known_methods(both: Both) -> None:
+    row = method("MujocoService/GetJointState")
+    sides = [wire(row, joints(1.0))], [wire(row, joints(1.0 + 1e-6))]
+    assert compare(both(*sides), RULES).where == "state.positions[0]"
+    assert compare(both(*sides), Rules({"JointState.positions": Rule(abs=1e-5)})).verdict == EQUAL
+
+
+def test_equal_bytes_with_a_nan_differ_where_a_rule_says_so(both: Both) -> None:
+    payload = wire(method("MujocoService/GetJointState"), joints(math.nan))
+    assert compare(both([payload], [payload]), RULES).verdict == EQUAL
+    assert (
+        compare(both([payload], [payload]), Rules({"JointState.positions": Rule(nan="different")})).verdict == DIFFERENT
+    )

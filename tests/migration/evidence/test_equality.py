@@ -1,0 +1,170 @@
+"""Messages are equal when the wire carries the same, or when a rule says that they are close enough."""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lucky_transport.codec import flatbuffers
+from lucky_transport.messages import agent, camera, mujoco, mujoco_scene, scene, stepping, task, telemetry
+from lucky_transport.messages.media import ImageFrame
+from lucky_transport.testing.messages import messages
+from lucky_transport_migration.evidence.equality import first_unequal
+from lucky_transport_migration.evidence.numbers import first_unequal_number
+from lucky_transport_migration.evidence.rule import Rule
+from lucky_transport_migration.evidence.rules import Rules
+
+#: Message classes without anything that a clock puts into them.
+TIMELESS = (
+    agent.GetAgentSchemaResponse,
+    camera.CameraConfigResponse,
+    mujoco_scene.GetFullStateResponse,
+    scene.ListEntitiesResponse,
+    task.GetCapabilityManifestResponse,
+    task.ValidateTaskContractResponse,
+)
+
+
+@settings(max_examples=200)
+@given(data=st.data(), kind=st.sampled_from(TIMELESS))
+def test_messages_are_equal_just_when_they_look_the_same(data: st.DataObject, kind: type[Any]) -> None:
+    one, other = data.draw(messages(kind)), data.draw(messages(kind))
+    assert first_unequal(kind, one, copy.deepcopy(one)) is None
+    assert (first_unequal(kind, one, other) is None) == (repr(one) == repr(other))
+
+
+@settings(max_examples=100)
+@given(message=messages(stepping.StepResponse))
+def test_what_crosses_a_wire_is_equal_to_what_was_sent(message: stepping.StepResponse) -> None:
+    assert first_unequal(type(message), message, flatbuffers.decode(type(message), flatbuffers.encode(message))) is None
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "path"),
+    [
+        (mujoco_scene.FullState([0.0]), mujoco_scene.FullState([-0.0]), "qpos[0]"),
+        (mujoco_scene.FullState(time=0.1), mujoco_scene.FullState(time=0.1 + 1e-16), "time"),
+        (mujoco_scene.FullState([1.0]), mujoco_scene.FullState([1.0, 2.0]), "len(qpos)"),
+        (stepping.StepResponse(info={"a": 1.0}), stepping.StepResponse(info={"b": 1.0}), "info['a']"),
+        (ImageFrame(b"abc"), ImageFrame(b"abd"), "data[2]"),
+        (stepping.StepResponse(), stepping.StepResponse(observation=stepping.AgentFrame()), "observation"),
+        (telemetry.TelemetryFrame(timestamp_ms=1), telemetry.TelemetryFrame(), "timestamp_ms"),
+    ],
+)
+def test_the_place_of_a_difference_is_told(left: Any, right: Any, path: str) -> None:
+    found = first_unequal(type(left), left, right)
+    assert found is not None
+    assert found.path == path
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        (mujoco_scene.FullState([0.1, math.nan]), mujoco_scene.FullState([0.10000000149011612, math.nan])),
+        (stepping.StepResponse(info={"a": 1.0, "b": 2.0}), stepping.StepResponse(info={"b": 2.0, "a": 1.0})),
+        (ImageFrame(bytearray(b"abc")), ImageFrame(memoryview(b"abc"))),
+        (telemetry.TelemetryFrame(timestamp_ms=1), telemetry.TelemetryFrame(timestamp_ms=2)),
+        (stepping.StepResponse(physics_step_duration_us=5), stepping.StepResponse()),
+    ],
+)
+def test_what_is_the_same_on_a_wire_or_comes_from_a_clock_is_equal(left: Any, right: Any) -> None:
+    assert first_unequal(type(left), left, right) is None
+
+
+def test_numbers_of_pictures_count_outside_streams_only() -> None:
+    one, other = ImageFrame(frame_number=1), ImageFrame(frame_number=2)
+    assert first_unequal(ImageFrame, one, other) is not None
+    assert first_unequal(ImageFrame, one, other, streamed=True) is None
+
+
+def joints(*positions: float) -> mujoco.GetJointStateResponse:
+    return mujoco.GetJointStateResponse(True, "", mujoco.JointState(list(positions), [0.5]))
+
+
+@pytest.mark.parametrize(
+    ("rule", "near", "far"),
+    [
+        (Rule(abs=0.01), 1.01 - 1e-6, 1.02),
+        (Rule(rel=0.1), 1.1, 1.2),
+        (Rule(ulp=2), float(np.nextafter(np.float32(1), np.float32(2))), 1.00001),
+    ],
+)
+def test_a_tolerance_pardons_what_is_near_and_nothing_else(rule: Rule, near: float, far: float) -> None:
+    rules = Rules({"GetJointStateResponse.state.positions": rule})
+    kind = mujoco.GetJointStateResponse
+    assert first_unequal(kind, joints(1.0), joints(near)) is not None
+    assert first_unequal(kind, joints(1.0), joints(near), rules) is None
+    found = first_unequal(kind, joints(1.0, 1.0), joints(1.0, far), rules)
+    assert found is not None
+    assert found.path == "state.positions[1]"
+
+
+def test_a_tolerance_holds_for_whole_numbers_and_bytes_too() -> None:
+    rules = Rules({"JointState.nq": Rule(abs=1), "ImageFrame.data": Rule(abs=2)})
+    assert first_unequal(mujoco.JointState, mujoco.JointState(nq=3), mujoco.JointState(nq=4), rules) is None
+    assert first_unequal(mujoco.JointState, mujoco.JointState(nq=3), mujoco.JointState(nq=5), rules) is not None
+    assert first_unequal(ImageFrame, ImageFrame(b"\x00\xff"), ImageFrame(b"\x02\xfd"), rules) is None
+    assert first_unequal(ImageFrame, ImageFrame(b"\x00\xff"), ImageFrame(b"\x02\xfc"), rules) is not None
+
+
+def test_a_field_that_is_skipped_may_differ_with_all_below_it() -> None:
+    rules = Rules({"GetJointStateResponse.state": Rule(skip="moves by itself")})
+    assert first_unequal(mujoco.GetJointStateResponse, joints(1.0), joints(2.0), rules) is None
+
+
+def test_a_nan_may_be_declared_different_from_itself() -> None:
+    rules = Rules({"JointState.positions": Rule(nan="different")})
+    assert first_unequal(mujoco.GetJointStateResponse, joints(math.nan), joints(math.nan)) is None
+    assert first_unequal(mujoco.GetJointStateResponse, joints(math.nan), joints(math.nan), rules) is not None
+
+
+FLOATS = st.floats(width=32, allow_subnormal=True)
+
+
+@given(left=FLOATS, right=FLOATS)
+def test_one_bit_is_a_difference_unless_both_are_nan(left: float, right: float) -> None:
+    x, y = np.array([left], np.float32), np.array([right], np.float32)
+    alike = x.tobytes() == y.tobytes() or (math.isnan(left) and math.isnan(right))
+    assert (first_unequal_number(x, y) is None) == alike
+
+
+@given(left=FLOATS, steps=st.integers(0, 5), ulp=st.integers(1, 5))
+def test_ulp_counts_representable_numbers_also_across_zero(left: float, steps: int, ulp: int) -> None:
+    x = y = np.array([left], np.float32)
+    with np.errstate(over="ignore"):
+        for _ in range(steps):
+            y = np.nextafter(y, np.float32(math.inf))
+    if np.isfinite(x[0]) and np.isfinite(y[0]):
+        assert (first_unequal_number(x, y, Rule(ulp=ulp)) is None) == (steps <= ulp)
+
+
+@given(
+    left=FLOATS, right=FLOATS, rule=st.builds(Rule, abs=st.floats(0, 10), rel=st.floats(0, 2), ulp=st.integers(0, 9))
+)
+def test_a_tolerance_works_both_ways_and_never_pardons_infinity_or_nan(left: float, right: float, rule: Rule) -> None:
+    x, y = np.array([left], np.float32), np.array([right], np.float32)
+    found = first_unequal_number(x, y, rule)
+    assert found == first_unequal_number(y, x, rule)
+    if not (math.isfinite(left) and math.isfinite(right)):
+        assert found == first_unequal_number(x, y)
+
+
+@given(st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1), st.integers(1, 9))
+def test_whole_numbers_are_compared_without_overflow(left: int, right: int, distance: int) -> None:
+    x, y = np.array([left], np.uint64), np.array([right], np.uint64)
+    assert (first_unequal_number(x, y, Rule(abs=distance)) is None) == (abs(left - right) <= distance)
+    signed = np.array([left - 2**63], np.int64), np.array([right - 2**63], np.int64)
+    assert (first_unequal_number(*signed, Rule(abs=distance)) is None) == (abs(left - right) <= distance)
+
+
+def test_the_index_of_the_first_difference_has_every_dimension() -> None:
+    x = np.zeros((4, 3), np.float32)
+    y = x.copy()
+    y[2, 1] = 1.0
+    assert first_unequal_number(x, y) == (2, 1)

@@ -1,0 +1,106 @@
+"""A candidate that lies, breaks or dawdles on a real connection: its caller notices nothing, its method falls back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from lucky_transport import api
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import TransportError
+from lucky_transport.messages.controllers import StreamPolicySlotStateRequest
+from lucky_transport.messages.lidar import LidarSensorRequest
+from lucky_transport.messages.methods import Method, method
+from lucky_transport.messages.mujoco import GetMujocoInfoRequest
+from lucky_transport.process import unique_name
+from lucky_transport.testing.planted import Fault, Plant, PlantedTransport
+from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, FAILED
+from lucky_transport_migration.routing.side import Side
+from lucky_transport_migration.routing.transport import StagedTransport
+
+COUNT = method("LidarService/GetLidarBeamCount")
+SLOTS = method("AgentService/StreamPolicySlotState")
+INFO = method("MujocoService/GetMujocoInfo")
+
+#: A call and what it is answered; in streams the number of items is asked for.
+REQUESTS: dict[Method, Any] = {
+    COUNT: LidarSensorRequest(7),
+    SLOTS: StreamPolicySlotStateRequest(slot_id=5),
+    INFO: GetMujocoInfoRequest(),  # which this engine does not implement
+}
+
+
+@pytest.fixture
+def endpoint() -> Iterator[str]:
+    """Serve an engine that answers at once, in this process."""
+    with api.serve("echo", f"inproc://{unique_name()}", options={"width": 8, "height": 8, "item_bytes": 8}) as serving:
+        yield str(serving.endpoints[0])
+
+
+def ask(transport: Any, row: Method, timeout_s: float = 10.0) -> Any:
+    """Make one call and return all that came of it."""
+    try:
+        if row.stream is None:
+            return transport.call(row, REQUESTS[row], Deadline(timeout_s))
+        return list(transport.stream(row, REQUESTS[row], Deadline(timeout_s)))
+    except TransportError as error:
+        return f"{type(error).__name__}: {error}"
+
+
+@pytest.mark.parametrize(
+    ("plant", "row", "verdict", "aspect", "where"),
+    [
+        (Plant(Fault.BIT, COUNT.name), COUNT, DIFFERENT, "item", "beams"),
+        (Plant(Fault.BIT, SLOTS.name, item=2), SLOTS, DIFFERENT, "item", "items[2]"),
+        (Plant(Fault.REORDERED, SLOTS.name, item=1), SLOTS, DIFFERENT, "order", "items[1]"),
+        (Plant(Fault.MISSING, SLOTS.name, item=3), SLOTS, DIFFERENT, "count", "items[3]"),
+        (Plant(Fault.STATUS, COUNT.name), COUNT, DIFFERENT, "code", "code"),
+        (Plant(Fault.DETAIL, INFO.name), INFO, DIFFERENT, "details", "details"),
+        (Plant(Fault.SLOW, COUNT.name, delay_s=60.0), COUNT, FAILED, "late", "code"),
+        (Plant(Fault.CRASH, COUNT.name), COUNT, FAILED, "code", "code"),
+    ],
+    ids=lambda value: str(value.fault) if isinstance(value, Plant) else "",
+)
+def test_what_is_planted_is_found_named_and_demoted_and_callers_see_none_of_it(
+    project: Any,
+    endpoint: str,
+    eventually: Callable[..., Any],
+    plant: Plant,
+    row: Method,
+    verdict: str,
+    aspect: str,
+    where: str,
+) -> None:
+    with api.open_transport(endpoint) as plain:
+        right = ask(plain, row)
+    board = project.board()
+    sides = (
+        Side("grpc", lambda: api.open_transport(endpoint)),
+        Side("shm", lambda: PlantedTransport(api.open_transport(endpoint), plant)),
+    )
+    with StagedTransport(*sides, board) as staged:
+        assert ask(staged, row, 1.0 if plant.fault is Fault.SLOW else 10.0) == right
+        eventually(lambda: board.decide(row.name).stage == "grpc")
+        assert ask(staged, row) == right
+    board.close()
+    first, second = (one for one in project.evidence if one.method == row.name)
+    assert (first.verdict, first.aspect) == (verdict, aspect)
+    assert first.where.startswith(where)
+    assert first.values["grpc"] != first.values["shm"]
+    assert (second.stage, second.shadow) == ("grpc", None)
+    assert [(entry.method, str(entry.to)) for entry in project.journal] == [(row.name, "grpc")]
+
+
+def test_where_nothing_is_planted_everything_is_equal(
+    project: Any, endpoint: str, eventually: Callable[..., Any]
+) -> None:
+    board = project.board()
+    control, candidate = (Side(name, lambda: api.open_transport(endpoint)) for name in ("grpc", "shm"))
+    with StagedTransport(control, candidate, board) as staged:
+        for row in (COUNT, SLOTS, INFO) * 5:
+            ask(staged, row)
+        eventually(lambda: len(project.evidence) == 15)
+    assert {one.verdict for one in project.evidence} == {EQUAL}
+    assert project.journal == []

@@ -1,0 +1,115 @@
+"""Evidence survives being written and read; what a killed process tore hides nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lucky_transport.errors import ConfigError
+from lucky_transport_migration.evidence.record import Evidence, Side, moment, read_folder
+
+TEXT = st.text(max_size=20)
+SIDES = st.builds(Side, TEXT, TEXT, st.floats(0, 1e9), st.integers(0, 1000))
+PLAIN = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT
+EVIDENCE = st.builds(
+    Evidence,
+    method=TEXT,
+    stage=TEXT,
+    authority=SIDES,
+    shadow=st.none() | SIDES,
+    kind=TEXT,
+    verdict=TEXT,
+    aspect=TEXT,
+    where=TEXT,
+    values=st.dictionaries(TEXT, PLAIN, max_size=3),
+    why=TEXT,
+    left_out=st.lists(TEXT, max_size=3).map(tuple),
+    at=TEXT,
+)
+
+
+@given(EVIDENCE)
+def test_what_is_written_is_read_again(evidence: Evidence) -> None:
+    line = evidence.write()
+    assert line.count("\n") == 1
+    assert line.endswith("\n")
+    assert Evidence.read(line) == evidence
+
+
+def test_the_form_of_a_line_is_fixed() -> None:
+    evidence = Evidence("/a.B/C", "shadow", Side("grpc", us=1.5, items=1), at=moment(0.003))
+    assert json.loads(evidence.write()) == {
+        "v": 1,
+        "at": "1970-01-01T00:00:00.003Z",
+        "method": "/a.B/C",
+        "stage": "shadow",
+        "kind": "live",
+        "authority": {"transport": "grpc", "code": "OK", "us": 1.5, "items": 1},
+        "shadow": None,
+        "verdict": "not_compared",
+        "aspect": "",
+        "where": "",
+        "values": {},
+        "why": "",
+        "left_out": [],
+    }
+
+
+@pytest.mark.parametrize(
+    ("verdict", "aspect", "where", "sentence"),
+    [
+        ("different", "item", "state.qpos[0]", "/a.B/C: item differs at state.qpos[0]: grpc 'x', shm 1"),
+        ("different", "details", "details", "/a.B/C: details differ: grpc 'x', shm 1"),
+        ("failed", "late", "code", "/a.B/C: the candidate failed (late): grpc 'x', shm 1"),
+        ("equal", "", "", ""),
+    ],
+)
+def test_a_difference_is_one_sentence(verdict: str, aspect: str, where: str, sentence: str) -> None:
+    values = {"grpc": "x", "shm": 1}
+    evidence = Evidence("/a.B/C", "shadow", Side("grpc"), verdict=verdict, aspect=aspect, where=where, values=values)
+    assert evidence.sentence == sentence
+
+
+JSON = st.recursive(
+    PLAIN, lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(["v", "method", "x"]), inner)
+)
+
+
+@given(st.binary(max_size=60) | JSON.map(lambda value: json.dumps(value).encode()))
+def test_any_other_line_is_refused_in_one_way(line: bytes) -> None:
+    with pytest.raises((ValueError, ConfigError)):
+        Evidence.read(line)
+
+
+@pytest.mark.parametrize(
+    "broken", [{"authority": None}, {"authority": 3}, {"shadow": []}, {"left_out": 3}, {"stage": 1}]
+)
+def test_a_line_with_a_wrong_part_is_refused(broken: dict[str, Any]) -> None:
+    plain = json.loads(Evidence("/a.B/C", "shadow", Side("grpc")).write())
+    with pytest.raises(ValueError):
+        Evidence.read(json.dumps(plain | broken))
+
+
+def test_a_field_of_a_newer_writer_is_passed_over() -> None:
+    evidence = Evidence("/a.B/C", "shadow", Side("grpc"))
+    assert Evidence.read(json.dumps(json.loads(evidence.write()) | {"new": 1})) == evidence
+
+
+def test_torn_lines_are_no_evidence_and_hide_none(tmp_path: Path) -> None:
+    line = Evidence("/a.B/C", "shadow", Side("grpc")).write()
+    (tmp_path / "calls-1.jsonl").write_text(line[:40] + "\n" + line + line[:50])
+    (tmp_path / "calls-2.jsonl").write_bytes(line.encode() + b"\xff\n\n" + line.encode())
+    (tmp_path / "demotions.jsonl").write_text("{}\n")
+    assert [one.method for one in read_folder(tmp_path)] == ["/a.B/C"] * 3
+    assert list(read_folder(tmp_path / "absent")) == []
+
+
+def test_evidence_of_another_version_is_said(tmp_path: Path) -> None:
+    (tmp_path / "calls-1.jsonl").write_text('{"v": 2}\n')
+    with pytest.raises(ConfigError, match=r"calls-1.jsonl: evidence of version 2; this version reads 1"):
+        list(read_folder(tmp_path))

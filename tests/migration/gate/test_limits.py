@@ -1,0 +1,54 @@
+"""`[gate]` of lucky_transport.toml."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lucky_transport.errors import ConfigError
+from lucky_transport_migration.gate.binomial import upper_bound
+from lucky_transport_migration.gate.limits import Limits
+
+
+def test_without_a_file_the_defaults_fit_together(tmp_path: Path) -> None:
+    limits = Limits.load(tmp_path)
+    assert limits == Limits()
+    assert upper_bound(0, limits.calls, limits.confidence) <= limits.mismatch_limit
+
+
+def test_the_file_says_otherwise(tmp_path: Path) -> None:
+    (tmp_path / "lucky_transport.toml").write_text("[gate]\ncalls = 50\nslower_limit = 2\ndemote = false\n")
+    assert Limits.load(tmp_path) == Limits(calls=50, slower_limit=2, demote=False)
+
+
+@pytest.mark.parametrize(
+    ("row", "remedy"),
+    [
+        ("calls = 0", "a whole number of calls from 1"),
+        ("calls = true", "a whole number of calls from 1"),
+        ("calls = 10.5", "a whole number of calls from 1"),
+        ("mismatch_limit = 0", "a rate between 0 and 1"),
+        ("mismatch_limit = '1%'", "a rate between 0 and 1"),
+        ("slower_limit = 0.9", "a ratio from 1"),
+        ("slower_limit = nan", "a ratio from 1"),
+        ("confidence = 1", "a share from 0.5"),
+        ("demote = 'no'", "true or false"),
+        ("cool_down_s = -1", "seconds >= 0"),
+        ("cool_down_s = inf", "seconds >= 0"),
+    ],
+)
+def test_a_wrong_value_is_named_with_its_source_and_a_remedy(tmp_path: Path, row: str, remedy: str) -> None:
+    (tmp_path / "lucky_transport.toml").write_text(f"[gate]\n{row}\n")
+    with pytest.raises(ConfigError) as caught:
+        Limits.load(tmp_path)
+    key = row.partition(" ")[0]
+    assert str(tmp_path / "lucky_transport.toml") in str(caught.value)
+    assert f"{key} = " in str(caught.value)
+    assert remedy in caught.value.hint
+
+
+def test_an_unknown_key_is_refused_with_the_nearest_known_one(tmp_path: Path) -> None:
+    (tmp_path / "lucky_transport.toml").write_text("[gate]\nmismatch_limits = 0.1\n")
+    with pytest.raises(ConfigError, match="did you mean 'mismatch_limit'"):
+        Limits.load(tmp_path)

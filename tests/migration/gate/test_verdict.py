@@ -1,0 +1,178 @@
+"""What the gate says of evidence."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from lucky_transport_migration.evidence.record import DIFFERENT, FAILED, NOT_COMPARED, Evidence, Side
+from lucky_transport_migration.gate.limits import Limits
+from lucky_transport_migration.gate.verdict import judge
+from lucky_transport_migration.stages.journal import Demotion
+from lucky_transport_migration.stages.stage import Placement, Stage
+
+Seen = Callable[..., Evidence]
+Calls = Callable[..., Iterator[Evidence]]
+
+OTHER = "/hazel.rpc.SceneService/ListEntities"
+
+
+def different(seen: Seen, where: str = "entity.name", **fields: object) -> Evidence:
+    return seen(verdict=DIFFERENT, aspect="item", where=where, values={"grpc": "a", "shm": "b"}, **fields)
+
+
+def test_enough_equal_and_fast_calls_move_on(calls: Calls) -> None:
+    verdict = judge(calls(1000), Limits())
+    assert verdict.promote
+    assert verdict.reasons == []
+    (row,) = verdict.methods.values()
+    assert (row.calls, row.compared, row.mismatches, row.failures) == (1000, 1000, 0, 0)
+    assert row.mismatch_bound == pytest.approx(0.002991, abs=1e-6)
+
+
+def test_nothing_seen_moves_nothing() -> None:
+    verdict = judge([], Limits())
+    assert not verdict.promote
+    assert verdict.methods == {}
+    assert "no call was compared" in verdict.reasons[0]
+
+
+def test_too_few_calls_are_named_with_both_numbers(calls: Calls) -> None:
+    verdict = judge(calls(999), Limits())
+    assert not verdict.promote
+    assert verdict.reasons == ["/hazel.rpc.SceneService/GetEntity: 999 calls compared, 1,000 asked for (calls)"]
+
+
+def test_one_mismatch_asks_for_more_calls_and_says_how_many(seen: Seen, calls: Calls) -> None:
+    (reason,) = judge([*calls(999), different(seen)], Limits()).reasons
+    assert "of 1,000 compared calls 1 differed and 0 failed (item 1)" in reason
+    assert "up to 0.473 % is open, the limit is 0.3 %; 580 more calls" in reason
+    assert "entity.name: grpc 'a', shm 'b'" in reason
+    assert not judge([*calls(1578), different(seen)], Limits()).promote
+    assert judge([*calls(1579), different(seen)], Limits()).promote
+
+
+def test_a_failed_candidate_counts_as_much_as_a_wrong_one(seen: Seen, calls: Calls) -> None:
+    failed = seen(verdict=FAILED, aspect="code", shadow=Side("shm", "UNAVAILABLE"))
+    verdict = judge([*calls(1200), failed], Limits())
+    assert not verdict.promote
+    assert "0 differed and 1 failed (code 1)" in verdict.reasons[0]
+
+
+def test_one_method_that_may_not_move_holds_the_verdict_but_not_the_others(calls: Calls) -> None:
+    verdict = judge([*calls(1000), *calls(10, method=OTHER)], Limits())
+    assert not verdict.promote
+    assert [row.promote for row in verdict.methods.values()] == [True, False]
+    assert all(reason.startswith(f"{OTHER}: ") for reason in verdict.reasons)
+
+
+def test_calls_that_nothing_was_compared_of_move_nothing(seen: Seen) -> None:
+    unseen = [seen(stage="canary 10%", verdict=NOT_COMPARED, shadow=None, why="it changes the world")] * 5000
+    (reason,) = judge(unseen, Limits()).reasons
+    assert "none of 5,000 calls was compared (5,000: it changes the world)" in reason
+    assert "parity" in reason
+
+
+def test_methods_at_rest_are_not_judged(seen: Seen, calls: Calls) -> None:
+    at_grpc = seen(method=OTHER, stage="grpc", verdict=NOT_COMPARED, shadow=None)
+    complete = seen(method="/a.B/C", stage="complete", verdict=NOT_COMPARED, shadow=None)
+    verdict = judge([*calls(1000), at_grpc, complete], Limits())
+    assert verdict.promote
+    assert len(verdict.methods) == 1
+
+
+@pytest.mark.parametrize("kind", ["replay", "parity"])
+def test_comparisons_made_on_two_engines_count(calls: Calls, kind: str) -> None:
+    assert judge(calls(1000, kind=kind, stage=""), Limits()).promote
+
+
+def test_a_slower_candidate_is_held_back_with_both_durations(calls: Calls) -> None:
+    (reason,) = judge(calls(1000, grpc_us=400, shm_us=600), Limits()).reasons
+    assert "p50 is" in reason
+    assert "the limit is 1.10" in reason
+    assert judge(calls(1000, grpc_us=400, shm_us=600), Limits(slower_limit=2)).promote
+
+
+def test_what_an_aa_run_shows_as_noise_is_no_slowness(calls: Calls) -> None:
+    same = {"authority": Side("grpc", us=400.0), "shadow": Side("grpc", us=640.0)}
+    slower = list(calls(1000, grpc_us=400, shm_us=600))
+    assert judge([*slower, *calls(200, kind="aa", **same)], Limits()).promote
+    assert not judge([*slower, *calls(20, kind="aa", **same)], Limits()).promote, "20 pairs say nothing"
+
+
+def test_an_aa_run_alone_is_no_evidence(calls: Calls) -> None:
+    assert not judge(calls(5000, kind="aa"), Limits()).promote
+
+
+def test_a_slow_tail_of_calls_that_were_waited_for_is_seen(seen: Seen) -> None:
+    def canary(slow_every: int) -> Iterator[Evidence]:
+        for index in range(20_000):
+            us = 9_000.0 if index % slow_every == 0 else 40.0 + index % 7
+            yield seen(stage="canary 50%", authority=Side("shm", us=us), shadow=Side("grpc", us=50.0))
+            yield seen(stage="canary 50%", authority=Side("grpc", us=50.0 + index % 7), shadow=None)
+
+    (reason,) = judge(canary(30), Limits()).reasons
+    assert "p99 is 9.00 ms" in reason
+    assert judge(canary(3_000), Limits()).promote
+
+
+def test_the_tail_of_shadows_is_not_judged(seen: Seen) -> None:
+    rows = (seen(shm_us=9_000.0 if index % 20 == 0 else 40.0) for index in range(5_000))
+    assert judge(rows, Limits()).promote
+
+
+def test_durations_of_a_recording_are_not_compared_with_those_of_today(calls: Calls) -> None:
+    assert judge(calls(1000, kind="replay", grpc_us=10, shm_us=5_000), Limits()).promote
+
+
+def test_durations_of_calls_that_failed_do_not_count(seen: Seen) -> None:
+    refused = {"authority": Side("grpc", "NOT_FOUND", 10.0), "shadow": Side("shm", "NOT_FOUND", 900.0)}
+    assert judge([seen(**refused)] * 1000, Limits()).promote
+
+
+def test_a_field_that_differs_over_one_transport_as_well_gets_a_remedy(seen: Seen, calls: Calls) -> None:
+    noise = different(seen, where="frames[3].timestamp", kind="aa")
+    (reason,) = judge([*calls(1000), noise, different(seen, where="frames[0].timestamp")], Limits()).reasons
+    assert "[parity.fields]" in reason
+    (reason,) = judge([*calls(1000), noise, different(seen)], Limits()).reasons
+    assert "[parity.fields]" not in reason
+
+
+def test_the_verdict_is_json_with_what_was_left_out(seen: Seen, calls: Calls) -> None:
+    some = [
+        seen(left_out=("AgentFrame.timestamp_ms",)),
+        seen(verdict=NOT_COMPARED, shadow=None, why="the pool is full"),
+    ]
+    plain = json.loads(json.dumps(judge([*calls(1000), *some], Limits()).plain(), allow_nan=False))
+    assert set(plain) == {"promote", "reasons", "methods"}
+    (row,) = plain["methods"].values()
+    assert row["promote"] is True
+    assert row["calls"] == 1002
+    assert row["left_out"] == ["AgentFrame.timestamp_ms"]
+    assert row["not_compared"] == [{"why": "the pool is full", "calls": 1}]
+    assert {"percentile", "control_us", "candidate_us", "times", "at_least", "limit", "slower"} == set(
+        row["latency"][0]
+    )
+
+
+def demoted(cool_until: float) -> dict[str, Demotion]:
+    return {OTHER: Demotion(OTHER, Placement(Stage.SHADOW), "entity.name differs", cool_until)}
+
+
+def test_a_demoted_method_is_held_back_for_its_cool_down_whatever_was_seen(calls: Calls) -> None:
+    verdict = judge([*calls(1000), *calls(1000, method=OTHER)], Limits(), demoted(time.time() + 100))
+    (reason,) = verdict.reasons
+    assert reason.startswith(f"{OTHER}: demoted to shadow (entity.name differs), in cool-down for ")
+    assert [row.promote for row in verdict.methods.values()] == [True, False]
+
+
+def test_after_its_cool_down_a_demoted_method_moves_on_by_new_evidence_only(calls: Calls) -> None:
+    verdict = judge(calls(1000), Limits(), demoted(1.0))
+    assert [reason.partition(": ")[2] for reason in verdict.reasons] == [
+        "demoted to shadow (entity.name differs)",
+        "no call of it was seen since",
+    ]
+    assert judge([*calls(1000), *calls(1000, method=OTHER)], Limits(), demoted(1.0)).promote

@@ -1,0 +1,140 @@
+"""The board that records programs of gRPC."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from lucky_transport.messages.scene import ListEntitiesRequest
+from lucky_transport.staging import Comparison, Decision, Outcome
+from lucky_transport_migration.recording.board import RecordingBoard, recorded
+from lucky_transport_migration.recording.entries import PROTOBUF, Call
+from lucky_transport_migration.recording.reading import Recording
+
+READ, WORLD = "/hazel.rpc.SceneService/ListEntities", "/hazel.rpc.SceneService/EnterPlayMode"
+STREAM = "/hazel.rpc.MujocoService/StreamJointState"
+
+
+class Inner:
+    """A board that leaves everything to gRPC and remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.noted: list[Comparison] = []
+        self.closed = 0
+
+    def decide(self, method: str) -> Decision:
+        return Decision("grpc", "shm", stage=method)
+
+    def note(self, comparison: Comparison) -> None:
+        self.noted.append(comparison)
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+@pytest.fixture
+def inner() -> Inner:
+    return Inner()
+
+
+@pytest.fixture
+def board(inner: Inner, tmp_path: Path) -> RecordingBoard:
+    return RecordingBoard(inner, tmp_path / "run.jsonl")
+
+
+def seen(method: str = READ, took_us: float = 40.0, request: object = b"ask") -> Comparison:
+    metadata = (("key", "value"), ("key-bin", b"\x00"))
+    outcome = Outcome("grpc", [b"one", b"two"], "NOT_FOUND", "no such thing", trailing=metadata, took_us=took_us)
+    return Comparison(method, Decision("grpc"), outcome, request=request)
+
+
+def calls(tmp_path: Path) -> list[Call]:
+    return [one for one in Recording(tmp_path / "run.jsonl").entries() if isinstance(one, Call)]
+
+
+def test_the_other_board_decides_and_no_shadow_is_asked(board: RecordingBoard) -> None:
+    assert board.decide(READ) == Decision("grpc", "", READ)
+
+
+def test_the_other_board_is_told_of_everything(board: RecordingBoard, inner: Inner) -> None:
+    comparisons = [seen(), seen(request=ListEntitiesRequest())]
+    for one in comparisons:
+        board.note(one)
+    board.close()
+    board.close()
+    assert inner.noted == comparisons
+    assert inner.closed == 2
+
+
+def test_a_call_is_written_as_the_program_sent_it(board: RecordingBoard, tmp_path: Path) -> None:
+    board.note(seen())
+    board.close()
+    (call,) = calls(tmp_path)
+    assert call == Call(
+        READ,
+        PROTOBUF,
+        "grpc",
+        (b"ask",),
+        (b"one", b"two"),
+        "NOT_FOUND",
+        "no such thing",
+        trailing=(("key", "value"), ("key-bin", b"\x00")),
+        us=40.0,
+    )
+    assert Recording(tmp_path / "run.jsonl").header.transport == "grpc"
+
+
+def test_a_stream_of_requests_has_them_all(board: RecordingBoard, tmp_path: Path) -> None:
+    board.note(seen(request=[b"one", b"two"]))
+    board.close()
+    assert calls(tmp_path)[0].requests == (b"one", b"two")
+
+
+def test_a_stream_longer_than_what_is_kept_of_it_counts_as_left(board: RecordingBoard, tmp_path: Path) -> None:
+    comparison = seen(STREAM)
+    comparison.authority.items = [b"item"] * 256
+    board.note(comparison)
+    board.note(seen(STREAM))
+    board.close()
+    assert [call.left for call in calls(tmp_path)] == [True, False]
+
+
+def test_calls_of_our_own_clients_are_left_to_their_transport(board: RecordingBoard, tmp_path: Path) -> None:
+    board.note(seen(request=ListEntitiesRequest()))
+    board.close()
+    assert not (tmp_path / "run.jsonl").exists()
+
+
+def test_a_stream_beside_which_the_world_moved_says_so(board: RecordingBoard, tmp_path: Path) -> None:
+    board.note(seen(STREAM, took_us=1e7))
+    board.note(seen(WORLD))
+    board.note(seen(STREAM, took_us=1e7))
+    board.note(seen(READ, took_us=1e7))
+    board.close()
+    assert [call.moved for call in calls(tmp_path)] == [False, False, True, False]
+
+
+def test_a_file_that_cannot_be_made_is_said_once_and_harms_nobody(
+    inner: Inner, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").touch()
+    board = RecordingBoard(inner, tmp_path / "file" / "run.jsonl")
+    with caplog.at_level(logging.WARNING, "lucky_transport"):
+        for _ in range(3):
+            board.note(seen())
+        board.close()
+    assert len(inner.noted) == 3
+    texts = [record.message for record in caplog.records]
+    assert len(texts) == 2
+    assert "cannot be written" in texts[0]
+    assert "lacks 3 calls" in texts[1]
+
+
+def test_only_where_a_setting_asks_for_it_anything_is_recorded(
+    inner: Inner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert recorded(inner) is inner
+    monkeypatch.setenv("LUCKY_RECORD", str(tmp_path / "run.jsonl"))
+    assert isinstance(recorded(inner), RecordingBoard)

@@ -1,0 +1,31 @@
+"""A recorded transport keeps the contract of transports: who uses it does not notice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lucky_transport import api
+from lucky_transport.endpoint import Endpoint
+from lucky_transport.testing.contract import TransportContract
+from lucky_transport.transport import Transport
+from lucky_transport_migration.recording.client import recorded_endpoint
+from lucky_transport_migration.recording.reading import Recording
+
+
+class TestRecorded(TransportContract):
+    endpoint = "shm://{name}"
+
+    @pytest.fixture(autouse=True)
+    def _folder(self, tmp_path: Path) -> None:
+        self.file = tmp_path / "run.jsonl.gz"
+
+    def connect(self, endpoint: Endpoint) -> Transport:
+        return api.open_transport(recorded_endpoint(str(endpoint), self.file))
+
+    def test_its_file_can_be_read_to_the_end(self) -> None:
+        with self.open_pair() as client:
+            self.check_alive(client)
+            client.step(client.actions)
+        assert len(list(Recording(self.file).entries())) == 2

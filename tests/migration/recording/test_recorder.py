@@ -1,0 +1,112 @@
+"""Files of recordings: complete, never overwritten, harmless to the program."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from lucky_transport.errors import ConfigError
+from lucky_transport_migration.recording.entries import Call, Header
+from lucky_transport_migration.recording.reading import Recording
+from lucky_transport_migration.recording.recorder import Recorder, recorder_of
+
+HEADER = Header("shm", "shm://demo", "toy")
+
+
+def calls(path: Path) -> list[str]:
+    return [entry.call for entry in Recording(path).entries() if isinstance(entry, Call)]
+
+
+@pytest.mark.parametrize("name", ["run.jsonl", "run.jsonl.gz", "run"])
+def test_what_is_written_can_be_read_after_a_flush(tmp_path: Path, name: str) -> None:
+    recorder = Recorder(tmp_path / "deep" / name, HEADER)
+    for index in range(500):
+        recorder.write(Call(f"/a.B/M{index}"))
+    recorder.flush()
+    assert calls(recorder.path) == [f"/a.B/M{index}" for index in range(500)]
+    header = Recording(recorder.path).header
+    assert (header.transport, header.endpoint, header.engine) == ("shm", "shm://demo", "toy")
+    assert header.at.endswith("Z")
+
+
+def test_no_file_is_overwritten(tmp_path: Path) -> None:
+    paths = [Recorder(tmp_path / "run.jsonl.gz", HEADER).path.name for _ in range(3)]
+    assert paths == ["run.jsonl.gz", "run-2.jsonl.gz", "run-3.jsonl.gz"]
+
+
+def test_all_connections_to_one_engine_share_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    assert recorder_of(path, HEADER) is recorder_of(path, HEADER)
+    assert recorder_of(path, Header("shm", "shm://other")).path.name == "run-2.jsonl"
+
+
+def test_threads_do_not_tear_each_others_lines(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "run.jsonl.gz", HEADER)
+
+    def write(name: str) -> None:
+        for _ in range(200):
+            recorder.write(Call(name, items=(b"x" * 100,)))
+            recorder.flush()
+
+    threads = [threading.Thread(target=write, args=(f"/a.B/{index}",)) for index in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert sorted(set(calls(recorder.path))) == ["/a.B/0", "/a.B/1", "/a.B/2", "/a.B/3"]
+    assert len(calls(recorder.path)) == 800
+
+
+def test_a_forked_child_has_a_file_of_its_own(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "run.jsonl", HEADER)
+    recorder.write(Call("/parent"))
+    pid = os.fork()
+    if not pid:
+        recorder.write(Call("/child"))
+        recorder.flush()
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+    recorder.flush()
+    assert calls(tmp_path / "run.jsonl") == ["/parent"]
+    assert calls(tmp_path / "run-2.jsonl") == ["/child"]
+
+
+@pytest.mark.parametrize("name", ["run.jsonl", "run.jsonl.gz"])
+def test_a_torn_end_hides_nothing_before_it(tmp_path: Path, name: str) -> None:
+    recorder = Recorder(tmp_path / name, HEADER)
+    recorder.write(Call("/whole"))
+    recorder.flush()
+    recorder.write(Call("/torn", items=(bytes(range(200)),)))
+    recorder.flush()
+    size = recorder.path.stat().st_size
+    os.truncate(recorder.path, size - 20)
+    assert calls(recorder.path) == ["/whole"]
+
+
+def test_a_line_that_is_none_is_named_by_its_number(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "run.jsonl", HEADER)
+    recorder.path.write_text(recorder.path.read_text() + "nonsense\n")
+    with pytest.raises(ConfigError, match="line 2"):
+        list(Recording(recorder.path).entries())
+
+
+def test_a_place_that_cannot_be_written_is_said_at_once(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match="cannot be written"):
+        Recorder(tmp_path / "file" / "run.jsonl", HEADER)
+
+
+def test_a_full_disk_ends_the_recording_and_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    recorder = Recorder(tmp_path / "run.jsonl", HEADER)
+    recorder.path = Path("/dev/full")
+    with caplog.at_level(logging.WARNING, "lucky_transport"):
+        for _ in range(3):
+            recorder.write(Call("/a.B/C"))
+            recorder.flush()
+    assert [record.message for record in caplog.records] == [
+        "recording to /dev/full ended: [Errno 28] No space left on device; what came until then can be replayed"
+    ]

@@ -1,0 +1,184 @@
+"""A recording made again: equal on an equal engine; each kind of difference is found and named."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lucky_transport.api import open_transport
+from lucky_transport.errors import ConfigError, SpecError
+from lucky_transport.testing.planted import STEPS, Fault, Plant, PlantedTransport
+from lucky_transport_migration.evidence.record import Evidence
+from lucky_transport_migration.evidence.rule import Rule
+from lucky_transport_migration.evidence.rules import Rules
+from lucky_transport_migration.recording.entries import PROTOBUF, Call, Step
+from lucky_transport_migration.recording.reading import Recording
+from lucky_transport_migration.recording.replay import replay
+from lucky_transport_migration.recording.result import ReplayResult
+
+Serve = Callable[..., str]
+Change = Callable[[list[Call | Step]], Sequence[Call | Step]]
+
+LIST, SLOTS = "/hazel.rpc.SceneService/ListEntities", "/hazel.rpc.AgentService/StreamPolicySlotState"
+STEP = "/hazel.rpc.AgentService/Step"
+
+
+def played(recording: Recording, endpoint: str, *plants: Plant, rules: Rules | None = None) -> ReplayResult:
+    result = ReplayResult()
+    with open_transport(endpoint) as transport:
+        replay(recording, PlantedTransport(transport, *plants), rules or Rules(), result.add)
+    return result
+
+
+def first(result: ReplayResult) -> Evidence:
+    assert not result.equal
+    assert result.first_difference is not None
+    return result.first_difference
+
+
+def test_a_fresh_engine_with_the_same_seed_answers_the_same(recording: Recording, serve_toy: Serve) -> None:
+    result = played(recording, serve_toy())
+    assert result.sentence == "EQUAL: 27 of 27 recorded calls and steps were compared, and all are equal."
+    assert {name.rpartition("/")[2]: row.calls for name, row in result.methods.items()} == {
+        "SetSeeds": 1,
+        "Step": 21,
+        "ListEntities": 2,
+        "GetJointState": 1,
+        "StreamPolicySlotState": 1,
+        "GetEntity": 1,
+    }
+
+
+def test_an_engine_with_other_seeds_differs_from_the_first_observation_on(
+    changed: Callable[[Change], Recording], serve_toy: Serve
+) -> None:
+    difference = first(played(changed(lambda entries: entries[1:]), serve_toy(seed=8)))
+    assert difference.where.startswith("step 1: observations[env 0]")
+    assert set(difference.values) == {"inproc", "inproc again"}
+
+
+@pytest.mark.parametrize(
+    ("plant", "method", "aspect", "where"),
+    [
+        (Plant(Fault.BIT, STEPS, at=7, env=1), STEP, "item", "step 8: observations[env 1]"),
+        (Plant(Fault.BIT, "SceneService/ListEntities", at=1), LIST, "item", "entities[0]"),
+        (Plant(Fault.REORDERED, "*/StreamPolicySlotState", item=5), SLOTS, "order", "items[5]"),
+        (Plant(Fault.MISSING, "*/StreamPolicySlotState", item=5), SLOTS, "count", "items[5]"),
+        (Plant(Fault.STATUS, "SceneService/ListEntities"), LIST, "code", "code"),
+        (Plant(Fault.STATUS, STEPS, at=3), STEP, "code", "code"),
+        (Plant(Fault.DETAIL, "SceneService/GetEntity"), "/hazel.rpc.SceneService/GetEntity", "details", "details"),
+        (Plant(Fault.CRASH, "SceneService/ListEntities"), LIST, "code", "code"),
+        (Plant(Fault.CRASH, STEPS, at=3), STEP, "code", "code"),
+    ],
+)
+def test_a_planted_difference_is_found_and_named(
+    recording: Recording, serve_toy: Serve, plant: Plant, method: str, aspect: str, where: str
+) -> None:
+    difference = first(played(recording, serve_toy(), plant))
+    assert (difference.method, difference.aspect) == (method, aspect)
+    assert where in difference.where
+    assert difference.values
+
+
+def test_a_lost_connection_ends_the_replay(recording: Recording, serve_toy: Serve) -> None:
+    result = played(recording, serve_toy(), Plant(Fault.CRASH, STEPS, at=3))
+    assert result.methods[STEP].calls == 4
+    assert LIST not in result.methods
+
+
+def test_a_tolerance_of_the_project_counts_for_steps(recording: Recording, serve_toy: Serve) -> None:
+    one_bit = Plant(Fault.BIT, STEPS, at=7)
+    assert not played(recording, serve_toy(), one_bit).equal
+    assert played(recording, serve_toy(), one_bit, rules=Rules({"observations": Rule(skip="a test")})).equal
+
+
+def test_a_batch_of_another_size_is_refused_with_a_remedy(recording: Recording, serve_toy: Serve) -> None:
+    with pytest.raises(SpecError, match=r"recorded with num_envs 3, the engine has 4; .*--num-envs 3"):
+        played(recording, serve_toy(num_envs=4))
+
+
+@pytest.mark.parametrize("array", ["actions", "control", "signals"])
+def test_a_damaged_step_is_named(changed: Callable[[Change], Recording], serve_toy: Serve, array: str) -> None:
+    def change(entries: list[Call | Step]) -> list[Call | Step]:
+        return [replace(one, **{array: b"?"}) if isinstance(one, Step) else one for one in entries]
+
+    with pytest.raises(ConfigError, match=f"recorded {array} of 1 bytes, expected .*; record it anew"):
+        played(changed(change), serve_toy())
+
+
+def test_calls_alone_can_be_made_on_a_batch_of_any_size(
+    changed: Callable[[Change], Recording], serve_toy: Serve
+) -> None:
+    only_calls = changed(
+        lambda entries: [one for one in entries if isinstance(one, Call) and one.call.endswith("SlotState")]
+    )
+    assert played(only_calls, serve_toy(num_envs=5)).equal
+
+
+def test_what_cannot_be_compared_is_counted_with_the_reason(
+    changed: Callable[[Change], Recording], serve_toy: Serve
+) -> None:
+    def change(entries: list[Call | Step]) -> list[Call]:
+        calls = [one for one in entries if isinstance(one, Call)]
+        stream = next(one for one in calls if one.call == SLOTS)
+        return [
+            replace(calls[0], call="/their.own/Method"),
+            replace(stream, moved=True),
+            replace(stream, requests=()),
+            replace(stream, requests=(b"\xff\xff",)),
+            replace(stream, requests=(b"\xff\xff",), form=PROTOBUF),
+        ]
+
+    result = played(changed(change), serve_toy())
+    assert not result.equal
+    assert result.sentence == "NOTHING COMPARED: of 5 recorded calls and steps none could be compared."
+    reasons = [why for row in result.methods.values() for why in row.not_compared]
+    assert "no table of methods" in reasons[0]
+    assert "hang on the clock" in reasons[1]
+    assert "0 requests" in reasons[2]
+    assert len(reasons) == 5
+
+
+def test_requests_of_generated_stubs_are_made_as_typed_calls(
+    changed: Callable[[Change], Recording], serve_toy: Serve
+) -> None:
+    pb = pytest.importorskip("lucky_transport_grpc._pb")
+
+    def change(entries: list[Call | Step]) -> list[Call]:
+        request = pb.methods()[LIST].request(include_transforms=False).SerializeToString()
+        entity = pb.methods()[LIST].response()
+        for number in range(3):
+            row = entity.entities.add()
+            row.id.id, row.name = number + 1, f"agent_{number}"
+        return [Call(LIST, PROTOBUF, "grpc", (request,), (entity.SerializeToString(),))]
+
+    recording = changed(change)
+    assert played(recording, serve_toy()).equal
+    difference = first(played(recording, serve_toy(num_envs=2)))
+    assert difference.where == "len(entities)"
+    assert difference.values == {"grpc": 3, "inproc": 2}
+
+
+def test_a_stream_that_was_left_is_compared_as_far_as_it_went(
+    changed: Callable[[Change], Recording], serve_toy: Serve
+) -> None:
+    def change(entries: list[Call | Step]) -> list[Call]:
+        stream = next(one for one in entries if isinstance(one, Call) and one.call == SLOTS)
+        return [replace(stream, items=stream.items[:4], left=True)]
+
+    recording = changed(change)
+    assert played(recording, serve_toy()).equal
+    assert not played(recording, serve_toy(), Plant(Fault.BIT, "*/StreamPolicySlotState", item=3)).equal
+    assert played(recording, serve_toy(), Plant(Fault.BIT, "*/StreamPolicySlotState", item=4)).equal
+
+
+def test_an_outcome_is_plain_json(recording: Recording, serve_toy: Serve, tmp_path: Path) -> None:
+    plain = played(recording, serve_toy(), Plant(Fault.BIT, STEPS, at=7)).plain()
+    again = json.loads(json.dumps(plain, allow_nan=False))
+    assert set(again) == {"equal", "calls", "compared", "methods", "first_difference"}
+    assert again["methods"][STEP] == {"calls": 21, "mismatches": 1, "not_compared": []}
+    assert again["first_difference"]["method"] == STEP

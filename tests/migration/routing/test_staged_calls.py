@@ -1,0 +1,166 @@
+"""Calls over a staged transport: who answers, what is noted, and who stands in for a candidate that cannot."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+from lucky_transport import api
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import EngineFailed, NotReachable, PeerDied, Unimplemented
+from lucky_transport.messages.agent import GetAgentSchemaRequest
+from lucky_transport.messages.lidar import LidarSensorRequest
+from lucky_transport.messages.methods import method
+from lucky_transport.messages.scene import SetEntityTransformRequest, SetSimulationModeRequest
+from lucky_transport.staging import Comparison, Decision
+from lucky_transport.testing.planted import Fault, Plant
+from lucky_transport.transport import Transport
+
+_GRPC, _SHADOW = Decision("grpc", "", "grpc"), Decision("grpc", "shm", "shadow")
+_CANARY, _SHM = Decision("shm", "grpc", "canary 10%"), Decision("shm", "grpc", "shm")
+_COMPLETE = Decision("shm", "", "complete")
+
+_SCHEMA = method("AgentService/GetAgentSchema")
+_MODE = method("SceneService/SetSimulationMode")  # changes the world, and toys have no answer to it
+_FAILING = method("LidarService/GetLidarBeamCount")
+_ASKED = GetAgentSchemaRequest("agent_1")
+_NOBODY = "inproc://nobody"
+
+New = Callable[..., Any]
+
+
+def _side_answers(comparison: Comparison) -> tuple[str, str]:
+    shadow = comparison.shadow
+    return comparison.authority.transport, "" if shadow is None else shadow.transport
+
+
+@pytest.mark.parametrize("decision", [_GRPC, _SHADOW, _CANARY, _SHM, _COMPLETE])
+def test_a_read_is_answered_by_the_authority_and_noted_with_what_the_shadow_answered(
+    open_staged: New, new_board: New, serve: New, decision: Decision
+) -> None:
+    endpoint = serve("toy")
+    board = new_board(decision)
+    response = open_staged(board, endpoint, endpoint).call(_SCHEMA, _ASKED)
+    (note,) = board.wait_for(_SCHEMA.name)
+    assert response is note.authority.items[0]
+    assert _side_answers(note) == (decision.authority, decision.shadow)
+    assert (note.authority.code, note.decision, note.why) == ("OK", decision, "")
+    assert note.shadow is None or (note.shadow.items == (response,) and note.request == _ASKED)
+    assert note.authority.took_us > 0
+
+
+def test_what_changes_the_world_is_never_made_twice(open_staged: New, new_board: New, serve: New) -> None:
+    endpoint = serve("toy")
+    board = new_board(_SHADOW)
+    with pytest.raises(Unimplemented):
+        open_staged(board, endpoint, endpoint).call(_MODE, SetSimulationModeRequest())
+    (note,) = board.wait_for(_MODE.name)
+    assert (note.decision.shadow, note.shadow) == ("", None)
+    assert "changes the world" in note.why
+
+
+def test_an_error_of_the_engine_is_an_answer_like_others(open_staged: New, new_board: New, serve: New) -> None:
+    endpoint = serve("toy", faulty=True)
+    board = new_board(_SHM)
+    with pytest.raises(EngineFailed) as raised:
+        open_staged(board, endpoint, endpoint).call(_FAILING, LidarSensorRequest(7))
+    (note,) = board.wait_for(_FAILING.name)
+    for outcome in (note.authority, note.shadow):
+        assert (outcome.code, outcome.details) == ("INTERNAL", str(raised.value))
+
+
+def test_a_candidate_nobody_can_reach_is_stood_in_for(open_staged: New, new_board: New, serve: New) -> None:
+    board = new_board(_CANARY, {"/hazel.rpc.AgentService/Step": _GRPC})
+    staged = open_staged(board, serve("toy"), _NOBODY)
+    assert [staged.call(_SCHEMA, _ASKED).schema.agent_name for _ in range(2)] == ["agent_1"] * 2
+    with pytest.raises(Unimplemented):
+        staged.call(_MODE, SetSimulationModeRequest())
+    for note in [*board.wait_for(_SCHEMA.name, 2), *board.wait_for(_MODE.name)]:
+        assert note.decision == Decision("grpc", "shm", "canary 10%")
+        code = "UNIMPLEMENTED" if note.method == _MODE.name else "OK"
+        assert (note.authority.transport, note.authority.code) == ("grpc", code)
+        assert (note.shadow.transport, note.shadow.code) == ("shm", "UNAVAILABLE")
+
+
+def test_a_candidate_that_dies_in_a_read_is_stood_in_for(
+    open_staged: New, new_board: New, serve: New, planted: New
+) -> None:
+    endpoint = serve("toy")
+    board = new_board(_CANARY, {"/hazel.rpc.AgentService/Step": _GRPC})
+    dying = planted(endpoint, Plant(Fault.CRASH, "AgentService/GetAgentSchema"))
+    assert open_staged(board, endpoint, dying).call(_SCHEMA, _ASKED).schema.agent_name == "agent_1"
+    (note,) = board.wait_for(_SCHEMA.name)
+    assert (note.authority.transport, note.shadow.code) == ("grpc", "UNAVAILABLE")
+
+
+def test_a_candidate_that_dies_while_it_changes_the_world_is_the_callers_to_know(
+    open_staged: New, new_board: New, serve: New, planted: New
+) -> None:
+    endpoint = serve("toy")
+    board = new_board(_SHM, {"/hazel.rpc.AgentService/Step": _GRPC})
+    dying = planted(endpoint, Plant(Fault.CRASH, "SceneService/SetSimulationMode"))
+    with pytest.raises(PeerDied):
+        open_staged(board, endpoint, dying).call(_MODE, SetSimulationModeRequest())
+    (note,) = board.wait_for(_MODE.name)
+    assert (note.authority.transport, note.authority.code) == ("shm", "UNAVAILABLE")
+
+
+def test_a_candidate_that_was_stood_in_for_is_not_asked_again_as_a_shadow(
+    open_staged: New, new_board: New, serve: New
+) -> None:
+    endpoint, asked = serve("toy"), []
+
+    def connect() -> Transport:
+        asked.append(threading.current_thread())
+        raise NotReachable("nobody there")
+
+    board = new_board(_CANARY, {"/hazel.rpc.AgentService/Step": _GRPC})
+    staged = open_staged(board, endpoint, connect)
+    for _ in range(50):
+        staged.call(_SCHEMA, _ASKED)
+    staged.close()
+    assert asked == [threading.current_thread()]
+
+
+def test_a_lost_candidate_is_connected_again(
+    open_staged: New, new_board: New, serve: New, planted: New, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lucky_transport_migration.routing.side._RETRY_S", 0.0)
+    endpoint = serve("toy")
+    first = planted(endpoint, Plant(Fault.CRASH, "AgentService/GetAgentSchema"))
+    connections = itertools.chain([first], itertools.repeat(partial(api.open_transport, endpoint)))
+    board = new_board(_CANARY, {"/hazel.rpc.AgentService/Step": _GRPC})
+    staged = open_staged(board, endpoint, lambda: next(connections)())
+    deadline = Deadline(10)
+    staged.call(_SCHEMA, _ASKED)
+    while board.notes[-1].authority.transport != "shm":
+        assert not deadline.expired
+        staged.call(_SCHEMA, _ASKED)
+        board.wait_for(_SCHEMA.name, len(board.notes))
+        time.sleep(0.01)
+
+
+def test_a_complete_method_has_no_way_back(open_staged: New, new_board: New, serve: New) -> None:
+    board = new_board(_COMPLETE, {"/hazel.rpc.AgentService/Step": _GRPC})
+    with pytest.raises(NotReachable):
+        open_staged(board, serve("toy"), _NOBODY).call(_SCHEMA, _ASKED)
+
+
+def test_a_program_whose_methods_are_complete_needs_no_grpc(open_staged: New, new_board: New, serve: New) -> None:
+    staged = open_staged(new_board(_COMPLETE), _NOBODY, serve("toy"))
+    assert staged.call(_SCHEMA, _ASKED).schema.agent_name == "agent_1"
+    assert staged.step(staged.actions).seq == 1
+
+
+def test_a_wrong_request_reaches_nobody(open_staged: New, new_board: New, serve: New) -> None:
+    endpoint = serve("toy")
+    board = new_board(_SHADOW)
+    with pytest.raises(TypeError, match="expected GetAgentSchemaRequest"):
+        open_staged(board, endpoint, endpoint).call(_SCHEMA, SetEntityTransformRequest())
+    assert board.notes == []

@@ -1,0 +1,65 @@
+"""A staged transport keeps the contract of transports, whichever side answers while the other one looks on.
+
+The control is the engine without a wire, the candidate shared memory, both of one engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from lucky_transport import api
+from lucky_transport.endpoint import Endpoint
+from lucky_transport.engine import Engine
+from lucky_transport.process import unique_name
+from lucky_transport.staging import Comparison, Decision
+from lucky_transport.testing.contract import TransportContract
+from lucky_transport.testing.pair import Pair
+from lucky_transport.testing.services_contract import ServicesContract
+from lucky_transport.testing.streams_contract import StreamsContract
+from lucky_transport.transport import Transport
+from lucky_transport_migration.routing.side import CANDIDATE, CONTROL, Side
+from lucky_transport_migration.routing.transport import StagedTransport
+
+
+class _Board:
+    """Decides the same for every method; what is noted is of no interest here."""
+
+    def __init__(self, authority: str, shadow: str) -> None:
+        self._decision = Decision(authority, shadow, "test")
+
+    def decide(self, method: str) -> Decision:
+        return self._decision
+
+    def note(self, comparison: Comparison) -> None:
+        assert comparison.method
+
+    def close(self) -> None:
+        pass
+
+
+class _Staged(Pair):
+    authority, shadow = CONTROL, CANDIDATE
+
+    @contextmanager
+    def serve(self, engine: str | Engine = "toy", num_envs: int = 4, **options: Any) -> Generator[Endpoint]:
+        name = unique_name()
+        endpoints = [f"inproc://{name}", f"shm://{name}"]
+        with api.serve(engine, endpoints, num_envs=num_envs, options=options) as serving:
+            control, candidate = map(str, serving.endpoints)
+            yield Endpoint("staged", "", (("control", control), ("candidate", candidate)))
+
+    def connect(self, endpoint: Endpoint) -> Transport:
+        control = Side(CONTROL, partial(api.open_transport, endpoint.option("control")))
+        candidate = Side(CANDIDATE, partial(api.open_transport, endpoint.option("candidate")))
+        return StagedTransport(control, candidate, _Board(self.authority, self.shadow))
+
+
+class TestCandidateAnswersWithAShadow(_Staged, TransportContract):
+    authority, shadow = CANDIDATE, CONTROL
+
+
+class TestControlAnswersWithAShadow(_Staged, ServicesContract, StreamsContract):
+    has_deadlines = False  # the engine runs in the client's own thread

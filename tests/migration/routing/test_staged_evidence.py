@@ -1,0 +1,100 @@
+"""A staged transport under the real board: a lie is seen, named, and takes the method back while the program runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lucky_transport.deadline import Deadline
+from lucky_transport.messages.agent import GetAgentSchemaRequest
+from lucky_transport.messages.methods import method
+from lucky_transport.testing.planted import Fault, Plant
+from lucky_transport.transport import Transport
+from lucky_transport_migration.evidence.board import EvidenceBoard
+from lucky_transport_migration.evidence.record import Evidence, read_folder
+from lucky_transport_migration.stages.moves import Moves
+from lucky_transport_migration.stages.stage import Placement
+from lucky_transport_migration.stages.standing import Standing
+
+_SCHEMA = method("AgentService/GetAgentSchema")
+_ASKED = GetAgentSchemaRequest("agent_1")
+
+New = Callable[..., Any]
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Generator[EvidenceBoard]:
+    """Yield the real board of a project whose methods are canaries, but for the steps."""
+    text = '[stages]\ndefault = "canary 50%"\n[stages.methods]\n"AgentService/Step" = "grpc"\n'
+    (tmp_path / "lucky_transport.toml").write_text(text)
+    found = EvidenceBoard(tmp_path, tell=lambda line: None)
+    yield found
+    found.close()
+
+
+def _standing(folder: Path) -> str:
+    return str(Standing.load(folder).placement(_SCHEMA.name))
+
+
+def _call_until(staged: Transport, condition: Callable[[], bool]) -> None:
+    deadline = Deadline(20)
+    while not condition():
+        assert not deadline.expired
+        staged.call(_SCHEMA, _ASKED)
+
+
+def test_a_truthful_candidate_stays_where_it_is(
+    open_staged: New, serve: New, board: EvidenceBoard, tmp_path: Path
+) -> None:
+    endpoint = serve("toy")
+    staged = open_staged(board, endpoint, endpoint)
+    for _ in range(20):
+        staged.call(_SCHEMA, _ASKED)
+    staged.close()
+    board.close()
+    seen = list(read_folder(tmp_path / "lucky-evidence"))
+    assert {one.verdict for one in seen} == {"equal"}
+    assert sorted(one.authority.transport for one in seen) == ["grpc"] * 10 + ["shm"] * 10
+    assert _standing(tmp_path) == "canary 50%"
+
+
+def test_a_lie_takes_a_running_programs_calls_back_to_grpc(
+    open_staged: New, serve: New, planted: New, board: EvidenceBoard, tmp_path: Path
+) -> None:
+    endpoint = serve("toy")
+    lie = Plant(Fault.BIT, "AgentService/GetAgentSchema", at=None)
+    staged = open_staged(board, endpoint, planted(endpoint, lie))
+    _call_until(staged, lambda: _standing(tmp_path) == "shadow")
+    _call_until(staged, lambda: board.decide(_SCHEMA.name).stage == "shadow")
+    assert [board.decide(_SCHEMA.name).authority for _ in range(10)] == ["grpc"] * 10
+    board.close()
+    first = next(one for one in read_folder(tmp_path / "lucky-evidence") if one.verdict == "different")
+    assert (first.method, first.aspect) == (_SCHEMA.name, "item")
+    assert first.where.startswith("schema")
+    (move,) = Moves(tmp_path).promote("AgentService/GetAgentSchema")
+    assert first.sentence in move.refused
+    assert "cool-down" in move.refused
+
+
+def test_a_candidate_that_is_gone_takes_its_methods_back(
+    open_staged: New, serve: New, board: EvidenceBoard, tmp_path: Path
+) -> None:
+    staged = open_staged(board, serve("toy"), "inproc://nobody")
+    _call_until(staged, lambda: _standing(tmp_path) == "grpc")
+    board.close()
+    failed: Evidence = next(one for one in read_folder(tmp_path / "lucky-evidence") if one.verdict == "failed")
+    assert "nobody" in failed.sentence
+
+
+def test_a_promotion_reaches_a_running_program(
+    open_staged: New, serve: New, board: EvidenceBoard, tmp_path: Path
+) -> None:
+    endpoint = serve("toy")
+    staged = open_staged(board, endpoint, endpoint)
+    staged.call(_SCHEMA, _ASKED)
+    Moves(tmp_path).place("AgentService/GetAgentSchema", Placement.parse("complete"))
+    _call_until(staged, lambda: board.decide(_SCHEMA.name).stage == "complete")
+    assert staged.call(_SCHEMA, _ASKED).schema.agent_name == "agent_1"

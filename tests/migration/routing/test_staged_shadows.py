@@ -1,0 +1,151 @@
+"""Shadows of calls over a staged transport: compared where that is fair, and unable to harm a caller."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lucky_transport import api
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import Unimplemented
+from lucky_transport.messages.agent import GetAgentSchemaRequest
+from lucky_transport.messages.lidar import LidarSensorRequest
+from lucky_transport.messages.methods import method
+from lucky_transport.messages.scene import SetSimulationModeRequest
+from lucky_transport.staging import Decision
+from lucky_transport.testing.planted import Fault, Plant
+from lucky_transport.transport import Transport
+
+_GRPC, _SHADOW = Decision("grpc", "", "grpc"), Decision("grpc", "shm", "shadow")
+_CANARY = Decision("shm", "grpc", "canary 10%")
+
+_SCHEMA = method("AgentService/GetAgentSchema")
+_MODE = method("SceneService/SetSimulationMode")  # changes the world, and toys have no answer to it
+_SLOW = method("LidarService/GetLidarBeamAngles")
+_ASKED = GetAgentSchemaRequest("agent_1")
+
+New = Callable[..., Any]
+
+
+def test_a_lying_shadow_is_seen_and_the_caller_gets_the_truth(
+    open_staged: New, new_board: New, serve: New, planted: New
+) -> None:
+    endpoint = serve("toy")
+    board = new_board(_SHADOW)
+    liar = planted(endpoint, Plant(Fault.BIT, "AgentService/GetAgentSchema"))
+    response = open_staged(board, endpoint, liar).call(_SCHEMA, _ASKED)
+    (note,) = board.wait_for(_SCHEMA.name)
+    with api.open_transport(endpoint) as plain:
+        assert response == plain.call(_SCHEMA, _ASKED)
+    assert note.shadow.items[0] != response
+
+
+@pytest.mark.parametrize("fault", [Fault.CRASH, Fault.STATUS])
+def test_a_broken_shadow_is_noted_and_the_caller_unharmed(
+    open_staged: New, new_board: New, serve: New, planted: New, fault: Fault
+) -> None:
+    endpoint = serve("toy")
+    board = new_board(_SHADOW)
+    staged = open_staged(board, endpoint, planted(endpoint, Plant(fault, "AgentService/GetAgentSchema", at=None)))
+    assert [staged.call(_SCHEMA, _ASKED).schema.agent_name for _ in range(3)] == ["agent_1"] * 3
+    notes = board.wait_for(_SCHEMA.name, 3)
+    assert {note.authority.code for note in notes} == {"OK"}
+    assert {note.shadow.code for note in notes} == {"UNAVAILABLE" if fault is Fault.CRASH else "NOT_FOUND"}
+
+
+def test_a_shadow_that_raises_what_no_transport_may_raise_is_noted_as_a_crash(
+    open_staged: New, new_board: New, serve: New, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endpoint = serve("toy")
+
+    def explode(*_: Any) -> Any:
+        raise RuntimeError("out of order")
+
+    def connect() -> Transport:
+        candidate = api.open_transport(endpoint)
+        monkeypatch.setattr(candidate, "call", explode)
+        return candidate
+
+    for decision in (_SHADOW, _CANARY):
+        board = new_board(decision, {"/hazel.rpc.AgentService/Step": _GRPC})
+        for candidate, code in ((connect, "INTERNAL"), (explode, "UNAVAILABLE")):
+            assert open_staged(board, endpoint, candidate).call(_SCHEMA, _ASKED).schema.agent_name == "agent_1"
+            note = board.wait_for(_SCHEMA.name)[-1]
+            assert note.authority.transport == "grpc"
+            assert (note.shadow.transport, note.shadow.code) == ("shm", code)
+            assert "RuntimeError: out of order" in note.shadow.details
+            board.notes.clear()
+
+
+def test_a_shadow_that_hangs_delays_neither_calls_nor_close(open_staged: New, new_board: New, serve: New) -> None:
+    endpoint = serve("toy")
+    board = new_board(_SHADOW)
+    release = threading.Event()
+
+    def hang() -> Transport:
+        release.wait(30)
+        return api.open_transport(endpoint)
+
+    staged = open_staged(board, endpoint, hang)
+    for _ in range(200):
+        staged.call(_SCHEMA, _ASKED)
+    dropped = board.wait_for(_SCHEMA.name, 200 - 66)  # two hang, 64 wait for them
+    assert {note.why for note in dropped} == {"too many shadows are under way"}
+    staged.close()
+    release.set()
+    notes = board.wait_for(_SCHEMA.name, 200)
+    assert {note.why for note in notes} == {
+        "too many shadows are under way",
+        "the transport was closed before the shadow had answered",
+    }
+
+
+def test_a_shadow_has_its_callers_deadline(open_staged: New, new_board: New, serve: New, planted: New) -> None:
+    endpoint = serve("toy", answer_delay_s=0.01)
+    slow = planted(endpoint, Plant(Fault.SLOW, "LidarService/GetLidarBeamAngles", delay_s=60))
+    board = new_board(_SHADOW)
+    open_staged(board, endpoint, slow).call(_SLOW, LidarSensorRequest(), Deadline(0.5))
+    (note,) = board.wait_for(_SLOW.name)
+    assert (note.authority.code, note.shadow.code) == ("OK", "DEADLINE_EXCEEDED")
+
+
+def test_a_shadow_that_had_to_wait_its_turn_is_not_late(open_staged: New, new_board: New, serve: New) -> None:
+    endpoint = serve("toy", answer_delay_s=0.2)
+    board = new_board(_SHADOW)
+    staged = open_staged(board, serve("toy", answer_delay_s=0.001), endpoint)
+    for _ in range(4):  # two at a time: the last two begin after the first ones' deadline
+        staged.call(_SLOW, LidarSensorRequest(), Deadline(0.3))
+    notes = board.wait_for(_SLOW.name, 4)
+    assert [note.shadow.code for note in notes] == ["OK"] * 4
+
+
+def test_a_shadow_is_not_compared_when_the_world_has_changed(open_staged: New, new_board: New, serve: New) -> None:
+    endpoint = serve("toy", answer_delay_s=0.2)
+    board = new_board(_GRPC, {_SLOW.name: _SHADOW})
+    staged = open_staged(board, endpoint, endpoint)
+    reader = threading.Thread(target=lambda: staged.call(_SLOW, LidarSensorRequest()))
+    reader.start()
+    time.sleep(0.05)
+    staged.step(staged.actions)
+    reader.join(10)
+    (note,) = board.wait_for(_SLOW.name)
+    assert (note.shadow, note.why) == (None, "the world changed between the two answers")
+
+
+def test_a_quick_shadow_is_not_compared_either_when_the_world_changes_under_a_slow_authority(
+    open_staged: New, new_board: New, serve: New
+) -> None:
+    board = new_board(_GRPC, {_SLOW.name: _SHADOW})
+    staged = open_staged(board, serve("toy", answer_delay_s=0.3), serve("toy", answer_delay_s=0.001))
+    reader = threading.Thread(target=lambda: staged.call(_SLOW, LidarSensorRequest()))
+    reader.start()
+    time.sleep(0.1)
+    with pytest.raises(Unimplemented):
+        staged.call(_MODE, SetSimulationModeRequest())
+    reader.join(10)
+    (note,) = board.wait_for(_SLOW.name)
+    assert (note.shadow, note.why) == (None, "the world changed between the two answers")

@@ -1,0 +1,126 @@
+"""Stepping over a staged transport: one side per connection, the same trajectory, and its evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lucky_transport import api
+from lucky_transport.deadline import Deadline
+from lucky_transport.env import VectorEnv
+from lucky_transport.errors import LocalProtocolError, NotReachable, PeerDied, PeerTimeout
+from lucky_transport.messages.agent import ResetAgentRequest
+from lucky_transport.messages.methods import method
+from lucky_transport.staging import Decision
+from lucky_transport.testing.planted import STEPS, Fault, Plant
+from lucky_transport.transport import Transport
+from lucky_transport_migration.stages.standing import STEP
+
+_GRPC, _SHADOW = Decision("grpc", "shm", "grpc"), Decision("grpc", "shm", "shadow")
+_SHM, _COMPLETE = Decision("shm", "grpc", "shm"), Decision("shm", "", "complete")
+_RESET = method("AgentService/ResetAgent")
+_NOBODY = "inproc://nobody"
+
+New = Callable[..., Any]
+
+
+def _observations(transport: Transport) -> list[bytes]:
+    env = VectorEnv(transport)
+    seen = [env.reset(seed=3)[0].tobytes()]
+    actions = np.full_like(transport.actions, 0.25)
+    return seen + [env.step(actions)[0].tobytes() for _ in range(10)]
+
+
+@pytest.mark.parametrize("decision", [_SHADOW, _SHM, _COMPLETE])
+def test_a_trajectory_is_the_same_at_every_stage(
+    open_staged: New, new_board: New, serve: New, decision: Decision
+) -> None:
+    control, candidate = serve("toy", seed=1), serve("toy", seed=1)
+    with api.open_transport(serve("toy", seed=1)) as plain:
+        expected = _observations(plain)
+    assert _observations(open_staged(new_board(decision), control, candidate)) == expected
+
+
+def test_who_steps_also_resets_and_seeds_whatever_their_own_rows_say(
+    open_staged: New, new_board: New, serve: New
+) -> None:
+    endpoint = serve("toy")
+    board = new_board(_GRPC, {STEP: _SHM, _RESET.name: _GRPC})
+    staged = open_staged(board, _NOBODY, endpoint)
+    staged.call(_RESET, ResetAgentRequest("agent_0"))
+    (note,) = board.wait_for(_RESET.name)
+    assert note.authority.transport == "shm"
+
+
+def test_steps_are_counted_with_their_times_and_never_doubled(open_staged: New, new_board: New, serve: New) -> None:
+    endpoint = serve("toy")
+    board = new_board(_SHADOW)
+    staged = open_staged(board, endpoint, endpoint)
+    for _ in range(130):
+        staged.step(staged.actions)
+    staged.send(staged.actions)
+    assert staged.recv().seq == 131
+    notes = board.of(STEP)
+    assert len(notes) == 3  # one in 64
+    assert {(note.authority.transport, note.authority.code, note.shadow) for note in notes} == {("grpc", "OK", None)}
+    assert all(note.authority.took_us > 0 and "changes the world" in note.why for note in notes)
+
+
+def test_a_side_that_dies_while_it_steps_is_noted_and_the_drivers_to_know(
+    open_staged: New, new_board: New, serve: New, planted: New
+) -> None:
+    endpoint = serve("toy")
+    board = new_board(_SHM)
+    staged = open_staged(board, endpoint, planted(endpoint, Plant(Fault.CRASH, STEPS, at=1)))
+    staged.step(staged.actions)
+    with pytest.raises(PeerDied):
+        staged.step(staged.actions)
+    assert [(note.authority.transport, note.authority.code) for note in board.of(STEP)] == [
+        ("shm", "OK"),
+        ("shm", "UNAVAILABLE"),
+    ]
+
+
+def test_a_candidate_that_cannot_be_reached_leaves_the_steps_to_the_control(
+    open_staged: New, new_board: New, serve: New
+) -> None:
+    board = new_board(_SHM)
+    staged = open_staged(board, serve("toy"), _NOBODY)
+    assert staged.step(staged.actions).seq == 1
+    failed, stepped = board.of(STEP)
+    assert (failed.authority.transport, failed.shadow.transport, failed.shadow.code) == ("grpc", "shm", "UNAVAILABLE")
+    assert (stepped.authority.transport, stepped.shadow) == ("grpc", None)
+
+
+def test_at_complete_a_candidate_that_cannot_be_reached_is_an_error(
+    open_staged: New, new_board: New, serve: New
+) -> None:
+    with pytest.raises(NotReachable):
+        open_staged(new_board(_COMPLETE), serve("toy"), _NOBODY)
+
+
+def test_a_step_that_missed_its_deadline_can_be_received_later(
+    open_staged: New, new_board: New, serve: New, planted: New
+) -> None:
+    endpoint = serve("toy")
+    board = new_board(_SHM)
+    staged = open_staged(board, endpoint, planted(endpoint, Plant(Fault.SLOW, STEPS, at=0, delay_s=0.3)))
+    with pytest.raises(PeerTimeout):
+        staged.step(staged.actions, deadline=Deadline(0.05))
+    with pytest.raises(LocalProtocolError):
+        staged.send(staged.actions)
+    assert staged.recv(Deadline(5)).seq == 1
+    assert [note.authority.code for note in board.of(STEP)] == ["DEADLINE_EXCEEDED", "OK"]
+
+
+def test_wrong_actions_leave_the_next_step_as_it_was(open_staged: New, new_board: New, serve: New) -> None:
+    endpoint = serve("toy")
+    staged = open_staged(new_board(_SHADOW), endpoint, endpoint)
+    for wrong in (staged.step, staged.send):
+        with pytest.raises(ValueError, match="shape"):
+            wrong(np.zeros((7, 7), np.float32))
+    assert staged.step(np.full_like(staged.actions, 100.0)).seq == 1
+    assert staged.out_of_bounds == staged.actions.size

@@ -1,0 +1,68 @@
+"""Streams over a staged transport: compared as far as their reader went."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lucky_transport.messages.methods import method
+from lucky_transport.messages.telemetry import StreamTelemetryRequest
+from lucky_transport.staging import Decision
+from lucky_transport.testing.planted import Fault, Plant
+
+_SHADOW = Decision("grpc", "shm", "shadow")
+
+_TELEMETRY = method("TelemetryService/StreamTelemetry")
+
+New = Callable[..., Any]
+
+
+def test_a_stream_is_compared_as_far_as_its_reader_went(open_staged: New, new_board: New, serve: New) -> None:
+    endpoint = serve("toy")
+    board = new_board(_SHADOW)
+    stream = open_staged(board, endpoint, endpoint).stream(_TELEMETRY, StreamTelemetryRequest(target_fps=200))
+    taken = [next(stream) for _ in range(5)]
+    stream.cancel()
+    (note,) = board.wait_for(_TELEMETRY.name)
+    assert note.ended_early
+    assert list(note.authority.items) == taken
+    assert len(note.shadow.items) == 5
+    assert note.shadow.code == "OK"
+
+
+def test_of_an_endless_stream_the_first_items_are_compared(open_staged: New, new_board: New, serve: New) -> None:
+    endpoint = serve("toy")
+    board = new_board(_SHADOW)
+    with open_staged(board, endpoint, endpoint).stream(_TELEMETRY, StreamTelemetryRequest(target_fps=2000)) as stream:
+        for _ in range(100):
+            next(stream)
+        (note,) = board.wait_for(_TELEMETRY.name)
+        assert (len(note.authority.items), len(note.shadow.items), note.ended_early) == (64, 64, True)
+    assert len(board.notes) == 1
+
+
+@pytest.mark.parametrize("fault", [Fault.MISSING, Fault.REORDERED, Fault.CRASH])
+def test_a_streams_shadow_may_do_what_it_likes(
+    open_staged: New, new_board: New, serve: New, planted: New, fault: Fault
+) -> None:
+    endpoint = serve("toy")
+    board = new_board(_SHADOW)
+    wild = planted(endpoint, Plant(fault, "TelemetryService/StreamTelemetry", item=1))
+    with open_staged(board, endpoint, wild).stream(_TELEMETRY, StreamTelemetryRequest(target_fps=500)) as stream:
+        for _ in range(6):
+            next(stream)
+    (note,) = board.wait_for(_TELEMETRY.name)
+    assert (note.authority.code, len(note.authority.items)) == ("OK", 6)
+    assert note.shadow.code == ("UNAVAILABLE" if fault is Fault.CRASH else "OK")
+
+
+def test_pictures_shown_in_place_are_not_kept_for_a_comparison(open_staged: New, new_board: New, serve: New) -> None:
+    endpoint = serve("toy")
+    board = new_board(_SHADOW)
+    staged = open_staged(board, endpoint, endpoint)
+    with staged.stream(_TELEMETRY, StreamTelemetryRequest(target_fps=500), copy=False) as stream:
+        next(stream)
+    (note,) = board.wait_for(_TELEMETRY.name)
+    assert (note.decision.shadow, list(note.authority.items)) == ("", [])

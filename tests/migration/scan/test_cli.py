@@ -1,0 +1,120 @@
+"""`lucky-transport scan` as a user types it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from lucky_transport.cli.main import cli
+
+TRAIN = "from luckyrobots import LuckyEnv\nenv = LuckyEnv(robot='a', port=50051)\n"
+
+
+def run(*arguments: str, answer: str = "") -> Result:
+    done = CliRunner().invoke(cli, ["scan", *arguments], input=answer)
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done
+
+
+def test_a_finding_is_one_line_in_a_pipe(tree: Any) -> None:
+    done = run(str(tree({"a.py": "import grpc\n"})))
+    assert done.exit_code == 0
+    first, last = done.output.splitlines()
+    assert first == "a.py:1: import grpc (door 1: it runs as it is under `lucky-transport run`)"
+    assert last == "Left of gRPC: 1 place in 1 file (1 import); 1 through door 1."
+
+
+def test_json_is_one_object(tree: Any) -> None:
+    found = json.loads(run(str(tree({"a.py": "import grpc\n"})), "--json").output)
+    assert [(one["path"], one["line"], one["kind"], one["symbol"], one["door"]) for one in found["findings"]] == [
+        ("a.py", 1, "import", "grpc", 1)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("files", "code"),
+    [
+        ({"a.py": "import grpc\n"}, 1),
+        ({"a_pb2_grpc.py": ""}, 1),
+        ({"a.py": "import grpc\n("}, 1),
+        ({"requirements.txt": "grpcio"}, 1),
+        ({"a.py": "import lucky_transport\n"}, 0),
+        ({}, 0),
+    ],
+)
+def test_the_gate_opens_only_when_nothing_is_left(tree: Any, files: dict[str, str], code: int) -> None:
+    root = str(tree(files))
+    assert run(root, "--gate").exit_code == code
+    assert run(root, "--gate", "--json").exit_code == code
+    assert run(root).exit_code == 0
+
+
+@pytest.mark.parametrize(("answer", "changed"), [("y\n", True), ("n\n", False), ("", False)])
+def test_a_fix_shows_the_diff_and_asks(tree: Any, answer: str, changed: bool) -> None:
+    root: Path = tree({"a.py": TRAIN})
+    done = run(str(root), "--fix", answer=answer)
+    assert "-from luckyrobots import LuckyEnv\n" in done.output
+    assert "After this: Nothing of gRPC is left in 1 file." in done.output
+    assert ((root / "a.py").read_text() != TRAIN) == changed
+
+
+def test_a_fix_with_yes_does_not_ask_and_opens_the_gate(tree: Any) -> None:
+    root: Path = tree({"a.py": TRAIN, "requirements.txt": "luckyrobots\n"})
+    assert run(str(root), "--fix", "--yes", "--endpoint", "shm://demo", "--gate").exit_code == 0
+    assert (root / "a.py").read_text() == (
+        "from lucky_transport import LuckyEnv\nenv = LuckyEnv(robot='a', endpoint=\"shm://demo\")\n"
+    )
+    assert (root / "requirements.txt").read_text() == "lucky-transport\n"
+    again = run(str(root), "--fix")
+    assert "No rule rewrites anything here." in again.output
+
+
+def test_a_diff_writes_nothing(tree: Any) -> None:
+    root: Path = tree({"a.py": TRAIN})
+    assert "+from lucky_transport import LuckyEnv\n" in run(str(root), "--diff").output
+    plain = json.loads(run(str(root), "--fix", "--diff", "--json").output)
+    assert [one["path"] for one in plain["changed"]] == ["a.py"]
+    assert plain["findings"]
+    assert (root / "a.py").read_text() == TRAIN
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--fix", "--json"], "cannot ask; add --yes"),
+        (["--fix", "--endpoint", "nowhere"], "nowhere"),
+        (["/no/such/folder"], "does not exist"),
+    ],
+)
+def test_wrong_arguments_are_named(tree: Any, arguments: list[str], complaint: str) -> None:
+    root = [] if arguments[0].startswith("/") else [str(tree({}))]
+    done = run(*root, *arguments)
+    assert done.exit_code != 0
+    assert complaint in done.output
+
+
+def test_help_shows_an_example_and_imports_nothing_heavy() -> None:
+    done = run("--help")
+    assert "lucky-transport scan . --gate" in done.output.partition("Examples")[2]
+    code = (
+        "import sys\nfrom click.testing import CliRunner\nfrom lucky_transport.cli.main import cli\n"
+        "assert CliRunner().invoke(cli, ['scan', '--help']).exit_code == 0\n"
+        "print([name for name in ('numpy', 'libcst', 'rich', 'tomlkit', 'grpc') if name in sys.modules])\n"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert found.stdout.strip() == "[]"
+
+
+def test_without_libcst_the_remedy_is_said(tree: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("lucky_transport_migration.scan")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "libcst", None)
+    done = run(str(tree({"a.py": "import grpc\n"})))
+    assert done.exit_code == 1
+    assert "pip install 'lucky-transport[migration]'" in done.output

@@ -1,0 +1,149 @@
+"""What is found in Python source, of which kind, and which door fits."""
+
+from __future__ import annotations
+
+import pytest
+
+from lucky_transport_migration.scan.doors import judge
+from lucky_transport_migration.scan.finding import Finding
+from lucky_transport_migration.scan.python import may_mention, places_in
+from lucky_transport_migration.scan.source import parse
+
+
+def find(source: str) -> list[Finding]:
+    assert may_mention(source.encode()) or not places_in(parse(source)), "what a scan would not even parse"
+    return judge("a.py", places_in(parse(source)), steps=".Step(" in source)
+
+
+def seen(source: str) -> list[tuple[int, str, str]]:
+    return [(one.line, one.kind, one.symbol) for one in find(source)]
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("import grpc", [(1, "import", "grpc")]),
+        ("import grpc.aio as aio", [(1, "import", "grpc.aio")]),
+        ("from grpc import StatusCode, aio", [(1, "import", "grpc.StatusCode"), (1, "import", "grpc.aio")]),
+        ("from grpc import *", [(1, "import", "grpc")]),
+        ("from grpc_health.v1 import health", [(1, "import", "grpc_health.v1.health")]),
+        ("from protos import greeter_pb2_grpc", [(1, "import", "protos.greeter_pb2_grpc")]),
+        ("from . import greeter_pb2_grpc", [(1, "import", ".greeter_pb2_grpc")]),
+        ("import luckyrobots", [(1, "import", "luckyrobots")]),
+        ("import importlib\nimportlib.import_module('grpc.aio')", [(2, "import", "grpc.aio")]),
+        ("grpc = __import__('grpc')", [(1, "import", "grpc")]),
+    ],
+)
+def test_imports_are_found_in_all_their_forms(source: str, expected: list[tuple[int, str, str]]) -> None:
+    assert seen(source) == expected
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "symbol"),
+    [
+        ("grpc.insecure_channel(x)", "channel", "grpc.insecure_channel"),
+        ("rpc.secure_channel(x, c)", "channel", "grpc.secure_channel"),
+        ("dial(x)", "channel", "grpc.insecure_channel"),
+        ("grpc.aio.insecure_channel(x)", "channel", "grpc.aio.insecure_channel"),
+        ("grpc.intercept_channel(c, i)", "channel", "grpc.intercept_channel"),
+        ("grpc.server(pool)", "server", "grpc.server"),
+        ("aio.server()", "server", "grpc.aio.server"),
+        ("s.add_insecure_port('[::]:50051')", "server", "add_insecure_port"),
+        ("self.server.add_secure_port(a, c)", "server", "add_secure_port"),
+        ("pb.GreeterStub(c)", "stub", "protos.greeter_pb2_grpc.GreeterStub"),
+        ("EchoStub(self.channel)", "stub", "protos.EchoStub"),
+        ("pb.add_GreeterServicer_to_server(g, s)", "servicer", "protos.greeter_pb2_grpc.add_GreeterServicer_to_server"),
+        ("protoc.main(['--grpc_python_out=.'])", "build", "grpc_tools.protoc.main"),
+        ("drop_in.channel('shm://a')", "channel", "lucky_transport_stubs.channel"),
+    ],
+)
+def test_calls_are_found_under_whatever_name(call: str, kind: str, symbol: str) -> None:
+    head = (
+        "import grpc\nimport grpc as rpc\nimport grpc.aio\nfrom grpc import aio, insecure_channel as dial\n"
+        "from protos import greeter_pb2_grpc as pb, EchoStub\nfrom grpc_tools import protoc\n"
+        "import lucky_transport_stubs as drop_in\n"
+    )
+    assert seen(f"{head}def f(x, c, s, self, g, i, pool, a):\n    return {call}\n")[-1] == (9, kind, symbol)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def insecure_channel(x): ...\ninsecure_channel('grpc')",
+        "from .grpc import server\nserver()",
+        "import grpc_utils_of_ours",
+        "class MockStub: ...\nMockStub(1)  # grpc",
+        "'''Connects to localhost:50051 by grpc://host.'''",
+        "x = 500510, 150051, 5005",
+        "log.info('grpc is slow; status of luckyrobots')",
+        "headers = ('grpc-timeout', 'grpc-status')",
+        "from helloworld_pb2 import HelloRequest",
+    ],
+)
+def test_what_only_looks_like_grpc_is_no_finding(source: str) -> None:
+    assert seen(source) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "symbol"),
+    [
+        ("TARGET = 'localhost:50051'", "localhost:50051"),
+        ("f'{host}:50051'", "{}:50051"),
+        ("connect('grpc://10.0.0.7:9000')", "grpc://10.0.0.7:9000"),
+        ("PORT = 50_051  # 50051", "port 50051"),
+        ("def f(port=50051): ...", "port 50051"),
+    ],
+)
+def test_targets_and_ports_are_found_where_no_call_holds_them(source: str, symbol: str) -> None:
+    assert seen(source) == [(1, "channel", symbol)]
+
+
+def test_a_target_inside_a_call_that_is_found_is_no_finding_of_its_own() -> None:
+    assert seen("import grpc\ngrpc.insecure_channel('localhost:50051')")[1:] == [
+        (2, "channel", "grpc.insecure_channel")
+    ]
+
+
+def test_classes_that_serve_or_intercept_are_found_at_their_name() -> None:
+    source = (
+        "import grpc\nfrom x_pb2_grpc import EchoServicer\n@deco\nclass Echo(EchoServicer): ...\n"
+        "class C(grpc.UnaryUnaryClientInterceptor): ...\nclass S(grpc.aio.ServerInterceptor): ...\n"
+    )
+    assert seen(source)[2:] == [
+        (4, "servicer", "x_pb2_grpc.EchoServicer"),
+        (5, "channel", "grpc.UnaryUnaryClientInterceptor"),
+        (6, "server", "grpc.aio.ServerInterceptor"),
+    ]
+
+
+def test_a_requirement_in_setup_py_is_a_dependency() -> None:
+    assert seen("setup(install_requires=['numpy', 'grpcio>=1.60', 'luckyrobots==0.5.0'])") == [
+        (1, "dependency", "grpcio"),
+        (1, "dependency", "luckyrobots"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("source", "doors"),
+    [
+        ("import grpc\nfrom g_pb2_grpc import GreeterStub\nGreeterStub(grpc.insecure_channel(t))", {1}),
+        ("import grpc\nfrom s_pb2_grpc import SceneServiceStub\nSceneServiceStub(grpc.insecure_channel(t))", {2}),
+        ("from a_pb2_grpc import AgentServiceStub\ns = AgentServiceStub(c)\ns.GetAgentSchema(r)", {2}),
+        ("from luckyrobots import LuckyEngineClient\nLuckyEngineClient()", {2}),
+        ("from luckyrobots import LuckyEnv\nLuckyEnv()", {3}),
+    ],
+)
+def test_a_file_goes_where_its_stubs_go(source: str, doors: set[int]) -> None:
+    assert {one.door for one in find(source)} == doors
+
+
+def test_a_stub_that_steps_is_for_the_env() -> None:
+    source = "from a_pb2_grpc import AgentServiceStub\ns = AgentServiceStub(c)\nwhile 1: s.Step(r)"
+    assert [one.door for one in find(source) if one.kind == "stub"] == [3]
+
+
+def test_every_finding_says_why() -> None:
+    source = (
+        "import grpc, luckyrobots\nfrom a_pb2_grpc import AStub, AServicer\nAStub(grpc.server(grpc.insecure_channel()))"
+    )
+    assert all(len(one.why) > 20 for one in find(source))

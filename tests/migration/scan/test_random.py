@@ -1,0 +1,132 @@
+"""Whatever a file holds, a scan ends with a verdict, and a rewrite leaves Python that compiles and is the last one."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lucky_transport_migration.scan import dependencies
+from lucky_transport_migration.scan.fix.changes import rewrite_python
+from lucky_transport_migration.scan.fix.requirements import rewrite_requirements
+from lucky_transport_migration.scan.notebook import read_notebook
+from lucky_transport_migration.scan.python import places_in
+from lucky_transport_migration.scan.source import Unreadable, check_syntax, parse
+
+IMPORTS = st.sampled_from(
+    [
+        "import grpc",
+        "import grpc, os  # both",
+        "import grpc.aio",
+        "import grpc.aio as aio; import grpc as g",
+        "from grpc import insecure_channel, server as make, StatusCode",
+        "from grpc import (\n    aio,\n    insecure_channel as dial,\n)",
+        "from luckyrobots import LuckyEnv, LuckyEngineClient",
+        "from luckyrobots import *",
+        "import luckyrobots",
+        "import lucky_transport_stubs",
+        "try:\n    import grpc\nexcept ImportError: grpc = None",
+        "if 1: import grpc; from luckyrobots import LuckyEnv as E",
+    ]
+)
+TARGETS = st.sampled_from(["'localhost:50051'", "t", "f'{h}:50051'", "*a", "target='[::]:50051'", "''", "x:=1"])
+CALLS = st.builds(
+    "{}({})".format,
+    st.sampled_from(
+        [
+            "grpc.insecure_channel",
+            "grpc.aio.insecure_channel",
+            "dial",
+            "g.server",
+            "insecure_channel",
+            "LuckyEnv",
+            "luckyrobots.LuckyEnv",
+            "LuckyEngineClient",
+            "s.add_insecure_port",
+            "client.connect",
+            "client.get_agent_schema",
+            "client.set_simulation_mode",
+            "E",
+        ]
+    ),
+    st.lists(TARGETS | st.sampled_from(["o", "port=1", "host=h,", "**k", "timeout=2"]), max_size=3).map(", ".join),
+)
+STATEMENTS = st.one_of(
+    IMPORTS,
+    CALLS,
+    CALLS.map("client = {}".format),
+    CALLS.map("with {} as c, d: pass".format),
+    CALLS.map("x: 'grpc.Channel' = [{} for t in y if t]".format),
+    CALLS.map("@deco\nclass K(LuckyEnv, grpc.ClientInterceptor):\n    y = {}".format),
+    CALLS.map("async def f(c=1):\n    import grpc\n    return await {}".format),
+    CALLS.map("lambda: {}  # why".format),
+    CALLS.map("del grpc; f'{{{}!r:>{{w}}}}'".format),
+    st.text(max_size=30),
+)
+SOURCES = st.lists(STATEMENTS, max_size=8).map("\n".join)
+ENDPOINTS = st.none() | st.sampled_from(["shm://demo", 'grpc://"h\\:1'])
+
+
+def compiles(source: bytes) -> bool:
+    try:
+        check_syntax(source)
+    except Unreadable:
+        return False
+    return True
+
+
+@given(SOURCES, ENDPOINTS)
+@settings(max_examples=150, deadline=None)
+def test_a_rewrite_compiles_and_has_nothing_left_to_rewrite(text: str, endpoint: str | None) -> None:
+    source = text.encode("utf-8", "replace")
+    after, _ = rewrite_python(source, endpoint)
+    assert compiles(after) == compiles(source)
+    assert rewrite_python(after, endpoint)[0] == after
+
+
+@given(SOURCES | st.binary(max_size=60))
+@settings(max_examples=150, deadline=None)
+def test_a_scan_finds_or_says_why_not(source: str | bytes) -> None:
+    try:
+        module = parse(source)
+    except Unreadable as error:
+        found = [(error.line, str(error))]
+    else:
+        found = [(place.line, place.symbol) for place in places_in(module)]
+    assert all(line >= 1 and text for line, text in found)
+
+
+REQUIREMENT_LINES = st.sampled_from(
+    ["grpcio", "'luckyrobots'", "- grpcio=1", "lucky-transport[all]", "[project]", 'dependencies = ["grpcio", "x",]',
+     'grpcio = {version = "1", extras = ["a"]}', "[tool.poetry.dependencies]", "# grpcio", "x = [[{}, 'grpcio']]"]
+)  # fmt: skip
+
+
+@given(st.lists(REQUIREMENT_LINES | st.text(max_size=20), max_size=6).map("\n".join), st.booleans())
+@settings(max_examples=150, deadline=None)
+def test_requirements_are_rewritten_once_and_stay_what_they_were(text: str, toml: bool) -> None:
+    name = "pyproject.toml" if toml else "requirements.txt"
+    after = rewrite_requirements(name, text.encode("utf-8", "replace"), lambda _: True)
+    assert rewrite_requirements(name, after, lambda _: True) == after
+    if not toml:
+        assert dependencies.places_in_list(after.decode()) == []
+        return
+    try:
+        dependencies.places_in_toml(text)
+    except Unreadable:
+        return
+    dependencies.places_in_toml(after.decode())
+
+
+@given(st.text(max_size=40) | st.lists(st.lists(STATEMENTS, max_size=3), max_size=3))
+@settings(max_examples=60, deadline=None)
+def test_a_notebook_of_anything_is_read_or_refused(content: str | list[list[str]]) -> None:
+    import json
+
+    cells = [{"cell_type": "code", "source": cell} for cell in content] if isinstance(content, list) else []
+    text = json.dumps({"cells": cells}) if isinstance(content, list) else content
+    try:
+        notebook = read_notebook(text)
+    except Unreadable:
+        return
+    parse(notebook.source)
+    assert all(1 <= line <= text.count("\n") + 1 for line in notebook.lines)

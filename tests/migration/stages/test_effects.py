@@ -1,0 +1,33 @@
+"""The table of reasons says the same as the table of methods."""
+
+from __future__ import annotations
+
+from lucky_transport.messages.methods import METHODS
+from lucky_transport_migration.stages.effects import EFFECTS, reason
+from lucky_transport_migration.stages.plan import StagePlan
+from lucky_transport_migration.stages.standing import STEPPING_PATH
+
+
+def test_each_method_has_its_effect_and_a_reason_for_it_in_the_tables_order() -> None:
+    assert [(name, effect) for name, (effect, _) in EFFECTS.items()] == [(row.name, row.effect) for row in METHODS]
+    assert all(len(why.split()) >= 3 and not why.endswith(".") for _, why in EFFECTS.values())
+
+
+def test_what_asks_changes_nothing_and_what_sets_changes_something() -> None:
+    for row in METHODS:
+        if row.short_name.startswith(("Get", "List", "Stream", "Validate")):
+            assert row.effect.name == "READ", row.name
+        if row.short_name.startswith(("Set", "Reset", "Step", "Enter", "Exit", "Fire", "Clear", "Bake", "Draw")):
+            assert row.effect.name != "READ", row.name
+
+
+def test_an_unknown_method_may_change_the_world() -> None:
+    assert StagePlan.load().effect("/my.team.Robots/Grip").name == "WORLD"
+    assert "may change the world" in reason("/my.team.Robots/Grip")
+    assert reason("/hazel.rpc.AgentService/Step") == "one call is one tick of the simulation"
+
+
+def test_the_stepping_path_is_made_of_known_methods() -> None:
+    connection = {f"/lucky_transport.v1.BatchService/{name}" for name in ("Attach", "Exchange", "GetSpec")}
+    assert set(EFFECTS) >= STEPPING_PATH - connection
+    assert {EFFECTS[name][0].name for name in STEPPING_PATH - connection} == {"WORLD"}

@@ -1,0 +1,244 @@
+"""Methods moved by hand: what is written, what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lucky_transport.errors import ConfigError, UnknownName
+from lucky_transport_migration.evidence.record import Evidence, Side
+from lucky_transport_migration.stages.edit import write_rows
+from lucky_transport_migration.stages.journal import Journal
+from lucky_transport_migration.stages.moves import Moves
+from lucky_transport_migration.stages.stage import Placement
+from lucky_transport_migration.stages.standing import STEP, Standing
+
+Write = Callable[[str], Path]
+
+_ENTITY, _LIST = "/hazel.rpc.SceneService/GetEntity", "/hazel.rpc.SceneService/ListEntities"
+
+_FILE = """# ours
+wait = "block"   # keep
+
+[stages]  # see the handbook
+default = "grpc"
+
+[stages.methods]
+# the scene first
+"SceneService/*" = "shadow"   # reads
+"/hazel.rpc.SceneService/ListEntities" = "canary 10%"
+
+[gate]
+calls = 5
+mismatch_limit = 0.9
+"""
+
+
+def _see(folder: Path, method: str, *, count: int = 5, verdict: str = "equal", at: str = "2099") -> None:
+    """Leave evidence of calls behind."""
+    folder.mkdir(exist_ok=True)
+    side = {"grpc": Side("grpc", us=100.0, items=1), "shm": Side("shm", us=10.0, items=1)}
+    one = Evidence(method, "shadow", side["grpc"], side["shm"], verdict=verdict, aspect="item", where="x", at=at)
+    with (folder / "calls-1.jsonl").open("a") as file:
+        file.write(one.write() * count)
+
+
+def _at(method: str) -> str:
+    return str(Standing.load().placement(method))
+
+
+def _p(text: str) -> Placement:
+    return Placement.parse(text)
+
+
+def test_a_row_is_written_and_everything_else_left_as_it_is(write: Write) -> None:
+    path = write(_FILE)
+    Moves().place("SceneService/GetEntity", _p("shm"))
+    assert path.read_text() == _FILE.replace('"canary 10%"\n', '"canary 10%"\n"SceneService/GetEntity" = "shm"\n')
+    Moves().place("SceneService/ListEntities", _p("complete"))  # has a row, by its full name
+    assert '"/hazel.rpc.SceneService/ListEntities" = "complete"' in path.read_text()
+    assert "# reads\n" in path.read_text()
+    assert (_at(_ENTITY), _at(_LIST)) == ("shm", "complete")
+
+
+def test_a_pattern_takes_the_place_of_the_rows_it_covers(write: Write) -> None:
+    path = write(_FILE)
+    moves = Moves().place("SceneService/*", _p("shm"))
+    assert [str(move.before) for move in moves if move.method == _LIST] == ["canary 10%"]
+    assert path.read_text() == _FILE.replace('"shadow"', '"shm"').replace(
+        '"/hazel.rpc.SceneService/ListEntities" = "canary 10%"\n', ""
+    )
+
+
+def test_a_file_that_is_not_there_is_made(project: Path) -> None:
+    Moves().place("*", _p("shadow"))
+    assert (project / "lucky_transport.toml").read_text() == '[stages.methods]\n"*" = "shadow"\n'
+    assert _at(_ENTITY) == "shadow"
+
+
+def test_a_file_keeps_its_permissions_and_links(write: Write, project: Path) -> None:
+    path = write(_FILE)
+    real = path.rename(project / "real.toml")
+    real.chmod(0o600)
+    path.symlink_to(real)
+    Moves().place(_ENTITY, _p("shm"))
+    assert path.is_symlink()
+    assert real.stat().st_mode & 0o777 == 0o600
+    assert [one.name for one in project.iterdir() if one.name.startswith(".")] == []
+
+
+def test_a_wrong_file_is_not_written_over(write: Write, tmp_path: Path) -> None:
+    path = write("[stages")
+    with pytest.raises(ConfigError, match="mend the file"):
+        write_rows(path, {"a": _p("shm")})
+    assert path.read_text() == "[stages"
+
+
+@pytest.mark.parametrize(
+    ("target", "error", "message"),
+    [
+        ("SceneService/GetEntitty", UnknownName, "did you mean"),
+        ("Nothing/*", UnknownName, "no method fits"),
+        ("AgentService/ResetAgent", ConfigError, "moves with the stepping path; move AgentService/Step"),
+    ],
+)
+def test_what_cannot_be_moved_is_named(write: Write, target: str, error: type[Exception], message: str) -> None:
+    path = write(_FILE)
+    for move in (
+        lambda: Moves().place(target, _p("shm")),
+        lambda: Moves().promote(target),
+        lambda: Moves().demote(target),
+    ):
+        with pytest.raises(error, match=message):
+            move()
+    assert path.read_text() == _FILE
+
+
+def test_a_teams_own_methods_have_rows_too(write: Write) -> None:
+    write(_FILE)
+    Moves().place("/my.team.Robots/Grip", _p("canary 5%"))
+    assert _at("/my.team.Robots/Grip") == "canary 5%"
+
+
+# promotions
+
+
+def test_enough_evidence_promotes_by_one_rung(write: Write, project: Path) -> None:
+    write(_FILE)
+    _see(project / "lucky-evidence", _ENTITY)
+    (move,) = Moves().promote(_ENTITY)
+    assert (str(move.before), str(move.to), move.refused) == ("shadow", "canary 1%", "")
+    assert _at(_ENTITY) == "canary 1%"
+
+
+def test_without_evidence_only_the_first_rung_is_free(write: Write) -> None:
+    write(_FILE)
+    (first,) = Moves().promote("CameraService/ListCameras")
+    assert (str(first.to), first.refused) == ("shadow", "")
+    (second,) = Moves().promote("CameraService/ListCameras")
+    assert "no call of it was compared since its last move" in second.refused
+    assert _at("/hazel.rpc.CameraService/ListCameras") == "shadow"
+    (forced,) = Moves().promote("CameraService/ListCameras", force=True)
+    assert (str(forced.to), forced.refused) == ("canary 1%", "")
+
+
+def test_the_gates_reasons_are_given(write: Write, project: Path) -> None:
+    write(_FILE)
+    _see(project / "lucky-evidence", _ENTITY, count=2)
+    (move,) = Moves().promote(_ENTITY)
+    assert "2 calls compared, 5 asked for" in move.refused
+
+
+def test_each_stage_needs_evidence_of_its_own(write: Write, project: Path) -> None:
+    write(_FILE)
+    _see(project / "lucky-evidence", _ENTITY, at="2026-01-01T00:00:00.000Z")
+    assert not Moves().promote(_ENTITY)[0].refused
+    assert "since its last move" in Moves().promote(_ENTITY)[0].refused
+
+
+def test_of_a_pattern_those_move_that_may(write: Write, project: Path) -> None:
+    path = write(_FILE)
+    _see(project / "lucky-evidence", _ENTITY)
+    _see(project / "lucky-evidence", _LIST)
+    moves = Moves().promote("SceneService/*")
+    assert {move.method for move in moves if not move.refused} == {_ENTITY, _LIST}
+    assert (_at(_ENTITY), _at(_LIST)) == ("canary 1%", "canary 50%")
+    assert '"SceneService/*" = "shadow"' in path.read_text()
+
+
+def test_a_pattern_whose_methods_all_move_alike_stays_one_row(write: Write) -> None:
+    path = write("")
+    moves = Moves().promote("CameraService/*")
+    assert {str(move.to) for move in moves} == {"shadow"}
+    assert path.read_text() == '[stages.methods]\n"CameraService/*" = "shadow"\n'
+
+
+def test_after_the_last_rung_there_is_none(write: Write) -> None:
+    write(_FILE)
+    Moves().place(_ENTITY, _p("complete"))
+    (move,) = Moves().promote(_ENTITY, force=True)
+    assert move.refused == "is at complete, the last stage"
+
+
+# demotions
+
+
+def test_a_demotion_leads_to_where_grpc_answers_and_holds_for_the_cool_down(write: Write) -> None:
+    write(_FILE)
+    Moves().place(_ENTITY, _p("shm"))
+    (move,) = Moves().demote(_ENTITY, why="looks wrong")
+    assert (str(move.to), _at(_ENTITY)) == ("shadow", "shadow")
+    for upwards in (Moves().promote(_ENTITY), Moves().place(_ENTITY, _p("shm"))):
+        assert upwards[0].refused.startswith("in cool-down for")
+        assert "(looks wrong); wait, or --force" in upwards[0].refused
+    assert not Moves().place(_ENTITY, _p("grpc"))[0].refused  # down is always free
+    assert not Moves().place(_ENTITY, _p("shm"), force=True)[0].refused
+    assert _at(_ENTITY) == "shm"
+
+
+def test_an_automatic_demotion_outlasts_its_cool_down_until_a_promotion(write: Write, project: Path) -> None:
+    write(_FILE)
+    Journal(project / "lucky-evidence").demote(_LIST, _p("canary 10%"), _p("shadow"), "differs", cool_down_s=0)
+    assert _at(_LIST) == "shadow"
+    _see(project / "lucky-evidence", _LIST)
+    (move,) = Moves().promote(_LIST)
+    assert (str(move.before), str(move.to), move.refused, _at(_LIST)) == ("shadow", "canary 1%", "", "canary 1%")
+
+
+def test_evidence_from_before_a_demotion_promotes_nothing(write: Write, project: Path) -> None:
+    write(_FILE)
+    _see(project / "lucky-evidence", _LIST, at="2026-01-01T00:00:00.000Z")
+    Journal(project / "lucky-evidence").demote(_LIST, _p("canary 10%"), _p("shadow"), "differs", cool_down_s=0)
+    assert "since its last move" in Moves().promote(_LIST)[0].refused
+
+
+def test_what_is_low_already_is_not_demoted(write: Write) -> None:
+    write(_FILE)
+    assert Moves().demote("CameraService/ListCameras")[0].refused == "is at grpc already"
+    assert Moves().demote(_ENTITY, _p("shm"))[0].refused == "is at shadow already"
+
+
+def test_the_stepping_path_moves_by_its_row_and_running_programs_keep_their_side(write: Write, project: Path) -> None:
+    write('[stages]\ndefault = "shm"\n')
+    Moves().demote("AgentService/*")
+    assert (_at(STEP), _at("/hazel.rpc.AgentService/ResetAgent")) == ("shadow", "shadow")
+    assert STEP not in Standing.load().demotions
+
+
+def test_a_promotion_of_step_ends_the_demotions_of_its_whole_path(write: Write, project: Path) -> None:
+    write('[stages]\ndefault = "shm"\n')
+    reset = "/hazel.rpc.AgentService/ResetAgent"
+    Journal(project / "lucky-evidence").demote(reset, _p("shm"), _p("grpc"), "died")
+    assert _at(STEP) == "grpc"
+    assert Moves().promote("AgentService/Step")[0].refused.startswith("in cool-down")
+    Moves().place("AgentService/Step", _p("shm"), force=True)
+    assert (_at(STEP), _at(reset)) == ("shm", "shm")
+
+
+def test_the_environment_does_not_change_what_is_written(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(_FILE)
+    monkeypatch.setenv("LUCKY_TRANSPORT", "shm")
+    (move,) = Moves().demote(_ENTITY)
+    assert (str(move.before), str(move.to)) == ("shadow", "grpc")

@@ -1,0 +1,132 @@
+"""The file of stages: what it says, and that a wrong line is named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lucky_transport.errors import ConfigError
+from lucky_transport.messages.methods import Effect
+from lucky_transport_migration.stages.plan import StagePlan
+from lucky_transport_migration.stages.stage import Placement
+
+Write = Callable[[str], Path]
+
+_FILE = """
+wait = "block"
+
+[stages]
+default = "shadow"
+control = "grpc://127.0.0.1:50051"
+candidate = "shm://demo"
+evidence = "seen"
+sample = 0.25
+metrics_port = 9464
+
+[stages.methods]
+"SceneService/*" = "grpc"
+"SceneService/ListEntities" = "canary 10%"
+"/hazel.rpc.CameraService/*" = "shm"
+
+[gate]
+calls = 7
+"""
+
+
+def test_a_file_says_where_each_method_is(write: Write) -> None:
+    path = write(_FILE)
+    plan = StagePlan.load()
+    assert (plan.path, plan.evidence) == (path, path.parent / "seen")
+    assert (plan.control, plan.candidate) == ("grpc://127.0.0.1:50051", "shm://demo")
+    assert (plan.sample, plan.metrics_port) == (0.25, 9464)
+    for name, placement in {
+        "/hazel.rpc.SceneService/GetEntity": "grpc",
+        "/hazel.rpc.SceneService/ListEntities": "canary 10%",
+        "/hazel.rpc.CameraService/ListCameras": "shm",
+        "/hazel.rpc.LidarService/GetLidarScan": "shadow",
+        "/my.team.Robots/Grip": "shadow",
+    }.items():
+        assert str(plan.placement(name)) == placement, name
+    assert plan.effect("/hazel.rpc.SceneService/GetEntity") is Effect.READ
+
+
+def test_the_nearest_file_counts(write: Write, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write('[stages]\ndefault = "shm"\n')
+    inner = project / "a" / "b"
+    inner.mkdir(parents=True)
+    monkeypatch.chdir(inner)
+    assert (StagePlan.load().path, str(StagePlan.load().default)) == (path, "shm")
+    assert StagePlan.load(project).path == path
+
+
+def test_without_a_file_everything_is_at_grpc(project: Path) -> None:
+    plan = StagePlan.load(project)
+    assert str(plan.placement("/hazel.rpc.SceneService/GetEntity")) == "grpc"
+    assert (plan.path, plan.evidence) == (project / "lucky_transport.toml", project / "lucky-evidence")
+
+
+@pytest.mark.parametrize(
+    ("said", "placement"),
+    [("grpc", "grpc"), ("shm", "complete"), ("staged", "shadow"), ("auto", "shadow"), ("", "shadow")],
+)
+def test_the_environment_overrides_every_stage(
+    write: Write, monkeypatch: pytest.MonkeyPatch, said: str, placement: str
+) -> None:
+    write(_FILE)
+    monkeypatch.setenv("LUCKY_TRANSPORT", said)
+    assert str(StagePlan.load().placement("/hazel.rpc.LidarService/GetLidarScan")) == placement
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('[stages]\ndefault = "canary"', r"\[stages\]: default = 'canary'; expected grpc, shadow, canary 10% \(any"),
+        ("[stages]\nsample = 1.5", r"\[stages\]: sample = 1.5; expected a share from 0 to 1, e.g. 0.1"),
+        ("[stages]\nsample = true", r"sample = True; expected a share"),
+        ("[stages]\nsample = nan", r"sample = nan; expected a share"),
+        ("[stages]\nmetrics_port = 70000", r"metrics_port = 70000; expected a port from 1 to 65535, or 0 for none"),
+        ('[stages]\ncontrol = "localhost"', r"control = 'localhost'; expected the endpoint of gRPC, e.g. 'grpc://"),
+        ("[stages]\ncandidate = 3", r"candidate = 3; expected the endpoint of shared memory, e.g. 'shm://demo'"),
+        ('[stages]\nevidence = ""', r"evidence = ''; expected a folder's name, e.g. 'lucky-evidence'"),
+        ('[stages]\ncandidat = "x"', r"\[stages\]: unknown key 'candidat'; did you mean 'candidate'\?"),
+        ("[stages]\nxyz = 1", r"unknown key 'xyz'; known keys: default, control, candidate, evidence"),
+        ('[stages.methods]\n"A/*" = "half"', r"\[stages.methods\] 'A/\*' = 'half'; expected grpc, shadow"),
+        ("stages = 3", r"\[stages\]: stages = 3; write a table, \[stages\]"),
+        ("[stages]\nmethods = 3", r"\[stages.methods\]: methods = 3; write a table, \[stages.methods\]"),
+        ("[stages", r"lucky_transport.toml: .*; mend the file"),
+    ],
+)
+def test_a_wrong_line_is_named_with_its_remedy(write: Write, text: str, message: str) -> None:
+    path = write(text)
+    with pytest.raises(ConfigError, match=message) as raised:
+        StagePlan.load()
+    assert str(path) in str(raised.value)
+
+
+def test_a_transport_that_is_no_override_is_named(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LUCKY_TRANSPORT", "pigeon")
+    with pytest.raises(
+        ConfigError, match="environment variable LUCKY_TRANSPORT: transport = 'pigeon'; expected grpc or"
+    ):
+        StagePlan.load()
+
+
+_values = st.one_of(st.text(), st.integers(), st.floats(), st.booleans(), st.lists(st.integers()), st.none())
+
+
+@given(st.sampled_from(["default", "control", "candidate", "evidence", "sample", "metrics_port"]), _values)
+def test_any_value_is_read_or_a_config_error(key: str, value: object) -> None:
+    def table(name: str, directory: Path | None = None) -> tuple[dict[str, object], str]:
+        return ({key: value} if name == "stages" else {}), name
+
+    with patch("lucky_transport_migration.stages.plan.load_table", table), suppress(ConfigError):
+        plan = StagePlan.load()
+        assert isinstance(plan.default, Placement)
+        assert 0 <= plan.sample <= 1
+        assert 0 <= plan.metrics_port < 65536

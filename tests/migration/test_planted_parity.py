@@ -1,0 +1,195 @@
+"""A planted difference of each kind is found by a proof, and named: which method, what differs, where, both values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lucky_transport.errors import EngineFailed
+from lucky_transport.messages.methods import Method, method
+from lucky_transport.messages.stepping import StepRequest
+from lucky_transport.testing.planted import STEPS, Fault, Plant, PlantedTransport
+from lucky_transport.transport import Stream, Transport
+from lucky_transport_migration import paths
+from lucky_transport_migration.commands_parity import answers
+from lucky_transport_migration.commands_parity.answers import differing
+from lucky_transport_migration.commands_parity.moving import OF_STATES, watched
+from lucky_transport_migration.commands_parity.proof import prove_commands
+from lucky_transport_migration.evidence.equality import first_unequal
+from lucky_transport_migration.evidence.record import read_folder
+from lucky_transport_migration.parity import prove
+
+SCHEMA = method("AgentService/GetAgentSchema")
+TELEMETRY = method("TelemetryService/StreamTelemetry")
+
+Planting = Callable[..., None]
+
+
+class Numbered(Stream):
+    """Items that differ, as those of a moving world do; three of them, or fewer and then an error."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        count = 3 if error is None else 1
+        self._items = iter([TELEMETRY.response(frame_number=number) for number in range(10, 10 + count)])
+        self._error = error or StopIteration()
+
+    def __next__(self) -> Any:
+        item = next(self._items, None)
+        if item is None:
+            raise self._error
+        return item
+
+    def cancel(self) -> None:
+        pass
+
+
+@pytest.fixture
+def plant(twin: str, monkeypatch: pytest.MonkeyPatch) -> Planting:
+    """Return a function that plants a fault into the path "twin"; all streams have three items, or end in `error`."""
+    connect = paths.Link.connect
+
+    def planted(fault: Plant, error: Exception | None = None) -> None:
+        def connected(link: paths.Link) -> Transport:
+            transport = connect(link)
+            monkeypatch.setattr(transport, "stream", lambda *_, **__: Numbered(error))
+            return PlantedTransport(transport, fault) if link.path.name == twin else transport
+
+        monkeypatch.setattr(paths.Link, "connect", connected)
+
+    return planted
+
+
+def compared(row: Method, **options: Any) -> Any:
+    """Return the outcome of comparing one method."""
+    return prove_commands("toy", ("inproc", "twin"), methods=(row,), count=1, **options)
+
+
+@pytest.mark.parametrize(
+    ("fault", "named", "values"),
+    [
+        (
+            Plant(Fault.BIT, SCHEMA.name, path="schema.action_size"),
+            (SCHEMA.name, "item", "schema.action_size"),
+            {"inproc": 2, "twin": 3},
+        ),
+        (
+            Plant(Fault.BIT, TELEMETRY.name, item=1, path="frame_number"),
+            (TELEMETRY.name, "item", "items[1].frame_number"),
+            {"inproc": 11, "twin": 10},
+        ),
+        (
+            Plant(Fault.REORDERED, TELEMETRY.name, item=1),
+            (TELEMETRY.name, "order", "items[1]"),
+            {"inproc": "item 1", "twin": "item 2"},
+        ),
+        (
+            Plant(Fault.MISSING, TELEMETRY.name, item=1),
+            (TELEMETRY.name, "count", "items[1]"),
+            {"inproc": "3 items", "twin": "2 items, without item 1 of the other"},
+        ),
+        (
+            Plant(Fault.STATUS, SCHEMA.name),
+            (SCHEMA.name, "code", "outcome"),
+            {"inproc": "a response", "twin": f"UnknownName: {SCHEMA.name}: a planted status"},
+        ),
+        (
+            Plant(Fault.CRASH, SCHEMA.name),
+            (SCHEMA.name, "code", "outcome"),
+            {"inproc": "a response", "twin": "PeerDied: the peer is dead: a planted crash"},
+        ),
+    ],
+    ids=lambda value: str(value.fault) if isinstance(value, Plant) else "",
+)
+def test_a_planted_difference_is_found_and_named(
+    plant: Planting, fault: Plant, named: tuple[str, str, str], values: dict[str, Any]
+) -> None:
+    plant(fault)
+    outcome = compared(method(fault.method))
+    first = outcome.first_difference
+    assert not outcome.equal
+    assert (first.method, first.aspect, first.path) == named
+    assert first.values == values
+    assert all(str(value) in outcome.sentence for value in values.values())
+
+
+def test_another_text_of_an_error_is_found(plant: Planting) -> None:
+    plant(Plant(Fault.DETAIL, TELEMETRY.name), error=EngineFailed("the sensor is off"))
+    first = compared(TELEMETRY).first_difference
+    assert (first.aspect, first.path) == ("details", "outcome")
+    assert first.values["twin"] == f"{first.values['inproc']} (a planted detail)"
+
+
+def test_a_candidate_that_is_slower_than_its_deadline_is_found(
+    plant: Planting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answers, "PATIENCE_S", 2.0)
+    plant(Plant(Fault.SLOW, SCHEMA.name, delay_s=60.0))
+    first = compared(SCHEMA).first_difference
+    assert (first.method, first.aspect) == (SCHEMA.name, "code")
+    assert first.values["twin"].startswith("PeerTimeout: ")
+
+
+def test_a_crash_ends_the_proof_and_says_who_was_lost(plant: Planting) -> None:
+    plant(Plant(Fault.CRASH, SCHEMA.name))
+    outcome = compared(SCHEMA)
+    assert outcome.lost.startswith("twin was lost in call ")
+
+
+@pytest.mark.parametrize(
+    ("fault", "field", "value"),
+    [
+        (Plant(Fault.BIT, STEPS, at=6, env=1), "observations", None),
+        (Plant(Fault.STATUS, STEPS, at=6), "error", "UnknownName: the step: a planted status"),
+        (Plant(Fault.CRASH, STEPS, at=6), "error", "PeerDied: the peer is dead: a planted crash"),
+    ],
+    ids=lambda value: str(value.fault) if isinstance(value, Plant) else "",
+)
+def test_a_planted_difference_in_the_stepping_path_is_found_and_named(
+    plant: Planting, fault: Plant, field: str, value: str | None
+) -> None:
+    plant(fault)
+    outcome = prove("toy", ("inproc", "twin"), num_envs=2, steps=20, seed=0)
+    found = outcome.difference
+    assert found is not None
+    assert (found.mode, found.field) == ("frames", field)
+    assert found.values["inproc"] != found.values["twin"]
+    if value is None:
+        assert (found.env, found.index) == (1, (0,))
+    else:
+        assert found.values == {"inproc": "no error", "twin": value}
+
+
+def test_what_a_proof_saw_is_evidence_for_the_gate(plant: Planting, tmp_path: Any) -> None:
+    plant(Plant(Fault.BIT, SCHEMA.name, path="schema.action_size"))
+    outcome = compared(SCHEMA, evidence=tmp_path)
+    seen = list(read_folder(tmp_path))
+    assert [one.verdict for one in seen if one.method == SCHEMA.name] == ["different"]
+    (one,) = (one for one in seen if one.verdict == "different")
+    assert (one.aspect, one.where, one.shadow and one.shadow.transport) == ("item", "schema.action_size", "inproc")
+    assert one.kind == "aa", "both paths of this test are one transport"
+    assert {one.method for one in seen} == set(outcome.methods)
+
+
+def test_two_engines_behind_one_path_are_equal_and_called_by_number() -> None:
+    outcome = prove_commands("toy", ("inproc", "inproc#2"), count=2)
+    assert outcome.equal, outcome.sentence
+    assert outcome.between == ["inproc", "inproc#2"]
+    assert paths.label("inproc#2") == "same process, engine 2"
+
+
+@pytest.mark.parametrize("engine", ["toy", "mujoco:quadruped"])
+def test_streams_of_states_follow_the_world_over_every_transport(engine: str) -> None:
+    if engine.startswith("mujoco"):
+        pytest.importorskip("mujoco")
+    step = StepRequest(actions=[0.1] * 2 if engine == "toy" else [])
+    with (
+        paths.Link(paths.find_path("inproc"), engine, 2) as left,
+        paths.Link(paths.find_path("shm"), engine, 2) as right,
+    ):
+        for row in OF_STATES:
+            mine, other = (watched(step)(link.transport, row, row.request()) for link in (left, right))
+            assert differing(row, mine, other) is None
+            if not mine.error:
+                assert first_unequal(row.response, mine.items[0], mine.items[2], streamed=True), "the world stood still"

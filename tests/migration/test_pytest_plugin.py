@@ -1,0 +1,387 @@
+"""The pytest plugin, as a team uses it: its own tests, run over two transports."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+#: Makes "twin" a second path without a wire, with what `PLANTS` of the test's module says planted into it.
+CONFTEST = """
+import pytest
+from lucky_transport.testing.planted import PlantedTransport
+from lucky_transport_migration import paths
+
+@pytest.fixture(autouse=True)
+def twin(request, monkeypatch):
+    monkeypatch.setitem(paths.NAMED, "twin", ("inproc", ()))
+    connect, plants = paths.Link.connect, getattr(request.module, "PLANTS", ())
+
+    def planted(link):
+        transport = connect(link)
+        return PlantedTransport(transport, *plants) if link.path.name == "twin" else transport
+
+    monkeypatch.setattr(paths.Link, "connect", planted)
+"""
+
+HEAD = """
+import numpy as np
+import pytest
+from lucky_transport.testing.planted import STEPS, Fault, Plant
+
+def drive(env, steps=20, seed=1):
+    random = np.random.default_rng(seed)
+    env.reset(seed=seed)
+    for _ in range(steps):
+        env.step(random.uniform(-1, 1, env.batch_spec.action_shape).astype(np.float32))
+"""
+
+BETWEEN = ("--lucky-between", "inproc,twin")
+
+
+@pytest.fixture
+def run(pytester: pytest.Pytester) -> Runner:
+    return Runner(pytester)
+
+
+class Runner:
+    """Runs a team's tests, and gives what pytest printed."""
+
+    def __init__(self, pytester: pytest.Pytester) -> None:
+        self.pytester = pytester
+        pytester.makeconftest(CONFTEST)
+
+    def __call__(self, source: str, *arguments: str, ini: str = "") -> pytest.RunResult:
+        self.pytester.makepyfile(test_team=HEAD + source)
+        if ini:
+            self.pytester.makeini(f"[pytest]\n{ini}")
+        return self.pytester.runpytest_inprocess("-q", "--strict-markers", "-p", "no:cacheprovider", *arguments)
+
+
+SIDE_BY_SIDE = """
+def test_policy(lucky_side_by_side):
+    with lucky_side_by_side("toy", num_envs=3, seed=1) as env:
+        drive(env)
+        env.client.agent.get_schema("agent_0")
+"""
+ONE_AFTER_THE_OTHER = """
+@pytest.mark.lucky("toy", num_envs=3, seed=1)
+def test_policy(lucky_env):
+    drive(lucky_env)
+    lucky_env.client.agent.get_schema("agent_0")
+"""
+
+
+# without transports to compare
+
+
+@pytest.mark.parametrize("source", [SIDE_BY_SIDE, ONE_AFTER_THE_OTHER])
+def test_without_transports_tests_are_skipped_and_say_how_to_run_them(run: Runner, source: str) -> None:
+    done = run(source, "-rs")
+    done.assert_outcomes(skipped=1)
+    done.stdout.fnmatch_lines(["*nothing to compare; run pytest with --lucky-between grpc,shm*"])
+    done.stdout.no_fnmatch_line("*side by side ===*")
+
+
+def test_a_session_that_compares_nothing_imports_nothing_of_us(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import sys
+        def test_light():
+            ours = {name for name in sys.modules if name.startswith(("lucky_transport", "numpy", "gymnasium"))}
+            assert ours == {"lucky_transport_migration", "lucky_transport_migration.pytest_plugin"}
+        """
+    )
+    plugins = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", *plugins], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("wrong", ["grpc", "grpc,grpc", "grpc,,shm", ","])
+def test_fewer_than_two_paths_are_refused(run: Runner, wrong: str) -> None:
+    done = run(SIDE_BY_SIDE, "--lucky-between", wrong)
+    assert done.ret == pytest.ExitCode.USAGE_ERROR
+    done.stderr.fnmatch_lines([f"*--lucky-between {wrong}: name at least two different paths, e.g. grpc,shm"])
+
+
+def test_a_wrong_rule_ends_the_session_before_any_test(run: Runner) -> None:
+    (run.pytester.path / "lucky_transport.toml").write_text("[parity.fields]\nobservation = { about = 1 }\n")
+    done = run(SIDE_BY_SIDE, *BETWEEN)
+    assert done.ret == pytest.ExitCode.USAGE_ERROR
+    done.stderr.fnmatch_lines(["*unknown key 'about'*"])
+
+
+# equal transports
+
+
+def test_what_is_equal_passes_and_is_summed_up(run: Runner) -> None:
+    done = run(SIDE_BY_SIDE, *BETWEEN)
+    done.assert_outcomes(passed=1)
+    done.stdout.fnmatch_lines(
+        ["*lucky_transport: inproc and twin side by side*", "EQUAL: 21 exchanges and * calls (* values) in 1 test"]
+    )
+
+
+def test_a_test_runs_once_per_transport_and_the_runs_are_compared(run: Runner) -> None:
+    done = run(ONE_AFTER_THE_OTHER, *BETWEEN, "-vv")
+    done.assert_outcomes(passed=2)
+    done.stdout.fnmatch_lines(
+        ["*test_policy[[]inproc] PASSED*", "*test_policy[[]twin] PASSED*", "EQUAL: 21 exchanges and 2 calls*in 2 tests"]
+    )
+
+
+def test_other_parameters_of_a_test_are_compared_apart(run: Runner) -> None:
+    source = """
+@pytest.mark.parametrize("steps", [3, 5])
+@pytest.mark.lucky("toy", num_envs=2)
+def test_policy(lucky_env, steps):
+    drive(lucky_env, steps)
+"""
+    done = run(source, *BETWEEN)
+    done.assert_outcomes(passed=4)
+    done.stdout.fnmatch_lines(["EQUAL: 10 exchanges and 2 calls * in 4 tests"])
+
+
+def test_the_transports_of_processes_answer_alike(run: Runner) -> None:
+    done = run(SIDE_BY_SIDE + ONE_AFTER_THE_OTHER.replace("test_policy", "test_alone"), "--lucky-between", "inproc,shm")
+    done.assert_outcomes(passed=3)
+    done.stdout.fnmatch_lines(["EQUAL: 42 exchanges*"])
+
+
+# differences
+
+
+@pytest.mark.parametrize("source", [SIDE_BY_SIDE, ONE_AFTER_THE_OTHER])
+def test_a_bit_in_one_observation_fails_the_test_with_its_place_and_both_values(run: Runner, source: str) -> None:
+    done = run(source + "\nPLANTS = [Plant(Fault.BIT, STEPS, at=7, env=2)]", *BETWEEN)
+    assert done.parseoutcomes()["failed"] == 1
+    done.stdout.fnmatch_lines(
+        [
+            "*inproc and twin differ in step 7",
+            "*  step    7",
+            "*  field   observation",
+            "*  env     2",
+            "*  index   [[]0]",
+            "*  inproc  *",
+            "*  twin    *",
+            "*equal before it: 7 exchanges and 1 call (* values)",
+            "DIFFERENT: 1 of *",
+            "differs: observation of env 2 at [[]0] differs in step 7 (side by side): inproc *, twin *",
+        ]
+    )
+
+
+@pytest.mark.parametrize("source", [SIDE_BY_SIDE, ONE_AFTER_THE_OTHER])
+@pytest.mark.parametrize(
+    ("plant", "says"),
+    [
+        ('Fault.BIT, "AgentService/GetAgentSchema", path="schema.action_size"', "field *schema.action_size"),
+        ('Fault.STATUS, "AgentService/GetAgentSchema"', "twin *UnknownName: *a planted status*"),
+        ("Fault.STATUS, STEPS, at=3", "twin *UnknownName: the step: a planted status*"),
+        ("Fault.CRASH, STEPS, at=3", "twin *PeerDied: the peer is dead: a planted crash*"),
+    ],
+)
+def test_another_answer_or_error_is_found(run: Runner, source: str, plant: str, says: str) -> None:
+    done = run(source + f"\nPLANTS = [Plant({plant})]", *BETWEEN)
+    assert done.parseoutcomes()["failed"] == 1
+    done.stdout.fnmatch_lines([f"*{says}", "DIFFERENT: 1 of *"])
+
+
+def test_a_test_that_swallows_the_difference_fails_all_the_same(run: Runner) -> None:
+    source = """
+PLANTS = [Plant(Fault.BIT, STEPS, at=2)]
+def test_policy(lucky_side_by_side):
+    with lucky_side_by_side("toy") as env:
+        try:
+            drive(env)
+        except Exception:
+            pass
+        except AssertionError:
+            pass
+"""
+    run(source, *BETWEEN).assert_outcomes(failed=1)
+
+
+def test_a_difference_points_at_the_line_of_the_test(run: Runner) -> None:
+    done = run(SIDE_BY_SIDE + "\nPLANTS = [Plant(Fault.BIT, STEPS, at=7)]", *BETWEEN)
+    done.stdout.fnmatch_lines([">*env.step(random.uniform*", "E*Mismatch: inproc and twin differ in step 7"])
+    done.stdout.no_fnmatch_line("*side_by_side*fan.py*")
+
+
+def test_a_test_that_does_something_else_itself_is_told_so(run: Runner) -> None:
+    source = """
+seeds = iter([1, 2])
+@pytest.mark.lucky("toy")
+def test_policy(lucky_env):
+    lucky_env.reset(seed=1)
+    random = np.random.default_rng(next(seeds))
+    lucky_env.step(random.uniform(-1, 1, lucky_env.batch_spec.action_shape).astype(np.float32))
+"""
+    done = run(source, *BETWEEN)
+    done.assert_outcomes(passed=1, failed=1)
+    done.stdout.fnmatch_lines(["*what the test did itself; give its random numbers a seed*"])
+
+
+def test_a_test_that_does_more_over_one_transport_is_told_so(run: Runner) -> None:
+    source = """
+steps = iter([3, 4])
+@pytest.mark.lucky("toy")
+def test_policy(lucky_env):
+    drive(lucky_env, next(steps))
+"""
+    done = run(source, *BETWEEN)
+    done.assert_outcomes(passed=1, failed=1)
+    done.stdout.fnmatch_lines(["*how much the test did*", "*inproc  '5 exchanges and calls'", "*twin    '6 exchanges*"])
+
+
+def test_a_test_that_fails_by_itself_says_whether_its_run_differed_before(run: Runner) -> None:
+    source = """
+PLANTS = [Plant(Fault.BIT, STEPS, at=1)]
+@pytest.mark.lucky("toy")
+def test_policy(lucky_env):
+    lucky_env.reset(seed=1)
+    first = lucky_env.step(np.zeros(lucky_env.batch_spec.action_shape, np.float32))[0]
+    assert first.flat[0] == 7 or lucky_env.transport._recording.name == "inproc", "the policy has not learned"
+"""
+    done = run(source, *BETWEEN)
+    done.assert_outcomes(passed=1, failed=1)
+    done.stdout.fnmatch_lines(["*the policy has not learned*", "*This run also differed from that over inproc:*"])
+
+
+def test_a_run_that_failed_is_no_yardstick(run: Runner) -> None:
+    source = """
+runs = iter([1, 2])
+@pytest.mark.lucky("toy")
+def test_policy(lucky_env):
+    drive(lucky_env)
+    assert next(runs) == 2
+"""
+    done = run(source, *BETWEEN)
+    done.assert_outcomes(passed=1, failed=1)
+    done.stdout.fnmatch_lines(["not compared: runs over twin (no run over inproc to compare with*"])
+
+
+# whose engine
+
+
+ENGINE = """
+from lucky_transport.api import make_engine
+def make_arm(num_envs, seed, **options):
+    return make_engine("toy", num_envs, seed=seed, **options)
+"""
+
+
+def test_an_engine_is_made_by_a_function_of_the_teams_own(run: Runner) -> None:
+    run.pytester.makepyfile(arm=ENGINE)
+    run.pytester.syspathinsert()
+    source = """
+from arm import make_arm
+def test_function(lucky_side_by_side):
+    with lucky_side_by_side(make_arm, num_envs=2, options={"obs_size": 5}) as env:
+        drive(env)
+        assert env.batch_spec.observation.shape == (5,)
+def test_name(lucky_side_by_side):
+    with lucky_side_by_side("arm:make_arm", num_envs=2) as env:
+        drive(env)
+@pytest.mark.lucky(num_envs=2)
+def test_setting(lucky_env):
+    drive(lucky_env)
+"""
+    done = run(source, "--lucky-between", "inproc,shm", ini="lucky_engine = arm:make_arm")
+    done.assert_outcomes(passed=4)
+    done.stdout.fnmatch_lines(["EQUAL: 63 exchanges*"])
+
+
+def test_engines_that_run_already_are_met_at_their_endpoints(run: Runner) -> None:
+    source = """
+from lucky_transport import serve
+@pytest.fixture(autouse=True, scope="module")
+def engines():
+    with serve("toy", "inproc://pair-a", num_envs=2, seed=4), serve("toy", "inproc://pair-b", num_envs=2, seed=4):
+        yield
+def test_pair(lucky_side_by_side):
+    for _ in range(2):
+        with lucky_side_by_side() as env:
+            drive(env)
+def test_other_names(lucky_side_by_side):
+    with lucky_side_by_side(endpoints={"a": "inproc://pair-a", "b": "inproc://pair-b"}, between=("a", "b")) as env:
+        drive(env)
+"""
+    done = run(source, *BETWEEN, ini="lucky_endpoints =\n  inproc = inproc://pair-a\n  twin = inproc://pair-b\n")
+    done.assert_outcomes(passed=2)
+    done.stdout.fnmatch_lines(["EQUAL: 63 exchanges*"])
+
+
+def test_engines_of_another_shape_are_told_apart_before_the_first_step(run: Runner) -> None:
+    source = """
+from lucky_transport.api import make_engine
+sizes = iter([4, 5])
+def make_arm(num_envs, seed):
+    return make_engine("toy", num_envs, seed=seed, obs_size=next(sizes))
+def test_policy(lucky_side_by_side):
+    with lucky_side_by_side(make_arm) as env:
+        drive(env)
+"""
+    done = run(source, *BETWEEN)
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(
+        ["*field *shape of observations", "*inproc*('float32', (4,))", "*twin *('float32', (5,))"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        ("lucky_side_by_side()", "*ConfigError: no engine to compare; pass one*"),
+        ('lucky_side_by_side("nowhere:make")', "*engine 'nowhere:make': No module named 'nowhere'*"),
+        ('lucky_side_by_side("toyy")', "*no engine 'toyy'; did you mean 'toy'?*"),
+        ('lucky_side_by_side(endpoints={"a": "inproc://a"})', "*no endpoint for 'inproc'; there are: a; name one*"),
+    ],
+)
+def test_what_no_engine_can_be_found_for_is_named(run: Runner, call: str, says: str) -> None:
+    done = run(f"def test_policy(lucky_side_by_side):\n    with {call} as env:\n        pass\n", *BETWEEN)
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines([says])
+
+
+def test_a_wrong_line_of_endpoints_is_named(run: Runner) -> None:
+    source = "def test_policy(lucky_side_by_side):\n    lucky_side_by_side()\n"
+    done = run(source, *BETWEEN, ini="lucky_endpoints = grpc://127.0.0.1:50051")
+    done.stdout.fnmatch_lines(["*lucky_endpoints: *write lines like grpc = grpc://127.0.0.1:50051*"])
+
+
+def test_the_ready_made_suite_compares_an_engine_in_two_lines(run: Runner) -> None:
+    source = """
+from lucky_transport_migration.side_by_side.suite import SideBySideSuite
+class TestToy(SideBySideSuite):
+    engine = "toy"
+class TestRigid(SideBySideSuite):
+    engine, options = "toy", {"hold": False}
+"""
+    done = run(source, "--lucky-between", "inproc,shm", "-rs")
+    done.assert_outcomes(passed=5, skipped=1)
+    done.stdout.fnmatch_lines(["EQUAL: * exchanges and * calls (* values) in *", "SKIPPED*SAME_STEP*"])
+
+
+# tolerances
+
+
+def test_a_tolerance_of_the_project_counts(run: Runner) -> None:
+    (run.pytester.path / "lucky_transport.toml").write_text('[parity.fields]\n"observation" = { ulp = 1 }\n')
+    done = run(SIDE_BY_SIDE + "\nPLANTS = [Plant(Fault.BIT, STEPS, at=None)]", *BETWEEN)
+    done.assert_outcomes(passed=1)
+
+
+def test_what_is_left_out_is_said_with_the_reason(run: Runner) -> None:
+    (run.pytester.path / "lucky_transport.toml").write_text('[parity.fields]\n"observation" = { skip = "noisy" }\n')
+    source = SIDE_BY_SIDE + "        next(env.client.telemetry.stream(fps=100))\n"
+    done = run(source + "\nPLANTS = [Plant(Fault.BIT, STEPS, at=None)]", *BETWEEN)
+    done.assert_outcomes(passed=1)
+    done.stdout.fnmatch_lines_random(
+        ["not compared: items of */StreamTelemetry (*", "not compared: observation (noisy)"]
+    )

@@ -1,0 +1,149 @@
+"""Two servers of one service, real gRPC and shared memory, a board that does as it is told, and staged channels."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from lucky_transport.process import unique_name
+from lucky_transport.staging import Comparison, Decision
+
+grpc = pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
+
+import lucky_transport_stubs  # noqa: E402 - needs grpc
+from lucky_transport_stubs.staged import backstage as backstage_module  # noqa: E402
+from lucky_transport_stubs.staged import opening  # noqa: E402
+from lucky_transport_stubs.staged.backstage import Backstage  # noqa: E402
+
+PATIENCE_S = 10.0
+SHADOWED = Decision("grpc", "shm", "shadow")
+
+
+class ToldBoard:
+    """Decides as `decisions` says, by method, else as `decision`; `noted` holds what came of it."""
+
+    def __init__(self) -> None:
+        self.decision = SHADOWED
+        self.decisions: dict[str, Decision] = {}
+        self.noted: list[Comparison] = []
+        self.is_closed = False
+        self._news = threading.Condition()
+
+    def decide(self, method: str) -> Decision:
+        return self.decisions.get(method, self.decision)
+
+    def note(self, comparison: Comparison) -> None:
+        with self._news:
+            self.noted.append(comparison)
+            self._news.notify_all()
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def wait(self, count: int = 1) -> list[Comparison]:
+        """Return what was noted, once it is that much."""
+        with self._news:
+            assert self._news.wait_for(lambda: len(self.noted) >= count, PATIENCE_S), f"only {len(self.noted)} noted"
+            return self.noted
+
+    def only(self) -> Comparison:
+        """Return the one comparison there is."""
+        (comparison,) = self.wait()
+        return comparison
+
+
+def echoes() -> dict[str, Any]:
+    """One method of each arity."""
+    return {
+        "unary_unary Echo": lambda request, _: request,
+        "unary_stream Count": lambda request, _: (bytes([item]) for item in request),
+        "stream_unary Sum": lambda requests, _: b"".join(requests),
+        "stream_stream Chat": lambda requests, _: requests,
+    }
+
+
+class Pair:
+    """Where the two servers of a service are."""
+
+    def __init__(self, target: str, endpoint: str) -> None:
+        self.target = target
+        self.endpoint = endpoint
+
+    def blocking(self) -> dict[str, Callable[[], Any]]:
+        return {
+            "grpc": lambda: grpc.insecure_channel(self.target),
+            "shm": lambda: lucky_transport_stubs.channel(self.endpoint),
+        }
+
+    def channel(self) -> Any:
+        sides = {name: make() for name, make in self.blocking().items()}
+        return opening.open_channel(self.target, sides, self.blocking(), None)
+
+    def aio_channel(self, **options: Any) -> Any:
+        sides = {
+            "grpc": grpc.aio.insecure_channel(self.target),
+            "shm": lucky_transport_stubs.aio_channel(self.endpoint),
+        }
+        return opening.open_aio_channel(self.target, sides, self.blocking(), None, **options)
+
+
+@pytest.fixture
+def board() -> ToldBoard:
+    return ToldBoard()
+
+
+@pytest.fixture(autouse=True)
+def behind(board: ToldBoard, monkeypatch: pytest.MonkeyPatch) -> Iterator[Backstage]:
+    """What all staged channels of a test share."""
+    behind = Backstage(board)
+    monkeypatch.setattr(opening, "backstage", lambda: behind)
+    before = set(threading.enumerate())
+    yield behind
+    behind.close()
+    for thread in set(threading.enumerate()) - before:
+        if thread.name in ("shadow calls", "ended calls"):
+            thread.join(PATIENCE_S)
+            assert not thread.is_alive(), thread
+    backstage_module.backstage.cache_clear()
+
+
+Serve = Callable[..., Pair]
+
+
+@pytest.fixture
+def serve(handlers_of: Callable[[Mapping[str, Any]], Any]) -> Iterator[Serve]:
+    """Serve `control` over gRPC and `candidate` (default: the same) over shared memory: `serve(control, candidate)`."""
+    started: list[Any] = []
+
+    def serve(control: Mapping[str, Any] | None = None, candidate: Mapping[str, Any] | None = None) -> Pair:
+        control = echoes() if control is None else control
+        real = grpc.server(ThreadPoolExecutor(8))
+        ours = lucky_transport_stubs.server(ThreadPoolExecutor(8))
+        started.extend((real, ours))
+        endpoint = f"shm://{unique_name()}"
+        real.add_generic_rpc_handlers((handlers_of(control),))
+        ours.add_generic_rpc_handlers((handlers_of(control if candidate is None else candidate),))
+        port = real.add_insecure_port("127.0.0.1:0")
+        ours.add_insecure_port(endpoint)
+        real.start()
+        ours.start()
+        return Pair(f"127.0.0.1:{port}", endpoint)
+
+    yield serve
+    for server in started:
+        server.stop(None).wait(PATIENCE_S)
+
+
+@pytest.fixture
+def pair(serve: Serve) -> Pair:
+    return serve()
+
+
+@pytest.fixture
+def channel(pair: Pair) -> Iterator[Any]:
+    with pair.channel() as channel:
+        yield channel

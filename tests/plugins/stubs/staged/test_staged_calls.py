@@ -1,0 +1,226 @@
+"""Calls of a staged channel: the caller gets the authority's answer, the board gets both."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lucky_transport.staging import Comparison, Decision, Outcome
+
+grpc = pytest.importorskip("grpc")
+
+ECHO, COUNT, SUM, CHAT = (f"/t.Test/{name}" for name in ("Echo", "Count", "Sum", "Chat"))
+OVER_SHM = Decision("shm", "grpc", "shm")
+
+
+def seen(outcome: Outcome | None) -> tuple[Any, ...] | None:
+    """What must be the same of two answers."""
+    return outcome and (list(outcome.items), outcome.code, outcome.details, outcome.headers, outcome.trailing)
+
+
+def is_equal(comparison: Comparison) -> bool:
+    return comparison.why == "" and seen(comparison.shadow) == seen(comparison.authority)
+
+
+@pytest.mark.parametrize("decision", [Decision("grpc", "shm", "shadow"), OVER_SHM])
+def test_every_arity_and_way_to_call_is_answered_by_the_authority_and_compared(
+    channel: Any, board: Any, decision: Decision
+) -> None:
+    board.decision = decision
+    echo, add = channel.unary_unary(ECHO), channel.stream_unary(SUM)
+    assert echo(b"x", timeout=10) == b"x"
+    assert echo.with_call(b"y")[0] == b"y"
+    assert echo.future(b"z").result(10) == b"z"
+    assert list(channel.unary_stream(COUNT)(b"ab")) == [b"a", b"b"]
+    assert add(iter([b"a", b"b"])) == b"ab"
+    assert add.with_call(iter([b"c"]))[0] == b"c"
+    assert add.future(iter([b"d"])).result(10) == b"d"
+    assert list(channel.stream_stream(CHAT)(iter([b"a", b"b"]))) == [b"a", b"b"]
+    for comparison in board.wait(8):
+        assert is_equal(comparison), comparison
+        assert (comparison.authority.transport, comparison.authority.code) == (decision.authority, "OK")
+        assert comparison.shadow is not None
+        assert comparison.shadow.transport == decision.shadow
+        assert not comparison.ended_early
+        assert comparison.authority.took_us > 0
+        assert comparison.shadow.took_us > 0
+    found = {(one.method, str(one.request)): list(one.authority.items) for one in board.noted}
+    assert found[ECHO, str(b"y")] == [b"y"]
+    assert found[COUNT, str(b"ab")] == [b"a", b"b"]
+    assert found[SUM, str([b"a", b"b"])] == [b"ab"]
+    assert found[CHAT, str([b"a", b"b"])] == [b"a", b"b"]
+
+
+def test_a_call_without_a_shadow_is_noted_too(channel: Any, board: Any) -> None:
+    board.decision = Decision("shm", stage="complete")
+    assert channel.unary_unary(ECHO)(b"x") == b"x"
+    comparison = board.only()
+    assert comparison.decision == board.decision
+    assert (comparison.shadow, comparison.why, comparison.request) == (None, "", b"x")
+    assert list(comparison.authority.items) == [b"x"]
+
+
+@pytest.mark.parametrize("decision", [Decision("grpc"), Decision("shm")])
+def test_what_the_caller_gets_is_the_very_object_of_the_authoritys_channel(
+    pair: Any, board: Any, decision: Decision
+) -> None:
+    board.decision = decision
+    plain = pair.blocking()[decision.authority]()
+    with pair.channel() as staged, plain:
+        assert type(staged.unary_stream(COUNT)(b"")) is type(plain.unary_stream(COUNT)(b""))
+        assert type(staged.stream_stream(CHAT)(iter(b""))) is type(plain.stream_stream(CHAT)(iter(b"")))
+        assert type(staged.unary_unary(ECHO).future(b"")) is type(plain.unary_unary(ECHO).future(b""))
+        response = object()
+        assert staged.unary_unary(ECHO, lambda _: b"x", lambda _: response)("anything") is response
+        with pytest.raises(grpc.RpcError) as caught:
+            staged.unary_unary("/t.Test/Nothing")(b"")
+        with pytest.raises(grpc.RpcError) as expected:
+            plain.unary_unary("/t.Test/Nothing")(b"")
+        assert type(caught.value) is type(expected.value)
+        assert (caught.value.code(), caught.value.details()) == (expected.value.code(), expected.value.details())
+
+
+def test_status_details_and_metadata_of_both_are_noted(serve: Any, board: Any) -> None:
+    def refuse(request: bytes, context: Any) -> None:
+        sent = [pair for pair in context.invocation_metadata() if pair[0].startswith("key")]
+        context.send_initial_metadata(sent)
+        context.set_trailing_metadata((("tail-bin", b"\x00"),))
+        context.abort(grpc.StatusCode.NOT_FOUND, "nobody here")
+
+    with serve({"unary_unary Refuse": refuse, "unary_stream Refuses": refuse}).channel() as channel:
+        metadata = (pair for pair in [("key", "a"), ("key-bin", b"\x01")])
+        with pytest.raises(grpc.RpcError) as caught:
+            channel.unary_unary("/t.Test/Refuse")(b"", metadata=metadata)
+        assert caught.value.details() == "nobody here"
+        with pytest.raises(grpc.RpcError):
+            list(channel.unary_stream("/t.Test/Refuses")(b""))
+    unary, stream = sorted(board.wait(2), key=lambda one: one.method)
+    assert is_equal(unary)
+    assert is_equal(stream)
+    assert seen(unary.shadow) == (
+        [],
+        "NOT_FOUND",
+        "nobody here",
+        (("key", "a"), ("key-bin", b"\x01")),
+        (("tail-bin", b"\x00"),),
+    )
+
+
+def test_a_candidate_that_answers_otherwise_is_noted_and_not_heard(serve: Any, board: Any) -> None:
+    def reversed_count(request: bytes, _: Any) -> Iterator[bytes]:
+        return (bytes([item]) for item in reversed(request))
+
+    candidate = {"unary_unary Echo": lambda request, _: request + b"!", "unary_stream Count": reversed_count}
+    with serve(candidate=candidate).channel() as channel:
+        assert channel.unary_unary(ECHO)(b"x") == b"x"
+        assert list(channel.unary_stream(COUNT)(b"ab")) == [b"a", b"b"]
+        shadows = {one.method: one.shadow for one in board.wait(2)}
+    assert list(shadows[ECHO].items) == [b"x!"]
+    assert list(shadows[COUNT].items) == [b"b", b"a"]
+
+
+def test_a_long_stream_is_compared_as_far_as_it_is_kept(channel: Any, board: Any) -> None:
+    assert len(list(channel.unary_stream(COUNT)(bytes(1000)))) == 1000
+    comparison = board.only()
+    assert is_equal(comparison)
+    assert comparison.ended_early
+    assert len(comparison.authority.items) == 256
+
+
+@pytest.mark.parametrize("decision", [Decision("grpc", "shm"), OVER_SHM])
+@pytest.mark.parametrize("leave", ["cancel", "drop"])
+def test_a_stream_that_the_caller_leaves_is_compared_as_far_as_both_came(
+    serve: Any, board: Any, decision: Decision, leave: str
+) -> None:
+    board.decision = decision
+
+    def count(request: bytes, context: Any) -> Iterator[bytes]:
+        for number in range(100_000):
+            if not context.is_active():
+                return
+            yield number.to_bytes(4)
+
+    with serve({"unary_stream Count": count}).channel() as channel:
+        call = channel.unary_stream(COUNT)(b"")
+        assert next(call) == bytes(4)
+        if leave == "cancel":
+            call.cancel()
+        del call
+        gc.collect()
+        comparison = board.only()
+    assert comparison.ended_early
+    assert comparison.shadow is not None
+    common = min(len(comparison.authority.items), len(comparison.shadow.items))
+    assert common
+    assert comparison.authority.items[:common] == comparison.shadow.items[:common]
+
+
+def test_a_unary_call_that_is_cancelled_is_not_compared(serve: Any, board: Any) -> None:
+    def wait(request: bytes, context: Any) -> bytes:
+        over = threading.Event()
+        context.add_callback(over.set)
+        over.wait(10)
+        return b""
+
+    with serve({"unary_unary Echo": wait}, {"unary_unary Echo": lambda request, _: request}).channel() as channel:
+        call = channel.unary_unary(ECHO).future(b"")
+        assert call.cancel()
+        assert call.cancelled()
+        comparison = board.only()
+    assert (comparison.authority.code, comparison.shadow) == ("CANCELLED", None)
+    assert comparison.why == "the call did not come to its end"
+
+
+def test_requests_that_have_not_ended_are_not_sent_again(serve: Any, board: Any) -> None:
+    control = {"stream_unary Sum": lambda requests, _: next(requests)}
+    with serve(control).channel() as channel:
+
+        def requests() -> Iterator[bytes]:
+            yield b"first"
+            board.wait()
+            yield b"late"
+
+        assert channel.stream_unary(SUM)(requests()) == b"first"
+        comparison = board.only()
+    assert (comparison.shadow, comparison.why) == (None, "the requests had not ended")
+
+
+def test_more_requests_than_are_kept_are_not_sent_again(channel: Any, board: Any) -> None:
+    assert channel.stream_unary(SUM)(iter([b"x"] * 300)) == b"x" * 300
+    comparison = board.only()
+    assert (comparison.shadow, comparison.why) == (None, "more than 256 requests are not kept")
+
+
+def test_a_request_that_cannot_be_serialized_concerns_no_transport(channel: Any, board: Any) -> None:
+    with pytest.raises(grpc.RpcError) as caught:
+        channel.unary_unary(ECHO, request_serializer=lambda _: 1 / 0)(b"")
+    assert caught.value.code() is grpc.StatusCode.INTERNAL
+    assert channel.unary_unary(ECHO)(b"x") == b"x"
+    assert board.only().request == b"x"
+
+
+def test_answers_in_another_world_are_not_compared(serve: Any, board: Any) -> None:
+    """The shadow reads after the world was changed: its answer is no evidence."""
+    state = [b"0"]
+    has_changed = threading.Event()
+
+    def change(request: bytes, _: Any) -> bytes:
+        state[0] = request
+        has_changed.set()
+        return b""
+
+    def slow_read(request: bytes, _: Any) -> bytes:
+        has_changed.wait(10)
+        return state[0]
+
+    control = {"unary_unary Read": lambda *_: state[0], "unary_unary Set": change}
+    board.decisions = {"/t.Test/Set": Decision("grpc")}
+    with serve(control, {"unary_unary Read": slow_read}).channel() as channel:
+        assert channel.unary_unary("/t.Test/Read")(b"") == b"0"
+        channel.unary_unary("/t.Test/Set")(b"1")
+        comparison = next(one for one in board.wait(2) if one.method == "/t.Test/Read")
+    assert (comparison.shadow, comparison.why) == (None, "the world changed before both had answered")
