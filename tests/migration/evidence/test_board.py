@@ -14,10 +14,12 @@ import pytest
 from lucky_transport.messages import mujoco
 from lucky_transport.messages.controllers import RobotControllerSummary
 from lucky_transport.messages.geometry import EntityId
+from lucky_transport.registry import load, registry
 from lucky_transport.staging import Comparison, Outcome
 from lucky_transport.testing.bit_flip import flip_message
-from lucky_transport_migration.evidence.board import open_board
+from lucky_transport_migration.evidence.board import EvidenceBoard
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, FAILED, NOT_COMPARED, read_folder
+from lucky_transport_migration.recording.board import RecordingBoard
 from lucky_transport_migration.stages.journal import Journal
 from lucky_transport_migration.stages.stage import Placement, Stage
 
@@ -179,14 +181,16 @@ def test_items_that_cannot_be_compared_are_said_and_harm_nobody(project: Any, bo
 # opening
 
 
-def test_the_board_of_the_registry_is_this_one(project: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lucky_transport.registry import load, registry
-
+@pytest.mark.parametrize(("record", "kind"), [("", EvidenceBoard), ("run.jsonl", RecordingBoard)])
+def test_the_board_of_the_registry_decides_by_stages_and_records_where_it_is_asked_to(
+    project: Any, monkeypatch: pytest.MonkeyPatch, record: str, kind: type
+) -> None:
     monkeypatch.chdir(project.folder)
-    info = registry().boards["evidence"]
-    assert load(info.open, owner="tests") is open_board
-    board = open_board()
-    assert board.decide(READ).shadow == "shm"
+    monkeypatch.setenv("LUCKY_RECORD", record)
+    board = load(registry().boards["evidence"].open, owner="tests")()
+    assert type(board) is kind
+    decision = board.decide(READ)
+    assert (decision.authority, decision.shadow) == ("grpc", "" if record else "shm")
     board.close()
 
 
