@@ -45,6 +45,14 @@ def test_an_env_gets_the_endpoint_that_was_given() -> None:
     )
 
 
+def test_an_endpoint_stands_in_a_line_of_its_own_where_the_others_do() -> None:
+    source = "from luckyrobots import LuckyEnv\nLuckyEnv(\n    robot='a',\n    port=1,\n    timeout=2.0,\n)\n"
+    assert rewritten(source, "shm://a") == (
+        "from lucky_transport import LuckyEnv\n"
+        "LuckyEnv(\n    robot='a',\n    timeout=2.0,\n    endpoint=\"shm://a\",\n)\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("use", "why"),
     [

@@ -38,9 +38,12 @@ def text_node(text: str) -> cst.SimpleString:
 
 
 def with_arguments(call: cst.Call, arguments: list[cst.Arg]) -> cst.Call:
-    """Return a call with other arguments; the comma behind the last one is as it was behind the last."""
+    """Return a call with other arguments, laid out as it is: the commas between them, and the one behind the last."""
     if arguments and call.args:
-        arguments = [*arguments[:-1], arguments[-1].with_changes(comma=call.args[-1].comma)]
+        first, last = call.args[0], call.args[-1]
+        between = first.comma if first is not last else cst.MaybeSentinel.DEFAULT
+        kept = [one.with_changes(comma=between) if one is last else one for one in arguments[:-1]]
+        arguments = [*kept, arguments[-1].with_changes(comma=last.comma)]
     return call.with_changes(args=arguments)
 
 
