@@ -7,8 +7,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
+
+jsonschema: Any = pytest.importorskip(
+    "jsonschema", reason="jsonschema is not installed: pip install 'lucky-transport[dev]'"
+)
 
 from lucky_transport_migration import targets
 from lucky_transport_migration.call_suite.results import Prepared

@@ -6,6 +6,8 @@ import contextlib
 from typing import Any
 
 import pytest
+
+pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 from hypothesis import given
 from hypothesis import strategies as st
 
