@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-jsonschema: Any = pytest.importorskip(
-    "jsonschema", reason="jsonschema is not installed: pip install 'lucky-transport[dev]'"
-)
-
 from lucky_transport_migration import targets
 from lucky_transport_migration.call_suite.results import Prepared
 from lucky_transport_migration.changes import changes
 from lucky_transport_migration.commands import bench as commands
 from lucky_transport_migration.images import bench as images
+
+jsonschema: Any = pytest.importorskip(
+    "jsonschema", reason="jsonschema is not installed: pip install 'lucky-transport[dev]'"
+)
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "schema" / "bench.schema.json").read_text())
 
