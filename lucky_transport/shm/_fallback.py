@@ -27,6 +27,8 @@ __all__ = [
     "RingReader",
     "RingWriter",
     "copied",
+    "give_back",
+    "hand_over",
     "load32",
     "spin",
     "store32",
@@ -75,6 +77,20 @@ def store32(mapping: mmap, offset: int, value: int) -> None:
 def wake(mapping: mmap, offset: int) -> None:
     """Wake whoever is parked on the word, whether it says so or not."""
     _wake(_word32(mapping, offset), address_of(mapping, offset))
+
+
+def hand_over(mapping: mmap, number_offset: int, owner_offset: int, number: int) -> None:
+    """Number a slot of pictures and give it to the peer."""
+    _word32(mapping, number_offset)[0] = number
+    _word32(mapping, owner_offset)[0] = number
+
+
+def give_back(mapping: mmap, owner_offset: int, park_offset: int, number: int) -> None:
+    """Give a slot of pictures back if it is still owned as that number, and wake whoever waits for one."""
+    owner = _word32(mapping, owner_offset)
+    if owner[0] == number:
+        owner[0] = 0
+        wake(mapping, park_offset)
 
 
 def _wake(park: memoryview, address: int) -> None:

@@ -20,14 +20,18 @@ import os
 import re
 import stat
 import struct
+from collections.abc import Callable
+from functools import partial
 from mmap import mmap
 from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
 
 from lucky_transport.errors import SegmentError
 from lucky_transport.shm.allocation import allocate
 from lucky_transport.shm.atomics import PEER_PARKS, PEER_WAKES, implementation
 
-__all__ = ["SUFFIX", "ImageFile", "remove_images"]
+__all__ = ["SUFFIX", "ImageFile", "SlotWords", "remove_images"]
 
 #: What follows a segment's name in the names of its files of pictures.
 SUFFIX = re.compile(r"\.images\.[0-9]{1,10}")
@@ -49,25 +53,50 @@ def _total(slots: int, slot_bytes: int) -> int:
     return _DATA + slots * slot_bytes
 
 
+class SlotWords(NamedTuple):
+    """The words of one slot; each of these is a single call of the native module.
+
+    number: what lies in the slot. set_number: say so. owner: 0 when it is the engine's. hand_over(number): give it to
+    the client, with everything written into it before. give_back(number): give it back to the engine if it is still
+    owned as that, and wake the engine when it waits for one.
+    """
+
+    number: Callable[[], int]
+    set_number: Callable[[int], None]
+    owner: Callable[[], int]
+    hand_over: Callable[[int], None]
+    give_back: Callable[[int], None]
+
+    @classmethod
+    def of(cls, module: ModuleType, mapping: mmap, slot: int) -> SlotWords:
+        """Return the words of a slot of that mapping."""
+        number, owner = _WORDS + slot * _WORDS_STEP, _WORDS + slot * _WORDS_STEP + _OWNER
+        return cls(
+            partial(module.load32, mapping, number),
+            partial(module.store32, mapping, number),
+            partial(module.load32, mapping, owner),
+            partial(module.hand_over, mapping, number, owner),
+            partial(module.give_back, mapping, owner, _PARK),
+        )
+
+
 class ImageFile:
     """One mapped file; `number` names it in messages. Made by `create` and `open`.
 
-    memory: all of it, writable. slot_bytes: the longest picture that fits.
+    memory: all of it, writable. slot_bytes: the longest picture that fits. words: of each slot.
     """
 
     __slots__ = (
         "_copied",
-        "_load",
         "_mapping",
         "_shown",
-        "_store",
         "_wait",
-        "_wake",
         "memory",
         "number",
         "path",
         "slot_bytes",
         "slots",
+        "words",
     )
 
     def __init__(self, path: Path, number: int, mapping: mmap, slots: int, slot_bytes: int, native: bool) -> None:
@@ -78,8 +107,8 @@ class ImageFile:
         self.slot_bytes = slot_bytes
         self.memory = memoryview(mapping)
         self._mapping = mapping
-        self._load, self._store = module.load32, module.store32
-        self._wake, self._wait = module.wake, module.wait32
+        self.words = [SlotWords.of(module, mapping, slot) for slot in range(slots)]
+        self._wait = module.wait32
         self._copied = module.copied
         self._shown: dict[int, memoryview] = {}
 
@@ -143,27 +172,6 @@ class ImageFile:
     def copied(self, slot: int, length: int) -> bytes:
         """Return the same as a copy; other threads run meanwhile, where the native module is in use."""
         return self._copied(self.shown(slot, length))
-
-    def number_of(self, slot: int) -> int:
-        """Return the number of what lies in the slot."""
-        return self._load(self._mapping, _WORDS + slot * _WORDS_STEP)
-
-    def set_number(self, slot: int, number: int) -> None:
-        """Say what lies in the slot."""
-        self._store(self._mapping, _WORDS + slot * _WORDS_STEP, number)
-
-    def owner_of(self, slot: int) -> int:
-        """Return 0 when the slot is the engine's."""
-        return self._load(self._mapping, _WORDS + slot * _WORDS_STEP + _OWNER)
-
-    def set_owner(self, slot: int, owner: int) -> None:
-        """Hand the slot over, with everything written into it before."""
-        self._store(self._mapping, _WORDS + slot * _WORDS_STEP + _OWNER, owner)
-
-    def give_back(self, slot: int) -> None:
-        """Hand the slot back to the engine, and wake it when it waits for one."""
-        self._store(self._mapping, _WORDS + slot * _WORDS_STEP + _OWNER, 0)
-        self._wake(self._mapping, _PARK)
 
     def wait_while_owned(self, slot: int, owner: int, strategy: int, timeout_ns: int) -> None:
         """Wait until the slot is given back by `owner`, as that waiting strategy does, or for that long."""

@@ -8,7 +8,6 @@ Rule 3: in a forked child nothing is given back: the slots are the parent's.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -43,6 +42,15 @@ class ImageReader:
                 raise ClosedError("the transport is closed, and its pictures with it", backend="shm")
             self._files[number] = file = ImageFile.open(self._base, number, native=self._native)
         return file
+
+    def give_back(self, place: ImagePlace) -> None:
+        """Give a slot back if it is still owned as that picture; raises nothing."""
+        try:
+            file = self.file(place.file)
+        except TransportError:
+            return
+        if place.slot < file.slots:
+            file.words[place.slot].give_back(place.number)
 
     def forget(self, files: Iterable[int]) -> None:
         """Let go of these files; what is still looked at stays mapped."""
@@ -104,12 +112,13 @@ class Claim:
                 backend="shm",
                 hint="the peer is broken; connect again",
             )
-        if number % 2 or file.number_of(slot) != number:
+        number_now = file.words[slot].number
+        if number % 2 or number_now() != number:
             return None
         if not copy:
             return file.shown(slot, place.length)
         data = file.copied(slot, place.length)
-        return data if file.number_of(slot) == number else None
+        return data if number_now() == number else None
 
     def release(self) -> None:
         """Give the slots back, those that are still this claim's; idempotent, raises nothing."""
@@ -118,10 +127,7 @@ class Claim:
             return
         for place in places:
             if place.file:
-                with contextlib.suppress(TransportError):
-                    file = self._reader.file(place.file)
-                    if place.slot < file.slots and file.owner_of(place.slot) == place.number:
-                        file.give_back(place.slot)
+                self._reader.give_back(place)
 
     def keep(self) -> None:
         """Never give the slots back: the engine removes their file, and what was looked at stays as it is."""

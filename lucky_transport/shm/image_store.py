@@ -99,7 +99,7 @@ class ImageStore:
     def _sweep(self) -> None:
         held: list[ImageFile] = []
         for file in self._retired:
-            if any(file.owner_of(slot) for slot in range(file.slots)):
+            if any(words.owner() for words in file.words):
                 held.append(file)
             else:
                 self._remove(file)

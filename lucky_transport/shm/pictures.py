@@ -39,11 +39,12 @@ _LARGEST = 0xFFFFFFFE
 class _Slot:
     """One slot as its engine sees it. `taken`: it is being written; `view`: what was handed out for that, last."""
 
-    __slots__ = ("file", "index", "number", "posted_ns", "taken", "view")
+    __slots__ = ("file", "index", "number", "posted_ns", "taken", "view", "words")
 
     def __init__(self, file: ImageFile, index: int) -> None:
         self.file = file
         self.index = index
+        self.words = file.words[index]
         self.number = 0
         self.posted_ns = 0
         self.taken = False
@@ -52,25 +53,24 @@ class _Slot:
     @property
     def is_free(self) -> bool:
         """True when neither side uses it."""
-        return not self.taken and not self.file.owner_of(self.index)
+        return not self.taken and not self.words.owner()
 
     def take(self, nbytes: int, number: int) -> memoryview:
         """Begin to write picture `number`."""
         self.taken = True
         self.number = number
-        self.file.set_number(self.index, number - 1)
+        self.words.set_number(number - 1)
         if len(self.view) != nbytes:
             self.view = self.file.bytes_of(self.index, nbytes)
         return self.view
 
     def post(self, nbytes: int) -> ImagePlace:
         """Hand the picture over to the client."""
-        file, index, number = self.file, self.index, self.number
-        file.set_number(index, number)
-        file.set_owner(index, number)
+        number = self.number
+        self.words.hand_over(number)
         self.posted_ns = monotonic_ns()
         self.taken = False
-        return ImagePlace(nbytes, file.number, index, number)
+        return ImagePlace(nbytes, self.file.number, self.index, number)
 
 
 class Pictures:
@@ -142,7 +142,7 @@ class Pictures:
     def has_room(self) -> bool:
         """True while the client has not so many pictures that the next one would be old when he sees it."""
         posted = self._posted
-        while posted and posted[0].file.owner_of(posted[0].index) != posted[0].number:
+        while posted and posted[0].words.owner() != posted[0].number:
             posted.popleft()
         if len(posted) < SLOTS:
             return True
@@ -195,7 +195,7 @@ class Pictures:
             for place in places:
                 for slot in self._slots:
                     if slot.file.number == place.file and slot.index == place.slot:
-                        slot.file.set_owner(slot.index, 0)
+                        slot.words.give_back(place.number)
 
     def end(self, *, lost: bool) -> None:
         """The stream is over; idempotent. See `ImageStore.retire`."""

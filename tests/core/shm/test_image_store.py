@@ -276,7 +276,7 @@ def test_any_place_gives_a_picture_nothing_or_a_refusal(
     claim = ends.reader.claim([ImagePlace(length, place.file, slot, number)])
     if slot < SLOTS and length <= 4096:
         found = read(claim, copy=copy)
-        assert (found is not None) == (ends.reader.file(place.file).number_of(slot) == number)
+        assert (found is not None) == (ends.reader.file(place.file).words[slot].number() == number)
     else:
         with pytest.raises(RemoteProtocolError, match="which has 3 of 4096 bytes"):
             read(claim, copy=copy)
@@ -325,11 +325,11 @@ def test_a_link_is_not_followed(ends: Ends, tmp_path: Path) -> None:
 def test_a_picture_that_was_overwritten_is_none(ends: Ends) -> None:
     (place,) = ends.pictures.put([b"a" * _SIZE])
     file = ends.reader.file(place.file)
-    file.set_number(place.slot, place.number + 2)
+    file.words[place.slot].set_number(place.number + 2)
     assert read(ends.reader.claim([place])) is None
-    file.set_number(place.slot, place.number - 1)
+    file.words[place.slot].set_number(place.number - 1)
     assert read(ends.reader.claim([place]), copy=False) is None
-    file.set_number(place.slot, place.number)
+    file.words[place.slot].set_number(place.number)
     assert read(ends.reader.claim([place])) == [b"a" * _SIZE]
 
 
@@ -341,9 +341,9 @@ def _overwrite(file: ImageFile, stop: threading.Event) -> None:
     number = 0
     while not stop.is_set():
         number += 2
-        file.set_number(0, number - 1)
+        file.words[0].set_number(number - 1)
         np.copyto(into, pictures[number % 4])
-        file.set_number(0, number)
+        file.words[0].set_number(number)
         stop.wait(0.0002)
 
 
@@ -356,7 +356,7 @@ def test_a_writer_that_never_stops_and_ignores_its_reader_is_never_seen_torn(bas
     whole = 0
     try:
         for _ in range(1000):
-            found = read(reader.claim([ImagePlace(file.slot_bytes, 1, 0, file.number_of(0))]))
+            found = read(reader.claim([ImagePlace(file.slot_bytes, 1, 0, file.words[0].number())]))
             if found is not None:
                 assert len(set(found[0][::4096])) == 1
                 whole += 1

@@ -60,4 +60,8 @@ def test_a_channel_that_breaks_promises_is_told_which(make_channel: MakeChannel)
         run_channel_cases(lambda: grpc.intercept_channel(make_channel(), _Forgetful()))
     broken = {note for error in caught.value.exceptions for note in error.__notes__}
     forgotten = ("fails", "expires", "shows_metadata")
-    assert broken == {f"case {case}[{arity}]" for case in forgotten for arity in ("unary_unary", "stream_unary")}
+    # A handler that is not told to wait may answer before it is cancelled.
+    by_chance = {f"case is_cancelled[{arity}]" for arity in ("unary_unary", "stream_unary")}
+    assert broken - by_chance == {
+        f"case {case}[{arity}]" for case in forgotten for arity in ("unary_unary", "stream_unary")
+    }
