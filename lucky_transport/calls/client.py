@@ -98,7 +98,7 @@ class ClientCalls:
         Without a deadline it waits as long as the engine lives. Raises PeerTimeout, PeerDied, ClosedError.
         """
         correlation_id = next(self._ids)
-        remaining_ns = self._remaining_ns(method, deadline)
+        remaining_ns = 0 if deadline is None else deadline.remaining_ns or self._remaining_ns(method, deadline)
         slot = UnaryAnswer()
         self._calls[correlation_id] = slot
         try:

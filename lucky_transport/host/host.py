@@ -53,9 +53,11 @@ class Host:
         self._streams: Mapping[str, StreamHandler] = engine.streams
         plain: dict[str, Handler] = {**task_handlers(self.spec), **engine.services}
         self.agents = Agents(self)
+        over = self.agents.handlers(plain)
+        self._plain = {name: handler for name, handler in plain.items() if name not in over}
         self._handlers: Mapping[str, CallHandler] = {
-            **{name: _without_call(handler) for name, handler in plain.items()},
-            **self.agents.handlers(plain),
+            **{name: _without_call(handler) for name, handler in self._plain.items()},
+            **over,
         }
         engine.bind(self._buffers)
 
@@ -178,6 +180,13 @@ class Host:
     def implements(self, method: Method) -> bool:
         """True when the engine answers `method`."""
         return method.name in (self._handlers if method.stream is None else self._streams)
+
+    def inline_handler(self, method: Method) -> Handler | None:
+        """Return the engine's handler of an inline method that need not know its call, None for any other.
+
+        What it raises is foreign: tell it by `told`.
+        """
+        return self._plain.get(method.name) if method.runs is Runs.INLINE else None
 
     def call(self, method: Method, request: Any, call: Call | None = None) -> Any:
         """Return the engine's response; runs between two steps unless the method is declared otherwise.

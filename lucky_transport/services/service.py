@@ -100,7 +100,7 @@ class Service(_Methods):
 
         def call(self: Service, *given: Any, timeout_s: float | None = None, **fields: Any) -> Any:
             request = build(given, fields)
-            return self._transport.call(method, request, _deadline(arguments, timeout_s))
+            return self._transport.call(method, request, None if timeout_s is None else _deadline(arguments, timeout_s))
 
         def stream(self: Service, *given: Any, timeout_s: float | None = None, **fields: Any) -> Any:
             request = build(given, fields)

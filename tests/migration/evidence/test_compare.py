@@ -25,6 +25,8 @@ from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, FAILED, 
 from lucky_transport_migration.evidence.rule import Rule
 from lucky_transport_migration.evidence.rules import Rules
 
+pytest.importorskip("google.protobuf", reason="typed payloads are compared with what stubs send")
+
 EVERY = "/hazel.rpc.AgentService/StreamRobotController"
 LATEST = "/hazel.rpc.MujocoService/StreamJointState"
 FOREIGN = "/team.v1.Planner/GetPlan"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,12 +21,11 @@ Start = Callable[..., "subprocess.Popen[str]"]
 
 
 @pytest.fixture
-def environ(tmp_path: Path) -> Iterator[dict[str, str]]:
+def environ() -> Iterator[dict[str, str]]:
     """The environment of a launcher: nobody's settings, and a folder for temporary files that is empty afterwards."""
-    folder = tmp_path / "temporary"
-    folder.mkdir()
-    yield {**os.environ, "TMPDIR": str(folder), "PYTHONUNBUFFERED": "1"}
-    assert list(folder.iterdir()) == []
+    with tempfile.TemporaryDirectory() as folder:  # a short name: sockets of multiprocessing lie in it
+        yield {**os.environ, "TMPDIR": folder, "PYTHONUNBUFFERED": "1"}
+        assert list(Path(folder).iterdir()) == []
 
 
 def _command(options: tuple[str, ...], command: list[str]) -> list[str]:
