@@ -18,33 +18,51 @@ from lucky_transport.specs import ArraySpec, BatchSpec
 __all__ = ["Bounds", "check_actions", "check_control"]
 
 
-def check_actions(spec: BatchSpec, actions: ArrayLike) -> NDArray[Any]:
+def check_actions(spec: BatchSpec, actions: ArrayLike, name: str = "actions") -> NDArray[Any]:
     """Return `actions` as a C-contiguous array of the spec's dtype and shape (the same object where it already is).
 
-    Raises TypeError for what is no real number, ValueError for a wrong shape and for NaN or infinite values; both name
-    the first offending place.
+    Raises TypeError for what is no real number, ValueError for a wrong shape, for NaN or infinite values and for
+    integers that the dtype cannot hold; both name the first offending place. `name` is what the text calls them.
     """
     array = np.asarray(actions)
     wanted = np.dtype(spec.action.dtype)
     if array.dtype.kind not in "fiub":
-        raise TypeError(f"actions have dtype {array.dtype}, expected real numbers that cast to {wanted}")
+        raise TypeError(f"{name} have dtype {array.dtype}, expected real numbers that cast to {wanted}")
     if wanted.kind in "iu" and array.dtype.kind == "f":
-        raise TypeError(f"actions have dtype {array.dtype}, expected integers ({wanted}): the action space is discrete")
+        raise TypeError(f"{name} have dtype {array.dtype}, expected integers ({wanted}): the action space is discrete")
     shape = spec.action_shape
     if array.shape != shape:
-        raise ValueError(f"actions have shape {array.shape}, expected {shape}{_first_difference(array.shape, shape)}")
+        raise ValueError(f"{name} have shape {array.shape}, expected {shape}{_first_difference(array.shape, shape)}")
     if array.dtype != wanted:
+        if wanted.kind in "iu":
+            _check_range(name, array, wanted)
         with np.errstate(over="ignore"):  # what is too large becomes infinite and is refused below, by its place
             array = array.astype(wanted)
     array = np.ascontiguousarray(array)
     if wanted.kind == "f":
         finite = np.isfinite(array)
         if not finite.all():
-            at = tuple(int(i) for i in np.unravel_index(int(np.argmin(finite)), shape))
+            at = _first(~finite)
             raise ValueError(
-                f"actions are not finite: {array[at]} at {list(at)} (env {at[0]}); nothing was sent to the engine"
+                f"{name} are not finite: {array[at]} at {list(at)} (env {at[0]}); nothing was sent to the engine"
             )
     return array
+
+
+def _check_range(name: str, integers: NDArray[Any], wanted: np.dtype[Any]) -> None:
+    """Raise ValueError for the first value that a cast to `wanted` would turn into another one."""
+    limits = np.iinfo(wanted)
+    outside = (integers < limits.min) | (integers > limits.max)
+    if outside.any():
+        at = _first(outside)
+        raise ValueError(
+            f"{name} do not fit {wanted}: {integers[at]} at {list(at)} (env {at[0]}); nothing was sent to the engine"
+        )
+
+
+def _first(true: NDArray[np.bool_]) -> tuple[int, ...]:
+    """Return the place of the first True."""
+    return tuple(int(i) for i in np.unravel_index(int(np.argmax(true)), true.shape))
 
 
 def _first_difference(got: tuple[int, ...], expected: tuple[int, ...]) -> str:
@@ -86,14 +104,14 @@ class Bounds:
         above = 0 if self.high is None else int(np.count_nonzero(actions > self.high))
         return below + above
 
-    def check(self, actions: NDArray[Any]) -> None:
+    def check(self, actions: NDArray[Any], name: str = "actions") -> None:
         """Raise ValueError naming the first value of a checked batch that lies outside the bounds."""
         if not self.count_outside(actions):
             return
         low = np.broadcast_to(np.asarray(-np.inf if self.low is None else self.low), actions.shape)
         high = np.broadcast_to(np.asarray(np.inf if self.high is None else self.high), actions.shape)
-        at = tuple(int(i) for i in np.unravel_index(int(np.argmax((actions < low) | (actions > high))), actions.shape))
+        at = _first((actions < low) | (actions > high))
         raise ValueError(
-            f"actions are out of bounds: {actions[at]} at {list(at)} (env {at[0]}), expected {low[at]} to {high[at]}; "
+            f"{name} are out of bounds: {actions[at]} at {list(at)} (env {at[0]}), expected {low[at]} to {high[at]}; "
             f"nothing was sent to the engine"
         )

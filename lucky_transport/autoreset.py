@@ -12,12 +12,14 @@ from __future__ import annotations
 from enum import Enum
 
 import gymnasium.error
+import numpy as np
 from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
 
-from lucky_transport.errors import LocalProtocolError, SpecError
+from lucky_transport.errors import ClosedError, LocalProtocolError, SpecError, TransportError
 from lucky_transport.specs import BatchSpec
 
-__all__ = ["Block", "NeedsReset", "check_mode", "parse_mode"]
+__all__ = ["Block", "NeedsReset", "check_mode", "parse_mode", "refusal"]
 
 
 class NeedsReset(LocalProtocolError, gymnasium.error.ResetNeeded):
@@ -31,6 +33,17 @@ class Block(Enum):
     LOST = "the last step or reset failed, so the envs' state is unknown"
     ENDED = "some envs have ended and autoreset is disabled"
     CLOSED = "the env is closed"
+
+
+def refusal(what: str, block: Block, ended: NDArray[np.bool_] | None, *, backend: str) -> TransportError:
+    """Return the error for `what` while `block` stands; `ended`: bool (num_envs,), the envs that wait for a reset."""
+    if block is Block.CLOSED:
+        return ClosedError(f"{what}: the env is closed", backend=backend, hint="make a new one")
+    text, hint = f"{what} is not possible: {block.value}", "call reset()"
+    if ended is not None and block is Block.ENDED:
+        text += f" (envs {np.flatnonzero(ended).tolist()})"
+        hint = "pass their mask to reset(options={'reset_mask': mask})"
+    return NeedsReset(text, backend=backend, hint=hint)
 
 
 def parse_mode(mode: AutoresetMode | str) -> AutoresetMode:
@@ -55,9 +68,10 @@ def _plain(name: str) -> str:
 def check_mode(mode: AutoresetMode, spec: BatchSpec, can_hold: bool) -> None:
     """Raise SpecError when the engine or the transport cannot do what `mode` needs.
 
-    SAME_STEP resets the ended envs while the others hold still; a single env has no others.
+    SAME_STEP resets the ended envs while the others hold still; a single env has no others, and an engine that resets
+    them itself has done it already.
     """
-    if mode is AutoresetMode.SAME_STEP and spec.num_envs > 1 and not can_hold:
+    if mode is AutoresetMode.SAME_STEP and spec.num_envs > 1 and not can_hold and not spec.resets_itself:
         raise SpecError(
             f"autoreset_mode SAME_STEP resets some of {spec.num_envs} envs while the others hold still, "
             f"which engine {spec.engine!r} cannot do",

@@ -34,6 +34,19 @@ def lucky_transport_engines() -> list[EngineInfo]:
             factory="lucky_transport.engines.echo:make_engine",
             summary="answers commands and streams at once: the engine of `bench --suite commands`",
         ),
+        EngineInfo(
+            name="cartpole",
+            factory="lucky_transport.engines.cartpole:make_engine",
+            summary="a pole on a cart, with wind: worlds for sessions, or a batch",
+            worlds="lucky_transport.engines.cartpole:CartPoleWorlds",
+        ),
+        EngineInfo(
+            name="skirmish",
+            factory="lucky_transport.engines.skirmish.engine:make_engine",
+            summary="a small real-time strategy game: economy, orders, fog, a scripted opponent; sessions, or a batch",
+            variants=("plains", "ridge", "arena"),
+            worlds="lucky_transport.engines.skirmish.world:SkirmishWorlds",
+        ),
     ]
 
 

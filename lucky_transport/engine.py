@@ -33,6 +33,7 @@ from lucky_transport.specs import BatchSpec
 if TYPE_CHECKING:
     from lucky_transport.messages.media import NamedImageFrame
     from lucky_transport.messages.stepping import GetCameraFrameRequest
+    from lucky_transport.sessions.world import Worlds
 
 __all__ = ["HOLD", "RESET", "TICK", "Buffers", "Engine", "Handler", "StreamHandler"]
 
@@ -99,6 +100,11 @@ class Engine(ABC):
     def streams(self) -> Mapping[str, StreamHandler]:
         """Handlers of the server streams this engine serves, by full method name."""
         return {}
+
+    @property
+    def worlds(self) -> Worlds | None:
+        """The worlds that clients may hold sessions in, None for an engine that is only stepped as a batch."""
+        return None
 
     @abstractmethod
     def bind(self, buffers: Buffers) -> None:

@@ -12,22 +12,22 @@ Rule 3: what is refused is refused before anything is sent, and leaves the env a
 
 from __future__ import annotations
 
-import warnings
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
-import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode
-from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from lucky_transport.actions import Bounds, check_actions
-from lucky_transport.attributes import attributes_of, frames_per_second
-from lucky_transport.autoreset import Block, NeedsReset, check_mode, parse_mode
+from lucky_transport.announcing import Announcer
+from lucky_transport.autoreset import Block, check_mode, parse_mode, refusal
+from lucky_transport.composite_actions import CompositeActions
+from lucky_transport.composite_observations import CompositeObservations
+from lucky_transport.described import DescribedEnv
 from lucky_transport.engine import HOLD, RESET
 from lucky_transport.errors import (
     Busy,
@@ -37,13 +37,11 @@ from lucky_transport.errors import (
     PeerDied,
     SpecError,
     TransportError,
-    Unimplemented,
 )
-from lucky_transport.infos import TermColumns
+from lucky_transport.infos import InfoParts, TermColumns
 from lucky_transport.lifetime import Lifetime, Owner
-from lucky_transport.messages.methods import Method, method
 from lucky_transport.registration import make_env, rebuild
-from lucky_transport.resetting import ResetRequest, Seed, read_reset, resting_actions
+from lucky_transport.resetting import Seed, read_reset, resting_actions
 from lucky_transport.transport import Frame, Transport
 
 __all__ = ["RewardFunction", "VectorEnv", "make_env"]
@@ -52,18 +50,17 @@ __all__ = ["RewardFunction", "VectorEnv", "make_env"]
 RewardFunction = Callable[[dict[str, NDArray[np.float32]]], NDArray[Any]]
 
 #: What a step returns: observations, rewards, terminated, truncated, info.
-StepResult = tuple[NDArray[Any], NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
-
-_SET_SEEDS = method("/lucky_transport.v1.BatchService/SetSeeds")
-_SET_RESET_OPTIONS = method("/lucky_transport.v1.BatchService/SetResetOptions")
+StepResult = tuple[Any, NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
 
 
-class VectorEnv(gymnasium.vector.VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
+class VectorEnv(DescribedEnv):
     """A batch of envs behind a transport; made by `lucky_transport.make` or `gymnasium.make_vec`.
 
-    `batch_spec` is what the engine told about itself, `transport` the connection (an in-place policy writes into
-    `transport.actions` and passes that array to `step`), `spec` Gymnasium's own and settable.
+    An in-place policy writes into `transport.actions` and passes that array to `step`. Where the spec has parts,
+    observations and actions are dicts and tuples of arrays, nested as in the spaces.
     """
+
+    closed = True  # until it is made: Gymnasium closes what it collects, also half made
 
     def __init__(
         self,
@@ -86,50 +83,57 @@ class VectorEnv(gymnasium.vector.VectorEnv[NDArray[Any], NDArray[Any], NDArray[A
         if validate not in ("pass", "strict"):
             raise ValueError(f"validate {validate!r}: expected 'pass' or 'strict'")
         spec = transport.spec
-        self.autoreset_mode = parse_mode(autoreset_mode)
-        check_mode(self.autoreset_mode, spec, spec.hold and transport.capabilities.hold)
-        self.transport = transport
-        self.batch_spec = spec
-        self._set_gymnasium_attributes()
-        self._attributes = attributes_of(spec)
-        self._copy = copy
+        mode = parse_mode(autoreset_mode)
+        check_mode(mode, spec, spec.hold and transport.capabilities.hold)
+        super().__init__(transport, mode)
+        self._set_shown(copy=copy)
         self._reward_fn = reward_fn
-        self._bounds = Bounds(spec.action) if validate == "strict" else None
+        self._set_exchange(strict=validate == "strict")
         self._columns = TermColumns(spec)
+        self._info_parts = InfoParts(spec) if spec.info_parts else None
         self._recipe = None if recipe is None else dict(recipe)
-        self._unanswered: set[str] = set()  # methods the engine lacks; said once each
+        self._announcer = Announcer(transport)
         self._resting_actions = resting_actions(spec)
-        self._exchange = transport.step
         self._block: Block | None = Block.FRESH
         self._ended: NDArray[np.bool_] | None = None  # envs that wait for their reset
         self._control: NDArray[np.uint8] | None = None  # the next step's control bytes
         self._outstanding = False  # a frame may still come for a step that was given up
         self._lifetime = Lifetime(transport, owner)
         self._end = weakref.finalize(self, self._lifetime.end)
+        self.closed = False
 
-    def _set_gymnasium_attributes(self) -> None:
-        spec = self.batch_spec
-        self.num_envs = spec.num_envs
-        observation_space, action_space = spec.observation.space(), spec.action.space()
-        self.single_observation_space, self.single_action_space = observation_space, action_space
-        self.observation_space = batch_space(observation_space, spec.num_envs)
-        self.action_space = batch_space(action_space, spec.num_envs)
-        self.render_mode = None
-        self.metadata = {"render_modes": [], "autoreset_mode": self.autoreset_mode}
-        fps = frames_per_second(spec)
-        if fps is not None:
-            self.metadata["render_fps"] = fps
+    def _set_exchange(self, *, strict: bool) -> None:
+        """Choose how actions go out; the hot path of a plain spec is the transport's own."""
+        self._composite_actions: CompositeActions | None = None
+        self._bounds: Bounds | None = None
+        self._exchange: Callable[..., Frame] = self.transport.step
+        if self.batch_spec.action_parts:
+            self._composite_actions = CompositeActions(self.transport, strict=strict)
+            self._exchange = self._composite_actions.step
+        elif strict:
+            self._bounds = Bounds(self.batch_spec.action)
+
+    def _set_shown(self, *, copy: bool) -> None:
+        """Choose how a frame's observations are handed out: `_shown` None is as they are, `_nested` as of a copy."""
+        self._shown: Callable[[NDArray[Any]], Any] | None = np.ndarray.copy if copy else None
+        self._nested: Callable[[NDArray[Any]], Any] | None = None
+        if self.batch_spec.observation_parts:
+            observations = CompositeObservations(self.batch_spec)
+            self._shown = observations.copy if copy else observations.view
+            self._nested = observations.view
 
     @property
     def out_of_bounds(self) -> int:
         """Action values outside the action space so far; they went to the engine as they are."""
-        return self.transport.out_of_bounds
+        of_parts = 0 if self._composite_actions is None else self._composite_actions.out_of_bounds
+        return self.transport.out_of_bounds + of_parts
 
-    def step(self, actions: NDArray[Any]) -> StepResult:
-        """Step every env once; `actions`: (num_envs, *action shape), real numbers.
+    def step(self, actions: Any) -> StepResult:
+        """Step every env once; `actions`: (num_envs, *action shape), real numbers, or nested arrays of such.
 
-        Returns observations (spec dtype, (num_envs, *shape), copies unless `copy=False`), rewards float32 (num_envs,),
-        terminated and truncated bool (num_envs,), and info (see `lucky_transport.infos`). Raises ValueError / TypeError
+        Returns observations (spec dtype, (num_envs, *shape), copies unless `copy=False`; nested where the spec has
+        parts), rewards float32 (num_envs,), terminated and truncated bool (num_envs,), and info (see
+        `lucky_transport.infos`). Raises ValueError / TypeError
         for wrong actions, NeedsReset where a reset must come first, PeerDied, PeerTimeout, EngineFailed, ClosedError.
         """
         if self._block is not None:
@@ -147,8 +151,10 @@ class VectorEnv(gymnasium.vector.VectorEnv[NDArray[Any], NDArray[Any], NDArray[A
             return self._step_with_ends(frame, control)
         signals = frame.signals.copy()
         info = self._columns.info(signals)
+        if self._info_parts is not None:
+            info |= self._info_parts.info(frame.observations)
         rewards = frame.rewards.copy() if self._reward_fn is None else self._custom_rewards(signals)
-        observations = frame.observations.copy() if self._copy else frame.observations
+        observations = frame.observations if self._shown is None else self._shown(frame.observations)
         n = self.num_envs
         return observations, rewards, np.zeros(n, np.bool_), np.zeros(n, np.bool_), info
 
@@ -164,24 +170,33 @@ class VectorEnv(gymnasium.vector.VectorEnv[NDArray[Any], NDArray[Any], NDArray[A
             info = self._columns.masked_info(signals, control == 0)
         if self.autoreset_mode is not AutoresetMode.SAME_STEP:
             self._await_reset(ended if some_ended else None)
-        elif some_ended:
-            final = frame.observations.copy()
-            final[~ended] = 0  # rows without a meaning hold no stale numbers, as in Gymnasium's own info
-            info |= {"final_obs": final, "_final_obs": ended, "_final_info": ended}
-            info["final_info"] = self._columns.masked_info(signals.copy(), ended)
+        elif some_ended and not self.batch_spec.resets_itself:
+            info |= self._final(frame, signals, ended)
             frame = self._reset_ended(ended)
+        if self._info_parts is not None:
+            info |= self._info_parts.info(frame.observations)
         if self._reward_fn is not None:
             rewards = self._custom_rewards(signals)
             if control is not None:
                 rewards[control != 0] = 0
-        observations = frame.observations.copy() if self._copy else frame.observations
+        observations = frame.observations if self._shown is None else self._shown(frame.observations)
         return observations, rewards, terminated, truncated, info
+
+    def _final(self, frame: Frame, signals: NDArray[np.float32], ended: NDArray[np.bool_]) -> dict[str, Any]:
+        """SAME_STEP's info of how episodes ended; rows without a meaning are zero, as in Gymnasium's own info."""
+        rows = frame.observations.copy()
+        rows[~ended] = 0
+        final_info = self._columns.masked_info(signals.copy(), ended)
+        if self._info_parts is not None:
+            final_info |= self._info_parts.info(rows, ended)
+        final = rows if self._nested is None else self._nested(rows)
+        return {"final_obs": final, "_final_obs": ended, "final_info": final_info, "_final_info": ended}
 
     def _reset_ended(self, ended: NDArray[np.bool_]) -> Frame:
         """SAME_STEP's second exchange: the ended envs are reset, the others hold still."""
         control = np.where(ended, np.uint8(RESET), np.uint8(HOLD))
         try:
-            return self._exchange(self._resting_actions, control)
+            return self.transport.step(self._resting_actions, control)
         except BaseException as error:
             self._note_failure(error, sent=True)
             raise
@@ -206,12 +221,12 @@ class VectorEnv(gymnasium.vector.VectorEnv[NDArray[Any], NDArray[Any], NDArray[A
 
     def reset(
         self, *, seed: Seed | None = None, options: Mapping[str, Any] | None = None
-    ) -> tuple[NDArray[Any], dict[str, Any]]:
+    ) -> tuple[Any, dict[str, Any]]:
         """Start a new episode in all envs, or in those of `options["reset_mask"]` (bool (num_envs,)).
 
         `seed`: an integer (env i gets seed + i) or one per env, None leaving an env's stream as it is. `options` are
         read, never changed; see `lucky_transport.resetting`. Returns observations (num_envs, *shape), copies unless
-        `copy=False`, and an empty info. Also the way back after EngineFailed or PeerTimeout.
+        `copy=False`, and an info that is empty but for info parts. Also the way back after EngineFailed or PeerTimeout.
         """
         if self._block is Block.CLOSED:
             raise self._refusal("reset")
@@ -220,15 +235,16 @@ class VectorEnv(gymnasium.vector.VectorEnv[NDArray[Any], NDArray[Any], NDArray[A
             raise self._refusal("a partial reset")
         try:
             self._settle()
-            self._tell(request)
-            frame = self._exchange(self._resting_actions, request.control)
+            self._announcer.tell(request)
+            frame = self.transport.step(self._resting_actions, request.control)
         except BaseException as error:
             self._note_failure(error, sent=True)
             raise
         self._block = None
         still = None if self._ended is None else self._ended & ~request.mask
         self._await_reset(still if still is not None and still.any() else None)
-        return frame.observations.copy() if self._copy else frame.observations, {}
+        info = {} if self._info_parts is None else self._info_parts.info(frame.observations, request.mask)
+        return frame.observations if self._shown is None else self._shown(frame.observations), info
 
     def _settle(self) -> None:
         """Receive the frame of a step that was given up; how that step ended does not matter any more."""
@@ -236,24 +252,6 @@ class VectorEnv(gymnasium.vector.VectorEnv[NDArray[Any], NDArray[Any], NDArray[A
             with suppress(LocalProtocolError, EngineFailed, Busy):
                 self.transport.recv()
             self._outstanding = False
-
-    def _tell(self, request: ResetRequest) -> None:
-        """Send the seeds and options of a reset, before its exchange."""
-        for message, row in ((request.options, _SET_RESET_OPTIONS), (request.seeds, _SET_SEEDS)):
-            if message is None or row.name in self._unanswered:
-                continue
-            try:
-                answer = self.transport.call(row, message)
-            except Unimplemented:
-                self._warn_without(row)
-                continue
-            if not answer.success:
-                raise SpecError(f"engine {self.batch_spec.engine!r} refused {row.python_name}: {answer.message}")
-
-    def _warn_without(self, row: Method) -> None:
-        self._unanswered.add(row.name)
-        what = "seeds: episodes are not reproducible" if row is _SET_SEEDS else "reset options: they have no effect"
-        warnings.warn(f"engine {self.batch_spec.engine!r} takes no {what}", UserWarning, stacklevel=4)
 
     def _note_failure(self, error: BaseException, *, sent: bool = False) -> None:
         """Remember what a failed exchange means for the next call; a dead engine's last words go into the error.
@@ -273,42 +271,8 @@ class VectorEnv(gymnasium.vector.VectorEnv[NDArray[Any], NDArray[Any], NDArray[A
             self._outstanding = True
 
     def _refusal(self, what: str) -> TransportError:
-        backend = self.transport.name
-        if self._block is Block.CLOSED:
-            return ClosedError(f"{what}: the env is closed", backend=backend, hint="make a new one")
         assert self._block is not None
-        text, hint = f"{what} is not possible: {self._block.value}", "call reset()"
-        if self._ended is not None and self._block is Block.ENDED:
-            text += f" (envs {np.flatnonzero(self._ended).tolist()})"
-            hint = "pass their mask to reset(options={'reset_mask': mask})"
-        return NeedsReset(text, backend=backend, hint=hint)
-
-    def get_attr(self, name: str) -> tuple[Any, ...]:
-        """Return an attribute of the envs, once per env; raises AttributeError naming those there are."""
-        if name not in self._attributes:
-            raise AttributeError(
-                f"the envs have no attribute {name!r}; they have: {', '.join(sorted(self._attributes))}"
-            )
-        return (self._attributes[name],) * self.num_envs
-
-    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """Return an attribute of the envs (as Gymnasium's `call` does for what cannot be called), or render them."""
-        if name == "render":
-            return self.render()
-        return self.get_attr(name)
-
-    def set_attr(self, name: str, values: Any) -> None:
-        """Raise AttributeError: what the engine told about itself is fixed."""
-        raise AttributeError(
-            f"attribute {name!r} cannot be set: it is engine {self.batch_spec.engine!r}'s own; pass "
-            f"reset(options={{...}}), or start the engine with other options"
-        )
-
-    def render(self) -> tuple[Any, ...]:
-        """Raise Unimplemented: no transport carries images yet."""
-        raise Unimplemented(
-            "images do not travel yet", backend=self.transport.name, hint="watch the engine's own window"
-        )
+        return refusal(what, self._block, self._ended, backend=self.transport.name)
 
     def close_extras(self, **kwargs: Any) -> None:
         """Close the transport and end the owner; called once, by `close`. Arrays already handed out stay readable."""
@@ -322,12 +286,6 @@ class VectorEnv(gymnasium.vector.VectorEnv[NDArray[Any], NDArray[Any], NDArray[A
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def __repr__(self) -> str:
-        return (
-            f"VectorEnv({self.batch_spec.engine}, num_envs={self.num_envs}, transport={self.transport.name}, "
-            f"autoreset_mode={self.autoreset_mode.name})"
-        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as the recipe: loading connects again, or starts an engine process of its own."""

@@ -18,6 +18,8 @@
     ├── Cancelled (RuntimeError)         the call was cancelled, by us or by the engine's end
     ├── EngineFailed (RuntimeError)      the engine raised while it stepped or answered
     ├── Unimplemented (NotImplementedError)  the engine or transport cannot do this
+    ├── UnknownSession (LookupError)     no session of that id: never created, destroyed, or idle for too long
+    ├── SessionEnded (RuntimeError)      the session was destroyed, or its world failed or will not go on
     └── StatusError (RuntimeError)       a handler of foreign messages ended its call with a status of its own
 
 Rule 1: a caller can catch `TransportError` for all of them, or the builtin in brackets.
@@ -42,11 +44,13 @@ __all__ = [
     "PeerTimeout",
     "RemoteProtocolError",
     "SegmentError",
+    "SessionEnded",
     "SpecError",
     "StatusError",
     "TransportError",
     "Unimplemented",
     "UnknownName",
+    "UnknownSession",
     "from_wire",
 ]
 
@@ -184,6 +188,18 @@ class StatusError(TransportError, RuntimeError):
         self.code = code
         self.details = details
         self.trailing = trailing
+
+
+class UnknownSession(TransportError, LookupError):
+    """The engine has no session of that id: it was never created, was destroyed, or was idle for too long."""
+
+    wire_code = 20
+
+
+class SessionEnded(TransportError, RuntimeError):
+    """The session was destroyed while the call ran, its world failed, or it is over and has nothing newer to show."""
+
+    wire_code = 21
 
 
 _BY_CODE: dict[int, type[TransportError]] = {

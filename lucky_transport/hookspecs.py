@@ -53,7 +53,8 @@ class EngineInfo:
     """An engine on offer.
 
     `factory`: "module:function", called as `f(variant, num_envs=..., **options) -> Engine`, where `variant` is what
-    stands behind the colon of "name:variant" ("" when nothing does).
+    stands behind the colon of "name:variant" ("" when nothing does). `worlds`: "module:function" that returns the
+    `Worlds` of an engine with sessions, for clients that need their messages ("" = no sessions).
     """
 
     name: str
@@ -61,6 +62,7 @@ class EngineInfo:
     summary: str
     variants: tuple[str, ...] = ()
     extra: str = ""
+    worlds: str = ""
 
 
 @dataclass(frozen=True, slots=True)

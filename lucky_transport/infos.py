@@ -4,7 +4,8 @@
     info["termination_terms"]["time_out"] bool (num_envs,)        info["_termination_terms"] bool (num_envs,)
 
 Inside, each column has Gymnasium's mask "_<name>" too. A row is valid when its env stepped; a row of an env that was
-reset instead is zero and masked out.
+reset instead is zero and masked out. Info parts of the spec come out beside the terms, under their own names; they are
+part of the row of an observation, so an env that was reset has them too.
 
 Rule 1: the terms explain the reward and the flags returned beside them, in every autoreset mode.
 Rule 2: nothing here loops over envs. Masks and all-False columns are shared between steps and therefore read-only.
@@ -12,14 +13,16 @@ Rule 2: nothing here loops over envs. Masks and all-False columns are shared bet
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lucky_transport.composite import Path, Record, Tree, nested, tree_of
 from lucky_transport.specs import BatchSpec
 
-__all__ = ["TermColumns"]
+__all__ = ["InfoParts", "TermColumns"]
 
 
 class TermColumns:
@@ -66,3 +69,36 @@ class TermColumns:
 
 def _masks(names: tuple[str, ...], mask: NDArray[np.bool_]) -> dict[str, Any]:
     return {f"_{name}": mask for name in names}
+
+
+class InfoParts:
+    """Turns the info parts in the rows of one spec's observations into info dicts, nested as their paths say."""
+
+    def __init__(self, spec: BatchSpec) -> None:
+        self._tree = tree_of("info", spec.info_parts)
+        self._record = Record(spec.info_parts, spec.observation.size)
+        self._all = np.ones(spec.num_envs, np.bool_)
+        self._all.flags.writeable = False
+
+    def info(self, rows: NDArray[np.uint8], valid: NDArray[np.bool_] | None = None) -> dict[str, Any]:
+        """Return name -> copy of the part, (num_envs, *shape), and "_name" -> mask, at every level.
+
+        `rows`: uint8 (num_envs, row_bytes). `valid`: bool (num_envs,), the envs that have values (None: all); the rows
+        of the others are zero.
+        """
+        found = {path: array.copy() for path, array in self._record.views(rows).items()}
+        if valid is not None:
+            for array in found.values():
+                array[~valid] = 0
+        return _masked(self._tree, found, self._all if valid is None else valid)
+
+
+def _masked(tree: Tree, found: Mapping[Path, NDArray[Any]], mask: NDArray[np.bool_]) -> dict[str, Any]:
+    table: dict[str, Any] = {}
+    for name, branch in cast("dict[str, Tree]", tree).items():
+        if isinstance(branch, dict):
+            table[name] = _masked(branch, found, mask)
+        else:
+            table[name] = nested(branch, lambda part: found[part.path])
+        table[f"_{name}"] = mask
+    return table

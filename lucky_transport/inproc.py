@@ -75,7 +75,7 @@ class InprocTransport(Transport):
     """A client in the engine's own process."""
 
     name = "inproc"
-    capabilities = Capabilities(zero_copy=True, streams=True)
+    capabilities = Capabilities(zero_copy=True, streams=True, sessions=True)
 
     def __init__(self, host: Host) -> None:
         self.spec = host.spec

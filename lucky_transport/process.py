@@ -1,6 +1,6 @@
-"""An engine process of our own: started, awaited and ended without a trace.
+"""Processes of our own, mostly engines: started, awaited and ended without a trace.
 
-Rule 1: the child is told our pid and ends when we do, however we end; it never sees the terminal's Ctrl-C.
+Rule 1: an engine is told our pid and ends when we do, however we end; no child sees the terminal's Ctrl-C.
 Rule 2: when it dies, the error carries its exit status and the last lines it wrote to stderr.
 """
 
@@ -19,10 +19,10 @@ from typing import Any
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
-from lucky_transport.errors import NotReachable
+from lucky_transport.errors import NotReachable, SpecError
 from lucky_transport.shm import segment
 
-__all__ = ["EngineProcess", "unique_name"]
+__all__ = ["ChildProcess", "EngineProcess", "unique_name"]
 
 _STDERR_LINES = 12
 
@@ -32,10 +32,84 @@ def unique_name() -> str:
     return f"lucky_{os.getpid()}_{secrets.token_hex(3)}"
 
 
-class EngineProcess:
+class ChildProcess:
+    """A process that ends with this object's `stop`; what it writes to stderr is kept for its obituary.
+
+    name: what it is called in texts. environ: its whole environment, None = ours. takes_stdout: `_process.stdout` is a
+    pipe, else what it writes there is thrown away.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        environ: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        takes_stdout: bool = False,
+    ) -> None:
+        self.name = name
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
+        try:
+            self._process = subprocess.Popen(
+                command,
+                env=environ,
+                cwd=cwd,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE if takes_stdout else subprocess.DEVNULL,
+                stderr=self._stderr,
+                start_new_session=True,  # Ctrl-C belongs to us; we end the child in order
+            )
+        except OSError as error:
+            self._stderr.close()
+            raise NotReachable(f"{name} cannot be started: {error}", backend=name) from error
+        self.pid = self._process.pid
+
+    @property
+    def is_alive(self) -> bool:
+        """True until it has ended."""
+        return self._process.poll() is None
+
+    def obituary(self) -> str:
+        """Return how the process ended and what it wrote last, "" while it lives."""
+        status = self._process.poll()
+        if status is None:
+            return ""
+        how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
+        return how + self.last_words()
+
+    def last_words(self) -> str:
+        """Return the last lines of the process's stderr, led by a line break; "" when there are none."""
+        if self._stderr.closed:
+            return ""
+        size = os.fstat(self._stderr.fileno()).st_size
+        tail = os.pread(self._stderr.fileno(), 8192, max(0, size - 8192)).decode(errors="replace").strip()
+        return "\n  " + "\n  ".join(tail.splitlines()[-_STDERR_LINES:]) if tail else ""
+
+    def stop(self, grace_s: float = 5.0) -> int:
+        """End the process (SIGTERM, after `grace_s` SIGKILL) and return its exit status; idempotent."""
+        if self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(grace_s)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+        self._stderr.close()
+        return self._process.returncode
+
+    def kill(self) -> None:
+        """Send SIGKILL; for tests of bad luck."""
+        self._process.kill()
+
+
+class EngineProcess(ChildProcess):
     """A running `lucky-transport serve`; `endpoints` are ready when the constructor returns.
 
-    Raises NotReachable when the process ends or stays silent for `start_timeout_s` before it is ready.
+    Raises NotReachable when the process ends or stays silent for `start_timeout_s` before it is ready, SpecError for
+    options that cannot go to another process.
     """
 
     def __init__(
@@ -56,22 +130,14 @@ class EngineProcess:
         if seed is not None:
             command += ["--seed", str(seed)]
         if options:
-            command += ["--options", json.dumps(dict(options))]
+            command += ["--options", _json(engine, options)]
         if wait:
             command += ["--wait", wait]
         if not native:
             command += ["--no-native"]
         command += ["--parent-pid", str(os.getpid())]
         self.engine = engine
-        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=self._stderr,
-            start_new_session=True,  # Ctrl-C belongs to us; we end the child in order
-        )
-        self.pid = self._process.pid
+        super().__init__(engine, command, takes_stdout=True)
         try:
             self.endpoints = self._await_ready(len(endpoints), Deadline(start_timeout_s))
         except BaseException:
@@ -102,38 +168,20 @@ class EngineProcess:
                 ready += [Endpoint.parse(line[6:].decode().strip()) for line in lines if line.startswith(b"ready ")]
         return ready
 
-    def obituary(self) -> str:
-        """Return how the process ended and what it wrote last, "" while it lives."""
-        status = self._process.poll()
-        if status is None:
-            return ""
-        how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
-        return how + self.last_words()
-
-    def last_words(self) -> str:
-        """Return the last lines of the process's stderr, led by a line break; "" when there are none."""
-        if self._stderr.closed:
-            return ""
-        size = os.fstat(self._stderr.fileno()).st_size
-        tail = os.pread(self._stderr.fileno(), 8192, max(0, size - 8192)).decode(errors="replace").strip()
-        return "\n  " + "\n  ".join(tail.splitlines()[-_STDERR_LINES:]) if tail else ""
-
     def stop(self, grace_s: float = 5.0) -> int:
-        """End the process (SIGTERM, after `grace_s` SIGKILL) and return its exit status; idempotent."""
-        if self._process.poll() is None:
-            self._process.terminate()
-            try:
-                self._process.wait(grace_s)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
-        if self._process.stdout is not None:
-            self._process.stdout.close()
-        self._stderr.close()
-        if self._process.returncode < 0:  # killed: it could not remove its segments itself
+        status = super().stop(grace_s)
+        if status < 0:  # killed: it could not remove its segments itself
             segment.remove_stale()
-        return self._process.returncode
+        return status
 
-    def kill(self) -> None:
-        """Send SIGKILL; for tests of bad luck."""
-        self._process.kill()
+
+def _json(engine: str, options: Mapping[str, Any]) -> str:
+    for name, value in options.items():
+        try:
+            json.dumps(value)
+        except (TypeError, ValueError) as error:
+            raise SpecError(
+                f"option {name}={value!r} of engine {engine!r} cannot go to a process of its own: {error}",
+                hint="pass numbers, text, lists or dicts of them, or take transport='inproc'",
+            ) from None
+    return json.dumps(dict(options))

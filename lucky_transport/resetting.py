@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.actions import check_control
+from lucky_transport.composite import arrays
 from lucky_transport.engine import HOLD, RESET
 from lucky_transport.messages.agent import SimulationContract
 from lucky_transport.messages.batch import SetResetOptionsRequest, SetSeedsRequest
@@ -72,10 +73,11 @@ def resting_actions(spec: BatchSpec) -> NDArray[Any]:
     nearest values that are in bounds, so that they never count as out of bounds.
     """
     actions = np.zeros(spec.action_shape, spec.action.dtype)
-    if spec.action.low is not None:
-        actions = np.maximum(actions, np.asarray(spec.action.low, actions.dtype))
-    if spec.action.high is not None:
-        actions = np.minimum(actions, np.asarray(spec.action.high, actions.dtype))
+    for _, array, values in arrays(actions, spec.action, spec.action_parts):
+        if array.low is not None:
+            np.maximum(values, np.asarray(array.low, values.dtype), out=values)
+        if array.high is not None:
+            np.minimum(values, np.asarray(array.high, values.dtype), out=values)
     actions.flags.writeable = False
     return actions
 

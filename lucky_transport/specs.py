@@ -1,7 +1,8 @@
 """What one batch consists of: sizes, dtypes, names.
 
 Rule 1: a `BatchSpec` is all that a client has to know of an engine before the first exchange; it travels as JSON.
-Rule 2: an observation or an action is one array per env; spaces that are more than that are refused by name.
+Rule 2: an observation or an action is one array per env; where it has parts, that array is a record of them (see
+        `lucky_transport.composite`).
 Rule 3: the total reward is defined here, once, for engines, clients and parity checks.
 """
 
@@ -11,104 +12,20 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lucky_transport.array_spec import DTYPES, ArraySpec, check_kinds
+from lucky_transport.composite import Part, check_parts
 from lucky_transport.errors import SpecError
+from lucky_transport.spaces import space_of
 
 if TYPE_CHECKING:
     from gymnasium.spaces import Space
 
-__all__ = ["ArraySpec", "BatchSpec", "total_reward"]
-
-#: The element types that a segment, a message and a NumPy view can share without conversion.
-DTYPES = ("float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool")
-
-
-def _bound(value: Any, shape: tuple[int, ...], default: float) -> Any:
-    """Return a bound as a scalar where all elements share it, else as a nested list; JSON has no infinity."""
-    if value is None:
-        return None
-    array = np.broadcast_to(np.asarray(value), shape)
-    if array.size == 0:
-        return None
-    first = array.flat[0].item()
-    if (array == first).all():
-        return None if isinstance(first, float) and math.isinf(first) and first == default else first
-    return array.tolist()
-
-
-@dataclass(frozen=True, slots=True)
-class ArraySpec:
-    """One array per env: `dtype`, `shape` (without the batch axis) and bounds.
-
-    `low` / `high` are None (unbounded), a number for all elements, or a nested list of `shape`. `n` is the number of
-    values of a Discrete space (then `shape` is `()` and `low` its start), 0 for a Box.
-    """
-
-    dtype: str = "float32"
-    shape: tuple[int, ...] = ()
-    low: Any = None
-    high: Any = None
-    n: int = 0
-
-    def __post_init__(self) -> None:
-        if self.dtype not in DTYPES:
-            raise SpecError(f"dtype {self.dtype!r} cannot travel; expected one of {', '.join(DTYPES)}")
-        if any(extent < 1 for extent in self.shape):
-            raise SpecError(f"shape {self.shape} has an empty axis; every extent must be at least 1")
-
-    @property
-    def size(self) -> int:
-        """Elements per env."""
-        return math.prod(self.shape)
-
-    @property
-    def itemsize_bytes(self) -> int:
-        """Bytes of one element."""
-        return np.dtype(self.dtype).itemsize
-
-    def space(self) -> Space[Any]:
-        """Return the Gymnasium space of one env."""
-        from gymnasium.spaces import Box, Discrete
-
-        if self.n:
-            return Discrete(self.n, start=int(self.low or 0))
-        dtype = np.dtype(self.dtype)
-        if dtype.kind == "f":
-            floor, ceiling = -np.inf, np.inf
-        elif dtype.kind == "b":
-            floor, ceiling = 0, 1
-        else:
-            floor, ceiling = np.iinfo(dtype).min, np.iinfo(dtype).max
-        low = np.broadcast_to(np.asarray(floor if self.low is None else self.low, dtype), self.shape)
-        high = np.broadcast_to(np.asarray(ceiling if self.high is None else self.high, dtype), self.shape)
-        return Box(low, high, shape=self.shape, dtype=dtype.type)  # pyright: ignore[reportArgumentType]
-
-    @classmethod
-    def of_space(cls, space: Space[Any]) -> ArraySpec:
-        """Return the spec of a Box or Discrete space.
-
-        Raises SpecError for any other space, by its name.
-        """
-        from gymnasium.spaces import Box, Discrete
-
-        if isinstance(space, Discrete):
-            return cls("int64", (), int(space.start), int(space.start + space.n - 1), int(space.n))
-        if isinstance(space, Box):
-            box = cast(Any, space)  # its arrays are partly untyped
-            return cls(
-                np.dtype(box.dtype).name,
-                tuple(int(extent) for extent in box.shape),
-                _bound(box.low, box.shape, -math.inf),
-                _bound(box.high, box.shape, math.inf),
-            )
-        raise SpecError(
-            f"{type(space).__name__} spaces cannot travel yet",
-            hint="wrap the env so that it has Box or Discrete spaces (gymnasium.wrappers.FlattenObservation)",
-        )
+__all__ = ["DTYPES", "ArraySpec", "BatchSpec", "Part", "total_reward"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +36,13 @@ class BatchSpec:
     those termination terms that truncate. `observation_names` / `action_names` name the flat elements (empty: unnamed).
     `observation_terms` are (name, elements) in order, `action_groups` (name, indices into the flat action).
     `step_s` is the simulated time of one step in seconds (0: unknown). `reset_ticks` is 1 for an engine that cannot
-    show a reset observation without one tick. `attributes` are JSON values for `VectorEnv.get_attr`.
+    show a reset observation without one tick. `resets_itself` is True where an env that ended starts its next episode
+    in that very step: the frame of its end shows the new episode, and there is no final observation. `attributes` are
+    JSON values for `VectorEnv.get_attr`.
+
+    `observation_parts` / `action_parts`: the arrays of a composite observation or action; then `observation` / `action`
+    is the row that they are packed into (`lucky_transport.composite.pack`). `info_parts` lie behind the observation
+    parts in the same row and come out in the info of a step.
     """
 
     engine: str
@@ -137,6 +60,10 @@ class BatchSpec:
     hold: bool = True
     step_s: float = 0.0
     attributes: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    resets_itself: bool = False
+    observation_parts: tuple[Part, ...] = ()
+    action_parts: tuple[Part, ...] = ()
+    info_parts: tuple[Part, ...] = ()
 
     def __post_init__(self) -> None:
         if self.num_envs < 1:
@@ -153,6 +80,10 @@ class BatchSpec:
         ):
             if names and len(names) != size:
                 raise SpecError(f"{what} has {len(names)} names for {size} elements")
+        if self.observation_parts or self.info_parts:
+            check_parts("observation", self.observation, self.observation_parts, self.info_parts)
+        if self.action_parts:
+            check_parts("action", self.action, self.action_parts)
 
     @property
     def num_terms(self) -> int:
@@ -169,16 +100,32 @@ class BatchSpec:
         """Shape of a batch of actions."""
         return (self.num_envs, *self.action.shape)
 
+    @property
+    def has_parts(self) -> bool:
+        """True when observations or actions are rows of parts."""
+        return bool(self.observation_parts or self.action_parts)
+
+    def observation_space(self) -> Space[Any]:
+        """Return the Gymnasium space of one env's observation."""
+        return space_of("observation", self.observation, self.observation_parts)
+
+    def action_space(self) -> Space[Any]:
+        """Return the Gymnasium space of one env's action."""
+        return space_of("action", self.action, self.action_parts)
+
     def to_json(self) -> str:
         """Return the spec as JSON with sorted keys (equal specs give equal text)."""
         return json.dumps(self._plain(), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
     def _plain(self) -> dict[str, Any]:
         plain = {f.name: getattr(self, f.name) for f in fields(self)}
-        for key in ("observation", "action"):
-            spec: ArraySpec = plain[key]
-            plain[key] = {f.name: getattr(spec, f.name) for f in fields(spec)}
-            plain[key]["low"], plain[key]["high"] = _finite(spec.low), _finite(spec.high)
+        plain["observation"], plain["action"] = self.observation.to_plain(), self.action.to_plain()
+        for key in _PARTS:
+            parts: tuple[Part, ...] = plain.pop(key)
+            if parts:  # a spec without them is spelled as it always was
+                plain[key] = [part.to_plain() for part in parts]
+        if not self.resets_itself:
+            del plain["resets_itself"]
         plain["attributes"] = dict(self.attributes)
         return plain
 
@@ -192,9 +139,11 @@ class BatchSpec:
             plain = json.loads(text, parse_constant=_refuse_constant)
             known = {f.name for f in fields(cls)}
             values: dict[str, Any] = {k: v for k, v in plain.items() if k in known}
-            _check_kinds(values, _BATCH_KINDS)
+            check_kinds(values, _BATCH_KINDS)
             for key in ("observation", "action"):
-                values[key] = _array_spec(values[key])
+                values[key] = ArraySpec.from_plain(values[key])
+            for key in _PARTS & values.keys():
+                values[key] = tuple(Part.from_plain(part) for part in values[key])
             for key in ("reward_terms", "termination_terms", "timeout_terms", "observation_names", "action_names"):
                 if key in values:
                     values[key] = tuple(str(name) for name in values[key])
@@ -212,24 +161,13 @@ class BatchSpec:
             raise SpecError(f"the peer's batch spec is malformed: {type(error).__name__}: {error}") from error
 
 
-def _array_spec(plain: dict[str, Any]) -> ArraySpec:
-    known = {f.name for f in fields(ArraySpec)}
-    values = {k: v for k, v in plain.items() if k in known}
-    _check_kinds(values, _ARRAY_KINDS)
-    if not all(type(extent) is int for extent in values["shape"]):
-        raise TypeError(f"shape is {values['shape']!r}")
-    values["shape"] = tuple(values["shape"])
-    for key, unbounded in (("low", -math.inf), ("high", math.inf)):
-        if isinstance(values.get(key), list):
-            values[key] = _infinite(values[key], unbounded)
-            np.broadcast_to(np.asarray(values[key], np.float64), values["shape"])  # raises when it does not fit
-    return ArraySpec(**values)
-
-
 def _refuse_constant(name: str) -> None:
     """Refuse NaN and Infinity, which Python's JSON reader would let pass."""
     raise ValueError(f"{name} is not JSON")
 
+
+#: The fields that hold parts.
+_PARTS = {"observation_parts", "action_parts", "info_parts"}
 
 #: What JSON values of a spec may be; a peer's text is not to be trusted.
 _BATCH_KINDS: dict[str, tuple[type, ...]] = {
@@ -237,40 +175,12 @@ _BATCH_KINDS: dict[str, tuple[type, ...]] = {
     "num_envs": (int,),
     "reset_ticks": (int,),
     "hold": (bool,),
+    "resets_itself": (bool,),
     "step_s": (int, float),
     "attributes": (dict,),
     **dict.fromkeys(("reward_terms", "termination_terms", "timeout_terms", "observation_names"), (list,)),
-    **dict.fromkeys(("action_names", "observation_terms", "action_groups"), (list,)),
+    **dict.fromkeys(("action_names", "observation_terms", "action_groups", *_PARTS), (list,)),
 }
-_ARRAY_KINDS: dict[str, tuple[type, ...]] = {
-    "dtype": (str,),
-    "shape": (list,),
-    "low": (int, float, bool, list, type(None)),
-    "high": (int, float, bool, list, type(None)),
-    "n": (int,),
-}
-
-
-def _check_kinds(values: Mapping[str, Any], kinds: Mapping[str, tuple[type, ...]]) -> None:
-    """Raise TypeError for the first value of a wrong kind; True is no number."""
-    for key, allowed in kinds.items():
-        value = values.get(key)
-        if key in values and (not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed)):
-            raise TypeError(f"{key} is {value!r}")
-
-
-def _finite(bound: Any) -> Any:
-    """Return a bound with None for each infinite element, because JSON has no infinity."""
-    if isinstance(bound, list):
-        return [_finite(element) for element in cast(list[Any], bound)]
-    return None if isinstance(bound, float) and math.isinf(bound) else bound
-
-
-def _infinite(bound: Any, unbounded: float) -> Any:
-    """Undo `_finite` in a nested list."""
-    if isinstance(bound, list):
-        return [_infinite(element, unbounded) for element in cast(list[Any], bound)]
-    return unbounded if bound is None else bound
 
 
 def total_reward(

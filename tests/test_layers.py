@@ -24,14 +24,16 @@ MIGRATION = ROOT / "migration" / "lucky_transport_migration"
 #: The core's modules and packages, from the bottom up; each may import its own layer and those above in this list.
 LAYERS: list[set[str]] = [
     {"errors", "registration"},
-    {"deadline", "specs", "endpoint", "hookspecs", "config", "messages", "lockstep", "marks"},
+    {"deadline", "array_spec", "composite", "spaces", "specs", "endpoint", "hookspecs", "config", "messages"}
+    | {"lockstep", "marks"},
     {"call"},
     {"engine", "actions", "codec", "registry", "builtin"},
-    {"aio", "transport", "calls", "shm", "host", "engines", "process", "inventory"},
+    {"aio", "transport", "calls", "shm", "host", "engines", "process", "inventory", "sessions"},
     {"attributes", "autoreset", "infos", "lifetime", "resetting", "inproc", "serving", "services", "staging"},
+    {"announcing", "composite_actions", "composite_observations", "described"},
     {"env", "inspection", "diagnosis"},
     {"api"},
-    {"lucky_env"},
+    {"lucky_env", "supervised"},
     {"cli", "testing", "auto", "__main__"},
 ]
 
@@ -39,8 +41,9 @@ LAYERS: list[set[str]] = [
 FOREIGN = {"grpc", "google", "mujoco", "luckyrobots", "grpc_reflection", "grpc_health"}
 
 
-#: The one plugin that is made of another: what runs gRPC code over shared memory uses what knows gRPC's messages.
-BUILDS_ON = {"lucky_transport_stubs": "lucky_transport_grpc"}
+#: Plugins that are made of another: what runs gRPC code over shared memory, and what speaks another system's gRPC
+#: service, use what knows gRPC.
+BUILDS_ON = {"lucky_transport_stubs": "lucky_transport_grpc", "lucky_transport_openra": "lucky_transport_grpc"}
 
 
 def _files(folder: Path) -> list[Path]:

@@ -51,7 +51,7 @@ def test_the_readmes_first_screen_holds_the_two_commands() -> None:
 
 def test_each_command_installs_and_then_does_what_it_says() -> None:
     assert readme_command("demo") == "pip install -e '.[all]' && lucky-transport demo"
-    assert readme_command("test") == "pip install -e '.[all,dev]' && python -m pytest"
+    assert readme_command("test") == "pip install -e '.[all,dev]' && python -m pytest -n 4 --dist loadfile"
 
 
 def test_ci_runs_the_readmes_own_commands() -> None:
@@ -162,9 +162,13 @@ def test_the_core_imports_no_extra() -> None:
     assert imported(["grpc", "google.protobuf", "mujoco"], *modules) == []
 
 
+#: The plugins whose wire is gRPC, or whose users program against it.
+SPEAK_GRPC = ("lucky_transport_grpc", "lucky_transport_stubs", "lucky_transport_openra")
+
+
 @pytest.mark.parametrize(
     "package",
-    [package for package in PACKAGES if package.name not in ("lucky_transport_grpc", "lucky_transport_stubs")],
+    [package for package in PACKAGES if package.name not in SPEAK_GRPC],
     ids=lambda path: path.name,
 )
 def test_nothing_but_the_plugins_for_grpc_imports_grpc(package: Path) -> None:

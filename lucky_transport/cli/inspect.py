@@ -116,8 +116,24 @@ def _show_engine(report: EngineReport) -> None:
 def _show_spec(spec: BatchSpec | None) -> None:
     if spec is None:
         return
-    rows = [(key, _cut(json.dumps(value))) for key, value in _spec_plain(spec).items()]
+    plain: dict[str, Any] = _spec_plain(spec)
+    rows = [(key, _cut(json.dumps(value))) for key, value in plain.items() if not key.endswith("_parts")]
     show("Batch spec", ("key", "value"), rows)
+    parts = _parts(spec)
+    if parts:
+        show("Parts", ("part", "byte", "dtype", "space"), parts)
+
+
+def _parts(spec: BatchSpec) -> list[tuple[str, int, str, str]]:
+    """Return place, offset in its row, dtype and space of every part."""
+    from lucky_transport.composite import place
+
+    kinds = {"observation": spec.observation_parts, "info": spec.info_parts, "action": spec.action_parts}
+    return [
+        (place(kind, part.path), part.offset, part.array.dtype, _cut(" ".join(str(part.array.space()).split())))
+        for kind, some in kinds.items()
+        for part in some
+    ]
 
 
 def _pid(side: str, pid: int) -> str:

@@ -9,7 +9,7 @@ import click
 
 from lucky_transport.cli.shutdown import Shutdown
 
-__all__ = ["serve"]
+__all__ = ["options_of", "serve"]
 
 
 @click.command(
@@ -48,7 +48,7 @@ def serve(
     Prints `ready URL` per endpoint once it accepts clients there. SIGTERM or Ctrl-C end it cleanly.
     """
     with Shutdown(parent_pid) as shutdown:
-        engine_options = _options(options)
+        engine_options = options_of(options)
         if shutdown.asked.is_set():
             return
         from lucky_transport import api
@@ -60,7 +60,7 @@ def serve(
             shutdown.wait()
 
 
-def _options(text: str) -> dict[str, Any]:
+def options_of(text: str) -> dict[str, Any]:
     """Return the engine's options; raises BadParameter naming what is wrong with the JSON."""
     try:
         values: Any = json.loads(text)

@@ -241,13 +241,17 @@ class ToyEngine(Engine):
         return SetResetOptionsResponse(True)
 
 
-def make_engine(variant: str = "", num_envs: int = 1, **options: Any) -> ToyEngine:
-    """Return a ToyEngine; `variant` is "" or "idle" or "copy" (the benchmark engines)."""
-    if variant not in ("", "idle", "copy"):
-        raise SpecError(f"toy engine has no variant {variant!r}", hint="use toy, toy:idle or toy:copy")
-    if variant:
+def make_engine(variant: str = "", num_envs: int = 1, **options: Any) -> Engine:
+    """Return a ToyEngine; `variant` is "" or "idle" or "copy" (the benchmark engines), or "composite" for one whose
+    observations and actions have parts.
+    """
+    from lucky_transport.engines.toy_composite import CompositeToyEngine  # it is made of this one
+
+    if variant not in ("", "idle", "copy", "composite"):
+        raise SpecError(f"toy engine has no variant {variant!r}", hint="use toy, toy:idle, toy:copy or toy:composite")
+    if variant in ("idle", "copy"):
         options.update(idle=True, copy_frame=variant == "copy")
     try:
-        return ToyEngine(num_envs, **options)
+        return CompositeToyEngine(num_envs, **options) if variant == "composite" else ToyEngine(num_envs, **options)
     except TypeError as error:
         raise SpecError(f"toy engine: {error}", hint="see ToyEngine for its options") from error

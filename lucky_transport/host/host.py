@@ -24,6 +24,8 @@ from lucky_transport.host.agents import Agents
 from lucky_transport.host.lease import Lease, told
 from lucky_transport.host.task import task_handlers
 from lucky_transport.messages.methods import Method, Runs
+from lucky_transport.sessions.service import session_handlers
+from lucky_transport.sessions.sessions import Sessions
 
 __all__ = ["Host", "Lease"]
 
@@ -38,7 +40,10 @@ CallHandler = Callable[[Any, Call], Any]
 
 
 class Host:
-    """One engine, ready to be driven. `close` ends the engine. `agents`: stepping it agent by agent, by typed calls."""
+    """One engine, ready to be driven. `close` ends the engine.
+
+    agents: stepping it agent by agent, by typed calls. sessions: its worlds, None where it has none.
+    """
 
     def __init__(self, engine: Engine) -> None:
         self.spec = engine.spec
@@ -53,11 +58,13 @@ class Host:
         self._streams: Mapping[str, StreamHandler] = engine.streams
         plain: dict[str, Handler] = {**task_handlers(self.spec), **engine.services}
         self.agents = Agents(self)
+        self.sessions = Sessions(engine.worlds, self.spec.engine) if engine.worlds is not None else None
         over = self.agents.handlers(plain)
         self._plain = {name: handler for name, handler in plain.items() if name not in over}
         self._handlers: Mapping[str, CallHandler] = {
             **{name: _without_call(handler) for name, handler in self._plain.items()},
             **over,
+            **(session_handlers(self.sessions) if self.sessions is not None else {}),
         }
         engine.bind(self._buffers)
 
@@ -218,8 +225,12 @@ class Host:
             raise known from error
 
     def leave(self, caller: str) -> None:
-        """`caller` has gone: what its calls left behind is forgotten, and the agents it stepped are free."""
+        """`caller` has gone: what its calls left behind is forgotten, the agents it stepped are free, and the
+        sessions it owned end.
+        """
         self.agents.leave(caller)
+        if self.sessions is not None:
+            self.sessions.leave(caller)
 
     def _unimplemented(self, method: Method) -> Unimplemented:
         return Unimplemented(f"engine {self.spec.engine!r} does not implement {method.name}", backend=self.spec.engine)
@@ -235,6 +246,8 @@ class Host:
 
     def close(self, timeout_s: float = 5.0) -> None:
         """End the engine; idempotent. A step in progress is waited for, an engine that hangs in one is left to exit."""
+        if self.sessions is not None:
+            self.sessions.close()
         with self._turn(timeout_s) as held:
             if not held:
                 _log.warning("engine %r is still in a step after %s s; not closed", self.spec.engine, timeout_s)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.actions import check_actions
+from lucky_transport.errors import SpecError
 from lucky_transport.host.task import agent_index
 from lucky_transport.specs import BatchSpec
 
@@ -34,6 +35,11 @@ def read_actions(spec: BatchSpec, env: int, request: Any) -> NDArray[Any]:
 
     Raises ValueError or TypeError for what cannot be done, in words for the person who called.
     """
+    if spec.has_parts:
+        raise SpecError(
+            f"engine {spec.engine!r} has observations or actions with parts, and a Step carries one row of numbers",
+            hint="step it as a batch, which carries every part as it is",
+        )
     size = spec.action.size
     if len(request.actions):
         values = np.array(request.actions, np.float32)

@@ -25,6 +25,8 @@ from lucky_transport.messages import (
     policies,
     policy_commands,
     scene,
+    session,
+    state,
     stepping,
     task,
     telemetry,
@@ -175,6 +177,27 @@ METHODS: tuple[Method, ...] = (
         "lucky_transport.v1.BatchService",
         (200, "SetSeeds", batch.SetSeedsRequest, batch.SetSeedsResponse, WORLD, ENGINE),
         (201, "SetResetOptions", batch.SetResetOptionsRequest, batch.SetResetOptionsResponse, WORLD, ENGINE),
+    ),
+    *_service(
+        "lucky_transport.v1.StateService",
+        (210, "GetState", state.GetStateRequest, state.GetStateResponse, READ, ENGINE),
+        (211, "SetState", state.SetStateRequest, state.SetStateResponse, WORLD, ENGINE),
+    ),
+    # Sessions have worlds of their own: what changes those need not wait for the batch's step, nor hold it up.
+    *_service(
+        "lucky_transport.v1.SessionService",
+        (220, "GetWorlds", session.GetWorldsRequest, session.GetWorldsResponse, READ, INLINE),
+        (221, "CreateSession", session.CreateSessionRequest, session.CreateSessionResponse, WORLD, INLINE),
+        (222, "GetSession", session.SessionRequest, session.SessionStatus, READ, INLINE),
+        (223, "ListSessions", session.ListSessionsRequest, session.ListSessionsResponse, READ, INLINE),
+        (224, "AdvanceSession", session.AdvanceSessionRequest, session.AdvanceSessionResponse, WORLD, POOL),
+        (225, "ActInSession", session.ActInSessionRequest, session.ActInSessionResponse, WORLD, INLINE),
+        (226, "RunSession", session.RunSessionRequest, session.RunSessionResponse, WORLD, INLINE),
+        (227, "GetLatest", session.GetLatestRequest, session.SessionLook, READ, POOL),
+        (228, "RestartSession", session.RestartSessionRequest, session.SessionLook, WORLD, POOL),
+        (229, "DestroySession", session.SessionRequest, session.DestroySessionResponse, WORLD, POOL),
+        (230, "GetRecording", session.SessionRequest, session.SessionRecording, READ, POOL),
+        (231, "ShareSession", session.SessionRequest, session.ShareSessionResponse, VIEW, POOL),
     ),
 )
 # fmt: on

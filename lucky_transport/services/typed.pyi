@@ -154,6 +154,30 @@ from lucky_transport.messages.scene import (
     SetSimulationModeResponse,
     SimulationMode,
 )
+from lucky_transport.messages.session import (
+    ActInSessionRequest,
+    ActInSessionResponse,
+    AdvanceSessionRequest,
+    AdvanceSessionResponse,
+    CreateSessionRequest,
+    CreateSessionResponse,
+    DestroySessionResponse,
+    GetLatestRequest,
+    GetWorldsRequest,
+    GetWorldsResponse,
+    ListSessionsRequest,
+    ListSessionsResponse,
+    RestartSessionRequest,
+    RunSessionRequest,
+    RunSessionResponse,
+    SessionAction,
+    SessionLook,
+    SessionRecording,
+    SessionRequest,
+    SessionStatus,
+    ShareSessionResponse,
+)
+from lucky_transport.messages.state import GetStateRequest, GetStateResponse, SetStateRequest, SetStateResponse
 from lucky_transport.messages.stepping import (
     GetCameraFrameRequest,
     ProgressAck,
@@ -1400,6 +1424,196 @@ class BatchService(Service):
         Returns SetResetOptionsResponse: Whether the engine took the options, else why not.
         """
 
+class StateService(Service):
+    """The methods of lucky_transport.v1.StateService."""
+
+    @overload
+    def get(self, request: GetStateRequest, /, *, timeout_s: float | None = None) -> GetStateResponse: ...
+    @overload
+    def get(self, env: int = 0, *, timeout_s: float | None = None) -> GetStateResponse:
+        """Asks for the state of an env.
+
+        Returns GetStateResponse: All that the env's course depends on; `SetState` takes it back.
+        """
+
+    get_state = get
+
+    @overload
+    def set(self, request: SetStateRequest, /, *, timeout_s: float | None = None) -> SetStateResponse: ...
+    @overload
+    def set(
+        self, env: int = 0, *, state: bytes | bytearray | memoryview = b"", timeout_s: float | None = None
+    ) -> SetStateResponse:
+        """Puts an env into a state that `GetState` gave of an env of the same engine.
+
+        Returns SetStateResponse: What is observed in that state: one row of the spec's observation.
+        """
+
+    set_state = set
+
+class SessionService(Service):
+    """The methods of lucky_transport.v1.SessionService."""
+
+    def get_worlds(self, request: GetWorldsRequest = ..., /, *, timeout_s: float | None = None) -> GetWorldsResponse:
+        """Asks what worlds the engine offers.
+
+        Returns GetWorldsResponse: What worlds the engine offers: `maps`, the first is the default; `events`, names
+        that may interrupt an advance; `tick_s`, the simulated time of a tick in seconds.
+        """
+
+    @overload
+    def create(self, request: CreateSessionRequest, /, *, timeout_s: float | None = None) -> CreateSessionResponse: ...
+    @overload
+    def create(
+        self,
+        map_name: str = "",
+        *,
+        seed: int | None = None,
+        options_json: str = "",
+        owned: bool = False,
+        record: bool = False,
+        recording: SessionRecording | None = None,
+        timeout_s: float | None = None,
+    ) -> CreateSessionResponse:
+        """Asks for a session. `map_name` "" is the default one, `options_json` a JSON object ("" = none).
+
+        owned: it is destroyed when the client that created it leaves. record: its actions are kept for GetRecording.
+        recording: show this one again instead; then nothing else counts but `owned`.
+
+        Returns CreateSessionResponse: The id of the new session, whose world is being built.
+        """
+
+    create_session = create
+
+    @overload
+    def get(self, request: SessionRequest, /, *, timeout_s: float | None = None) -> SessionStatus: ...
+    @overload
+    def get(self, session_id: str = "", *, timeout_s: float | None = None) -> SessionStatus:
+        """Names a session.
+
+        Returns SessionStatus: Where a session stands. `phase` is creating, ready, playing, over, failed or gone.
+        """
+
+    get_session = get
+
+    def list(self, request: ListSessionsRequest = ..., /, *, timeout_s: float | None = None) -> ListSessionsResponse:
+        """Asks for the ids of all sessions.
+
+        Returns ListSessionsResponse: The ids, oldest first.
+        """
+
+    list_sessions = list
+
+    @overload
+    def advance(
+        self, request: AdvanceSessionRequest, /, *, timeout_s: float | None = None
+    ) -> AdvanceSessionResponse: ...
+    @overload
+    def advance(
+        self,
+        session_id: str = "",
+        *,
+        ticks: int = 0,
+        actions: Sequence[SessionAction] = ...,
+        interrupts: Sequence[str] = ...,
+        check_every: int = 0,
+        timeout_s: float | None = None,
+    ) -> AdvanceSessionResponse:
+        """Asks a world to take `actions` and go on by `ticks` (0: only look).
+
+        interrupts: events that end it early, looked for every `check_every` ticks (0 counts as 1).
+
+        Returns AdvanceSessionResponse: The world afterwards, the ticks it did, and the event that ended it early (""
+        when none did).
+        """
+
+    advance_session = advance
+
+    @overload
+    def act_in(self, request: ActInSessionRequest, /, *, timeout_s: float | None = None) -> ActInSessionResponse: ...
+    @overload
+    def act_in(
+        self, session_id: str = "", *, actions: Sequence[SessionAction] = ..., timeout_s: float | None = None
+    ) -> ActInSessionResponse:
+        """Has a world take these actions in its next tick, however that comes about; at most 16 wait.
+
+        Returns ActInSessionResponse: How many older actions these ones pushed out.
+        """
+
+    act_in_session = act_in
+
+    @overload
+    def run(self, request: RunSessionRequest, /, *, timeout_s: float | None = None) -> RunSessionResponse: ...
+    @overload
+    def run(
+        self, session_id: str = "", *, rate_hz: float | None = None, timeout_s: float | None = None
+    ) -> RunSessionResponse:
+        """Lets a session run freely, `rate_hz` ticks a second (0: as fast as it can); absent stops it.
+
+        Returns RunSessionResponse: The session runs, or stands still.
+        """
+
+    run_session = run
+
+    @overload
+    def get_latest(self, request: GetLatestRequest, /, *, timeout_s: float | None = None) -> SessionLook: ...
+    @overload
+    def get_latest(
+        self, session_id: str = "", *, after_tick: int | None = None, timeout_s: float | None = None
+    ) -> SessionLook:
+        """Asks for the newest look at a world, later than `after_tick` where that is given.
+
+        The engine waits for one only a moment: an answer without an observation means that there is none yet; ask
+        again.
+
+        Returns SessionLook: A world as it was at tick `ticks`: the observation, encoded, and how far it had come.
+        """
+
+    @overload
+    def restart(self, request: RestartSessionRequest, /, *, timeout_s: float | None = None) -> SessionLook: ...
+    @overload
+    def restart(self, session_id: str = "", *, seed: int | None = None, timeout_s: float | None = None) -> SessionLook:
+        """Starts a session's world over, with `seed` (absent: the engine's choice).
+
+        Returns SessionLook: A world as it was at tick `ticks`: the observation, encoded, and how far it had come.
+        """
+
+    restart_session = restart
+
+    @overload
+    def destroy(self, request: SessionRequest, /, *, timeout_s: float | None = None) -> DestroySessionResponse: ...
+    @overload
+    def destroy(self, session_id: str = "", *, timeout_s: float | None = None) -> DestroySessionResponse:
+        """Names a session.
+
+        Returns DestroySessionResponse: The session is gone, or never was.
+        """
+
+    destroy_session = destroy
+
+    @overload
+    def get_recording(self, request: SessionRequest, /, *, timeout_s: float | None = None) -> SessionRecording: ...
+    @overload
+    def get_recording(self, session_id: str = "", *, timeout_s: float | None = None) -> SessionRecording:
+        """Names a session.
+
+        Returns SessionRecording: All that it takes to see a session again: how its world was made, what it was
+        given, for how many `ticks`.
+        """
+
+    @overload
+    def share(self, request: SessionRequest, /, *, timeout_s: float | None = None) -> ShareSessionResponse: ...
+    @overload
+    def share(self, session_id: str = "", *, timeout_s: float | None = None) -> ShareSessionResponse:
+        """Names a session.
+
+        Returns ShareSessionResponse: Where a client on the same host sees the newest look without any call: a file
+        in /dev/shm of the engine with that process id (`engine_started`: when it started, in clock ticks since
+        boot).
+        """
+
+    share_session = share
+
 class AsyncAgentService(AsyncService):
     """The methods of hazel.rpc.AgentService."""
 
@@ -2623,6 +2837,210 @@ class AsyncBatchService(AsyncService):
         Returns SetResetOptionsResponse: Whether the engine took the options, else why not.
         """
 
+class AsyncStateService(AsyncService):
+    """The methods of lucky_transport.v1.StateService."""
+
+    @overload
+    async def get(self, request: GetStateRequest, /, *, timeout_s: float | None = None) -> GetStateResponse: ...
+    @overload
+    async def get(self, env: int = 0, *, timeout_s: float | None = None) -> GetStateResponse:
+        """Asks for the state of an env.
+
+        Returns GetStateResponse: All that the env's course depends on; `SetState` takes it back.
+        """
+
+    get_state = get
+
+    @overload
+    async def set(self, request: SetStateRequest, /, *, timeout_s: float | None = None) -> SetStateResponse: ...
+    @overload
+    async def set(
+        self, env: int = 0, *, state: bytes | bytearray | memoryview = b"", timeout_s: float | None = None
+    ) -> SetStateResponse:
+        """Puts an env into a state that `GetState` gave of an env of the same engine.
+
+        Returns SetStateResponse: What is observed in that state: one row of the spec's observation.
+        """
+
+    set_state = set
+
+class AsyncSessionService(AsyncService):
+    """The methods of lucky_transport.v1.SessionService."""
+
+    async def get_worlds(
+        self, request: GetWorldsRequest = ..., /, *, timeout_s: float | None = None
+    ) -> GetWorldsResponse:
+        """Asks what worlds the engine offers.
+
+        Returns GetWorldsResponse: What worlds the engine offers: `maps`, the first is the default; `events`, names
+        that may interrupt an advance; `tick_s`, the simulated time of a tick in seconds.
+        """
+
+    @overload
+    async def create(
+        self, request: CreateSessionRequest, /, *, timeout_s: float | None = None
+    ) -> CreateSessionResponse: ...
+    @overload
+    async def create(
+        self,
+        map_name: str = "",
+        *,
+        seed: int | None = None,
+        options_json: str = "",
+        owned: bool = False,
+        record: bool = False,
+        recording: SessionRecording | None = None,
+        timeout_s: float | None = None,
+    ) -> CreateSessionResponse:
+        """Asks for a session. `map_name` "" is the default one, `options_json` a JSON object ("" = none).
+
+        owned: it is destroyed when the client that created it leaves. record: its actions are kept for GetRecording.
+        recording: show this one again instead; then nothing else counts but `owned`.
+
+        Returns CreateSessionResponse: The id of the new session, whose world is being built.
+        """
+
+    create_session = create
+
+    @overload
+    async def get(self, request: SessionRequest, /, *, timeout_s: float | None = None) -> SessionStatus: ...
+    @overload
+    async def get(self, session_id: str = "", *, timeout_s: float | None = None) -> SessionStatus:
+        """Names a session.
+
+        Returns SessionStatus: Where a session stands. `phase` is creating, ready, playing, over, failed or gone.
+        """
+
+    get_session = get
+
+    async def list(
+        self, request: ListSessionsRequest = ..., /, *, timeout_s: float | None = None
+    ) -> ListSessionsResponse:
+        """Asks for the ids of all sessions.
+
+        Returns ListSessionsResponse: The ids, oldest first.
+        """
+
+    list_sessions = list
+
+    @overload
+    async def advance(
+        self, request: AdvanceSessionRequest, /, *, timeout_s: float | None = None
+    ) -> AdvanceSessionResponse: ...
+    @overload
+    async def advance(
+        self,
+        session_id: str = "",
+        *,
+        ticks: int = 0,
+        actions: Sequence[SessionAction] = ...,
+        interrupts: Sequence[str] = ...,
+        check_every: int = 0,
+        timeout_s: float | None = None,
+    ) -> AdvanceSessionResponse:
+        """Asks a world to take `actions` and go on by `ticks` (0: only look).
+
+        interrupts: events that end it early, looked for every `check_every` ticks (0 counts as 1).
+
+        Returns AdvanceSessionResponse: The world afterwards, the ticks it did, and the event that ended it early (""
+        when none did).
+        """
+
+    advance_session = advance
+
+    @overload
+    async def act_in(
+        self, request: ActInSessionRequest, /, *, timeout_s: float | None = None
+    ) -> ActInSessionResponse: ...
+    @overload
+    async def act_in(
+        self, session_id: str = "", *, actions: Sequence[SessionAction] = ..., timeout_s: float | None = None
+    ) -> ActInSessionResponse:
+        """Has a world take these actions in its next tick, however that comes about; at most 16 wait.
+
+        Returns ActInSessionResponse: How many older actions these ones pushed out.
+        """
+
+    act_in_session = act_in
+
+    @overload
+    async def run(self, request: RunSessionRequest, /, *, timeout_s: float | None = None) -> RunSessionResponse: ...
+    @overload
+    async def run(
+        self, session_id: str = "", *, rate_hz: float | None = None, timeout_s: float | None = None
+    ) -> RunSessionResponse:
+        """Lets a session run freely, `rate_hz` ticks a second (0: as fast as it can); absent stops it.
+
+        Returns RunSessionResponse: The session runs, or stands still.
+        """
+
+    run_session = run
+
+    @overload
+    async def get_latest(self, request: GetLatestRequest, /, *, timeout_s: float | None = None) -> SessionLook: ...
+    @overload
+    async def get_latest(
+        self, session_id: str = "", *, after_tick: int | None = None, timeout_s: float | None = None
+    ) -> SessionLook:
+        """Asks for the newest look at a world, later than `after_tick` where that is given.
+
+        The engine waits for one only a moment: an answer without an observation means that there is none yet; ask
+        again.
+
+        Returns SessionLook: A world as it was at tick `ticks`: the observation, encoded, and how far it had come.
+        """
+
+    @overload
+    async def restart(self, request: RestartSessionRequest, /, *, timeout_s: float | None = None) -> SessionLook: ...
+    @overload
+    async def restart(
+        self, session_id: str = "", *, seed: int | None = None, timeout_s: float | None = None
+    ) -> SessionLook:
+        """Starts a session's world over, with `seed` (absent: the engine's choice).
+
+        Returns SessionLook: A world as it was at tick `ticks`: the observation, encoded, and how far it had come.
+        """
+
+    restart_session = restart
+
+    @overload
+    async def destroy(
+        self, request: SessionRequest, /, *, timeout_s: float | None = None
+    ) -> DestroySessionResponse: ...
+    @overload
+    async def destroy(self, session_id: str = "", *, timeout_s: float | None = None) -> DestroySessionResponse:
+        """Names a session.
+
+        Returns DestroySessionResponse: The session is gone, or never was.
+        """
+
+    destroy_session = destroy
+
+    @overload
+    async def get_recording(
+        self, request: SessionRequest, /, *, timeout_s: float | None = None
+    ) -> SessionRecording: ...
+    @overload
+    async def get_recording(self, session_id: str = "", *, timeout_s: float | None = None) -> SessionRecording:
+        """Names a session.
+
+        Returns SessionRecording: All that it takes to see a session again: how its world was made, what it was
+        given, for how many `ticks`.
+        """
+
+    @overload
+    async def share(self, request: SessionRequest, /, *, timeout_s: float | None = None) -> ShareSessionResponse: ...
+    @overload
+    async def share(self, session_id: str = "", *, timeout_s: float | None = None) -> ShareSessionResponse:
+        """Names a session.
+
+        Returns ShareSessionResponse: Where a client on the same host sees the newest look without any call: a file
+        in /dev/shm of the engine with that process id (`engine_started`: when it started, in clock ticks since
+        boot).
+        """
+
+    share_session = share
+
 class Services:
     """One attribute per service."""
 
@@ -2636,6 +3054,8 @@ class Services:
     debug: DebugService
     lidar: LidarService
     batch: BatchService
+    state: StateService
+    session: SessionService
     def __init__(self, transport: Transport) -> None: ...
 
 class AsyncServices:
@@ -2651,4 +3071,6 @@ class AsyncServices:
     debug: AsyncDebugService
     lidar: AsyncLidarService
     batch: AsyncBatchService
+    state: AsyncStateService
+    session: AsyncSessionService
     def __init__(self, link: AsyncLink) -> None: ...

@@ -19,12 +19,16 @@ __all__ = ["Gate", "close_in_children"]
 
 
 class Gate:
-    """`with gate:` around whatever uses the descriptors of `what`; raises ClosedError when it is closed."""
+    """`with gate:` around whatever uses the descriptors of `what`; raises ClosedError when it is closed.
 
-    __slots__ = ("_inside", "_last_out", "_lock", "_what", "closed", "forked")
+    backend: the transport that its errors name.
+    """
 
-    def __init__(self, what: str) -> None:
+    __slots__ = ("_backend", "_inside", "_last_out", "_lock", "_what", "closed", "forked")
+
+    def __init__(self, what: str, backend: str = "shm") -> None:
         self._what = what
+        self._backend = backend
         self._lock = threading.RLock()
         self._inside = 0
         self._last_out: Callable[[], None] | None = None
@@ -71,9 +75,11 @@ class Gate:
         """Return what to raise when the gate is closed."""
         if self.forked:
             return ClosedError(
-                f"{self._what} belongs to the parent process", backend="shm", hint="connect again after fork()"
+                f"{self._what} belongs to the parent process",
+                backend=self._backend,
+                hint="connect again after fork()",
             )
-        return ClosedError(f"{self._what} is closed", backend="shm", hint="connect again")
+        return ClosedError(f"{self._what} is closed", backend=self._backend, hint="connect again")
 
 
 class _Closing(Protocol):

@@ -33,8 +33,8 @@ from lucky_transport.shm.atomics import PEER_PARKS, PEER_WAKES, implementation
 
 __all__ = ["SUFFIX", "ImageFile", "SlotWords", "remove_images"]
 
-#: What follows a segment's name in the names of its files of pictures.
-SUFFIX = re.compile(r"\.images\.[0-9]{1,10}")
+#: What follows a segment's name in the names of its files of pictures, and of sessions (`look_file`).
+SUFFIX = re.compile(r"\.(images|looks)\.[0-9]{1,10}")
 
 _MAGIC = 0x4D494B4C  # "LKIM"
 _VERSION = 1
@@ -185,8 +185,8 @@ class ImageFile:
 
 
 def remove_images(base: Path) -> None:
-    """Remove all files of pictures of the segment at `base`, whose engine is gone or closing."""
-    for path in base.parent.glob(f"{base.name}.images.*"):
+    """Remove all files of pictures and sessions of the segment at `base`, whose engine is gone or closing."""
+    for path in base.parent.glob(f"{base.name}.*"):
         if SUFFIX.fullmatch(path.name[len(base.name) :]):
             with contextlib.suppress(FileNotFoundError):
                 path.unlink()

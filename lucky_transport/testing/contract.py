@@ -7,9 +7,11 @@ See `lucky_transport.testing` for how to write one.
 from __future__ import annotations
 
 from lucky_transport.testing.client_contract import ClientContract
+from lucky_transport.testing.composite_contract import CompositeContract
 from lucky_transport.testing.engine_contract import EngineContract
 from lucky_transport.testing.images_contract import ImagesContract
 from lucky_transport.testing.services_contract import ServicesContract
+from lucky_transport.testing.sessions_contract import SessionsContract
 from lucky_transport.testing.stepping_contract import SteppingContract
 from lucky_transport.testing.streams_contract import StreamsContract
 from lucky_transport.testing.trouble_contract import TroubleContract
@@ -18,6 +20,13 @@ __all__ = ["EngineContract", "TransportContract"]
 
 
 class TransportContract(
-    SteppingContract, TroubleContract, ServicesContract, StreamsContract, ImagesContract, ClientContract
+    SteppingContract,
+    CompositeContract,
+    TroubleContract,
+    ServicesContract,
+    StreamsContract,
+    ImagesContract,
+    SessionsContract,
+    ClientContract,
 ):
     """What every transport promises: set `endpoint`, and override `serve` or `connect` where that is not enough."""

@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from lucky_transport.composite import Part, place
+from lucky_transport.composite_observations import observation_fields
 from lucky_transport.engine import HOLD, RESET, Buffers, Engine
 from lucky_transport.errors import Unimplemented
 from lucky_transport.host.host import Host
@@ -164,10 +166,14 @@ class EngineContract:
         assert first_difference(self.record(moves), self.record(other)) is None
 
     def test_observations_lie_in_their_space(self, spec: BatchSpec) -> None:
-        space = spec.observation.space()
-        frames = self.record(self.moves(spec))["observations"]
-        outside = [at for at in np.ndindex(frames.shape[:2]) if not space.contains(frames[at])]
-        assert not outside, f"(step, env) {outside[0]}: {frames[outside[0]]} is not in {space}"
+        whole = [Part((), spec.observation)]
+        frames = self.record(self.moves(spec))
+        for part in (*(spec.observation_parts or whole), *spec.info_parts):
+            what = "info" if part in spec.info_parts else "observation"
+            name = place(what, part.path) if spec.observation_parts else "observations"
+            space, found = part.array.space(), frames[name]
+            outside = [at for at in np.ndindex(found.shape[:2]) if not space.contains(np.asarray(found[at]))]
+            assert not outside, f"{name} of (step, env) {outside[0]}: {found[outside[0]]} is not in {space}"
 
     def test_another_driver_finds_the_envs_as_they_are(self, spec: BatchSpec) -> None:
         """Binding to other buffers in between changes nothing, and the old buffers are left alone."""
@@ -183,7 +189,8 @@ class EngineContract:
                 engine.bind(buffers)
                 engine.step(control)
                 stepped = control == 0  # the host, not the engine, clears the outcome of a reset
-                assert buffers.observations.tobytes() == expected["observations"][step].tobytes(), step
+                for name, array in observation_fields(spec, buffers.observations).items():
+                    assert array.tobytes() == expected[name][step].tobytes(), (step, name)
                 assert buffers.rewards[stepped].tobytes() == expected["rewards"][step][stepped].tobytes(), step
                 assert buffers.actions.tobytes() == np.ascontiguousarray(actions).tobytes()
                 control = (expected["terminated"][step] | expected["truncated"][step]).astype(np.uint8)

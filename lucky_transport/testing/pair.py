@@ -63,6 +63,8 @@ class Pair:
     endpoint: str = ""
     #: Settings of both ends (fields of `lucky_transport.config.Settings`).
     settings: Mapping[str, Any] = {}
+    #: False for a transport whose wire has a fixed meaning for each number, so that rows of bytes are refused.
+    carries_parts: bool = True
     #: False when client and engine share a thread, so that nothing can be waited for.
     has_deadlines: bool = True
 

@@ -4,6 +4,7 @@
     assert first_difference(record_frames(a, moves), record_frames(b, moves)) is None
 
 Rule 1: bits are compared, not numbers: 0.0 and -0.0 differ, a NaN equals the same NaN, dtype and shape count.
+        Where observations have parts, each is a field of its own: `observation["camera"]["left"]`.
 Rule 2: what a trajectory depends on is in its arguments; no hidden random state.
 """
 
@@ -16,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lucky_transport.composite import arrays, flat, unpack
+from lucky_transport.composite_observations import observation_fields
 from lucky_transport.engine import HOLD, RESET
 from lucky_transport.specs import BatchSpec
 from lucky_transport.transport import Transport
@@ -34,7 +37,8 @@ __all__ = [
     "record_frames",
 ]
 
-#: One exchange's input: actions (num_envs, *action shape) and control bytes (None: every env steps).
+#: One exchange's input: actions (num_envs, *action shape), packed where they have parts, and control bytes (None: every
+#: env steps).
 Move = tuple[NDArray[Any], NDArray[np.uint8] | None]
 
 #: Field name -> array (steps, num_envs, ...).
@@ -53,18 +57,26 @@ class Difference:
     right: Any
 
     def __str__(self) -> str:
-        place = f" at {list(self.index)}" if self.index else ""
-        return f"{self.field} of env {self.env}{place} in step {self.step}: {self.left!r} against {self.right!r}"
+        index = list(self.index) if self.index else ""
+        part = self.field.endswith("]")  # spelled as its element would be reached
+        name = f"{self.field}{index}" if part else self.field
+        place = f" at {index}" if index and not part else ""
+        return f"{name} of env {self.env}{place} in step {self.step}: {self.left!r} against {self.right!r}"
 
 
 def random_actions(spec: BatchSpec, generator: np.random.Generator) -> NDArray[Any]:
-    """Return actions (num_envs, *action shape) of the spec's dtype, within its bounds ([-1, 1] where it has none)."""
-    shape, dtype = spec.action_shape, np.dtype(spec.action.dtype)
-    low = np.asarray(-1 if spec.action.low is None else spec.action.low)
-    high = np.asarray(1 if spec.action.high is None else spec.action.high)
-    if dtype.kind == "f":
-        return generator.uniform(low, high, shape).astype(dtype)
-    return generator.integers(low, high, shape, endpoint=True).astype(dtype)
+    """Return actions (num_envs, *action shape) of the spec's dtype, within its bounds ([-1, 1] where it has none);
+    packed where they have parts.
+    """
+    actions = np.zeros(spec.action_shape, spec.action.dtype)
+    for _, array, values in arrays(actions, spec.action, spec.action_parts):
+        low = np.asarray(-1 if array.low is None else array.low)
+        high = np.asarray(1 if array.high is None else array.high)
+        if values.dtype.kind == "f":
+            values[...] = generator.uniform(low, high, values.shape)
+        else:
+            values[...] = generator.integers(low, high, values.shape, endpoint=True)
+    return actions
 
 
 def random_moves(spec: BatchSpec, steps: int, seed: int, *, hold: bool = True) -> list[Move]:
@@ -84,7 +96,8 @@ def random_moves(spec: BatchSpec, steps: int, seed: int, *, hold: bool = True) -
 
 
 def record_frames(transport: Transport, moves: Sequence[Move], *, reset_ended: bool = False) -> dict[str, NDArray[Any]]:
-    """Return what `transport` answered: observations, rewards, terminated, truncated (bool), signals and seq, stacked.
+    """Return what `transport` answered: observations (as `observation_fields` names them), rewards, terminated,
+    truncated (bool), signals and seq, stacked.
 
     signals are (steps, num_envs, terms) here, so that the env's axis is the second one in every field; seq counts from
     the first frame. With `reset_ended`, a move that would step an ended env resets it.
@@ -98,7 +111,7 @@ def record_frames(transport: Transport, moves: Sequence[Move], *, reset_ended: b
         frame = transport.step(actions, control)
         first = frame.seq if first < 0 else first
         row: dict[str, NDArray[Any]] = {
-            "observations": frame.observations.copy(),
+            **observation_fields(transport.spec, frame.observations.copy()),
             "rewards": frame.rewards.copy(),
             "terminated": frame.terminated != 0,
             "truncated": frame.truncated != 0,
@@ -124,26 +137,40 @@ def record_env(env: VectorEnv, steps: int, seed: int) -> dict[str, NDArray[Any]]
     from gymnasium.vector import AutoresetMode
 
     generator = np.random.default_rng(seed)
-    n = env.num_envs
-    observations, _ = env.reset(seed=seed)
+    spec, n = env.batch_spec, env.num_envs
+    observations, info = env.reset(seed=seed)
     no_flags = np.zeros(n, np.bool_)
-    start = {"observations": observations, "rewards": np.zeros(n, np.float32)}
+    start = flat("observations", observations) | {"rewards": np.zeros(n, np.float32)} | _info_parts(spec, info)
     rows: list[dict[str, NDArray[Any]]] = []
     for _ in range(steps):
-        observations, rewards, terminated, truncated, info = env.step(random_actions(env.batch_spec, generator))
-        row = {"observations": observations, "rewards": rewards, "terminated": terminated, "truncated": truncated}
-        row |= _columns(info)
-        row.setdefault("final_obs", np.zeros_like(observations))
+        actions = random_actions(spec, generator)
+        given = unpack(actions, spec.action_parts) if spec.action_parts else actions
+        observations, rewards, terminated, truncated, info = env.step(given)
+        row = flat("observations", observations)
+        finals = flat("final_obs", info["final_obs"]) if "final_obs" in info else _zeros_like("final_obs", observations)
+        row |= {"rewards": rewards, "terminated": terminated, "truncated": truncated}
+        row |= finals | _columns(info) | _info_parts(spec, info)
         ended = terminated | truncated
         if env.autoreset_mode is AutoresetMode.DISABLED:
-            row["after_reset"] = env.reset(options={"reset_mask": ended})[0] if ended.any() else observations
+            after = env.reset(options={"reset_mask": ended})[0] if ended.any() else observations
+            row |= flat("after_reset", after)
         rows.append(row)
     fields = {name: np.zeros_like(value) for name, value in rows[0].items()} if rows else {}
     return _stack([fields | start | {"terminated": no_flags, "truncated": no_flags}, *rows])
 
 
+def _zeros_like(name: str, nested: Any) -> dict[str, NDArray[Any]]:
+    return {at: np.zeros_like(array) for at, array in flat(name, nested).items()}
+
+
+def _info_parts(spec: BatchSpec, info: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+    """Return the info parts of a step or reset with their masks, by their places."""
+    names = {name for part in spec.info_parts for name in (part.path[0], f"_{part.path[0]}")}
+    return flat("info", {name: info[name] for name in sorted(map(str, names))})
+
+
 def _columns(info: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-    table = {key: info[key] for key in ("final_obs",) if key in info}
+    table: dict[str, NDArray[Any]] = {}
     for group in ("reward_terms", "termination_terms"):
         table |= {f"{group}.{name}": column for name, column in info[group].items()}
     return table

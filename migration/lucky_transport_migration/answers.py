@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lucky_transport.composite import flat, unpack
+from lucky_transport.composite_observations import observation_fields
 from lucky_transport.engine import HOLD, RESET
 from lucky_transport.env import VectorEnv
 from lucky_transport.specs import BatchSpec, total_reward
@@ -23,21 +25,23 @@ __all__ = ["env_answer", "frame_answer", "make_move", "reward_gap"]
 def make_move(env: VectorEnv, move: Move) -> tuple[Any, ...]:
     """Return what `step` or `reset` of `env` returned, untouched."""
     if move.kind == "step":
-        return env.step(move.actions)
+        parts = env.batch_spec.action_parts
+        return env.step(unpack(move.actions, parts) if parts else move.actions)
     return env.reset(seed=move.seed, options=None if move.mask.all() else {"reset_mask": move.mask})
 
 
 def env_answer(returned: tuple[Any, ...]) -> dict[str, NDArray[Any]]:
     """Return the named arrays of what `make_move` returned (five values of a step, two of a reset), as copies."""
-    names = ("observation", "reward", "terminated", "truncated") if len(returned) == 5 else ("observation",)
-    return {name: np.array(array) for name, array in zip(names, returned, strict=False)} | flatten(returned[-1])
+    names = ("reward", "terminated", "truncated") if len(returned) == 5 else ()
+    table = flat("observation", returned[0]) | dict(zip(names, returned[1:], strict=False))
+    return {name: np.array(array) for name, array in table.items()} | flatten(returned[-1])
 
 
 def frame_answer(transport: Transport, move: Move) -> dict[str, NDArray[Any]]:
     """Return what one exchange gave: the frame's arrays as copies, signals one row per env, and its number."""
     frame = transport.step(move.actions, _control(transport.spec, move))
     return {
-        "observations": frame.observations.copy(),
+        **observation_fields(transport.spec, frame.observations.copy()),
         "rewards": frame.rewards.copy(),
         "terminated": frame.terminated != 0,
         "truncated": frame.truncated != 0,

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lucky_transport.composite import flat
 from lucky_transport_migration.evidence.numbers import first_unequal_number
 from lucky_transport_migration.evidence.rule import EXACT, Rule
 from lucky_transport_migration.evidence.rules import Rules
@@ -47,10 +48,13 @@ class Difference:
 
     def sentence(self) -> str:
         """Return it as one sentence."""
+        index = list(self.index) if self.index else ""
+        is_part = self.field.endswith("]")  # spelled as its element would be reached
+        name = f"{self.field}{index}" if is_part else self.field
         place = "" if self.env is None else f" of env {self.env}"
-        place += f" at {list(self.index)}" if self.index else ""
+        place += f" at {index}" if index and not is_part else ""
         values = ", ".join(f"{name} {value!r}" for name, value in self.values.items())
-        return f"{self.field}{place} differs in {self.event} {self.step} ({self.mode}): {values}"
+        return f"{name}{place} differs in {self.event} {self.step} ({self.mode}): {values}"
 
 
 def first_difference(
@@ -58,7 +62,8 @@ def first_difference(
 ) -> Difference | None:
     """Return where the named answers `a` and `b` first differ, field by field in the order of `a`; None if nowhere.
 
-    A rule for "observation" counts for "observations" too, which is what the same array is called in a frame.
+    A rule for "observation" counts for "observations" too, which is what the same array is called in a frame, and for
+    its parts.
     """
     (name_a, answer_a), (name_b, answer_b) = a, b
 
@@ -66,7 +71,7 @@ def first_difference(
         return Difference(mode, step, event, field, env, tuple(index), {name_a: value_a, name_b: value_b})
 
     for field in [*answer_a, *(key for key in answer_b if key not in answer_a)]:
-        rule = EXACT if rules is None else rules.rule(field, field.removesuffix("s"))
+        rule = EXACT if rules is None else rules.rule(field, field.partition("[")[0].removesuffix("s"))
         x, y = answer_a.get(field), answer_b.get(field)
         if rule.skip:
             continue
@@ -109,6 +114,9 @@ def flatten(info: Mapping[str, Any], prefix: str = "info") -> dict[str, NDArray[
         name, value = f"{prefix}.{key}", info[key]
         if isinstance(value, Mapping):
             table |= flatten(value, name)
+            continue
+        if isinstance(value, tuple):
+            table |= {place: np.array(part) for place, part in flat(name, value).items()}
             continue
         array = np.asarray(value)
         if array.dtype == object:

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from lucky_transport.composite import Path, arrays
 from lucky_transport.specs import ArraySpec, BatchSpec
 
 __all__ = ["Move", "Policy"]
@@ -27,7 +28,10 @@ _KINDS: tuple[Literal["all", "one", "some"], ...] = ("one", "all", "some")
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One call of a user: a step with `actions`, or a reset of `mask` (bool (num_envs,)), perhaps with a `seed`."""
+    """One call of a user: a step with `actions`, or a reset of `mask` (bool (num_envs,)), perhaps with a `seed`.
+
+    `actions` are (num_envs, *action shape), packed where they have parts.
+    """
 
     kind: Literal["step", "all", "one", "some"]
     actions: NDArray[Any]
@@ -48,7 +52,7 @@ class Policy:
         self._until_reset = 0
         self._nth_reset = 0
         self._seed = seed
-        self._direction = np.ones((spec.num_envs, *(1,) * len(spec.action.shape)))
+        self._directions: dict[Path, NDArray[np.float64]] = {}
         self._all = np.ones(spec.num_envs, np.bool_)
 
     def next(self) -> Move:
@@ -88,20 +92,29 @@ class Policy:
     def _actions(self) -> NDArray[Any]:
         """Return one batch of actions in the spec's dtype."""
         self._count += 1
-        spec, action = self._spec, self._spec.action
-        shape = spec.action_shape
-        if np.dtype(action.dtype).kind != "f":
-            low, high = _integer_range(action)
-            return self._random.integers(low, high, shape, endpoint=True).astype(action.dtype)
-        low, high = _float_range(action)
+        spec = self._spec
+        actions = np.zeros(spec.action_shape, spec.action.dtype)
+        for path, array, values in arrays(actions, spec.action, spec.action_parts):
+            values[...] = self._floats(path, array) if values.dtype.kind == "f" else self._integers(array)
+        return actions
+
+    def _integers(self, array: ArraySpec) -> NDArray[Any]:
+        low, high = _integer_range(array)
+        return self._random.integers(low, high, (self._spec.num_envs, *array.shape), endpoint=True)
+
+    def _floats(self, path: Path, array: ArraySpec) -> NDArray[np.float64]:
+        n = self._spec.num_envs
+        low, high = _float_range(array)
+        column = (n, *(1,) * len(array.shape))
         if self._count % _PUSH_STEPS == 1:
-            self._direction = self._random.choice((-1.0, 1.0), self._direction.shape)
-        wild = np.arange(spec.num_envs) % 2 == 0
-        if spec.num_envs == 1:
+            self._directions[path] = self._random.choice((-1.0, 1.0), column)
+        wild = np.arange(n) % 2 == 0
+        if n == 1:
             wild = np.array([self._count * 2 < self._steps])
-        amplitude = np.where(wild, _WILD, _GENTLE).reshape(self._direction.shape)
-        unit = 0.5 * self._direction * wild.reshape(self._direction.shape) + 0.5 * self._random.uniform(-1, 1, shape)
-        return ((low + high) / 2 + unit * amplitude * (high - low) / 2).astype(action.dtype)
+        amplitude = np.where(wild, _WILD, _GENTLE).reshape(column)
+        unit = self._random.uniform(-1, 1, (n, *array.shape))
+        unit = 0.5 * self._directions[path] * wild.reshape(column) + 0.5 * unit
+        return (low + high) / 2 + unit * amplitude * (high - low) / 2
 
 
 def _float_range(spec: ArraySpec) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -23,7 +23,14 @@ _LARGEST_EXACT = 1 << 24
 
 
 def check_exact(spec: BatchSpec) -> None:
-    """Raise SpecError when observations or actions would be rounded on their way through float32."""
+    """Raise SpecError when observations or actions have parts, or would be rounded on their way through float32."""
+    if spec.has_parts:
+        raise SpecError(
+            f"engine {spec.engine!r} has observations or actions with parts; AgentService.Step carries one row of "
+            f"numbers",
+            backend="grpc",
+            hint="use the batch service (endpoint option service=batch), which carries every part",
+        )
     for what, array in (("observations", spec.observation), ("actions", spec.action)):
         if array.dtype not in _EXACT and not _small_integers(array):
             raise SpecError(

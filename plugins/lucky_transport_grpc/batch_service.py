@@ -114,7 +114,7 @@ class BatchService:
             with self._lock:
                 self._attached.pop(caller.key, None)
             self._seat.detach(caller.key)
-            self._agents.leave(caller.key)
+            self._seat.host.leave(caller.key)
 
     def close(self) -> None:
         """Tell every attached client that the engine closes, and end its stream."""

@@ -64,6 +64,7 @@ def connect(endpoint: Endpoint, settings: Settings) -> GrpcTransport:
 
 def _open(connection: Connection, service: str, deadline: Deadline) -> GrpcTransport:
     spec = _probe(connection, deadline)
+    is_ours = spec is not None
     if spec is None and service == "batch":
         raise Unimplemented(
             f"the engine at {connection.endpoint} has no batch service", backend="grpc", hint="drop service=batch"
@@ -84,7 +85,7 @@ def _open(connection: Connection, service: str, deadline: Deadline) -> GrpcTrans
         agents = service == "agent"
         exchange = AgentExchange(connection, spec, ours=True) if agents else BatchExchange(connection, spec)
         _log.info("grpc: %s, %s", connection.endpoint, "stepping agent by agent" if agents else "batch service")
-    return GrpcTransport(connection, spec, exchange, calls)
+    return GrpcTransport(connection, spec, exchange, calls, is_ours=is_ours)
 
 
 def _probe(connection: Connection, deadline: Deadline) -> BatchSpec | None:
@@ -114,13 +115,18 @@ def _reason(connection: Connection, get_spec: Any, request: Any) -> str:
 
 
 class GrpcTransport(Transport):
-    """A client of an engine behind gRPC. After `recv` the frame's arrays are read-only."""
+    """A client of an engine behind gRPC. After `recv` the frame's arrays are read-only.
+
+    is_ours: the engine serves our own services too.
+    """
 
     name = "grpc"
-    capabilities = Capabilities(streams=True)
 
-    def __init__(self, connection: Connection, spec: BatchSpec, exchange: Exchange, calls: TypedCalls) -> None:
+    def __init__(
+        self, connection: Connection, spec: BatchSpec, exchange: Exchange, calls: TypedCalls, *, is_ours: bool
+    ) -> None:
         self.spec = spec
+        self.capabilities = Capabilities(streams=True, sessions=is_ours)
         self.actions = np.zeros(spec.action_shape, spec.action.dtype)
         self._connection = connection
         self._exchange = exchange

@@ -55,6 +55,11 @@ class Connection:
         self._attachment: Any = None
         self._channel = grpc.insecure_channel(target_of(endpoint), options=_OPTIONS)
 
+    @property
+    def channel(self) -> Any:
+        """GRPC's channel, for what else is served at the same address; it ends with `close`."""
+        return self._channel
+
     def method(self, path: str) -> Any:
         """Return gRPC's callable for the unary method `path` of our protos."""
         found = _pb.methods()[path]

@@ -26,17 +26,19 @@ from lucky_transport.errors import (
     PeerTimeout,
     RemoteProtocolError,
     SegmentError,
+    SessionEnded,
     SpecError,
     TransportError,
     Unimplemented,
     UnknownName,
+    UnknownSession,
     from_wire,
 )
 from lucky_transport.host.lease import MAX_TEXT_BYTES
 from lucky_transport_grpc.metadata import ERROR
 from lucky_transport_grpc.runtime import grpc
 
-__all__ = ["TABLE", "Row", "from_rpc", "is_local_timeout", "refuse", "status_of"]
+__all__ = ["TABLE", "Row", "from_rpc", "is_local_timeout", "is_ours", "refuse", "status_of"]
 
 _Code = grpc.StatusCode
 
@@ -58,12 +60,12 @@ TABLE = (
     Row(_Code.UNKNOWN, EngineFailed, "see the engine's log", (TransportError,)),
     Row(_Code.INVALID_ARGUMENT, SpecError, "", (SpecError, ConfigError)),
     Row(_Code.DEADLINE_EXCEEDED, PeerTimeout, "raise the timeout, or see what the engine is doing", (PeerTimeout,)),
-    Row(_Code.NOT_FOUND, UnknownName, "", (UnknownName,)),
+    Row(_Code.NOT_FOUND, UnknownName, "", (UnknownName, UnknownSession)),
     Row(_Code.ALREADY_EXISTS, Busy),
     Row(_Code.PERMISSION_DENIED, NotReachable, "the engine does not let this client in"),
     Row(_Code.RESOURCE_EXHAUSTED, RemoteProtocolError, "the message is larger than the engine accepts", (NoSpace,)),
     Row(_Code.FAILED_PRECONDITION, LocalProtocolError, "", (LocalProtocolError, MissingExtra, BrokenPlugin)),
-    Row(_Code.ABORTED, Busy, "", (Busy,)),
+    Row(_Code.ABORTED, Busy, "", (Busy, SessionEnded)),
     Row(_Code.OUT_OF_RANGE, SpecError),
     Row(_Code.UNIMPLEMENTED, Unimplemented, "this engine does not serve that method", (Unimplemented,)),
     Row(_Code.INTERNAL, EngineFailed, "see the engine's log", (EngineFailed,)),
@@ -90,12 +92,14 @@ def status_of(error: TransportError) -> grpc.StatusCode:
     return next(_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS)
 
 
-def refuse(context: Any, error: TransportError) -> NoReturn:
-    """End the call of `context` with the status, text and trailing metadata of `error`."""
+def refuse(context: Any, error: TransportError, status: grpc.StatusCode | None = None) -> NoReturn:
+    """End the call of `context` with the text and trailing metadata of `error`, and with its status by the table or the
+    one that a protocol of somebody else's demands.
+    """
     text = str(error)
     payload = f"{type(error).wire_code}:{_clipped(text, MAX_TEXT_BYTES)}".encode()
     context.set_trailing_metadata(((ERROR, payload),))
-    context.abort(status_of(error), _clipped(text, _MAX_DETAILS_BYTES))
+    context.abort(status or status_of(error), _clipped(text, _MAX_DETAILS_BYTES))
     raise AssertionError("abort() raises")
 
 
@@ -118,7 +122,12 @@ def from_rpc(error: Any, peer: str) -> TransportError:
 
 def is_local_timeout(error: Any) -> bool:
     """True when the call `error` ended by our own deadline: nobody knows whether the engine did what it asked for."""
-    return error.code() is _Code.DEADLINE_EXCEEDED and _payload(error) is None
+    return error.code() is _Code.DEADLINE_EXCEEDED and not is_ours(error)
+
+
+def is_ours(error: Any) -> bool:
+    """True when the failed call `error` carries an error of ours, not only a status."""
+    return _payload(error) is not None
 
 
 def _payload(error: Any) -> TransportError | None:

@@ -41,6 +41,9 @@ _OPTIONS = (
     ("grpc.server.max_pending_requests", 1 << 16),  # the default sheds calls beyond 1,000 pending ones, at random
     ("grpc.server.max_pending_requests_hard_limit", 1 << 17),
     ("grpc.server_max_unrequested_time_in_server", 300),  # seconds; the default drops what waited 30
+    ("grpc.keepalive_permit_without_calls", 1),  # a client that asks often whether we live is no attacker: by default
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 100),  # who asks more than once in 5 minutes is cut off
+    ("grpc.http2.max_ping_strikes", 0),
 )
 
 
@@ -77,11 +80,15 @@ class GrpcServer(Server):
         house = House(self._longest_s, self._idle_s, lambda client: is_gone(client, port), self._legacy)
         services = HostServices(host, house)
         services.add_to(grpc_server)
+        self.add_services(host, grpc_server)
         grpc_server.start()
         self._running = _Running(grpc_server, pool, services)
         if self._socket is not None:
             return self._endpoint
         return self._endpoint.with_address(f"{self._target.rpartition(':')[0]}:{port}")
+
+    def add_services(self, host: Host, grpc_server: Any) -> None:
+        """Add what is served beside our services; for subclasses, called right before the server starts."""
 
     def _bind(self, grpc_server: Any) -> int:
         try:

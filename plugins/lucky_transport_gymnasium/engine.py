@@ -1,7 +1,7 @@
 """The engine `gymnasium:<id>`: N copies of any registered Gymnasium env.
 
 With the same seed and the same actions, envs that are reset one exchange after they ended give bitwise the trajectory
-of `gymnasium.vector.SyncVectorEnv` (its rewards as float32).
+of `gymnasium.vector.SyncVectorEnv` (its rewards as float32). Dict and Tuple spaces travel as parts.
 
 Rule 1: a seed or options set ahead are used once, by the next reset; later resets are `env.reset()` without either,
         as Gymnasium's own vector envs autoreset.
@@ -28,8 +28,10 @@ from lucky_transport.messages.batch import (
     SetSeedsRequest,
     SetSeedsResponse,
 )
-from lucky_transport.specs import ArraySpec, BatchSpec
+from lucky_transport.spaces import array_of
+from lucky_transport.specs import BatchSpec
 from lucky_transport_gymnasium.making import make_envs
+from lucky_transport_gymnasium.rows import Rows
 
 __all__ = ["GymnasiumEngine", "make_engine"]
 
@@ -44,10 +46,10 @@ class GymnasiumEngine(Engine):
         """
         self._envs = envs
         self.spec = _spec(env_id, envs)
-        self._is_discrete = self.spec.action.n > 0
         self._seeds: dict[int, int] = {} if seed is None else {i: seed + i for i in range(len(envs))}
         self._options: dict[str, Any] | None = None
         self._buffers: Buffers
+        self._rows: Rows
 
     @property
     def services(self) -> Mapping[str, Handler]:
@@ -56,6 +58,7 @@ class GymnasiumEngine(Engine):
 
     def bind(self, buffers: Buffers) -> None:
         self._buffers = buffers
+        self._rows = Rows(self.spec, buffers)
 
     def step(self, control: NDArray[np.uint8] | None) -> None:
         if control is None:
@@ -73,30 +76,17 @@ class GymnasiumEngine(Engine):
     def _reset_env(self, index: int, env: gymnasium.Env[Any, Any]) -> None:
         observation, _ = env.reset(seed=self._seeds.pop(index, None), options=self._options)
         out = self._buffers
-        out.observations[index] = self._checked(observation)
+        self._rows.write_observation(index, observation)
         out.signals[0, index] = out.rewards[index] = 0
         out.terminated[index] = out.truncated[index] = 0
 
     def _step_env(self, index: int, env: gymnasium.Env[Any, Any]) -> None:
         out = self._buffers
-        # a copy, because an env may keep or change its action, and the buffer is the driver's memory
-        action = int(out.actions[index]) if self._is_discrete else out.actions[index].copy()
-        observation, reward, terminated, truncated, _ = env.step(action)
-        out.observations[index] = self._checked(observation)
+        observation, reward, terminated, truncated, _ = env.step(self._rows.read_action(index))
+        self._rows.write_observation(index, observation)
         out.signals[0, index] = out.rewards[index] = float(reward)
         out.terminated[index] = bool(terminated)
         out.truncated[index] = bool(truncated)
-
-    def _checked(self, observation: Any) -> Any:
-        """Return the observation; refuse one that NumPy would silently stretch over the row."""
-        if np.shape(observation) != self.spec.observation.shape:
-            raise SpecError(
-                f"{self.spec.engine}: observation shape {np.shape(observation)}, its observation_space says "
-                f"{self.spec.observation.shape}",
-                backend="gymnasium",
-                hint="mend the env; gymnasium.utils.env_checker.check_env(env) shows where",
-            )
-        return observation
 
     def _set_seeds(self, request: SetSeedsRequest) -> SetSeedsResponse:
         n = self.spec.num_envs
@@ -142,12 +132,11 @@ def _spec(env_id: str, envs: list[gymnasium.Env[Any, Any]]) -> BatchSpec:
             raise SpecError(
                 f"gymnasium:{env_id}: env {index} has other spaces than env 0; a batch needs the same in all"
             )
-    spaces: dict[str, ArraySpec] = {}
-    for what, space in (("observation", first.observation_space), ("action", first.action_space)):
-        try:
-            spaces[what] = ArraySpec.of_space(space)
-        except SpecError as error:
-            raise SpecError(f"gymnasium:{env_id}: {what} space: {error}", backend="gymnasium") from error
+    try:
+        observation, observation_parts = array_of("observation space", first.observation_space)
+        action, action_parts = array_of("action space", first.action_space)
+    except SpecError as error:
+        raise SpecError(f"gymnasium:{env_id}: {error}", backend="gymnasium") from error
     limit = first.spec.max_episode_steps if first.spec else None
     attributes = {
         "task": env_id,
@@ -158,8 +147,10 @@ def _spec(env_id: str, envs: list[gymnasium.Env[Any, Any]]) -> BatchSpec:
     return BatchSpec(
         engine=f"gymnasium:{env_id}",
         num_envs=len(envs),
-        observation=spaces["observation"],
-        action=spaces["action"],
+        observation=observation,
+        action=action,
+        observation_parts=observation_parts,
+        action_parts=action_parts,
         attributes={key: value for key, value in attributes.items() if value is not None},
     )
 

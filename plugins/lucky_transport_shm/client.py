@@ -9,7 +9,6 @@ Rule 3: after fork() the child's copy is closed; arrays it holds stay readable.
 from __future__ import annotations
 
 import os
-import struct
 import time
 import weakref
 from typing import Any
@@ -32,14 +31,13 @@ from lucky_transport.errors import (
     PeerTimeout,
     RemoteProtocolError,
     TransportError,
-    from_wire,
 )
 from lucky_transport.lockstep import Event, Lockstep, State
 from lucky_transport.messages.methods import Method
-from lucky_transport.shm import header, lockfile, views
+from lucky_transport.shm import error_region, header, lockfile, views
 from lucky_transport.shm.atomics import PEER_PARKS, PEER_WAKES, Result, Words, implementation, native_error
 from lucky_transport.shm.image_reader import ImageReader
-from lucky_transport.shm.layout import ERROR_BYTES, FIELDS, EngineState, Feature
+from lucky_transport.shm.layout import FIELDS, EngineState, Feature
 from lucky_transport.shm.liveness import Peer, start_time
 from lucky_transport.shm.segment import Segment, open_segment, remove_stale
 from lucky_transport.shm.segment_pipe import SegmentPipe
@@ -96,7 +94,9 @@ class ShmTransport(Transport):
 
     def __init__(self, segment: Segment, settings: Settings, deadline: Deadline) -> None:
         self.spec = segment.spec
-        self.capabilities = Capabilities(zero_copy=True, streams=True, hold=segment.spec.hold, images=True)
+        self.capabilities = Capabilities(
+            zero_copy=True, streams=True, hold=segment.spec.hold, images=True, sessions=True
+        )
         self._segment = segment
         self._pid = os.getpid()
         self._forked = False
@@ -263,7 +263,7 @@ class ShmTransport(Transport):
             return self._show(code)
         if code == Result.FRAME_REFUSED:
             self._on(Event.REFUSED)
-            raise self._refusal()
+            raise error_region.read(self._segment, "shm")
         self._on(Event.LOST)
         if code == Result.PEER_GONE:
             raise PeerDied(
@@ -281,13 +281,6 @@ class ShmTransport(Transport):
         frame.any_ended = code == Result.FRAME_ENDED
         frame.seq = self._channel.frames
         return frame
-
-    def _refusal(self) -> TransportError:
-        """Return the error that the engine left in the error region."""
-        region = self._segment.layout["error"]
-        code, length = struct.unpack_from("<II", self._segment.mapping, region.offset)
-        text = self._segment.mapping[region.offset + 8 : region.offset + 8 + min(length, ERROR_BYTES - 8)]
-        return from_wire(code, text.decode(errors="replace"), backend="shm")
 
     def _on(self, event: Event) -> None:
         """Go to the state that the table says follows `event`."""

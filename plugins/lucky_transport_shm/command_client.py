@@ -35,7 +35,7 @@ class CommandTransport(Transport):
     """
 
     name = "shm"
-    capabilities = Capabilities(lockstep=False, hold=False, streams=True, images=True)
+    capabilities = Capabilities(lockstep=False, hold=False, streams=True, images=True, sessions=True)
 
     def __init__(self, segment: Segment, settings: Settings, deadline: Deadline) -> None:
         self.spec = segment.spec

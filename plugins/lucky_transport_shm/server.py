@@ -11,7 +11,6 @@ from __future__ import annotations
 import itertools
 import logging
 import os
-import struct
 import threading
 
 import numpy as np
@@ -23,16 +22,17 @@ from lucky_transport.errors import ClosedError, PeerDied, TransportError
 from lucky_transport.host.dispatch import Dispatcher
 from lucky_transport.host.foreign import foreign_services
 from lucky_transport.host.host import Host, Lease
-from lucky_transport.shm import header, views
+from lucky_transport.host.reception import receive
+from lucky_transport.sessions.shelf import Shelf
+from lucky_transport.shm import error_region, header, views
 from lucky_transport.shm.atomics import PEER_PARKS, PEER_WAKES, Result, Words, implementation, native_error
 from lucky_transport.shm.image_store import ImageStores
-from lucky_transport.shm.layout import ERROR_BYTES, FIELDS, EngineState, Feature
+from lucky_transport.shm.layout import FIELDS, EngineState, Feature
 from lucky_transport.shm.liveness import Peer
 from lucky_transport.shm.segment import create
 from lucky_transport.shm.segment_pipe import SegmentPipe
 from lucky_transport.shm.wait import strategy_code
 from lucky_transport.transport import Server
-from lucky_transport_shm.reception import receive
 
 __all__ = ["ShmServer", "server"]
 
@@ -87,6 +87,8 @@ class ShmServer(Server):
         )
         self._dispatcher = Dispatcher(host, foreign=foreign_services(host))
         self._images = ImageStores(segment.path, strategy=self._strategy, native=self._native)
+        if host.sessions is not None:
+            host.sessions.shelf = Shelf(segment.path, native=self._native)
         self._await_client()
         self._reception = receive(segment.name, host, self._dispatcher, self._images, self._settings)
         self._thread = threading.Thread(target=self._run, name=f"shm server {segment.name}", daemon=True)
@@ -197,10 +199,7 @@ class ShmServer(Server):
 
     def _refuse(self, error: TransportError) -> None:
         """Publish an exchange without a frame, with the reason."""
-        text = str(error).encode()[: ERROR_BYTES - 8]
-        region = self._segment.layout["error"]
-        struct.pack_into("<II", self._segment.mapping, region.offset, error.wire_code, len(text))
-        self._segment.mapping[region.offset + 8 : region.offset + 8 + len(text)] = text
+        error_region.write(self._segment, error)
         self._channel.publish(error.wire_code)
 
     # -- commands -----------------------------------------------------------------------------------------------------
@@ -255,4 +254,6 @@ class ShmServer(Server):
             self._let_go()
         self._reception.close(max(grace_s, 0.2))
         self._dispatcher.close(grace_s)
+        if self._host.sessions is not None and self._host.sessions.shelf is not None:
+            self._host.sessions.shelf.close()
         self._segment.unlink()

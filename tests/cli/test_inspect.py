@@ -165,3 +165,15 @@ def test_people_get_an_engine_as_tables(endpoint: str) -> None:
     assert shown.exit_code == 0
     for title in ("Capabilities", "Methods", "Batch spec"):
         assert title in shown.output.splitlines()
+
+
+def test_parts_are_listed_with_their_places_in_a_row() -> None:
+    with lucky_transport.serve("toy:composite", "shm://", num_envs=2) as serving:
+        endpoint = str(serving.endpoints[0])
+        shown = CliRunner().invoke(cli, ["inspect", endpoint]).output
+        parts = inspected(endpoint)["spec"]["observation_parts"]
+    assert '  observation["camera"]["left"]   64' in shown
+    assert '  info["clock"]["ticks"]' in shown
+    assert '  action["gears"]' in shown
+    assert "MultiDiscrete([2 3])" in shown
+    assert [part["path"] for part in parts][1] == ["camera", "left"]

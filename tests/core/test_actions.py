@@ -22,6 +22,27 @@ def _spec(**changes: Any) -> BatchSpec:
 DISCRETE = ArraySpec("int64", (), 0, 2, 3)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [("int8", 128), ("int8", -129), ("uint8", -1), ("uint8", 256), ("uint32", 1 << 32), ("int64", 1 << 63)],
+)
+def test_integers_that_the_dtype_cannot_hold_are_refused_and_not_wrapped(dtype: str, value: int) -> None:
+    spec = _spec(action=ArraySpec(dtype, (3,)))
+    actions = np.zeros((2, 3), np.uint64 if value >= 1 << 63 else np.int64)
+    actions[1, 2] = value
+    with pytest.raises(ValueError, match=rf"^actions do not fit {dtype}: {value} at \[1, 2\] \(env 1\); nothing was"):
+        check_actions(spec, actions)
+    actions[1, 2] = 1
+    assert check_actions(spec, actions).dtype == dtype
+
+
+def test_the_text_calls_actions_by_the_name_they_have() -> None:
+    with pytest.raises(ValueError, match=r'^actions\["arm"\] have shape \(2,\), expected \(2, 3\)'):
+        check_actions(_spec(), np.zeros(2), 'actions["arm"]')
+    with pytest.raises(ValueError, match=r'^actions\["arm"\] are out of bounds: 2'):
+        Bounds(ArraySpec("float32", (3,), -1, 1)).check(np.full((2, 3), 2, np.float32), 'actions["arm"]')
+
+
 def test_a_right_batch_is_returned_as_it_is() -> None:
     actions = np.zeros((2, 3), np.float32)
     assert check_actions(_spec(), actions) is actions

@@ -39,6 +39,12 @@ def test_make_starts_an_engine_of_its_own_and_ends_it_with_the_env() -> None:
         api.open_transport("inproc://of_its_own")
 
 
+@pytest.mark.parametrize("value", [b"bytes", object(), {1, 2}])
+def test_an_option_that_cannot_go_to_another_process_is_refused_by_name(value: object) -> None:
+    with pytest.raises(SpecError, match=r"option odd=.* of engine 'toy' cannot go to a process of its own.*inproc"):
+        api.make("toy", transport="shm", options={"odd": value})
+
+
 def test_make_connects_where_an_endpoint_is_given() -> None:
     with api.serve("toy", "inproc://given", num_envs=4) as serving, api.make(endpoint="inproc://given") as env:
         assert env.num_envs == 4

@@ -49,6 +49,12 @@ IDS = {
         "GetLidarScan GetLidarBeamCount GetLidarBeamAngles",
     ),
     "lucky_transport.v1.BatchService": (200, "SetSeeds SetResetOptions"),
+    "lucky_transport.v1.StateService": (210, "GetState SetState"),
+    "lucky_transport.v1.SessionService": (
+        220,
+        "GetWorlds CreateSession GetSession ListSessions AdvanceSession ActInSession RunSession GetLatest "
+        "RestartSession DestroySession GetRecording ShareSession",
+    ),
 }
 
 
@@ -58,7 +64,7 @@ def test_ids_never_change() -> None:
         for service, (first, names) in IDS.items()
         for place, name in enumerate(names.split())
     }
-    assert len(frozen) == 74
+    assert len(frozen) == 88
     assert {row.id: row.name for row in METHODS if row.id in frozen} == frozen
 
 
@@ -78,8 +84,9 @@ def test_every_method_has_messages_that_codecs_know_and_defaults_for_all_fields(
 
 
 @pytest.mark.parametrize("row", METHODS, ids=lambda row: row.name)
-def test_what_changes_the_world_runs_between_steps(row: Method) -> None:
-    assert row.effect is not Effect.WORLD or row.runs is Runs.ENGINE
+def test_what_changes_the_world_runs_between_steps_but_for_sessions_which_have_worlds_of_their_own(row: Method) -> None:
+    is_of_sessions = row.service == "lucky_transport.v1.SessionService"
+    assert row.effect is not Effect.WORLD or (row.runs is Runs.ENGINE) is not is_of_sessions
 
 
 @pytest.mark.parametrize("row", [row for row in METHODS if row.stream], ids=lambda row: row.name)
@@ -127,7 +134,7 @@ def test_a_method_is_found_by_full_and_by_short_name() -> None:
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("Nope/Nope", r"the services are hazel\.rpc\.AgentService, .*lucky_transport\.v1\.BatchService$"),
+        ("Nope/Nope", r"the services are hazel\.rpc\.AgentService, .*lucky_transport\.v1\.SessionService$"),
         ("AgentService/getJointState", r"did you mean /hazel\.rpc\.MujocoService/GetJointState\?$"),
         ("SceneService/GetSceneInf", r"did you mean /hazel\.rpc\.SceneService/GetSceneInfo\?$"),
         ("SetControl", r"did you mean /hazel\.rpc\.MujocoSceneService/SetControl\?$"),

@@ -96,16 +96,20 @@ def test_a_plugin_whose_hook_misbehaves_hides_no_other(modules: Path, body: str)
     assert {"stone", "toy"} <= set(found.engines)
 
 
+TRANSPORTS = "grpc, holodeck, inproc, openra, pipe, recorded, shm, staged"
+ENGINES = "cartpole, echo, gymnasium, libenv, mujoco, skirmish, toy"
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "text"),
     [
-        ("transport", "shn", "no transport 'shn'; did you mean 'shm'? known: grpc, inproc, recorded, shm, staged"),
-        ("transport", "carrier", "no transport 'carrier'; known: grpc, inproc, recorded, shm, staged"),
-        ("engine", "mojoco", "no engine 'mojoco'; did you mean 'mujoco'? known: echo, gymnasium, mujoco, toy"),
+        ("transport", "shn", f"no transport 'shn'; did you mean 'shm'? known: {TRANSPORTS}"),
+        ("transport", "carrier", f"no transport 'carrier'; known: {TRANSPORTS}"),
+        ("engine", "mojoco", f"no engine 'mojoco'; did you mean 'mujoco'? known: {ENGINES}"),
         (
             "transport_of_scheme",
             "http",
-            "no endpoint scheme 'http'; known: grpc, grpc+unix, inproc, recorded, shm, staged",
+            "no endpoint scheme 'http'; known: grpc, grpc+unix, holodeck, inproc, openra, pipe, recorded, shm, staged",
         ),
     ],
 )

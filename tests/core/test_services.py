@@ -80,7 +80,20 @@ def test_every_method_is_an_attribute_of_its_service_by_its_long_name(client: Cl
 
 def test_services_are_named_as_in_the_protocol_without_the_word_service() -> None:
     assert list(SERVICES) == [
-        *("agent", "mujoco", "mujoco_scene", "scene", "camera", "telemetry", "viewport", "debug", "lidar", "batch")
+        *(
+            "agent",
+            "mujoco",
+            "mujoco_scene",
+            "scene",
+            "camera",
+            "telemetry",
+            "viewport",
+            "debug",
+            "lidar",
+            "batch",
+            "state",
+            "session",
+        )
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 from typing import Any
@@ -9,12 +10,12 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lucky_transport.errors import SpecError
-from lucky_transport.specs import DTYPES, ArraySpec, BatchSpec, total_reward
+from lucky_transport.specs import DTYPES, ArraySpec, BatchSpec, Part, total_reward
 
 NAMES = st.text(min_size=1, max_size=8)
 SHAPES = st.lists(st.integers(1, 4), max_size=3).map(tuple)
@@ -96,7 +97,7 @@ def test_a_spec_with_one_hostile_value_is_a_spec_or_a_spec_error(key: str, value
     assert BatchSpec.from_json(spec.to_json()) == spec
 
 
-@given(key=st.sampled_from(["dtype", "shape", "low", "high", "n"]), value=JSON)
+@given(key=st.sampled_from(["dtype", "shape", "low", "high", "n", "kind"]), value=JSON)
 def test_an_array_spec_with_one_hostile_value_is_a_spec_or_a_spec_error(key: str, value: Any) -> None:
     plain = json.loads(_spec().to_json())
     plain["observation"][key] = value
@@ -115,6 +116,7 @@ def test_an_array_spec_with_one_hostile_value_is_a_spec_or_a_spec_error(key: str
         ({"reward_terms": ()}, "at least one reward term"),
         ({"reset_ticks": 2}, "reset_ticks 2: expected 0 or 1"),
         ({"observation": ArraySpec(shape=(3,)), "observation_names": ("a",)}, "observation_names has 1 names for 3"),
+        ({"info_parts": (Part(("a",), ArraySpec()),)}, "observation: with parts .* travels, expected uint8"),
         ({"action": ArraySpec(shape=(2,)), "action_names": ("a",)}, "action_names has 1 names for 2 elements"),
     ],
 )
@@ -146,6 +148,10 @@ def test_an_empty_axis_is_refused(shape: tuple[int, ...]) -> None:
         Box(0, 255, (4, 4, 3), np.uint8),
         Box(-5, 5, (2,), np.int32),
         Box(np.array([-1, -2], np.float32), np.array([1, np.inf], np.float32), dtype=np.float32),
+        MultiDiscrete([2, 3]),
+        MultiDiscrete(np.array([[2, 3], [4, 4]]), np.int32, start=np.array([[-1, 0], [5, 2]])),
+        MultiBinary(3),
+        MultiBinary([2, 2]),
         Box(0, 1, (2,), np.bool_),  # pyright: ignore[reportArgumentType, reportCallIssue]
     ],
     ids=str,
@@ -155,6 +161,14 @@ def test_a_space_survives_becoming_a_spec_and_json(space: gymnasium.Space[Any]) 
     back = BatchSpec.from_json(spec.to_json()).observation.space()
     assert back == space
     assert back.dtype == space.dtype
+
+
+def test_a_discrete_space_has_the_specs_dtype_where_gymnasium_gives_it_one() -> None:
+    space = ArraySpec("uint8", (), 1, 4, 4).space()
+    has_dtype = "dtype" in inspect.signature(Discrete).parameters
+    assert space.dtype == np.dtype("uint8" if has_dtype else "int64")
+    assert [space.contains(value) for value in (0, 1, 4, 5)] == [False, True, True, False]
+    assert ArraySpec.of_space(space).n == 4
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -167,10 +181,8 @@ def test_an_unbounded_array_of_any_dtype_has_a_space(dtype: str) -> None:
 @pytest.mark.parametrize(
     "space",
     [
-        gymnasium.spaces.MultiBinary(3),
         gymnasium.spaces.Dict({"a": Discrete(2)}),
         gymnasium.spaces.Tuple((Discrete(2),)),
-        gymnasium.spaces.MultiDiscrete([2, 3]),
         gymnasium.spaces.Text(4),
     ],
     ids=lambda space: type(space).__name__,

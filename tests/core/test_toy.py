@@ -35,6 +35,11 @@ class TestToyWithoutHold(EngineContract):
         return ToyEngine(num_envs, episode_steps=25, hold=False)
 
 
+class TestCompositeToy(EngineContract):
+    def make_engine(self, num_envs: int) -> Engine:
+        return make_engine("toy:composite", num_envs, episode_steps=25)
+
+
 class TestDial(EngineContract):
     random_start = False
 
@@ -157,5 +162,5 @@ def test_empty_sizes_are_refused(options: dict[str, int]) -> None:
 def test_unknown_options_and_variants_are_refused_by_name() -> None:
     with pytest.raises(SpecError, match=r"unexpected keyword argument 'obs_szie'; see ToyEngine for its options"):
         make_engine("toy", obs_szie=3)
-    with pytest.raises(SpecError, match=r"no variant 'fast'; use toy, toy:idle or toy:copy"):
+    with pytest.raises(SpecError, match=r"no variant 'fast'; use toy, toy:idle, toy:copy or toy:composite"):
         make_engine("toy:fast")

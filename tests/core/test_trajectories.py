@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lucky_transport import api
+from lucky_transport.composite import unpack
 from lucky_transport.engine import HOLD, RESET
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.host.host import Host
@@ -72,6 +75,20 @@ def test_a_difference_reads_as_a_sentence() -> None:
     assert str(found) == "observations of env 1 at [2] in step 4: 0.5 against 0.25"
 
 
+def test_parts_are_fields_of_their_own_and_a_difference_names_part_and_element() -> None:
+    clients = [InprocTransport(Host(api.make_engine("toy:composite", 3, episode_steps=7))) for _ in range(2)]
+    moves = random_moves(clients[0].spec, 20, seed=1)
+    left, right = (record_frames(client, moves) for client in clients)
+    assert "observations" not in left
+    assert left['observation["camera"]["left"]'].shape == (20, 3, 4, 6, 3)
+    assert left['info["clock"]["ticks"]'].dtype == np.int64
+    assert first_difference(left, right) is None
+    right['observation["arms"][0]'][4, 1, 1] = 0.25
+    before = left['observation["arms"][0]'][4, 1, 1].item()
+    found = str(first_difference(left, right))
+    assert found == f'observation["arms"][0][1] of env 1 in step 4: {before} against 0.25'
+
+
 def test_what_cannot_be_compared_is_refused() -> None:
     with pytest.raises(ValueError, match=r"x is float32 \(1, 2\) here and float64 \(1, 2\) there"):
         first_difference({"x": np.zeros((1, 2), np.float32)}, {"x": np.zeros((1, 2))})
@@ -101,6 +118,19 @@ def test_ended_envs_can_be_reset_by_the_move_that_would_step_them() -> None:
 def test_random_moves_without_hold_have_none() -> None:
     moves = random_moves(ToyEngine(4).spec, 100, seed=0, hold=False)
     assert not any((control & HOLD).any() for _, control in moves if control is not None)
+
+
+def test_random_actions_of_parts_lie_in_the_action_space() -> None:
+    spec = api.make_engine("toy:composite", 3).spec
+    generator = np.random.default_rng(0)
+    for _ in range(20):
+        for row in random_actions(spec, generator):
+            assert spec.action_space().contains(_element(unpack(row, spec.action_parts)))
+
+
+def _element(actions: Any) -> Any:
+    """Return actions as elements of their space: arrays of no axis are no array for Gymnasium's Discrete."""
+    return {name: part if part.ndim else part[()] for name, part in actions.items()}
 
 
 @pytest.mark.parametrize("engine", [ToyEngine(3), DialEngine(3)], ids=["toy", "dial"])

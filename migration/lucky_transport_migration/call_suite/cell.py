@@ -33,7 +33,8 @@ class CallSuite:
 
     name: as `--suite` takes it. title: of its page. engine: what answers. titles: kind -> what its rows are called,
     with `{what}`. apart: kinds that no ratio compares. names: (kind, path) -> who is compared, where that is no way to
-    an engine. targets: what `--check` compares a result with. columns: what the rows of a cell say besides.
+    an engine. ours: kind -> the path that is compared with the others there, where it is not the plan's reference.
+    targets: what `--check` compares a result with. columns: what the rows of a cell say besides.
     """
 
     name: str
@@ -42,6 +43,7 @@ class CallSuite:
     titles: Mapping[str, str]
     apart: frozenset[str] = frozenset()
     names: Mapping[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
+    ours: Mapping[str, str] = field(default_factory=dict[str, str])
     targets: tuple[Target, ...] = ()
     columns: Callable[[CallCell], dict[str, Any]] = lambda cell: {}
 

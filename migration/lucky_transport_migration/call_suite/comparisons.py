@@ -58,10 +58,10 @@ def call_ratios(suite: CallSuite, cells: Cells, plan: Plan, floor: Mapping[str, 
 def _pairs(suite: CallSuite, cells: Cells, reference: str) -> Iterator[tuple[CallCell, CallCell]]:
     """Yield (ours, theirs): the reference in each of its waiting strategies against every other path."""
     for cell in cells:
-        if cell.path != reference or cell.kind in suite.apart:
+        if cell.path != suite.ours.get(cell.kind, reference) or cell.kind in suite.apart:
             continue
         for other in cells:
-            if other.path != reference and other == cell.over(other.path, None):
+            if other.path != cell.path and other == cell.over(other.path, None):
                 yield cell, other
 
 

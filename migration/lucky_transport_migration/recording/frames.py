@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lucky_transport.composite_observations import observation_fields
 from lucky_transport.errors import ConfigError
 from lucky_transport.specs import BatchSpec
 from lucky_transport.staging import Outcome
@@ -48,24 +49,20 @@ def moves_of(step: Step, spec: BatchSpec) -> tuple[NDArray[Any], NDArray[np.uint
     return actions, _array("control", step.control, np.dtype(np.uint8), (spec.num_envs,))
 
 
-def first_unequal_array(step: Step, frame: Frame, rules: Rules) -> tuple[str, Any, Any] | None:
+def first_unequal_array(step: Step, frame: Frame, spec: BatchSpec, rules: Rules) -> tuple[str, Any, Any] | None:
     """Return the place where a frame first differs from the recorded one, and what each has there; None if nowhere.
 
     Raises ConfigError where the recorded arrays do not fit the frame's.
     """
-    recorded = {
-        "observations": (step.observations, frame.observations),
-        "rewards": (step.rewards, frame.rewards),
-        "terminated": (step.terminated, frame.terminated),
-        "truncated": (step.truncated, frame.truncated),
-        "signals": (step.signals, frame.signals),
-    }
-    for name, (was, found) in recorded.items():
-        rule = rules.rule(name)
-        before = _array(name, was, found.dtype, found.shape)
-        at = None if rule.skip else first_unequal_number(before, found, rule)
-        if at is not None:
-            return f"{name}{_place(name, at)}", before[at].item(), found[at].item()
+    for name in ("observations", "rewards", "terminated", "truncated", "signals"):
+        found: NDArray[Any] = getattr(frame, name)
+        before = _array(name, getattr(step, name), found.dtype, found.shape)
+        tables = [observation_fields(spec, one) if name == "observations" else {name: one} for one in (before, found)]
+        for place, array in tables[0].items():
+            rule = rules.rule(place, place.partition("[")[0])
+            at = None if rule.skip else first_unequal_number(array, tables[1][place], rule)
+            if at is not None:
+                return f"{place}{_place(name, at)}", array[at].item(), tables[1][place][at].item()
     return None
 
 

@@ -82,7 +82,7 @@ class _Player:
         evidence = self._compared(STEP, was, now)
         if evidence.verdict != EQUAL or not frames:
             return evidence
-        found = first_unequal_array(step, frames[0], self._rules)
+        found = first_unequal_array(step, frames[0], self._transport.spec, self._rules)
         if found is None:
             return evidence
         where, before, after = found

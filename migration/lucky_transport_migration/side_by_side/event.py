@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lucky_transport.composite_observations import observation_fields
 from lucky_transport.engine import RESET
 from lucky_transport.messages.methods import Method
 from lucky_transport.specs import BatchSpec
@@ -123,7 +124,7 @@ def frame_table(frame: Frame, spec: BatchSpec, first_seq: int = 0) -> dict[str, 
     first_seq: what its number is counted from; an engine that was there before has made other exchanges.
     """
     table: dict[str, NDArray[Any]] = {
-        "observation": frame.observations.copy(),
+        **observation_fields(spec, frame.observations.copy(), "observation"),
         "reward": frame.rewards.copy(),
         "terminated": frame.terminated != 0,
         "truncated": frame.truncated != 0,

@@ -98,6 +98,29 @@ EFFECTS: dict[str, tuple[Effect, str]] = {
     "/hazel.rpc.LidarService/GetLidarBeamAngles": (READ, "follows from the settings in force"),
     "/lucky_transport.v1.BatchService/SetSeeds": (WORLD, "the next reset draws other random numbers"),
     "/lucky_transport.v1.BatchService/SetResetOptions": (WORLD, "the next reset goes differently"),
+    "/lucky_transport.v1.StateService/GetState": (READ, "copies the state of one env"),
+    "/lucky_transport.v1.StateService/SetState": (WORLD, "puts one env into another state"),
+    "/lucky_transport.v1.SessionService/GetWorlds": (READ, "what the engine offers, fixed when it starts"),
+    "/lucky_transport.v1.SessionService/CreateSession": (WORLD, "made twice there are two sessions"),
+    "/lucky_transport.v1.SessionService/GetSession": (READ, "where a session stands at that moment"),
+    "/lucky_transport.v1.SessionService/ListSessions": (READ, "the sessions at that moment"),
+    "/lucky_transport.v1.SessionService/AdvanceSession": (
+        WORLD,
+        "a session's world goes on; made twice it goes on twice",
+    ),
+    "/lucky_transport.v1.SessionService/ActInSession": (WORLD, "the next tick takes the actions"),
+    "/lucky_transport.v1.SessionService/RunSession": (WORLD, "a session's world goes on by itself from then on"),
+    "/lucky_transport.v1.SessionService/GetLatest": (
+        READ,
+        "the newest look at a session's world, which it does not touch",
+    ),
+    "/lucky_transport.v1.SessionService/RestartSession": (WORLD, "a session's world starts over"),
+    "/lucky_transport.v1.SessionService/DestroySession": (WORLD, "ends a session and its world"),
+    "/lucky_transport.v1.SessionService/GetRecording": (READ, "what a session was given so far"),
+    "/lucky_transport.v1.SessionService/ShareSession": (
+        VIEW,
+        "shows a session in shared memory too, until its client leaves",
+    ),
 }
 
 

@@ -22,9 +22,9 @@ Serve = Callable[..., str]
 def serve_toy() -> Iterator[Serve]:
     stack: list[Serving] = []
 
-    def serve_toy(num_envs: int = 3, seed: int = 7) -> str:
+    def serve_toy(num_envs: int = 3, seed: int = 7, engine: str = "toy") -> str:
         name, options = f"inproc://{unique_name()}", {"slots": 300}
-        stack.append(lucky_transport.serve("toy", name, num_envs=num_envs, seed=seed, options=options))
+        stack.append(lucky_transport.serve(engine, name, num_envs=num_envs, seed=seed, options=options))
         return str(stack[-1].endpoints[0])
 
     yield serve_toy

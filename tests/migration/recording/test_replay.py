@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
+import lucky_transport
 from lucky_transport.api import open_transport
 from lucky_transport.errors import ConfigError, SpecError
 from lucky_transport.testing.planted import STEPS, Fault, Plant, PlantedTransport
 from lucky_transport_migration.evidence.record import Evidence
 from lucky_transport_migration.evidence.rule import Rule
 from lucky_transport_migration.evidence.rules import Rules
+from lucky_transport_migration.recording.client import recorded_endpoint
 from lucky_transport_migration.recording.entries import PROTOBUF, Call, Step
 from lucky_transport_migration.recording.reading import Recording
 from lucky_transport_migration.recording.replay import replay
@@ -182,3 +184,17 @@ def test_an_outcome_is_plain_json(recording: Recording, serve_toy: Serve, tmp_pa
     assert set(again) == {"equal", "calls", "compared", "methods", "first_difference"}
     assert again["methods"][STEP] == {"calls": 21, "mismatches": 1, "not_compared": []}
     assert again["first_difference"]["method"] == STEP
+
+
+def test_a_recording_of_an_engine_with_parts_names_the_part_that_differs(serve_toy: Serve, tmp_path: Path) -> None:
+    file = tmp_path / "parts.jsonl"
+    endpoint = str(recorded_endpoint(serve_toy(engine="toy:composite"), file, seed=7))
+    with lucky_transport.make(endpoint=endpoint) as env:
+        env.reset(seed=1)
+        env.action_space.seed(1)
+        for _ in range(5):
+            env.step(env.action_space.sample())
+    assert played(Recording(file), serve_toy(engine="toy:composite")).equal
+    plant = Plant(Fault.BIT, STEPS, at=3, env=1)
+    difference = first(played(Recording(file), serve_toy(engine="toy:composite"), plant))
+    assert difference.where.startswith('step 4: observation["')

@@ -23,6 +23,7 @@ class TestBatchService(TransportContract):
 
 class TestAgentService(TransportContract):
     endpoint = "grpc://127.0.0.1:0?service=agent"
+    carries_parts = False
     hot_path_excludes_steps = False
 
 

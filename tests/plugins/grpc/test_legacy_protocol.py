@@ -329,8 +329,12 @@ def test_a_method_says_all_that_a_stub_needs() -> None:
     assert (stream.client_streaming, stream.server_streaming) == (False, True)
 
 
-def test_the_batch_service_is_the_only_one_beside_the_legacy_services() -> None:
-    assert [name for name in _pb.services() if not name.startswith("hazel.rpc.")] == ["lucky_transport.v1.BatchService"]
+def test_services_of_ours_stand_beside_the_legacy_ones() -> None:
+    ours = [name for name in _pb.services() if not name.startswith("hazel.rpc.")]
+    assert ours == [f"lucky_transport.v1.{name}Service" for name in ("Batch", "Session", "State")]
+
+
+def test_the_batch_service_has_what_a_batch_needs() -> None:
     ours = {path.rpartition("/")[2]: method for path, method in _pb.methods().items() if "BatchService" in path}
     assert list(ours) == ["GetSpec", "Exchange", "SetSeeds", "SetResetOptions", "Attach"]
     assert [name for name, method in ours.items() if method.server_streaming] == ["Attach"]

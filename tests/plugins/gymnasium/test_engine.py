@@ -34,6 +34,14 @@ class TestPendulum(EngineContract):
         return make_engine("gymnasium:Pendulum-v1", num_envs, seed=3, max_episode_steps=30)
 
 
+class TestPatchwork(EngineContract):
+    @pytest.fixture(autouse=True)
+    def _registered(self, diaries: list[Any]) -> None: ...
+
+    def make_engine(self, num_envs: int) -> Engine:
+        return make_engine("gymnasium:lucky_test/Patchwork-v0", num_envs, seed=3)
+
+
 class TestFrozenLake(EngineContract):
     random_start = False
 
@@ -197,7 +205,7 @@ def test_an_env_that_raises_is_an_engine_failure_that_names_the_cause(diaries: l
 @pytest.mark.parametrize("shape", [(), (1,), (3,), (1, 2)])
 def test_an_observation_of_another_shape_than_promised_is_refused(diaries: list[Any], shape: tuple[int, ...]) -> None:
     driver = _Driver(1, observation_shape=shape)
-    with pytest.raises(ValueError, match=r"observation shape .* its observation_space says \(2,\)"):
+    with pytest.raises(ValueError, match=r"observation has shape .* its observation_space says \(2,\)"):
         driver.step(RESET)
 
 

@@ -56,3 +56,4 @@ class TestBatchService(OverSharedMemory):
 class TestAgentService(OverSharedMemory):
     service = "agent"
     hot_path_excludes_steps = False
+    carries_parts = False

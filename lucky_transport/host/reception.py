@@ -1,4 +1,4 @@
-"""Where an engine answers its command clients: everyone but the one that steps it.
+"""Where an engine answers its command clients over shared memory: everyone but the one that steps it.
 
 Rule 1: one thread waits for all of them; it runs quick handlers itself and leaves the others to the dispatcher's.
 """
@@ -20,7 +20,7 @@ __all__ = ["receive"]
 
 
 def receive(name: str, host: Host, dispatcher: Dispatcher, images: ImageStores, settings: Settings) -> ReceptionThread:
-    """Serve the rendezvous of segment `name` until the result is closed. Raises as `Rendezvous` does."""
+    """Serve the rendezvous called `name` until the result is closed. Raises as `Rendezvous` does."""
 
     def make_calls(pipe: RendezvousPipe, caller: str) -> ServerCalls:
         return ServerCalls(

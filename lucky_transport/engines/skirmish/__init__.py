@@ -1,0 +1,1 @@
+"""A small real-time strategy game: two sides gather ore, build, train and fight under fog; one of them is scripted."""

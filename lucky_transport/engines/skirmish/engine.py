@@ -1,0 +1,30 @@
+"""The skirmish as an engine: sessions for whoever wants many games, and a batch of games stepped together.
+
+lucky_transport.make("skirmish:ridge", num_envs=4, options={"bots": "easy", "max_ticks": 5000})
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lucky_transport.engines.skirmish.batch import MOVES
+from lucky_transport.engines.skirmish.world import SkirmishWorlds
+from lucky_transport.errors import SpecError
+from lucky_transport.sessions.engine import WorldsEngine
+
+__all__ = ["make_engine"]
+
+
+def make_engine(variant: str = "", num_envs: int = 1, *, seed: int | None = None, **options: Any) -> WorldsEngine:
+    """Return an engine of skirmishes; `variant` is the batch's map, options as for `SkirmishWorlds`.
+
+    Raises SpecError.
+    """
+    try:
+        worlds = SkirmishWorlds(options)
+    except ValueError as error:
+        raise SpecError(f"engine skirmish: {error}", hint="see lucky_transport.engines.skirmish.world") from error
+    names = [f"{move.action.name.lower()} {move.item_type}".rstrip() for move in MOVES]
+    return WorldsEngine(
+        worlds, "skirmish", num_envs, seed=seed or 0, map_name=variant, attributes={"task": "skirmish", "moves": names}
+    )

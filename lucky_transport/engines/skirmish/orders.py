@@ -1,0 +1,226 @@
+"""Commands become activities: one function per order, all in `OBEY`.
+
+Rule 1: a player commands its own actors only; what makes no sense is passed over, and only what was obeyed is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from lucky_transport.engines.skirmish import production
+from lucky_transport.engines.skirmish.actor import IDLE, Activity, Actor, Side
+from lucky_transport.engines.skirmish.messages import Command, Order
+from lucky_transport.engines.skirmish.rules import CELL, KINDS
+
+if TYPE_CHECKING:
+    from lucky_transport.engines.skirmish.game import Game
+
+__all__ = ["OBEY", "obey"]
+
+_Obey = Callable[["Game", Side, Command], bool]
+_STANCES = range(4)
+
+
+def obey(game: Game, side: Side, command: Command) -> bool:
+    """Do what the command says, as far as it makes sense; True when it did."""
+    handler = OBEY.get(command.action)
+    obeyed = handler is not None and not game.is_over and handler(game, side, command)
+    side.order_count += obeyed
+    return obeyed
+
+
+def _who(side: Side, command: Command, can: Callable[[Actor], bool]) -> list[Actor]:
+    """Return the actors that the command is for and that can do it."""
+    if command.actor_id:
+        actor = side.actors.get(command.actor_id)
+        return [actor] if actor is not None and can(actor) else []
+    return [actor for actor in side.actors.values() if can(actor)]
+
+
+def _set(actors: list[Actor], command: Command, activity: Activity) -> bool:
+    """Give the actors something to do, at once or after what they do."""
+    for actor in actors:
+        actor.is_blocked = False
+        if command.queued and actor.activity is not IDLE:
+            actor.queue.append(activity)
+        else:
+            actor.queue.clear()
+            actor.activity = activity
+            actor.target = 0
+    return bool(actors)
+
+
+def _is_unit(actor: Actor) -> bool:
+    return bool(actor.kind.speed)
+
+
+def _is_army(actor: Actor) -> bool:
+    return actor.kind.is_army
+
+
+def _is_building(actor: Actor) -> bool:
+    return actor.kind.is_building
+
+
+def _cell(game: Game, command: Command) -> int:
+    """Return the cell the command names, -1 when it is not on the map."""
+    x, y = command.target_x, command.target_y
+    return y * game.terrain.width + x if game.terrain.is_on_map(x, y) else -1
+
+
+def _move(game: Game, side: Side, command: Command) -> bool:
+    cell = _cell(game, command)
+    return cell >= 0 and _set(_who(side, command, _is_unit), command, Activity("move", cell))
+
+
+def _attack_move(game: Game, side: Side, command: Command) -> bool:
+    cell = _cell(game, command)
+    if (command.target_x, command.target_y) == (-1, -1):
+        cell = _enemy_cell(game, side)
+    return cell >= 0 and _set(_who(side, command, _is_army), command, Activity("attack_move", cell))
+
+
+def _enemy_cell(game: Game, side: Side) -> int:
+    """Return the cell of the oldest enemy building that the side knows, else where the enemy started."""
+    enemy = game.sides[1 - side.number]
+    known = (one for one in enemy.buildings() if one.id in side.known_enemies)
+    return next((one.cell(game.terrain.width) for one in known), game.starts[enemy.number])
+
+
+def _attack(game: Game, side: Side, command: Command) -> bool:
+    target = game.actors.get(command.target_actor_id)
+    if target is None or target.side == side.number or target.id not in side.known_enemies:
+        return False
+    return _set(_who(side, command, _is_army), command, Activity("attack", target=target.id))
+
+
+def _stop(game: Game, side: Side, command: Command) -> bool:
+    actors = _who(side, command, _is_unit)
+    for actor in actors:
+        actor.activity, actor.target = IDLE, 0
+        actor.queue.clear()
+    return bool(actors)
+
+
+def _harvest(game: Game, side: Side, command: Command) -> bool:
+    actors = _who(side, command, lambda actor: bool(actor.kind.carries))
+    return _set(actors, command, Activity("harvest", _cell(game, command)))
+
+
+def _make(game: Game, side: Side, command: Command) -> bool:
+    is_building = command.item_type in KINDS and KINDS[command.item_type].is_building
+    return is_building is (command.action == Order.BUILD) and production.start(side, command.item_type)
+
+
+def _deploy(game: Game, side: Side, command: Command) -> bool:
+    """A builder becomes a base where it stands."""
+    builders = _who(side, command, lambda actor: actor.kind.name == "builder")
+    for actor in builders:
+        game.remove(actor)
+        game.add(KINDS["base"], side, actor.x // CELL, actor.y // CELL)
+    return bool(builders)
+
+
+def _sell(game: Game, side: Side, command: Command) -> bool:
+    building = side.actors.get(command.actor_id)
+    if building is None or not building.kind.is_building:
+        return False
+    side.cash += building.kind.cost // 2
+    game.remove(building)
+    return True
+
+
+def _repair(game: Game, side: Side, command: Command) -> bool:
+    buildings = _who(side, command, _is_building)
+    for building in buildings:
+        building.is_repairing = not building.is_repairing if command.actor_id else True
+    return bool(buildings)
+
+
+def _place(game: Game, side: Side, command: Command) -> bool:
+    return production.place(game, side, command.item_type, command.target_x, command.target_y)
+
+
+def _cancel(game: Game, side: Side, command: Command) -> bool:
+    return production.cancel(side, command.item_type)
+
+
+def _rally(game: Game, side: Side, command: Command) -> bool:
+    buildings = _who(side, command, lambda actor: bool(actor.kind.makes))
+    for building in buildings:
+        building.rally = _cell(game, command)
+    return bool(buildings)
+
+
+def _guard(game: Game, side: Side, command: Command) -> bool:
+    if command.target_actor_id not in side.actors or command.target_actor_id == command.actor_id:
+        return False
+    actors = [actor for actor in _who(side, command, _is_army) if actor.id != command.target_actor_id]
+    return _set(actors, command, Activity("guard", target=command.target_actor_id))
+
+
+def _stance(game: Game, side: Side, command: Command) -> bool:
+    actors = _who(side, command, lambda actor: bool(actor.kind.damage))
+    if command.target_x not in _STANCES:
+        return False
+    for actor in actors:
+        actor.stance = command.target_x
+    return bool(actors)
+
+
+def _power_down(game: Game, side: Side, command: Command) -> bool:
+    building = side.actors.get(command.actor_id)
+    if building is None or building.kind.power >= 0:
+        return False
+    building.is_off = not building.is_off
+    return True
+
+
+def _primary(game: Game, side: Side, command: Command) -> bool:
+    building = side.actors.get(command.actor_id)
+    if building is None or not building.kind.makes:
+        return False
+    for other in side.buildings():
+        if other.kind.makes == building.kind.makes:
+            other.is_primary = other is building
+    return True
+
+
+def _surrender(game: Game, side: Side, command: Command) -> bool:
+    side.has_surrendered = True
+    return True
+
+
+def _patrol(game: Game, side: Side, command: Command) -> bool:
+    cell, width = _cell(game, command), game.terrain.width
+    if cell < 0:
+        return False
+    found = [
+        _set([actor], command, Activity("patrol", cell, actor.cell(width))) for actor in _who(side, command, _is_army)
+    ]
+    return bool(found)
+
+
+#: NO_OP and FAST_ADVANCE ask for nothing; ENTER_TRANSPORT and UNLOAD need transports, which this game has not.
+OBEY: Mapping[int, _Obey] = {
+    Order.MOVE: _move,
+    Order.ATTACK_MOVE: _attack_move,
+    Order.ATTACK: _attack,
+    Order.STOP: _stop,
+    Order.HARVEST: _harvest,
+    Order.BUILD: _make,
+    Order.TRAIN: _make,
+    Order.DEPLOY: _deploy,
+    Order.SELL: _sell,
+    Order.REPAIR: _repair,
+    Order.PLACE_BUILDING: _place,
+    Order.CANCEL_PRODUCTION: _cancel,
+    Order.SET_RALLY_POINT: _rally,
+    Order.GUARD: _guard,
+    Order.SET_STANCE: _stance,
+    Order.POWER_DOWN: _power_down,
+    Order.SET_PRIMARY: _primary,
+    Order.SURRENDER: _surrender,
+    Order.PATROL: _patrol,
+}

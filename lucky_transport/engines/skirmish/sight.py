@@ -1,0 +1,41 @@
+"""What a side sees: cells near its actors, and who stands there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lucky_transport.engines.skirmish.actor import Actor, Side
+from lucky_transport.engines.skirmish.rules import CELL
+from lucky_transport.engines.skirmish.terrain import disk
+
+if TYPE_CHECKING:
+    from lucky_transport.engines.skirmish.game import Game
+
+__all__ = ["look", "visible_enemies"]
+
+
+def look(game: Game, side: Side) -> None:
+    """Bring `visible`, `explored` and the enemies known up to date, and tell what is new."""
+    visible = side.visible
+    visible.fill(False)
+    height, width = visible.shape
+    for x, y, sight in {(a.x // CELL, a.y // CELL, a.kind.sight_cells) for a in side.actors.values()}:
+        left, top = max(0, x - sight), max(0, y - sight)
+        right, bottom = min(width, x + sight + 1), min(height, y + sight + 1)
+        seen = disk(sight)[top - y + sight : bottom - y + sight, left - x + sight : right - x + sight]
+        visible[top:bottom, left:right] |= seen
+    side.explored |= visible
+    tenths = int(side.explored.mean() * 10)
+    if tenths > side.explored_tenths:
+        side.explored_tenths = tenths
+        game.happen("exploration_milestone", side.number)
+    for enemy in visible_enemies(game, side):
+        if enemy.id not in side.known_enemies:
+            side.known_enemies.add(enemy.id)
+            game.happen("building_discovered" if enemy.kind.is_building else "enemy_spotted", side.number)
+
+
+def visible_enemies(game: Game, side: Side) -> list[Actor]:
+    """Return the enemy's actors that the side saw when it last looked around."""
+    seen = side.visible
+    return [one for one in game.sides[1 - side.number].actors.values() if seen[one.y // CELL, one.x // CELL]]

@@ -1,0 +1,117 @@
+"""A skirmish as a `World`, and all skirmishes as `Worlds`.
+
+Options of a new world: `bots`, the opponent's skill (one of `opponent.SKILLS`, or OpenRA's form
+"Multi1:rl-agent,Multi0:easy"); `cash`, credits at the start; `max_ticks`, after which it is a draw (0 = never).
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lucky_transport.engines.skirmish import view
+from lucky_transport.engines.skirmish.batch import SkirmishBatch
+from lucky_transport.engines.skirmish.game import EVENTS, Game
+from lucky_transport.engines.skirmish.messages import Observation, Orders
+from lucky_transport.engines.skirmish.opponent import SKILLS, Opponent
+from lucky_transport.engines.skirmish.orders import obey
+from lucky_transport.engines.skirmish.rules import TICK_S
+from lucky_transport.engines.skirmish.terrain import MAPS, Terrain, terrain
+from lucky_transport.sessions.world import World, Worlds
+
+__all__ = ["SEEDS", "SkirmishWorld", "SkirmishWorlds", "folded"]
+
+_DEFAULTS: Mapping[str, Any] = {"bots": "beginner", "cash": 5000, "max_ticks": 0}
+_AGENT = "rl-agent"
+_LARGEST = 1 << 31
+#: Seeds are 1 to this: all that 31 bits tell apart but 0, which on the bridge's wire stands for "any".
+SEEDS = (1 << 31) - 1
+
+
+def folded(seed: int) -> int:
+    """Return the seed, 1 to `SEEDS`, that plays the same game as `seed`; one of those is its own."""
+    return seed % SEEDS or SEEDS
+
+
+class SkirmishWorld(World):
+    """One game; `seed` is the one it was made with."""
+
+    def __init__(self, ground: Terrain, seed: int | None, skill: str, cash: int, max_ticks: int) -> None:
+        self._ground, self._skill, self._cash, self._max_ticks = ground, skill, cash, max_ticks
+        self.restart(seed)
+
+    def restart(self, seed: int | None) -> bool:
+        self.seed = secrets.randbelow(SEEDS) + 1 if seed is None else folded(seed)
+        self._game = Game(self._ground, self.seed, cash=self._cash, max_ticks=self._max_ticks)
+        self._opponent = Opponent(self._game, SKILLS[self._skill])
+        self.ticks, self.is_over, self.result = 0, False, ""
+        self._count()
+        return True
+
+    def act(self, actions: Sequence[Any]) -> None:
+        game = self._game
+        for orders in actions:
+            for command in orders.commands:
+                obey(game, game.sides[0], command)
+
+    def tick(self) -> Sequence[str]:
+        self._opponent.tick()
+        events = self._game.tick()
+        self.ticks = self._game.ticks
+        self._count()
+        if self._game.is_over:
+            self.is_over = True
+            self.result = {0: "win", 1: "lose"}.get(self._game.winner, "draw")
+        return events
+
+    def observe(self) -> Observation:
+        return view.observe(self._game)
+
+    def _count(self) -> None:
+        """Bring the score up to date: as `messages.score_of`, without an observation."""
+        side = self._game.sides[0]
+        assets = sum(actor.kind.cost for actor in side.actors.values())
+        self.score = (assets + side.cash + side.kills_cost - side.deaths_cost) / 1000
+
+
+class SkirmishWorlds(Worlds):
+    """What the engine of skirmishes offers; `defaults` replace those of the options above."""
+
+    maps = tuple(MAPS)
+    action = Orders
+    observation = Observation
+    events = EVENTS
+    tick_s = TICK_S
+
+    def __init__(self, defaults: Mapping[str, Any] | None = None) -> None:
+        self._defaults = {**_DEFAULTS, **_checked(defaults or {})}
+        self.batch = SkirmishBatch()
+
+    def create(self, map_name: str, seed: int | None, options: Mapping[str, Any]) -> SkirmishWorld:
+        chosen = {**self._defaults, **_checked(options)}
+        ground = terrain(map_name.removesuffix(".oramap") or self.maps[0])
+        return SkirmishWorld(ground, seed, _skill(chosen["bots"]), chosen["cash"], chosen["max_ticks"])
+
+
+def _checked(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options; raises ValueError for an unknown one and for a value of another kind."""
+    for key, value in options.items():
+        if key not in _DEFAULTS:
+            raise ValueError(f"no option {key!r}; a skirmish takes: {', '.join(_DEFAULTS)}")
+        is_number = isinstance(_DEFAULTS[key], int)
+        if not (type(value) is int and 0 <= value < _LARGEST) if is_number else not isinstance(value, str):
+            raise ValueError(f"option {key} = {value!r}: expected {'a whole number >= 0' if is_number else 'text'}")
+    if "bots" in options:
+        _skill(options["bots"])
+    return dict(options)
+
+
+def _skill(bots: str) -> str:
+    """Return the opponent's skill that `bots` names."""
+    parts = [part.rpartition(":")[2].strip() for part in bots.split(",")]
+    names = [name for name in parts if name and name != _AGENT]
+    skill = names[0] if names else str(_DEFAULTS["bots"])
+    if len(names) > 1 or skill not in SKILLS:
+        raise ValueError(f"bots {bots!r}: expected one opponent out of {', '.join(SKILLS)}")
+    return skill

@@ -1,0 +1,1 @@
+"""Sessions: many independently advanced worlds in one engine, over any transport."""

@@ -1,0 +1,144 @@
+"""Worlds as a lock-step batch: `WorldsEngine` makes an engine of any `Worlds` that can show a world as a row.
+
+Rule 1: a step is the row's actions and `ticks_per_step` ticks; a world that is over stays as it is until its reset.
+Rule 2: sessions and the batch share nothing but the `Worlds` that made them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_transport.engine import HOLD, RESET, TICK, Buffers, Engine, Handler
+from lucky_transport.errors import SpecError
+from lucky_transport.messages.batch import (
+    SetResetOptionsRequest,
+    SetResetOptionsResponse,
+)
+from lucky_transport.sessions.batch_row import BatchRow
+from lucky_transport.sessions.seeds import EpisodeSeeds
+from lucky_transport.sessions.world import World, WorldBatch, Worlds
+from lucky_transport.specs import BatchSpec
+
+__all__ = ["WorldsEngine", "batch_of", "batch_spec"]
+
+
+class WorldsEngine(Engine):
+    """An engine of `num_envs` worlds; env i is seeded with seed + i. `attributes` are what `VectorEnv.get_attr` tells.
+
+    Raises SpecError when the worlds have no `batch` or do not know `map_name`.
+    """
+
+    def __init__(
+        self,
+        worlds: Worlds,
+        name: str,
+        num_envs: int = 1,
+        *,
+        seed: int = 0,
+        map_name: str = "",
+        options: Mapping[str, Any] | None = None,
+        attributes: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.spec = batch_spec(worlds, name, num_envs, attributes or {})
+        if map_name and map_name not in worlds.maps:
+            raise SpecError(f"no map {map_name!r}", backend=name, hint=f"there are {', '.join(worlds.maps)}")
+        self._worlds = worlds
+        self._batch = batch_of(worlds, name)
+        self._map_name = map_name or worlds.maps[0]
+        self._options = dict(options or {})
+        self._seeds = EpisodeSeeds(seed, num_envs)
+        self._current: list[World | None] = [None] * num_envs
+        self._rows: list[BatchRow] = []
+
+    @property
+    def worlds(self) -> Worlds:
+        return self._worlds
+
+    @property
+    def services(self) -> Mapping[str, Handler]:
+        prefix = "/lucky_transport.v1.BatchService/"
+        return {prefix + "SetSeeds": self._seeds.set, prefix + "SetResetOptions": self._set_reset_options}
+
+    def bind(self, buffers: Buffers) -> None:
+        scores = [row.score for row in self._rows]
+        self._rows = [BatchRow(self._batch, buffers, env) for env in range(self.spec.num_envs)]
+        for row, score in zip(self._rows, scores, strict=False):
+            row.score = score
+
+    def step(self, control: NDArray[np.uint8] | None) -> None:
+        for env, row in enumerate(self._rows):
+            command = 0 if control is None else int(control[env])
+            if not command & HOLD:
+                self._step_one(env, row, command)
+
+    def close(self) -> None:
+        worlds, self._current = self._current, []
+        for world in worlds:
+            if world is not None:
+                world.close()
+
+    def _step_one(self, env: int, row: BatchRow, command: int) -> None:
+        world = self._current[env]
+        if command & RESET or world is None:
+            world = self._reset(env)
+            row.write_first(world.observe(), world)
+            if command & RESET:
+                return
+        if world.is_over:
+            row.write(world.observe(), world)
+            return
+        if not command & TICK:
+            world.act(row.actions())
+        for _ in range(self._batch.ticks_per_step):
+            world.tick()
+            if world.is_over:
+                break
+        row.write(world.observe(), world)
+
+    def _reset(self, env: int) -> World:
+        seed = self._seeds.following(env)
+        world = self._current[env]
+        if world is not None and world.restart(seed):
+            return world
+        if world is not None:
+            self._current[env] = None
+            world.close()
+        self._current[env] = world = self._worlds.create(self._map_name, seed, self._options)
+        return world
+
+    def _set_reset_options(self, request: SetResetOptionsRequest) -> SetResetOptionsResponse:
+        """Options of the worlds that are created from now on; a world that restarts in place keeps its own."""
+        options: dict[str, Any] = json.loads(request.options_json) if request.options_json else {}
+        self._options |= options
+        return SetResetOptionsResponse(True)
+
+
+def batch_spec(worlds: Worlds, name: str, num_envs: int, attributes: Mapping[str, Any]) -> BatchSpec:
+    """Return the spec of a batch of worlds. Raises SpecError when they have no `batch`."""
+    batch = batch_of(worlds, name)
+    return BatchSpec(
+        engine=name,
+        num_envs=num_envs,
+        observation=batch.observation,
+        action=batch.action,
+        observation_parts=batch.observation_parts,
+        action_parts=batch.action_parts,
+        info_parts=batch.info_parts,
+        reward_terms=batch.reward_terms,
+        termination_terms=batch.termination_terms,
+        timeout_terms=batch.timeout_terms,
+        step_s=worlds.tick_s * batch.ticks_per_step,
+        attributes=attributes,
+    )
+
+
+def batch_of(worlds: Worlds, name: str) -> WorldBatch:
+    """Return how the worlds of an engine of that name are rows; raises SpecError when they cannot be."""
+    if worlds.batch is None:
+        raise SpecError(f"the worlds of engine {name!r} cannot be rows of a batch", hint="use its sessions")
+    return worlds.batch

@@ -1,0 +1,143 @@
+"""SessionService: the sessions of an engine, answered over every transport.
+
+Rule 1: nothing is decided here; a call is turned into one of `Sessions` and its outcome into a message.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from lucky_transport.call import Call
+from lucky_transport.codec.flatbuffers import decode
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import PeerTimeout, SpecError
+from lucky_transport.messages import session as messages
+from lucky_transport.sessions.sessions import Sessions
+from lucky_transport.sessions.shelf import look_of
+
+__all__ = ["session_handlers"]
+
+#: How many readers may wait at a time, and for how long, before they have to ask again.
+_WAITING = 8
+_LONGEST_WAIT_S = 0.5
+
+
+def session_handlers(sessions: Sessions) -> dict[str, Callable[[Any, Call], Any]]:
+    """Return the handlers of all methods of SessionService, by full name."""
+    service = _Service(sessions)
+    handlers: dict[str, Callable[[Any, Call], Any]] = {
+        "GetWorlds": service.worlds,
+        "CreateSession": service.create,
+        "GetSession": service.state,
+        "ListSessions": service.ids,
+        "AdvanceSession": service.advance,
+        "ActInSession": service.act,
+        "RunSession": service.run,
+        "GetLatest": service.latest,
+        "RestartSession": service.restart,
+        "DestroySession": service.destroy,
+        "GetRecording": service.recording,
+        "ShareSession": service.share,
+    }
+    return {f"/lucky_transport.v1.SessionService/{name}": handler for name, handler in handlers.items()}
+
+
+class _Service:
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+        self._waiting = threading.BoundedSemaphore(_WAITING)
+
+    def worlds(self, request: messages.GetWorldsRequest, call: Call) -> messages.GetWorldsResponse:
+        worlds = self._sessions.worlds
+        return messages.GetWorldsResponse(list(worlds.maps), list(worlds.events), worlds.tick_s)
+
+    def create(self, request: messages.CreateSessionRequest, call: Call) -> messages.CreateSessionResponse:
+        owner = call.caller if request.owned else ""
+        if request.recording is not None:
+            return messages.CreateSessionResponse(self._sessions.replay(request.recording, owner=owner))
+        options = _options(request.options_json)
+        return messages.CreateSessionResponse(
+            self._sessions.create(request.map_name, request.seed, options, record=request.record, owner=owner)
+        )
+
+    def state(self, request: messages.SessionRequest, call: Call) -> messages.SessionStatus:
+        state = self._sessions.state(request.session_id)
+        return messages.SessionStatus(
+            session_id=state.session_id,
+            map_name=state.map_name,
+            phase=state.phase.value,
+            ticks=state.ticks,
+            is_over=state.is_over,
+            result=state.result,
+            score=state.score,
+            error=state.error,
+            dropped=state.dropped,
+            rate_hz=state.rate_hz,
+        )
+
+    def ids(self, request: messages.ListSessionsRequest, call: Call) -> messages.ListSessionsResponse:
+        return messages.ListSessionsResponse(self._sessions.ids())
+
+    def advance(self, request: messages.AdvanceSessionRequest, call: Call) -> messages.AdvanceSessionResponse:
+        done = self._sessions.advance(
+            request.session_id,
+            request.ticks,
+            self._actions(request.actions),
+            request.interrupts,
+            call.deadline,
+            check_every=request.check_every or 1,
+            is_given_up=lambda: call.is_over,
+        )
+        return messages.AdvanceSessionResponse(look_of(done), done.ticks_done, done.interrupt)
+
+    def act(self, request: messages.ActInSessionRequest, call: Call) -> messages.ActInSessionResponse:
+        dropped = self._sessions.act(request.session_id, self._actions(request.actions))
+        return messages.ActInSessionResponse(dropped)
+
+    def run(self, request: messages.RunSessionRequest, call: Call) -> messages.RunSessionResponse:
+        self._sessions.run(request.session_id, request.rate_hz)
+        return messages.RunSessionResponse()
+
+    def latest(self, request: messages.GetLatestRequest, call: Call) -> messages.SessionLook:
+        """Wait only a moment: readers must not hold all the threads that answer calls."""
+        after_tick = -1 if request.after_tick is None else request.after_tick
+        may_wait = self._waiting.acquire(blocking=False)
+        try:
+            wait_s = _LONGEST_WAIT_S if may_wait else 0.0
+            return look_of(self._sessions.latest(request.session_id, after_tick, Deadline(wait_s)))
+        except PeerTimeout:
+            return messages.SessionLook()
+        finally:
+            if may_wait:
+                self._waiting.release()
+
+    def restart(self, request: messages.RestartSessionRequest, call: Call) -> messages.SessionLook:
+        return look_of(self._sessions.restart(request.session_id, request.seed, call.deadline))
+
+    def destroy(self, request: messages.SessionRequest, call: Call) -> messages.DestroySessionResponse:
+        self._sessions.destroy(request.session_id)
+        return messages.DestroySessionResponse()
+
+    def recording(self, request: messages.SessionRequest, call: Call) -> messages.SessionRecording:
+        return self._sessions.recording(request.session_id)
+
+    def share(self, request: messages.SessionRequest, call: Call) -> messages.ShareSessionResponse:
+        return self._sessions.share(request.session_id, call.caller, call.deadline)
+
+    def _actions(self, actions: Sequence[messages.SessionAction]) -> list[Any]:
+        kind = self._sessions.worlds.action
+        return [decode(kind, action.payload) for action in actions]
+
+
+def _options(text: str) -> Mapping[str, Any]:
+    """Return the options of a session. Raises SpecError for what is no JSON object."""
+    try:
+        options: Any = json.loads(text) if text else {}
+    except (ValueError, RecursionError) as error:
+        raise SpecError(f"options_json is no JSON: {error}", hint="send an object, or nothing") from error
+    if not isinstance(options, dict):
+        raise SpecError(f"options_json is {type(options).__name__}", hint="send an object, or nothing")
+    return options  # pyright: ignore[reportUnknownVariableType] - keys of a JSON object are text

@@ -1,0 +1,156 @@
+"""Sessions as a batch: `SessionTransport` steps n sessions in lock-step, so that `VectorEnv` works on them.
+
+    with lucky_transport.connect("shm://worlds") as client:
+        transport = SessionTransport(SessionClient(client.transport), num_envs=64, seed=0)
+        with VectorEnv(transport) as env:
+            ...
+
+Rule 1: a step is one advance per env, a reset one restart; the rows are made on this side (`WorldBatch`), bit for bit
+        those of `WorldsEngine`.
+Rule 2: the sessions are made by the first exchange that needs them, all at once, and end with `close`; whatever is
+        behind the door stays the caller's.
+Rule 3: an exchange that failed leaves sessions at different ticks: a reset is the way on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_transport.actions import Bounds, check_actions, check_control
+from lucky_transport.deadline import Deadline
+from lucky_transport.engine import HOLD, RESET, TICK, Buffers
+from lucky_transport.errors import PeerDied, TransportError, Unimplemented
+from lucky_transport.lockstep import Event, Lockstep, State
+from lucky_transport.messages.batch import SetSeedsRequest, SetSeedsResponse
+from lucky_transport.messages.methods import Method, method
+from lucky_transport.sessions.batch_row import BatchRow
+from lucky_transport.sessions.door import SessionDoor
+from lucky_transport.sessions.engine import batch_of, batch_spec
+from lucky_transport.sessions.seeds import EpisodeSeeds
+from lucky_transport.transport import Capabilities, Frame, Transport
+
+__all__ = ["SessionTransport"]
+
+_SET_SEEDS = method("BatchService/SetSeeds")
+_TIMEOUT_S = 60.0
+
+
+class SessionTransport(Transport):
+    """n sessions behind a door. map_name, options: of all of them; env i is seeded with seed + i.
+
+    Raises SpecError when the worlds cannot be rows of a batch.
+    """
+
+    name = "sessions"
+    capabilities = Capabilities(commands=False, sessions=True)
+
+    def __init__(
+        self,
+        door: SessionDoor,
+        num_envs: int = 1,
+        *,
+        seed: int = 0,
+        map_name: str = "",
+        options: Mapping[str, Any] | None = None,
+        engine: str = "sessions",
+        timeout_s: float = _TIMEOUT_S,
+    ) -> None:
+        self.spec = batch_spec(door.worlds, engine, num_envs, {})
+        self._batch = batch_of(door.worlds, engine)
+        self._door = door
+        self._map_name = map_name
+        self._options = options
+        self._timeout_s = timeout_s
+        self._seeds = EpisodeSeeds(seed, num_envs)
+        self._ids: list[str] = []
+        buffers = Buffers.allocate(self.spec)
+        self.actions = buffers.actions
+        self._rows = [BatchRow(self._batch, buffers, env) for env in range(num_envs)]
+        self._bounds = Bounds(self.spec.action)
+        self._frame = Frame.showing(buffers)
+        self._control: NDArray[np.uint8] | None = None
+        self._lockstep = Lockstep(State.READY, self.name)
+
+    def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
+        if self._lockstep.state is not State.READY:
+            raise self._lockstep.refusal(Event.SEND)
+        if actions is not self.actions:
+            checked = check_actions(self.spec, actions)
+            self.out_of_bounds += self._bounds.count_outside(checked)
+            np.copyto(self.actions, checked)
+        self._control = None if control is None else check_control(self.spec, control)
+        self._lockstep.on(Event.SEND)
+
+    def recv(self, deadline: Deadline | None = None) -> Frame:
+        if self._lockstep.state is not State.SENT:
+            raise self._lockstep.refusal(Event.FRAME)
+        deadline = Deadline.after(deadline, self._timeout_s)
+        try:
+            fresh = self._create(deadline)
+            for env, row in enumerate(self._rows):
+                command = 0 if self._control is None else int(self._control[env])
+                if not command & HOLD:
+                    self._step_one(env, row, command, fresh, deadline)
+        except PeerDied:
+            self._lockstep.on(Event.LOST)
+            raise
+        except TransportError:
+            self._lockstep.on(Event.REFUSED)
+            raise
+        self._lockstep.on(Event.FRAME)
+        frame = self._frame
+        frame.seq += 1
+        frame.any_ended = bool(frame.terminated.any() or frame.truncated.any())
+        return frame
+
+    def _create(self, deadline: Deadline) -> bool:
+        """Create the sessions if there are none yet, and return whether that was so."""
+        if self._ids:
+            return False
+        door = self._door
+        self._ids = [door.create(self._map_name, self._seeds.following(env), self._options) for env in self._envs]
+        for env, row in enumerate(self._rows):
+            seen = door.advance(self._ids[env], 0, deadline=deadline)
+            row.write_first(seen.observation, seen)
+        return True
+
+    @property
+    def _envs(self) -> range:
+        return range(self.spec.num_envs)
+
+    def _step_one(self, env: int, row: BatchRow, command: int, is_fresh: bool, deadline: Deadline) -> None:
+        session_id = self._ids[env]
+        if command & RESET:
+            if not is_fresh:
+                seen = self._door.restart(session_id, self._seeds.following(env), deadline)
+                row.write_first(seen.observation, seen)
+            return
+        actions = [] if command & TICK else row.actions()
+        done = self._door.advance(session_id, self._batch.ticks_per_step, actions, deadline=deadline)
+        row.write(done.observation, done)
+
+    def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
+        if self._lockstep.state is State.CLOSED:
+            raise self._lockstep.refusal(Event.SEND)
+        if method is not _SET_SEEDS:
+            raise Unimplemented(f"a batch of sessions does not answer {method.name}", backend=self.name)
+        return self._set_seeds(request)
+
+    def implements(self, method: Method) -> bool:
+        return method is _SET_SEEDS
+
+    def _set_seeds(self, request: SetSeedsRequest) -> SetSeedsResponse:
+        return self._seeds.set(request)
+
+    def close(self) -> None:
+        if self._lockstep.state is not State.CLOSED:
+            self._lockstep.on(Event.CLOSE)
+            ids, self._ids = self._ids, []
+            with contextlib.suppress(TransportError):  # a dead engine has no sessions any more
+                for session_id in ids:
+                    self._door.destroy(session_id)

@@ -1,0 +1,105 @@
+"""What every transport promises about observations and actions with parts: bytes in are bytes out.
+
+Rule 1: the yardstick is `inproc`: same engine, same moves, same bits, also in the bytes between the parts.
+Rule 2: a transport that cannot carry parts says so (`carries_parts = False`) and refuses such an engine by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lucky_transport import api
+from lucky_transport.composite import flat, unpack, views
+from lucky_transport.engine import RESET
+from lucky_transport.env import VectorEnv
+from lucky_transport.errors import SpecError
+from lucky_transport.testing.pair import Pair, every, open_yardstick
+from lucky_transport.testing.trajectories import first_difference, random_actions, random_moves, record_env
+from lucky_transport.transport import Transport
+
+__all__ = ["CompositeContract"]
+
+_ENGINE = "toy:composite"
+
+
+class CompositeContract(Pair):
+    """The part of `TransportContract` about engines with parts."""
+
+    @contextmanager
+    def open_composite(self, **options: Any) -> Generator[Transport]:
+        """Yield a client of a fresh engine with parts; skip where the transport carries none."""
+        if not self.carries_parts:
+            pytest.skip("this transport declares that it carries no parts")
+        with self.open_pair(_ENGINE, 3, **options) as client:
+            yield client
+
+    def test_an_engine_with_parts_is_carried_or_refused_by_that(self) -> None:
+        refused = pytest.raises(SpecError, match="parts")
+        with nullcontext() if self.carries_parts else refused, self.open_pair(_ENGINE, 3) as client:
+            assert client.spec.has_parts
+
+    def test_a_spec_with_parts_arrives_unchanged(self) -> None:
+        with self.open_composite() as client:
+            spec = api.make_engine(_ENGINE, 3).spec
+            assert client.spec == spec
+            assert client.spec.to_json() == spec.to_json()
+            assert client.spec.observation_space() == spec.observation_space()
+
+    def test_rows_of_parts_are_the_same_bytes_as_without_a_wire(self) -> None:
+        with self.open_composite(episode_steps=7) as client, open_yardstick(_ENGINE, 3, episode_steps=7) as yardstick:
+            ended = 0
+            for actions, control in random_moves(client.spec, 60, seed=6, hold=client.capabilities.hold):
+                found, expected = client.step(actions, control), yardstick.step(actions, control)
+                for name in ("observations", "rewards", "terminated", "truncated", "signals"):
+                    assert getattr(found, name).tobytes() == getattr(expected, name).tobytes(), name
+                ended += np.count_nonzero(found.truncated)
+            assert ended
+
+    @pytest.mark.parametrize("mode", ["NextStep", "SameStep", "Disabled"])
+    def test_an_envs_nested_trajectory_is_the_same_as_without_a_wire(self, mode: str) -> None:
+        with self.open_composite(episode_steps=5) as client:
+            if mode != "NextStep":
+                self.require(client, "hold")
+            with (
+                open_yardstick(_ENGINE, 3, episode_steps=5) as yardstick,
+                VectorEnv(client, autoreset_mode=mode) as env,
+                VectorEnv(yardstick, autoreset_mode=mode) as expected,
+            ):
+                found = record_env(env, 30, seed=2)
+                assert 'observations["camera"]["left"]' in found
+                assert found["truncated"].any()
+                assert first_difference(found, record_env(expected, 30, seed=2)) is None
+
+    def test_action_parts_written_in_place_are_the_actions(self) -> None:
+        with self.open_composite() as client, open_yardstick(_ENGINE, 3) as yardstick:
+            generator = np.random.default_rng(0)
+            parts = views(client.actions, client.spec.action_parts)
+            for _ in range(5):
+                actions = random_actions(client.spec, generator)
+                for path, given in views(actions, client.spec.action_parts).items():
+                    parts[path][...] = given
+                found, expected = client.step(client.actions), yardstick.step(actions)
+                assert found.observations.tobytes() == expected.observations.tobytes()
+
+    def test_a_part_that_is_not_finite_is_refused_by_its_name_and_nothing_is_sent(self) -> None:
+        with self.open_composite() as client:
+            env = VectorEnv(client)
+            env.reset(seed=1)
+            before = client.step(np.zeros(client.spec.action_shape, np.uint8)).seq
+            actions = unpack(random_actions(client.spec, np.random.default_rng(0)), client.spec.action_parts)
+            actions["push"][1, 0] = np.nan
+            with pytest.raises(ValueError, match=r'^actions\["push"\] are not finite: nan at \[1, 0\] \(env 1\)'):
+                env.step(actions)
+            assert client.step(np.zeros(client.spec.action_shape, np.uint8)).seq == before + 1
+
+    def test_views_of_parts_show_the_frame_itself_and_are_read_only(self) -> None:
+        with self.open_composite() as client:
+            frame = client.step(np.zeros(client.spec.action_shape, np.uint8), every(client, RESET))
+            shown = flat("observation", unpack(frame.observations, client.spec.observation_parts))
+            assert all(np.shares_memory(array, frame.observations) for array in shown.values())
+            assert not [place for place, array in shown.items() if array.flags.writeable]

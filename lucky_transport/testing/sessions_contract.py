@@ -1,0 +1,165 @@
+"""What every transport promises about sessions, where it declares that it carries them.
+
+Rule 1: the yardstick is the engine's own process: same worlds, same seeds, same actions, same bits.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import pytest
+
+from lucky_transport.deadline import Deadline
+from lucky_transport.engines.cartpole import CartPoleCommand, CartPoleWorld
+from lucky_transport.errors import PeerTimeout, SessionEnded, SpecError, UnknownSession
+from lucky_transport.sessions.client import SessionClient
+from lucky_transport.sessions.phase import Phase
+from lucky_transport.sessions.transport import SessionTransport
+from lucky_transport.testing.pair import PATIENCE_S, Pair, open_yardstick
+from lucky_transport.testing.trajectories import first_difference, random_moves, record_frames
+
+__all__ = ["SessionsContract"]
+
+_RIGHT, _LEFT = CartPoleCommand(True), CartPoleCommand(False)
+_ENDLESS = {"initial_angle": 0, "max_ticks": 1_000_000_000}
+
+
+class SessionsContract(Pair):
+    """The part of `TransportContract` about sessions."""
+
+    @contextmanager
+    def open_sessions(self) -> Generator[SessionClient]:
+        """Yield the sessions of a fresh engine; skip where the transport carries none."""
+        with self.open_pair("cartpole", 1) as client:
+            self.require(client, "sessions")
+            yield SessionClient(client)
+
+    def test_a_session_is_created_advanced_and_destroyed(self) -> None:
+        with self.open_sessions() as sessions:
+            session = sessions.create(seed=7)
+            assert len(session) == 12
+            assert sessions.advance(session, 0).ticks == 0
+            assert sessions.state(session).phase is Phase.READY
+            done = sessions.advance(session, 3, [_RIGHT])
+            assert (done.ticks, done.ticks_done, done.interrupt, done.is_over) == (3, 3, "", False)
+            assert sessions.state(session).phase is Phase.PLAYING
+            assert sessions.ids() == [session]
+            sessions.destroy(session)
+            sessions.destroy(session)
+            with pytest.raises(UnknownSession, match=f"no session '{session}'; create one"):
+                sessions.advance(session)
+
+    def test_what_is_observed_is_bit_for_bit_the_world(self) -> None:
+        world = CartPoleWorld(7, wind=3.0)
+        with self.open_sessions() as sessions:
+            session = sessions.create("flat", 7, {"wind": 3.0})
+            for command in (_RIGHT, _LEFT, _LEFT, _RIGHT, _RIGHT):
+                world.act([command])
+                world.tick()
+                assert sessions.advance(session, 1, [command]).observation == world.observe()
+
+    def test_sessions_do_not_influence_each_other(self) -> None:
+        with self.open_sessions() as sessions:
+            first, second = sessions.create(seed=1), sessions.create(seed=1)
+            expected = sessions.advance(first, 5, [_RIGHT]).observation
+            sessions.advance(first, 5, [_LEFT])
+            assert sessions.advance(second, 5, [_RIGHT]).observation == expected
+
+    def test_an_event_ends_an_advance(self) -> None:
+        with self.open_sessions() as sessions:
+            session = sessions.create(seed=1)
+            done = sessions.advance(session, 400, interrupts=["fell"])
+            assert (done.interrupt, done.is_over, done.result) == ("fell", True, "fell")
+            assert 0 < done.ticks_done < 400
+            again = sessions.advance(session, 5)
+            assert (again.ticks_done, again.is_over, again.ticks) == (0, True, done.ticks)
+            with pytest.raises(SessionEnded, match=f"session {session} is over since tick {done.ticks}"):
+                sessions.latest(session, done.ticks)
+
+    def test_what_goes_wrong_is_told_in_the_same_words(self) -> None:
+        with self.open_sessions() as sessions:
+            with pytest.raises(SpecError, match="no map 'moon'; there are flat"):
+                sessions.create("moon")
+            broken = sessions.create(options={"gravity": 1})
+            with pytest.raises(SessionEnded, match=f"session {broken} failed: .*option gravity=1; expected numbers"):
+                sessions.advance(broken)
+            assert sessions.state(broken).phase is Phase.FAILED
+            session = sessions.create()
+            if self.has_deadlines:
+                with pytest.raises(PeerTimeout):
+                    sessions.latest(session, 100, Deadline(0.05))
+
+    def test_a_session_runs_freely_and_shows_its_newest_tick(self) -> None:
+        with self.open_sessions() as sessions:
+            session = sessions.create(seed=1, options=_ENDLESS)
+            sessions.run(session, 500.0)
+            first = sessions.latest(session)
+            second = sessions.latest(session, first.ticks)
+            assert second.ticks > first.ticks
+            time.sleep(0.05)
+            before = sessions.state(session).ticks
+            assert sessions.latest(session).ticks >= before > second.ticks
+            sessions.run(session, None)
+            sessions.advance(session, 0)
+            stopped = sessions.state(session)
+            assert sessions.latest(session).ticks == stopped.ticks
+
+    def test_readers_who_wait_leave_room_for_those_who_act(self) -> None:
+        """More readers than an engine has threads for wait for a tick that somebody else has to do."""
+        with self.open_sessions() as sessions, ThreadPoolExecutor(32) as pool:
+            session = sessions.create(seed=1)
+            sessions.advance(session, 0)
+            looks = [pool.submit(sessions.latest, session, 0, Deadline(PATIENCE_S)) for _ in range(32)]
+            assert sessions.advance(session).ticks == 1
+            assert {look.result(PATIENCE_S).ticks for look in looks} == {1}
+
+    def test_the_newest_actions_push_out_the_oldest(self) -> None:
+        with self.open_sessions() as sessions:
+            session = sessions.create(seed=1, options=_ENDLESS)
+            assert sessions.act(session, [_LEFT] * 16) == 0
+            assert sessions.act(session, [_RIGHT] * 4) == 4
+            assert sessions.advance(session).observation.cart_velocity > 0
+            assert sessions.state(session).dropped == 4
+
+    def test_a_recording_shows_the_same_again(self) -> None:
+        with self.open_sessions() as sessions:
+            session = sessions.create(options={"wind": 2.0}, record=True)
+            for command in (_RIGHT, _LEFT, _RIGHT):
+                last = sessions.advance(session, 2, [command])
+            recording = sessions.recording(session)
+            assert [entry.tick for entry in recording.actions] == [0, 2, 4]
+            shown = sessions.advance(sessions.replay(recording), 100)
+            assert (shown.observation, shown.ticks, shown.result) == (last.observation, 6, "replayed")
+
+    def test_a_session_starts_over_with_another_seed(self) -> None:
+        with self.open_sessions() as sessions:
+            session = sessions.create(seed=1)
+            start = sessions.advance(session, 0).observation
+            sessions.advance(session, 400)
+            assert sessions.restart(session, 1).observation == start
+            assert sessions.restart(session, 2).observation != start
+            assert sessions.state(session).phase is Phase.READY
+
+    def test_a_clients_own_sessions_end_with_it(self) -> None:
+        with self.serve("cartpole", 1) as endpoint, self.connect(endpoint) as stays:
+            self.require(stays, "sessions")
+            with self.connect(endpoint) as leaves:
+                kept = SessionClient(leaves, owned=False).create()
+                SessionClient(leaves).create()
+            deadline = Deadline(PATIENCE_S)
+            sessions = SessionClient(stays)
+            while sessions.ids() != [kept] and not deadline.expired:
+                time.sleep(0.01)
+            assert sessions.ids() == [kept]
+
+    def test_a_batch_of_sessions_gives_the_frames_of_a_batch_of_worlds(self) -> None:
+        with self.open_sessions() as sessions, open_yardstick("cartpole", 3) as yardstick:
+            batch = SessionTransport(sessions, 3)
+            moves = random_moves(batch.spec, 60, seed=2, hold=True)
+            with batch:
+                found = record_frames(batch, moves, reset_ended=True)
+            assert first_difference(record_frames(yardstick, moves, reset_ended=True), found) is None
+            assert sessions.ids() == []

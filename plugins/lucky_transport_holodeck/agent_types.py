@@ -1,0 +1,100 @@
+"""The kinds of agents that Holodeck has, and how they are acted on.
+
+Rule 1: an action is as long as the longest control scheme of its agent; a shorter one leaves the rest at zero.
+Rule 2: a kind has two names: one in scenarios ("UavAgent"), one on the wire ("UAV").
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lucky_transport.errors import SpecError
+
+__all__ = ["AGENT_TYPES", "SPHERE_MOVES", "AgentType", "ControlScheme", "fitting_type", "type_in_scenario"]
+
+#: What the SphereRobot's discrete scheme writes for the actions 0 to 3: metres forward, degrees to the right.
+SPHERE_MOVES = ((0.185, 0.0), (-0.185, 0.0), (0.0, 10.0), (0.0, -10.0))
+
+
+@dataclass(frozen=True, slots=True)
+class ControlScheme:
+    """One way to act: `size` values between `-limit` and `limit` (a value each, or one for all; None: unbounded)."""
+
+    name: str
+    size: int
+    limit: float | tuple[float, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AgentType:
+    """One kind of agent. `joints`, `touched` and `bones` size the sensors that only bodies have (0: it has none)."""
+
+    scenario_name: str
+    wire_name: str
+    schemes: tuple[ControlScheme, ...]
+    joints: int = 0
+    touched: int = 0
+    bones: int = 0
+
+    @property
+    def action_size(self) -> int:
+        """Values in the action block, float32 each."""
+        return max(scheme.size for scheme in self.schemes)
+
+
+_KINDS = (
+    AgentType("SphereAgent", "SphereRobot", (ControlScheme("discrete", 2), ControlScheme("forward, turn", 2, 20.0))),
+    AgentType("TurtleAgent", "TurtleAgent", (ControlScheme("forward, turn", 2, (160.0, 35.0)),)),
+    AgentType("NavAgent", "NavAgent", (ControlScheme("target", 3, 0.5),)),
+    AgentType(
+        "UavAgent",
+        "UAV",
+        (
+            ControlScheme("torques and thrust", 4, (5.087, 6.508, 0.8, 59.844)),
+            ControlScheme("pitch, roll, yaw rate, altitude", 4),
+        ),
+    ),
+    AgentType(
+        "HandAgent",
+        "HandAgent",
+        (
+            ControlScheme("torques", 23, 20.0),
+            ControlScheme("scaled torques", 23, 1.0),
+            ControlScheme("scaled torques, movement", 26, (1.0,) * 23 + (0.5,) * 3),
+        ),
+        joints=23,
+        touched=16,
+        bones=17,
+    ),
+    AgentType(
+        "AndroidAgent",
+        "Android",
+        (ControlScheme("torques", 94, 20.0), ControlScheme("scaled torques", 94, 1.0)),
+        joints=94,
+        touched=48,
+        bones=60,
+    ),
+)
+
+#: By their names on the wire.
+AGENT_TYPES: dict[str, AgentType] = {kind.wire_name: kind for kind in _KINDS}
+
+
+def type_in_scenario(name: str) -> AgentType:
+    """Return the kind that a scenario calls `name`; raises SpecError."""
+    for kind in _KINDS:
+        if kind.scenario_name == name:
+            return kind
+    known = ", ".join(kind.scenario_name for kind in _KINDS)
+    raise SpecError(f"Holodeck has no agent type {name!r}", backend="holodeck", hint=f"known: {known}")
+
+
+def fitting_type(action_size: int) -> AgentType:
+    """Return the smallest kind whose actions, written as they are, have room for `action_size` values.
+
+    Raises SpecError when none has.
+    """
+    for kind in _KINDS[1:]:  # the client itself rewrites what a SphereRobot is told
+        if kind.action_size >= action_size:
+            return kind
+    raise SpecError(f"an action of {action_size} values fits no Holodeck agent: an Android has 94", backend="holodeck")

@@ -1,0 +1,118 @@
+"""The blocks of shared memory in which Holodeck's halves meet, one file each.
+
+Rule 1: the client makes the blocks and maps them (`Block`); a file of the right size is never truncated, because the
+        engine may have it mapped and would die of it.
+Rule 2: our engine maps nothing that a client made (`BlockFile`): it reads and writes the file, so a client that
+        truncates it costs a short read, not the engine's life.
+"""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+from mmap import mmap
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_transport.errors import NoSpace
+from lucky_transport_holodeck.names import COMMAND_BOOL, COMMAND_BUFFER, RESET, Names
+
+__all__ = ["Block", "BlockFile", "BlockFiles"]
+
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+_MODE = 0o600
+
+
+class Block:
+    """A block that this side made: `array` is it, of `dtype` and `shape`, zeros at first; it lives as long as a view.
+
+    Raises NoSpace when shared memory is full.
+    """
+
+    def __init__(self, path: Path, dtype: str, shape: tuple[int, ...]) -> None:
+        self.path = path
+        count = math.prod(shape)
+        size = count * np.dtype(dtype).itemsize
+        fd = os.open(path, _FLAGS, _MODE)
+        try:
+            if os.fstat(fd).st_size != size:
+                os.ftruncate(fd, size)
+            os.posix_fallocate(fd, 0, size)
+            self.array: NDArray[Any] = np.frombuffer(mmap(fd, size), dtype, count).reshape(shape)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.ENOMEM):
+                raise
+            os.unlink(path)
+            raise NoSpace(f"{path} ({size} bytes): shared memory is full", backend="holodeck") from error
+        finally:
+            os.close(fd)
+        self.array[...] = 0
+
+    def unlink(self) -> None:
+        """Remove the file; the array stays valid. Idempotent."""
+        self.path.unlink(missing_ok=True)
+
+
+class BlockFile:
+    """A block as the engine's end uses it, `size` bytes long; made where it is not there yet."""
+
+    def __init__(self, path: Path, size: int) -> None:
+        self.path = path
+        self.size = size
+        self._fd = os.open(path, _FLAGS, _MODE)
+
+    def read(self) -> bytes:
+        """Return the block's bytes; what a client cut off is zeros."""
+        data = os.pread(self._fd, self.size, 0)
+        return data if len(data) == self.size else data.ljust(self.size, b"\0")
+
+    def read_some(self, count: int) -> bytes:
+        """Return the first `count` bytes, fewer where the file ends before."""
+        return os.pread(self._fd, count, 0)
+
+    def read_into(self, room: memoryview) -> None:
+        """Read the block into `room`, bytes, as far as both go."""
+        os.preadv(self._fd, [room[: self.size]], 0)
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Write the block's bytes; `data` is C-contiguous and no longer than the block."""
+        try:
+            os.pwrite(self._fd, data, 0)
+        except OSError as error:
+            if error.errno != errno.ENOSPC:  # the client cut the file off, and shared memory is full: its own loss
+                raise
+
+    @property
+    def changed_ns(self) -> int:
+        """When somebody last made, cut or wrote the file (writing through a mapping does not count)."""
+        return os.fstat(self._fd).st_ctime_ns
+
+    def close(self) -> None:
+        """Let go of the file; idempotent."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+
+class BlockFiles:
+    """Opens the blocks of one pair, and knows which there were; those that every pair has may be there unopened."""
+
+    def __init__(self, names: Names) -> None:
+        self.names = names
+        self._paths = {names.block(key) for key in (COMMAND_BOOL, COMMAND_BUFFER, RESET)}
+
+    def open(self, key: str, size: int) -> BlockFile:
+        """Return the block `key` of `size` bytes; raises RemoteProtocolError for an impossible key."""
+        path = self.names.block(key)
+        file = BlockFile(path, size)
+        self._paths.add(path)
+        return file
+
+    def unlink(self) -> None:
+        """Remove every block that was ever there."""
+        for path in self._paths:
+            path.unlink(missing_ok=True)

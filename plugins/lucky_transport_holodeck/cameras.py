@@ -1,0 +1,42 @@
+"""Pictures that an engine takes for a Holodeck camera.
+
+Rule 1: the engine is asked once whether it has such a camera; pictures are taken between steps.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_transport.errors import SpecError
+from lucky_transport.host.host import Host
+from lucky_transport.messages.stepping import GetCameraFrameRequest
+from lucky_transport_holodeck.sensor_types import SensorShape
+from lucky_transport_holodeck.sources import Source
+
+__all__ = ["engine_camera"]
+
+
+def engine_camera(host: Host, env: int, name: str, shape: SensorShape) -> Source:
+    """Return the source of a camera of the engine, called `name`, (height, width, 4).
+
+    Raises SpecError, with the engine's own words, when the engine has no such camera.
+    """
+    height, width, _ = shape.shape
+    request = GetCameraFrameRequest(name=name, width=width, height=height, format="raw")
+    try:
+        with host.between_steps():
+            host.engine.check_camera_requests(env, [request])
+    except ValueError as error:
+        raise SpecError(str(error), backend=host.spec.engine) from error
+
+    def renew(array: NDArray[Any]) -> None:
+        with host.between_steps():
+            frame = host.engine.camera_frames(env, [request])[0].frame
+        if frame is not None and (frame.height, frame.width) == (height, width):
+            picture = np.frombuffer(frame.data, np.uint8).reshape(height, width, frame.channels)
+            array[..., : frame.channels] = picture
+
+    return Source(np.full(shape.shape, 255, np.uint8), renew)

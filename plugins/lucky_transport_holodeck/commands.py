@@ -1,0 +1,143 @@
+"""Commands from client to engine: JSON in a block of 1 MiB.
+
+    {"commands": [{"type": "SpawnAgent", "params": [{"value": 1.0}, ..., {"value": "UAV"}, {"value": "drone"}]}]}0
+
+Rule 1: parameters of a command are two lists: its numbers and its strings, each in its order.
+Rule 2: the block is never cleared, so one JSON value is read and what follows it, the tail of a longer batch, is not.
+Rule 3: `KINDS` says how many of each a command takes. What does not fit is refused by name, never guessed.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, cast
+
+from lucky_transport.errors import RemoteProtocolError, SpecError
+
+__all__ = ["BUFFER_BYTES", "KINDS", "Command", "add_sensor", "decode", "encode", "misfit", "spawn_agent"]
+
+#: Bytes of the command block.
+BUFFER_BYTES = 1 << 20
+#: What ends a batch; the real engine's parser wants it.
+_END = "0"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command. Raises SpecError for numbers that JSON cannot carry."""
+
+    kind: str
+    strings: tuple[str, ...] = ()
+    numbers: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not all(math.isfinite(number) for number in self.numbers):
+            raise SpecError(
+                f"command {self.kind} has the numbers {self.numbers}",
+                backend="holodeck",
+                hint="send finite numbers: one other makes the engine drop the whole batch",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Counts:
+    """How many strings and numbers a command has, from least to most."""
+
+    strings: tuple[int, int]
+    numbers: tuple[int, int]
+
+
+_MANY = 1 << 20
+#: Per command: how many strings, how many numbers. A SpawnAgent has 7 numbers from client 0.3.1 and 8 from later ones.
+KINDS: dict[str, _Counts] = {
+    "SpawnAgent": _Counts((2, 2), (7, 8)),
+    "AddSensor": _Counts((5, 5), (6, 6)),
+    "RemoveSensor": _Counts((2, 2), (0, 0)),
+    "RotateSensor": _Counts((2, 2), (3, 3)),
+    "RGBCameraRate": _Counts((2, 2), (1, 1)),
+    "TeleportCamera": _Counts((0, 0), (6, 6)),
+    "RenderViewport": _Counts((0, 0), (1, 1)),
+    "AdjustRenderQuality": _Counts((0, 0), (1, 1)),
+    "DebugDraw": _Counts((0, 0), (11, 11)),
+    "CustomCommand": _Counts((1, _MANY), (0, _MANY)),
+}
+
+
+def spawn_agent(
+    name: str, wire_type: str, location: Iterable[float], rotation: Iterable[float], *, is_main: bool
+) -> Command:
+    """Return the command that puts an agent into the world (metres; roll, pitch, yaw in degrees)."""
+    return Command("SpawnAgent", (wire_type, name), (*location, *rotation, float(is_main)))
+
+
+def add_sensor(
+    agent: str,
+    name: str,
+    sensor_type: str,
+    config: object,
+    socket: str = "",
+    location: Iterable[float] = (0, 0, 0),
+    rotation: Iterable[float] = (0, 0, 0),
+) -> Command:
+    """Return the command that gives an agent a sensor; `config` is its configuration, JSON values."""
+    return Command("AddSensor", (agent, name, sensor_type, json.dumps(config), socket), (*location, *rotation))
+
+
+def encode(commands: Iterable[Command]) -> bytes:
+    """Return the batch as it is written into the block; raises SpecError when it is longer than the block."""
+    batch = {"commands": [{"type": each.kind, "params": _params(each)} for each in commands]}
+    data = (json.dumps(batch, allow_nan=False) + _END).encode()
+    if len(data) > BUFFER_BYTES:
+        raise SpecError(
+            f"commands of {len(data)} bytes for a block of {BUFFER_BYTES}",
+            backend="holodeck",
+            hint="send fewer commands between two ticks",
+        )
+    return data
+
+
+def _params(command: Command) -> list[dict[str, Any]]:
+    values = (*command.numbers, *command.strings)
+    return [{"value": value} for value in values]
+
+
+def decode(data: bytes) -> list[Command]:
+    """Return the commands of a batch; raises RemoteProtocolError when its first value is no such batch."""
+    text = data.decode(errors="replace")
+    try:
+        batch, _ = json.JSONDecoder().raw_decode(text.lstrip())
+        return [_command(plain) for plain in batch["commands"]]
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, SpecError) as error:
+        raise RemoteProtocolError(
+            f"commands that cannot be read ({type(error).__name__}: {error}): {text[:200]!r}",
+            backend="holodeck",
+            hint="names and texts may not contain quotes or backslashes, numbers have to be finite",
+        ) from error
+
+
+def _command(plain: Any) -> Command:
+    values = [param["value"] for param in plain["params"]]
+    strings = tuple(value for value in values if isinstance(value, str))
+    numbers = tuple(float(value) for value in values if not isinstance(value, str))
+    kind = plain["type"]
+    if not isinstance(kind, str):
+        raise TypeError(f"type is {kind!r}")
+    return Command(kind, strings, cast("tuple[float, ...]", numbers))
+
+
+def misfit(command: Command) -> str:
+    """Return what is wrong with the command's kind or the number of its parameters, "" when nothing is."""
+    counts = KINDS.get(command.kind)
+    if counts is None:
+        return f"no command {command.kind!r}; known: {', '.join(KINDS)}"
+    for what, values, (least, most) in (
+        ("strings", command.strings, counts.strings),
+        ("numbers", command.numbers, counts.numbers),
+    ):
+        if not least <= len(values) <= most:
+            expected = str(least) if least == most else f"{least} to {most}" if most < _MANY else f"at least {least}"
+            return f"{command.kind} has {len(values)} {what}, expected {expected}: {values}"
+    return ""

@@ -1,0 +1,82 @@
+"""An agent of the client's, as the engine sees it: its blocks, and which of our envs it is.
+
+Rule 1: what lies in a block stays until the client writes it anew: an action is carried out tick after tick.
+Rule 2: a teleport is carried out once: its flag is put back.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lucky_transport_holodeck.agent_types import SPHERE_MOVES, AgentType
+from lucky_transport_holodeck.blocks import BlockFile, BlockFiles
+from lucky_transport_holodeck.sources import Source
+from lucky_transport_holodeck.teleport import TELEPORT_NUMBERS, Teleport
+
+__all__ = ["HostedAgent", "HostedSensor"]
+
+_NONE = b"\0"
+
+
+class HostedSensor:
+    """A sensor with its block. `rate`: ticks between two showings."""
+
+    def __init__(self, file: BlockFile, source: Source) -> None:
+        self.rate = 1
+        self._file = file
+        self._source = source
+        self._bytes = source.array.data
+
+    def show(self, tick: int) -> None:
+        """Write into the block what the sensor shows now."""
+        if self.rate > 1 and tick % self.rate:
+            return
+        source = self._source
+        if source.renew is not None:
+            source.renew(source.array)
+        self._file.write(self._bytes)
+
+    def close(self) -> None:
+        """Let go of the block."""
+        self._file.close()
+
+
+class HostedAgent:
+    """`env` is -1 for an agent that came when all envs had one."""
+
+    def __init__(self, name: str, kind: AgentType, env: int, files: BlockFiles) -> None:
+        self.name = name
+        self.kind = kind
+        self.env = env
+        self.sensors: dict[str, HostedSensor] = {}
+        self._action = files.open(name, 4 * kind.action_size)
+        self._flag = files.open(f"{name}_teleport_flag", 1)
+        self._place = files.open(f"{name}_teleport_command", 4 * TELEPORT_NUMBERS)
+        self._scheme = files.open(f"{name}_control_scheme", 1)
+
+    def read_action(self, row: memoryview) -> None:
+        """Read the action in force into `row`, float32 as bytes, as far as either goes."""
+        self._action.read_into(row)
+
+    def chosen_move(self) -> int:
+        """Return which discrete move (0 to 3) of a SphereRobot is in force, -1 when its action is none of them."""
+        if self.kind.wire_name != "SphereRobot" or self._scheme.read() != _NONE:
+            return -1
+        action = np.frombuffer(self._action.read(), np.float32)
+        matches = np.flatnonzero((np.array(SPHERE_MOVES, np.float32) == action).all(axis=1))
+        return int(matches[0]) if matches.size else -1
+
+    def take_teleport(self) -> Teleport | None:
+        """Return where the client wants the agent, once; None when it is to stay."""
+        flag = self._flag.read()
+        if flag == _NONE:
+            return None
+        self._flag.write(_NONE)
+        return Teleport.of(flag[0], np.frombuffer(self._place.read(), np.float32).tolist())
+
+    def close(self) -> None:
+        """Let go of all blocks."""
+        for file in (self._action, self._flag, self._place, self._scheme):
+            file.close()
+        for sensor in self.sensors.values():
+            sensor.close()

@@ -1,0 +1,162 @@
+"""The envs of a host as the agents of a Holodeck world, for a client that knows nothing of us.
+
+    tick: commands · reset · teleports · one exchange of the engine · sensors
+
+Rule 1: an env whose agent was just spawned is reset in that tick, so the client sees its reset observation; from then
+        on each tick is one step with the action in force.
+Rule 2: an env that ended stands still until the client's next reset: reward 0, terminal 1. Envs without an agent stand
+        still too. (An engine that cannot hold resets the ended env in the next tick, and steps envs without agents.)
+Rule 3: the protocol has no way to refuse. What cannot be done is said in the log, and a failed engine shows its agents
+        as terminal, with reward 0, until the next reset.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+
+from lucky_transport.engine import HOLD, RESET, Buffers
+from lucky_transport.errors import RemoteProtocolError, TransportError
+from lucky_transport.host.host import Host, Lease
+from lucky_transport_holodeck.actions import ActionRows
+from lucky_transport_holodeck.blocks import BlockFiles
+from lucky_transport_holodeck.commands import Command, misfit
+from lucky_transport_holodeck.control_blocks import ControlBlocks
+from lucky_transport_holodeck.hosted_agent import HostedAgent
+from lucky_transport_holodeck.population import Population
+from lucky_transport_holodeck.poses import Poses
+from lucky_transport_holodeck.sources import Sources
+from lucky_transport_holodeck.world_commands import obey
+
+__all__ = ["HostedWorld"]
+
+_log = logging.getLogger("lucky_transport")
+
+
+class HostedWorld:
+    """Lives as long as one client drives. `owner`: how others are told who drives."""
+
+    def __init__(self, host: Host, files: BlockFiles, owner: str) -> None:
+        spec = host.spec
+        self._host = host
+        self._owner = owner
+        self._blocks = ControlBlocks(files)
+        self._buffers = Buffers.allocate(spec)
+        self._poses = Poses(host)
+        self._sources = Sources(spec, self._buffers, self._poses)
+        self._actions = ActionRows(spec, self._buffers.actions)
+        self._population = Population(host, files, self._sources, self._actions.size, self._on_spawn)
+        self._agents = self._population.agents
+        self._lease: Lease | None = None
+        self._has_failed = False
+        self._ticks = 0
+        self._resting = HOLD if spec.hold else 0
+        self._control = np.full(spec.num_envs, self._resting, np.uint8)
+
+    @property
+    def made_ns(self) -> int:
+        """See `ControlBlocks.made_ns`."""
+        return self._blocks.made_ns
+
+    def tick(self) -> None:
+        """Do what one tick of the client asks for; everything it may look at is written afterwards."""
+        self._obey_commands()
+        if self._blocks.take_reset():
+            self._empty()
+        for agent in self._agents.values():
+            teleport = agent.take_teleport()
+            if teleport is not None and agent.env >= 0:
+                self._poses.move(agent.env, teleport)
+        if self._agents:
+            self._step()
+            self._show()
+
+    def close(self) -> None:
+        """Give up driving, and let go of all blocks."""
+        self._empty()
+        self._blocks.close()
+        if self._lease is not None:
+            self._lease.release()
+            self._lease = None
+
+    def _obey_commands(self) -> None:
+        try:
+            commands = self._blocks.take_commands()
+        except RemoteProtocolError as error:
+            _log.warning("%s sent %s", self._owner, error)
+            return
+        for command in commands:
+            problem = misfit(command) or self._obey(command)
+            if problem:
+                _log.warning("a command of %s was dropped: %s", self._owner, problem)
+
+    def _obey(self, command: Command) -> str:
+        """Carry out a command; returns what is wrong with it, "" when nothing is."""
+        handler = self._population.handlers.get(command.kind)
+        try:
+            if handler is not None:
+                handler(command)
+            else:
+                obey(self._host, command)
+        except (TransportError, OSError, ValueError) as error:
+            return f"{command.kind} {' '.join(command.strings)}: {error}"
+        return ""
+
+    def _empty(self) -> None:
+        """Remove all agents; whoever is spawned next is reset."""
+        self._population.empty()
+        self._actions.clear()
+        self._control[:] = self._resting
+        self._has_failed = False
+
+    def _on_spawn(self, agent: HostedAgent, command: Command) -> None:
+        if agent.env >= 0:
+            self._control[agent.env] = RESET
+            self._poses.place_after_reset(agent.env, command.numbers[:3], command.numbers[3:6])
+
+    def _step(self) -> None:
+        """Do one exchange with the actions in force."""
+        if self._has_failed:
+            return
+        self._act()
+        control = self._control
+        try:
+            if self._lease is None:
+                self._lease = self._host.drive(self._owner, self._buffers)
+            self._lease.step(control if control.any() else None)
+        except TransportError as error:
+            self._fail(error)
+            return
+        control[control == RESET] = 0
+        self._poses.place_those_reset()
+        ended = (self._buffers.terminated | self._buffers.truncated) != 0
+        if ended.any():
+            control[ended] = HOLD if self._resting else RESET
+
+    def _act(self) -> None:
+        manned = [agent for agent in self._agents.values() if agent.env >= 0]
+        for agent in manned:
+            agent.read_action(self._actions.rows[agent.env])
+        self._actions.convert()
+        if self._actions.is_choice:
+            for agent in manned:
+                choice = agent.chosen_move()
+                if choice >= 0:
+                    self._actions.choose(agent.env, choice)
+
+    def _fail(self, error: TransportError) -> None:
+        _log.error("%s cannot go on: %s; its agents are shown as terminal until it resets", self._owner, error)
+        self._has_failed = True
+        self._buffers.terminated[:] = 1
+        self._buffers.rewards[:] = 0
+
+    def _show(self) -> None:
+        self._ticks += 1
+        self._poses.refresh()
+        self._sources.refresh()
+        for agent in self._agents.values():
+            for sensor in agent.sensors.values():
+                sensor.show(self._ticks)
+        if self._resting:
+            self._buffers.rewards[self._control == HOLD] = 0  # shown once; from now on it stands still

@@ -1,0 +1,83 @@
+"""What everything is called that two Holodeck halves share.
+
+    names = Names("8ac7059c")
+    names.server                    "/HOLODECK_SEMAPHORE_SERVER8ac7059c"
+    names.block("command_buffer")   /dev/shm/HOLODECK_MEM8ac7059c_command_buffer
+
+Rule 1: a name is a fixed word and the uuid of the pair, "" where nobody chose one; an agent's name is part of a file's
+        name, so it is looked at before it becomes one.
+Rule 2: Windows has names of its own (`WINDOWS`); they are written down from the documentation and never were tried.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from lucky_transport.errors import ConfigError, RemoteProtocolError
+
+__all__ = ["COMMAND_BOOL", "COMMAND_BUFFER", "RESET", "WINDOWS", "Names"]
+
+#: Blocks that every pair has.
+COMMAND_BOOL, COMMAND_BUFFER, RESET = "command_bool", "command_buffer", "RESET"
+
+#: What the same things are called on Windows: semaphores in the global namespace, blocks as named file mappings.
+WINDOWS = {
+    "loading": "Global\\HOLODECK_LOADING_SEM{uuid}",
+    "server": "Global\\HOLODECK_SEMAPHORE_SERVER{uuid}",
+    "client": "Global\\HOLODECK_SEMAPHORE_CLIENT{uuid}",
+    "block": "/HOLODECK_MEM{uuid}_{key}",
+}
+
+_SHARED = Path("/dev/shm")
+_UUID = re.compile(r"[A-Za-z0-9_.-]{0,100}")
+_KEY = re.compile(r"[^/\0]{1,120}")
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The names of one pair. Raises ConfigError for a uuid that cannot be part of a file's name."""
+
+    uuid: str = ""
+
+    def __post_init__(self) -> None:
+        if not _UUID.fullmatch(self.uuid):
+            raise ConfigError(
+                f"Holodeck uuid {self.uuid!r}",
+                backend="holodeck",
+                hint="use up to 100 letters, digits, '_', '-' and '.', e.g. holodeck://demo",
+            )
+
+    @property
+    def loading(self) -> str:
+        """The semaphore that says once that the engine is there."""
+        return f"/HOLODECK_LOADING_SEM{self.uuid}"
+
+    @property
+    def server(self) -> str:
+        """The semaphore on which the engine waits for its turn."""
+        return f"/HOLODECK_SEMAPHORE_SERVER{self.uuid}"
+
+    @property
+    def client(self) -> str:
+        """The semaphore on which the client waits for its turn."""
+        return f"/HOLODECK_SEMAPHORE_CLIENT{self.uuid}"
+
+    @property
+    def extension(self) -> str:
+        """The segment that an engine of ours has beside its Holodeck buffers."""
+        return f"HOLODECK_MEM{self.uuid}_lucky_transport"
+
+    @staticmethod
+    def file_of(semaphore: str) -> Path:
+        """Return the file in which a semaphore of that name lies."""
+        return _SHARED / f"sem.{semaphore.removeprefix('/')}"
+
+    def block(self, key: str) -> Path:
+        """Return the file of a block; raises RemoteProtocolError for a key that is no part of a file's name."""
+        if not _KEY.fullmatch(key):
+            raise RemoteProtocolError(
+                f"{key!r} cannot be the name of a block: it needs 1 to 120 characters without '/'", backend="holodeck"
+            )
+        return _SHARED / f"HOLODECK_MEM{self.uuid}_{key}"

@@ -1,0 +1,142 @@
+"""The agents of a hosted world and their sensors, as the client's commands make them.
+
+Rule 1: agents get envs in the order in which they are spawned; who comes when all are taken has none, and says so.
+Rule 2: a sensor that the engine has nothing for is said once, when it is added; its block keeps the client's zeros.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from lucky_transport.errors import RemoteProtocolError
+from lucky_transport.host.host import Host
+from lucky_transport_holodeck.agent_types import AGENT_TYPES
+from lucky_transport_holodeck.blocks import BlockFiles
+from lucky_transport_holodeck.cameras import engine_camera
+from lucky_transport_holodeck.commands import Command
+from lucky_transport_holodeck.hosted_agent import HostedAgent, HostedSensor
+from lucky_transport_holodeck.sensor_types import CAMERAS, SensorShape, sensor_shape
+from lucky_transport_holodeck.sources import Source, Sources
+
+__all__ = ["Population"]
+
+_log = logging.getLogger("lucky_transport")
+
+
+class Population:
+    """`agents`: by name. handlers: what carries out a command, by the command's kind; each raises RemoteProtocolError,
+    SpecError or ValueError (a configuration that is no JSON) for a command that makes no sense.
+
+    action_size: values that an action of the engine has. on_spawn: called with each agent that has just come.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        files: BlockFiles,
+        sources: Sources,
+        action_size: int,
+        on_spawn: Callable[[HostedAgent, Command], None],
+    ) -> None:
+        self.agents: dict[str, HostedAgent] = {}
+        self.handlers: Mapping[str, Callable[[Command], None]] = {
+            "SpawnAgent": self._spawn,
+            "AddSensor": self._add_sensor,
+            "RemoveSensor": self._remove_sensor,
+            "RGBCameraRate": self._set_rate,
+        }
+        self._host = host
+        self._files = files
+        self._sources = sources
+        self._action_size = action_size
+        self._on_spawn = on_spawn
+
+    def empty(self) -> None:
+        """Remove all agents."""
+        for agent in self.agents.values():
+            agent.close()
+        self.agents.clear()
+
+    def _spawn(self, command: Command) -> None:
+        wire_type, name = command.strings
+        kind = AGENT_TYPES.get(wire_type)
+        if kind is None:
+            raise RemoteProtocolError(f"no agent type {wire_type!r}; known: {', '.join(AGENT_TYPES)}")
+        before = self.agents.pop(name, None)
+        if before is not None:
+            before.close()
+        env = self._free_env() if before is None else before.env
+        agent = self.agents[name] = HostedAgent(name, kind, env, self._files)
+        if env < 0:
+            _log.warning("agent %r has no env: the engine has %d; serve more", name, self._host.spec.num_envs)
+        elif kind.action_size < self._action_size:
+            what = f"{kind.action_size} of the {self._action_size} values of an action"
+            _log.warning("agent %r (%s) has %s; the others are 0", name, wire_type, what)
+        self._on_spawn(agent, command)
+
+    def _free_env(self) -> int:
+        taken = {agent.env for agent in self.agents.values()}
+        return next((env for env in range(self._host.spec.num_envs) if env not in taken), -1)
+
+    def _add_sensor(self, command: Command) -> None:
+        agent_name, name, sensor_type, config_text, socket = command.strings
+        agent = self._agent(agent_name)
+        config: Any = json.loads(config_text) if config_text else None
+        config = config if isinstance(config, dict) else {}
+        key = f"{agent_name}_{name}_sensor_data"
+        shape = self._shape(agent, key, sensor_type, config)
+        self._forget_sensor(agent, name)
+        source = self._source(agent, name, sensor_type, config, socket, shape)
+        if source is not None:
+            agent.sensors[name] = HostedSensor(self._files.open(key, shape.nbytes), source)
+        elif agent.env >= 0:
+            what = f"sensor {name!r} ({sensor_type}) of agent {agent_name!r}"
+            _log.warning("engine %r has nothing for %s; it shows zeros", self._host.spec.engine, what)
+
+    def _shape(self, agent: HostedAgent, key: str, sensor_type: str, config: Mapping[str, Any]) -> SensorShape:
+        if sensor_type == "WorldNumSensor":  # what the client calls BallLocationSensor has this type, but one byte
+            path = self._files.names.block(key)
+            if path.exists() and os.stat(path).st_size == 1:
+                sensor_type = "BallLocationSensor"
+        return sensor_shape(sensor_type, agent.kind, config)
+
+    def _source(
+        self,
+        agent: HostedAgent,
+        name: str,
+        sensor_type: str,
+        config: Mapping[str, Any],
+        socket: str,
+        shape: SensorShape,
+    ) -> Source | None:
+        if agent.env < 0:
+            return None
+        if sensor_type in CAMERAS:
+            key = str(config.get("Key", "") or socket or name)
+            return self._sources.picture(agent.env, key, shape) or engine_camera(self._host, agent.env, key, shape)
+        return self._sources.find(agent.env, sensor_type, name, config, shape)
+
+    def _remove_sensor(self, command: Command) -> None:
+        self._forget_sensor(self._agent(command.strings[0]), command.strings[1])
+
+    @staticmethod
+    def _forget_sensor(agent: HostedAgent, name: str) -> None:
+        sensor = agent.sensors.pop(name, None)
+        if sensor is not None:
+            sensor.close()
+
+    def _set_rate(self, command: Command) -> None:
+        sensor = self._agent(command.strings[0]).sensors.get(command.strings[1])
+        if sensor is None:
+            raise RemoteProtocolError(f"agent {command.strings[0]!r} has no sensor {command.strings[1]!r}")
+        sensor.rate = max(1, int(command.numbers[0]))
+
+    def _agent(self, name: str) -> HostedAgent:
+        agent = self.agents.get(name)
+        if agent is None:
+            raise RemoteProtocolError(f"no agent {name!r}; there are {list(self.agents)}")
+        return agent

@@ -1,0 +1,102 @@
+"""One named semaphore: whose turn it is.
+
+Rule 1: a wait looks before it sleeps, as long as the wait strategy allows, and always ends at its limit.
+Rule 2: foreign exceptions stop here.
+Rule 3: a semaphore whose name leads elsewhere meanwhile (its peer removed it) is known by its file's number.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+
+import posix_ipc
+
+from lucky_transport.errors import NotReachable
+from lucky_transport_holodeck.names import Names
+
+__all__ = ["Semaphore", "unlink"]
+
+#: For how long a waiting side looks before it sleeps, by wait strategy.
+_LOOKING_NS = {"spin": 1 << 62, "adaptive": 150_000, "block": 0}
+_MODE = 0o600
+
+
+class Semaphore:
+    """A handle of the semaphore `name`; made by `create` or `open`."""
+
+    def __init__(self, handle: posix_ipc.Semaphore, wait: str) -> None:
+        self.name = handle.name
+        self._handle = handle
+        self._looking_ns = _LOOKING_NS[wait]
+        self._file = Names.file_of(handle.name)
+        self._number = self._number_now()
+
+    @classmethod
+    def create(cls, name: str, value: int, wait: str = "adaptive") -> Semaphore:
+        """Make the semaphore anew; whatever had its name before keeps only who holds it open."""
+        unlink(name)
+        return cls(posix_ipc.Semaphore(name, posix_ipc.O_CREX, mode=_MODE, initial_value=value), wait)
+
+    @classmethod
+    def open(cls, name: str, wait: str = "adaptive") -> Semaphore:
+        """Open an existing semaphore; raises NotReachable when there is none, or it is another user's."""
+        try:
+            return cls(posix_ipc.Semaphore(name), wait)
+        except (posix_ipc.ExistentialError, posix_ipc.PermissionsError) as error:
+            raise NotReachable(
+                f"no semaphore {name}: {error}", backend="holodeck", hint="start the engine, or check the uuid"
+            ) from error
+
+    @classmethod
+    def open_or_create(cls, name: str) -> Semaphore:
+        """Open the semaphore, which is made with value 0 where it is not there."""
+        return cls(posix_ipc.Semaphore(name, posix_ipc.O_CREAT, mode=_MODE, initial_value=0), "block")
+
+    @property
+    def value(self) -> int:
+        """The turns that were given and not taken."""
+        return self._handle.value
+
+    @property
+    def is_current(self) -> bool:
+        """True while the name leads to this semaphore."""
+        return self._number == self._number_now()
+
+    def _number_now(self) -> int:
+        with contextlib.suppress(OSError):
+            return os.stat(self._file).st_ino
+        return 0
+
+    def give(self) -> None:
+        """Give one turn."""
+        self._handle.release()
+
+    def take(self, timeout_s: float) -> bool:
+        """Take a turn; False when there was none within `timeout_s` (or a signal came first)."""
+        handle = self._handle
+        if self._looking_ns and not handle.value:
+            until = time.monotonic_ns() + min(self._looking_ns, int(timeout_s * 1e9))
+            while not handle.value and time.monotonic_ns() < until:
+                os.sched_yield()
+        try:
+            handle.acquire(max(timeout_s, 0))
+        except (posix_ipc.BusyError, posix_ipc.SignalError):
+            return False
+        return True
+
+    def drain(self) -> None:
+        """Take all turns there are."""
+        while self.take(0):
+            pass
+
+    def close(self) -> None:
+        """Let go of the handle; once."""
+        self._handle.close()
+
+
+def unlink(name: str) -> None:
+    """Remove a name; who holds the semaphore keeps it. No effect when there is none."""
+    with contextlib.suppress(posix_ipc.ExistentialError):
+        posix_ipc.unlink_semaphore(name)

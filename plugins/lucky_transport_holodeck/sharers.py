@@ -1,0 +1,42 @@
+"""Which processes share a file of /dev/shm with us: how a peer is found that says nothing of itself.
+
+Rule 1: a file's number counts, not its name: what was removed and made anew has another one, and who makes a semaphore
+        maps it under a name that the file has no more.
+Rule 2: processes that we may not look into are not seen; then nobody is found, and nothing is concluded from that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+from lucky_transport.shm.liveness import Peer, start_time
+
+__all__ = ["find_peer", "sharers"]
+
+
+def sharers(path: Path) -> list[int]:
+    """Return the pids, but our own, of the processes that have the file mapped, lowest first."""
+    try:
+        number = str(os.stat(path).st_ino)
+    except FileNotFoundError:
+        return []
+    own = os.getpid()
+    pids = (int(name) for name in os.listdir("/proc") if name.isdecimal())
+    return sorted(pid for pid in pids if pid != own and _maps(pid, f"{path.parent}/", number))
+
+
+def _maps(pid: int, folder: str, number: str) -> bool:
+    """True when the process maps that file; a line is: addresses, mode, offset, device, number, path."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/maps", encoding="utf-8", errors="replace") as maps:
+        return any(line.split(maxsplit=5)[4] == number for line in maps if folder in line)
+    return False
+
+
+def find_peer(path: Path) -> Peer | None:
+    """Return the process that came last to share the file with us, None when there is none that we see."""
+    pids = sharers(path)
+    if not pids:
+        return None
+    return Peer(max(pids, key=start_time))

@@ -1,0 +1,235 @@
+"""A client of any Holodeck engine, as the original's own: agents, sensors, commands, resets, ticks.
+
+    with WorldClient.attach(Names("demo"), scenario, settings) as world:
+        state = world.reset()                           agent -> sensor -> array
+        world.agents["uav0"].act([0, 0, 2, 1000])
+        state = world.tick()
+
+Rule 1: a reset is the original's, tick by tick: three ticks for the world to load, then agents and sensors, then
+        `pre_start_steps` and one more.
+Rule 2: every wait is bounded, and a dead engine ends it.
+Rule 3: an engine that was running before is left running, with a turn for its next client; what we started ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_transport.config import Settings
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import LocalProtocolError, SpecError
+from lucky_transport_holodeck import semaphores
+from lucky_transport_holodeck.blocks import Block
+from lucky_transport_holodeck.commands import BUFFER_BYTES, Command, add_sensor, encode, spawn_agent
+from lucky_transport_holodeck.engine_link import AttachedEngine, EngineLink, StartedEngine
+from lucky_transport_holodeck.names import COMMAND_BOOL, COMMAND_BUFFER, RESET, Names
+from lucky_transport_holodeck.remote_agent import RemoteAgent
+from lucky_transport_holodeck.scenario import Scenario
+from lucky_transport_holodeck.turns import ClientTurns
+from lucky_transport_holodeck.world_options import WorldOptions
+
+__all__ = ["State", "WorldClient"]
+
+#: Agent -> sensor -> array of the sensor's own dtype and shape.
+State = dict[str, dict[str, NDArray[Any]]]
+
+_LOADING_TICKS = 3
+
+
+class WorldClient:
+    """Made by `attach` or `start`; the first tick comes with `reset`. `agents`: by name, once it was reset."""
+
+    def __init__(
+        self, names: Names, scenario: Scenario, settings: Settings, link: EngineLink, *, pre_start_steps: int = 2
+    ) -> None:
+        self.scenario = scenario
+        self.agents: dict[str, RemoteAgent] = {}
+        self._names = names
+        self._settings = settings
+        self._link = link
+        self._pre_start_steps = pre_start_steps
+        self._commands: list[Command] = []
+        self._is_closed = False
+        self._turns = ClientTurns(names, settings.wait, link.check)
+        try:
+            self._flag = Block(names.block(COMMAND_BOOL), "uint8", (1,))
+            self._buffer = Block(names.block(COMMAND_BUFFER), "uint8", (BUFFER_BYTES,))
+            self._reset = Block(names.block(RESET), "uint8", (1,))
+            self._turns.take(Deadline(settings.connect_timeout_s))
+        except BaseException:
+            self._turns.close()
+            raise
+
+    @classmethod
+    def attach(cls, names: Names, scenario: Scenario, settings: Settings, *, pre_start_steps: int = 2) -> WorldClient:
+        """Return a client of a running engine; raises NotReachable, PeerTimeout (another client has it), PeerDied."""
+        link = AttachedEngine(names)
+        try:
+            return cls(names, scenario, settings, link, pre_start_steps=pre_start_steps)
+        except BaseException:
+            link.close()
+            raise
+
+    @classmethod
+    def start(cls, names: Names, scenario: Scenario, settings: Settings, options: WorldOptions) -> WorldClient:
+        """Return a client of an engine that it starts, and ends with `close`; raises NotReachable, PeerDied."""
+        link = StartedEngine(names, scenario, options, settings.start_timeout_s)
+        try:
+            return cls(names, scenario, settings, link, pre_start_steps=options.pre_start_steps)
+        except BaseException:
+            link.close()
+            _remove(names)
+            raise
+
+    # -- what the world is told ---------------------------------------------------------------------------------------
+
+    def send(self, *commands: Command) -> None:
+        """Have the engine carry out commands before its next tick."""
+        self._commands += commands
+
+    def world_command(self, name: str, numbers: Iterable[float] = (), strings: Iterable[str] = ()) -> None:
+        """Send a command of the world's own, for instance ("SetWeather", strings=["rain"])."""
+        self.send(Command("CustomCommand", (name, *strings), tuple(map(float, numbers))))
+
+    def begin_tick(self) -> None:
+        """Give the engine its turn, with the commands that wait; raises SpecError when they are too long."""
+        if self._commands:
+            batch = encode(self._commands)
+            self._commands.clear()
+            self._buffer.array[: len(batch)] = np.frombuffer(batch, np.uint8)
+            self._flag.array[0] = 1
+        self._turns.give()
+
+    def finish_tick(self, deadline: Deadline | None = None) -> None:
+        """Wait for the end of the tick; raises PeerTimeout (the tick may still end), PeerDied."""
+        self._turns.take(Deadline.after(deadline, self._settings.step_timeout_s))
+
+    def tick(self, count: int = 1) -> State:
+        """Let `count` ticks pass and return the state after the last one."""
+        if not self.agents:
+            raise LocalProtocolError("tick() before reset()", backend="holodeck", hint="call reset() first")
+        for _ in range(count):
+            self.begin_tick()
+            self.finish_tick()
+        return self.state()
+
+    def step(self, action: Any, ticks: int = 1) -> tuple[dict[str, NDArray[Any]], float, bool]:
+        """Have the main agent act, let ticks pass, and return its sensors, its reward and whether its episode ended."""
+        agent = self.main_agent
+        agent.act(action)
+        state = self.tick(ticks)[agent.plan.name]
+        reward, terminal = reward_and_terminal(agent, state)
+        return state, reward, terminal
+
+    @property
+    def main_agent(self) -> RemoteAgent:
+        """The scenario's main agent, or its only one; raises LocalProtocolError where neither is clear."""
+        name = self.scenario.main_agent or (next(iter(self.agents)) if len(self.agents) == 1 else "")
+        if name not in self.agents:
+            raise LocalProtocolError(
+                f"the world has the agents {list(self.agents)} and no main agent",
+                backend="holodeck",
+                hint="reset() first, name a main_agent in the scenario, or use agents[name].act() and tick()",
+            )
+        return self.agents[name]
+
+    # -- resets -------------------------------------------------------------------------------------------------------
+
+    def reset(self) -> State:
+        """Load the world anew, with the scenario's agents, and return its first state."""
+        for _ in self.reset_ticks():
+            self.begin_tick()
+            self.finish_tick()
+        return self.state()
+
+    def reset_ticks(self) -> Iterator[None]:
+        """Prepare each tick of a reset in turn: have one pass at each item. Commands that waited are dropped."""
+        self._commands.clear()
+        self._reset.array[0] = 1
+        for agent in self.agents.values():
+            agent.stop_acting()
+        for _ in range(_LOADING_TICKS):
+            yield
+        self._populate()
+        for _ in range(self._pre_start_steps + 1):
+            yield
+
+    def _populate(self) -> None:
+        main = self.scenario.main_agent
+        self.agents = {}
+        for plan in self.scenario.agents:
+            if plan.name in self.agents:
+                raise SpecError(f"two agents are called {plan.name!r}", backend="holodeck", hint="rename one")
+            self.agents[plan.name] = RemoteAgent(plan, self._names)
+            is_main = plan.name == main
+            self.send(spawn_agent(plan.name, plan.kind.wire_name, plan.location, plan.rotation, is_main=is_main))
+            for each in plan.sensors:
+                self.send(
+                    add_sensor(plan.name, each.name, each.kind, each.config, each.socket, each.location, each.rotation)
+                )
+        for name, strings, numbers in _weather(self.scenario):
+            self.world_command(name, numbers, strings)
+
+    # -- what the world shows -----------------------------------------------------------------------------------------
+
+    def state(self, *, copy: bool = True) -> State:
+        """Return what all sensors show; without `copy` the arrays are live views, which the next tick changes."""
+        return {
+            name: {sensor: array.copy() if copy else array for sensor, array in agent.sensors.items()}
+            for name, agent in self.agents.items()
+        }
+
+    def close(self) -> None:
+        """Leave; see rule 3. Idempotent."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        ends = self._link.ends_with_us or not self._link.is_alive
+        if not ends:
+            self._turns.leave()
+        self._turns.close()
+        self._link.close()
+        for agent in self.agents.values():
+            agent.unlink()
+        if ends:
+            for block in (self._flag, self._buffer, self._reset):
+                block.unlink()
+            _remove(self._names)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def reward_and_terminal(agent: RemoteAgent, state: dict[str, NDArray[Any]]) -> tuple[float, bool]:
+    """Return the sum of the rewards of the agent's tasks, and whether one of them has ended its episode."""
+    tasks = [state[sensor.name] for sensor in agent.plan.sensors if sensor.is_task]
+    return float(sum(task[0] for task in tasks)), any(task[1] == 1 for task in tasks)
+
+
+def _weather(scenario: Scenario) -> Iterator[tuple[str, tuple[str, ...], tuple[float, ...]]]:
+    """Yield name, strings and numbers of the commands that make the scenario's weather."""
+    weather = scenario.weather
+    if "hour" in weather:
+        yield "SetHour", (), (float(weather["hour"] % 24),)
+    if "type" in weather:
+        yield "SetWeather", (str(weather["type"]),), ()
+    if "fog_density" in weather:
+        yield "SetFogDensity", (), (float(weather["fog_density"]),)
+    if "day_cycle_length" in weather:
+        yield "SetDayCycle", (), (1.0, float(weather["day_cycle_length"]))
+
+
+def _remove(names: Names) -> None:
+    """Remove the semaphores of an engine that is no more."""
+    for name in (names.server, names.client, names.loading):
+        semaphores.unlink(name)

@@ -1,0 +1,179 @@
+"""Steps the agents of any Holodeck engine as one batch: `WorldTransport`.
+
+    env             one agent of the scenario; all must be alike
+    observation     what its sensors show: of one sensor its array, of several a dict by their names
+    reward          a term for each Task sensor
+    terminated      a term for each Task sensor
+
+Rule 1: the agents share a world, and a reset loads it anew for all. So when one env ends, the others are truncated
+        with it ("world_reset"), and only all of them can be reset together.
+Rule 2: Holodeck has no typed calls and no seeds: they are Unimplemented.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_transport.actions import Bounds, check_actions, check_control
+from lucky_transport.call import check_request, check_unary
+from lucky_transport.config import Settings
+from lucky_transport.deadline import Deadline
+from lucky_transport.engine import RESET, Buffers
+from lucky_transport.errors import ClosedError, LocalProtocolError, PeerDied, TransportError, Unimplemented
+from lucky_transport.lockstep import Event, Lockstep, State
+from lucky_transport.messages.methods import Method
+from lucky_transport.specs import total_reward
+from lucky_transport.transport import Capabilities, Frame, Transport
+from lucky_transport_holodeck.names import Names
+from lucky_transport_holodeck.world_client import WorldClient
+from lucky_transport_holodeck.world_options import WorldOptions
+from lucky_transport_holodeck.world_spec import batch_of, observation_rows
+
+__all__ = ["WorldTransport"]
+
+
+class WorldTransport(Transport):
+    """Made by `attach` or `start`. `world`: the client underneath, for teleports, commands and whole states."""
+
+    name = "holodeck"
+    capabilities = Capabilities(hold=False, commands=False)
+
+    def __init__(self, world: WorldClient, options: WorldOptions) -> None:
+        self.world = world
+        self.spec = batch_of(world.scenario, options)
+        self._ticks_per_step = options.ticks_per_step
+        self._agents = world.scenario.agents
+        self._tasks = tuple(sensor.name for sensor in self._agents[0].sensors if sensor.is_task)
+        self._buffers = Buffers.allocate(self.spec)
+        self._rows = observation_rows(self.spec, self._agents[0], self._buffers.observations)
+        self.actions = self._buffers.actions
+        self._frame = Frame.showing(self._buffers)
+        self._bounds = Bounds(self.spec.action)
+        self._lockstep = Lockstep(State.READY, "holodeck")
+        self._pid = os.getpid()
+        self._plan: Iterator[None] = iter(())
+        self._is_reset = False
+
+    @classmethod
+    def attach(cls, names: Names, options: WorldOptions, settings: Settings, deadline: Deadline) -> WorldTransport:
+        """Return a client of a running engine; raises as `WorldClient.attach`, ConfigError, SpecError."""
+        scenario = options.load()
+        batch_of(scenario, options)  # what is wrong with it is said before anything is touched
+        world = WorldClient.attach(names, scenario, settings, pre_start_steps=options.pre_start_steps)
+        return cls(world, options)
+
+    @classmethod
+    def start(cls, names: Names, options: WorldOptions, settings: Settings) -> WorldTransport:
+        """Return a client of an engine that it starts; raises as `WorldClient.start`, ConfigError, SpecError."""
+        scenario = options.load()
+        batch_of(scenario, options)
+        named = names if names.uuid else Names(str(uuid.uuid4()))
+        return cls(WorldClient.start(named, scenario, settings, options), options)
+
+    def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
+        if self._lockstep.state is not State.READY:
+            raise self._lockstep.refusal(Event.SEND)
+        self._check_process()
+        checked = actions if actions is self.actions else check_actions(self.spec, actions)
+        resets = control is not None and self._resets(check_control(self.spec, control))
+        if not (resets or self.world.agents):
+            raise LocalProtocolError("a step before the first reset", backend="holodeck", hint="reset every env first")
+        if checked is not self.actions:
+            np.copyto(self.actions, checked)
+            self.out_of_bounds += self._bounds.count_outside(checked)
+        self._plan = self.world.reset_ticks() if resets else self._step_ticks()
+        self._is_reset = resets
+        next(self._plan)
+        self.world.begin_tick()
+        self._lockstep.on(Event.SEND)
+
+    def _resets(self, control: NDArray[np.uint8]) -> bool:
+        reset = (control & RESET) != 0
+        if reset.any() and not reset.all():
+            raise LocalProtocolError(
+                f"envs {np.flatnonzero(reset).tolist()} of {len(reset)} cannot be reset by themselves: they share a "
+                f"Holodeck world",
+                backend="holodeck",
+                hint="reset all envs together",
+            )
+        return bool(reset.all())
+
+    def _step_ticks(self) -> Iterator[None]:
+        for env, plan in enumerate(self._agents):
+            self.world.agents[plan.name].act(self.actions[env])
+        for _ in range(self._ticks_per_step):
+            yield
+
+    def recv(self, deadline: Deadline | None = None) -> Frame:
+        if self._lockstep.state is not State.SENT:
+            raise self._lockstep.refusal(Event.FRAME)
+        self._check_process()
+        try:
+            self.world.finish_tick(deadline)
+            for _ in self._plan:
+                self.world.begin_tick()
+                self.world.finish_tick(deadline)
+        except PeerDied:
+            self._lockstep.on(Event.LOST)
+            raise
+        self._lockstep.on(Event.FRAME)
+        self._read()
+        frame = self._frame
+        frame.seq += 1
+        frame.any_ended = bool(frame.terminated.any() or frame.truncated.any())
+        return frame
+
+    def _read(self) -> None:
+        """Fill the frame from the sensors."""
+        out, tasks = self._buffers, len(self._tasks)
+        for env, plan in enumerate(self._agents):
+            sensors = self.world.agents[plan.name].sensors
+            for name, rows in self._rows.items():
+                rows[env] = sensors[name]
+            for number, name in enumerate(self._tasks):
+                out.signals[number, env] = sensors[name][0]
+                out.signals[self._reward_terms + number, env] = sensors[name][1] == 1
+        out.terminated[:] = out.signals[self._reward_terms : self._reward_terms + tasks].any(axis=0)
+        out.truncated[:] = (out.terminated == 0) & bool(out.terminated.any())
+        if len(self._agents) > 1:
+            out.signals[-1] = out.truncated
+        if self._is_reset:
+            for array in (out.signals, out.terminated, out.truncated):
+                array[...] = 0
+        total_reward(out.signals, self._reward_terms, out.rewards)
+
+    @property
+    def _reward_terms(self) -> int:
+        return len(self.spec.reward_terms)
+
+    def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
+        if self._lockstep.state in (State.CLOSED, State.LOST):
+            raise self._lockstep.refusal(Event.SEND)
+        self._check_process()
+        check_unary(method)
+        check_request(method, request)
+        raise self._unimplemented(method)
+
+    def _unimplemented(self, method: Method) -> TransportError:
+        return Unimplemented(f"engine {self.spec.engine!r} does not implement {method.name}", backend="holodeck")
+
+    def implements(self, method: Method) -> bool:
+        return False
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._pid:
+            raise ClosedError(
+                "this transport belongs to the parent process", backend="holodeck", hint="connect again after fork()"
+            )
+
+    def close(self) -> None:
+        if self._lockstep.state is not State.CLOSED:
+            self._lockstep.on(Event.CLOSE)
+            if os.getpid() == self._pid:
+                self.world.close()

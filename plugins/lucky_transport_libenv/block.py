@@ -1,0 +1,139 @@
+"""Rows of a batch that one env of the library steps.
+
+Rule 1: the interface has no reset. A row whose episode has ended shows its next episode already, so resetting it means
+        leaving it alone; resetting a row in the middle of one means making the library's env anew, with all its rows.
+Rule 2: what an exchange asks for is judged before anything is moved (`plan`).
+Rule 3: what a library may still point to is kept until its env is closed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_transport.engine import HOLD, RESET
+from lucky_transport.errors import EngineFailed, Unimplemented
+from lucky_transport_libenv.library import Library
+from lucky_transport_libenv.options import OptionBlock
+from lucky_transport_libenv.places import Places, table
+
+__all__ = ["Block", "Move"]
+
+
+class Move(Enum):
+    """What an exchange does with a block: nothing, a step of all its rows, a new env of the library."""
+
+    STAY = "stay"
+    STEP = "step"
+    RENEW = "renew"
+
+
+class Block:
+    """`rows` (a slice) of a batch and the library's env behind them; made by the constructor, ended by `close`.
+
+    options: what the next env is made with; may be replaced. places: None until `attach`.
+    """
+
+    def __init__(self, library: Library, rows: slice, options: Mapping[str, Any]) -> None:
+        self.rows = rows
+        self.options = options
+        self.places: Places | None = None
+        self.handle = 0
+        self._library = library
+        self._pointed_to: list[object] = []
+        self.make()
+
+    def make(self) -> None:
+        """Have the library make an env, in the place of the one before; that one stays when there is no new one.
+
+        Raises SpecError for options that cannot be passed on, EngineFailed when there is no env.
+        """
+        options = OptionBlock(self.options)
+        handle = self._library.make(self.rows.stop - self.rows.start, options.value)
+        if not handle:
+            raise EngineFailed(
+                f"{self._library.path}: libenv_make gave no env for the options {dict(self.options)!r}",
+                backend="libenv",
+                hint="it may have said why on stderr",
+            )
+        self.close()
+        self.handle = handle
+        self._pointed_to = [options]
+
+    def attach(self, places: Places, rewards: NDArray[np.float32], first: NDArray[np.uint8]) -> None:
+        """Have the rows in `places`, `rewards` and `first` (num_envs,) from now on, and show the start there."""
+        places_in_c = table(places, rewards, first, self.rows.start, self.rows.stop - self.rows.start)
+        self.places = places
+        self._pointed_to += [places, rewards, first, places_in_c]
+        self._library.set_buffers(self.handle, ctypes.byref(places_in_c))
+        self._library.observe(self.handle)
+
+    def plan(self, control: NDArray[np.uint8], first: NDArray[np.uint8], *, renews: bool) -> Move:
+        """Return what these control bytes mean here. `renews`: a reset shall make a new env even at an episode's start.
+
+        Raises Unimplemented for what the interface cannot do with rows of one env.
+        """
+        mine = control[self.rows]
+        reset = (mine & RESET) != 0
+        held = ((mine & HOLD) != 0) & ~reset
+        if reset.all() and (renews or not first[self.rows].all()):
+            return Move.RENEW
+        amid = np.flatnonzero(reset & (first[self.rows] == 0))
+        if amid.size:
+            raise self._impossible(f"env {amid[0] + self.rows.start} alone cannot be reset amid its episode")
+        if (reset | held).all():
+            return Move.STAY
+        if held.any():
+            raise self._impossible(f"env {np.flatnonzero(held)[0] + self.rows.start} cannot hold while others step")
+        return Move.STEP
+
+    def _impossible(self, what: str) -> Unimplemented:
+        return Unimplemented(
+            f"{what}: the library steps envs {self.rows.start} to {self.rows.stop - 1} as one",
+            backend="libenv",
+            hint='reset all of them, or have an env of its own for each: options={"libenv": {"handles": num_envs}}',
+        )
+
+    def step(self, bound: Places, resting: NDArray[np.intp], rest: Sequence[Any]) -> None:
+        """Step all rows with the actions in `bound`, whose observations and infos then are the new ones.
+
+        resting: rows (of the batch) whose action is not theirs but `rest`, one value per action tensor.
+        """
+        assert self.places is not None
+        if self.places is bound and not resting.size:
+            self._library.act(self.handle)
+            self._library.observe(self.handle)
+            return
+        if self.places is not bound:
+            self.places.take_actions(bound, self.rows)
+        given = [array[resting] for array in self.places.actions]
+        for array, value in zip(self.places.actions, rest, strict=True):
+            array[resting] = value
+        self._library.act(self.handle)
+        self._library.observe(self.handle)
+        for array, values in zip(self.places.actions, given, strict=True):
+            array[resting] = values  # it is the driver's memory
+        self.show(bound)
+
+    def observe(self, bound: Places) -> None:
+        """Have the library write its rows again, and show them in `bound`."""
+        self._library.observe(self.handle)
+        self.show(bound)
+
+    def show(self, bound: Places) -> None:
+        """Have the rows of `bound` be the library's last ones."""
+        if self.places is not None and self.places is not bound:
+            self.places.copy_rows_to(bound, self.rows)
+
+    def close(self) -> None:
+        """End the library's env; idempotent."""
+        handle, self.handle = self.handle, 0
+        if handle:
+            self._library.close(handle)
+        self.places = None
+        self._pointed_to = []

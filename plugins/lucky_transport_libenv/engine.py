@@ -1,0 +1,214 @@
+"""The engine `libenv:<path or name>`: any library with the libenv C interface.
+
+    make -> bind -> step(RESET) shows the first episode -> step(None) is act and observe
+
+Rule 1: the library reads actions from, and writes observations and infos into, the rows that the engine is bound to;
+        reward and first are copied: a frame has them twice, and a library may write any byte for true.
+Rule 2: a library is told its places once per env. Bound to other memory later, its rows are copied there.
+Rule 3: `first` is all that the interface says of an episode's end: it is reported as terminated. The observation of
+        that frame is already the next episode's; a reset of that env then changes nothing, except that an env which is
+        not alone in its handle takes a step with a resting action while the others step (`reset_ticks` 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_transport.engine import HOLD, RESET, Buffers, Engine, Handler
+from lucky_transport.errors import SpecError
+from lucky_transport.messages.batch import SetSeedsRequest, SetSeedsResponse
+from lucky_transport.messages.state import GetStateRequest, GetStateResponse, SetStateRequest, SetStateResponse
+from lucky_transport_libenv.block import Block, Move
+from lucky_transport_libenv.isolation import IsolatedEngine, is_engine_process, separate_outputs
+from lucky_transport_libenv.library import Library
+from lucky_transport_libenv.places import Places
+from lucky_transport_libenv.seeds import SEEDS, Seeds
+from lucky_transport_libenv.settings import LibenvSettings
+from lucky_transport_libenv.spaces import batch_spec
+from lucky_transport_libenv.state import GET_STATE, SET_STATE, StateFunctions
+
+__all__ = ["LibenvEngine", "make_engine"]
+
+_NOBODY = np.empty(0, np.intp)
+
+
+class LibenvEngine(Engine):
+    """A library in this very process; see the module. A library that ends its process ends this one."""
+
+    def __init__(
+        self,
+        name: str,
+        num_envs: int = 1,
+        options: Mapping[str, Any] | None = None,
+        settings: LibenvSettings | None = None,
+        seed: int | None = None,
+    ) -> None:
+        """`options` go to the library. With a `seed`, handle i gets seed + the number of its first env.
+
+        Raises UnknownName, SpecError (options, settings, spaces, version), EngineFailed (no library, no env).
+        """
+        self._settings = settings = settings or LibenvSettings()
+        settings.check(num_envs)
+        self._seeds = Seeds(settings.seed_option, dict(options or {}), num_envs, seed)
+        self._library = Library(name)
+        size = num_envs // settings.handles
+        self._blocks: list[Block] = []
+        self._pool = ThreadPoolExecutor(settings.threads, "libenv") if settings.threads > 1 else None
+        try:
+            for start in range(0, num_envs, size):
+                rows = slice(start, start + size)
+                self._blocks.append(Block(self._library, rows, self._seeds.options(start)))
+            self.spec = batch_spec(self._library, self._blocks[0].handle, name, num_envs, alone=size == 1)
+        except BaseException:
+            self.close()
+            raise
+        self._rest = [_resting(part.array.low, part.array.high) for part in self.spec.action_parts]
+        self._rewards = np.zeros(num_envs, np.float32)
+        self._first = np.zeros(num_envs, np.uint8)
+        self._state = StateFunctions(self._library)
+        self._places: Places | None = None
+        self._buffers: Buffers
+
+    @property
+    def services(self) -> Mapping[str, Handler]:
+        handlers: dict[str, Handler] = {GET_STATE.name: self._get_state, SET_STATE.name: self._set_state}
+        return {**handlers, SEEDS.name: self._set_seeds} if self._settings.seed_option else handlers
+
+    def bind(self, buffers: Buffers) -> None:
+        self._buffers = buffers
+        buffers.truncated.fill(0)
+        if self._places is None or not self._places.is_memory_of(buffers):
+            self._places = next(
+                (b.places for b in self._blocks if b.places is not None and b.places.is_memory_of(buffers)),
+                Places(self.spec, buffers),
+            )
+
+    def step(self, control: NDArray[np.uint8] | None) -> None:
+        self._attach()
+        if control is None:
+            self._each(lambda block: block.step(self._bound, _NOBODY, self._rest), self._blocks)
+            self._publish(slice(None))
+            return
+        moves = [block.plan(control, self._first, renews=self._seeds.wait(block.rows)) for block in self._blocks]
+        reset = (control & RESET) != 0
+        steps = ~reset & ((control & HOLD) == 0)
+        for block, move in zip(self._blocks, moves, strict=True):
+            if move is Move.RENEW:
+                block.options = self._seeds.options(block.rows.start)
+                block.make()
+            elif move is Move.STAY:
+                block.show(self._bound)
+        self._attach()
+        stepping = [block for block, move in zip(self._blocks, moves, strict=True) if move is Move.STEP]
+        self._each(lambda block: block.step(self._bound, _inside(block.rows, reset), self._rest), stepping)
+        self._publish(np.flatnonzero(steps))
+
+    @property
+    def _bound(self) -> Places:
+        assert self._places is not None, "bind() comes before step()"
+        return self._places
+
+    def _attach(self) -> None:
+        """Give every env that was made a place: the bound rows, or contiguous memory."""
+        for block in self._blocks:
+            if block.places is None:
+                places = Places(self.spec) if self._settings.contiguous else self._bound
+                block.attach(places, self._rewards, self._first)
+                block.show(self._bound)
+
+    def _each(self, move: Callable[[Block], None], blocks: list[Block]) -> None:
+        if self._pool is None:
+            for block in blocks:
+                move(block)
+        else:
+            for done in [self._pool.submit(move, block) for block in blocks]:
+                done.result()
+
+    def _publish(self, rows: slice | NDArray[np.intp]) -> None:
+        """Write the outcome of those rows into the frame."""
+        out = self._buffers
+        out.rewards[rows] = out.signals[0, rows] = self._rewards[rows]
+        out.terminated[rows] = out.signals[1, rows] = self._first[rows] != 0
+
+    def get_state(self, env: int) -> bytes:
+        """Return the state of an env, by the library's `get_state`; between steps only.
+
+        Raises Unimplemented when the library has none, EngineFailed when it gives none.
+        """
+        block, index = self._place_of(env)
+        return self._state.get(block.handle, index)
+
+    def set_state(self, env: int, state: bytes) -> None:
+        """Put an env into a state that `get_state` returned, and show what it sees; between steps only.
+
+        Raises Unimplemented when the library has no `set_state`.
+        """
+        block, index = self._place_of(env)
+        self._attach()
+        self._state.set(block.handle, index, state)
+        block.observe(self._bound)
+
+    def function(self, symbol: str, result: Any, *arguments: Any) -> Callable[..., list[Any]]:
+        """Return any other function of the library whose first argument is an env, by its ctypes.
+
+        Called, it is called for each handle in turn, and gives the list of the results. Raises SpecError when the
+        library has none of that name.
+        """
+        import ctypes
+
+        called = self._library.function(symbol, result, ctypes.c_void_p, *arguments)
+        return lambda *given: [called(block.handle, *given) for block in self._blocks]
+
+    def _get_state(self, request: GetStateRequest) -> GetStateResponse:
+        return GetStateResponse(self.get_state(request.env))
+
+    def _set_state(self, request: SetStateRequest) -> SetStateResponse:
+        self.set_state(request.env, request.state)
+        return SetStateResponse(self._buffers.observations[request.env].tobytes())
+
+    def _place_of(self, env: int) -> tuple[Block, int]:
+        if not 0 <= env < self.spec.num_envs:
+            raise SpecError(f"env {env}: expected 0 to {self.spec.num_envs - 1}", backend="libenv")
+        block = next(block for block in self._blocks if block.rows.stop > env)
+        return block, env - block.rows.start
+
+    def _set_seeds(self, request: SetSeedsRequest) -> SetSeedsResponse:
+        return self._seeds.take(request, [block.rows for block in self._blocks])
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+        for block in self._blocks:
+            block.close()
+
+
+def _inside(rows: slice, chosen: NDArray[np.bool_]) -> NDArray[np.intp]:
+    return np.flatnonzero(chosen[rows]) + rows.start
+
+
+def _resting(low: Any, high: Any) -> Any:
+    """Return the value nearest to zero within bounds."""
+    value = 0 if low is None else np.maximum(0, low)
+    return value if high is None else np.minimum(value, high)
+
+
+def make_engine(
+    variant: str = "", num_envs: int = 1, *, seed: int | None = None, libenv: Any = None, **options: Any
+) -> Engine:
+    """Return an engine of the library `variant`; `options` go to it, `libenv` holds our own (`LibenvSettings`).
+
+    The library runs in a process of its own, unless this one is an engine's (`lucky-transport serve`) already. Raises
+    as `LibenvEngine`, and NotReachable with the library's last words when it ended that process.
+    """
+    settings = LibenvSettings.of(libenv)
+    has_process = is_engine_process()
+    if settings.isolated or (settings.isolated is None and not has_process):
+        return IsolatedEngine(variant, num_envs, options, settings, seed)
+    if has_process:
+        separate_outputs()
+    return LibenvEngine(variant, num_envs, options, settings, seed)

@@ -1,0 +1,67 @@
+"""Compiling a library for one engine.
+
+Rule 1: the system's compiler and the C library are all it takes; the headers are made here, none is looked for.
+Rule 2: the library appears under its name only when it is whole.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from lucky_transport.errors import ConfigError, EngineFailed, MissingExtra, Unimplemented
+from lucky_transport.shm import c_header
+
+__all__ = ["build"]
+
+_SOURCES = Path(__file__).parent
+_FLAGS = ("-O2", "-std=gnu11", "-shared", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra")
+_COMPILER_S = 120.0
+
+
+def build(engine: str, target: Path, *, options: Mapping[str, Any], python: str = sys.executable) -> None:
+    """Write the shared library of `engine` to `target`; one that is there is replaced.
+
+    options: the engine's, where a host of the library gives none of that name. python: the interpreter that runs the
+    engine. Raises Unimplemented (not on Linux), MissingExtra (no compiler), ConfigError (no such folder),
+    EngineFailed (the compiler's own words).
+    """
+    if sys.platform != "linux":
+        raise Unimplemented(f"export-libenv knows Linux only, this is {sys.platform}", backend="libenv")
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if compiler is None:
+        raise MissingExtra("no C compiler (cc, gcc, clang)", backend="libenv", hint="apt install gcc libc6-dev")
+    if not target.parent.is_dir():
+        raise ConfigError(f"there is no folder {target.parent}", backend="libenv", hint="make it first")
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".export-") as folder:
+        Path(folder, "lucky_shm.h").write_text(c_header.render())
+        Path(folder, "lucky_export.h").write_text(_header(engine, options, python))
+        whole = Path(folder, target.name)
+        _compile([compiler, *_FLAGS, f"-I{folder}", "-o", str(whole), str(_SOURCES / "exported.c"), "-lm"])
+        whole.replace(target)
+
+
+def _header(engine: str, options: Mapping[str, Any], python: str) -> str:
+    constants = {"ENGINE": engine, "OPTIONS": json.dumps(dict(options)), "PYTHON": python}
+    return "".join(f"#define LUCKY_{name} {_c_string(value)}\n" for name, value in constants.items())
+
+
+def _c_string(text: str) -> str:
+    """Return a C literal of the text's UTF-8; octal escapes end after three digits, so nothing runs into them."""
+    plain = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 _-./:,{}[]"
+    return '"' + "".join(chr(byte) if byte in plain else f"\\{byte:03o}" for byte in text.encode()) + '"'
+
+
+def _compile(command: list[str]) -> None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_COMPILER_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise EngineFailed(f"{command[0]} failed: {error}", backend="libenv") from error
+    if done.returncode:
+        raise EngineFailed(f"{' '.join(command)} failed:\n{done.stderr}", backend="libenv")

@@ -1,0 +1,66 @@
+"""What the shared object writes to the engine's process first: how many envs, and the options of `libenv_make`.
+
+    u32 envs · u32 options · per option: char[128] name, i32 dtype, i32 count, its elements      (little-endian)
+
+Rule 1: an option's C type says what it is in Python: UINT8[1] that is 0 or 1 a bool, other UINT8 a text, INT32 and
+        FLOAT32 a number, several of them a list.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from lucky_transport.errors import RemoteProtocolError, SpecError
+from lucky_transport_libenv.interface import DTYPES, MAX_NAME_BYTES, Dtype
+
+__all__ = ["read_request"]
+
+_HEAD = struct.Struct("<II")
+_OPTION = struct.Struct(f"<{MAX_NAME_BYTES}sii")
+_NAMES = {dtype: name for name, dtype in DTYPES.items()}
+_MOST_OPTIONS = 4096
+_MOST_ELEMENTS = 1 << 24
+
+
+def read_request(stream: BinaryIO) -> tuple[int, dict[str, Any]]:
+    """Return the number of envs and the options, as Python values.
+
+    Raises RemoteProtocolError when the stream ends early or says impossible numbers, SpecError for an option that is
+    no text and no number.
+    """
+    num_envs, count = _HEAD.unpack(_read(stream, _HEAD.size))
+    if count > _MOST_OPTIONS:
+        raise RemoteProtocolError(f"{count} options", backend="libenv")
+    options: dict[str, Any] = {}
+    for _ in range(count):
+        name, code, elements = _OPTION.unpack(_read(stream, _OPTION.size))
+        name = name.partition(b"\0")[0].decode(errors="replace")
+        dtype = _NAMES.get(code)
+        if dtype is None or not 0 <= elements <= _MOST_ELEMENTS:
+            raise RemoteProtocolError(f"option {name!r} has dtype {code}, {elements} elements", backend="libenv")
+        data = _read(stream, elements * np.dtype(dtype).itemsize)
+        options[name] = _value(name, Dtype(code), np.frombuffer(data, dtype))
+    return num_envs, options
+
+
+def _read(stream: BinaryIO, size: int) -> bytes:
+    data = stream.read(size)
+    if len(data) != size:
+        raise RemoteProtocolError(f"the library's request ended after {len(data)} of {size} bytes", backend="libenv")
+    return data
+
+
+def _value(name: str, dtype: Dtype, elements: Any) -> Any:
+    if dtype is Dtype.UINT8:
+        if elements.size == 1 and elements[0] <= 1:
+            return bool(elements[0])
+        try:
+            return elements.tobytes().decode()
+        except UnicodeDecodeError as error:
+            raise SpecError(f"option {name!r} is no text: {error}", backend="libenv") from error
+    # a float32 as the shortest number that is it: 0.1 stays 0.1
+    values = [int(e) if dtype is Dtype.INT32 else float(str(e)) for e in elements]
+    return values[0] if len(values) == 1 else values

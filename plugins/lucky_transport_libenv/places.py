@@ -1,0 +1,89 @@
+"""Where a library reads actions and writes all else: arrays per tensor, and the table of pointers to their rows.
+
+Rule 1: a library is told its places once per env and may keep the pointers, so the arrays live as long as the env.
+Rule 2: as a rule they are views of the very rows that an engine is bound to, so that nothing is copied. A library that
+        takes the first pointer of a tensor for an array of all envs gets arrays of its own (`contiguous`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_transport import engine
+from lucky_transport.composite import Part, Record
+from lucky_transport.specs import BatchSpec
+from lucky_transport_libenv.interface import Buffers
+
+__all__ = ["Places", "table"]
+
+_ALIGNMENT = 64
+
+
+class Places:
+    """Rows of observations, infos and actions of all envs, tensor by tensor, each array (num_envs, *shape).
+
+    observations, infos, actions: in the library's order. Made of a driver's buffers they are views of these.
+    """
+
+    def __init__(self, spec: BatchSpec, buffers: engine.Buffers | None = None) -> None:
+        """Without `buffers` the arrays are contiguous memory of their own, on 64-byte boundaries."""
+        self.observations = _arrays(spec, spec.observation_parts, buffers and buffers.observations)
+        self.infos = _arrays(spec, spec.info_parts, buffers and buffers.observations)
+        self.actions = _arrays(spec, spec.action_parts, buffers and buffers.actions)
+
+    def is_memory_of(self, buffers: engine.Buffers) -> bool:
+        """True when these are views of the memory that `buffers` are."""
+        return (
+            self.actions[0].ctypes.data == buffers.actions.ctypes.data
+            and self.observations[0].ctypes.data == buffers.observations.ctypes.data
+        )
+
+    def copy_rows_to(self, other: Places, rows: slice | NDArray[np.intp]) -> None:
+        """Make those rows of the observations and infos of `other` the same."""
+        for mine, theirs in zip(self.observations + self.infos, other.observations + other.infos, strict=True):
+            theirs[rows] = mine[rows]
+
+    def take_actions(self, other: Places, rows: slice) -> None:
+        """Make those rows of the actions those of `other`."""
+        for mine, theirs in zip(self.actions, other.actions, strict=True):
+            mine[rows] = theirs[rows]
+
+
+def _arrays(spec: BatchSpec, parts: Sequence[Part], rows: NDArray[Any] | None) -> list[NDArray[Any]]:
+    if rows is not None:
+        return list(Record(parts, rows.shape[-1]).views(rows).values())
+    return [_aligned(part.array.dtype, (spec.num_envs, *part.array.shape)) for part in parts]
+
+
+def _aligned(dtype: str, shape: tuple[int, ...]) -> NDArray[Any]:
+    """Return zeros on a 64-byte boundary."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    memory = np.zeros(size + _ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % _ALIGNMENT
+    return memory[start : start + size].view(dtype).reshape(shape)
+
+
+def _pointers(arrays: Sequence[NDArray[Any]], start: int, size: int) -> Any:
+    addresses = [array.ctypes.data + env * array.strides[0] for array in arrays for env in range(start, start + size)]
+    return (ctypes.c_void_p * len(addresses))(*addresses)
+
+
+def table(places: Places, rewards: NDArray[np.float32], first: NDArray[np.uint8], start: int, size: int) -> Buffers:
+    """Return C's table of the rows `start` to `start + size`; it keeps its tables of pointers, not the arrays, alive.
+
+    rewards, first: contiguous, (num_envs,).
+    """
+    as_pointers = ctypes.POINTER(ctypes.c_void_p)
+    ob, info, ac = (_pointers(arrays, start, size) for arrays in (places.observations, places.infos, places.actions))
+    return Buffers(
+        ctypes.cast(ob, as_pointers),
+        rewards[start:].ctypes.data,
+        first[start:].ctypes.data,
+        ctypes.cast(info, as_pointers),
+        ctypes.cast(ac, as_pointers),
+    )

@@ -1,0 +1,122 @@
+"""The bridge's methods as calls: what goes to an engine with OpenRA-RL's service, real or ours, and what comes back.
+
+Rule 1: every call has a deadline; gRPC's errors become ours, and a refusal for want of a worker is retried.
+Rule 2: a connection that broke comes back by itself: the next call is made over a new one, as soon as the engine is
+        there. GetState waits for that until its deadline; other calls fail at once while nobody is there.
+Rule 3: messages go up to 64 MiB, as between the original's halves; ours have no limit of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from lucky_transport.call import not_in_time
+from lucky_transport.config import Settings
+from lucky_transport.deadline import Deadline
+from lucky_transport.endpoint import Endpoint
+from lucky_transport.errors import TransportError
+from lucky_transport_grpc.connection import Connection
+from lucky_transport_grpc.errors import is_local_timeout
+from lucky_transport_grpc.runtime import grpc
+from lucky_transport_openra import _pb
+from lucky_transport_openra.errors import from_bridge
+from lucky_transport_openra.metadata import LOOK
+from lucky_transport_openra.methods import METHODS
+from lucky_transport_openra.options import grpc_endpoint
+from lucky_transport_openra.retry import Retry
+
+__all__ = ["Bridge"]
+
+
+class Bridge:
+    """A client of one engine's bridge service; messages are those of `_pb`. `close` ends all its calls and streams."""
+
+    def __init__(self, endpoint: Endpoint, settings: Settings, retry: Retry | None = None) -> None:
+        self.endpoint = endpoint
+        self.settings = settings
+        self._connection = Connection(grpc_endpoint(endpoint), settings)
+        self._retry = retry or Retry()
+        self._stubs = {name: method.stub(self._connection.channel) for name, method in METHODS.items()}
+
+    def state(self, session_id: str = "", deadline: Deadline | None = None) -> Any:
+        """Return the session's `GameState` ("" = the oldest that goes on). Raises PeerDied, PeerTimeout."""
+        return self._call("GetState", _pb.StateRequest(session_id=session_id), deadline)
+
+    def create(self, map_name: str = "", bots: str = "", seed: int = 0, deadline: Deadline | None = None) -> str:
+        """Return the id of a new session, whose world is built meanwhile. seed: 0 = the engine's choice.
+
+        Raises Busy, SpecError (unknown map), Unimplemented (an engine of the older generation), PeerDied, PeerTimeout.
+        """
+        request = _pb.CreateSessionRequest(map_name=map_name, bots=bots, seed=seed)
+        answer: Any = self._call("CreateSession", request, deadline)
+        return answer.session_id
+
+    def advance(
+        self,
+        session_id: str,
+        ticks: int,
+        commands: Sequence[Any] = (),
+        interrupts: Sequence[str] = (),
+        deadline: Deadline | None = None,
+        *,
+        check_every: int = 1,
+    ) -> Any:
+        """Return the `GameObservation` after that many ticks (1 to 5,000), or at the first of `interrupts`.
+
+        Raises Busy (after the last retry), SessionEnded, UnknownSession, PeerDied, PeerTimeout, EngineFailed.
+        """
+        request = _pb.FastAdvanceRequest(
+            ticks=ticks,
+            commands=commands,
+            session_id=session_id,
+            check_events_every=check_every if interrupts else 0,
+            enabled_interrupts=interrupts,
+        )
+        return self._call("FastAdvance", request, deadline)
+
+    def look(self, session_id: str, deadline: Deadline | None = None) -> Any:
+        """Return the `GameObservation` of now; an engine that is not ours does one tick for it. Raises as `advance`."""
+        request = _pb.FastAdvanceRequest(ticks=1, session_id=session_id)
+        return self._call("FastAdvance", request, deadline, (LOOK, "1"))
+
+    def destroy(self, session_id: str, deadline: Deadline | None = None) -> None:
+        """End a session; idempotent."""
+        self._call("DestroySession", _pb.DestroySessionRequest(session_id=session_id), deadline)
+
+    def open_stream(self, actions: Any, metadata: Sequence[tuple[str, str]] = ()) -> Any:
+        """Return gRPC's call of GameSession, which sends what the iterator `actions` gives. Raises ClosedError."""
+        try:
+            return self._stubs["GameSession"](actions, metadata=[*self._connection.identity, *metadata])
+        except ValueError as error:  # what gRPC says of a closed channel
+            raise self._connection.ended() from error
+
+    def error(self, error: Any) -> TransportError:
+        """Return our error for a failed call or stream."""
+        return self._connection.ended() if self._connection.closed else from_bridge(error, str(self.endpoint))
+
+    def _call(self, name: str, request: Any, deadline: Deadline | None, *metadata: tuple[str, str]) -> Any:
+        self._connection.check_process()
+        if self._connection.closed:
+            raise self._connection.ended()
+        deadline = Deadline.after(deadline, self.settings.command_timeout_s)
+        return self._retry.call(lambda: self._once(name, request, deadline, metadata), deadline)
+
+    def _once(self, name: str, request: Any, deadline: Deadline, metadata: Sequence[tuple[str, str]]) -> Any:
+        if deadline.expired:
+            raise not_in_time(METHODS[name].path, deadline.timeout_s, "openra")
+        try:
+            return self._stubs[name](
+                request,
+                timeout=deadline.remaining_s,
+                wait_for_ready=name == "GetState",
+                metadata=[*self._connection.identity, *metadata],
+            )
+        except grpc.RpcError as error:
+            if is_local_timeout(error):
+                raise not_in_time(METHODS[name].path, deadline.timeout_s, "openra") from error
+            raise self.error(error) from error
+
+    def close(self) -> None:
+        """End everything; idempotent."""
+        self._connection.close()

@@ -1,0 +1,107 @@
+"""The client end.
+
+    openra://127.0.0.1:9999                               the batch service where the engine offers it, else the bridge
+    openra://127.0.0.1:9999?service=bridge&sessions=8     eight sessions of the bridge as a batch of eight envs
+    openra://127.0.0.1:9999?service=batch                 the batch service or nothing
+
+Rule 1: which service is used is decided once, while connecting, and told in the log; it never changes afterwards.
+Rule 2: over the batch service this is gRPC's own client, and every engine can be stepped; over the bridge the engine is
+        any that speaks it, the real one too, and each env a session of its own.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from lucky_transport.config import Settings
+from lucky_transport.deadline import Deadline
+from lucky_transport.endpoint import Endpoint
+from lucky_transport.engines.skirmish.batch import SkirmishBatch
+from lucky_transport.engines.skirmish.world import SkirmishWorlds
+from lucky_transport.errors import NotReachable, PeerDied, PeerTimeout, SpecError, Unimplemented
+from lucky_transport.sessions.transport import SessionTransport
+from lucky_transport.sessions.world import WorldBatch
+from lucky_transport.transport import Transport
+from lucky_transport_grpc import client as grpc_client
+from lucky_transport_openra.bridge_sessions import BridgeSessions
+from lucky_transport_openra.options import ClientOptions, client_options, grpc_endpoint
+
+__all__ = ["BridgeTransport", "connect"]
+
+_log = logging.getLogger("lucky_transport")
+
+
+def connect(endpoint: Endpoint, settings: Settings) -> Transport:
+    """Return a transport to the engine at `openra://host:port`.
+
+    Raises ConfigError (a malformed endpoint), NotReachable (nobody there within `connect_timeout_s`), Unimplemented
+    (the engine has not the service asked for).
+    """
+    options = client_options(endpoint)
+    if options.service != "bridge":
+        try:
+            transport = grpc_client.connect(_batch_endpoint(endpoint), settings)
+        except (Unimplemented, SpecError):
+            if options.service == "batch":
+                raise
+            _log.info("openra: %s has no batch service; playing sessions over its bridge", endpoint)
+        else:
+            transport.name = "openra"
+            return transport
+    return BridgeTransport(endpoint, settings, options)
+
+
+def _batch_endpoint(endpoint: Endpoint) -> Endpoint:
+    plain = grpc_endpoint(endpoint)
+    return Endpoint(plain.scheme, plain.address, (("service", "batch"),))
+
+
+class BridgeTransport(SessionTransport):
+    """Steps sessions behind a bridge as envs, each step of an env one call; `close` ends the connection too."""
+
+    name = "openra"
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        settings: Settings,
+        options: ClientOptions | None = None,
+        batch: WorldBatch | None = None,
+    ) -> None:
+        """Connect, and look whether somebody answers; sessions are made by the first step. Raises NotReachable.
+
+        batch: how a game is a row; by default that of the skirmish, whose moves name the skirmish's own units.
+        """
+        options = options or ClientOptions()
+        worlds = SkirmishWorlds()
+        worlds.batch = batch or SkirmishBatch(options.ticks or SkirmishBatch.ticks_per_step)
+        self._sessions = BridgeSessions(endpoint, settings, worlds=worlds)
+        try:
+            _check_reachable(self._sessions, endpoint, settings)
+            super().__init__(
+                self._sessions,
+                options.sessions,
+                seed=options.seed,
+                map_name=options.map_name,
+                options={"bots": options.bots} if options.bots else {},
+                engine="openra",
+                timeout_s=settings.step_timeout_s,
+            )
+        except BaseException:
+            self._sessions.close()
+            raise
+
+    def close(self) -> None:
+        super().close()
+        self._sessions.close()
+
+
+def _check_reachable(sessions: BridgeSessions, endpoint: Endpoint, settings: Settings) -> None:
+    try:
+        sessions.bridge.state("", Deadline(settings.connect_timeout_s))
+    except (PeerDied, PeerTimeout) as error:
+        raise NotReachable(
+            f"no engine at {endpoint} within {settings.connect_timeout_s:g} s: {error}",
+            backend="openra",
+            hint="start one: lucky-transport serve skirmish --endpoint openra://127.0.0.1:9999",
+        ) from error

@@ -1,0 +1,54 @@
+"""The bridge's status codes and our errors: one table for both directions.
+
+Rule 1: a server answers each error with the status that the original engine would use for it; our own class and text
+        travel beside it, in the trailing metadata, as everywhere over gRPC.
+Rule 2: a status without that metadata is from a foreign engine or from gRPC; then `_RAISED` says what it is, and where
+        it says nothing the table of all gRPC does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from lucky_transport.errors import Busy, PeerDied, SessionEnded, TransportError, UnknownSession
+from lucky_transport_grpc.errors import from_rpc, is_ours, refuse
+from lucky_transport_grpc.runtime import grpc
+
+__all__ = ["BUSY", "from_bridge", "refuse_bridge"]
+
+_Code = grpc.StatusCode
+
+#: What the original says, word for word, when no worker is free: clients may look for it.
+BUSY = "All worker slots busy, retry later"
+
+#: Ours -> what the original answers. It knows no session: UNAVAILABLE (after five minutes of looking for it; we know at
+#: once). The session's world died under the call: ABORTED.
+_SENT: Mapping[type[TransportError], Any] = {
+    Busy: _Code.RESOURCE_EXHAUSTED,
+    SessionEnded: _Code.ABORTED,
+    UnknownSession: _Code.UNAVAILABLE,
+}
+
+#: What the original answers -> ours, with the remedy.
+_RAISED: Mapping[Any, tuple[type[TransportError], str]] = {
+    _Code.RESOURCE_EXHAUSTED: (Busy, "retry later"),
+    _Code.ABORTED: (SessionEnded, "create another one"),
+    _Code.UNAVAILABLE: (PeerDied, "see whether the engine and the session still live"),
+}
+
+
+def refuse_bridge(context: Any, error: TransportError) -> NoReturn:
+    """End the call of `context` as the original engine would."""
+    if type(error) is Busy:
+        error = Busy(f"{BUSY} ({error})", backend=error.backend)
+    refuse(context, error, _SENT.get(type(error)))
+
+
+def from_bridge(error: Any, peer: str) -> TransportError:
+    """Return our error for the failed call `error` (a grpc.RpcError) to the engine at `peer`."""
+    raised = _RAISED.get(error.code())
+    if is_ours(error) or raised is None:
+        return from_rpc(error, peer)
+    kind, hint = raised
+    return kind(f"engine at {peer}: {error.details()}", backend="openra", hint=hint)

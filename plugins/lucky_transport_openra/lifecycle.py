@@ -1,0 +1,116 @@
+"""The life of one game as its player knows it, as a table.
+
+    IDLE ──reset──▶ LAUNCHING ──spawned──▶ LOADING ──serving──▶ CONNECTING ──answered──▶ STREAMING ──first──▶ PLAYING
+    IDLE ──found──▶ CONNECTING                                                          STREAMING ──plan──▶ PLANNING
+    PLANNING ──act──▶ PLAYING ──over──▶ GAME_OVER ──end──▶ CLEANUP ──clean──▶ IDLE
+    IDLE ──replay──▶ LOADING_REPLAY ──started──▶ REPLAYING ──consumed──▶ REPLAY_ENDED ──end──▶ CLEANUP
+    whoever waits ──gave_up──▶ TIMEOUT ──end──▶ CLEANUP;  whoever needs the engine ──lost──▶ CONN_LOST ──end──▶ CLEANUP
+
+Rule 1: all stages and transitions are in `TRANSITIONS`; nobody else decides what may follow what.
+Rule 2: from every stage but IDLE the way goes on to CLEANUP, so nothing that was started is ever left behind.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from enum import Enum
+
+from lucky_transport.errors import LocalProtocolError
+
+__all__ = ["TRANSITIONS", "Event", "Lifecycle", "Stage"]
+
+
+class Stage(Enum):
+    """Where a game stands."""
+
+    IDLE = "idle"
+    LAUNCHING = "launching"
+    LOADING = "loading"
+    CONNECTING = "connecting"
+    STREAMING = "streaming"
+    PLANNING = "planning"
+    PLAYING = "playing"
+    GAME_OVER = "game over"
+    LOADING_REPLAY = "loading replay"
+    REPLAYING = "replaying"
+    REPLAY_ENDED = "replay ended"
+    TIMEOUT = "timeout"
+    CONN_LOST = "connection lost"
+    CLEANUP = "cleanup"
+
+
+class Event(Enum):
+    """What can happen to it."""
+
+    RESET = "reset"
+    FOUND = "found"
+    REPLAY = "replay"
+    SPAWNED = "spawned"
+    SERVING = "serving"
+    ANSWERED = "answered"
+    FIRST = "first"
+    PLAN = "plan"
+    ACT = "act"
+    OVER = "over"
+    STARTED = "started"
+    CONSUMED = "consumed"
+    GAVE_UP = "gave up"
+    LOST = "lost"
+    END = "end"
+    CLEAN = "clean"
+
+
+def _waiting(**on: Stage) -> dict[Event, Stage]:
+    """Return the row of a stage that waits for the engine: it may give up, lose it, or be ended from outside."""
+    found = {Event[name.upper()]: stage for name, stage in on.items()}
+    return found | {Event.GAVE_UP: Stage.TIMEOUT, Event.LOST: Stage.CONN_LOST, Event.END: Stage.CLEANUP}
+
+
+_ENDED = {Event.END: Stage.CLEANUP}
+
+TRANSITIONS: dict[Stage, dict[Event, Stage]] = {
+    Stage.IDLE: {Event.RESET: Stage.LAUNCHING, Event.FOUND: Stage.CONNECTING, Event.REPLAY: Stage.LOADING_REPLAY},
+    Stage.LAUNCHING: _waiting(spawned=Stage.LOADING),
+    Stage.LOADING: _waiting(serving=Stage.CONNECTING),
+    Stage.CONNECTING: _waiting(answered=Stage.STREAMING),
+    Stage.STREAMING: _waiting(first=Stage.PLAYING, plan=Stage.PLANNING),
+    Stage.PLANNING: _waiting(act=Stage.PLAYING),
+    Stage.PLAYING: _waiting(over=Stage.GAME_OVER),
+    Stage.GAME_OVER: _ENDED,
+    Stage.LOADING_REPLAY: _waiting(started=Stage.REPLAYING),
+    Stage.REPLAYING: _waiting(consumed=Stage.REPLAY_ENDED),
+    Stage.REPLAY_ENDED: _ENDED,
+    Stage.TIMEOUT: _ENDED,
+    Stage.CONN_LOST: _ENDED,
+    Stage.CLEANUP: {Event.CLEAN: Stage.IDLE},
+}
+
+_KEPT = 100
+
+
+class Lifecycle:
+    """The stage of one game; `on` is the only way to change it. `past`: the last hundred, the present one last."""
+
+    def __init__(self) -> None:
+        self.past: deque[Stage] = deque((Stage.IDLE,), maxlen=_KEPT)
+
+    @property
+    def stage(self) -> Stage:
+        """Where it stands."""
+        return self.past[-1]
+
+    def on(self, event: Event) -> None:
+        """Go to the stage that follows; raises LocalProtocolError when the event cannot happen now."""
+        following = TRANSITIONS[self.stage].get(event)
+        if following is None:
+            raise self.refusal(event)
+        self.past.append(following)
+
+    def refusal(self, event: Event) -> LocalProtocolError:
+        """Return the error that explains why `event` cannot happen now."""
+        possible = ", ".join(sorted(each.value for each in TRANSITIONS[self.stage]))
+        return LocalProtocolError(
+            f"{event.value} is not possible while the game is in stage {self.stage.value!r}",
+            backend="openra",
+            hint=f"possible: {possible}",
+        )

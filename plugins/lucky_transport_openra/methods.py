@@ -1,0 +1,48 @@
+"""The bridge's methods, as both ends need them.
+
+Rule 1: one row a method, from the descriptors; paths, arities and message classes stand nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from google.protobuf.message_factory import GetMessageClass
+
+from lucky_transport_grpc.runtime import grpc
+from lucky_transport_openra import _pb
+
+__all__ = ["METHODS", "BridgeMethod"]
+
+
+@dataclass(frozen=True, slots=True)
+class BridgeMethod:
+    """One method; `is_stream`: many requests and many responses."""
+
+    path: str
+    request: Any
+    response: Any
+    is_stream: bool
+
+    def handler(self, behaviour: Callable[[Any, Any], Any]) -> Any:
+        """Return gRPC's handler that answers it by `behaviour`."""
+        make = grpc.stream_stream_rpc_method_handler if self.is_stream else grpc.unary_unary_rpc_method_handler
+        return make(behaviour, self.request.FromString, self.response.SerializeToString)
+
+    def stub(self, channel: Any) -> Any:
+        """Return gRPC's callable for it."""
+        make = channel.stream_stream if self.is_stream else channel.unary_unary
+        return make(self.path, self.request.SerializeToString, self.response.FromString)
+
+
+METHODS: Mapping[str, BridgeMethod] = {
+    method.name: BridgeMethod(
+        f"/{_pb.SERVICE.full_name}/{method.name}",
+        GetMessageClass(method.input_type),
+        GetMessageClass(method.output_type),
+        method.client_streaming,
+    )
+    for method in _pb.SERVICE.methods
+}

@@ -1,0 +1,22 @@
+"""What this package contributes; imports nothing heavy."""
+
+from __future__ import annotations
+
+from lucky_transport.hookspecs import TransportInfo, hookimpl
+
+__all__: list[str] = []
+
+
+@hookimpl
+def lucky_transport_transports() -> list[TransportInfo]:
+    return [
+        TransportInfo(
+            name="openra",
+            schemes=("openra",),
+            client="lucky_transport_openra.client:connect",
+            server="lucky_transport_openra.server:server",
+            summary="OpenRA-RL's bridge service over gRPC: sessions that advance on demand or run freely",
+            local_endpoint="openra://127.0.0.1:0",
+            extra="openra",
+        )
+    ]

@@ -1,0 +1,35 @@
+"""Who looks at a session, and what he saw last: so that he is told what is new since then.
+
+Rule 1: an observation's reward is what the score gained since this reader's last one, its kills are those since.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lucky_transport.sessions.news import Snapshot
+from lucky_transport_openra.codec import BridgeCodec
+
+__all__ = ["Reader"]
+
+
+class Reader:
+    """One reader of one session, who begins at `seen`."""
+
+    def __init__(self, codec: BridgeCodec, session_id: str, seen: Snapshot) -> None:
+        self._codec = codec
+        self.session_id = session_id
+        self._ticks = seen.ticks
+        self._score = seen.score
+
+    def read(self, seen: Snapshot) -> Any:
+        """Return what was seen as a `GameObservation`."""
+        observation: Any = self._codec.observation_to_wire(seen.observation)
+        observation.episode_id = self.session_id
+        observation.done = seen.is_over
+        observation.result = seen.result
+        observation.reward = seen.score - self._score
+        old = sum(kill.tick <= self._ticks for kill in observation.kill_events)
+        del observation.kill_events[:old]
+        self._ticks, self._score = seen.ticks, seen.score
+        return observation

@@ -1,0 +1,167 @@
+"""The unary methods of OpenRA-RL's bridge over an engine's sessions: a thin adapter.
+
+Rule 1: it keeps nothing but what the callers of FastAdvance saw last of each session.
+Rule 2: a call without a session id, which is all that the older client makes, means the oldest session that goes on. A
+        stream without one takes the oldest that no other stream has taken, or a new one: so clients do not meet.
+Rule 3: ticks are clamped to 1 to 5,000, as by the original; no wait is longer than the caller's own deadline.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import UnknownSession
+from lucky_transport.sessions.news import SessionState
+from lucky_transport.sessions.phase import Phase
+from lucky_transport.sessions.sessions import Sessions
+from lucky_transport_openra import _pb
+from lucky_transport_openra.codec import BridgeCodec
+from lucky_transport_openra.metadata import LOOK
+from lucky_transport_openra.options import ServerOptions
+from lucky_transport_openra.reader import Reader
+
+__all__ = ["MOST_TICKS", "PHASES", "BridgeService", "clamped"]
+
+#: More ticks than this are not done in one call.
+MOST_TICKS = 5000
+
+#: What the bridge calls a session's phase. The newer client waits for "playing" before its first call, so a session
+#: that is ready says so; the older one takes any.
+PHASES: Mapping[Phase, str] = {
+    Phase.CREATING: "waiting",
+    Phase.READY: "playing",
+    Phase.PLAYING: "playing",
+    Phase.OVER: "game_over",
+    Phase.FAILED: "no_bridge",
+    Phase.GONE: "no_bridge",
+}
+
+_SIDES = ("player", "opponent")
+_WINNERS = {"win": _SIDES[0], "lose": _SIDES[1]}
+_ENDED = (Phase.OVER, Phase.FAILED, Phase.GONE)
+
+
+def clamped(ticks: int) -> int:
+    """Return how many ticks are done for a call that asks for `ticks`."""
+    return min(max(ticks, 1), MOST_TICKS)
+
+
+class BridgeService:
+    """Answers the unary methods; `sessions`, `codec` and `options` are for the streams too."""
+
+    def __init__(self, sessions: Sessions, codec: BridgeCodec, options: ServerOptions) -> None:
+        self.sessions = sessions
+        self.codec = codec
+        self.options = options
+        self._readers: dict[str, Reader] = {}
+        self._lock = threading.Lock()
+        self._claimed: set[str] = set()
+        self.is_closing = False
+
+    @property
+    def unary(self) -> Mapping[str, Callable[[Any, Any], Any]]:
+        """The handlers by name, called with request and gRPC's context; they raise TransportError."""
+        return {
+            "GetState": self._get_state,
+            "FastAdvance": self._fast_advance,
+            "CreateSession": self._create,
+            "DestroySession": self._destroy,
+        }
+
+    def close(self) -> None:
+        """The engine closes: streams end within a moment."""
+        self.is_closing = True
+
+    def claim(self) -> str:
+        """Return the id of the oldest session that goes on and that nobody else has claimed, or of a new one."""
+        with self._lock:
+            claimed = next((one for one in self._going_on() if one not in self._claimed), None) or self.open()
+            self._claimed.add(claimed)
+            return claimed
+
+    def give_up(self, session_id: str) -> None:
+        """Destroy a session that was claimed."""
+        self.sessions.destroy(session_id)
+        with self._lock:
+            self._claimed.discard(session_id)
+
+    def _going_on(self) -> Iterator[str]:
+        states = (self._state(session_id) for session_id in self.sessions.ids())
+        return (state.session_id for state in states if state is not None and state.phase not in _ENDED)
+
+    def open(self, map_name: str = "", bots: str = "", seed: int | None = None) -> str:
+        """Create a session, as the server's options say where the caller does not, and return its id.
+
+        Raises Busy, SpecError (unknown map).
+        """
+        bots = bots or self.options.bots
+        named = map_name.removesuffix(".oramap") or self.options.map_name
+        return self.sessions.create(named, seed, {"bots": bots} if bots else {})
+
+    def reader(self, session_id: str, deadline: Deadline) -> Reader:
+        """Return a reader who begins with what is to be seen now; waits until the world is built."""
+        return Reader(self.codec, session_id, self.sessions.latest(session_id, -1, deadline))
+
+    def deadline(self, context: Any) -> Deadline:
+        """Return until when the caller waits, `longest_s` at most."""
+        left_s = context.time_remaining()
+        return Deadline(self.options.longest_s if left_s is None else min(left_s, self.options.longest_s))
+
+    def _state(self, session_id: str) -> SessionState | None:
+        try:
+            return self.sessions.state(session_id)
+        except UnknownSession:
+            return None
+
+    def _get_state(self, request: Any, context: Any) -> Any:
+        newest = next(reversed(self.sessions.ids()), "")
+        state = self._state(request.session_id or next(self._going_on(), newest))
+        if state is None:
+            return _pb.GameState(phase="no_bridge")
+        return _pb.GameState(
+            episode_id=state.session_id,
+            tick=state.ticks,
+            phase=PHASES[state.phase],
+            winner=_WINNERS.get(state.result, ""),
+            player_count=len(_SIDES),
+            player_faction=_SIDES[0],
+            enemy_faction=_SIDES[1],
+        )
+
+    def _fast_advance(self, request: Any, context: Any) -> Any:
+        session_id = request.session_id or next(self._going_on(), "")
+        if not session_id:
+            raise UnknownSession("no session goes on", backend="openra", hint="call CreateSession first")
+        deadline = self.deadline(context)
+        reader = self._readers.get(session_id)
+        if reader is None:
+            reader = self._readers[session_id] = self.reader(session_id, deadline)
+        every = max(request.check_events_every, 0)
+        seen = self.sessions.advance(
+            session_id,
+            0 if (LOOK, "1") in context.invocation_metadata() else clamped(request.ticks),
+            [self.codec.action_from_wire(request.commands)] if request.commands else [],
+            request.enabled_interrupts if every else (),
+            deadline,
+            check_every=every or 1,
+            is_given_up=lambda: not context.is_active(),
+        )
+        observation = reader.read(seen)
+        observation.actual_ticks_advanced = seen.ticks_done
+        observation.interrupted = bool(seen.interrupt)
+        observation.interrupt_reason = seen.interrupt
+        return observation
+
+    def _create(self, request: Any, context: Any) -> Any:
+        known = set(self.sessions.ids())
+        for session_id in [one for one in self._readers if one not in known]:
+            self._readers.pop(session_id, None)  # idle ones are destroyed by nobody's call
+        return _pb.CreateSessionResponse(session_id=self.open(request.map_name, request.bots, request.seed or None))
+
+    def _destroy(self, request: Any, context: Any) -> Any:
+        self.sessions.destroy(request.session_id)
+        self._readers.pop(request.session_id, None)
+        return _pb.DestroySessionResponse()

@@ -1,0 +1,284 @@
+"""The client's end of the lines, for any number of threads: who waits reads for all, there is no reader thread.
+
+Rule 1: a line goes to the queue of its session at once, whoever read it; a slow thread holds up no other.
+Rule 2: what may follow what is in `lucky_transport_pipe.control`; what an honest engine cannot have sent ends the
+        conversation with RemoteProtocolError.
+Rule 3: an error that the engine reports is raised by everybody who waits, as is the end of the connection; nobody waits
+        longer than his deadline.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import TypeVar
+
+from lucky_transport.calls.outcome import again
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import (
+    ClosedError,
+    EngineFailed,
+    LocalProtocolError,
+    PeerDied,
+    PeerTimeout,
+    RemoteProtocolError,
+    TransportError,
+    UnknownName,
+)
+from lucky_transport_pipe.address import BACKEND
+from lucky_transport_pipe.control import CLIENT, Control, Event, State
+from lucky_transport_pipe.demultiplexer import Demultiplexer
+from lucky_transport_pipe.duplex import Duplex
+from lucky_transport_pipe.lines import FROM_CLIENT_END, LineCutter, Said, Word, parse_from_engine
+
+__all__ = ["ClientRun", "Conversation"]
+
+T = TypeVar("T")
+
+_log = logging.getLogger("lucky_transport")
+_MOST_WARNINGS = 1000
+
+
+class ClientRun:
+    """One run as the client sees it. sessions: how many were given so far. error: why it ended before its time."""
+
+    def __init__(self, experiment: str) -> None:
+        self.experiment = experiment
+        self.sessions = 0
+        self.lines = Demultiplexer()
+        self.is_over = False
+        self.error: TransportError | None = None
+
+
+class Conversation:
+    """Lines over `duplex`, which belongs to it from now on. warnings: the texts of the engine's last warnings.
+
+    obituary: how the engine's process ended and what it wrote last, "" where that is not known.
+    """
+
+    def __init__(self, duplex: Duplex, timeout_s: float, obituary: Callable[[], str] = lambda: "") -> None:
+        self.peer = duplex.peer
+        self.timeout_s = timeout_s
+        self.warnings: deque[str] = deque(maxlen=_MOST_WARNINGS)
+        self.control = Control(CLIENT)
+        self.run: ClientRun | None = None
+        self._duplex = duplex
+        self._obituary = obituary
+        self._cutter = LineCutter()
+        self._changed = threading.Condition()
+        self._is_read = False
+        self._writing = threading.Lock()
+        self._out: deque[str] = deque()
+        self._refusal: TransportError | None = None
+        self._error: TransportError | None = None
+        self._on_word: dict[Word, Callable[[Said], None]] = {
+            Word.STARTED: self._on_session,
+            Word.STATE: self._on_session,
+            Word.SCORE: self._on_session,
+            Word.SUCCESS: lambda said: self.control.on(Event.ACCEPTED),
+            Word.END: self._on_end,
+            Word.GONE: self._on_gone,
+            Word.WARNING: self._on_warning,
+            Word.ERROR: self._on_error,
+        }
+
+    # -- what a client says -------------------------------------------------------------------------------------------
+
+    def start(self, experiment: str, deadline: Deadline) -> ClientRun:
+        """Ask for an experiment and return its run. Raises UnknownName (the engine has none of that name), ValueError,
+        LocalProtocolError, PeerTimeout, PeerDied.
+        """
+        if not experiment or len(experiment.split()) != 1:
+            raise ValueError(f"{experiment!r} is no name of an experiment: expected one word")
+        self._do(Event.RUN)
+        self.write(f"run {experiment}")
+        self.wait(lambda: None if self.control.state is State.ASKED else True, deadline)
+        with self._changed:
+            refusal, self._refusal = self._refusal, None
+            if refusal is not None:
+                raise refusal
+            self.run = run = ClientRun(experiment)
+            return run
+
+    def give(self, line: str, sessions: int) -> None:
+        """Send init data: a line of JSON that stands for so many sessions."""
+        run = self._do(Event.DATA)
+        run.sessions += sessions
+        self.write(line)
+
+    def begin(self) -> None:
+        """Say that there is no more init data: the sessions start."""
+        self._do(Event.END)
+        self.write("END")
+        self.flush()
+
+    def quit(self, deadline: Deadline) -> None:
+        """Tell the engine to quit and wait until it has said that it does, or has gone."""
+        self._do(Event.QUIT)
+        self.write("quit")
+        try:
+            self.wait(lambda: None if self.control.state is State.QUITTING else True, deadline)
+        except (PeerDied, ClosedError) as error:
+            _log.debug("pipe: %s went without a word: %s", self.peer, error)
+
+    def _do(self, event: Event) -> ClientRun:
+        with self._changed:
+            self._check()
+            run = self.run
+            if run is not None and run.error is not None and not self.control.allows(event):
+                raise again(run.error, BACKEND)
+            self.control.on(event)
+            return run if run is not None else ClientRun("")
+
+    def write(self, line: str) -> None:
+        """Keep a line to be sent; it leaves with `flush`, or when this thread waits."""
+        self._out.append(line)
+
+    def flush(self) -> None:
+        """Send what is kept. Raises PeerTimeout, PeerDied, ClosedError."""
+        if not self._out:
+            return
+        with self._writing:
+            lines: list[str] = []
+            while self._out:
+                lines.append(self._out.popleft() + FROM_CLIENT_END)
+            try:
+                self._duplex.send("".join(lines).encode(), Deadline(self.timeout_s))
+            except TransportError as error:
+                self._lose(error)
+                raise
+
+    # -- what the engine says -----------------------------------------------------------------------------------------
+
+    def wait(self, take: Callable[[], T | None], deadline: Deadline) -> T:
+        """Return what `take` finds, reading until it finds something; it is called under the lock.
+
+        Raises what `take` raises, PeerTimeout at the deadline, and what ended the conversation.
+        """
+        self.flush()
+        while True:
+            with self._changed:
+                found = take()
+                if found is not None:
+                    return found
+                self._check()
+                if self._is_read:
+                    if deadline.expired:
+                        raise PeerTimeout(f"{self.peer} sent nothing within {deadline.timeout_s} s", backend=BACKEND)
+                    self._changed.wait(deadline.remaining_s)
+                    continue
+                self._is_read = True
+            self._read(deadline)
+
+    def news(self, run: ClientRun, take: Callable[[], Said | None], timeout_s: float) -> Said | None:
+        """Return what `take` finds among the lines of `run`; None once the run is over and it finds nothing.
+
+        Raises EngineFailed (the engine reported an error), ClosedError (another run took its place), and as `wait`.
+        """
+
+        def look() -> Said | tuple[()] | None:
+            found = take()
+            if found is not None:
+                return found
+            if run.error is not None:
+                raise again(run.error, BACKEND)
+            if self.run is not run:
+                raise ClosedError(f"the run of {run.experiment!r} was left for another one", backend=BACKEND)
+            return () if run.is_over else None
+
+        return self.wait(look, Deadline(timeout_s)) or None
+
+    def news_now(self, run: ClientRun) -> Said | None:
+        """Return a line of `run` that is here already, None when there is none."""
+        with self._changed:
+            return run.lines.take_any()
+
+    def _read(self, deadline: Deadline) -> None:
+        """Read once, for all threads. Raises PeerTimeout at the deadline."""
+        data, failure = b"", None
+        try:
+            data = self._duplex.receive(deadline)
+        except PeerTimeout:
+            raise
+        except PeerDied as error:
+            words = self._obituary()
+            failure = PeerDied(f"{error}; its process: {words}", backend=BACKEND) if words else error
+        except TransportError as error:
+            failure = error
+        finally:
+            with self._changed:
+                self._is_read = False
+                try:
+                    for line in self._cutter.feed(data) if data else ():
+                        self._on_line(line)
+                except TransportError as error:
+                    failure = error
+                if failure is not None:
+                    self._lose(failure)
+                self._changed.notify_all()
+
+    def _on_line(self, line: str) -> None:
+        said = parse_from_engine(line)
+        handler = self._on_word.get(said.word)
+        try:
+            if handler is None:
+                raise RemoteProtocolError(f"{self.peer} sent {line[:200]!r}, which says nothing", backend=BACKEND)
+            handler(said)
+        except (LocalProtocolError, ClosedError) as error:  # what the table does not allow is the engine's fault here
+            raise RemoteProtocolError(
+                f"{self.peer} sent {line[:200]!r} while {self.control.state.value}", backend=BACKEND
+            ) from error
+
+    def _on_session(self, said: Said) -> None:
+        run = self.run
+        if run is None or self.control.state is not State.RUNNING or said.session >= run.sessions:
+            raise LocalProtocolError("no such session runs", backend=BACKEND)
+        run.lines.put(said)
+
+    def _on_end(self, said: Said) -> None:
+        self.control.on(Event.OVER)
+        if self.run is not None:
+            self.run.is_over = True
+
+    def _on_gone(self, said: Said) -> None:
+        was_asked = self.control.state is State.QUITTING
+        self.control.on(Event.GONE)
+        if not was_asked:
+            raise PeerDied(f"{self.peer} has quit", backend=BACKEND, hint="start it and connect again")
+
+    def _on_warning(self, said: Said) -> None:
+        self.warnings.append(said.text)
+        _log.warning("pipe: %s warns: %s", self.peer, said.text)
+
+    def _on_error(self, said: Said) -> None:
+        """An error answers `run`, or ends the run; the conversation goes on."""
+        if self.control.state is State.ASKED:
+            self._refusal = UnknownName(said.text, backend=BACKEND)
+            self.control.on(Event.REFUSED)
+        elif self.run is not None and self.control.allows(Event.FAILED):
+            self.run.error = EngineFailed(f"{self.peer} reports: {said.text}", backend=BACKEND)
+            self.control.on(Event.FAILED)
+        else:
+            _log.error("pipe: %s reports an error: %s", self.peer, said.text)
+
+    # -- the end ------------------------------------------------------------------------------------------------------
+
+    def _check(self) -> None:
+        if self._error is not None:
+            raise again(self._error, BACKEND)
+
+    def _lose(self, error: TransportError) -> None:
+        """End for this reason; the first one counts."""
+        with self._changed:
+            if self._error is None:
+                self._error = error
+                if self.control.allows(Event.LOST):
+                    self.control.on(Event.LOST)
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """End every wait with ClosedError and let go of the pipe; idempotent."""
+        self._lose(ClosedError("the pipe is closed", backend=BACKEND, hint="connect again"))
+        self._duplex.close()

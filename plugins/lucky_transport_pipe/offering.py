@@ -1,0 +1,159 @@
+"""The client's half of finding each other: it offers the pipe, the engine comes.
+
+Rule 1: one client at a time offers a pipe; a second one gets Busy, with the pid of the first.
+Rule 2: a socket that a killed client left is replaced; one that somebody listens at never is.
+Rule 3: the socket's file is gone as soon as an engine has come; nobody else can come then.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+from collections.abc import Callable
+from typing import Protocol
+
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import Busy, ConfigError, NotReachable
+from lucky_transport.shm import lockfile
+from lucky_transport.shm.credentials import peer_of
+from lucky_transport_pipe.address import BACKEND, IS_WINDOWS, lock_path, path_of, remove_socket
+from lucky_transport_pipe.duplex import Duplex, SocketDuplex
+
+__all__ = ["Offer", "SocketOffer", "offer"]
+
+_SLICE_MS = 50
+_OTHER_PLACE = "use another name or TMPDIR"
+
+
+class Offer(Protocol):
+    """A pipe on offer until `close`; `accept` waits for the engine."""
+
+    def accept(self, deadline: Deadline, obituary: Callable[[], str] = ...) -> Duplex:
+        """Return the connection of the engine that comes; nobody else can come then.
+
+        obituary: how the engine's process ended, "" while it lives. Raises NotReachable when none has come in time or
+        the process has ended, RemoteProtocolError for another user's process.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let the next client have the pipe; idempotent."""
+        ...
+
+
+def offer(name: str) -> Offer:
+    """Offer the pipe called `name`, in the way of this platform. Raises Busy, ConfigError."""
+    if IS_WINDOWS:  # pragma: no cover - untested: no Windows here
+        from lucky_transport_pipe.windows import MessageOffer
+
+        return MessageOffer(path_of(name))
+    return SocketOffer(name)
+
+
+class SocketOffer:
+    """The unix socket that a .NET pipe is on Linux, from `__init__` to `close`.
+
+    Raises Busy when another client has it, ConfigError for a name or place that cannot be.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.path = path_of(name)
+        self._lock = lock_path(self.path)
+        self._pid = os.getpid()
+        self._listener: socket.socket | None = None
+        self._is_closed = False
+        self._take_place()
+        try:
+            self._listener = self._listen()
+        except BaseException:
+            self.close()
+            raise
+
+    def _take_place(self) -> None:
+        try:
+            if lockfile.acquire(self._lock, lockfile.CLIENT):
+                return
+        except OSError as error:
+            raise _unusable(self.path, error) from error
+        raise Busy(
+            f"pipe {self.name!r} has a client already, pid {lockfile.holder(self._lock, lockfile.CLIENT)}",
+            backend=BACKEND,
+            hint="one client drives an engine; close that one first, or use another name",
+        )
+
+    def _listen(self) -> socket.socket:
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        try:
+            self._remove_left_over()
+            listener.bind(self.path)
+            os.chmod(self.path, 0o600)
+            listener.listen(1)
+            return listener
+        except OSError as error:
+            listener.close()
+            raise _unusable(self.path, error) from error
+        except BaseException:
+            listener.close()
+            raise
+
+    def _remove_left_over(self) -> None:
+        """Remove the socket of a killed client. Raises Busy when a program that knows no lock listens there."""
+        if not os.path.lexists(self.path):
+            return
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as probe:
+            probe.setblocking(False)
+            with contextlib.suppress(ConnectionRefusedError, FileNotFoundError):
+                probe.connect(self.path)
+                raise Busy(
+                    f"another program listens at {self.path}", backend=BACKEND, hint="end it, or use another name"
+                )
+        if not remove_socket(self.path):
+            raise ConfigError(
+                f"no pipe can be at {self.path}: a file that is no socket is there", backend=BACKEND, hint=_OTHER_PLACE
+            )
+
+    def accept(self, deadline: Deadline, obituary: Callable[[], str] = lambda: "") -> SocketDuplex:
+        """See `Offer.accept`; the socket's file is gone afterwards."""
+        assert self._listener is not None
+        poller = select.poll()
+        poller.register(self._listener, select.POLLIN)
+        while not poller.poll(min(_SLICE_MS, deadline.remaining_s * 1000)):
+            if words := obituary():
+                raise NotReachable(f"the engine ended before it came to pipe {self.name!r}: {words}", backend=BACKEND)
+            if deadline.expired:
+                raise NotReachable(
+                    f"no engine came to pipe {self.name!r} ({self.path}) within {deadline.timeout_s} s",
+                    backend=BACKEND,
+                    hint="start it with this name, and with the same TMPDIR",
+                )
+        connection, _ = self._listener.accept()
+        try:
+            with contextlib.closing(peer_of(connection)) as peer:
+                pid = peer.pid
+        except BaseException:
+            connection.close()
+            raise
+        self._stop_listening()
+        return SocketDuplex(connection, f"the engine (pid {pid})" if pid else "the engine")
+
+    def _stop_listening(self) -> None:
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            listener.close()
+            if os.getpid() == self._pid:
+                remove_socket(self.path)
+
+    def close(self) -> None:
+        """Let the next client have the pipe; idempotent, and nothing is removed in a forked child."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._stop_listening()
+            if os.getpid() == self._pid:
+                lockfile.release(self._lock, lockfile.CLIENT, unlink=True)
+
+
+def _unusable(path: str, error: OSError) -> ConfigError:
+    return ConfigError(f"no pipe can be at {path}: {error.strerror}", backend=BACKEND, hint=_OTHER_PLACE)

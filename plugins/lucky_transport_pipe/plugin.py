@@ -1,0 +1,21 @@
+"""What this package contributes; imports nothing heavy."""
+
+from __future__ import annotations
+
+from lucky_transport.hookspecs import TransportInfo, hookimpl
+
+__all__: list[str] = []
+
+
+@hookimpl
+def lucky_transport_transports() -> list[TransportInfo]:
+    return [
+        TransportInfo(
+            name="pipe",
+            schemes=("pipe",),
+            client="lucky_transport_pipe.client:connect",
+            server="lucky_transport_pipe.server:server",
+            summary="lines of text over a named pipe, as Unity training scenes speak them",
+            local_endpoint="pipe://{name}",
+        )
+    ]

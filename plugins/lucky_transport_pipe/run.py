@@ -1,0 +1,171 @@
+"""One run of an experiment on the engine's side: its sessions, as many at once as there are slots.
+
+    run = Run(experiments, map_name, inits, rules, say, warn)
+    run.command(3, '{"MoveRight":true}')        # whenever a line comes
+    run.go_on()                                 # then: everything that can be done now
+    run.wake_at                                 # when to go on although nothing came
+
+Rule 1: a session takes commands from its own queue only; early ones wait there for its next step.
+Rule 2: each session has its own deadline for the next command; one that lets it pass ends with its score so far, and
+        holds up nobody.
+Rule 3: with `barrier` all running sessions step together, as in one world of physics, else each when its command is
+        there. What one session sees is the same either way.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from lucky_transport.sessions.world import World
+from lucky_transport_pipe.experiments import Experiments, session_failed
+from lucky_transport_pipe.lines import score_text
+from lucky_transport_pipe.rules import Rules
+
+__all__ = ["Run"]
+
+
+class _Session:
+    """One session that runs. commands: messages that came and were not used yet."""
+
+    __slots__ = ("commands", "expires_at", "number", "world")
+
+    def __init__(self, number: int, world: World, commands: deque[Any]) -> None:
+        self.number = number
+        self.world = world
+        self.commands = commands
+        self.expires_at = math.inf
+
+
+class Run:
+    """See the module. `say(line)` sends one line, without its end; `warn(text)` a warning.
+
+    wake_at: no session loses its patience before this moment of the monotonic clock.
+    """
+
+    def __init__(
+        self,
+        experiments: Experiments,
+        map_name: str,
+        inits: Sequence[Mapping[str, Any]],
+        rules: Rules,
+        say: Callable[[str], None],
+        warn: Callable[[str], None],
+    ) -> None:
+        self._experiments = experiments
+        self._map_name = map_name
+        self._inits = inits
+        self._rules = rules
+        self._say, self._warn = say, warn
+        self.wake_at = 0.0
+        self._next = 0
+        self._running: dict[int, _Session] = {}
+        self._early: dict[int, deque[Any]] = {}
+        self._fresh: list[_Session] = []  # got a command since they were looked at last
+
+    @property
+    def is_over(self) -> bool:
+        """True when every session has had its score."""
+        return not self._running and self._next == len(self._inits)
+
+    def command(self, number: int, text: str) -> None:
+        """Keep a command for that session's next step; what no session can take is warned of and dropped."""
+        session = self._running.get(number)
+        if session is None and not self._next <= number < len(self._inits):
+            state = "has ended" if 0 <= number < self._next else "is none of this run"
+            self._warn(f"session {number} {state}; its command is dropped")
+            return
+        try:
+            command = self._experiments.command(text)
+        except ValueError as error:
+            self._warn(f"session {number}: {error}; the command is dropped")
+            return
+        if session is None:
+            self._early.setdefault(number, deque()).append(command)
+        else:
+            session.commands.append(command)
+            session.expires_at = math.inf
+            self._fresh.append(session)
+
+    def go_on(self) -> None:
+        """Step whatever can step, start whatever can start. Raises EngineFailed, with the session that failed."""
+        self._start()
+        while self._step() or self._expire():
+            self._start()
+
+    def _start(self) -> None:
+        while self._next < len(self._inits) and len(self._running) < self._rules.slots:
+            number = self._next
+            self._next += 1
+            world = self._experiments.create(number, self._map_name, self._inits[number])
+            session = _Session(number, world, self._early.pop(number, deque()))
+            self._running[number] = session
+            self._say(str(number))
+            self._show(session)
+
+    def _step(self) -> bool:
+        """Step the sessions that may; False when there are none."""
+        if self._rules.barrier:
+            sessions = list(self._running.values())
+            ready = sessions if all(session.commands for session in sessions) else []
+        else:
+            ready = [session for session in dict.fromkeys(self._fresh) if session.commands]
+        self._fresh.clear()
+        for session in ready:
+            self._advance(session)
+        return bool(ready)
+
+    def _advance(self, session: _Session) -> None:
+        world = session.world
+        try:
+            world.act((session.commands.popleft(),))
+            world.tick()
+        except Exception as error:  # a world is foreign code and may raise anything
+            raise session_failed(session.number, "failed", error) from error
+        self._show(session)
+
+    def _show(self, session: _Session) -> None:
+        """Tell the state, from when on the next command is waited for, or the score of a session that is over."""
+        world = session.world
+        if world.is_over:
+            self._end(session)
+            return
+        try:
+            state = self._experiments.state(world.observe())
+        except Exception as error:  # a world is foreign code and may raise anything
+            raise session_failed(session.number, "has no state to show", error) from error
+        self._say(f"{session.number} {state}")
+        if session.commands:
+            self._fresh.append(session)
+        else:
+            session.expires_at = time.monotonic() + self._rules.timeout_s
+
+    def _end(self, session: _Session) -> None:
+        del self._running[session.number]
+        score = session.world.score
+        session.world.close()
+        self._say(f"{session.number} {score_text(score)}")
+        if session.commands:
+            self._warn(f"session {session.number} has ended; {len(session.commands)} of its commands are dropped")
+            session.commands.clear()
+
+    def _expire(self) -> bool:
+        """End the sessions that have waited for too long; False when there are none."""
+        now = time.monotonic()
+        if now < self.wake_at:  # deadlines only ever get later
+            return False
+        late = [session for session in self._running.values() if session.expires_at <= now]
+        for session in late:
+            self._warn(f"session {session.number} got no command within {self._rules.timeout_s:g} s and ends")
+            self._end(session)
+        self.wake_at = min((session.expires_at for session in self._running.values()), default=math.inf)
+        self.wake_at = min(self.wake_at, now + self._rules.timeout_s)  # of those whose command is here already
+        return bool(late)
+
+    def close(self) -> None:
+        """Let go of every world; idempotent."""
+        while self._running:
+            self._running.popitem()[1].world.close()

@@ -1,0 +1,188 @@
+"""Sessions that run freely, and readers who look at them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import PeerTimeout, SessionEnded
+from lucky_transport.sessions.phase import Phase
+from lucky_transport.sessions.sessions import Sessions
+
+PATIENCE_S = 10.0
+
+
+def wait_for(what: Any) -> None:
+    """Wait until `what()` is true; the test's next line says what was expected."""
+    deadline = Deadline(PATIENCE_S)
+    while not what() and not deadline.expired:
+        time.sleep(0.001)
+
+
+def test_a_session_that_runs_goes_on_by_itself_until_its_world_is_over(sessions: Sessions, worlds: Any) -> None:
+    worlds.last_tick = 50
+    session = sessions.create()
+    sessions.run(session, 0)
+    wait_for(lambda: sessions.state(session).is_over)
+    state = sessions.state(session)
+    assert (state.ticks, state.result, state.phase) == (50, "done", Phase.OVER)
+    wait_for(lambda: sessions.state(session).rate_hz is None)
+    assert sessions.state(session).rate_hz is None
+    assert sessions.latest(session).ticks == 50
+
+
+def test_a_session_that_was_stopped_stands_still(sessions: Sessions) -> None:
+    session = sessions.create()
+    sessions.run(session, 1000.0)
+    sessions.latest(session, 3)
+    sessions.run(session, None)
+    ticks = sessions.advance(session, 0).ticks
+    time.sleep(0.02)
+    assert sessions.state(session).ticks == ticks
+
+
+def test_a_session_may_be_told_to_run_before_it_is_built(sessions: Sessions, worlds: Any) -> None:
+    go_on = threading.Event()
+    worlds.on_create = lambda: go_on.wait(PATIENCE_S)
+    session = sessions.create()
+    sessions.run(session, 0)
+    time.sleep(0.01)
+    go_on.set()
+    assert sessions.latest(session, 5).ticks > 5
+
+
+@pytest.mark.parametrize("rate_hz", [-1.0, float("nan"), float("inf")])
+def test_a_rate_that_makes_no_sense_is_refused(sessions: Sessions, rate_hz: float) -> None:
+    with pytest.raises(ValueError, match="rate_hz"):
+        sessions.run(sessions.create(), rate_hz)
+
+
+def test_many_sessions_at_full_speed_all_get_their_turns(sessions: Sessions) -> None:
+    ids = [sessions.create() for _ in range(64)]
+    for session in ids:
+        sessions.run(session, 0)
+    wait_for(lambda: min(sessions.state(session).ticks for session in ids) > 10)
+    assert min(sessions.state(session).ticks for session in ids) > 10
+
+
+def test_a_reader_after_a_pause_sees_the_newest_tick(sessions: Sessions) -> None:
+    session = sessions.create()
+    sessions.run(session, 0)
+    sessions.latest(session)
+    for _ in range(20):
+        time.sleep(0.002)
+        before = sessions.state(session).ticks
+        seen = sessions.latest(session)
+        assert seen.ticks >= before
+        assert seen.observation.tick == seen.ticks
+
+
+def test_a_reader_sees_a_slow_world_without_waiting_for_its_next_tick(sessions: Sessions) -> None:
+    session = sessions.create()
+    sessions.run(session, 0.001)
+    wait_for(lambda: sessions.state(session).ticks == 1)
+    assert sessions.latest(session, 0, Deadline(PATIENCE_S)).ticks == 1
+
+
+def test_a_reader_looks_into_the_middle_of_a_long_advance(sessions: Sessions, worlds: Any) -> None:
+    ticks = threading.Semaphore(3)
+    worlds.on_tick = lambda world: ticks.acquire(timeout=PATIENCE_S) and None
+    session = sessions.create()
+    with ThreadPoolExecutor(2) as pool:
+        advance = pool.submit(sessions.advance, session, 10)
+        wait_for(lambda: worlds.made and worlds.made[0].ticks == 4)  # the fourth tick goes on
+        look = pool.submit(sessions.latest, session)
+        wait_for(lambda: sessions.find(session).custody.showcase.wanted)
+        ticks.release()
+        assert look.result(PATIENCE_S).ticks == 4
+        assert not advance.done()
+        ticks.release(10)
+        assert advance.result(PATIENCE_S).ticks == 10
+
+
+def test_who_waits_for_a_later_tick_gets_it_as_soon_as_it_is_done(sessions: Sessions) -> None:
+    session = sessions.create()
+    with ThreadPoolExecutor(1) as pool:
+        look = pool.submit(sessions.latest, session, 4)
+        for _ in range(5):
+            assert not look.done()
+            sessions.advance(session)
+        assert look.result(PATIENCE_S).ticks == 5
+
+
+def test_who_waits_for_a_tick_that_does_not_come_is_told_in_time(sessions: Sessions) -> None:
+    session = sessions.create()
+    with pytest.raises(PeerTimeout, match=f"session {session} showed nothing after tick 7 within 0.02 s; advance it"):
+        sessions.latest(session, 7, Deadline(0.02))
+
+
+def test_a_session_that_ends_ends_the_wait_for_it(sessions: Sessions, worlds: Any) -> None:
+    destroyed, over = sessions.create(), sessions.create()
+    sessions.advance(over, 0)
+    with ThreadPoolExecutor(2) as pool:
+        looks = [pool.submit(sessions.latest, session, 7) for session in (destroyed, over)]
+        wait_for(lambda: sessions.find(over).custody.showcase.wanted)
+        sessions.destroy(destroyed)
+        with pytest.raises(SessionEnded, match="was destroyed"):
+            looks[0].result(PATIENCE_S)
+        worlds.made[-1]._last_tick = 3
+        worlds.made[0]._last_tick = 3
+        sessions.advance(over, 5)
+        with pytest.raises(SessionEnded, match="over since tick 3"):
+            looks[1].result(PATIENCE_S)
+
+
+def test_readers_and_a_running_session_never_lose_each_other(sessions: Sessions) -> None:
+    session = sessions.create()
+    sessions.run(session, 0)
+
+    def follow(_: int) -> bool:
+        seen = -1
+        for _ in range(50):
+            ticks = sessions.latest(session, seen, Deadline(PATIENCE_S)).ticks
+            assert ticks > seen
+            seen = ticks
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(follow, range(8)))
+
+
+def test_a_world_that_breaks_while_it_runs_ends_its_session(sessions: Sessions, worlds: Any) -> None:
+    def on_tick(world: Any) -> None:
+        if world.ticks == 3:
+            raise ZeroDivisionError("three is one too many")
+
+    worlds.on_tick = on_tick
+    session = sessions.create()
+    sessions.run(session, 0)
+    with pytest.raises(SessionEnded, match="three is one too many"):
+        sessions.latest(session, 100)
+    assert sessions.state(session).phase is Phase.FAILED
+
+
+def test_another_rate_counts_from_now_on(sessions: Sessions) -> None:
+    session = sessions.create()
+    sessions.run(session, 0.001)
+    wait_for(lambda: sessions.state(session).ticks == 1)
+    sessions.run(session, 1000.0)
+    assert sessions.latest(session, 5, Deadline(PATIENCE_S)).ticks > 5
+    sessions.run(session, None)
+    sessions.run(session, 0)
+    ticks = sessions.state(session).ticks
+    assert sessions.latest(session, ticks + 50, Deadline(PATIENCE_S)).ticks > ticks + 50
+
+
+def test_a_session_that_is_told_its_rate_again_and_again_ticks_no_faster(sessions: Sessions) -> None:
+    session = sessions.create()
+    sessions.run(session, 0.001)
+    wait_for(lambda: sessions.state(session).ticks == 1)
+    for _ in range(20):
+        sessions.run(session, 0.001)
+        time.sleep(0.001)
+    assert sessions.state(session).ticks == 1

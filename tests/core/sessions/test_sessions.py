@@ -1,0 +1,311 @@
+"""What can be done with sessions, and what happens when their worlds misbehave."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from typing import Any
+
+import pytest
+
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import (
+    Busy,
+    ClosedError,
+    EngineFailed,
+    LocalProtocolError,
+    PeerTimeout,
+    SessionEnded,
+    SpecError,
+    UnknownSession,
+)
+from lucky_transport.sessions.phase import Phase
+from lucky_transport.sessions.sessions import Sessions
+
+PATIENCE_S = 10.0
+
+
+def fail(*_: Any) -> None:
+    raise ZeroDivisionError("worlds apart")
+
+
+def test_a_session_is_there_at_once_while_its_world_is_still_being_built(sessions: Sessions, worlds: Any) -> None:
+    go_on = threading.Event()
+    worlds.on_create = lambda: go_on.wait(PATIENCE_S)
+    session = sessions.create("hills", 3)
+    state = sessions.state(session)
+    assert (state.phase, state.map_name, state.ticks) == (Phase.CREATING, "hills", 0)
+    with pytest.raises(PeerTimeout, match=r"was not ready within 0\.01 s"):
+        sessions.advance(session, deadline=Deadline(0.01))
+    go_on.set()
+    assert sessions.advance(session).ticks == 1
+    assert worlds.made[0].seed == 3
+
+
+def test_a_world_that_suddenly_takes_long_holds_up_one_caller_and_no_more(sessions: Sessions, worlds: Any) -> None:
+    """Worlds that are quick to build are built by the caller, until one is not."""
+    for _ in range(20):
+        sessions.advance(sessions.create())
+    worlds.on_create = lambda: time.sleep(0.02)
+    sessions.create()
+    go_on = threading.Event()
+    worlds.on_create = lambda: go_on.wait(PATIENCE_S)
+    assert sessions.state(sessions.create()).phase is Phase.CREATING
+    go_on.set()
+
+
+def test_the_first_map_is_the_default_and_an_unknown_one_is_refused_at_once(sessions: Sessions) -> None:
+    assert sessions.state(sessions.create()).map_name == "plain"
+    with pytest.raises(SpecError, match="no map 'moon'; there are plain, hills"):
+        sessions.create("moon")
+
+
+def test_the_actions_of_an_advance_come_before_its_first_tick(sessions: Sessions, worlds: Any) -> None:
+    order = worlds.action
+    session = sessions.create()
+    sessions.advance(session, 2, [order(1), order(2)])
+    sessions.advance(session, 1, [order(3)])
+    assert worlds.made[0].given == [(0, [1, 2]), (2, [3])]
+
+
+def test_queued_actions_are_drained_by_the_next_tick(sessions: Sessions, worlds: Any) -> None:
+    order = worlds.action
+    session = sessions.create()
+    sessions.advance(session, 0)
+    for number in range(20):
+        sessions.act(session, [order(number)])
+    sessions.advance(session, 2)
+    assert worlds.made[0].given == [(0, list(range(4, 20)))]
+    assert sessions.state(session).dropped == 4
+
+
+def test_events_are_looked_for_every_so_many_ticks(sessions: Sessions, worlds: Any) -> None:
+    worlds.on_tick = lambda world: ["sun", "rain"] if world.ticks == 3 else []
+    assert sessions.advance(sessions.create(), 10, interrupts=["rain"]).ticks_done == 3
+    late = sessions.advance(sessions.create(), 10, interrupts=["rain"], check_every=4)
+    assert (late.ticks_done, late.interrupt) == (4, "rain")
+    assert sessions.advance(sessions.create(), 10, interrupts=["snow"]).ticks_done == 10
+
+
+def test_an_event_in_the_last_tick_of_a_world_is_told_whenever_events_are_looked_for(
+    sessions: Sessions, worlds: Any
+) -> None:
+    worlds.last_tick = 3
+    worlds.on_tick = lambda world: ["rain"] if world.ticks == 3 else []
+    done = sessions.advance(sessions.create(), 10, interrupts=["rain"], check_every=100)
+    assert (done.ticks_done, done.interrupt, done.result) == (3, "rain", "done")
+
+
+@pytest.mark.parametrize(("ticks", "check_every"), [(-1, 1), (1, 0)])
+def test_numbers_that_make_no_sense_are_refused(sessions: Sessions, ticks: int, check_every: int) -> None:
+    with pytest.raises(ValueError, match=f"ticks {ticks}, check_every {check_every}"):
+        sessions.advance(sessions.create(), ticks, check_every=check_every)
+
+
+def test_a_world_that_cannot_be_built_says_why_to_everybody(sessions: Sessions, worlds: Any) -> None:
+    worlds.on_create = fail
+    session = sessions.create()
+    with pytest.raises(SessionEnded, match=f"session {session} failed: .*ZeroDivisionError: worlds apart"):
+        sessions.advance(session)
+    state = sessions.state(session)
+    assert state.phase is Phase.FAILED
+    assert "worlds apart" in state.error
+    with pytest.raises(SessionEnded, match="worlds apart"):
+        sessions.latest(session)
+
+
+def test_an_error_of_ours_from_a_world_ends_its_session_too(sessions: Sessions, worlds: Any) -> None:
+    def refuse() -> None:
+        raise SpecError("no such army", hint="take another")
+
+    worlds.on_create = refuse
+    session = sessions.create()
+    with pytest.raises(SessionEnded, match=f"session {session} failed: no such army; take another"):
+        sessions.advance(session)
+
+
+def test_a_world_that_breaks_ends_its_session_and_is_closed(sessions: Sessions, worlds: Any) -> None:
+    session, other = sessions.create(), sessions.create()
+    sessions.advance(session)
+    worlds.made[0]._on_tick = fail
+    with pytest.raises(EngineFailed, match=r"engine 'scripted' failed in session .*: ZeroDivisionError: worlds apart"):
+        sessions.advance(session)
+    with pytest.raises(SessionEnded, match="worlds apart"):
+        sessions.act(session, [])
+    assert worlds.made[0].closed == 1
+    assert sessions.advance(other).ticks == 1
+
+
+def test_a_world_that_breaks_while_it_is_closed_harms_nobody(sessions: Sessions, worlds: Any) -> None:
+    session = sessions.create()
+    sessions.advance(session)
+    worlds.made[0].close = fail
+    sessions.destroy(session)
+    assert sessions.ids() == []
+
+
+def test_destroying_ends_an_advance_after_its_present_tick(sessions: Sessions, worlds: Any) -> None:
+    is_ticking, go_on = threading.Event(), threading.Event()
+
+    def on_tick(world: Any) -> None:
+        is_ticking.set()
+        go_on.wait(PATIENCE_S)
+
+    worlds.on_tick = on_tick
+    session = sessions.create()
+    with ThreadPoolExecutor(1) as pool:
+        advance = pool.submit(sessions.advance, session, 1000)
+        assert is_ticking.wait(PATIENCE_S)
+        sessions.destroy(session)
+        assert worlds.made[0].closed == 0, "somebody holds it"
+        go_on.set()
+        with pytest.raises(SessionEnded, match=f"session {session} was destroyed"):
+            advance.result(PATIENCE_S)
+    assert worlds.made[0].ticks == 1
+    assert worlds.made[0].closed == 1
+
+
+def test_a_session_destroyed_while_it_is_built_leaves_no_world(sessions: Sessions, worlds: Any) -> None:
+    is_building, go_on = threading.Event(), threading.Event()
+
+    def on_create() -> None:
+        is_building.set()
+        go_on.wait(PATIENCE_S)
+
+    worlds.on_create = on_create
+    session = sessions.create()
+    assert is_building.wait(PATIENCE_S)
+    sessions.destroy(session)
+    go_on.set()
+    sessions.close()
+    assert [world.closed for world in worlds.made] == [1]
+
+
+def test_an_unknown_session_is_named_and_destroying_it_is_no_error(sessions: Sessions) -> None:
+    sessions.destroy("nobody")
+    for call in (sessions.state, sessions.advance, sessions.latest, sessions.restart, sessions.recording):
+        with pytest.raises(UnknownSession, match="engine 'scripted' has no session 'nobody'; create one"):
+            call("nobody")
+
+
+def test_an_advance_stops_when_its_caller_gave_up(sessions: Sessions, worlds: Any) -> None:
+    session = sessions.create()
+    with pytest.raises(PeerTimeout, match="an advance did 3 ticks"):
+        sessions.advance(session, 1000, is_given_up=lambda: worlds.made[0].ticks == 3)
+    assert sessions.advance(session, 1).ticks == 4
+
+
+def test_what_is_not_recorded_cannot_be_had(sessions: Sessions) -> None:
+    session = sessions.create()
+    with pytest.raises(LocalProtocolError, match="is not recorded; create it with record=True"):
+        sessions.recording(session)
+
+
+def test_a_world_that_cannot_restart_is_replaced_and_queued_actions_are_forgotten(
+    sessions: Sessions, worlds: Any
+) -> None:
+    session = sessions.create(seed=1)
+    sessions.advance(session, 5)
+    sessions.act(session, [worlds.action(9)])
+    assert sessions.restart(session, 2).ticks == 0
+    assert sessions.advance(session).observation.total == 0
+    first, second = worlds.made
+    assert (first.closed, second.closed, second.seed) == (1, 0, 2)
+
+
+def test_a_client_that_leaves_takes_its_own_sessions_along(sessions: Sessions) -> None:
+    sessions.create(owner="ann")
+    kept = [sessions.create(owner="ben"), sessions.create()]
+    sessions.leave("ann")
+    assert sessions.ids() == kept
+
+
+def test_closing_destroys_everything(sessions: Sessions, worlds: Any) -> None:
+    for _ in range(5):
+        sessions.advance(sessions.create())
+    sessions.close()
+    sessions.close()
+    assert [world.closed for world in worlds.made] == [1] * 5
+    with pytest.raises(ClosedError, match="the engine is closing"):
+        sessions.create()
+
+
+def test_there_are_so_many_sessions_and_no_more(limited: Callable[..., AbstractContextManager[Sessions]]) -> None:
+    with limited(sessions=2) as sessions:
+        first = sessions.create()
+        sessions.create()
+        with pytest.raises(Busy, match="all 2 sessions are in use; destroy one first"):
+            sessions.create()
+        sessions.destroy(first)
+        sessions.create()
+
+
+def test_who_finds_no_worker_slot_in_time_is_told_so(
+    limited: Callable[..., AbstractContextManager[Sessions]], worlds: Any
+) -> None:
+    is_ticking, go_on = threading.Event(), threading.Event()
+
+    def on_tick(world: Any) -> None:
+        is_ticking.set()
+        go_on.wait(PATIENCE_S)
+
+    worlds.on_tick = on_tick
+    with limited(slots=1, patience_s=0.05) as sessions, ThreadPoolExecutor(1) as pool:
+        busy, waits = sessions.create(), sessions.create()
+        advance = pool.submit(sessions.advance, busy)
+        assert is_ticking.wait(PATIENCE_S)
+        with pytest.raises(Busy, match="all worker slots busy: 1 sessions advance at once; retry later"):
+            sessions.advance(waits)
+        go_on.set()
+        assert advance.result(PATIENCE_S).ticks == 1
+        assert sessions.advance(waits).ticks == 1
+
+
+def test_calls_that_wait_for_one_session_keep_no_slot_from_others(
+    limited: Callable[..., AbstractContextManager[Sessions]], worlds: Any
+) -> None:
+    is_building, go_on = threading.Event(), threading.Event()
+
+    def on_create() -> None:
+        if not is_building.is_set():
+            is_building.set()
+            go_on.wait(PATIENCE_S)
+
+    worlds.on_create = on_create
+    with limited(slots=1, patience_s=0.05) as sessions, ThreadPoolExecutor(4) as pool:
+        slow = sessions.create()
+        waiting = [pool.submit(sessions.advance, slow) for _ in range(4)]
+        assert is_building.wait(PATIENCE_S)
+        assert sessions.advance(sessions.create()).ticks == 1
+        go_on.set()
+        assert sorted(call.result(PATIENCE_S).ticks for call in waiting) == [1, 2, 3, 4]
+
+
+def test_a_session_that_nobody_asks_for_is_destroyed(
+    limited: Callable[..., AbstractContextManager[Sessions]], worlds: Any
+) -> None:
+    with limited(idle_s=0.2, sweep_s=0.01) as sessions:
+        idle, used = sessions.create(), sessions.create()
+        sessions.advance(idle)
+        deadline = Deadline(PATIENCE_S)
+        while idle in sessions.ids() and not deadline.expired:
+            sessions.advance(used)
+        assert sessions.ids() == [used]
+        with pytest.raises(UnknownSession, match=r"nobody asks for in 0\.2 s"):
+            sessions.state(idle)
+
+
+def test_sixty_four_sessions_side_by_side_do_not_mix(sessions: Sessions, worlds: Any) -> None:
+    order = worlds.action
+    ids = [sessions.create() for _ in range(64)]
+
+    def play(number: int) -> int:
+        for _ in range(9):
+            sessions.advance(ids[number], 1, [order(number)])
+        return sessions.advance(ids[number], 1, [order(number)]).observation.total
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(play, range(64))) == [10 * number for number in range(64)]

@@ -1,0 +1,63 @@
+"""Sessions in an engine that is started again when it dies, and given up when that is no use."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import ClosedError, NotReachable, PeerDied
+from lucky_transport.supervised import SupervisedSessions
+
+PATIENCE_S = 10.0
+
+
+def kill_engine_of(supervised: SupervisedSessions) -> None:
+    """Kill the engine and wait until it is dead."""
+    os.kill(supervised.pid, signal.SIGKILL)
+    deadline = Deadline(PATIENCE_S)
+    while supervised.pid and not deadline.expired:
+        time.sleep(0.001)
+
+
+def test_no_engine_runs_before_it_is_needed_nor_after_the_end() -> None:
+    with SupervisedSessions("cartpole") as supervised:
+        assert supervised.pid == 0
+        assert supervised.sessions.ids() == []
+        assert supervised.pid > 0
+    assert supervised.pid == 0
+    with pytest.raises(ClosedError, match="these sessions are closed"):
+        _ = supervised.sessions
+
+
+def test_an_engine_that_was_killed_is_started_again_without_its_sessions() -> None:
+    with SupervisedSessions("cartpole") as supervised:
+        sessions = supervised.sessions
+        session = sessions.create(seed=1)
+        kill_engine_of(supervised)
+        with pytest.raises(PeerDied):
+            sessions.advance(session)
+        assert supervised.sessions.ids() == []
+        assert supervised.restarts == 1
+
+
+def test_an_engine_that_cannot_start_is_given_up_with_its_last_words() -> None:
+    with (
+        SupervisedSessions("cartpole", options={"gravity": 1}, most_failures=2) as supervised,
+        pytest.raises(NotReachable, match=r"failed 2 times in a row, last with (.|\n)*option gravity=1"),
+    ):
+        _ = supervised.sessions
+
+
+def test_an_engine_that_dies_again_is_given_up_unless_it_was_of_use() -> None:
+    with SupervisedSessions("cartpole", most_failures=1) as supervised:
+        assert supervised.sessions.ids() == []
+        supervised.note_success()
+        kill_engine_of(supervised)
+        assert supervised.sessions.ids() == []
+        kill_engine_of(supervised)
+        with pytest.raises(NotReachable, match="failed 1 times in a row, last with signal SIGKILL"):
+            _ = supervised.sessions

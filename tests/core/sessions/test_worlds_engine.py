@@ -1,0 +1,61 @@
+"""Worlds as a batch keep the contract of an engine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lucky_transport import api
+from lucky_transport.engine import RESET, TICK, Engine
+from lucky_transport.engines.cartpole import CartPoleWorlds, make_engine
+from lucky_transport.errors import SpecError
+from lucky_transport.sessions.engine import WorldsEngine
+from lucky_transport.testing.contract import EngineContract
+from lucky_transport.testing.pair import every, open_yardstick, zeros
+
+
+class TestCartPole(EngineContract):
+    def make_engine(self, num_envs: int) -> Engine:
+        return make_engine("", num_envs, wind=2.0)
+
+
+class ReplacedWorlds(CartPoleWorlds):
+    """Carts that cannot start over in place."""
+
+    def create(self, map_name: str, seed: int | None, options: Any) -> Any:
+        world = super().create(map_name, seed, options)
+        world.restart = lambda seed: False
+        return world
+
+
+class TestReplacedWorlds(EngineContract):
+    def make_engine(self, num_envs: int) -> Engine:
+        return WorldsEngine(ReplacedWorlds(), "replaced", num_envs)
+
+
+def test_a_time_limit_truncates_and_a_fall_terminates() -> None:
+    with api.make("cartpole", transport="inproc", num_envs=2, options={"max_ticks": 3}) as env:
+        env.reset(seed=0)
+        ends = [env.step(np.array([0, 1]))[2:4] for _ in range(3)]
+        assert [bool(truncated.any()) for _, truncated in ends] == [False, False, True]
+        assert not any(terminated.any() for terminated, _ in ends)
+
+
+def test_an_env_that_only_ticks_is_not_pushed() -> None:
+    with open_yardstick("cartpole", 1, initial_angle=0) as client:
+        client.step(zeros(client), every(client, RESET))
+        assert not client.step(zeros(client), every(client, TICK)).observations.any()
+        assert client.step(zeros(client)).observations.any()
+
+
+def test_worlds_that_are_no_rows_make_no_batch(worlds: Any) -> None:
+    with pytest.raises(SpecError, match="the worlds of engine 'scripted' cannot be rows of a batch; use its sessions"):
+        WorldsEngine(worlds, "scripted")
+
+
+@pytest.mark.parametrize("options", [{"gravity": 1}, {"wind": "strong"}, {"max_ticks": True}])
+def test_a_wrong_option_is_refused_before_anything_starts(options: dict[str, Any]) -> None:
+    with pytest.raises(SpecError, match="expected numbers for initial_angle, wind, max_ticks"):
+        make_engine("", 1, **options)

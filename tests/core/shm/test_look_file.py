@@ -1,0 +1,147 @@
+"""The newest record in shared memory: never torn, never stale, never waited for."""
+
+from __future__ import annotations
+
+import os
+import struct
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lucky_transport.errors import RemoteProtocolError, SegmentError
+from lucky_transport.shm.look_file import LookFile, LookState
+from lucky_transport.shm.results import Result
+
+_SECOND_NS = 1_000_000_000
+
+
+@pytest.fixture(params=[True, False], ids=["native", "fallback"])
+def native(request: pytest.FixtureRequest) -> bool:
+    return request.param
+
+
+@pytest.fixture
+def pair(tmp_path: Path, native: bool) -> tuple[LookFile, LookFile]:
+    """A writer and a reader of the same file."""
+    writer = LookFile.create(tmp_path / "engine.looks.1", 1000, native=native)
+    return writer, LookFile.open(writer.path, native=native)
+
+
+def test_there_is_nothing_before_the_first_record(pair: tuple[LookFile, LookFile]) -> None:
+    assert pair[1].read() is None
+
+
+def test_the_newest_record_is_read_as_often_as_one_likes(pair: tuple[LookFile, LookFile]) -> None:
+    writer, reader = pair
+    for number in range(10):
+        assert writer.put(b"%d" % number)
+    assert [reader.read(), reader.read()] == [b"9", b"9"]
+
+
+def test_a_record_that_does_not_fit_changes_nothing(pair: tuple[LookFile, LookFile]) -> None:
+    writer, reader = pair
+    writer.put(b"small")
+    assert not writer.put(bytes(5000))
+    assert reader.read() == b"small"
+
+
+def test_a_reader_waits_for_a_newer_record_and_for_the_end(pair: tuple[LookFile, LookFile]) -> None:
+    writer, reader = pair
+    mark = reader.mark
+    assert reader.wait(mark, 1, -1, 1_000_000) == Result.TIMED_OUT
+    timer = threading.Timer(0.02, writer.put, [b"x"])
+    timer.start()
+    assert reader.wait(mark, 1, -1, 10 * _SECOND_NS) == 1
+    timer.join()
+    mark = reader.mark
+    writer.end(LookState.ENDED)
+    assert reader.wait(mark, 1, -1, 10 * _SECOND_NS) == 1
+    assert (reader.state, reader.read()) == (LookState.ENDED, b"x")
+
+
+def test_a_reader_never_sees_half_of_a_record_nor_an_older_one(pair: tuple[LookFile, LookFile]) -> None:
+    """Every record is one byte over and over: two values in one would be torn."""
+    writer, reader = pair
+    stop = threading.Event()
+
+    def write() -> None:
+        number = 0
+        while not stop.is_set():
+            number += 1
+            writer.put(struct.pack("<I", number) * (1 + number % 200))
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    last = 0
+    try:
+        for _ in range(3000):
+            record = reader.read()
+            if record is not None:
+                numbers = {number for (number,) in struct.iter_unpack("<I", record)}
+                assert len(numbers) == 1
+                (number,) = numbers
+                assert number >= last
+                assert len(record) == 4 * (1 + number % 200)
+                last = number
+    finally:
+        stop.set()
+        thread.join()
+    assert last > 0
+
+
+def test_a_reader_in_another_process_never_sees_half_of_a_record(pair: tuple[LookFile, LookFile]) -> None:
+    writer, reader = pair
+    child = os.fork()
+    if child == 0:
+        for number in range(1, 200_000):
+            writer.put(struct.pack("<I", number) * 200)
+        os._exit(0)
+    try:
+        seen = []
+        while os.waitpid(child, os.WNOHANG) == (0, 0):
+            record = reader.read()
+            if record is not None:
+                assert record == record[:4] * 200
+                seen.append(struct.unpack_from("<I", record)[0])
+        child = 0
+    finally:
+        if child:
+            os.kill(child, 9)
+            os.waitpid(child, 0)
+    assert seen == sorted(seen)
+    assert struct.unpack_from("<I", reader.read() or b"")[0] == 199_999
+
+
+@given(st.binary(min_size=0, max_size=400), st.integers(0, 4500))
+def test_garbage_in_the_file_is_refused_or_read_but_nothing_worse(garbage: bytes, at: int) -> None:
+    path = Path(f"/dev/shm/lucky_test_{os.getpid()}.looks.1")
+    writer = LookFile.create(path, 100)
+    try:
+        writer.put(b"fine")
+        memory = bytearray(path.read_bytes())
+        memory[at : at + len(garbage)] = garbage
+        path.write_bytes(memory)
+        with suppress(SegmentError, RemoteProtocolError):
+            LookFile.open(path).read()
+    finally:
+        writer.unlink()
+
+
+def test_what_is_no_such_file_is_refused(tmp_path: Path, native: bool) -> None:
+    path = tmp_path / "x.looks.1"
+    with pytest.raises(SegmentError, match="cannot be opened"):
+        LookFile.open(path)
+    path.write_bytes(b"short")
+    with pytest.raises(SegmentError, match="5 bytes are no shared session"):
+        LookFile.open(path)
+    path.write_bytes(bytes(8192))
+    with pytest.raises(SegmentError, match="magic 0x0"):
+        LookFile.open(path)
+    path.unlink()
+    path.symlink_to("/dev/zero")
+    with pytest.raises(SegmentError, match="cannot be opened"):
+        LookFile.open(path)

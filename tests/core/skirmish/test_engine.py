@@ -1,0 +1,68 @@
+"""The skirmish as an engine of a batch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lucky_transport import api
+from lucky_transport.engine import Engine
+from lucky_transport.engines.skirmish.batch import GRID, MOVES, SkirmishBatch
+from lucky_transport.engines.skirmish.engine import make_engine
+from lucky_transport.engines.skirmish.messages import MapInfo, Observation
+from lucky_transport.engines.skirmish.view import CHANNELS
+from lucky_transport.engines.skirmish.world import SkirmishWorlds
+from lucky_transport.errors import SpecError
+from lucky_transport.testing.contract import EngineContract
+
+
+class TestSkirmish(EngineContract):
+    steps = 60
+    num_envs = 3
+
+    def make_engine(self, num_envs: int) -> Engine:
+        return make_engine("arena", num_envs, bots="brutal", max_ticks=250)
+
+
+def test_a_vector_env_plays_skirmishes() -> None:
+    with api.make("skirmish:arena", 2, transport="inproc", options={"max_ticks": 200}) as env:
+        assert env.single_observation_space.shape == (GRID, GRID, len(CHANNELS) + 1)
+        assert env.single_action_space == env.batch_spec.action.space()
+        first, _ = env.reset(seed=3)
+        again, _ = env.reset(seed=3)
+        assert first.tobytes() == again.tobytes()
+        truncated = np.zeros(2, np.bool_)
+        for _ in range(20):
+            _, rewards, _, ended, info = env.step(np.array([1, 2]))
+            assert rewards.tobytes() == info["reward_terms"]["score"].tobytes()
+            truncated |= ended
+        assert truncated.all()
+
+
+@pytest.mark.parametrize(("variant", "options"), [("moon", {}), ("", {"gold": 1})])
+def test_a_wrong_variant_or_option_is_refused(variant: str, options: dict[str, int]) -> None:
+    with pytest.raises(SpecError, match=r"moon|gold"):
+        make_engine(variant, **options)
+
+
+def test_the_moves_are_told_as_an_attribute() -> None:
+    moves = make_engine().spec.attributes["moves"]
+    assert len(moves) == len(MOVES) == make_engine().spec.action.n
+    assert {"no_op", "build power", "train rifle", "attack_move"} <= set(moves)
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        Observation(),
+        Observation(map_info=MapInfo(20, 20, "x"), spatial_map=b"\0" * 12, spatial_channels=3),
+        Observation(map_info=MapInfo(2, 2, "x"), spatial_map=b"\0" * 4 * 4 * len(CHANNELS), spatial_channels=8),
+        Observation(map_info=MapInfo(-1, 1 << 30, "x"), spatial_channels=-1),
+    ],
+)
+def test_an_observation_without_a_map_of_ours_is_a_row_of_counts(seen: Observation) -> None:
+    batch = SkirmishBatch()
+    row = np.full(batch.observation.shape, 7, np.float32)
+    world = SkirmishWorlds().create("", 1, {})
+    batch.write(seen, world, 0.0, row, np.zeros(3, np.float32))
+    assert not row.any()

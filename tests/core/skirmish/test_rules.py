@@ -1,0 +1,230 @@
+"""What the orders of a skirmish do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lucky_transport.engines.skirmish.messages import Observation, Order, Unit
+from lucky_transport.engines.skirmish.rules import CELL, KINDS
+from lucky_transport.engines.skirmish.view import CHANNELS
+from lucky_transport.engines.skirmish.world import SkirmishWorld
+
+Say = Callable[..., None]
+GoOn = Callable[..., list[str]]
+
+
+def _economy(seen: Observation) -> Any:
+    assert seen.economy is not None
+    return seen.economy
+
+
+def _military(seen: Observation) -> Any:
+    assert seen.military is not None
+    return seen.military
+
+
+def _of_type(seen: Observation, name: str) -> list[Unit]:
+    return [unit for unit in seen.units if unit.type == name]
+
+
+@pytest.fixture
+def world(new_world: Callable[..., SkirmishWorld], say: Say) -> SkirmishWorld:
+    """A game with a base and much money."""
+    made = new_world(cash=20000)
+    say(made, Order.DEPLOY)
+    return made
+
+
+@pytest.fixture
+def build(say: Say, go_on: GoOn) -> Callable[[SkirmishWorld, str], None]:
+    """Build and place a building somewhere at the base."""
+
+    def put_up(world: SkirmishWorld, name: str) -> None:
+        say(world, Order.BUILD, item_type=name)
+        assert "production_complete" in go_on(world, 2 * KINDS[name].build_ticks)
+        say(world, Order.PLACE_BUILDING, item_type=name, target_x=-1, target_y=-1)
+        assert name in {building.type for building in world.observe().buildings}
+
+    return put_up
+
+
+def test_a_builder_becomes_a_base_from_which_more_can_be_built(world: SkirmishWorld) -> None:
+    seen = world.observe()
+    assert [building.type for building in seen.buildings] == ["base"]
+    assert seen.available_production == ["power"]
+    assert not _of_type(seen, "builder")
+
+
+def test_an_item_is_paid_for_while_it_is_made(world: SkirmishWorld, say: Say, go_on: GoOn) -> None:
+    say(world, Order.BUILD, item_type="power")
+    go_on(world, KINDS["power"].build_ticks // 2)
+    seen = world.observe()
+    assert _economy(seen).cash == 20000 - KINDS["power"].cost // 2
+    (item,) = seen.production
+    assert (item.queue_type, item.item, item.progress, item.remaining_cost) == ("Building", "power", 0.5, 150)
+    say(world, Order.CANCEL_PRODUCTION, item_type="power")
+    assert _economy(world.observe()).cash == 20000
+
+
+def test_nothing_is_made_without_money(new_world: Callable[..., SkirmishWorld], say: Say, go_on: GoOn) -> None:
+    world = new_world(cash=0)
+    say(world, Order.DEPLOY)
+    say(world, Order.BUILD, item_type="power")
+    assert "production_complete" not in go_on(world, 500)
+
+
+def test_what_one_lacks_the_buildings_for_cannot_be_made(world: SkirmishWorld, say: Say) -> None:
+    for order, name in ((Order.TRAIN, "rifle"), (Order.BUILD, "tower"), (Order.BUILD, "rifle"), (Order.TRAIN, "power")):
+        say(world, order, item_type=name)
+    assert world.observe().production == []
+
+
+def test_low_power_halves_the_pace(world: SkirmishWorld, say: Say, go_on: GoOn, build: Any) -> None:
+    for name in ("power", "barracks", "refinery"):
+        build(world, name)
+    say(world, Order.TRAIN, item_type="rifle")
+    go_on(world, 10)
+    assert world.observe().production[0].remaining_ticks == KINDS["rifle"].build_ticks - 10
+    (power,) = (one for one in world.observe().buildings if one.type == "power")
+    say(world, Order.SELL, actor_id=power.actor_id)
+    go_on(world, 10)
+    seen = world.observe()
+    assert _economy(seen).power_drained > _economy(seen).power_provided
+    assert seen.production[0].remaining_ticks == KINDS["rifle"].build_ticks - 15
+
+
+def test_a_refinery_comes_with_a_harvester_which_brings_money(world: SkirmishWorld, go_on: GoOn, build: Any) -> None:
+    build(world, "power")
+    build(world, "refinery")
+    assert len(_of_type(world.observe(), "harvester")) == 2
+    before = _economy(world.observe()).cash
+    go_on(world, 400)
+    assert _economy(world.observe()).cash > before
+
+
+def test_units_come_to_the_rally_point(world: SkirmishWorld, say: Say, go_on: GoOn, build: Any) -> None:
+    build(world, "power")
+    build(world, "barracks")
+    say(world, Order.SET_RALLY_POINT, target_x=10, target_y=9)
+    old = {unit.actor_id for unit in world.observe().units}
+    say(world, Order.TRAIN, item_type="rifle")
+    assert "unit_arrived" in go_on(world, 600)
+    (new,) = (unit for unit in world.observe().units if unit.actor_id not in old)
+    assert (new.cell_x, new.cell_y, new.is_idle) == (10, 9, True)
+
+
+def test_a_unit_goes_where_it_is_sent_and_then_does_what_was_queued(
+    world: SkirmishWorld, say: Say, go_on: GoOn
+) -> None:
+    rifle = _of_type(world.observe(), "rifle")[0]
+    say(world, Order.MOVE, actor_id=rifle.actor_id, target_x=10, target_y=10)
+    say(world, Order.MOVE, actor_id=rifle.actor_id, target_x=12, target_y=10, queued=True)
+    happened = go_on(world, 400)
+    (now,) = (unit for unit in world.observe().units if unit.actor_id == rifle.actor_id)
+    assert happened.count("unit_arrived") == 2
+    assert (now.cell_x, now.cell_y) == (12, 10)
+    assert (now.pos_x // CELL, now.pos_y // CELL) == (12, 10)
+
+
+def test_a_unit_stops_when_it_is_told_to(world: SkirmishWorld, say: Say, go_on: GoOn) -> None:
+    rifle = _of_type(world.observe(), "rifle")[0]
+    say(world, Order.MOVE, actor_id=rifle.actor_id, target_x=0, target_y=0)
+    say(world, Order.STOP, actor_id=rifle.actor_id)
+    go_on(world, 20)
+    assert next(unit for unit in world.observe().units if unit.actor_id == rifle.actor_id) == rifle
+
+
+def test_a_guard_follows_whom_it_guards(world: SkirmishWorld, say: Say, go_on: GoOn) -> None:
+    guard, guarded, _ = _of_type(world.observe(), "rifle")
+    say(world, Order.GUARD, actor_id=guard.actor_id, target_actor_id=guarded.actor_id)
+    say(world, Order.MOVE, actor_id=guarded.actor_id, target_x=10, target_y=10)
+    go_on(world, 500)
+    units = {unit.actor_id: unit for unit in world.observe().units}
+    assert abs(units[guard.actor_id].cell_x - 10) <= 4
+    assert abs(units[guard.actor_id].cell_y - 10) <= 4
+
+
+def test_a_patrol_goes_to_and_fro(world: SkirmishWorld, say: Say, go_on: GoOn) -> None:
+    rifle = _of_type(world.observe(), "rifle")[0]
+    there = (rifle.cell_x, 10)
+    say(world, Order.PATROL, actor_id=rifle.actor_id, target_x=there[0], target_y=there[1])
+    visited: list[tuple[int, int]] = []
+    for _ in range(500):
+        go_on(world, 2)
+        (now,) = (unit for unit in world.observe().units if unit.actor_id == rifle.actor_id)
+        visited.append((now.cell_x, now.cell_y))
+    first = visited.index(there)
+    back = visited.index((rifle.cell_x, rifle.cell_y), first)
+    assert there in visited[back:]
+
+
+def test_fog_hides_the_enemy_and_a_scout_finds_him(world: SkirmishWorld, say: Say, go_on: GoOn) -> None:
+    seen = world.observe()
+    assert seen.visible_enemies == []
+    assert 0 < seen.explored_percent < 50
+    say(world, Order.ATTACK_MOVE, target_x=-1, target_y=-1)
+    happened = go_on(world, 700)
+    assert "enemy_spotted" in happened
+    assert "exploration_milestone" in happened
+    assert world.observe().explored_percent > seen.explored_percent
+
+
+def test_who_destroys_the_builder_of_an_enemy_without_a_base_wins(
+    world: SkirmishWorld, say: Say, go_on: GoOn, build: Any
+) -> None:
+    for name in ("power", "barracks"):
+        build(world, name)
+    for _ in range(9):
+        say(world, Order.TRAIN, item_type="rocket")
+    go_on(world, 9 * KINDS["rocket"].build_ticks + 50)
+    happened: list[str] = []
+    for _ in range(30):
+        say(world, Order.ATTACK_MOVE, target_x=-1, target_y=-1)
+        happened += go_on(world, 100)
+    seen = world.observe()
+    assert (world.is_over, world.result) == (True, "win")
+    assert happened[-1] == "game_over"
+    assert _military(seen).units_killed >= 1
+    assert seen.kill_events[-1].attacker_is_own
+    assert not seen.kill_events[-1].victim_is_own
+
+
+def test_who_surrenders_has_lost(world: SkirmishWorld, say: Say, go_on: GoOn) -> None:
+    say(world, Order.SURRENDER)
+    assert go_on(world, 5) == ["game_over"]
+    assert world.result == "lose"
+
+
+def test_a_player_cannot_command_the_enemy(world: SkirmishWorld, say: Say) -> None:
+    before = _military(world.observe()).order_count
+    own = {unit.actor_id for unit in world.observe().units}
+    enemys = next(number for number in range(1, 20) if number not in own)
+    say(world, Order.MOVE, actor_id=enemys, target_x=3, target_y=3)
+    say(world, Order.SELL, actor_id=enemys)
+    assert _military(world.observe()).order_count == before
+
+
+def test_the_spatial_map_says_what_the_lists_say(world: SkirmishWorld) -> None:
+    seen = world.observe()
+    info = seen.map_info
+    assert info is not None
+    grid = np.frombuffer(seen.spatial_map, np.float32).reshape(info.height, info.width, seen.spatial_channels)
+    assert seen.spatial_channels == len(CHANNELS)
+    units = grid[:, :, CHANNELS.index("own_units")]
+    assert units.sum() == len(seen.units)
+    assert all(units[unit.cell_y, unit.cell_x] for unit in seen.units)
+    explored = grid[:, :, CHANNELS.index("explored")]
+    assert explored.mean() * 100 == pytest.approx(seen.explored_percent, abs=0.2)
+    assert not grid[:, :, CHANNELS.index("ore")][explored == 0].any()
+
+
+@pytest.mark.parametrize("skill", ["beginner", "brutal"])
+def test_the_opponent_builds_and_attacks(new_world: Callable[..., SkirmishWorld], go_on: GoOn, skill: str) -> None:
+    world = new_world("arena", 3, bots=skill)
+    happened = go_on(world, 6000)
+    assert "under_attack" in happened
+    assert world.result == "lose"  # who does nothing loses

@@ -1,0 +1,170 @@
+"""What the Holodeck tests share: names of their own, an engine whose agents have places, and a look for leftovers."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Generator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from lucky_transport import api
+from lucky_transport.config import load_settings
+from lucky_transport.engine import HOLD, RESET, Buffers, Engine, Handler
+from lucky_transport.messages import geometry, scene
+from lucky_transport.process import EngineProcess, unique_name
+from lucky_transport.specs import ArraySpec, BatchSpec
+from lucky_transport_holodeck.names import Names
+from lucky_transport_holodeck.scenario import read_scenario
+
+if TYPE_CHECKING:
+    from lucky_transport_holodeck.world_client import WorldClient
+
+SHARED = Path("/dev/shm")
+_PEER = os.environ.get("LUCKY_PEER_HOLODECK", "")  # read now: no test sees our variables
+
+
+class PlacedEngine(Engine):
+    """Each env counts its ticks and shows its last action; its agent has a place that SceneService knows.
+
+    An episode terminates when the first action value is above 9. `fails`: it raises in every step.
+    """
+
+    def __init__(self, num_envs: int = 1, *, hold: bool = True) -> None:
+        self.spec = BatchSpec(
+            engine="placed",
+            num_envs=num_envs,
+            observation=ArraySpec("float64", (5,)),
+            action=ArraySpec("float32", (4,)),
+            reward_terms=("ticks_so_far",),
+            termination_terms=("enough",),
+            observation_terms=(("ticks", 1), ("last_action", 4)),
+            hold=hold,
+        )
+        self.resets = np.zeros(num_envs, int)
+        self.places = [geometry.Transform(geometry.Vec3(), geometry.Quat(w=1.0)) for _ in range(num_envs)]
+        self.fails = False
+        self._ticks = np.zeros(num_envs)
+        self._buffers: Buffers
+
+    @property
+    def services(self) -> Mapping[str, Handler]:
+        return {
+            "/hazel.rpc.SceneService/ListEntities": self._list,
+            "/hazel.rpc.SceneService/SetEntityTransform": self._move,
+        }
+
+    def _list(self, request: scene.ListEntitiesRequest) -> scene.ListEntitiesResponse:
+        return scene.ListEntitiesResponse(
+            [
+                scene.EntityInfo(geometry.EntityId(env + 7), f"agent_{env}", place)
+                for env, place in enumerate(self.places)
+            ]
+        )
+
+    def _move(self, request: scene.SetEntityTransformRequest) -> scene.SetEntityTransformResponse:
+        assert request.id is not None
+        assert request.transform is not None
+        self.places[request.id.id - 7] = request.transform
+        return scene.SetEntityTransformResponse(True)
+
+    def bind(self, buffers: Buffers) -> None:
+        self._buffers = buffers
+
+    def step(self, control: NDArray[np.uint8] | None) -> None:
+        if self.fails:
+            raise ArithmeticError("the placed engine was asked to fail")
+        control = np.zeros(self.spec.num_envs, np.uint8) if control is None else control
+        out = self._buffers
+        reset, steps = (control & RESET) != 0, (control & (RESET | HOLD)) == 0
+        self._ticks[reset] = 0
+        self._ticks[steps] += 1
+        self.resets[reset] += 1
+        touched = reset | steps
+        out.observations[touched, 0] = self._ticks[touched]
+        out.observations[steps, 1:] = out.actions[steps]
+        out.observations[reset, 1:] = 0
+        out.signals[0, touched] = self._ticks[touched]
+        out.signals[1, touched] = (out.actions[touched, 0] > 9) & steps[touched]
+        out.rewards[touched] = out.signals[0, touched]
+        out.terminated[touched] = out.signals[1, touched]
+
+
+def an_agent(name: str, sensors: list[dict[str, Any]] | None = None, **more: Any) -> dict[str, Any]:
+    """Return an agent of a scenario: a UAV with the whole observation and a task, unless `sensors` says otherwise."""
+    standard = [
+        {"sensor_type": "RangeFinderSensor", "configuration": {"LaserCount": 5}},
+        {"sensor_type": "DistanceTask"},
+    ]
+    agent = {"agent_name": name, "agent_type": "UavAgent", "control_scheme": 1}
+    return agent | {"sensors": standard if sensors is None else sensors} | more
+
+
+class Bench:
+    """Serves engines and drives them as the original's client would; everything is closed after the test."""
+
+    def __init__(self, stack: contextlib.ExitStack) -> None:
+
+        self.stack = stack
+        self.names = Names(unique_name())
+
+    def serve(self, engine: Engine | str, num_envs: int = 1, *, alone: bool = False, **options: Any) -> None:
+        """Serve `engine`; `alone`: as for a client that starts its engine, without anything of ours beside."""
+        endpoint = f"holodeck://{self.names.uuid}" + ("?for=client" if alone else "")
+        self.stack.enter_context(api.serve(engine, endpoint, num_envs=num_envs, options=options))
+
+    def spawn(self, *, alone: bool = False, num_envs: int = 1, **options: Any) -> EngineProcess:
+        """Return a toy engine, served as by `serve`, in a process of its own."""
+        endpoint = f"holodeck://{self.names.uuid}" + ("?for=client" if alone else "")
+        engine = EngineProcess("toy", [endpoint], num_envs=num_envs, options=options)
+        self.stack.callback(engine.stop)
+        return engine
+
+    def attach(self, *agents: dict[str, Any], main: str = "", pre_start_steps: int = 0) -> WorldClient:
+        """Return a client of the original's kind, before its first reset."""
+        from lucky_transport_holodeck.world_client import WorldClient
+
+        scenario = read_scenario({"world": "w", "main_agent": main, "agents": list(agents)})
+        settings = load_settings({"connect_timeout_s": 5.0, "step_timeout_s": 20.0})
+        client = WorldClient.attach(self.names, scenario, settings, pre_start_steps=pre_start_steps)
+        return self.stack.enter_context(client)
+
+    def leftovers(self) -> list[str]:
+        """Return the files of this bench's uuid."""
+        return sorted(path.name for path in SHARED.iterdir() if self.names.uuid in path.name)
+
+
+@pytest.fixture
+def bench() -> Generator[Bench]:
+    with contextlib.ExitStack() as stack:
+        made = Bench(stack)
+        yield made
+    assert made.leftovers() == []
+
+
+@pytest.fixture
+def peer_python() -> str:
+    """A Python that has the original `holodeck` package."""
+    if not shutil.which(_PEER):
+        pytest.skip(
+            "LUCKY_PEER_HOLODECK names no Python with the original client; make one with "
+            "python3.11 -m venv P && P/bin/pip install holodeck==0.3.1 numpy==1.23.5 posix_ipc"
+        )
+    return _PEER
+
+
+@pytest.fixture
+def placed() -> type[PlacedEngine]:
+    """The engine with places, to be made with a number of envs."""
+    return PlacedEngine
+
+
+@pytest.fixture
+def agent() -> Any:
+    """A function that returns an agent of a scenario; see `an_agent`."""
+    return an_agent

@@ -1,0 +1,71 @@
+"""Blocks never take a peer's life, and keep what lies in them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+
+import numpy as np
+import pytest
+
+from lucky_transport.process import unique_name
+from lucky_transport_holodeck.blocks import Block, BlockFile, BlockFiles
+from lucky_transport_holodeck.names import Names
+
+
+@pytest.fixture
+def files() -> Generator[BlockFiles]:
+    made = BlockFiles(Names(unique_name()))
+    yield made
+    made.unlink()
+
+
+def test_a_block_of_the_right_size_is_not_truncated_under_an_engine_that_has_it_mapped(files: BlockFiles) -> None:
+    path = files.names.block("x")
+    files.open("x", 4).close()
+    first = Block(path, "uint8", (4096,))
+    number = os.stat(path).st_ino
+    mapped_before = first.array
+    second = Block(path, "uint8", (4096,))
+    second.array[4095] = 7
+    assert os.stat(path).st_ino == number
+    assert mapped_before[4095] == 7
+
+
+def test_a_new_block_holds_zeros(files: BlockFiles) -> None:
+    Block(files.names.block("x"), "float32", (3,)).array[:] = 5
+    files.open("x", 12).close()
+    assert not Block(files.names.block("x"), "float32", (3,)).array.any()
+
+
+def test_what_a_client_cut_off_is_zeros_for_the_engine(files: BlockFiles) -> None:
+    block = Block(files.names.block("x"), "uint8", (8,))
+    file = files.open("x", 8)
+    block.array[:] = 9
+    assert file.read() == b"\x09" * 8
+    os.truncate(file.path, 3)
+    assert file.read() == b"\x09" * 3 + b"\0" * 5
+    room = np.full(8, 1, np.uint8)
+    file.read_into(room.data)
+    assert room.tolist() == [9, 9, 9, 1, 1, 1, 1, 1]
+    file.write(b"\x05" * 8)
+    assert file.read() == b"\x05" * 8
+    file.close()
+
+
+def test_both_ends_see_what_the_other_one_writes(files: BlockFiles) -> None:
+    block, file = Block(files.names.block("x"), "float32", (2,)), files.open("x", 8)
+    file.write(np.array([1.5, -2.5], np.float32).data)
+    assert block.array.tolist() == [1.5, -2.5]
+    block.array[0] = 4
+    assert np.frombuffer(file.read(), np.float32).tolist() == [4, -2.5]
+    file.close()
+
+
+def test_every_block_that_was_opened_is_removed(files: BlockFiles) -> None:
+    opened: list[BlockFile] = [files.open(key, 1) for key in ("a", "b")]
+    files.unlink()
+    assert not any(file.path.exists() for file in opened)
+    for file in opened:
+        file.close()
+        file.close()

@@ -1,0 +1,123 @@
+"""Commands are read as every client of the original writes them, and nothing else is taken for one."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lucky_transport.errors import RemoteProtocolError, SpecError
+from lucky_transport_holodeck.commands import (
+    BUFFER_BYTES,
+    KINDS,
+    Command,
+    add_sensor,
+    decode,
+    encode,
+    misfit,
+    spawn_agent,
+)
+
+#: A batch as client 0.3.1 writes it, to the blank.
+_ORIGINAL = (
+    '{"commands": [{ "type": "SpawnAgent", "params": [{ "value": 1.5 },{ "value": 0 },{ "value": 0 },{ "value": 0 },'
+    '{ "value": 0 },{ "value": 90 },{ "value": "UAV" },{ "value": "uav0" },{ "value": 1 }]},'
+    '{ "type": "AddSensor", "params": [{ "value": "uav0" },{ "value": "eye" },{ "value": "RGBCamera" },'
+    '{ "value": "{\\"CaptureWidth\\": 64}" },{ "value": "" },{ "value": 0 },{ "value": 0 },{ "value": 0 },'
+    '{ "value": 0 },{ "value": 0 },{ "value": 0 }]}]}0'
+)
+
+
+def test_a_batch_of_the_original_client_is_understood() -> None:
+    spawn, add = decode(_ORIGINAL.encode())
+    assert spawn == Command("SpawnAgent", ("UAV", "uav0"), (1.5, 0, 0, 0, 0, 90, 1))
+    assert add.strings == ("uav0", "eye", "RGBCamera", '{"CaptureWidth": 64}', "")
+    assert misfit(spawn) == misfit(add) == ""
+
+
+def test_the_tail_of_a_longer_batch_is_not_read() -> None:
+    short = encode([Command("RenderViewport", (), (1.0,))])
+    block = short + _ORIGINAL.encode()[len(short) :]
+    assert decode(block) == [Command("RenderViewport", (), (1.0,))]
+
+
+def test_several_commands_come_in_their_order() -> None:
+    sent = [
+        spawn_agent("a", "UAV", (1, 2, 3), (0, 0, 0), is_main=True),
+        add_sensor("a", "s", "WorldNumSensor", {"Key": "x"}),
+        Command("CustomCommand", ("SetHour",), (7.0,)),
+    ]
+    assert decode(encode(sent)) == sent
+
+
+def test_a_batch_ends_with_the_sign_that_the_real_engine_waits_for() -> None:
+    assert encode([]).decode() == '{"commands": []}0'
+
+
+def test_more_than_the_block_holds_is_refused() -> None:
+    with pytest.raises(SpecError, match=str(BUFFER_BYTES)):
+        encode([Command("CustomCommand", ("x" * BUFFER_BYTES,))])
+
+
+@pytest.mark.parametrize("number", [float("inf"), float("-inf"), float("nan")])
+def test_numbers_that_json_cannot_carry_are_refused_before_they_are_sent(number: float) -> None:
+    with pytest.raises(SpecError, match="finite"):
+        Command("TeleportCamera", (), (0, 0, number, 0, 0, 0))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "\0" * 50,
+        "[]",
+        '{"commands": 5}',
+        '{"commands": [{"type": "X"}]}',
+        '{"commands": [{"type": 7, "params": []}]}',
+        '{"commands": [{"type": "X", "params": [{"value": inf}]}]}0',
+        '{"commands": [{"type": "X", "params": [{"value": Infinity}]}]}0',
+        '{"commands": [{"type": "X", "params": [{"value": "say "hi""}]}]}0',
+        "[" * 5000,
+    ],
+)
+def test_what_is_no_batch_is_refused_with_its_text(text: str) -> None:
+    with pytest.raises(RemoteProtocolError, match="cannot be read"):
+        decode(text.encode())
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_do_anything_but_be_read_or_refused(data: bytes) -> None:
+    with contextlib.suppress(RemoteProtocolError):
+        assert all(isinstance(command, Command) for command in decode(data))
+
+
+_json = st.recursive(st.none() | st.booleans() | st.floats() | st.text(max_size=3), lambda s: st.lists(s, max_size=3))
+
+
+@given(st.fixed_dictionaries({"commands": st.lists(st.fixed_dictionaries({"type": _json, "params": _json}))}))
+def test_no_json_does_anything_but_be_read_or_refused(batch: object) -> None:
+    with contextlib.suppress(RemoteProtocolError):
+        assert all(isinstance(misfit(command), str) for command in decode(json.dumps(batch).encode()))
+
+
+@pytest.mark.parametrize("numbers", [7, 8])
+def test_a_spawn_has_the_numbers_of_either_generation_of_clients(numbers: int) -> None:
+    assert misfit(Command("SpawnAgent", ("UAV", "a"), (0.0,) * numbers)) == ""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_command_with_the_wrong_number_of_parameters_is_named(kind: str) -> None:
+    strings, numbers = KINDS[kind].strings, KINDS[kind].numbers
+    fitting = Command(kind, ("x",) * strings[0], (0.0,) * numbers[0])
+    assert misfit(fitting) == ""
+    if strings[0]:
+        assert "strings" in misfit(Command(kind, ("x",) * (strings[0] - 1), fitting.numbers))
+    if numbers[0]:
+        assert "numbers" in misfit(Command(kind, fitting.strings, (0.0,) * (numbers[0] - 1)))
+
+
+def test_an_unknown_command_is_named() -> None:
+    assert "no command 'Explode'; known: SpawnAgent" in misfit(Command("Explode"))

@@ -1,0 +1,201 @@
+"""Any Holodeck engine as a batch: an engine of ours that shows only the original's side stands for the real one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("posix_ipc", reason="pip install 'lucky-transport[holodeck]'")
+
+import lucky_transport
+from lucky_transport import api
+from lucky_transport.config import load_settings
+from lucky_transport.engine import HOLD, RESET
+from lucky_transport.env import VectorEnv
+from lucky_transport.errors import ConfigError, LocalProtocolError, NotReachable, SpecError, Unimplemented
+from lucky_transport.messages.batch import SetSeedsRequest
+from lucky_transport.messages.methods import method
+from lucky_transport.testing.pair import every, open_yardstick, zeros
+from lucky_transport.testing.trajectories import random_actions
+from lucky_transport.transport import Transport
+
+_LASERS = {"sensor_type": "RangeFinderSensor", "configuration": {"LaserCount": 6}}
+_TASK = {"sensor_type": "DistanceTask"}
+
+
+@pytest.fixture
+def connect(bench: Any, tmp_path: Path) -> Any:
+    """A function that connects to the bench's engine with a scenario of these agents."""
+
+    def connect(*agents: dict[str, Any], **options: Any) -> Transport:
+        path = tmp_path / "scenario.json"
+        path.write_text(json.dumps({"world": "w", "agents": list(agents)}))
+        query = "&".join(f"{key}={value}" for key, value in ({"pre_start_steps": 0} | options).items())
+        endpoint = f"holodeck://{bench.names.uuid}?scenario={path}&{query}"
+        settings = load_settings({"connect_timeout_s": 5.0})
+        return bench.stack.enter_context(api.open_transport(endpoint, settings))
+
+    return connect
+
+
+def test_steps_are_bit_for_bit_those_without_a_wire(bench: Any, connect: Any, agent: Any) -> None:
+    options = {"obs_size": 6, "act_size": 4, "seed": 5, "episode_steps": 10_000}
+    bench.serve("toy", 2, alone=True, **options)
+    client = connect(agent("a", [_LASERS, _TASK]), agent("b", [_LASERS, _TASK]))
+    with open_yardstick("toy", 2, **options) as yardstick:
+        generator = np.random.default_rng(0)
+        frame = client.step(zeros(client), every(client, RESET))
+        expected = yardstick.step(zeros(yardstick), every(yardstick, RESET))
+        assert frame.observations.tobytes() == expected.observations.tobytes()
+        assert not frame.rewards.any()
+        for _ in range(200):
+            actions = random_actions(yardstick.spec, generator)
+            frame, expected = client.step(actions), yardstick.step(actions)
+            assert frame.observations.tobytes() == expected.observations.tobytes()
+            assert frame.rewards.tobytes() == expected.rewards.tobytes()
+            assert frame.terminated.tolist() == expected.terminated.tolist()
+            if expected.terminated.any():
+                break
+
+
+def test_a_scenario_becomes_a_spec(bench: Any, connect: Any, placed: Any, agent: Any) -> None:
+    bench.serve(placed(2), alone=True)
+    sensors = [_LASERS, {"sensor_type": "OrientationSensor", "sensor_name": "up"}, _TASK]
+    spec = connect(agent("a", sensors), agent("b", sensors), ticks_per_step=3).spec
+    space: Any = spec.observation_space()
+    assert spec.num_envs == 2
+    assert {name: box.shape for name, box in space.items()} == {"RangeFinderSensor": (6,), "up": (3, 3)}
+    assert spec.action.shape == (4,)
+    assert (spec.reward_terms, spec.timeout_terms) == (("DistanceTask",), ("world_reset",))
+    assert spec.step_s == pytest.approx(0.1)
+
+
+def test_an_action_space_is_that_of_the_control_scheme(bench: Any, connect: Any, placed: Any, agent: Any) -> None:
+    bench.serve(placed(1), alone=True)
+    spec = connect(agent("a", [_LASERS], control_scheme=0)).spec
+    assert spec.action.high == [5.087, 6.508, 0.8, 59.844]
+    assert spec.reward_terms == ("reward",)
+
+
+def test_a_vector_env_steps_agents_and_resets_them_together(bench: Any, connect: Any, placed: Any, agent: Any) -> None:
+    engine = placed(2)
+    bench.serve(engine, alone=True)
+    client = connect(agent("a"), agent("b"))
+    with VectorEnv(client) as env:
+        env.reset()
+        actions = np.zeros((2, 4), np.float32)
+        _, rewards, _, _, info = env.step(actions)
+        assert rewards.tolist() == [1, 1]
+        actions[1, 0] = 10
+        _, _, terminated, truncated, info = env.step(actions)
+        assert (terminated.tolist(), truncated.tolist()) == ([False, True], [True, False])
+        assert info["termination_terms"]["world_reset"].tolist() == [1, 0]
+        observations, rewards, terminated, _, _ = env.step(actions)
+        assert (observations[:, 0].tolist(), rewards.tolist(), terminated.tolist()) == ([0, 0], [0, 0], [False, False])
+        assert engine.resets.tolist() == [2, 2]
+
+
+def test_a_step_lasts_as_many_ticks_as_wanted(bench: Any, connect: Any, placed: Any, agent: Any) -> None:
+    bench.serve(placed(1), alone=True)
+    client = connect(agent("a"), ticks_per_step=5)
+    client.step(zeros(client), every(client, RESET))
+    assert [client.step(zeros(client)).observations[0, 0] for _ in range(3)] == [5, 10, 15]
+
+
+def test_what_a_shared_world_cannot_do_is_refused_before_anything_is_sent(
+    bench: Any, connect: Any, placed: Any, agent: Any
+) -> None:
+    bench.serve(placed(2), alone=True)
+    client = connect(agent("a"), agent("b"))
+    with pytest.raises(LocalProtocolError, match="before the first reset"):
+        client.step(zeros(client))
+    client.step(zeros(client), every(client, RESET))
+    with pytest.raises(LocalProtocolError, match=r"envs \[1\] of 2 cannot be reset by themselves"):
+        client.step(zeros(client), np.array([0, RESET], np.uint8))
+    with pytest.raises(LocalProtocolError, match="cannot hold"):
+        client.step(zeros(client), every(client, HOLD))
+    with pytest.raises(Unimplemented, match="SetSeeds"):
+        client.call(method("BatchService/SetSeeds"), SetSeedsRequest([1, 2]))
+    assert client.step(zeros(client)).observations[:, 0].tolist() == [1, 1]
+
+
+def test_agents_that_differ_are_no_batch(bench: Any, connect: Any, placed: Any, agent: Any) -> None:
+    bench.serve(placed(2), alone=True)
+    with pytest.raises(SpecError, match="'a' and 'b' differ"):
+        connect(agent("a"), agent("b", [_TASK]))
+    with pytest.raises(SpecError, match="no sensor to observe with"):
+        connect(agent("a", [_TASK]))
+    with pytest.raises(SpecError, match="no agents"):
+        connect()
+
+
+def test_an_engine_of_the_original_needs_a_scenario(bench: Any, placed: Any) -> None:
+    bench.serve(placed(1), alone=True)
+    with pytest.raises(ConfigError, match="needs a scenario"):
+        api.open_transport(f"holodeck://{bench.names.uuid}")
+
+
+@pytest.mark.parametrize(
+    "query", ["scenari=x", "ticks_per_step=0", "ticks_per_step=x", "scenario=/nowhere/x.json", "pre_start_steps=-1"]
+)
+def test_wrong_options_are_named(bench: Any, placed: Any, query: str) -> None:
+    bench.serve(placed(1), alone=True)
+    with pytest.raises(ConfigError, match=query.partition("=")[0]):
+        api.open_transport(f"holodeck://{bench.names.uuid}?{query}")
+
+
+@pytest.mark.parametrize(
+    ("agents", "said"),
+    [
+        ([{"agent_name": "a"}], "agent_type"),
+        ([{"agent_type": "Dragon", "sensors": []}], "Dragon"),
+        ([{"agent_type": "UavAgent", "sensors": [{"sensor_type": "Nose"}]}], "Nose"),
+        ([{"agent_type": "UavAgent", "sensors": [{"sensor_type": "PressureSensor"}]}], "PressureSensor"),
+        (
+            [
+                {
+                    "agent_type": "UavAgent",
+                    "sensors": [{"sensor_type": "RGBCamera", "configuration": {"CaptureWidth": "w"}}],
+                }
+            ],
+            "RGBCamera",
+        ),
+        ([{"agent_type": "UavAgent", "sensors": [], "location": [1]}], "unpack"),
+    ],
+)
+def test_what_is_wrong_in_a_scenario_is_named(connect: Any, bench: Any, placed: Any, agents: Any, said: str) -> None:
+    bench.serve(placed(1), alone=True)
+    with pytest.raises((ConfigError, SpecError), match=said):
+        connect(*agents)
+
+
+def test_an_engine_is_started_and_ended_with_its_client(bench: Any, tmp_path: Path) -> None:
+    from click.testing import CliRunner
+
+    from lucky_transport_holodeck.export import export_holodeck
+
+    ran = CliRunner().invoke(export_holodeck, ["toy", str(tmp_path), "--num-envs", "2"])
+    assert ran.output == "toy-Batch\n", ran.output
+    folder = tmp_path / "lucky_toy"
+    endpoint = f"holodeck://{bench.names.uuid}?scenario={folder}/toy-Batch.json&binary={folder}/engine.sh"
+    with lucky_transport.make(endpoint=endpoint + "&pre_start_steps=0") as env:
+        assert env.num_envs == 2
+        observations, _ = env.reset()
+        assert observations.shape == (2, 8)
+        env.step(np.zeros((2, 2), np.float32))
+    assert bench.leftovers() == []
+
+
+def test_an_engine_that_ends_before_it_is_there_is_told_with_its_last_words(bench: Any, tmp_path: Path) -> None:
+    binary = tmp_path / "engine"
+    binary.write_text("#!/bin/sh\necho no display >&2\nexit 3\n")
+    binary.chmod(0o755)
+    scenario = tmp_path / "scenario.json"
+    scenario.write_text(json.dumps({"agents": [{"agent_type": "UavAgent", "sensors": [_LASERS]}]}))
+    for path, said in ((binary, "exit status 3\n  no display"), (tmp_path / "nothing", "cannot be started")):
+        with pytest.raises(NotReachable, match=said):
+            api.open_transport(f"holodeck://{bench.names.uuid}?scenario={scenario}&binary={path}")

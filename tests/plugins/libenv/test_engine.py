@@ -1,0 +1,349 @@
+"""A library as an engine: alone in its handle, sharing one, bound to this memory and then to that."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from lucky_transport.composite import views
+from lucky_transport.engine import HOLD, RESET, Buffers
+from lucky_transport.errors import EngineFailed, SpecError, Unimplemented
+from lucky_transport.host.host import Host
+from lucky_transport.inproc import InprocTransport
+from lucky_transport.messages.batch import SetSeedsRequest
+from lucky_transport.specs import BatchSpec
+from lucky_transport.testing.contract import EngineContract
+from lucky_transport.testing.trajectories import Move, first_difference, random_actions, record_frames
+from lucky_transport.transport import Frame
+from lucky_transport_libenv.engine import LibenvEngine
+from lucky_transport_libenv.seeds import SEEDS
+from lucky_transport_libenv.settings import LibenvSettings
+
+N = 4
+
+
+class AloneContract(EngineContract):
+    """Each env in a handle of its own: nothing is missing then."""
+
+    settings = LibenvSettings(handles=N, seed_option="seed")
+    sample: str
+
+    @pytest.fixture(autouse=True)
+    def _sample(self, sample: str) -> None:
+        self.sample = sample
+
+    def make_engine(self, num_envs: int) -> LibenvEngine:
+        return LibenvEngine(self.sample, num_envs, {"episode_steps": 15}, self.settings, seed=3)
+
+    def test_envs_and_episodes_start_differently(self, spec: BatchSpec) -> None:
+        """As in the suite, but for the episodes: a reset of an env that is at a start leaves it there."""
+        starts: list[NDArray[Any]] = []
+        with self.open_client() as client:
+            for _ in range(2):
+                starts.append(client.step(client.actions, every(RESET)).observations.copy())
+                client.step(client.actions)
+        rows = np.concatenate(starts)
+        assert len(np.unique(rows, axis=0)) == 2 * spec.num_envs
+
+
+class TestAlone(AloneContract):
+    pass
+
+
+class TestAloneInThreads(AloneContract):
+    settings = LibenvSettings(handles=N, threads=2, seed_option="seed")
+
+
+class TestAloneInMemoryOfItsOwn(AloneContract):
+    settings = LibenvSettings(handles=N, contiguous=True, seed_option="seed")
+
+
+@contextmanager
+def driven(library: str, num_envs: int = N, seed: int = 3, **settings: Any) -> Generator[InprocTransport]:
+    """Yield a client of the sample."""
+    told = LibenvSettings(seed_option="seed", **settings)
+    host = Host(LibenvEngine(library, num_envs, {"episode_steps": 15}, told, seed))
+    client = InprocTransport(host)
+    try:
+        yield client
+    finally:
+        client.close()
+        host.close()
+
+
+def from_the_start(client: InprocTransport, steps: int) -> list[Move]:
+    """Return a reset of all envs and random steps after it."""
+    generator = np.random.default_rng(0)
+    moves: list[Move] = [(random_actions(client.spec, generator), None) for _ in range(steps)]
+    moves[0] = (moves[0][0], every(RESET))
+    return moves
+
+
+def steps_to_the_end(client: InprocTransport) -> Frame:
+    """Return the frame in which the first episode of all envs ends."""
+    client.step(client.actions, every(RESET))
+    frames = [client.step(client.actions).terminated.any() for _ in range(14)]
+    assert not any(frames)
+    return client.step(client.actions)
+
+
+def every(code: int, num_envs: int = N) -> NDArray[np.uint8]:
+    return np.full(num_envs, code, np.uint8)
+
+
+# an episode's end
+
+
+def test_an_ended_env_shows_its_next_episode_and_its_last_reward(sample: str) -> None:
+    with driven(sample) as client:
+        frame = steps_to_the_end(client)
+        assert frame.terminated.tolist() == [1] * N
+        assert frame.rewards.all()
+        assert views(frame.observations, client.spec.info_parts)["ticks",].tolist() == [0] * N
+        assert not frame.truncated.any()
+
+
+def test_any_byte_of_first_but_zero_is_an_end(sample: str) -> None:
+    with driven(sample) as client:  # the sample says 255
+        frame = steps_to_the_end(client)
+        assert frame.terminated.tolist() == [1] * N
+        assert frame.signals[1].tolist() == [1] * N
+
+
+def test_a_reset_of_all_that_have_ended_changes_nothing(sample: str) -> None:
+    with driven(sample) as client:
+        frame = steps_to_the_end(client)
+        start = frame.observations.tobytes()
+        frame = client.step(client.actions, every(RESET))
+        assert frame.observations.tobytes() == start
+        assert not frame.terminated.any()
+        assert not frame.rewards.any()
+
+
+# envs that share a handle
+
+
+def test_all_envs_step_as_the_library_alone_would(sample: str) -> None:
+    """One handle of four rows and four handles of one row are the same envs."""
+    with driven(sample) as together, driven(sample, handles=N) as alone:
+        moves = from_the_start(alone, 15)
+        assert first_difference(record_frames(together, moves), record_frames(alone, moves)) is None
+
+
+def test_an_ended_env_rests_for_a_step_while_the_others_go_on(sample: str) -> None:
+    with driven(sample) as client:
+        client.step(client.actions, every(RESET))
+        buttons = views(client.actions, client.spec.action_parts)["button",]
+        buttons[1] = 3  # ends the episode
+        assert client.step(client.actions).terminated.tolist() == [0, 1, 0, 0]
+        before = client.actions.copy()
+        frame = client.step(client.actions, np.array([0, RESET, 0, 0], np.uint8))
+        assert client.actions.tobytes() == before.tobytes(), "the driver's actions were changed"
+        assert frame.terminated.tolist() == [0] * N, "the action of the reset env was not ignored"
+        assert frame.rewards[1] == 0
+        assert infos_now(client).tolist() == [2, 1, 2, 2]
+
+
+def infos_now(client: InprocTransport) -> NDArray[Any]:
+    """Return the ticks after one more step, less that step."""
+    views(client.actions, client.spec.action_parts)["button",][:] = 0
+    frame = client.step(client.actions)
+    return views(frame.observations, client.spec.info_parts)["ticks",] - 1
+
+
+def test_the_spec_says_what_a_shared_handle_cannot_do(sample: str) -> None:
+    with driven(sample) as together, driven(sample, handles=N) as alone:
+        assert (together.spec.hold, together.spec.reset_ticks) == (False, 1)
+        assert (alone.spec.hold, alone.spec.reset_ticks) == (True, 0)
+
+
+def test_what_a_shared_handle_cannot_do_is_refused_and_changes_nothing(sample: str) -> None:
+    engine = LibenvEngine(sample, N)
+    buffers = Buffers.allocate(engine.spec)
+    try:
+        engine.bind(buffers)
+        engine.step(every(RESET))
+        engine.step(None)
+        before = buffers.observations.tobytes()
+        with pytest.raises(Unimplemented, match=r"env 2 alone cannot be reset amid its episode.*envs 0 to 3 as one"):
+            engine.step(np.array([0, 0, RESET, 0], np.uint8))
+        with pytest.raises(Unimplemented, match="env 1 cannot hold while others step"):
+            engine.step(np.array([0, HOLD, 0, 0], np.uint8))
+        assert buffers.observations.tobytes() == before
+        engine.step(every(HOLD))
+        assert buffers.observations.tobytes() == before
+    finally:
+        engine.close()
+
+
+def test_handles_of_several_rows_are_told_apart(sample: str) -> None:
+    """Two handles of two rows: one can be reset and held as a whole while the other steps."""
+    engine = LibenvEngine(sample, N, settings=LibenvSettings(handles=2))
+    buffers = Buffers.allocate(engine.spec)
+    ticks = views(buffers.observations, engine.spec.info_parts)["ticks",]
+    try:
+        engine.bind(buffers)
+        engine.step(every(RESET))
+        engine.step(None)
+        engine.step(np.array([HOLD, HOLD, 0, 0], np.uint8))
+        assert ticks.tolist() == [1, 1, 2, 2]
+        engine.step(np.array([RESET, RESET, 0, 0], np.uint8))
+        assert ticks.tolist() == [0, 0, 3, 3]
+    finally:
+        engine.close()
+
+
+# memory
+
+
+def test_a_second_driver_goes_on_where_the_first_was(sample: str) -> None:
+    """set_buffers is called once (the sample ends its process otherwise); rows are copied to other memory."""
+    engine = LibenvEngine(sample, N, {"episode_steps": 15}, LibenvSettings(seed_option="seed"), 3)
+    host = Host(engine)
+    try:
+        with driven(sample) as undisturbed:
+            moves = from_the_start(undisturbed, 14)
+            expected = record_frames(undisturbed, moves)
+        pieces: list[dict[str, NDArray[Any]]] = []
+        for start in (0, 5, 10):
+            client = InprocTransport(host)
+            pieces.append(record_frames(client, moves[start : start + 5]))
+            client.close()
+        found = {name: np.concatenate([piece[name] for piece in pieces]) for name in expected if name != "seq"}
+        expected.pop("seq")
+        assert first_difference(found, expected) is None
+    finally:
+        host.close()
+
+
+def test_a_library_writes_into_the_drivers_own_memory(sample: str) -> None:
+    """Nothing is copied: what the library writes between two exchanges is in the buffers at once."""
+    engine = LibenvEngine(sample, 1, settings=LibenvSettings(handles=1))
+    buffers = Buffers.allocate(engine.spec)
+    try:
+        engine.bind(buffers)
+        engine.step(every(RESET, 1))
+        buffers.observations.fill(0)
+        engine.function("libenv_observe", None)()
+        assert buffers.observations.any()
+    finally:
+        engine.close()
+
+
+def test_memory_of_its_own_is_one_array_per_tensor(sample: str) -> None:
+    with driven(sample, contiguous=True) as own, driven(sample) as shared:
+        moves = from_the_start(shared, 10)
+        assert first_difference(record_frames(own, moves), record_frames(shared, moves)) is None
+
+
+# seeds
+
+
+def test_a_seed_makes_the_librarys_env_anew(sample: str) -> None:
+    with driven(sample) as client:
+        first = client.step(client.actions, every(RESET)).observations.tobytes()
+        assert client.call(SEEDS, SetSeedsRequest([8, 9, 10, 11])).success
+        other = client.step(client.actions, every(RESET)).observations.tobytes()
+        assert client.call(SEEDS, SetSeedsRequest([3, 4, 5, 6])).success
+        assert client.step(client.actions, every(RESET)).observations.tobytes() == first != other
+
+
+@pytest.mark.parametrize(
+    ("request_", "words"),
+    [
+        (SetSeedsRequest([1]), "1 seeds"),
+        (SetSeedsRequest([1 << 31, 0, 0, 0]), "32 bits"),
+        (SetSeedsRequest([1, 2, 3, 4], b"\1\0\0\0"), "one in the library"),
+        (SetSeedsRequest([1, 2, 3, 4], b"\1"), "1 mask bytes"),
+    ],
+)
+def test_seeds_that_cannot_be_kept_are_refused(sample: str, request_: SetSeedsRequest, words: str) -> None:
+    with driven(sample) as client:
+        answer = client.call(SEEDS, request_)
+        assert not answer.success
+        assert words in answer.message
+
+
+def test_without_a_name_for_it_there_is_no_seed(sample: str) -> None:
+    with pytest.raises(SpecError, match="has no seeds; name the library's option"):
+        LibenvEngine(sample, seed=1)
+
+
+# the library's own functions
+
+
+def test_a_state_that_was_kept_can_be_returned_to(sample: str) -> None:
+    engine = LibenvEngine(sample, N, {"seed": 5})
+    buffers = Buffers.allocate(engine.spec)
+    try:
+        engine.bind(buffers)
+        engine.step(every(RESET))
+        engine.step(None)
+        state, seen = engine.get_state(2), buffers.observations[2].tobytes()
+        engine.step(None)
+        engine.step(None)
+        assert buffers.observations[2].tobytes() != seen
+        others = np.delete(buffers.observations, 2, 0).tobytes()
+        engine.set_state(2, state)
+        assert buffers.observations[2].tobytes() == seen
+        assert np.delete(buffers.observations, 2, 0).tobytes() == others
+    finally:
+        engine.close()
+
+
+def test_any_function_of_a_library_can_be_called_for_each_handle(sample: str) -> None:
+    engine = LibenvEngine(sample, 2, settings=LibenvSettings(handles=2))
+    try:
+        engine.bind(Buffers.allocate(engine.spec))
+        engine.step(None)
+        assert engine.function("sample_acts", ctypes.c_int, ctypes.c_int)(10) == [11, 11]
+    finally:
+        engine.close()
+
+
+@pytest.mark.parametrize("env", [-1, 4])
+def test_a_state_of_no_env_is_refused(sample: str, env: int) -> None:
+    engine = LibenvEngine(sample, N)
+    try:
+        with pytest.raises(SpecError, match=f"env {env}: expected 0 to 3"):
+            engine.get_state(env)
+    finally:
+        engine.close()
+
+
+# what goes wrong in the making
+
+
+def test_a_library_that_makes_nothing_is_an_error(sample: str) -> None:
+    with pytest.raises(EngineFailed, match=r"libenv_make gave no env.*makes_nothing"):
+        LibenvEngine(sample, 2, {"makes_nothing": True})
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"handle": 2}, "no 'handle'; did you mean 'handles'"),
+        ({"frobnicate": 2}, "it has handles, threads"),
+        ({"handles": 2.0}, "expected int"),
+        ({"handles": True}, "expected int"),
+        ({"contiguous": 1}, "expected bool"),
+        ([], "expected a dict"),
+    ],
+)
+def test_settings_that_are_none_are_refused(values: Any, words: str) -> None:
+    with pytest.raises(SpecError, match=words):
+        LibenvSettings.of(values)
+
+
+@pytest.mark.parametrize(
+    ("num_envs", "values"), [(0, {}), (4, {"handles": 3}), (4, {"handles": 0}), (2, {"threads": 2})]
+)
+def test_settings_that_do_not_fit_the_batch_are_refused(num_envs: int, values: dict[str, Any]) -> None:
+    with pytest.raises(SpecError):
+        LibenvSettings.of(values).check(num_envs)

@@ -1,0 +1,99 @@
+"""A library's trajectory is the same over every transport, bit for bit."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import lucky_transport as lt
+from lucky_transport.api import open_transport
+from lucky_transport.composite import views
+from lucky_transport.engine import RESET, Buffers
+from lucky_transport.env import VectorEnv
+from lucky_transport.process import unique_name
+from lucky_transport.services import Client
+from lucky_transport.testing.trajectories import first_difference, random_actions, record_env
+from lucky_transport_libenv.engine import LibenvEngine
+
+HAS_GRPC = importlib.util.find_spec("grpc") is not None
+WIRES = [
+    "shm://{name}",
+    pytest.param(
+        "grpc://127.0.0.1:0", marks=pytest.mark.skipif(not HAS_GRPC, reason="pip install 'lucky-transport[grpc]'")
+    ),
+]
+
+
+def trajectory(sample: str, endpoint: str, mode: str, handles: int) -> dict[str, NDArray[Any]]:
+    settings = {"handles": handles, "seed_option": "seed", "isolated": False}
+    options = {"episode_steps": 9, "libenv": settings}
+    with (
+        lt.serve(f"libenv:{sample}", endpoint.format(name=unique_name()), num_envs=4, options=options) as serving,
+        VectorEnv(open_transport(serving.endpoints[0]), autoreset_mode=mode) as env,
+    ):
+        return record_env(env, 40, seed=5)
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize(("mode", "handles"), [("NEXT_STEP", 1), ("SAME_STEP", 1), ("SAME_STEP", 4), ("DISABLED", 4)])
+def test_trajectories_are_those_without_a_wire(sample: str, wire: str, mode: str, handles: int) -> None:
+    expected = trajectory(sample, "inproc://{name}", mode, handles)
+    assert expected["terminated"].any()
+    assert not expected["truncated"].any()
+    assert first_difference(trajectory(sample, wire, mode, handles), expected) is None
+
+
+@pytest.mark.parametrize("transport", ["inproc", "shm", *(["grpc"] if HAS_GRPC else [])])
+def test_a_state_that_was_kept_can_be_returned_to_over_every_transport(sample: str, transport: str) -> None:
+    with lt.make(f"libenv:{sample}", 3, transport=transport) as env:
+        env.reset()
+        client = Client(env.transport)
+        observations = env.step(env.transport.actions)[0]
+        kept = client.state.get_state(env=2)
+        for _ in range(3):
+            env.step(env.transport.actions)
+        answer = client.state.set_state(env=2, state=kept.state)
+        parts = env.batch_spec.observation_parts
+        row = np.frombuffer(answer.observation, np.uint8).reshape(1, -1)
+        seen = views(row, parts)
+        assert seen["position",][0].tolist() == observations["position"][2].tolist()
+        assert seen["pixels",][0].tolist() == observations["pixels"][2].tolist()
+
+
+def test_in_same_step_mode_the_trajectory_is_the_librarys_own(sample: str) -> None:
+    """No step is lost at an end: what the env shows is what act and observe give, and there is no final observation."""
+    found = trajectory(sample, "inproc://{name}", "SAME_STEP", 1)
+    engine = LibenvEngine(sample, 4, {"episode_steps": 9, "seed": 5})
+    buffers = Buffers.allocate(engine.spec)
+    generator = np.random.default_rng(5)
+    try:
+        engine.bind(buffers)
+        engine.step(np.full(4, RESET, np.uint8))
+        for step in range(1, 41):
+            buffers.actions[:] = random_actions(engine.spec, generator)
+            engine.step(None)
+            seen = views(buffers.observations, engine.spec.observation_parts)
+            assert found['observations["position"]'][step].tobytes() == seen["position",].tobytes(), step
+            assert found["rewards"][step].tobytes() == buffers.rewards.tobytes(), step
+    finally:
+        engine.close()
+
+
+def test_a_process_in_between_changes_nothing(sample: str) -> None:
+    options = {"episode_steps": 9, "libenv": {"seed_option": "seed"}}
+    with lt.make(f"libenv:{sample}", 4, options=options, transport="inproc") as env:
+        found = record_env(env, 40, seed=5)
+    assert first_difference(found, trajectory(sample, "inproc://{name}", "NEXT_STEP", 1)) is None
+
+
+def test_one_driver_after_another_finds_the_envs_as_they_are(sample: str) -> None:
+    options = {"libenv": {"isolated": False}}
+    with lt.serve(f"libenv:{sample}", f"shm://{unique_name()}", num_envs=2, options=options) as serving:
+        for _ in range(2):
+            with lt.make(endpoint=str(serving.endpoints[0])) as env:
+                env.reset()
+                assert np.isfinite(env.step(env.transport.actions)[1]).all()

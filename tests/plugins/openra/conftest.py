@@ -1,0 +1,132 @@
+"""Servers, clients and raw stubs for the tests of this folder; whatever a test started is gone when it ends."""
+
+from __future__ import annotations
+
+import importlib.util
+import threading
+import time
+from collections.abc import Callable, Generator, Mapping
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from lucky_transport import api
+from lucky_transport.config import Settings
+from lucky_transport.endpoint import Endpoint
+from lucky_transport.engine import Engine
+from lucky_transport.serving import Serving
+
+if importlib.util.find_spec("grpc") is not None:
+    import lucky_transport_grpc.runtime  # noqa: F401 - sets gRPC up before a test file imports it by itself
+
+PATIENCE_S = 10.0
+
+
+@pytest.fixture(autouse=True)
+def _no_thread_is_left() -> Generator[None]:
+    yield
+    names = ("lucky-grpc", "lucky-openra", "session")
+    wait_until(lambda: not [t for t in threading.enumerate() if t.name.startswith(names)])
+
+
+def wait_until(condition: Callable[[], object], patience_s: float = PATIENCE_S) -> None:
+    """Return when `condition` holds; fail the test when it does not within `patience_s`."""
+    end = time.monotonic() + patience_s
+    while not condition():
+        assert time.monotonic() < end, "the condition did not come true"
+        time.sleep(0.005)
+
+
+@pytest.fixture
+def eventually() -> Callable[[Callable[[], object]], None]:
+    """Wait for a condition, for what the other side does a moment later."""
+    return wait_until
+
+
+@pytest.fixture
+def serve() -> Generator[Callable[..., Serving]]:
+    """Serve skirmishes on the smallest map (or another engine) over the bridge, with these options of the endpoint.
+
+    worlds: options of the engine, where it is the skirmish.
+    """
+    with ExitStack() as stack:
+
+        def start(
+            engine: str | Engine = "skirmish", *, worlds: Mapping[str, Any] | None = None, **options: Any
+        ) -> Serving:
+            query = "&".join(f"{key}={value}" for key, value in {"map": "arena", **options}.items())
+            given = {"bots": "none", **(worlds or {})} if engine == "skirmish" else {}
+            endpoint = f"openra://127.0.0.1:0?{query}"
+            return stack.enter_context(api.serve(engine, endpoint, options=given))
+
+        yield start
+
+
+class Stub:
+    """A client that knows the protocol and nothing else."""
+
+    def __init__(self, address: str, **options: Any) -> None:
+        from lucky_transport_grpc.runtime import grpc
+        from lucky_transport_openra.methods import METHODS
+
+        given = {"grpc.use_local_subchannel_pool": 1, **{f"grpc.{key}": value for key, value in options.items()}}
+        self.channel = grpc.insecure_channel(address, options=tuple(given.items()))
+        self._methods = METHODS
+
+    def call(self, name: str, timeout_s: float = PATIENCE_S, **fields: Any) -> Any:
+        """Return the response to the method with these request fields."""
+        method = self._methods[name]
+        return method.stub(self.channel)(method.request(**fields), timeout=timeout_s)
+
+    def stream(self, actions: Any, timeout_s: float | None = 2 * PATIENCE_S) -> Any:
+        """Return a call of GameSession under way."""
+        return self._methods["GameSession"].stub(self.channel)(actions, timeout=timeout_s)
+
+    def ready(self, **fields: Any) -> str:
+        """Return the id of a new session that can be played."""
+        session_id = self.call("CreateSession", **fields).session_id
+        wait_until(lambda: self.call("GetState", session_id=session_id).phase == "playing")
+        return session_id
+
+
+@pytest.fixture
+def stub(serve: object) -> Generator[Callable[..., Stub]]:
+    """Open a `Stub` for what `serve` returned, with these channel options (without "grpc.")."""
+    with ExitStack() as stack:
+
+        def open_stub(serving: Serving, **options: Any) -> Stub:
+            opened = Stub(serving.endpoints[0].address, **options)
+            stack.callback(opened.channel.close)
+            return opened
+
+        yield open_stub
+
+
+@pytest.fixture
+def sessions(serve: object) -> Generator[Callable[..., Any]]:
+    """Open `BridgeSessions` for what `serve` returned (or an endpoint), with these settings."""
+    from lucky_transport_openra.bridge_sessions import BridgeSessions
+
+    with ExitStack() as stack:
+
+        def open_sessions(where: Serving | Endpoint, retry: Any = None, **settings: Any) -> Any:
+            endpoint = where.endpoints[0] if isinstance(where, Serving) else where
+            opened = BridgeSessions(endpoint, Settings(**settings), retry)
+            stack.callback(opened.close)
+            return opened
+
+        yield open_sessions
+
+
+@pytest.fixture
+def refused() -> Callable[..., Any]:
+    """Make a call that must end with a status, and return that: an object with `code()` and `details()`."""
+    from lucky_transport_grpc.runtime import grpc
+
+    def call(function: Callable[..., Any], *arguments: Any, **fields: Any) -> Any:
+        with pytest.raises(grpc.RpcError) as caught:
+            function(*arguments, **fields)
+        return caught.value
+
+    return call

@@ -1,0 +1,70 @@
+"""OpenRA-RL's own client, from the package index and in an interpreter of its own, plays against our server.
+
+Set LUCKY_PEER_OPENRA to a Python that has it: python -m venv peer && peer/bin/pip install openra_rl==0.4.1
+It is GPL-3: it runs in a process of its own and is never imported here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[openra]'")
+
+from lucky_transport.serving import Serving
+
+Serve = Callable[..., Serving]
+PYTHON = os.environ.get("LUCKY_PEER_OPENRA", "")
+PROGRAM = Path(__file__).with_name("peer_program.py")
+
+
+@pytest.fixture
+def peer() -> Callable[[Serving], dict[str, Any]]:
+    """Let the real client play a game against what is served, and return what it says of it."""
+    if not PYTHON:
+        pytest.skip("LUCKY_PEER_OPENRA names no Python with the original client; see the top of this file")
+
+    def play(serving: Serving) -> dict[str, Any]:
+        port = serving.endpoints[0].address.rpartition(":")[2]
+        environ = {key: value for key, value in os.environ.items() if not key.startswith(("LUCKY_", "PYTHON"))}
+        ended = subprocess.run(
+            [PYTHON, str(PROGRAM), port], env=environ, capture_output=True, text=True, timeout=90, check=False
+        )
+        assert ended.returncode == 0, ended.stderr
+        return json.loads(ended.stdout)
+
+    return play
+
+
+def _check(said: dict[str, Any]) -> None:
+    assert said["is_ready"]
+    assert said["is_idempotent"]
+    assert said["first_tick"] == 0
+    assert said["is_rising"]
+    assert said["built"] == ["barracks", "base", "power", "refinery"]
+    assert said["phase"] == "playing"
+    assert said["waited"] >= 5
+    assert (said["done"], said["result"]) == (True, "lose")
+    assert said["map"]["map_name"] == "arena"
+
+
+def test_it_plays_a_whole_game(serve: Serve, peer: Callable[[Serving], dict[str, Any]]) -> None:
+    serving = serve(rate=400)
+    _check(peer(serving))
+    sessions = serving.host.sessions
+    assert sessions is not None
+    assert sessions.ids() == []
+
+
+def test_several_of_them_play_games_of_their_own(serve: Serve, peer: Callable[[Serving], dict[str, Any]]) -> None:
+    serving = serve(rate=200)
+    with ThreadPoolExecutor(3) as pool:
+        for said in pool.map(peer, [serving] * 3):
+            _check(said)

@@ -1,0 +1,256 @@
+"""The bridge's unary methods, as the newer client of the original uses them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[openra]'")
+
+from lucky_transport.engines.skirmish.messages import Order
+from lucky_transport.engines.skirmish.world import SkirmishWorld, SkirmishWorlds
+from lucky_transport.serving import Serving
+from lucky_transport.sessions.limits import Limits
+from lucky_transport.sessions.sessions import Sessions
+from lucky_transport_grpc.runtime import grpc
+from lucky_transport_openra import _pb
+from lucky_transport_openra.service import MOST_TICKS
+
+Serve = Callable[..., Serving]
+
+
+def _order(action: Order, **what: Any) -> Any:
+    return _pb.Command(action=int(action), **what)
+
+
+def test_a_session_has_an_id_of_12_hexadecimal_digits_at_once(serve: Serve, stub: Any) -> None:
+    session_id = stub(serve()).call("CreateSession").session_id
+    assert len(session_id) == 12
+    assert set(session_id) <= set("0123456789abcdef")
+
+
+def test_a_session_can_be_played_once_its_phase_says_so(serve: Serve, stub: Any) -> None:
+    client = stub(serve())
+    assert client.call("GetState").phase == "no_bridge"
+    session_id = client.ready()
+    state = client.call("GetState", session_id=session_id)
+    assert (state.episode_id, state.tick, state.phase, state.winner) == (session_id, 0, "playing", "")
+    assert (state.player_count, state.player_faction, state.enemy_faction) == (2, "player", "opponent")
+
+
+def test_an_advance_does_its_ticks_and_its_commands(serve: Serve, stub: Any) -> None:
+    client = stub(serve())
+    session_id = client.ready()
+    seen = client.call("FastAdvance", session_id=session_id, ticks=10, commands=[_order(Order.DEPLOY)])
+    assert (seen.tick, seen.actual_ticks_advanced, seen.episode_id) == (10, 10, session_id)
+    assert [building.type for building in seen.buildings] == ["base"]
+    assert list(seen.available_production) == ["power"]
+    assert (seen.done, seen.result, seen.interrupted) == (False, "", False)
+    grid = np.frombuffer(seen.spatial_map, np.float32)
+    assert grid.size == seen.map_info.width * seen.map_info.height * seen.spatial_channels
+
+
+@pytest.mark.parametrize(("asked", "done"), [(0, 1), (-5, 1), (3, 3), (MOST_TICKS + 1, MOST_TICKS)])
+def test_ticks_are_clamped(serve: Serve, stub: Any, asked: int, done: int) -> None:
+    client = stub(serve())
+    seen = client.call("FastAdvance", session_id=client.ready(), ticks=asked)
+    assert (seen.tick, seen.actual_ticks_advanced) == (done, done)
+
+
+def test_an_interrupt_ends_an_advance_early_where_it_is_asked_for(serve: Serve, stub: Any) -> None:
+    client = stub(serve())
+    commands = [_order(Order.ATTACK_MOVE, target_x=-1, target_y=-1)]
+    request: dict[str, Any] = {"ticks": 600, "commands": commands, "enabled_interrupts": ["enemy_spotted"]}
+    seen = client.call("FastAdvance", session_id=client.ready(seed=1), check_events_every=1, **request)
+    assert (seen.interrupted, seen.interrupt_reason) == (True, "enemy_spotted")
+    assert seen.actual_ticks_advanced == seen.tick < 500
+    rarely = client.call("FastAdvance", session_id=client.ready(seed=1), check_events_every=64, **request)
+    assert rarely.interrupt_reason == "enemy_spotted"
+    assert rarely.tick % 64 == 0
+    never = client.call("FastAdvance", session_id=client.ready(seed=1), **request)
+    assert (never.interrupted, never.actual_ticks_advanced) == (False, 600)
+
+
+def test_the_end_of_the_game_ends_an_advance_and_stays(serve: Serve, stub: Any) -> None:
+    client = stub(serve())
+    session_id = client.ready()
+    seen = client.call("FastAdvance", session_id=session_id, ticks=50, commands=[_order(Order.SURRENDER)])
+    assert (seen.done, seen.result, seen.actual_ticks_advanced) == (True, "lose", 1)
+    again = client.call("FastAdvance", session_id=session_id, ticks=50)
+    assert (again.done, again.tick, again.actual_ticks_advanced) == (True, 1, 0)
+    state = client.call("GetState", session_id=session_id)
+    assert (state.phase, state.winner) == ("game_over", "opponent")
+
+
+def test_rewards_and_kills_are_those_since_the_last_look(serve: Serve, stub: Any) -> None:
+    client = stub(serve(bots="brutal"))
+    session_id = client.ready(seed=3)
+    looks: list[Any] = []
+    while not looks or not looks[-1].done:
+        looks.append(client.call("FastAdvance", session_id=session_id, ticks=100))
+    kills = [kill.victim_actor_id for seen in looks for kill in seen.kill_events]
+    world = SkirmishWorlds().create("arena", 3, {"bots": "brutal"})
+    before = world.score
+    while not world.is_over:
+        world.tick()
+    assert sum(seen.reward for seen in looks) == pytest.approx(world.score - before, abs=1e-3)
+    assert len(kills) == len(set(kills)) > 0
+
+
+def test_a_seed_plays_the_same_game_again_and_zero_any(serve: Serve, stub: Any) -> None:
+    client = stub(serve(bots="brutal"))
+    seen: list[bytes] = []
+    for seed in (7, 7, 8):
+        wire = client.call("FastAdvance", session_id=client.ready(seed=seed), ticks=700)
+        wire.episode_id = ""
+        seen.append(wire.SerializeToString(deterministic=True))
+    assert seen[0] == seen[1] != seen[2]
+
+
+def test_sessions_side_by_side_play_as_if_alone(serve: Serve, stub: Any) -> None:
+    """64 of them, advanced by many threads, each with commands of its own: equal seeds, equal games."""
+    client = stub(serve(bots="brutal"))
+    ids = [client.call("CreateSession", seed=1 + number % 4).session_id for number in range(64)]
+
+    def play(session_id: str) -> bytes:
+        for ticks in (3, 40, 7):
+            wire = client.call("FastAdvance", 60.0, session_id=session_id, ticks=ticks, commands=[_order(Order.DEPLOY)])
+        wire.episode_id = ""
+        return wire.SerializeToString(deterministic=True)
+
+    with ThreadPoolExecutor(16) as pool:
+        digests = list(pool.map(play, ids))
+    assert [len(set(digests[number::4])) for number in range(4)] == [1, 1, 1, 1]
+    assert len(set(digests)) == 4
+
+
+def test_a_call_without_a_session_means_the_oldest_that_goes_on(serve: Serve, stub: Any) -> None:
+    client = stub(serve())
+    first, second = client.ready(), client.ready()
+    assert client.call("GetState").episode_id == first
+    assert client.call("FastAdvance", ticks=2, commands=[_order(Order.SURRENDER)]).episode_id == first
+    assert client.call("GetState").episode_id == second
+    client.call("DestroySession", session_id=second)
+    assert client.call("GetState").phase == "game_over"
+
+
+def test_a_destroyed_session_is_gone_and_destroying_never_fails(serve: Serve, stub: Any) -> None:
+    client = stub(serve())
+    session_id = client.ready()
+    for unknown in (session_id, session_id, "", "no such session"):
+        client.call("DestroySession", session_id=unknown)
+    assert client.call("GetState", session_id=session_id).phase == "no_bridge"
+
+
+# what goes wrong
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make every tick of a skirmish take a millisecond at least."""
+    tick = SkirmishWorld.tick
+
+    def slowly(world: SkirmishWorld) -> Sequence[str]:
+        time.sleep(1e-3)
+        return tick(world)
+
+    monkeypatch.setattr(SkirmishWorld, "tick", slowly)
+
+
+def test_an_unknown_session_is_unavailable(serve: Serve, stub: Any, refused: Any) -> None:
+    client = stub(serve())
+    for session_id in ("", "0123456789ab"):
+        error = refused(client.call, "FastAdvance", session_id=session_id, ticks=1)
+        assert error.code() is grpc.StatusCode.UNAVAILABLE
+
+
+def test_an_unknown_map_is_an_invalid_argument(serve: Serve, stub: Any, refused: Any) -> None:
+    error = refused(stub(serve()).call, "CreateSession", map_name="moon.oramap")
+    assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert "there are plains, ridge, arena" in error.details()
+
+
+def test_a_world_that_cannot_be_built_aborts_the_call(
+    serve: Serve, stub: Any, refused: Any, eventually: Callable[..., None]
+) -> None:
+    client = stub(serve())
+    session_id = client.call("CreateSession", bots="godlike").session_id
+    eventually(lambda: client.call("GetState", session_id=session_id).phase == "no_bridge")
+    error = refused(client.call, "FastAdvance", session_id=session_id, ticks=1)
+    assert error.code() is grpc.StatusCode.ABORTED
+    assert "godlike" in error.details()
+
+
+@pytest.mark.usefixtures("slow")
+def test_a_session_destroyed_under_a_call_aborts_it(
+    serve: Serve, stub: Any, refused: Any, eventually: Callable[..., None]
+) -> None:
+    client = stub(serve())
+    session_id = client.ready()
+    said: list[Any] = []
+    caller = threading.Thread(
+        target=lambda: said.append(refused(client.call, "FastAdvance", 60.0, session_id=session_id, ticks=MOST_TICKS))
+    )
+    caller.start()
+    eventually(lambda: client.call("GetState", session_id=session_id).tick > 10)
+    client.call("DestroySession", session_id=session_id)
+    caller.join(10)
+    assert [error.code() for error in said] == [grpc.StatusCode.ABORTED]
+
+
+@pytest.mark.usefixtures("slow")
+def test_no_free_worker_is_resource_exhausted_in_the_originals_words(
+    serve: Serve, stub: Any, refused: Any, eventually: Callable[..., None]
+) -> None:
+    serving = serve()
+    _limit(serving, Limits(slots=1, patience_s=0.05))
+    client = stub(serving)
+    busy, other = client.ready(), client.ready()
+    ended: list[Any] = []
+    worker = threading.Thread(
+        target=lambda: ended.append(refused(client.call, "FastAdvance", 60.0, session_id=busy, ticks=MOST_TICKS))
+    )
+    worker.start()
+    eventually(lambda: client.call("GetState", session_id=busy).tick > 10)
+    error = refused(client.call, "FastAdvance", session_id=other, ticks=1)
+    assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert error.details().startswith("All worker slots busy, retry later")
+    client.call("DestroySession", session_id=busy)  # ends the long call too
+    worker.join(10)
+    assert len(ended) == 1
+
+
+@pytest.mark.usefixtures("slow")
+def test_a_caller_who_leaves_stops_his_advance(
+    serve: Serve, stub: Any, refused: Any, eventually: Callable[..., None]
+) -> None:
+    client = stub(serve())
+    session_id = client.ready()
+    error = refused(client.call, "FastAdvance", 0.2, session_id=session_id, ticks=MOST_TICKS)
+    assert error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+    seen = client.call("FastAdvance", 30.0, session_id=session_id, ticks=1)
+    assert seen.tick < MOST_TICKS
+
+
+@pytest.mark.parametrize("engine", ["toy", "cartpole"])
+def test_an_engine_that_speaks_of_something_else_says_so(serve: Serve, stub: Any, refused: Any, engine: str) -> None:
+    client = stub(serve(engine))
+    for name in ("CreateSession", "FastAdvance", "GetState", "DestroySession"):
+        error = refused(client.call, name)
+        assert error.code() is grpc.StatusCode.UNIMPLEMENTED
+        assert engine in error.details()
+    error = refused(list, client.stream(iter(())))
+    assert error.code() is grpc.StatusCode.UNIMPLEMENTED
+
+
+def _limit(serving: Serving, limits: Limits) -> None:
+    """Give the sessions of a served engine other limits."""
+    sessions = serving.host.sessions
+    assert sessions is not None
+    Sessions.__init__(sessions, sessions.worlds, sessions.engine, limits)

@@ -1,0 +1,264 @@
+"""Our client of the bridge: sessions, retries, reconnecting."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[openra]'")
+
+from lucky_transport import api
+from lucky_transport.deadline import Deadline
+from lucky_transport.endpoint import Endpoint
+from lucky_transport.engines.skirmish.messages import Command, Order, Orders
+from lucky_transport.engines.skirmish.world import SkirmishWorlds
+from lucky_transport.errors import (
+    Busy,
+    ClosedError,
+    ConfigError,
+    LocalProtocolError,
+    NotReachable,
+    PeerDied,
+    PeerTimeout,
+    SpecError,
+    Unimplemented,
+    UnknownSession,
+)
+from lucky_transport.process import EngineProcess
+from lucky_transport.serving import Serving
+from lucky_transport.sessions.phase import Phase
+from lucky_transport_openra.retry import Retry
+
+Serve = Callable[..., Serving]
+DEPLOY = Orders([Command(Order.DEPLOY)])
+
+
+def _same_without_a_wire(seed: int, ticks: int) -> Any:
+    world = SkirmishWorlds().create("arena", seed, {"bots": "brutal"})
+    world.act([DEPLOY])
+    for _ in range(ticks):
+        world.tick()
+    return world.observe()
+
+
+def test_a_session_shows_what_its_world_shows_without_a_wire(serve: Serve, sessions: Any) -> None:
+    door = sessions(serve(bots="brutal"))
+    session_id = door.create(seed=5)
+    assert door.advance(session_id, 0).ticks == 0
+    seen = door.advance(session_id, 700, [DEPLOY])
+    assert seen.observation == _same_without_a_wire(5, 700)
+    assert (seen.ticks, seen.ticks_done, seen.is_over) == (700, 700, False)
+
+
+def test_orders_given_between_advances_wait_for_the_next_one(serve: Serve, sessions: Any) -> None:
+    door = sessions(serve())
+    session_id = door.create()
+    assert door.act(session_id, [DEPLOY]) == 0
+    assert door.advance(session_id, 0).observation.buildings == []
+    assert len(door.advance(session_id, 1).observation.buildings) == 1
+    assert door.act(session_id, [Orders()] * 20) == 4
+
+
+def test_a_session_that_starts_over_keeps_its_id(serve: Serve, sessions: Any) -> None:
+    door = sessions(serve(bots="brutal"))
+    session_id = door.create(seed=5)
+    door.advance(session_id, 300, [DEPLOY])
+    assert door.restart(session_id, 6).ticks == 0
+    door.restart(session_id, 5)
+    assert door.advance(session_id, 700, [DEPLOY]).observation == _same_without_a_wire(5, 700)
+
+
+def test_a_sessions_state_follows_its_game(serve: Serve, sessions: Any) -> None:
+    door = sessions(serve())
+    session_id = door.create("arena")
+    assert door.advance(session_id, 3, [Orders([Command(Order.SURRENDER)])]).result == "lose"
+    state = door.state(session_id)
+    assert (state.phase, state.map_name, state.is_over, state.result) == (Phase.OVER, "arena", True, "lose")
+    door.destroy(session_id)
+    assert door.state(session_id).phase is Phase.GONE
+
+
+def test_a_session_that_stands_still_has_nothing_newer_to_show(serve: Serve, sessions: Any) -> None:
+    door = sessions(serve())
+    session_id = door.create()
+    assert door.latest(session_id).ticks == 0
+    with pytest.raises(LocalProtocolError, match="stands still at tick 0; run or advance it"):
+        door.latest(session_id, 0)
+
+
+def test_what_the_bridge_cannot_carry_is_refused(serve: Serve, sessions: Any) -> None:
+    door = sessions(serve())
+    with pytest.raises(SpecError, match="option 'cash' does not travel over the bridge"):
+        door.create(options={"cash": 3})
+    with pytest.raises(SpecError, match="no map 'moon'"):
+        door.create("moon")
+
+
+def test_errors_come_as_what_they_are(serve: Serve, sessions: Any) -> None:
+    door = sessions(serve())
+    with pytest.raises(UnknownSession, match="has no session '0123456789ab'"):
+        door.advance("0123456789ab")
+    other = sessions(serve("toy"))
+    with pytest.raises(Unimplemented, match="engine 'toy' has no sessions"):
+        other.create()
+
+
+def test_sessions_end_with_the_client_that_created_them(
+    serve: Serve, sessions: Any, eventually: Callable[..., None]
+) -> None:
+    serving = serve()
+    door = sessions(serving)
+    kept, other = sessions(serving).create(), door.create()
+    door.run(other, 0.0)
+    door.advance(kept, 1)
+    door.close()
+    door.close()
+    found = serving.host.sessions
+    assert found is not None
+    eventually(lambda: found.ids() == [kept])
+    with pytest.raises(ClosedError):
+        door.advance(kept)
+
+
+# retries
+
+
+def test_a_refusal_for_want_of_a_worker_is_retried() -> None:
+    calls: list[int] = []
+
+    def make() -> str:
+        calls.append(1)
+        if len(calls) < 4:
+            raise Busy("no worker")
+        return "done"
+
+    assert Retry(first_wait_s=0.001).call(make, Deadline(5)) == "done"
+    assert len(calls) == 4
+
+
+def test_retries_end_after_the_last_attempt_and_at_the_deadline() -> None:
+    calls: list[int] = []
+
+    def refuse() -> None:
+        calls.append(1)
+        raise Busy("no worker")
+
+    with pytest.raises(Busy):
+        Retry(attempts=3, first_wait_s=0.001).call(refuse, Deadline(5))
+    assert len(calls) == 3
+    with pytest.raises(Busy):
+        Retry(first_wait_s=10).call(refuse, Deadline(0.01))
+    assert len(calls) == 4
+
+
+def test_other_errors_are_not_retried() -> None:
+    calls: list[int] = []
+
+    def fail() -> None:
+        calls.append(1)
+        raise PeerDied("gone")
+
+    with pytest.raises(PeerDied):
+        Retry().call(fail, Deadline(5))
+    assert len(calls) == 1
+
+
+# bad luck
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return found.getsockname()[1]
+
+
+def _start(port: int) -> EngineProcess:
+    return EngineProcess("skirmish:arena", [f"openra://127.0.0.1:{port}?map=arena&bots=none&rate=100"])
+
+
+def _go_on_for_ever(door: Any, session_id: str, doing: str) -> None:
+    while doing == "advance":
+        door.advance(session_id, 5)
+    door.latest(session_id, 1 << 30, Deadline(20))
+
+
+@pytest.mark.parametrize("doing", ["advance", "watch"])
+def test_a_killed_engine_is_a_typed_error_at_once_and_a_new_one_is_found_again(sessions: Any, doing: str) -> None:
+    port = _free_port()
+    engine = _start(port)
+    door = sessions(engine.endpoints[0])
+    try:
+        session_id = door.create()
+        door.advance(session_id, 5)
+        if doing == "watch":
+            door.run(session_id, 0.0)
+            door.latest(session_id, 5)
+        killer = threading.Timer(0.1, os.kill, (engine.pid, signal.SIGKILL))
+        killer.start()
+        start = time.monotonic()
+        with pytest.raises(PeerDied):
+            _go_on_for_ever(door, session_id, doing)
+        assert time.monotonic() - start < 10
+        killer.join()
+        engine.stop()
+        engine = _start(port)
+        assert door.bridge.state("", Deadline(10)).phase == "no_bridge"
+        assert door.advance(door.create(), 5).ticks == 5
+    finally:
+        engine.stop()
+
+
+def test_an_engine_that_does_not_answer_ends_the_wait_at_the_deadline(sessions: Any) -> None:
+    engine = _start(_free_port())
+    try:
+        door = sessions(engine.endpoints[0])
+        session_id = door.create()
+        os.kill(engine.pid, signal.SIGSTOP)
+        with pytest.raises(PeerTimeout, match=r"FastAdvance did not end within 0\.2 s"):
+            door.advance(session_id, 5, deadline=Deadline(0.2))
+        os.kill(engine.pid, signal.SIGCONT)
+        assert door.advance(session_id, 5).ticks >= 5
+    finally:
+        os.kill(engine.pid, signal.SIGCONT)
+        engine.stop()
+
+
+def test_nobody_at_the_address_is_not_reachable() -> None:
+    for service in ("bridge", "auto"):
+        endpoint = Endpoint("openra", f"127.0.0.1:{_free_port()}", (("service", service),))
+        with pytest.raises(NotReachable, match="no engine at"):
+            api.connect(str(endpoint), connect_timeout_s=0.3)
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("sesions=2", "unknown option 'sesions'; there are bots, map, planning, rate, seed, service, sessions, ticks"),
+        ("sessions=0", "sessions=0; expected at least 1"),
+        ("sessions=many", "sessions=many; expected a number of sessions"),
+        ("service=carrier-pigeon", "expected one of auto, batch, bridge"),
+        ("rate=-1", "rate=-1; expected ticks a second"),
+        ("planning=perhaps", "planning=perhaps; expected 1 or 0"),
+    ],
+)
+def test_a_slip_in_an_endpoint_shows_where_it_was_made(query: str, text: str) -> None:
+    endpoint = f"openra://127.0.0.1:1?{query}"
+    is_servers = query.startswith(("rate", "planning"))
+    use: Callable[[], object] = (
+        (lambda: api.serve("skirmish", endpoint)) if is_servers else lambda: api.connect(endpoint)
+    )
+    with pytest.raises(ConfigError, match=text):
+        use()
+
+
+def test_the_url_that_a_server_tells_is_one_for_clients(serve: Serve) -> None:
+    endpoint = serve(rate=3, planning=1).endpoints[0]
+    assert "rate=3" in str(endpoint)
+    with api.connect(str(endpoint)) as client:
+        assert client.transport.spec.engine == "skirmish"

@@ -1,0 +1,308 @@
+"""The bridge's stream: as the older client of the original uses it, and as ours does."""
+
+from __future__ import annotations
+
+import queue
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[openra]'")
+
+from lucky_transport.config import Settings
+from lucky_transport.deadline import Deadline
+from lucky_transport.engines.skirmish.messages import Command, Order, Orders
+from lucky_transport.errors import ClosedError, PeerDied, PeerTimeout, SessionEnded
+from lucky_transport.serving import Serving
+from lucky_transport_grpc.runtime import grpc
+from lucky_transport_openra import _pb
+from lucky_transport_openra.bridge import Bridge
+from lucky_transport_openra.game_stream import GameStreamClient
+
+Serve = Callable[..., Serving]
+
+
+class Talker:
+    """Actions for a stream, given one by one."""
+
+    def __init__(self) -> None:
+        self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+    def say(self, *commands: Any) -> None:
+        """Send an action with these commands."""
+        self._queue.put(_pb.AgentAction(commands=commands))
+
+    def stop(self) -> None:
+        """End this side of the stream."""
+        self._queue.put(None)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._queue.get, None)
+
+
+def _order(action: Order, **what: Any) -> Any:
+    return _pb.Command(action=int(action), **what)
+
+
+def _until(observations: Any, condition: Callable[[Any], object], most: int = 5000) -> Any:
+    """Return the first observation for which `condition` holds."""
+    return next(seen for _, seen in zip(range(most), observations, strict=False) if condition(seen))
+
+
+def test_a_stream_begins_with_the_present_and_goes_on_by_itself(serve: Serve, stub: Any) -> None:
+    talker = Talker()
+    observations = stub(serve(rate=500)).stream(iter(talker))
+    ticks = [next(observations).tick for _ in range(20)]
+    observations.cancel()
+    assert ticks[0] == 0
+    assert ticks == sorted(set(ticks))
+
+
+def test_actions_have_their_effect_while_the_game_goes_on(serve: Serve, stub: Any) -> None:
+    talker = Talker()
+    observations = stub(serve(rate=500)).stream(iter(talker))
+    next(observations)
+    talker.say(_order(Order.DEPLOY))
+    assert _until(observations, lambda seen: seen.buildings).available_production == ["power"]
+    talker.say(_order(Order.SURRENDER))
+    last = list(observations)[-1]
+    assert (last.done, last.result) == (True, "lose")
+
+
+def test_a_fast_advance_in_the_stream_does_its_ticks_at_once(serve: Serve, stub: Any) -> None:
+    talker = Talker()
+    observations = stub(serve(rate=5)).stream(iter(talker))
+    before = next(observations).tick
+    talker.say(_order(Order.FAST_ADVANCE, ticks=900))
+    assert _until(observations, lambda seen: seen.tick >= 900).tick < before + 1000
+    observations.cancel()
+
+
+def test_the_world_stands_still_until_the_first_action_where_there_is_time_to_plan(serve: Serve, stub: Any) -> None:
+    talker = Talker()
+    client = stub(serve(rate=500, planning=1))
+    observations = client.stream(iter(talker))
+    assert next(observations).tick == 0
+    time.sleep(0.1)
+    assert client.call("GetState").tick == 0
+    talker.say()
+    assert _until(observations, lambda seen: seen.tick > 3)
+    observations.cancel()
+
+
+@pytest.mark.parametrize("how", ["cancel", "stop talking", "close the channel"])
+def test_a_client_who_leaves_ends_the_session_of_his_stream(
+    serve: Serve, stub: Any, eventually: Callable[..., None], how: str
+) -> None:
+    serving, talker = serve(rate=100), Talker()
+    client = stub(serving)
+    observations = client.stream(iter(talker))
+    next(observations)
+    sessions = serving.host.sessions
+    assert sessions is not None
+    assert len(sessions.ids()) == 1
+    if how == "cancel":
+        observations.cancel()
+    elif how == "stop talking":
+        talker.stop()
+        list(observations)
+    else:
+        client.channel.close()
+    eventually(lambda: not sessions.ids())
+
+
+def test_clients_without_session_ids_play_games_of_their_own(serve: Serve, stub: Any) -> None:
+    serving = serve(rate=100)
+    talkers = [Talker() for _ in range(4)]
+    streams = [stub(serving).stream(iter(talker)) for talker in talkers]
+    episodes = {next(stream).episode_id for stream in streams}
+    assert len(episodes) == 4
+    for stream in streams:
+        stream.cancel()
+
+
+def test_a_session_that_was_created_is_the_one_that_is_streamed(serve: Serve, stub: Any) -> None:
+    client = stub(serve(rate=100))
+    session_id = client.ready()
+    observations = client.stream(iter(Talker()))
+    assert next(observations).episode_id == session_id
+    observations.cancel()
+
+
+def test_a_destroyed_session_ends_its_stream(serve: Serve, stub: Any) -> None:
+    client = stub(serve(rate=100))
+    session_id = client.ready()
+    observations = client.stream(iter(Talker()))
+    next(observations)
+    client.call("DestroySession", session_id=session_id)
+    with pytest.raises(grpc.RpcError) as caught:
+        list(observations)
+    error: Any = caught.value
+    assert error.code() in (grpc.StatusCode.ABORTED, grpc.StatusCode.UNAVAILABLE)
+
+
+def test_an_engine_that_stops_ends_its_streams(serve: Serve, stub: Any) -> None:
+    serving = serve(rate=100)
+    observations = stub(serving).stream(iter(Talker()))
+    next(observations)
+    serving.stop()
+    with pytest.raises(grpc.RpcError):
+        list(observations)
+
+
+def test_a_client_that_asks_often_whether_we_live_is_not_cut_off(serve: Serve, stub: Any) -> None:
+    """The original's client asks every 10 s, this one every second; gRPC's default cuts off after three questions."""
+    pings = {"keepalive_time_ms": 100, "keepalive_timeout_ms": 5000, "http2.max_pings_without_data": 0}
+    talker = Talker()
+    observations = stub(serve(rate=100, planning=1), **pings).stream(iter(talker))
+    assert next(observations).tick == 0
+    threading.Timer(3.3, talker.say).start()
+    assert next(observations).tick > 0
+    observations.cancel()
+
+
+def test_messages_of_64_mib_go_both_ways(serve: Serve, stub: Any) -> None:
+    client = stub(serve(), max_send_message_length=-1, max_receive_message_length=-1)
+    session_id = client.ready()
+    long_name = "x" * (60 << 20)
+    commands = [_order(Order.BUILD, item_type=long_name)]
+    assert client.call("FastAdvance", session_id=session_id, ticks=1, commands=commands).tick == 1
+
+
+# our own reader
+
+
+@pytest.fixture
+def watch(serve: Serve) -> Iterator[Callable[..., tuple[Bridge, GameStreamClient]]]:
+    """Stream a session of what is served with these options, with our client."""
+    opened: list[tuple[Bridge, GameStreamClient]] = []
+
+    def start(serving: Serving | None = None, **options: Any) -> tuple[Bridge, GameStreamClient]:
+        served = serving or serve(**options)
+        bridge = Bridge(served.endpoints[0], Settings())
+        opened.append((bridge, GameStreamClient(bridge)))
+        return opened[-1]
+
+    yield start
+    for bridge, stream in opened:
+        stream.close()
+        bridge.close()
+
+
+def test_a_reader_that_pauses_finds_the_present(watch: Any) -> None:
+    bridge, stream = watch(rate=0, map="ridge", bots="brutal")
+    stream.latest()
+    time.sleep(0.7)
+    before = bridge.state().tick
+    seen = stream.latest(0)
+    assert seen.tick > 20
+    assert seen.tick >= before - 40  # what is on the way, not what piled up meanwhile
+    assert stream.dropped > 0
+
+
+def test_a_reader_that_wants_the_next_waits_for_it(watch: Any) -> None:
+    _, stream = watch(rate=50)
+    ticks = [-1]
+    for _ in range(10):
+        ticks.append(stream.latest(ticks[-1]).tick)
+    assert ticks == sorted(set(ticks))
+
+
+def test_a_reader_waits_no_longer_than_its_deadline(watch: Any) -> None:
+    _, stream = watch(rate=500, planning=1)
+    with pytest.raises(PeerTimeout, match=r"no observation after tick 0 within 0\.1 s"):
+        stream.latest(0, Deadline(0.1))
+    stream.act([_pb.AgentAction()])
+    assert stream.latest(0).tick > 0
+
+
+def test_at_most_16_actions_wait_to_be_sent(watch: Any) -> None:
+    _, stream = watch(rate=100)
+    stream.latest()
+    assert stream.act([_pb.AgentAction()] * 20) >= 4
+
+
+def test_closing_wakes_a_reader(watch: Any) -> None:
+    _, stream = watch(rate=500, planning=1)
+    stream.latest()
+    said: list[BaseException] = []
+
+    def read() -> None:
+        with pytest.raises(ClosedError) as caught:
+            stream.latest(5)
+        said.append(caught.value)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    time.sleep(0.05)
+    stream.close()
+    reader.join(10)
+    assert len(said) == 1
+    with pytest.raises(ClosedError):
+        stream.act([_pb.AgentAction()])
+
+
+def test_an_engine_that_is_gone_ends_every_wait(serve: Serve, watch: Any) -> None:
+    serving = serve(rate=100)
+    _, stream = watch(serving)
+    stream.latest()
+    serving.stop()
+    with pytest.raises((PeerDied, SessionEnded)):
+        stream.latest(1 << 30, Deadline(10))
+
+
+def test_a_named_session_is_streamed_and_outlives_its_stream(
+    serve: Serve, sessions: Any, eventually: Callable[..., None]
+) -> None:
+    serving = serve(rate=300)
+    door = sessions(serving)
+    first, second = door.create(), door.create()
+    door.run(second, 0.0)
+    seen = door.latest(second, 5)
+    assert seen.ticks > 5
+    door.act(second, [Orders([Command(Order.DEPLOY)])])
+    while not seen.observation.buildings:
+        seen = door.latest(second, seen.ticks)
+    door.run(second, None)
+    found = serving.host.sessions
+    assert found is not None
+    eventually(lambda: found.state(second).rate_hz is None)
+    stands = door.advance(second, 0).ticks
+    assert stands >= seen.ticks
+    assert door.advance(second, 0).ticks == stands
+    assert door.state(first).ticks == 0
+
+
+_CLIENT = """
+import sys
+from lucky_transport.config import Settings
+from lucky_transport.endpoint import Endpoint
+from lucky_transport_openra.bridge import Bridge
+from lucky_transport_openra.game_stream import GameStreamClient
+stream = GameStreamClient(Bridge(Endpoint.parse(sys.argv[1]), Settings()))
+print(stream.latest().tick, flush=True)
+while True:
+    stream.latest(1 << 30)
+"""
+
+
+def test_a_killed_client_leaves_nothing_behind_and_the_next_one_plays(
+    serve: Serve, watch: Any, eventually: Callable[..., None]
+) -> None:
+    serving = serve(rate=100)
+    found = serving.host.sessions
+    assert found is not None
+    command = [sys.executable, "-c", _CLIENT, str(serving.endpoints[0])]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as client:
+        assert client.stdout is not None
+        assert client.stdout.readline() == b"0\n"
+        assert len(found.ids()) == 1
+        client.kill()
+    eventually(lambda: not found.ids())
+    _, stream = watch(serving)
+    assert stream.latest(0).tick > 0

@@ -1,0 +1,253 @@
+"""The client's half, line by line, against a scripted engine: what it says, what it makes of what it hears."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from lucky_transport import api
+from lucky_transport.errors import (
+    Busy,
+    ClosedError,
+    EngineFailed,
+    LocalProtocolError,
+    NotReachable,
+    PeerDied,
+    PeerTimeout,
+    RemoteProtocolError,
+    Unimplemented,
+    UnknownName,
+)
+from lucky_transport_pipe.experiment import Score, Session, Started, State
+from lucky_transport_pipe.instance import Instance
+
+Playing = Callable[..., Any]
+
+
+def begin(instance: Any, engine: Any, sessions: int = 2, end: str = "\r\n") -> Any:
+    """Return an experiment that the scripted engine has accepted."""
+    with ThreadPoolExecutor(1) as pool:
+        asked: Future[Any] = pool.submit(instance.experiment, "cart_pole", [{"WindSeed": n} for n in range(sessions)])
+        assert engine.read() == "run cart_pole"
+        engine.say("SUCCESS", end=end)
+        said = engine.read_until("END")
+        assert said == [*(f'{{"WindSeed":{n}}}' for n in range(sessions)), "END"]
+        return asked.result()
+
+
+def test_a_line_to_the_engine_ends_with_lf(playing: Playing) -> None:
+    with playing() as (instance, engine):
+        instance.set("slots", 4)
+        assert engine.read_raw() == b"set slots 4\n"
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_run_is_heard_with_either_line_end(playing: Playing, end: str) -> None:
+    with playing() as (instance, engine):
+        experiment = begin(instance, engine, end=end)
+        engine.say("0", '0 {"PoleAngle":0.5}', "1", "1 12.5", end=end)
+        assert [experiment.next() for _ in range(2)] == [Started(0), State(0, {"PoleAngle": 0.5})]
+        experiment.command(0, {"MoveRight": True})
+        experiment.flush()
+        assert engine.read() == '0 {"MoveRight":true}'
+        engine.say("0 3", "END", end=end)
+        assert list(experiment) == [Started(1), Score(1, 12.5), Score(0, 3.0)]
+        assert experiment.final_scores() == [3.0, 12.5]
+
+
+@pytest.mark.parametrize(
+    ("text", "score"),
+    [("12.5", 12.5), ("12,5", 12.5), ("-1E+10", -1e10), ("7", 7.0), ("Infinity", float("inf")), ("-∞", -float("inf"))],
+)
+def test_a_score_is_read_as_any_culture_writes_it(playing: Playing, text: str, score: float) -> None:
+    with playing() as (instance, engine):
+        experiment = begin(instance, engine, 1)
+        engine.say("0", f"0 {text}", "END")
+        assert experiment.play(lambda session, state: None) == [score]
+
+
+def test_a_state_cut_anywhere_is_one_state(playing: Playing) -> None:
+    with playing() as (instance, engine):
+        experiment = begin(instance, engine, 1)
+        data = '0\r\n0 {"Name":"Zoë – ∞"}\r\n0 1\r\nEND\r\n'.encode()
+
+        def trickle() -> None:
+            for at in range(len(data)):
+                engine.connection.sendall(data[at : at + 1])
+
+        thread = threading.Thread(target=trickle)
+        thread.start()
+        assert list(experiment) == [Started(0), State(0, {"Name": "Zoë – ∞"}), Score(0, 1.0)]
+        thread.join()
+
+
+def test_an_unknown_experiment_raises_and_the_next_one_runs(playing: Playing) -> None:
+    with playing() as (instance, engine):
+        with ThreadPoolExecutor(1) as pool:
+            asked = pool.submit(instance.experiment, "crawl", [])
+            assert engine.read() == "run crawl"
+            engine.say('Error: Experiment name "crawl" was not recognized.')
+            with pytest.raises(UnknownName, match="not recognized"):
+                asked.result()
+        begin(instance, engine)
+
+
+def test_an_error_ends_the_run_for_everybody_who_waits_and_the_next_one_runs(playing: Playing) -> None:
+    with playing() as (instance, engine), ThreadPoolExecutor(2) as pool:
+        experiment = begin(instance, engine)
+        waiting = [pool.submit(experiment.session(number).state) for number in range(2)]
+        engine.say("Error: out of data")
+        for one in waiting:
+            with pytest.raises(EngineFailed, match="reports: out of data"):
+                one.result()
+        begin(instance, engine)
+
+
+def test_warnings_are_kept_and_logged_and_disturb_nothing(playing: Playing, caplog: pytest.LogCaptureFixture) -> None:
+    with playing() as (instance, engine):
+        experiment = begin(instance, engine, 1)
+        engine.say("Warning:mind the gap", "0", "0 1", "Warning: again", "END")
+        assert list(experiment) == [Started(0), Score(0, 1.0)]
+        assert instance.warnings == ("mind the gap", "again")
+        assert "mind the gap" in caplog.text
+
+
+@pytest.mark.parametrize("line", ["what?", "5 {}", "SUCCESS", "-1 {}", '0 {"a":'])
+def test_what_no_honest_engine_says_is_an_error(playing: Playing, line: str) -> None:
+    with playing() as (instance, engine):
+        experiment = begin(instance, engine)
+        engine.say(line)
+        with pytest.raises(RemoteProtocolError):
+            experiment.next()
+
+
+def test_what_is_no_utf8_is_an_error(playing: Playing) -> None:
+    with playing() as (instance, engine):
+        experiment = begin(instance, engine)
+        engine.connection.sendall(b"\xff\xfe\r\n")
+        with pytest.raises(RemoteProtocolError, match="UTF-8"):
+            experiment.next()
+
+
+def test_a_silent_engine_is_waited_for_until_the_deadline_and_can_be_waited_for_again(playing: Playing) -> None:
+    with playing() as (instance, engine):
+        experiment = begin(instance, engine)
+        with pytest.raises(PeerTimeout, match=r"0\.05 s"):
+            experiment.next(timeout_s=0.05)
+        engine.say("0")
+        assert experiment.next() == Started(0)
+
+
+def test_an_engine_that_leaves_ends_every_wait_after_what_it_said(playing: Playing) -> None:
+    with playing() as (instance, engine):
+        experiment = begin(instance, engine)
+        engine.say("0", "0 1")
+        engine.close()
+        assert [experiment.next() for _ in range(2)] == [Started(0), Score(0, 1.0)]
+        for _ in range(2):
+            with pytest.raises(PeerDied, match="closed the pipe or ended"):
+                experiment.next()
+        with pytest.raises(PeerDied):
+            instance.experiment("cart_pole", [])
+
+
+def test_an_engine_that_quits_by_itself_has_gone(playing: Playing) -> None:
+    with playing() as (instance, engine):
+        experiment = begin(instance, engine)
+        engine.say("QUIT")
+        with pytest.raises(PeerDied, match="has quit"):
+            experiment.next()
+
+
+def test_quit_waits_for_the_engines_word(playing: Playing) -> None:
+    with playing() as (instance, engine), ThreadPoolExecutor(1) as pool:
+        quitting = pool.submit(instance.quit)
+        assert engine.read() == "quit"
+        assert not quitting.done()
+        engine.say("QUIT")
+        quitting.result()
+        with pytest.raises(ClosedError):
+            instance.experiment("cart_pole", [])
+
+
+def test_quit_is_over_when_the_engine_goes_without_a_word(playing: Playing) -> None:
+    with playing() as (instance, engine), ThreadPoolExecutor(1) as pool:
+        quitting = pool.submit(instance.quit)
+        assert engine.read() == "quit"
+        engine.close()
+        quitting.result()
+
+
+def test_closing_ends_a_wait_of_another_thread(playing: Playing) -> None:
+    with playing() as (instance, engine), ThreadPoolExecutor(1) as pool:
+        experiment = begin(instance, engine)
+        waiting = pool.submit(experiment.next)
+        assert not waiting.done()
+        instance.close()
+        with pytest.raises(ClosedError):
+            waiting.result()
+
+
+def test_each_session_may_have_a_thread_of_its_own(playing: Playing) -> None:
+    """What comes for one that nobody asks for holds up no other."""
+    with playing() as (instance, engine), ThreadPoolExecutor(3) as pool:
+        experiment = begin(instance, engine, 3)
+
+        def play(session: Session) -> list[Any]:
+            seen: list[Any] = []
+            while (state := session.state()) is not None:
+                seen.append(state["n"])
+                session.command({"n": state["n"]})
+            return seen
+
+        engine.say("0", "1", "2", *['2 {"n":9}'] * 5)
+        players = [pool.submit(play, experiment.session(number)) for number in range(2)]
+        for n in range(20):
+            for number in (1, 0):
+                engine.say(f'{number} {{"n":{n}}}')
+            assert sorted(engine.read() for _ in range(2)) == [f'{number} {{"n":{n}}}' for number in range(2)]
+        engine.say("0 1", "1 2", "2 3", "END")
+        assert [player.result() for player in players] == [list(range(20))] * 2
+        assert [experiment.session(2).state()["n"] for _ in range(5)] == [9] * 5
+
+
+def test_a_second_run_needs_the_first_ones_end(playing: Playing) -> None:
+    with playing() as (instance, engine):
+        begin(instance, engine)
+        with pytest.raises(LocalProtocolError, match="run is not possible while running an experiment"):
+            instance.experiment("cart_pole", [])
+
+
+def test_wrong_init_data_is_refused_before_anything_is_sent(playing: Playing) -> None:
+    with playing() as (instance, engine):
+        for wrong in ("{", {"Angle": float("nan")}, {"Angle": object()}):
+            with pytest.raises((ValueError, TypeError)):
+                instance.experiment("cart_pole", [{}, wrong])
+        with pytest.raises(ValueError, match="no name of an experiment"):
+            instance.experiment("cart pole", [])
+        instance.set("x", 1)
+        assert engine.read() == "set x 1"
+
+
+def test_a_pipe_that_has_a_client_is_busy(playing: Playing) -> None:
+    with playing() as (instance, _), pytest.raises(Busy, match="has a client already, pid"):
+        Instance(instance.name, connect_timeout_s=0.1)
+
+
+def test_nobody_comes(name: str) -> None:
+    with pytest.raises(NotReachable, match=r"no engine came to pipe .* within 0\.05 s"):
+        Instance(name, connect_timeout_s=0.05)
+
+
+def test_an_engine_that_knows_lines_only_says_so_to_connect(name: str, come: Callable[[], Any]) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(api.connect, f"pipe://{name}")
+        with come() as engine:
+            assert engine.read() == "run lucky_transport.calls"
+            engine.say('Error: Experiment name "lucky_transport.calls" was not recognized.')
+            with pytest.raises(Unimplemented, match="speaks lines only"):
+                asked.result()

@@ -1,0 +1,143 @@
+"""Kill -9 of either half, by lines and by records: a typed error at once, nothing left, the name usable again."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lucky_transport import api
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import NotReachable, PeerDied, TransportError
+from lucky_transport.process import EngineProcess
+from lucky_transport_pipe.experiment import State
+from lucky_transport_pipe.instance import Instance
+
+PATIENCE_S = 10.0
+INIT = {"WindSeed": 1, "InitialAngle": 0.01}
+
+
+def step(client: Any) -> Any:
+    return client.step(np.zeros(client.spec.action_shape, client.spec.action.dtype), None, Deadline(PATIENCE_S))
+
+
+@pytest.fixture
+def engine(name: str) -> Any:
+    process = EngineProcess("cartpole", [f"pipe://{name}"], num_envs=2)
+    yield process
+    process.stop()
+
+
+def test_a_killed_engine_ends_a_run_of_lines(name: str, engine: EngineProcess) -> None:
+    with Instance(name, timeout_s=PATIENCE_S) as instance:
+        experiment = instance.experiment("cart_pole", [INIT])
+        assert experiment.next() is not None
+        assert isinstance(experiment.next(), State)
+        engine.kill()
+        with pytest.raises(PeerDied, match="closed the pipe or ended"):
+            experiment.next()
+    with api.serve("cartpole", f"pipe://{name}"), Instance(name) as instance:
+        assert instance.experiment("cart_pole", []).play(lambda _, state: None) == []
+
+
+def test_a_killed_engine_ends_exchanges_and_calls(name: str, engine: EngineProcess) -> None:
+    with api.open_transport(f"pipe://{name}") as client:
+        step(client)
+        engine.kill()
+        with pytest.raises(PeerDied, match="closed the pipe or ended"):
+            step(client)
+        with pytest.raises(PeerDied):
+            step(client)
+    with api.serve("cartpole", f"pipe://{name}"), api.open_transport(f"pipe://{name}") as client:
+        step(client)
+
+
+#: A program that comes to the pipe as a build does, and speaks no line.
+_COMES = """
+import socket, sys, time
+from lucky_transport_pipe.address import path_of
+end = socket.socket(socket.AF_UNIX)
+while end.connect_ex(path_of(sys.argv[-1])): time.sleep(0.01)
+"""
+
+_CLIENTS = {
+    "by lines": """
+from lucky_transport_pipe.instance import Instance
+instance = Instance({name!r})
+experiment = instance.experiment("cart_pole", [{{}}] * 3)
+experiment.next()
+""",
+    "by records": """
+import numpy as np
+from lucky_transport import api
+client = api.open_transport("pipe://{name}")
+client.step(np.zeros(client.spec.action_shape, client.spec.action.dtype))
+""",
+    "while it offers": """
+from lucky_transport_pipe.offering import SocketOffer
+offer = SocketOffer({name!r})
+offer._listener.close()     # what the kernel does with a killed process: the file stays, nobody listens
+""",
+}
+
+
+@pytest.mark.parametrize("how", _CLIENTS)
+def test_a_killed_client_costs_the_engine_nothing(name: str, how: str, serving: Callable[..., Any]) -> None:
+    """The engine lets go of its worlds and of the lease, removes what the client left, and serves the next one."""
+    with serving():
+        program = _CLIENTS[how].format(name=name) + "\nprint('ready', flush=True)\nimport time; time.sleep(60)"
+        client = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
+        assert client.stdout is not None
+        assert client.stdout.readline() == b"ready\n"
+        client.send_signal(signal.SIGKILL)
+        client.wait()
+        client.stdout.close()
+        with api.open_transport(f"pipe://{name}") as following:
+            step(following)
+        with Instance(name) as instance:
+            assert instance.experiment("cart_pole", [INIT]).next() is not None
+
+
+def test_a_program_that_ends_before_it_comes_is_reported_with_its_last_words(name: str) -> None:
+    command = [sys.executable, "-c", "import sys; sys.exit('no display')"]
+    with pytest.raises(NotReachable, match=r"(?s)ended before it came to pipe .*exit status 1.*no display"):
+        Instance(name, command, connect_timeout_s=PATIENCE_S)
+
+
+def test_a_program_that_dies_later_is_reported_with_its_last_words_too(name: str) -> None:
+    program = _COMES + "end.recv(100); sys.exit('out of memory')"
+    with (
+        Instance(name, [sys.executable, "-c", program], timeout_s=PATIENCE_S) as instance,
+        pytest.raises(PeerDied, match=r"(?s)its process: exit status 1.*out of memory"),
+    ):
+        instance.experiment("cart_pole", [])
+
+
+def test_a_program_that_cannot_be_started_is_reported(name: str) -> None:
+    with pytest.raises(NotReachable, match="cannot be started"):
+        Instance(name, ["/nowhere/Training.x86_64"])
+
+
+def test_an_engine_that_hangs_instead_of_quitting_is_killed(name: str) -> None:
+    program = _COMES + "time.sleep(60)"
+    instance = Instance(name, [sys.executable, "-c", program])
+    process = instance._process  # pyright: ignore[reportPrivateUsage]
+    assert process is not None
+    with pytest.raises(TransportError):
+        instance.quit(timeout_s=0.2)
+    assert not process.is_alive
+    instance.close()
+
+
+def test_a_served_engine_that_stops_ends_its_clients_wait(name: str) -> None:
+    serving = api.serve("toy", f"pipe://{name}", options={"step_delay_s": 0.3})
+    with api.open_transport(f"pipe://{name}") as client:
+        step(client)
+        serving.stop()
+        with pytest.raises(PeerDied):
+            step(client)

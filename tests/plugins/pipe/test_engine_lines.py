@@ -1,0 +1,277 @@
+"""The engine's half, line by line, against a client of a few plain lines: what it says, and that it is never deaf."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+INIT = '{"WindSeed":1,"InitialAngle":0.01}'
+#: A start from which the pole falls within a dozen pushes to one side.
+PUSH = '{"MoveRight":true}'
+Serving = Callable[..., Any]
+Offering = Callable[[], Any]
+
+
+def run_session(client: Any, session: int = 0) -> list[str]:
+    """Push one way until the session has its score; return what the engine said of it."""
+    said: list[str] = []
+    while True:
+        said.append(client.read())
+        number, _, rest = said[-1].partition(" ")
+        assert number == str(session), said[-1]
+        if rest.startswith("{"):
+            client.say(f"{session} {PUSH}")
+        elif rest:
+            return said
+
+
+def start(client: Any, *inits: str) -> None:
+    client.say("run cart_pole")
+    assert client.read() == "SUCCESS"
+    client.say(*inits, "END")
+
+
+def test_a_run_is_start_notice_states_score_and_end(serving: Serving, offering: Offering) -> None:
+    with serving(), offering() as client:
+        start(client, INIT)
+        said = run_session(client)
+        assert said[0] == "0"
+        assert all(line.startswith("0 {") for line in said[1:-1])
+        assert float(said[-1].split(" ")[1]) == len(said) - 3
+        assert client.read() == "END"
+
+
+def test_lines_end_with_crlf_and_a_state_is_one_word_with_the_seeds_keys(serving: Serving, offering: Offering) -> None:
+    with serving(), offering() as client:
+        client.say("run cart_pole")
+        assert client.read_raw() == b"SUCCESS\r\n"
+        client.say(INIT, "END")
+        assert client.read_raw() == b"0\r\n"
+        line = client.read_raw()
+        assert line.endswith(b"}\r\n")
+        number, state = line.decode().rstrip().split(" ")
+        assert number == "0"
+        assert json.loads(state) == {
+            "CartPosition": 0.0,
+            "CartVelocity": 0.0,
+            "PoleAngle": 0.01,
+            "PoleAngularVelocity": 0.0,
+            "Score": 0.0,
+        }
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_either_line_end_is_understood(serving: Serving, offering: Offering, end: str) -> None:
+    with serving(), offering() as client:
+        client.say("run cart_pole", INIT, "END", f"0 {PUSH}", end=end)
+        assert [client.read() for _ in range(2)] == ["SUCCESS", "0"]
+        assert [client.read()[:3] for _ in range(2)] == ["0 {", "0 {"]
+
+
+@pytest.mark.parametrize("spelling", ["cart_pole", "cartpole", "CartPole", "flat"])
+def test_an_experiment_is_known_by_its_map_and_by_the_engines_name(
+    serving: Serving, offering: Offering, spelling: str
+) -> None:
+    with serving(), offering() as client:
+        client.say(f"run {spelling}")
+        assert client.read() == "SUCCESS"
+
+
+def test_an_unknown_experiment_is_an_error_and_the_next_one_is_heard(serving: Serving, offering: Offering) -> None:
+    with serving(), offering() as client:
+        client.say("run crawl", INIT, "END")
+        assert client.read() == 'Error: Experiment name "crawl" was not recognized.'
+        start(client, INIT)
+        assert client.read() == "0"
+
+
+def test_an_engine_without_worlds_knows_no_experiment(serving: Serving, offering: Offering) -> None:
+    with serving("toy"), offering() as client:
+        client.say("run cart_pole")
+        assert client.read() == 'Error: Experiment name "cart_pole" was not recognized.'
+
+
+def test_no_sessions_are_a_run_that_ends_at_once(serving: Serving, offering: Offering) -> None:
+    with serving(), offering() as client:
+        for _ in range(2):
+            client.say("run cart_pole", "END")
+            assert [client.read() for _ in range(2)] == ["SUCCESS", "END"]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [[INIT + INIT], [INIT, INIT], [INIT + " , " + INIT], ["{", '"InitialAngle": 0.02', "}" + INIT]],
+    ids=["one line", "two lines", "a comma", "over several lines"],
+)
+def test_init_data_comes_in_any_number_of_lines(serving: Serving, offering: Offering, lines: list[str]) -> None:
+    with serving(), offering() as client:
+        start(client, *lines)
+        assert [client.read().split(" ")[0] for _ in range(4)] == ["0", "0", "1", "1"]
+
+
+@pytest.mark.parametrize(
+    "broken",
+    ['{"InitialAngle":}', "}", "{", "[1]", '{"a":"}"', INIT + " what", "0.5"],
+    ids=["no value", "a stray brace", "incomplete", "a list", "a brace in a string", "a tail", "a number"],
+)
+def test_broken_init_data_is_an_error_and_the_next_run_is_heard(
+    serving: Serving, offering: Offering, broken: str
+) -> None:
+    with serving(), offering() as client:
+        start(client, INIT, broken, INIT)
+        assert client.read().startswith("Error: init data of session 1")
+        start(client, INIT)
+        assert client.read() == "0"
+
+
+def test_a_brace_inside_a_string_is_text(serving: Serving, offering: Offering) -> None:
+    with serving(), offering() as client:
+        start(client, '{"Note":"a } and a { and \\" too","InitialAngle":0.01}')
+        assert "option note=" in client.read()  # the world got the whole object, and knows no such option
+
+
+@pytest.mark.parametrize(
+    ("init", "why"),
+    [
+        ('{"Gravity":1}', "option gravity=1"),
+        ('{"WindSeed":-1}', "WindSeed is -1"),
+        ('{"WindSeed":1,"Seed":2}', "a world has one seed"),
+    ],
+)
+def test_a_world_that_refuses_its_init_data_is_an_error_with_its_session(
+    serving: Serving, offering: Offering, init: str, why: str
+) -> None:
+    with serving(), offering() as client:
+        start(client, INIT, init)
+        said = [client.read() for _ in range(3)]
+        assert said[2].startswith("Error: session 1 could not be started: ValueError: ")
+        assert why in said[2]
+        start(client, INIT)
+        assert client.read() == "0"
+
+
+def test_commands_may_come_in_any_order(serving: Serving, offering: Offering) -> None:
+    with serving(), offering() as client:
+        start(client, INIT, INIT, INIT)
+        assert [client.read().split(" ")[0] for _ in range(6)] == ["0", "0", "1", "1", "2", "2"]
+        client.say(f"2 {PUSH}")
+        assert client.read().startswith("2 {")
+        client.say(f"0 {PUSH}", f"1 {PUSH}")
+        assert [client.read()[:3] for _ in range(2)] == ["0 {", "1 {"]
+
+
+def test_early_commands_wait_for_their_sessions_next_steps(serving: Serving, offering: Offering) -> None:
+    """Two for session 0 in front of the first for session 1: the original stands still at this."""
+    with serving(), offering() as client:
+        start(client, INIT, INIT)
+        assert len([client.read() for _ in range(4)]) == 4
+        client.say(f"0 {PUSH}", f"0 {PUSH}", f"1 {PUSH}")
+        assert sorted(client.read()[:3] for _ in range(3)) == ["0 {", "0 {", "1 {"]
+
+
+def test_commands_for_a_session_that_waits_for_a_slot_are_kept(serving: Serving, offering: Offering) -> None:
+    with serving(slots=1), offering() as client:
+        start(client, INIT, INIT)
+        client.say(*[f"1 {PUSH}"] * 50)
+        run_session(client)
+        assert client.read() == "1"
+        said = client.read_until("END")
+        *_, score, warning, _ = said
+        assert float(score.split(" ")[1]) > 0  # it went through by the commands that were there before it
+        assert warning.startswith("Warning: session 1 has ended; ")
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (f"7 {PUSH}", "session 7 is none of this run"),
+        ('0 {"MoveRight":1}', "CartPoleCommand.MoveRight: 1 is not true or false"),
+        ("0 {", "is no JSON"),
+        ("run cart_pole", "not possible while running"),
+        ("END", "END is not possible while running"),
+        ("nonsense", "not understood while running"),
+        ("set gravity 1", "there is no setting 'gravity'"),
+        ("set slots none", "not a number of sessions"),
+    ],
+)
+def test_a_line_that_makes_no_sense_is_warned_of_and_the_run_goes_on(
+    serving: Serving, offering: Offering, line: str, why: str
+) -> None:
+    with serving(), offering() as client:
+        start(client, INIT)
+        assert [client.read()[:3] for _ in range(2)] == ["0", "0 {"]
+        client.say(line)
+        warning = client.read()
+        assert warning.startswith("Warning: ")
+        assert why in warning
+        client.say(f"0 {PUSH}")
+        run_session(client)
+        assert client.read() == "END"
+
+
+def test_commands_without_a_run_are_warned_of(serving: Serving, offering: Offering) -> None:
+    with serving(), offering() as client:
+        client.say(f"0 {PUSH}")
+        assert client.read() == "Warning: a command for session 0 while idle; it is dropped"
+
+
+def test_quit_is_answered_and_the_pipe_closed_also_in_the_middle_of_a_run(serving: Serving, offering: Offering) -> None:
+    with serving(), offering() as client:
+        start(client, INIT)
+        assert [client.read()[:3] for _ in range(2)] == ["0", "0 {"]
+        client.say("quit")
+        assert client.read() == "QUIT"
+        assert client.read() == ""
+
+
+def test_the_next_client_is_served_after_one_that_quit_broke_the_rules_or_just_left(
+    serving: Serving, offering: Offering
+) -> None:
+    with serving():
+        for last_words in (b"quit\n", b"\xff\xfe\n", b"Error: enough\n", b""):
+            with offering() as client:
+                start(client, INIT)
+                assert client.read() == "0"
+                client.connection.sendall(last_words)
+
+
+def test_a_warning_of_the_clients_is_logged(
+    serving: Serving, offering: Offering, caplog: pytest.LogCaptureFixture
+) -> None:
+    with serving(), offering() as client:
+        client.say("Warning: mind the gap", "run cart_pole")
+        assert client.read() == "SUCCESS"
+        assert "mind the gap" in caplog.text
+
+
+def test_a_session_that_gets_no_command_ends_by_its_own_deadline_and_holds_up_nobody(
+    serving: Serving, offering: Offering
+) -> None:
+    with serving(timeout_s=0.2, stepping="barrier"), offering() as client:
+        start(client, INIT, INIT)
+        assert len([client.read() for _ in range(4)]) == 4
+        client.say(f"0 {PUSH}")
+        assert client.read() == "Warning: session 1 got no command within 0.2 s and ends"
+        assert client.read() == "1 0.0"
+        assert client.read().startswith("0 {")
+
+
+def test_with_a_barrier_nobody_steps_before_everybody_has_a_command(serving: Serving, offering: Offering) -> None:
+    with serving(stepping="barrier"), offering() as client:
+        start(client, INIT, INIT)
+        assert len([client.read() for _ in range(4)]) == 4
+        client.say(f"0 {PUSH}", "0 {}", "nonsense")
+        assert client.read().startswith("Warning:")  # everything before it was read, and nothing was stepped
+        client.say(f"1 {PUSH}")
+        assert [client.read()[:3] for _ in range(2)] == ["0 {", "1 {"]
+
+
+def test_settings_count_from_the_next_run_on(serving: Serving, offering: Offering) -> None:
+    with serving(), offering() as client:
+        client.say("set slots 1", "run cart_pole", INIT, INIT, "END")
+        assert [client.read()[:3] for _ in range(3)] == ["SUC", "0", "0 {"]
+        client.say("nonsense")
+        assert client.read().startswith("Warning: 'nonsense'")  # session 1 waits for the slot

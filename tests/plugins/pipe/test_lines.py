@@ -1,0 +1,301 @@
+"""Lines, objects and messages as text, without any pipe."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lucky_transport.errors import ClosedError, LocalProtocolError, PeerDied, RemoteProtocolError
+from lucky_transport.messages.scalars import F32, F64, I32
+from lucky_transport_pipe.control import CLIENT, ENGINE, Control, Event, State
+from lucky_transport_pipe.demultiplexer import Demultiplexer
+from lucky_transport_pipe.json_codec import camel_case, codec_of, compact, snake_case
+from lucky_transport_pipe.lines import (
+    LineCutter,
+    Said,
+    Word,
+    error_line,
+    parse_from_client,
+    parse_from_engine,
+    parse_score,
+    score_text,
+)
+from lucky_transport_pipe.objects import ObjectCollector
+
+# -- lines ------------------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.text('ab {}"é', min_size=1), max_size=8), st.data())
+def test_lines_are_the_same_however_the_bytes_are_cut(lines: list[str], data: st.DataObject) -> None:
+    lines = [line.strip() for line in lines if line.strip()]
+    whole = "".join(line + data.draw(st.sampled_from(["\n", "\r\n"])) for line in lines).encode()
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=5)))
+    cutter = LineCutter()
+    found: list[str] = []
+    for start, end in zip([0, *cuts], [*cuts, len(whole)], strict=True):
+        found += cutter.feed(whole[start:end])
+    assert found == lines
+
+
+def test_a_line_without_end_is_refused_in_time() -> None:
+    cutter = LineCutter(longest=100)
+    cutter.feed(b"x" * 100)
+    with pytest.raises(RemoteProtocolError, match="more than 100 bytes"):
+        cutter.feed(b"x")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("run cart_pole", Said(Word.RUN, "cart_pole")),
+        ("set slots 4", Said(Word.SET, "slots 4")),
+        ("quit", Said(Word.QUIT)),
+        ("END", Said(Word.END)),
+        ('3 {"a":1}', Said(Word.COMMAND, '{"a":1}', 3)),
+        ('{"a":1}', Said(Word.OTHER, '{"a":1}')),
+        ("Warning: x", Said(Word.WARNING, "x")),
+        ("Error:x", Said(Word.ERROR, "x")),
+        ("3", Said(Word.OTHER, "3")),
+    ],
+)
+def test_what_a_client_says(line: str, said: Said) -> None:
+    assert parse_from_client(line) == said
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("SUCCESS", Said(Word.SUCCESS)),
+        ("END", Said(Word.END)),
+        ("QUIT", Said(Word.GONE)),
+        ("3", Said(Word.STARTED, "", 3)),
+        ('3 {"a":1}', Said(Word.STATE, '{"a":1}', 3)),
+        ("3 -1.5e3", Said(Word.SCORE, "-1.5e3", 3)),
+        ("3 1,5", Said(Word.SCORE, "1,5", 3)),
+        ("3 NaN", Said(Word.SCORE, "NaN", 3)),
+        ("Warning:x y", Said(Word.WARNING, "x y")),
+        ("hello", Said(Word.OTHER, "hello")),
+    ],
+)
+def test_what_an_engine_says(line: str, said: Said) -> None:
+    assert parse_from_engine(line) == said
+
+
+@given(st.floats())
+def test_a_score_comes_back_bit_for_bit_and_is_never_taken_for_a_state(score: float) -> None:
+    said = parse_from_engine(f"0 {score_text(score)}")
+    assert said.word is Word.SCORE
+    assert repr(parse_score(said.text)) == repr(score)
+
+
+def test_an_error_is_one_line() -> None:
+    assert error_line("first\r\nsecond\n\tthird") == "Error: first second third"
+
+
+# -- objects ----------------------------------------------------------------------------------------------------------
+
+_PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text('{}"\\ a\n', max_size=6),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text('{}"\\ b', max_size=3), inner, max_size=3),
+)
+
+
+@given(
+    st.lists(st.dictionaries(st.text(max_size=3), _PLAIN, max_size=3), max_size=5),
+    st.sampled_from([None, 0, 2]),
+    st.sampled_from(["", " ", "\n", ","]),
+)
+def test_objects_are_found_however_they_lie_in_lines(values: list[Any], indent: int | None, between: str) -> None:
+    collector = ObjectCollector()
+    found: list[Any] = []
+    for line in between.join(json.dumps(value, indent=indent) for value in values).split("\n"):
+        found += collector.feed(line)
+    assert found == values
+    assert not collector.is_open
+
+
+@given(st.text('{}[]":,1 ab\\\n'))
+def test_any_text_is_objects_an_open_object_or_an_error(text: str) -> None:
+    collector = ObjectCollector(longest=50)
+    for line in text.split("\n"):
+        try:
+            found = collector.feed(line)
+        except ValueError:
+            assert not collector.is_open
+        else:
+            assert all(isinstance(each, dict) for each in found)
+
+
+def test_an_object_too_deep_or_too_long_is_refused() -> None:
+    collector = ObjectCollector(longest=1000)
+    with pytest.raises(ValueError, match="levels"):
+        collector.feed('{"a":' + "[" * 100_000 + "]" * 100_000 + "}")
+    with pytest.raises(ValueError, match="more than 1000 characters"):
+        collector.feed('{"a":"' + "x" * 1000)
+    assert collector.feed("{}") == [{}]
+
+
+# -- messages ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Wheel:
+    spin_rate: F32 = 0.0
+
+
+@dataclass(slots=True)
+class Car:
+    top_speed: F64 = 0.0
+    gears: I32 = 0
+    is_open: bool = False
+    driver: str = ""
+    plate: bytes = b""
+    wheels: list[Wheel] = field(default_factory=list[Wheel])
+    loads: dict[str, F64] = field(default_factory=dict[str, float])
+    spare: Wheel | None = None
+    mass: F64 | None = None
+
+
+@dataclass(slots=True)
+class Point:
+    x: F64 = 0.0
+    steps_done: I32 = 0
+
+
+_finite = st.floats(allow_nan=False, allow_infinity=False)
+_wheels = st.builds(Wheel, _finite)
+_cars = st.builds(
+    Car,
+    top_speed=_finite,
+    gears=st.integers(-(2**31), 2**31 - 1),
+    is_open=st.booleans(),
+    driver=st.text(),
+    plate=st.binary(),
+    wheels=st.lists(_wheels, max_size=3),
+    loads=st.dictionaries(st.text(), _finite, max_size=3),
+    spare=st.none() | _wheels,
+    mass=st.none() | _finite,
+)
+
+
+@given(_cars)
+def test_a_message_is_one_word_and_comes_back(car: Car) -> None:
+    text = codec_of(Car).encode(car)
+    assert text.split() == [text]
+    assert text.isascii()
+    assert repr(codec_of(Car).decode(text)) == repr(car)
+
+
+@given(_finite, st.integers(-(2**31), 2**31 - 1))
+def test_a_message_of_numbers_is_the_text_of_any_json_library(x: float, steps: int) -> None:
+    for number in (x, np.float64(x)):
+        text = codec_of(Point).encode(Point(number, steps))
+        assert text == json.dumps({"X": x, "StepsDone": steps}, separators=(",", ":"))
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_a_number_that_json_has_none_of_is_refused(bad: float) -> None:
+    with pytest.raises(ValueError, match="Point is no JSON"):
+        codec_of(Point).encode(Point(bad))
+
+
+def test_a_sum_that_overflows_is_no_infinite_field() -> None:
+    assert codec_of(Wheel).encode(Wheel(1e308)) == '{"SpinRate":1e+308}'
+
+    @dataclass(slots=True)
+    class Pair:
+        a: F64 = 1e308
+        b: F64 = 1e308
+
+    globals()["Pair"] = Pair
+    assert codec_of(Pair).encode(Pair()) == '{"A":1e+308,"B":1e+308}'
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{"TopSpeed":"fast"}', "Car.TopSpeed: 'fast' is not a number"),
+        ('{"TopSpeed":true}', "Car.TopSpeed: True is not a number"),
+        ('{"Gears":1.5}', "Car.Gears: 1.5 is not an integer"),
+        ('{"IsOpen":0}', "Car.IsOpen: 0 is not true or false"),
+        ('{"Driver":7}', "Car.Driver: 7 is not text"),
+        ('{"Plate":"?"}', r"Car.Plate: '\?' is not base64 text"),
+        ('{"Wheels":{}}', "Car.Wheels: {} is not a list"),
+        ('{"Wheels":[{"SpinRate":[]}]}', r"Car.Wheels: Wheel.SpinRate: \[\] is not a number"),
+        ("[]", r"Car: \[\] is no JSON object"),
+        ("{", "Car: '{' is no JSON"),
+        ("{} {}", "behind the end"),
+        ("[" * 100_000, "levels"),
+    ],
+)
+def test_a_field_that_does_not_fit_is_named(text: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        codec_of(Car).decode(text)
+
+
+def test_unknown_keys_are_passed_over_and_missing_ones_have_their_defaults() -> None:
+    assert codec_of(Car).decode('{"Colour":"red","Gears":5}') == Car(gears=5)
+
+
+@given(st.from_regex(r"[a-z][a-z0-9]*(_[a-z][a-z0-9]*)*", fullmatch=True))
+def test_a_name_survives_its_camel_case(name: str) -> None:
+    assert snake_case(camel_case(name)) == name
+
+
+def test_what_policies_make_of_numpy_is_plain_data() -> None:
+    assert compact({"a": np.bool_(True), "b": np.float32(0.5), "c": np.arange(2), "d": "x y"}) == (
+        '{"a":true,"b":0.5,"c":[0,1],"d":"x\\u0020y"}'
+    )
+    with pytest.raises(TypeError, match="which JSON does not know"):
+        compact({"a": object()})
+
+
+# -- queues and states ------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.booleans())))
+def test_each_session_gets_its_own_lines_in_their_order(moves: list[tuple[int, bool]]) -> None:
+    boxes, put, taken = Demultiplexer(), [0] * 4, [0] * 4
+    for session, takes in moves:
+        if takes:
+            said = boxes.take(session)
+            assert (said is None) == (put[session] == taken[session])
+        else:
+            boxes.put(Said(Word.STATE, str(put[session]), session))
+            put[session] += 1
+            continue
+        if said is not None:
+            assert said == Said(Word.STATE, str(taken[session]), session)
+            taken[session] += 1
+    assert len(boxes) == sum(put) - sum(taken)
+    while (said := boxes.take_any()) is not None:
+        assert said.text == str(taken[said.session])
+        taken[said.session] += 1
+    assert put == taken
+    assert not len(boxes)
+
+
+@pytest.mark.parametrize("table", [ENGINE, CLIENT], ids=["engine", "client"])
+def test_every_state_that_can_be_reached_is_in_the_table(table: Any) -> None:
+    assert {following for row in table.values() for following in row.values()} <= set(table)
+
+
+def test_the_clients_end_says_why_something_cannot_be_done() -> None:
+    control = Control(CLIENT)
+    with pytest.raises(LocalProtocolError, match="END is not possible while idle; possible are: run"):
+        control.on(Event.END)
+    control.on(Event.LOST)
+    with pytest.raises(PeerDied, match="the engine is gone"):
+        control.on(Event.RUN)
+    control = Control(CLIENT)
+    control.on(Event.QUIT)
+    assert control.state is State.QUITTING
+    with pytest.raises(ClosedError, match="told to quit"):
+        control.on(Event.RUN)

@@ -1,0 +1,229 @@
+"""Sessions in shared memory: the newest look without a call, and what is left when somebody dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Generator, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lucky_transport import api
+from lucky_transport.deadline import Deadline
+from lucky_transport.engines.cartpole import CartPoleCommand, CartPoleWorld, CartPoleWorlds
+from lucky_transport.errors import ClosedError, PeerDied, PeerTimeout, RemoteProtocolError, SessionEnded, Unimplemented
+from lucky_transport.messages.session import ShareSessionResponse
+from lucky_transport.process import EngineProcess, unique_name
+from lucky_transport.sessions.client import SessionClient
+from lucky_transport.sessions.engine import WorldsEngine
+from lucky_transport.sessions.shared_look import SharedLook
+from lucky_transport.transport import Transport
+
+PATIENCE_S = 10.0
+ENDLESS = {"initial_angle": 0, "max_ticks": 1_000_000_000}
+
+
+def files_of(name: str) -> list[str]:
+    """Return what lies in shared memory under that name."""
+    return sorted(path.name for path in Path("/dev/shm").glob(f"{name}*"))
+
+
+@pytest.fixture
+def engine() -> Generator[EngineProcess]:
+    """An engine of carts in a process of its own; nothing of it may be left."""
+    name = unique_name()
+    process = EngineProcess("cartpole", [f"shm://{name}"])
+    yield process
+    process.stop()
+    assert files_of(name) == []
+
+
+@pytest.fixture
+def client(engine: EngineProcess) -> Generator[Transport]:
+    with api.open_transport(engine.endpoints[0]) as transport:
+        yield transport
+
+
+def test_the_newest_look_is_seen_without_a_call(client: Transport) -> None:
+    sessions = SessionClient(client)
+    session = sessions.create(seed=1)
+    looks = sessions.watch(session)
+    for _ in range(5):
+        done = sessions.advance(session, 2, [CartPoleCommand(True)])
+        seen = looks.latest()
+        assert (seen.observation, seen.ticks, seen.score) == (done.observation, done.ticks, done.score)
+
+
+def test_a_reader_who_paused_sees_the_newest_tick_of_a_running_session(client: Transport) -> None:
+    sessions = SessionClient(client)
+    session = sessions.create(options=ENDLESS)
+    looks = sessions.watch(session)
+    sessions.run(session, 200.0)
+    looks.latest(0)
+    time.sleep(0.3)
+    before = sessions.state(session).ticks
+    assert looks.latest().ticks >= before > 10
+
+
+def test_a_reader_follows_every_session_of_many_that_run(client: Transport) -> None:
+    sessions = SessionClient(client)
+    ids = [sessions.create(options=ENDLESS) for _ in range(64)]
+    looks = [sessions.watch(session) for session in ids]
+    for session in ids:
+        sessions.run(session, 0)
+    for look in looks:
+        first = look.latest()
+        assert look.latest(first.ticks).ticks > first.ticks
+
+
+def test_a_wait_ends_with_the_deadline_with_the_world_and_with_the_session(client: Transport) -> None:
+    sessions = SessionClient(client)
+    session = sessions.create(seed=1)
+    looks = sessions.watch(session)
+    with pytest.raises(PeerTimeout, match=f"session {session} showed nothing after tick 100 within 0.02 s; advance it"):
+        looks.latest(100, Deadline(0.02))
+    sessions.run(session, 0)
+    with pytest.raises(SessionEnded, match=f"session {session} is over since tick [0-9]+: there is nothing newer"):
+        looks.latest(10_000)
+    other = sessions.create()
+    looks = sessions.watch(other)
+    timer = threading.Timer(0.05, sessions.destroy, [other])
+    timer.start()
+    with pytest.raises(SessionEnded, match=f"session {other} has ended"):
+        looks.latest(100)
+    timer.join()
+
+
+def test_a_killed_engine_ends_the_wait_and_a_new_one_starts_under_its_name(engine: EngineProcess) -> None:
+    endpoint = str(engine.endpoints[0])
+    with api.open_transport(endpoint) as transport:
+        sessions = SessionClient(transport)
+        session = sessions.create()
+        looks = sessions.watch(session)
+        timer = threading.Timer(0.05, engine.kill)
+        timer.start()
+        with pytest.raises(PeerDied, match=f"the engine .* of session {session} ended; start it"):
+            looks.latest(100)
+        with pytest.raises(PeerDied):
+            looks.latest()
+        with pytest.raises(PeerDied):
+            sessions.advance(session)
+        timer.join()
+        looks.close()
+        with pytest.raises(ClosedError):
+            looks.latest()
+    again = EngineProcess("cartpole", [endpoint])
+    try:
+        with api.open_transport(endpoint) as transport:
+            sessions = SessionClient(transport)
+            assert sessions.watch(sessions.create()).latest().ticks == 0
+    finally:
+        again.stop()
+
+
+CLIENT = """
+import sys
+from lucky_transport import api
+from lucky_transport.sessions.client import SessionClient
+sessions = SessionClient(api.open_transport(sys.argv[1]))
+for _ in range(3):
+    sessions.watch(sessions.create())
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("drives", [True, False], ids=["driver", "command client"])
+def test_what_a_killed_client_left_behind_goes(engine: EngineProcess, drives: bool) -> None:
+    endpoint = str(engine.endpoints[0])
+    with nullcontext() if drives else api.open_transport(endpoint):
+        command = [sys.executable, "-c", CLIENT, endpoint]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        assert len([name for name in files_of(engine.endpoints[0].address) if ".looks." in name]) == 3
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        deadline = Deadline(PATIENCE_S)
+        while any(".looks." in name for name in files_of(engine.endpoints[0].address)) and not deadline.expired:
+            time.sleep(0.01)
+        assert not [name for name in files_of(engine.endpoints[0].address) if ".looks." in name]
+    with api.open_transport(endpoint) as transport:
+        assert SessionClient(transport).ids() == []
+
+
+@dataclass(slots=True)
+class Talk:
+    """All that was said."""
+
+    text: str = ""
+
+
+class TalkingWorlds(CartPoleWorlds):
+    """Worlds whose observation grows by ten letters with every tick."""
+
+    observation = Talk
+
+    def create(self, map_name: str, seed: int | None, options: Mapping[str, Any]) -> Any:
+        return TalkingWorld(seed, max_ticks=10_000, initial_angle=0.0)
+
+
+class TalkingWorld(CartPoleWorld):
+    """A cart that talks."""
+
+    def observe(self) -> Any:
+        return Talk("x" * 10 * self.ticks)
+
+
+def test_a_look_that_outgrows_its_file_is_found_in_another_one() -> None:
+    endpoint = f"shm://{unique_name()}"
+    worlds = TalkingWorlds()
+    with (
+        api.serve(WorldsEngine(worlds, "talking"), endpoint),
+        api.open_transport(endpoint) as transport,
+    ):
+        sessions = SessionClient(transport, worlds)
+        session = sessions.create()
+        looks = sessions.watch(session)
+        found: list[int] = []
+        for _ in range(6):
+            sessions.advance(session, 200)
+            seen = looks.latest()
+            assert len(seen.observation.text) == 10 * seen.ticks
+            found.append(seen.ticks)
+        assert found == [200, 400, 600, 800, 1000, 1200]
+        assert len([name for name in files_of(endpoint[6:]) if ".looks." in name]) == 1
+
+
+def test_a_forked_child_does_not_look(client: Transport) -> None:
+    sessions = SessionClient(client)
+    looks = sessions.watch(sessions.create())
+    child = os.fork()
+    if child == 0:
+        try:
+            looks.latest()
+        except ClosedError:
+            os._exit(7)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    assert looks.latest().ticks == 0
+
+
+def test_an_answer_that_names_another_file_is_refused() -> None:
+    with pytest.raises(RemoteProtocolError, match=r"a session in '\.\./etc/passwd'"):
+        SharedLook("x", lambda: ShareSessionResponse("../etc/passwd", 1, 1), CartPoleWorlds())
+
+
+def test_an_engine_without_shared_memory_says_so() -> None:
+    with api.serve("cartpole", "inproc://no_shared") as _, api.open_transport("inproc://no_shared") as client:
+        sessions = SessionClient(client)
+        with pytest.raises(Unimplemented, match="engine 'cartpole' serves no shared memory; ask with GetLatest"):
+            sessions.watch(sessions.create())
