@@ -20,6 +20,7 @@ _ENGINE = "toy:idle"
     epilog="\b\nExamples:\n  lucky-transport bench --transports grpc,shm --num-envs 1,64,4096 --report ./bench-report"
     "\n  lucky-transport bench --suite commands --check"
     "\n  lucky-transport bench --suite stubs --report ./bench-report"
+    "\n  lucky-transport bench --suite systems --check"
     "\n  lucky-transport bench --peers --report ./bench-report --compare ./before/bench.json"
 )
 @click.argument("engine", default=_ENGINE)
@@ -28,7 +29,8 @@ _ENGINE = "toy:idle"
     default="step",
     show_default=True,
     type=click.Choice(["step", *SUITES_OF_CALLS]),
-    help="Exchanges and VectorEnv.step; typed calls, streams and images; pictures by size; existing gRPC code.",
+    help="Exchanges and VectorEnv.step; typed calls, streams and images; pictures by size; existing gRPC code; the "
+    "other systems that are served.",
 )
 @click.option("--transports", default="grpc,shm", show_default=True, type=NAMES, help="Transports to measure.")
 @click.option("--num-envs", type=NUMBERS, help="Batch sizes.  [default: 1,64,4096; with --quick 1,64]")
@@ -95,8 +97,12 @@ def bench(
 
     --suite stubs measures gRPC code as it is, over real gRPC (TCP and a unix socket) and over shared memory: calls of
     a generated stub, by one caller, by 16 and by asyncio, a stream of 1 kB messages, and a LuckyEnv training loop
-    under the launcher `run`. Of the options on what is measured, the suites take --transports, --wait, --rounds and
-    --quick.
+    under the launcher `run`.
+
+    --suite systems measures a C library hosted over shared memory, Holodeck's turns, sessions over shared memory and
+    OpenRA's bridge, and the pipe of Unity scenes, each beside what limits it.
+
+    Of the options on what is measured, the suites take --transports, --wait, --rounds and --quick.
     """
     from lucky_transport_migration import tables
     from lucky_transport_migration.changes import changes, read_result

@@ -76,4 +76,5 @@ SUITES_OF_CALLS = {
     "commands": "lucky_transport_migration.commands.bench:prepare",
     "images": "lucky_transport_migration.images.bench:prepare",
     "stubs": "lucky_transport_migration.stubs.bench:prepare",
+    "systems": "lucky_transport_migration.systems.bench:prepare",
 }

@@ -6,8 +6,8 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict
 from os import close
 from pathlib import Path
@@ -62,14 +62,21 @@ class _Client:
         self._wire.send()
 
 
-def measure_exchanges(name: str, cells: Sequence[tuple[Message, float | None]], effort: Effort) -> list[Measurement]:
+def measure_exchanges(
+    name: str,
+    cells: Sequence[tuple[Message, float | None]],
+    effort: Effort,
+    placed: Callable[[int], AbstractContextManager[Any]] = nullcontext,
+) -> list[Measurement]:
     """Return one measurement per cell of (message, rate or None for full rate); all processes have ended then.
+
+    placed: told the server's process id, returns what holds while it is measured.
 
     Raises MissingExtra, NotReachable when the server does not start, PeerDied when it ends too early, PeerTimeout, and
     RemoteProtocolError when an answer is not the one that was due.
     """
     messages = [message for message, _ in cells]
-    with _connected(name, messages) as (wire, pid):
+    with _connected(name, messages) as (wire, pid), placed(pid):
         return [_measure(_Client(wire, message), message, rate, effort, pid) for message, rate in cells]
 
 
