@@ -79,7 +79,7 @@ class Pacer:
                 wait_s = self._due[0][0] - time.monotonic() if self._due else None
                 if wait_s is not None and wait_s <= 0:
                     return heapq.heappop(self._due)
-                self._changed.wait(wait_s)
+                self._changed.wait(None if wait_s is None else min(wait_s, threading.TIMEOUT_MAX))
             return None
 
     def _again(self, due: float, number: int, session: Session, ran: bool) -> None:
@@ -93,7 +93,7 @@ class Pacer:
                 del self._turns[session]
                 return
             now = time.monotonic()
-            if rate_hz:
-                self._put(max(due + 1.0 / rate_hz, now), session)
+            if not ran:  # it is being built, or somebody else holds it: a look again soon
+                self._put(now + _TURN_S, session)
             else:
-                self._put(now if ran else now + _TURN_S, session)
+                self._put(max(due + 1.0 / rate_hz, now) if rate_hz else now, session)

@@ -199,6 +199,7 @@ class Sessions:
             session = self._sessions.pop(session_id, None)
         if session is not None:
             session.destroy()
+            self._pacer.run(session, None)
 
     def leave(self, client: str) -> None:
         """A client has gone: the sessions that it owned end, and nothing is shown to it any more."""

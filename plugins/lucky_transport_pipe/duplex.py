@@ -161,4 +161,5 @@ class SocketDuplex(Duplex):
     def close_after_fork(self) -> None:
         """In a forked child: refuse everything; the connection is the parent's and stays as it is."""
         if self._gate.close_after_fork():
-            os.close(self.socket.detach())
+            with contextlib.suppress(OSError):  # a record pipe may have closed its copy before
+                os.close(self.socket.detach())

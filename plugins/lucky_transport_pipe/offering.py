@@ -11,6 +11,7 @@ import contextlib
 import os
 import select
 import socket
+import time
 from collections.abc import Callable
 from typing import Protocol
 
@@ -24,6 +25,8 @@ from lucky_transport_pipe.duplex import Duplex, SocketDuplex
 __all__ = ["Offer", "SocketOffer", "offer"]
 
 _SLICE_MS = 50
+#: An engine that removes what a killed client left holds the place for an instant.
+_TIDYING_S = 0.25
 _OTHER_PLACE = "use another name or TMPDIR"
 
 
@@ -73,12 +76,17 @@ class SocketOffer:
             raise
 
     def _take_place(self) -> None:
+        patience = Deadline(_TIDYING_S)
         try:
-            if lockfile.acquire(self._lock, lockfile.CLIENT):
-                return
+            while not lockfile.acquire(self._lock, lockfile.CLIENT):
+                if patience.expired:
+                    raise self._busy()
+                time.sleep(0.005)
         except OSError as error:
             raise _unusable(self.path, error) from error
-        raise Busy(
+
+    def _busy(self) -> Busy:
+        return Busy(
             f"pipe {self.name!r} has a client already, pid {lockfile.holder(self._lock, lockfile.CLIENT)}",
             backend=BACKEND,
             hint="one client drives an engine; close that one first, or use another name",

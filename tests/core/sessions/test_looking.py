@@ -46,14 +46,17 @@ def test_a_session_that_was_stopped_stands_still(sessions: Sessions) -> None:
     assert sessions.state(session).ticks == ticks
 
 
-def test_a_session_may_be_told_to_run_before_it_is_built(sessions: Sessions, worlds: Any) -> None:
+@pytest.mark.parametrize(("rate_hz", "ticks"), [(0, 5), (0.001, 0)])
+def test_a_session_may_be_told_to_run_before_it_is_built(
+    sessions: Sessions, worlds: Any, rate_hz: float, ticks: int
+) -> None:
     go_on = threading.Event()
     worlds.on_create = lambda: go_on.wait(PATIENCE_S)
     session = sessions.create()
-    sessions.run(session, 0)
+    sessions.run(session, rate_hz)
     time.sleep(0.01)
     go_on.set()
-    assert sessions.latest(session, 5).ticks > 5
+    assert sessions.latest(session, ticks, Deadline(PATIENCE_S)).ticks > ticks
 
 
 @pytest.mark.parametrize("rate_hz", [-1.0, float("nan"), float("inf")])
@@ -164,6 +167,15 @@ def test_a_world_that_breaks_while_it_runs_ends_its_session(sessions: Sessions, 
     with pytest.raises(SessionEnded, match="three is one too many"):
         sessions.latest(session, 100)
     assert sessions.state(session).phase is Phase.FAILED
+
+
+def test_the_slowest_rate_there_is_holds_up_nobody_else(sessions: Sessions) -> None:
+    slow, fast = sessions.create(), sessions.create()
+    sessions.run(slow, 5e-324)
+    wait_for(lambda: sessions.state(slow).ticks == 1)
+    sessions.run(fast, 1000.0)
+    assert sessions.latest(fast, 5, Deadline(PATIENCE_S)).ticks > 5
+    assert sessions.state(slow).ticks == 1
 
 
 def test_another_rate_counts_from_now_on(sessions: Sessions) -> None:
