@@ -300,7 +300,7 @@ def test_a_killed_client_leaves_nothing_behind_and_the_next_one_plays(
     command = [sys.executable, "-c", _CLIENT, str(serving.endpoints[0])]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as client:
         assert client.stdout is not None
-        assert client.stdout.readline() == b"0\n"
+        assert client.stdout.readline().strip().isdigit()  # the tick of its first look
         assert len(found.ids()) == 1
         client.kill()
     eventually(lambda: not found.ids())

@@ -149,8 +149,8 @@ def aio(handlers_of: Any) -> Iterator[Aio]:
     before = _what_is_there()
     yield partial(_run, handlers_of)
     until = time.monotonic() + PATIENCE_S
-    while (now := _what_is_there()) != before:
-        assert time.monotonic() < until, f"left behind: {now - before}, missing: {before - now}"
+    while left := _what_is_there() - before:
+        assert time.monotonic() < until, f"left behind: {left}"
         gc.collect()
         time.sleep(0.01)
 
