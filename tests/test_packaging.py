@@ -162,6 +162,12 @@ def test_the_core_imports_no_extra() -> None:
     assert imported(["grpc", "google.protobuf", "mujoco"], *modules) == []
 
 
+#: What must be installed to import all modules of a package.
+NEEDED = {
+    "lucky_transport_mujoco": "mujoco",
+    "lucky_transport_holodeck": "posix_ipc",
+    "lucky_transport_migration": "posix_ipc",
+}
 #: The plugins whose wire is gRPC, or whose users program against it.
 SPEAK_GRPC = ("lucky_transport_grpc", "lucky_transport_stubs", "lucky_transport_openra")
 
@@ -172,8 +178,8 @@ SPEAK_GRPC = ("lucky_transport_grpc", "lucky_transport_stubs", "lucky_transport_
     ids=lambda path: path.name,
 )
 def test_nothing_but_the_plugins_for_grpc_imports_grpc(package: Path) -> None:
-    if package.name == "lucky_transport_mujoco":
-        pytest.importorskip("mujoco")
+    if package.name in NEEDED:
+        pytest.importorskip(NEEDED[package.name])
     # The bench of stubs runs what needs grpc in processes of their own; only what starts them is held to this.
     programs = "lucky_transport_migration.stubs."
     modules = [name for name in modules_of(package) if not name.startswith(programs) or name == f"{programs}bench"]
