@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import click
+
+from lucky_transport.cli.serve import options_of
 
 __all__ = ["export_holodeck"]
 
@@ -28,17 +28,15 @@ def export_holodeck(engine: str, worlds: Path, num_envs: int, seed: int | None, 
 
     Prints the scenario's name, for `holodeck.make`.
     """
-    try:
-        values: Any = json.loads(options)
-    except ValueError as error:
-        raise click.BadParameter(f"{options!r} is no JSON ({error})", param_hint="'--options'") from error
-    if not isinstance(values, dict):
-        raise click.BadParameter(f"{options!r} is no JSON object", param_hint="'--options'")
     from lucky_transport import api
     from lucky_transport_holodeck.package import write_package
 
+    values = options_of(options)
     made = api.make_engine(engine, num_envs, seed=seed, **values)
     try:
-        click.echo(write_package(worlds, engine, made.spec, num_envs=num_envs, seed=seed, options=values))
+        scenario = write_package(worlds, engine, made.spec, num_envs=num_envs, seed=seed, options=values)
+    except OSError as error:
+        raise click.ClickException(f"the package cannot be written into {worlds}: {error.strerror}") from error
     finally:
         made.close()
+    click.echo(scenario)

@@ -173,6 +173,17 @@ def test_what_is_wrong_in_a_scenario_is_named(connect: Any, bench: Any, placed: 
         connect(*agents)
 
 
+def test_a_place_where_no_package_can_be_written_is_named(tmp_path: Path) -> None:
+    from click.testing import CliRunner
+
+    from lucky_transport_holodeck.export import export_holodeck
+
+    (tmp_path / "file").touch()
+    place = tmp_path / "file" / "worlds"
+    ran = CliRunner().invoke(export_holodeck, ["toy", str(place)])
+    assert (ran.exit_code, ran.output) == (1, f"Error: the package cannot be written into {place}: Not a directory\n")
+
+
 def test_an_engine_is_started_and_ended_with_its_client(bench: Any, tmp_path: Path) -> None:
     from click.testing import CliRunner
 
