@@ -187,7 +187,7 @@ METHODS: tuple[Method, ...] = (
     *_service(
         "lucky_transport.v1.SessionService",
         (220, "GetWorlds", session.GetWorldsRequest, session.GetWorldsResponse, READ, INLINE),
-        (221, "CreateSession", session.CreateSessionRequest, session.CreateSessionResponse, WORLD, INLINE),
+        (221, "CreateSession", session.CreateSessionRequest, session.CreateSessionResponse, WORLD, POOL),
         (222, "GetSession", session.SessionRequest, session.SessionStatus, READ, INLINE),
         (223, "ListSessions", session.ListSessionsRequest, session.ListSessionsResponse, READ, INLINE),
         (224, "AdvanceSession", session.AdvanceSessionRequest, session.AdvanceSessionResponse, WORLD, POOL),

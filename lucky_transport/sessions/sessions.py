@@ -7,7 +7,7 @@
     seen = sessions.latest(id, after_tick=outcome.ticks)
     sessions.destroy(id)
 
-Rule 1: what takes long is bounded: worlds are built by a few workers (by the caller where that takes no time), and few
+Rule 1: what takes long is bounded: worlds are built by a few workers (by the caller where that takes hardly longer than to wake one), and few
         advance at once; who finds no free slot in time gets Busy.
 Rule 2: no wait is without a deadline, and a session that ends, ends every wait for it.
 Rule 3: a session that nobody asked for in a long time is destroyed.
@@ -41,8 +41,8 @@ __all__ = ["DEFAULT_TIMEOUT_S", "Sessions"]
 
 _log = logging.getLogger("lucky_transport")
 
-#: A world that is built within this time is built by whoever asks for it: the limit of what runs inline.
-_AT_ONCE_S = 50e-6
+#: A world that is built within this time is built by whoever asks for it: waking a worker and waiting for it costs that.
+_AT_ONCE_S = 250e-6
 #: How long a call waits that brings no deadline of its own.
 DEFAULT_TIMEOUT_S = 60.0
 

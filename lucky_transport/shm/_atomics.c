@@ -22,11 +22,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ATOMICS_VERSION 11
+#define ATOMICS_VERSION 12
 
 #define GIL_LOOKS 64          /* looks with the GIL held, 1 to 3 us: a fast step pays neither for the GIL nor a clock */
 #define PAUSE_NS 10000        /* then pause without the GIL: the peer may share our core, so not for long */
-#define YIELD_NS 150000       /* then give the core away between looks; longer only delays the park */
+#define YIELD_NS 150000       /* then give the core away between looks; longer only delays the park, unless... */
+#define SOON_NS 500000        /* ...the last waits were over so soon: being woken costs half of it, on either side */
+#define PAUSES 16             /* between looks at the clock: yields alone slow the other thread of a hyperthreaded core */
 #define SLICE_NS 50000000     /* a parked wait looks at the peer's pidfd this often: death is seen within 50 ms */
 #define SPIN_SLICE_NS 10000000
 #define NAP_NS 500000         /* a peer that never wakes us is looked at this often (at most 1 ms apart) */
@@ -91,12 +93,22 @@ static inline int changed(const Watch *w) {
     return w->narrow && load32(w->narrow) != w->narrow_old;
 }
 
+/* What an adaptive waiter learns from its waits: +1 for one that was over soon, -1 for one that was not, a new start at
+ * each turn; at the ends it knows what to expect. habit.py does the same. */
+enum { HABIT_LATE = -2, HABIT_SOON = 4 };
+
 typedef struct {
     int strategy;
     int wakes;        /* the peer honours our park word */
     int pidfd;
     uint32_t *park;
+    int habit;
 } Waiter;
+
+static inline void learn(Waiter *me, int soon) {
+    if (soon) me->habit = me->habit < 0 ? 0 : me->habit < HABIT_SOON ? me->habit + 1 : HABIT_SOON;
+    else me->habit = me->habit > 0 ? 0 : me->habit > HABIT_LATE ? me->habit - 1 : HABIT_LATE;
+}
 
 /* One slice of a wait, without the GIL: 1 changed, 0 slice over, PEER_GONE. `rested` skips the spinning phases. */
 static int wait_slice(const Watch *w, const Waiter *me, int64_t until, int rested) {
@@ -104,17 +116,14 @@ static int wait_slice(const Watch *w, const Waiter *me, int64_t until, int reste
     int spins = me->strategy == WAIT_SPIN || (me->strategy != WAIT_BLOCK && !rested);
     if (spins) {
         int64_t pause_end = me->strategy == WAIT_CROWDED ? start : start + PAUSE_NS;
-        while (t < pause_end && t < until) {
-            for (int i = 0; i < 16; i++) {
+        int64_t yield_end = start + (me->strategy == WAIT_SPIN ? SPIN_SLICE_NS
+                                     : me->strategy == WAIT_ADAPTIVE && me->habit == HABIT_SOON ? SOON_NS : YIELD_NS);
+        while (t < yield_end && t < until) {
+            for (int i = 0; i < PAUSES; i++) {
                 if (changed(w)) return 1;
                 relax();
             }
-            t = now_ns();
-        }
-        int64_t yield_end = start + (me->strategy == WAIT_SPIN ? SPIN_SLICE_NS : YIELD_NS);
-        while (t < yield_end && t < until) {
-            if (changed(w)) return 1;
-            sched_yield();
+            if (t >= pause_end) sched_yield();
             t = now_ns();
         }
     }
@@ -153,19 +162,27 @@ static inline int changed_at_once(const Watch *w, const Waiter *me) {
 }
 
 /* A whole wait, entered with the GIL: 1, TIMED_OUT, PEER_GONE, or -100 with a Python exception (a signal). `rested`
- * parks at once: nothing can come soon, from a peer that is only being woken or was idle for long. */
-static int wait_change(const Watch *w, const Waiter *me, int64_t timeout_ns, int rested) {
-    if (rested && me->strategy != WAIT_SPIN ? changed(w) : changed_at_once(w, me)) return 1;
-    int64_t until = now_ns() + timeout_ns;
-    for (;; rested = 1) {
-        int result;
+ * parks at once: nothing can come soon, from a peer that is only being woken or was idle for long. So does a waiter whose
+ * last waits were long. */
+static int wait_change(const Watch *w, Waiter *me, int64_t timeout_ns, int rested) {
+    if (me->strategy == WAIT_SPIN) rested = 0;
+    else if (me->habit == HABIT_LATE) rested = 1;
+    int result = rested ? changed(w) : changed_at_once(w, me);
+    if (result) {
+        learn(me, 1);
+        return result;
+    }
+    int64_t start = now_ns(), t = start, until = start + timeout_ns;
+    do {
         PyThreadState *thread = PyEval_SaveThread();
         result = wait_slice(w, me, until, rested);
         PyEval_RestoreThread(thread);
-        if (result) return result;
-        if (PyErr_CheckSignals()) return -100;
-        if (now_ns() >= until) return TIMED_OUT;
-    }
+        t = now_ns();
+        if (!result && PyErr_CheckSignals()) return -100;
+        rested = me->strategy != WAIT_SPIN;
+    } while (!result && t < until);
+    if (result == 1 || t - start > SOON_NS) learn(me, t - start <= SOON_NS);
+    return result ? result : TIMED_OUT;
 }
 
 /* ---- actions: does the array fit, is it finite, how many values lie outside the bounds ------------------------- */
@@ -497,7 +514,7 @@ static int client_init(PyObject *self, PyObject *args, PyObject *kwargs) {
         if (PyErr_Occurred()) return -1;
     }
     c->num_envs = num_envs;
-    c->waiter = (Waiter){strategy, wakes & PEER_WAKES, pidfd, NULL};
+    c->waiter = (Waiter){strategy, wakes & PEER_WAKES, pidfd, NULL, 0};
     if (!(c->frame_seq = at(&c->view, frame, 8, 8)) || !(c->frame_status = at(&c->view, status, 4, 4)) ||
         !(c->action_seq = at(&c->view, action, 8, 8)) || !(c->park_engine = at(&c->view, park_engine, 4, 4)) ||
         !(c->waiter.park = at(&c->view, park_frame, 4, 4)) ||
@@ -585,16 +602,7 @@ static int engine_found(EngineEnd *e) {
 /* One slice of waiting, and what was found; -100 with a Python exception. */
 static int engine_wait(EngineEnd *e, int64_t ns) {
     Watch w = engine_watch(e);
-    int result;
-    if (e->rested && !changed(&w)) { /* an idle engine parks at once until something happens */
-        int64_t until = now_ns() + ns;
-        PyThreadState *thread = PyEval_SaveThread();
-        result = wait_slice(&w, &e->waiter, until, 1);
-        PyEval_RestoreThread(thread);
-        if (!result) result = TIMED_OUT;
-    } else {
-        result = wait_change(&w, &e->waiter, ns, 0);
-    }
+    int result = wait_change(&w, &e->waiter, ns, e->rested); /* an idle engine parks at once until something happens */
     if (result == 1) return engine_found(e);
     e->rested = 1;
     return result;
@@ -640,6 +648,7 @@ static PyObject *engine_serve(PyObject *self, PyObject *const *args, Py_ssize_t 
     for (;;) {
         Watch w = engine_watch(e);
         if (!e->rested && changed_at_once(&w, &e->waiter)) {
+            learn(&e->waiter, 1);
             found = engine_found(e);
         } else {
             if (locked && call_nothing(args[2])) {
@@ -734,7 +743,7 @@ static int engine_init(PyObject *self, PyObject *args, PyObject *kwargs) {
         return -1;
     if (PyObject_GetBuffer(mapping, &e->view, PyBUF_WRITABLE)) return -1;
     e->num_envs = num_envs;
-    e->waiter = (Waiter){strategy, 1, -1, NULL};
+    e->waiter = (Waiter){strategy, 1, -1, NULL, 0};
     if (!(e->frame_seq = at(&e->view, frame, 8, 8)) || !(e->frame_status = at(&e->view, status, 4, 4)) ||
         !(e->action_seq = at(&e->view, action, 8, 8)) || !(e->heartbeat = at(&e->view, heartbeat, 8, 8)) ||
         !(e->waiter.park = at(&e->view, park_engine, 4, 4)) || !(e->park_frame = at(&e->view, park_frame, 4, 4)) ||
@@ -825,7 +834,7 @@ static PyObject *words_wait32(PyObject *module, PyObject *args) {
     int result = -100;
     if ((park = at(&view, park_offset, 4, 4))) {
         Watch w = {NULL, 0, place, old};
-        Waiter me = {strategy, wakes & PEER_WAKES, pidfd, park};
+        Waiter me = {strategy, wakes & PEER_WAKES, pidfd, park, 0};
         result = wait_change(&w, &me, timeout, 0);
     }
     PyBuffer_Release(&view);
@@ -891,7 +900,7 @@ static PyObject *limits_echo(PyObject *module, PyObject *args) {
     uint64_t *in = at(&view, a, 8, 8), *out = at(&view, b, 8, 8);
     uint32_t *mine = at(&view, park_a, 4, 4), *theirs = at(&view, park_b, 4, 4);
     if (in && out && mine && theirs && to && from) {
-        Waiter me = {strategy, 1, -1, mine};
+        Waiter me = {strategy, 1, -1, mine, 0};
         Py_BEGIN_ALLOW_THREADS
         int64_t patience = now_ns() + 30000000000ll;
         for (uint64_t i = 1; i <= rounds && now_ns() < patience;) {
@@ -934,7 +943,7 @@ static PyObject *limits_ping(PyObject *module, PyObject *args) {
     uint32_t *theirs = at(&view, park_a, 4, 4), *mine = at(&view, park_b, 4, 4);
     uint64_t done = 0;
     if (call && answer && mine && theirs && to && from) {
-        Waiter me = {strategy, 1, -1, mine};
+        Waiter me = {strategy, 1, -1, mine, 0};
         int64_t *ns = out.buf;
         uint64_t rounds = (uint64_t)out.len / 8;
         Py_BEGIN_ALLOW_THREADS

@@ -24,6 +24,7 @@ _BOTH = PEER_WAKES | PEER_PARKS
 _LOOKS = range(200)
 _YIELD_S = 150e-6
 _LONGEST_NAP_S = 1e-3
+_LONGEST_SPIN_S = 10e-3
 _PEER_LOOK_S = 0.05
 
 
@@ -161,13 +162,13 @@ class RingReader(ring.RingReader):
         self._own.store32(self._park, 0)
 
 
-def spin(readers: tuple[RingReader, ...], strategy: int, timeout_ns: int) -> bool:
-    """Look at the readers for a moment; True when one has something to pop."""
-    end = time.monotonic() + min(timeout_ns / 1e9, _YIELD_S)
+def spin(readers: tuple[RingReader, ...], strategy: int, longest_ns: int) -> bool:
+    """Look at the readers for that long, at most 10 ms; True when one has something to pop."""
+    end = time.monotonic() + min(longest_ns / 1e9, _LONGEST_SPIN_S)
     while True:
         if any(reader.ready() for reader in readers):
             return True
-        if not timeout_ns or time.monotonic() >= end:
+        if not longest_ns or time.monotonic() >= end:
             return False
         os.sched_yield()
 

@@ -31,6 +31,7 @@ typedef struct {
     uint64_t stops;          /* a reader: interrupted; a writer: closing */
     int bell, strategy, wakes;
     int woke; /* a writer: the reader was parked when the last record came */
+    int habit; /* a reader: what its waits have taught it */
 } Ring;
 
 static PyObject *refuse(int kind, uint64_t a, uint64_t b, uint64_t c, uint64_t d) {
@@ -381,6 +382,8 @@ static PyObject *ring_pending(PyObject *self, void *closure) {
                               : PyLong_FromUnsignedLong(distance);
 }
 
+static PyObject *ring_habit(PyObject *self, void *closure) { return PyLong_FromLong(((Ring *)self)->habit); }
+
 static inline int ring_written(const Ring *r) { return load32(r->write) != r->position; }
 
 static PyObject *ring_ready(PyObject *self, PyObject *unused) {
@@ -398,8 +401,9 @@ static PyObject *ring_wait(PyObject *self, PyObject *const *args, Py_ssize_t n) 
     if (PyErr_Occurred()) return NULL;
     int crowded = n > 2 && PyObject_IsTrue(args[2]) && r->strategy == WAIT_ADAPTIVE;
     Watch w = {&r->stops, 0, r->write, r->position};
-    Waiter me = {crowded ? WAIT_CROWDED : r->strategy, r->wakes, (int)pidfd, r->park};
+    Waiter me = {crowded ? WAIT_CROWDED : r->strategy, r->wakes, (int)pidfd, r->park, r->habit};
     int result = wait_change(&w, &me, ns, n > 3 && PyObject_IsTrue(args[3]));
+    r->habit = me.habit;
     __atomic_exchange_n(&r->stops, 0, __ATOMIC_ACQ_REL);
     if (result == 1 && !ring_written(r)) result = 0;
     return as_result(result);
@@ -453,6 +457,7 @@ static PyMethodDef reader_methods[] = {
 static PyGetSetDef reader_getset[] = {{"size", ring_size, NULL, "Data bytes.", NULL},
                                       {"position", ring_position, NULL, "How far this side has read.", NULL},
                                       {"pending", ring_pending, NULL, "Bytes written and not read.", NULL},
+                                      {"habit", ring_habit, NULL, "What its waits have taught it; see habit.py.", NULL},
                                       {NULL, NULL, NULL, NULL, NULL}};
 
 static int writer_init(PyObject *self, PyObject *args, PyObject *kwargs) { return ring_init(self, args, kwargs, 1); }
@@ -485,10 +490,10 @@ static int any_written(Ring *const *rings, Py_ssize_t count) {
     return 0;
 }
 
-/* spin(readers, strategy, timeout_ns): look at the readers of a tuple as long as the strategy looks before it parks (at
- * most timeout_ns), without the GIL after the first looks; True when one has something to pop. */
+/* spin(readers, strategy, longest_ns): look at the readers of a tuple for that long (at most SPIN_SLICE_NS; WAIT_CROWDED: YIELD_NS, WAIT_BLOCK: once),
+ * without the GIL after the first looks; True when one has something to pop. */
 static PyObject *ring_spin(PyObject *module, PyObject *const *args, Py_ssize_t n) {
-    if (n != 3 || !PyTuple_Check(args[0])) return PyErr_Format(PyExc_TypeError, "spin(readers, strategy, timeout_ns)");
+    if (n != 3 || !PyTuple_Check(args[0])) return PyErr_Format(PyExc_TypeError, "spin(readers, strategy, longest_ns)");
     long long strategy = PyLong_AsLongLong(args[1]), ns = PyLong_AsLongLong(args[2]);
     if (PyErr_Occurred()) return NULL;
     Ring *few[SPIN_RINGS], **rings = few;
@@ -509,11 +514,11 @@ static PyObject *ring_spin(PyObject *module, PyObject *const *args, Py_ssize_t n
         if (!found && strategy != WAIT_BLOCK && ns > 0) {
             Py_BEGIN_ALLOW_THREADS
             int64_t start = now_ns(), t = start, pause_end = strategy == WAIT_CROWDED ? start : start + PAUSE_NS;
-            int64_t longest = strategy == WAIT_SPIN ? SPIN_SLICE_NS : YIELD_NS, end = start + (ns < longest ? ns : longest);
+            int64_t longest = strategy == WAIT_CROWDED ? YIELD_NS : SPIN_SLICE_NS, end = start + (ns < longest ? ns : longest);
             sched_yield(); /* the peer may share our core and be about to answer */
             while (t < end && !(found = any_written(rings, count))) {
-                if (t < pause_end) relax();
-                else sched_yield();
+                for (int i = 0; i < PAUSES; i++) relax();
+                if (t >= pause_end) sched_yield();
                 t = now_ns();
             }
             Py_END_ALLOW_THREADS

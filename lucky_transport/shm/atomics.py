@@ -6,7 +6,7 @@ Both offer the same names with the same meaning, and the same tests run over bot
                                   fuse(frame, slow, slice_ns) · exchange(actions, control, deadline) · unfuse()
     EngineChannel(mapping, ...)   next(timeout_ns) · publish(status) · serve(step, acquire, release, timeout_ns) ·
                                   interrupt() · commands_read(position) · set_peer · resync
-    RingWriter(memory, ...) · RingReader(memory, ...) · spin(readers, strategy, timeout_ns)   see ends.py
+    RingWriter(memory, ...) · RingReader(memory, ...) · spin(readers, strategy, longest_ns)   see ends.py
     load32 · store32 · wake · wait32   on (mapping, offset)
     hand_over · give_back         on (mapping, offsets, number): a slot of pictures
     copied(view)                  its bytes, while other threads run
@@ -28,7 +28,7 @@ from lucky_transport.shm.results import PEER_PARKS, PEER_WAKES, Result
 
 __all__ = ["PEER_PARKS", "PEER_WAKES", "Result", "Words", "implementation", "native_error"]
 
-_VERSION = 11
+_VERSION = 12
 
 try:
     from lucky_transport.shm import _atomics  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]

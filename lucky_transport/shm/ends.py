@@ -160,11 +160,11 @@ def open_reader(
 
 
 def spin(
-    readers: tuple[ReadingEnd, ...], strategy: int, timeout_ns: int, *, native: bool = True, crowded: bool = False
+    readers: tuple[ReadingEnd, ...], strategy: int, longest_ns: int, *, native: bool = True, crowded: bool = False
 ) -> bool:
-    """Look at the readers for as long as the strategy looks before it parks; True when one has something to pop.
+    """Look at the readers for at most so long, with `block` once; True when one has something to pop.
 
     crowded: threads of this process want the core too, so `adaptive` gives it away between all looks.
     """
     code = CROWDED if crowded and strategy == STRATEGIES["adaptive"] else strategy
-    return bool(implementation(native).spin(readers, code, timeout_ns))
+    return bool(implementation(native).spin(readers, code, longest_ns))

@@ -25,6 +25,7 @@ from lucky_transport.errors import ClosedError
 from lucky_transport.shm.bell import Bell
 from lucky_transport.shm.ends import ReadingEnd, spin
 from lucky_transport.shm.gate import Gate, close_in_children
+from lucky_transport.shm.habit import Habit
 from lucky_transport.shm.rendezvous import Rendezvous
 from lucky_transport.shm.rendezvous_pipe import RendezvousPipe
 
@@ -68,6 +69,7 @@ class PipeSet:
         self._held: dict[RendezvousPipe, int] = {}
         self._readers: tuple[ReadingEnd, ...] = ()
         self._rested = False
+        self._habit = Habit(rendezvous.strategy)
         self._interrupted = False
         self._look_at = 0
         close_in_children(self)
@@ -83,7 +85,7 @@ class PipeSet:
         crowded: as in `Pipe.wait`.
         """
         with self._gate:
-            found = self._wait(time.monotonic_ns() + timeout_ns, crowded)
+            found = self._wait(timeout_ns, crowded)
         if self._gate.closed:
             raise self._gate.error()
         return found
@@ -116,27 +118,31 @@ class PipeSet:
             times.append(patience)
         return min(times, default=None)
 
-    def _wait(self, until_ns: int, crowded: bool) -> Round:
+    def _wait(self, timeout_ns: int, crowded: bool) -> Round:
         found = Round()
+        start = now = time.monotonic_ns()
+        until_ns = start + timeout_ns
         while True:
-            now = time.monotonic_ns()
             spun = not self._rested and self._spin(max(0, until_ns - now), crowded)
             if not spun or now >= self._look_at:
                 self._sleep(0 if spun else until_ns - now, found)
                 self._look_at = time.monotonic_ns() + _LOOK_NS
             self._collect(found)
+            now = time.monotonic_ns()
             if found:
                 self._rested = False
+                self._habit.learn(now - start)
                 return found
-            if self._interrupted or self._gate.closed or time.monotonic_ns() >= until_ns:
+            if self._interrupted or self._gate.closed or now >= until_ns:
                 self._rested = not self._interrupted
                 self._interrupted = False
                 return found
             self._rested = True
 
-    def _spin(self, timeout_ns: int, crowded: bool) -> bool:
+    def _spin(self, left_ns: int, crowded: bool) -> bool:
         rendezvous = self._rendezvous
-        return spin(self._readers, rendezvous.strategy, timeout_ns, native=rendezvous.native, crowded=crowded)
+        longest_ns = min(left_ns, self._habit.longest_ns)
+        return spin(self._readers, rendezvous.strategy, longest_ns, native=rendezvous.native, crowded=crowded)
 
     def _sleep(self, timeout_ns: int, found: Round) -> None:
         """Sleep in the epoll, unless something is in a ring, and see to whatever is no record."""

@@ -22,6 +22,7 @@ from lucky_transport.errors import ClosedError, PeerDied
 from lucky_transport.shm.bell import Bell
 from lucky_transport.shm.ends import ReadingEnd, open_reader, open_writer, spin
 from lucky_transport.shm.gate import Gate, close_in_children
+from lucky_transport.shm.habit import Habit
 from lucky_transport.shm.liveness import Peer
 from lucky_transport.shm.pair import Pair, total_bytes
 from lucky_transport.shm.record import largest_record
@@ -63,6 +64,7 @@ class RendezvousPipe:
         self.pid = parts.peer.pid
         self._parts = parts
         self._strategy, self._native = strategy, native
+        self._habit = Habit(strategy)
         pair = parts.pair
         self.largest_record = largest_record(pair.size)
         mine, theirs = (pair.park_engine, pair.park_client) if engine else (pair.park_client, pair.park_engine)
@@ -155,12 +157,16 @@ class RendezvousPipe:
         """Wait for a record; see `Pipe.wait`."""
         if self._gate.closed:
             raise self._gate.error()
+        longest_ns = min(timeout_ns, self._habit.longest_ns)
         if not self._interrupted and spin(
-            (self.reader,), self._strategy, timeout_ns, native=self._native, crowded=crowded
+            (self.reader,), self._strategy, longest_ns, native=self._native, crowded=crowded
         ):
+            self._habit.learn(longest_ns)
             return True
+        start = time.monotonic_ns()
         with self._gate:
-            found = self._park(time.monotonic_ns() + timeout_ns)
+            found = self._park(start + timeout_ns)
+        self._habit.learn(longest_ns + time.monotonic_ns() - start)
         if not found and self._gate.closed:
             raise self._gate.error()
         return found

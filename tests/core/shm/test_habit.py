@@ -1,0 +1,81 @@
+"""How long a side looks before it parks follows its last waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from mmap import mmap
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lucky_transport.shm.atomics import native_error
+from lucky_transport.shm.ends import open_reader, open_writer
+from lucky_transport.shm.habit import Habit
+from lucky_transport.shm.results import Result
+from lucky_transport.shm.ring import ring_bytes
+from lucky_transport.shm.wait import STRATEGIES
+
+USUAL_NS, SOON_NS = 150_000, 500_000
+LATER_NS = SOON_NS + 1
+RING, SIZE = 64, 4096
+
+
+def after(waits_ns: Iterable[int], strategy: str = "adaptive") -> int:
+    habit = Habit(STRATEGIES[strategy])
+    for waited_ns in waits_ns:
+        habit.learn(waited_ns)
+    return habit.longest_ns
+
+
+def test_a_new_side_looks_for_the_usual_time() -> None:
+    assert after([]) == USUAL_NS
+
+
+def test_four_waits_that_were_over_soon_make_it_look_for_longer() -> None:
+    assert after([SOON_NS] * 3) == USUAL_NS
+    assert after([SOON_NS] * 4) == SOON_NS
+
+
+def test_two_long_waits_make_it_park_at_once() -> None:
+    assert after([LATER_NS]) == USUAL_NS
+    assert after([LATER_NS] * 2) == 0
+
+
+@given(before=st.lists(st.integers(0, 10 * SOON_NS), max_size=20))
+def test_one_wait_of_the_other_kind_ends_an_extreme(before: list[int]) -> None:
+    looked_ns = after(before)
+    if looked_ns == SOON_NS:
+        assert after([*before, LATER_NS]) == USUAL_NS
+    if looked_ns == 0:
+        assert after([*before, SOON_NS]) == USUAL_NS
+
+
+def test_calls_in_pairs_at_a_slow_rate_never_lose_the_second_one() -> None:
+    assert after([20_000_000, 100_000] * 5) == USUAL_NS
+
+
+@pytest.mark.parametrize("strategy", ["spin", "block"])
+def test_other_strategies_learn_nothing(strategy: str) -> None:
+    assert after([], strategy) == after([0] * 9, strategy) == after([10**9] * 9, strategy)
+
+
+@pytest.mark.skipif(bool(native_error()), reason=native_error() or "native")
+def test_a_native_reader_learns_the_same() -> None:
+    memory = mmap(-1, RING + ring_bytes(SIZE))
+    writer, reader = open_writer(memory, RING, SIZE, park=0), cast(Any, open_reader(memory, RING, SIZE, park=0))
+    learnt: list[int] = []
+    for _ in range(3):
+        assert reader.wait(-1, 2 * SOON_NS) == Result.TIMED_OUT
+        learnt.append(reader.habit)
+    assert writer.try_push(b"record")
+    for _ in range(5):
+        assert reader.wait(-1, 2 * SOON_NS) == 1
+        learnt.append(reader.habit)
+    reader.try_pop()
+    reader.wait(-1, 0)
+    learnt.append(reader.habit)
+    reader.wait(-1, 2 * SOON_NS)
+    learnt.append(reader.habit)
+    assert learnt == [-1, -2, -2, 0, 1, 2, 3, 4, 4, 0]
