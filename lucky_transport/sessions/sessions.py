@@ -7,8 +7,8 @@
     seen = sessions.latest(id, after_tick=outcome.ticks)
     sessions.destroy(id)
 
-Rule 1: what takes long is bounded: worlds are built by a few workers (by the caller where that takes hardly longer than to wake one), and few
-        advance at once; who finds no free slot in time gets Busy.
+Rule 1: what takes long is bounded: worlds are built by a few workers (by the caller where that takes hardly longer
+        than to wake one), and few advance at once; who finds no free slot in time gets Busy.
 Rule 2: no wait is without a deadline, and a session that ends, ends every wait for it.
 Rule 3: a session that nobody asked for in a long time is destroyed.
 """
