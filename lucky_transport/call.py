@@ -31,6 +31,10 @@ class Call:
     """See the module. `caller` names the client, the same for all calls of one connection.
 
     metadata: (key, value) pairs as they came; keys may repeat. dropped: items that a stream skipped so far.
+
+    image_buffer(nbytes): returns writable memory for a picture of the stream's next item: set `ImageFrame.data` to it,
+    itself. Over shared memory it is the client's own view, and whatever it held before; elsewhere it is plain memory.
+    After that item it belongs to the client: ask for another. Raises NoSpace.
     """
 
     def __init__(
@@ -47,19 +51,11 @@ class Call:
         self.metadata = metadata
         self.between_steps = between_steps
         self.dropped = 0
-        self._image_buffer = image_buffer
+        self.image_buffer = image_buffer or _plain_memory
         self._ended = False
         self._over: threading.Event | None = None  # made when somebody waits: most calls are answered at once
         self._lock = threading.Lock()
         self._callbacks: list[Callable[[], None]] = []
-
-    def image_buffer(self, nbytes: int) -> memoryview:
-        """Return writable memory for a picture of the stream's next item: set `ImageFrame.data` to it, itself.
-
-        Over shared memory it is the client's own view, and whatever it held before; elsewhere it is plain memory. After
-        that item it belongs to the client: ask for another. Raises NoSpace.
-        """
-        return memoryview(bytearray(nbytes)) if self._image_buffer is None else self._image_buffer(nbytes)
 
     @property
     def is_over(self) -> bool:
@@ -115,6 +111,10 @@ class Call:
             tick += 1
             if not self.wait(start + tick * period - time.monotonic()):
                 return
+
+
+def _plain_memory(nbytes: int) -> memoryview:
+    return memoryview(bytearray(nbytes))
 
 
 def check_request(method: Method, request: object) -> None:

@@ -32,9 +32,9 @@ from lucky_transport.calls.pipe import Pipe
 from lucky_transport.calls.turns import Turns
 from lucky_transport.calls.unary import UnaryAnswer
 from lucky_transport.calls.window import Window, window_of
-from lucky_transport.codec.envelope import Envelope, Kind, decode_envelope, encode_envelope
-from lucky_transport.codec.pictured import decode_pictured
-from lucky_transport.codec.plain import Plain, encode_plain, envelope_of, taken_apart
+from lucky_transport.codec.envelope import Envelope, ImagePlace, Kind, decode_envelope, encode_envelope
+from lucky_transport.codec.plain import encode_plain
+from lucky_transport.codec.popped import Popped, envelope_of, taken_apart
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import ClosedError, PeerTimeout, SpecError, TransportError, from_wire
 from lucky_transport.messages.methods import Flow
@@ -312,17 +312,17 @@ class ClientCalls:
 
     # -- receiving ----------------------------------------------------------------------------------------------------
 
-    def _on_record(self, record: Plain | bytes) -> None:
+    def _on_record(self, record: Popped) -> None:
         """Handle one record; raises RemoteProtocolError for what no honest engine sends."""
-        dropped = 0
-        if isinstance(record, tuple):
-            _, correlation_id, _, kind, payload = record
-        elif (shown := decode_pictured(record)) is not None:
-            correlation_id, kind, dropped, payload, place = shown
-            payload = pictured(payload, [place], self.images)
-        else:
+        if not isinstance(record, tuple):
             self._on_envelope(decode_envelope(record))
             return
+        if len(record) == 5:
+            _, correlation_id, _, kind, payload = record
+            dropped = 0
+        else:
+            correlation_id, kind, dropped, payload, length, file, slot, number = record
+            payload = pictured(payload, [ImagePlace(length, file, slot, number)], self.images)
         call = self._calls.get(correlation_id)
         if call is None:
             return  # given up

@@ -34,6 +34,10 @@ class Pictures(Protocol):
         """
         ...
 
+    def put_drawn(self, picture: Picture) -> ImagePlace | None:
+        """As `put`, of a single picture drawn into the only buffer handed out for it; None for any other picture."""
+        ...
+
     def has_room(self) -> bool:
         """True while the client has not so many pictures that the next one would be old when he sees it."""
         ...
@@ -67,10 +71,10 @@ class ImageStore(Protocol):
 
 
 class Claim(Protocol):
-    """The places that came with one message. `files` are the numbers of the files in which they lie."""
+    """The places that came with one message; none after `release`."""
 
     @property
-    def files(self) -> Sequence[int]: ...
+    def places(self) -> Sequence[ImagePlace]: ...
 
     def fill(self, frames: Sequence[ImageFrame], copy: bool) -> bool:
         """Put the pictures into these frames: bytes, or with `copy` False read-only views until `release`.

@@ -17,6 +17,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from lucky_transport.calls.pipe import Pipe
+from lucky_transport.codec.envelope import ImagePlace
+from lucky_transport.codec.pictured import PICTURED_BYTES
 from lucky_transport.codec.plain import PLAIN_BYTES
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import TransportError
@@ -35,9 +37,10 @@ class Outlet:
 
     def __init__(self, pipe: Pipe, while_full: Callable[[], None] | None = None) -> None:
         self._pipe = pipe
-        self._push, self._push_plain = pipe.try_push, pipe.push_plain
+        self._push, self._push_plain, self._push_pictured = pipe.try_push, pipe.push_plain, pipe.push_pictured
         self._largest = pipe.largest_record
         self._largest_payload = self._largest - PLAIN_BYTES
+        self._largest_pictured = self._largest - PICTURED_BYTES
         self._while_full = while_full
         self._lock = threading.Lock()
         self._room = threading.Lock()
@@ -83,6 +86,14 @@ class Outlet:
             return False
         with self._lock:
             return not self._kept and self._push_plain(method, correlation_id, kind, deadline_ns, payload)
+
+    def try_post_pictured(self, call: int, kind: int, dropped: int, payload: bytes, place: ImagePlace) -> bool:
+        """As `try_post_plain`, of an envelope with one picture."""
+        if self._late or len(payload) > self._largest_pictured:
+            return False
+        numbers = place.length, place.file, place.slot, place.number
+        with self._lock:
+            return not self._kept and self._push_pictured(call, kind, dropped, payload, *numbers)
 
     def post_late(self, record: bytes) -> None:
         """As `post`, for finalizers; raises nothing: what cannot be sent any more need not be."""

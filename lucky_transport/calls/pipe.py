@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from lucky_transport.codec.plain import Popped
+from lucky_transport.codec.popped import Popped
 
 __all__ = ["Pipe"]
 
@@ -43,7 +43,14 @@ class Pipe(Protocol):
         """As `try_push` of the plain envelope of these (`lucky_transport.codec.plain`): the short way."""
         ...
 
-    def pop_plain(self) -> Popped:
+    def push_pictured(self, correlation_id: int, kind: int, dropped: int, payload: bytes, *place: int) -> bool:
+        """As `try_push` of an envelope with one picture (`lucky_transport.codec.pictured`): the short way.
+
+        place: the four numbers of its `ImagePlace`.
+        """
+        ...
+
+    def pop_plain(self) -> Popped | None:
         """As `try_pop`, with a plain envelope taken apart already: the short way."""
         ...
 

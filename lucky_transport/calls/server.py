@@ -22,8 +22,9 @@ from lucky_transport.calls.outcome import GOODBYE, error_envelope
 from lucky_transport.calls.outlet import Outlet
 from lucky_transport.calls.pipe import Pipe
 from lucky_transport.calls.server_call import ServerCall
-from lucky_transport.codec.envelope import Envelope, Kind, decode_envelope, encode_envelope
-from lucky_transport.codec.plain import Plain, encode_plain, envelope_of, taken_apart
+from lucky_transport.codec.envelope import Envelope, Kind, encode_envelope
+from lucky_transport.codec.plain import encode_plain
+from lucky_transport.codec.popped import Popped, envelope_of, taken_apart
 from lucky_transport.errors import Busy, ClosedError, RemoteProtocolError, TransportError
 
 __all__ = ["MAX_CALLS", "ServerCalls"]
@@ -161,9 +162,9 @@ class ServerCalls:
 
     # -- receiving ----------------------------------------------------------------------------------------------------
 
-    def _on_record(self, record: Plain | bytes) -> None:
-        if not isinstance(record, tuple):
-            self._on_envelope(decode_envelope(record))
+    def _on_record(self, record: Popped) -> None:
+        if not isinstance(record, tuple) or len(record) != 5:
+            self._on_envelope(envelope_of(record))
             return
         method, correlation_id, deadline_ns, kind, payload = record
         if kind == _REQUEST:

@@ -20,7 +20,6 @@ from lucky_transport.calls.lifecycle import ANSWERER, Event, Shape, State, after
 from lucky_transport.calls.outcome import Metadata, again, error_envelope, from_metadata, name_of, to_metadata
 from lucky_transport.calls.window import EVERY, Credit, Grant, Window
 from lucky_transport.codec.envelope import Envelope, ImagePlace, Kind, encode_envelope
-from lucky_transport.codec.pictured import encode_pictured
 from lucky_transport.codec.plain import encode_plain
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Cancelled, PeerTimeout, TransportError
@@ -257,21 +256,21 @@ class ServerCall:
             self._go(Event.SEND)
         while not self._credit.try_spend(len(payload)):
             self._wait_for_credit()
-        if not dropped and not images and self._calls.outlet.try_post_plain(0, self.correlation_id, _ITEM, 0, payload):
-            return
+        outlet, call = self._calls.outlet, self.correlation_id
         if len(images) == 1:
-            record = encode_pictured(self.correlation_id, Kind.STREAM_ITEM, dropped, payload, images[0])
-        elif dropped or images:
-            item = Envelope(
-                0, self.correlation_id, Kind.STREAM_ITEM, payload=payload, dropped=dropped, images=list(images)
-            )
+            if outlet.try_post_pictured(call, _ITEM, dropped, payload, images[0]):
+                return
+        elif not dropped and not images and outlet.try_post_plain(0, call, _ITEM, 0, payload):
+            return
+        if dropped or images:
+            item = Envelope(0, call, Kind.STREAM_ITEM, payload=payload, dropped=dropped, images=list(images))
             record = encode_envelope(item)
         else:
-            record = encode_plain(0, self.correlation_id, Kind.STREAM_ITEM, 0, payload)
-        if self._calls.outlet.try_send(record):
+            record = encode_plain(0, call, Kind.STREAM_ITEM, 0, payload)
+        if outlet.try_send(record):
             return
-        for part in self._calls.cut(record, self.correlation_id, len(payload)):
-            if not self._calls.outlet.send(part, self.deadline, self._is_over_now):
+        for part in self._calls.cut(record, call, len(payload)):
+            if not outlet.send(part, self.deadline, self._is_over_now):
                 self._check()
 
     def try_send(self, payload: bytes) -> bool:
@@ -380,8 +379,12 @@ class ServerCall:
     # -- within -------------------------------------------------------------------------------------------------------
 
     def _image_buffer(self, nbytes: int) -> memoryview:
+        """Return memory for the call's first picture; for the others the handler asks where it lies himself."""
         pictures = self.pictures
-        return memoryview(bytearray(nbytes)) if pictures is None else pictures.buffer(nbytes)
+        if pictures is None:
+            return memoryview(bytearray(nbytes))
+        self.call.image_buffer = pictures.buffer
+        return pictures.buffer(nbytes)
 
     def _what(self) -> str:
         return f"call {self.correlation_id} of {self.name}"

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from lucky_transport.calls.pipe import Pipe
 from lucky_transport.calls.relay import Relay
-from lucky_transport.codec.plain import Plain
+from lucky_transport.codec.popped import Popped
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import TransportError
 
@@ -48,7 +48,7 @@ class Turns:
     """Who reads `pipe`. `on_record` handles one record, `on_broken` the error that ended the connection."""
 
     def __init__(
-        self, pipe: Pipe, on_record: Callable[[Plain | bytes], None], on_broken: Callable[[TransportError], None]
+        self, pipe: Pipe, on_record: Callable[[Popped], None], on_broken: Callable[[TransportError], None]
     ) -> None:
         self._pipe = pipe
         self._pop, self._wait = pipe.pop_plain, pipe.wait

@@ -15,7 +15,8 @@ from lucky_transport.calls.lifecycle import Shape
 from lucky_transport.codec.flatbuffers import decode, encode
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import RemoteProtocolError
-from lucky_transport.messages.images import holds_images
+from lucky_transport.messages.images import frames_of, holds_images
+from lucky_transport.messages.media import ImageFrame
 from lucky_transport.messages.methods import Flow, Method
 from lucky_transport.transport import Stream
 
@@ -67,6 +68,7 @@ class CallStream(Stream):
         self._call = opened
         self._response = cast("type[Any]", response)
         self._copy = copy
+        self._is_frame = response is ImageFrame
         self._images = calls.images
         self._overwritten = 0
         self._held: Claim | None = None
@@ -92,13 +94,15 @@ class CallStream(Stream):
     def _fill(self, item: Any, payload: Any) -> bool:
         """Put the pictures into the item; False when the engine has overwritten them."""
         picture: Pictured = payload
-        if not self._files.issuperset(picture.claim.files):
-            if len(self._files) >= _MOST_FILES:
-                self._forget_files()
-            self._files.update(picture.claim.files)
-        filled = fill(item, picture, self._copy)
+        claim, files = picture.claim, self._files
+        for place in claim.places:
+            if place.file not in files:
+                if len(files) >= _MOST_FILES:
+                    self._forget_files()
+                files.add(place.file)
+        filled = claim.fill((item,) if self._is_frame else frames_of(item), self._copy)
         if filled and not self._copy:
-            self._held = picture.claim
+            self._held = claim
         return filled
 
     def _forget_files(self) -> None:

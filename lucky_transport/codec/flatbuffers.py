@@ -11,6 +11,7 @@ Rule 2: bytes from a peer raise RemoteProtocolError and nothing else; values fro
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -22,7 +23,7 @@ from lucky_transport.codec.verifier import Verifier
 from lucky_transport.codec.writer import Writer
 from lucky_transport.errors import RemoteProtocolError
 
-__all__ = ["decode", "encode"]
+__all__ = ["decode", "encode", "encoder_without"]
 
 M = TypeVar("M")
 
@@ -37,6 +38,21 @@ def encode(message: Any, prefix_bytes: int = 0) -> bytes:
         return _WRITERS[message.__class__](message, prefix_bytes)
     except FAULTS:
         return _encode_generic(message, prefix_bytes)
+
+
+def encoder_without(cls: type[Any], field: str) -> Callable[[Any], bytes]:
+    """Return what encodes messages of `cls` as if `field`, which is of bytes, were empty; raises as `encode`."""
+    template = template_of(cls, field) if _template_of(cls) else None
+
+    def encode_without(message: Any) -> bytes:
+        if template is not None:
+            try:
+                return template.write(message, 0)
+            except FAULTS:
+                pass  # the generic way finds the words
+        return encode(replace(message, **{field: b""}))
+
+    return encode_without
 
 
 def decode(cls: type[M], data: bytes) -> M:

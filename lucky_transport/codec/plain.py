@@ -12,14 +12,12 @@ from __future__ import annotations
 
 import struct
 
-from lucky_transport.codec.envelope import Envelope, Kind, decode_envelope
+from lucky_transport.codec.envelope import Kind
 
-__all__ = ["PLAIN_BYTES", "Plain", "Popped", "decode_plain", "encode_plain", "envelope_of", "taken_apart"]
+__all__ = ["PLAIN_BYTES", "Plain", "decode_plain", "encode_plain"]
 
 #: method, correlation id, deadline_ns, kind, payload
 Plain = tuple[int, int, int, int, bytes]
-#: What is taken from a ring: a plain envelope as its fields, any other record as its bytes, None when there is none.
-Popped = Plain | bytes | None
 
 #: Root table at byte 28, its vtable at byte 8: slots 0 to 7, of which `status`, `details` and `metadata` are absent.
 _HEAD = struct.pack("<I4x10Hi", 28, 20, 32, 4, 8, 24, 16, 0, 0, 0, 28, 20)
@@ -44,19 +42,6 @@ def encode_plain(method: int, correlation_id: int, kind: int, deadline_ns: int, 
             f"{len(payload)} bytes of payload: {error}"
         ) from error
     return _join((_HEAD, rest, payload))
-
-
-def taken_apart(record: bytes) -> Plain | bytes:
-    """Return the fields of a plain envelope, or the record itself when it is none."""
-    return decode_plain(record) or record
-
-
-def envelope_of(plain: Plain | bytes) -> Envelope:
-    """Return the whole envelope of what was taken from a ring. Raises RemoteProtocolError for an unsound record."""
-    if not isinstance(plain, tuple):
-        return decode_envelope(plain)
-    method, correlation_id, deadline_ns, kind, payload = plain
-    return Envelope(method, correlation_id, Kind(kind), deadline_ns, payload=payload)
 
 
 def decode_plain(record: bytes) -> Plain | None:

@@ -111,11 +111,17 @@ class Template:
 
 
 @cache
-def template_of(cls: type[Any]) -> Template | None:
-    """Return the template of a message class, None where there can be none."""
+def template_of(cls: type[Any], without: str = "") -> Template | None:
+    """Return the template of a message class, None where there can be none.
+
+    without: a field of bytes that `write` and `put` take for empty, whatever it is.
+    """
     if any(each.kw_only or not each.init for each in fields(cls)):
         return None
     pieces = [piece_of(cls, index, field) for index, field in enumerate(fields_of(cls))]
+    for piece in pieces:
+        if piece.field.name == without:
+            piece.source = 'b""'
     return _make(cls, pieces, "CLASS({values})")
 
 

@@ -22,16 +22,16 @@ from lucky_transport.calls.lane import Lane
 from lucky_transport.calls.lifecycle import Shape
 from lucky_transport.calls.server_call import ServerCall
 from lucky_transport.calls.slots import Slots
-from lucky_transport.codec.envelope import ImagePlace
-from lucky_transport.codec.flatbuffers import decode, encode
+from lucky_transport.codec.flatbuffers import decode
 from lucky_transport.deadline import Deadline
 from lucky_transport.engine import Handler
 from lucky_transport.errors import EngineFailed, LocalProtocolError, TransportError, Unimplemented
+from lucky_transport.host.encoding import encode_answer, encode_response, item_encoder
 from lucky_transport.host.foreign import ForeignServices, RawHandler
 from lucky_transport.host.host import Host
 from lucky_transport.host.lease import told
 from lucky_transport.host.workers import Workers
-from lucky_transport.messages.images import frames_of, holds_images, take_out
+from lucky_transport.messages.images import holds_images
 from lucky_transport.messages.methods import BY_ID, METHODS, Method, Runs
 
 __all__ = ["Dispatcher", "RawHandler"]
@@ -186,7 +186,7 @@ class Dispatcher:
             if call.shape:
                 self._check_shape(method, call)
             response = self._host.call(method, decode(method.request, call.payload), call.call)
-            payload, images = _encode(method, response, call)
+            payload, images = encode_answer(method, call, response)
         except TransportError as error:
             call.fail(error)
         else:
@@ -207,17 +207,18 @@ class Dispatcher:
     @staticmethod
     def _pull(method: Method, call: ServerCall, items: Iterator[Any]) -> None:
         seen = call.call
-        wait_for_credit, send, may_hold_images = call.wait_for_credit, call.send, holds_images(method.response)
+        wait_for_credit, send = call.wait_for_credit, call.send
+        encode_item = item_encoder(method, call) if holds_images(method.response) else None
         while True:
             wait_for_credit()
             item = next(items, _END)
             if item is _END:
                 return
-            if may_hold_images:
-                payload, images = _encode(method, item, call)
-                send(payload, seen.dropped, images)
-            else:
+            if encode_item is None:
                 send(encode_response(method, item), seen.dropped)
+            else:
+                payload, images = encode_item(item)
+                send(payload, seen.dropped, images)
 
     def _answer_raw(self, handler: RawHandler, call: ServerCall) -> None:
         try:
@@ -237,38 +238,3 @@ class Dispatcher:
 
 
 _END: Any = object()
-
-
-def _encode(method: Method, response: Any, call: ServerCall) -> tuple[bytes, Sequence[ImagePlace]]:
-    """Return the response as bytes, and where its pictures lie if not in it. Raises EngineFailed, NoSpace."""
-    pictures = call.pictures if holds_images(method.response) else None
-    if pictures is None or type(response) is not method.response:
-        return encode_response(method, response), ()
-    try:
-        bare, data = take_out(response)
-        places = pictures.put(data)
-    except (TypeError, ValueError, AttributeError) as error:
-        raise EngineFailed(f"the engine's answer to {method.name} is no {method.response.__name__}: {error}") from error
-    placed = [place.file for place in places]
-    if 0 in placed:
-        for frame, file, picture in zip(frames_of(bare), placed, data, strict=True):
-            if not file:
-                frame.data = picture
-    try:
-        payload = encode_response(method, bare)
-    except EngineFailed:
-        pictures.take_back(places)
-        raise
-    return payload, places if any(placed) else ()
-
-
-def encode_response(method: Method, response: Any) -> bytes:
-    """Return the response as bytes. Raises EngineFailed, with the field, when the engine's answer does not fit."""
-    if type(response) is not method.response:
-        raise EngineFailed(
-            f"the engine's answer to {method.name} is no {method.response.__name__}: it is {type(response).__name__}"
-        )
-    try:
-        return encode(response)
-    except (TypeError, ValueError, AttributeError) as error:
-        raise EngineFailed(f"the engine's answer to {method.name} is no {method.response.__name__}: {error}") from error

@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ATOMICS_VERSION 12
+#define ATOMICS_VERSION 13
 
 #define GIL_LOOKS 64          /* looks with the GIL held, 1 to 3 us: a fast step pays neither for the GIL nor a clock */
 #define PAUSE_NS 10000        /* then pause without the GIL: the peer may share our core, so not for long */
@@ -841,47 +841,7 @@ static PyObject *words_wait32(PyObject *module, PyObject *args) {
     return as_result(result);
 }
 
-/* ---- slots of pictures: a number and an owner, each on a line of its own ---------------------------------------- */
-
-/* hand_over(mapping, number_offset, owner_offset, number): the slot holds that number, and its peer owns it */
-static PyObject *slot_hand_over(PyObject *module, PyObject *args) {
-    PyObject *mapping;
-    unsigned long long number_offset, owner_offset;
-    unsigned int number;
-    Py_buffer view;
-    void *place, *owner;
-    if (!PyArg_ParseTuple(args, "OKKI", &mapping, &number_offset, &owner_offset, &number) ||
-        view_at(mapping, &view, number_offset, 4, &place))
-        return NULL;
-    if ((owner = at(&view, owner_offset, 4, 4))) {
-        __atomic_store_n((uint32_t *)place, number, __ATOMIC_RELEASE);
-        __atomic_store_n((uint32_t *)owner, number, __ATOMIC_RELEASE);
-    }
-    PyBuffer_Release(&view);
-    if (!owner) return NULL;
-    Py_RETURN_NONE;
-}
-
-/* give_back(mapping, owner_offset, park_offset, number): if it is still owned as that number, nobody owns it, and
- * whoever is parked is woken */
-static PyObject *slot_give_back(PyObject *module, PyObject *args) {
-    PyObject *mapping;
-    unsigned long long owner_offset, park_offset;
-    unsigned int number;
-    Py_buffer view;
-    void *owner, *park;
-    if (!PyArg_ParseTuple(args, "OKKI", &mapping, &owner_offset, &park_offset, &number) ||
-        view_at(mapping, &view, owner_offset, 4, &owner))
-        return NULL;
-    if ((park = at(&view, park_offset, 4, 4)) && load32(owner) == number) {
-        __atomic_store_n((uint32_t *)owner, 0, __ATOMIC_RELEASE);
-        wake(park);
-    }
-    PyBuffer_Release(&view);
-    if (!park) return NULL;
-    Py_RETURN_NONE;
-}
-
+#include "_slot.h"
 #include "_ring.h"
 
 /* ---- limits: what the machine gives two native processes -------------------------------------------------------- */
@@ -992,8 +952,6 @@ static PyMethodDef module_methods[] = {
     {"store32", words_store32, METH_VARARGS, "Release-store a u32."},
     {"wake", words_wake, METH_VARARGS, "Wake whoever is parked on the word at this offset."},
     {"wait32", words_wait32, METH_VARARGS, "Wait until the u32 leaves a value."},
-    {"hand_over", slot_hand_over, METH_VARARGS, "Number a slot of pictures and give it to the peer."},
-    {"give_back", slot_give_back, METH_VARARGS, "Give a slot of pictures back, and wake whoever waits for one."},
     {"spin", (PyCFunction)(void (*)(void))ring_spin, METH_FASTCALL, "Look at several rings' ends for a while."},
     {"copied", copied, METH_O, "Return the bytes of a buffer, without holding other threads up."},
     {"echo", limits_echo, METH_VARARGS, "Benchmark: answer pings."},
@@ -1008,9 +966,11 @@ PyMODINIT_FUNC PyInit__atomics(void) {
     if (!module) return NULL;
     PyObject *client = PyType_FromSpec(&client_spec), *engine = PyType_FromSpec(&engine_spec);
     PyObject *writer = PyType_FromSpec(&writer_spec), *reader = PyType_FromSpec(&reader_spec);
-    if (!client || !engine || !writer || !reader || PyModule_AddObject(module, "ClientChannel", client) ||
+    PyObject *slot = PyType_FromSpec(&slot_spec);
+    if (!client || !engine || !writer || !reader || !slot || PyModule_AddObject(module, "ClientChannel", client) ||
         PyModule_AddObject(module, "EngineChannel", engine) || PyModule_AddObject(module, "RingWriter", writer) ||
         PyModule_AddObject(module, "RingReader", reader) ||
+        PyModule_AddObject(module, "Slot", slot) ||
         PyModule_AddIntConstant(module, "VERSION", ATOMICS_VERSION)) {
         Py_DECREF(module);
         return NULL;

@@ -26,9 +26,8 @@ __all__ = [
     "EngineChannel",
     "RingReader",
     "RingWriter",
+    "Slot",
     "copied",
-    "give_back",
-    "hand_over",
     "load32",
     "spin",
     "store32",
@@ -79,18 +78,40 @@ def wake(mapping: mmap, offset: int) -> None:
     _wake(_word32(mapping, offset), address_of(mapping, offset))
 
 
-def hand_over(mapping: mmap, number_offset: int, owner_offset: int, number: int) -> None:
-    """Number a slot of pictures and give it to the peer."""
-    _word32(mapping, number_offset)[0] = number
-    _word32(mapping, owner_offset)[0] = number
+class Slot:
+    """The words of a slot of pictures; see image_file.py."""
 
+    __slots__ = ("_number", "_owner", "_park", "_park_address")
 
-def give_back(mapping: mmap, owner_offset: int, park_offset: int, number: int) -> None:
-    """Give a slot of pictures back if it is still owned as that number, and wake whoever waits for one."""
-    owner = _word32(mapping, owner_offset)
-    if owner[0] == number:
-        owner[0] = 0
-        wake(mapping, park_offset)
+    def __init__(self, mapping: mmap, number: int, owner: int, park: int) -> None:
+        self._number, self._owner = _word32(mapping, number), _word32(mapping, owner)
+        self._park, self._park_address = _word32(mapping, park), address_of(mapping, park)
+
+    def number(self) -> int:
+        """Return what lies in it."""
+        return self._number[0]
+
+    def owner(self) -> int:
+        """Return 0 for the engine; else it is the client's, as the picture with that number."""
+        return self._owner[0]
+
+    def take(self, number: int) -> bool:
+        """Say that a picture is being written to it; False when the client owns it."""
+        if self._owner[0]:
+            return False
+        self._number[0] = number - 1
+        return True
+
+    def hand_over(self, number: int) -> None:
+        """Number the slot, whose picture is whole, and give it to the client."""
+        self._number[0] = number
+        self._owner[0] = number
+
+    def give_back(self, number: int) -> None:
+        """Give it to the engine, if it is still owned as that number, and wake an engine that waits for one."""
+        if self._owner[0] == number:
+            self._owner[0] = 0
+            _wake(self._park, self._park_address)
 
 
 def _wake(park: memoryview, address: int) -> None:

@@ -13,7 +13,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from lucky_transport.codec.plain import Popped, encode_plain, taken_apart
+from lucky_transport.codec.pictured import encode_pictured
+from lucky_transport.codec.plain import encode_plain
+from lucky_transport.codec.popped import Popped, taken_apart
 from lucky_transport.shm import ring
 from lucky_transport.shm._kernel import address_of, futex_wake, gone
 from lucky_transport.shm.results import PEER_PARKS, PEER_WAKES, Result
@@ -89,6 +91,10 @@ class RingWriter(ring.RingWriter):
         """As `try_push`, of a plain envelope."""
         return self.try_push(encode_plain(method, correlation_id, kind, deadline_ns, payload))
 
+    def push_pictured(self, correlation_id: int, kind: int, dropped: int, payload: bytes, *place: int) -> bool:
+        """As `try_push`, of an envelope with one picture."""
+        return self.try_push(encode_pictured(correlation_id, kind, dropped, payload, *place))
+
     def wait_room(self, length: int, pidfd: int, timeout_ns: int) -> int:
         """Wait until a record of `length` bytes fits: 1, TIMED_OUT (also after `stop`) or PEER_GONE."""
         need = self.need_of(length)
@@ -127,7 +133,7 @@ class RingReader(ring.RingReader):
             futex_wake(self._room_address)
         return record
 
-    def pop_plain(self) -> Popped:
+    def pop_plain(self) -> Popped | None:
         """As `try_pop`, but a plain envelope as its fields."""
         record = self.try_pop()
         return None if record is None else taken_apart(record)

@@ -184,7 +184,7 @@ static const uint8_t PLAIN_HEAD[32] = {28, 0, 0,  0, 0,  0, 0, 0, 20, 0, 32, 0, 
                                        24, 0, 16, 0, 0,  0, 0, 0, 0,  0, 28, 0, 20, 0, 0,  0};
 #define PLAIN_BYTES 68
 #define PLAIN_PAYLOAD 8 /* offset of the payload, from its own word */
-#define PLAIN_KINDS 10
+#define KINDS 10        /* of envelopes */
 
 /* The rest of it: unaligned, so it is copied field by field. */
 typedef struct __attribute__((packed)) {
@@ -212,6 +212,55 @@ static PyObject *ring_push_plain(PyObject *self, PyObject *const *args, Py_ssize
         memcpy(place, PLAIN_HEAD, sizeof PLAIN_HEAD);
         memcpy(place + sizeof PLAIN_HEAD, &rest, sizeof rest);
         memcpy(place + PLAIN_BYTES, v.buf, (size_t)v.len);
+    }
+    PyBuffer_Release(&v);
+    if (!place) return answer;
+    ring_publish(r, need);
+    Py_RETURN_TRUE;
+}
+
+/* The head of every envelope with one picture, as in codec/pictured.py. */
+static const uint8_t PICTURED_HEAD[48] = {44, 0, 0, 0, 0, 0, 0, 0, 36, 0, 28, 0, 0,  0, 8,  0, 16, 0, 0,  0, 0,  0, 0, 0,
+                                          0,  0, 20, 0, 0, 0, 0, 0, 0, 0, 0,  0, 0,  0, 0,  0, 4,  0, 24, 0, 36, 0, 0, 0};
+#define PICTURED_BYTES 108
+#define PICTURED_PAYLOAD 40 /* offsets, each from its own word */
+#define PICTURED_IMAGES 4
+
+typedef struct __attribute__((packed)) {
+    uint32_t dropped;
+    uint64_t correlation_id;
+    uint32_t kind, payload, images, count;
+    uint64_t bytes;
+    uint32_t file, slot, number;
+    uint64_t padding;
+    uint32_t length;
+} PicturedRest;
+
+/* push_pictured(correlation_id, kind, dropped, payload, length, file, slot, number): as push_plain, with one picture. */
+static PyObject *ring_push_pictured(PyObject *self, PyObject *const *args, Py_ssize_t n) {
+    Ring *r = ring_of(self);
+    if (!r) return NULL;
+    if (n != 8)
+        return PyErr_Format(PyExc_TypeError,
+                            "push_pictured(correlation_id, kind, dropped, payload, length, file, slot, number)");
+    unsigned long long call = PyLong_AsUnsignedLongLong(args[0]), bytes = PyLong_AsUnsignedLongLong(args[4]);
+    unsigned long kind = PyLong_AsUnsignedLong(args[1]), dropped = PyLong_AsUnsignedLong(args[2]);
+    unsigned long file = PyLong_AsUnsignedLong(args[5]), slot = PyLong_AsUnsignedLong(args[6]);
+    unsigned long number = PyLong_AsUnsignedLong(args[7]);
+    if (PyErr_Occurred()) return NULL;
+    if ((kind | dropped | file | slot | number) > UINT32_MAX)
+        return PyErr_Format(PyExc_OverflowError, "kind, dropped, file, slot or number above 2**32");
+    Py_buffer v;
+    if (PyObject_GetBuffer(args[3], &v, PyBUF_SIMPLE)) return NULL;
+    uint32_t need;
+    PyObject *answer;
+    uint8_t *place = ring_reserve(r, (uint64_t)v.len + PICTURED_BYTES, &need, &answer);
+    if (place) {
+        PicturedRest rest = {(uint32_t)dropped, call, (uint32_t)kind, PICTURED_PAYLOAD, PICTURED_IMAGES, 1, bytes,
+                             (uint32_t)file, (uint32_t)slot, (uint32_t)number, 0, (uint32_t)v.len};
+        memcpy(place, PICTURED_HEAD, sizeof PICTURED_HEAD);
+        memcpy(place + sizeof PICTURED_HEAD, &rest, sizeof rest);
+        memcpy(place + PICTURED_BYTES, v.buf, (size_t)v.len);
     }
     PyBuffer_Release(&v);
     if (!place) return answer;
@@ -353,23 +402,41 @@ static PyObject *ring_pop(PyObject *self, PyObject *unused) {
     return record;
 }
 
-/* pop_plain(): as try_pop, but a plain envelope as (method, correlation_id, deadline_ns, kind, payload). */
+/* The fields of a plain envelope, (method, correlation_id, deadline_ns, kind, payload); NULL for any other record. */
+static PyObject *plain_fields(const uint8_t *start, uint32_t length) {
+    if (length < PLAIN_BYTES || memcmp(start, PLAIN_HEAD, sizeof PLAIN_HEAD)) return NULL;
+    PlainRest rest; /* the peer may change it under us: read once */
+    memcpy(&rest, start + sizeof PLAIN_HEAD, sizeof rest);
+    if (rest.offset != PLAIN_PAYLOAD || rest.length != length - PLAIN_BYTES || rest.kind >= KINDS) return NULL;
+    return Py_BuildValue("IKKIy#", (unsigned)rest.method, (unsigned long long)rest.correlation_id,
+                         (unsigned long long)rest.deadline_ns, (unsigned)rest.kind, (const char *)start + PLAIN_BYTES,
+                         (Py_ssize_t)rest.length);
+}
+
+/* Likewise of one with a picture, (correlation_id, kind, dropped, payload, length, file, slot, number). */
+static PyObject *pictured_fields(const uint8_t *start, uint32_t length) {
+    if (length < PICTURED_BYTES || memcmp(start, PICTURED_HEAD, sizeof PICTURED_HEAD)) return NULL;
+    PicturedRest rest;
+    memcpy(&rest, start + sizeof PICTURED_HEAD, sizeof rest);
+    if (rest.payload != PICTURED_PAYLOAD || rest.images != PICTURED_IMAGES || rest.count != 1 ||
+        rest.length != length - PICTURED_BYTES || rest.kind >= KINDS)
+        return NULL;
+    return Py_BuildValue("KIIy#KIII", (unsigned long long)rest.correlation_id, (unsigned)rest.kind,
+                         (unsigned)rest.dropped, (const char *)start + PICTURED_BYTES, (Py_ssize_t)rest.length,
+                         (unsigned long long)rest.bytes, (unsigned)rest.file, (unsigned)rest.slot,
+                         (unsigned)rest.number);
+}
+
+/* pop_plain(): as try_pop, but a plain envelope or one with a picture as its fields. */
 static PyObject *ring_pop_plain(PyObject *self, PyObject *unused) {
     Ring *r = ring_of(self);
     if (!r) return NULL;
     uint32_t length, after;
     const uint8_t *start = ring_oldest(r, &length, &after);
     if (!start) return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
-    PyObject *found = NULL;
-    if (length >= PLAIN_BYTES && !memcmp(start, PLAIN_HEAD, sizeof PLAIN_HEAD)) {
-        PlainRest rest; /* the peer may change it under us: read once */
-        memcpy(&rest, start + sizeof PLAIN_HEAD, sizeof rest);
-        if (rest.offset == PLAIN_PAYLOAD && rest.length == length - PLAIN_BYTES && rest.kind < PLAIN_KINDS)
-            found = Py_BuildValue("IKKIy#", (unsigned)rest.method, (unsigned long long)rest.correlation_id,
-                                  (unsigned long long)rest.deadline_ns, (unsigned)rest.kind,
-                                  (const char *)start + PLAIN_BYTES, (Py_ssize_t)rest.length);
-        else found = PyBytes_FromStringAndSize((const char *)start, (Py_ssize_t)length);
-    } else found = PyBytes_FromStringAndSize((const char *)start, (Py_ssize_t)length);
+    PyObject *found = plain_fields(start, length);
+    if (!found && !PyErr_Occurred()) found = pictured_fields(start, length);
+    if (!found && !PyErr_Occurred()) found = PyBytes_FromStringAndSize((const char *)start, (Py_ssize_t)length);
     if (found) ring_give_back(r, after);
     return found;
 }
@@ -437,6 +504,7 @@ static PyObject *ring_disarm(PyObject *self, PyObject *unused) {
 static PyMethodDef writer_methods[] = {
     {"try_push", ring_push, METH_O, "Append the record and wake the reader; False when it does not fit now."},
     {"push_plain", (PyCFunction)(void (*)(void))ring_push_plain, METH_FASTCALL, "As try_push, of a plain envelope."},
+    {"push_pictured", (PyCFunction)(void (*)(void))ring_push_pictured, METH_FASTCALL, "The same with one picture."},
     {"wait_room", (PyCFunction)(void (*)(void))ring_wait_room, METH_FASTCALL, "Wait until a record of a length fits."},
     {"woke", ring_woke, METH_NOARGS, "True when the last record found the reader parked; said once."},
     {"stop", ring_stop, METH_NOARGS, "End a wait for room; ring no bell any more."},
@@ -447,7 +515,7 @@ static PyGetSetDef writer_getset[] = {{"size", ring_size, NULL, "Data bytes.", N
                                       {NULL, NULL, NULL, NULL, NULL}};
 static PyMethodDef reader_methods[] = {
     {"try_pop", ring_pop, METH_NOARGS, "Return the oldest record, None when there is none."},
-    {"pop_plain", ring_pop_plain, METH_NOARGS, "As try_pop, but a plain envelope as its fields."},
+    {"pop_plain", ring_pop_plain, METH_NOARGS, "As try_pop, but the usual envelopes as their fields."},
     {"ready", ring_ready, METH_NOARGS, "True when something was written and not popped."},
     {"wait", (PyCFunction)(void (*)(void))ring_wait, METH_FASTCALL, "Wait for a record."},
     {"interrupt", ring_interrupt, METH_NOARGS, "Make wait return."},

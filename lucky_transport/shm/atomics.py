@@ -8,7 +8,7 @@ Both offer the same names with the same meaning, and the same tests run over bot
                                   interrupt() · commands_read(position) · set_peer · resync
     RingWriter(memory, ...) · RingReader(memory, ...) · spin(readers, strategy, longest_ns)   see ends.py
     load32 · store32 · wake · wait32   on (mapping, offset)
-    hand_over · give_back         on (mapping, offsets, number): a slot of pictures
+    Slot(mapping, number, owner, park)   number() · owner() · take · hand_over · give_back(number): a slot of pictures
     copied(view)                  its bytes, while other threads run
 
 Rule 1: plain Python stores keep their order on x86-64 only; elsewhere the fallback is refused, not hoped for.
@@ -28,7 +28,7 @@ from lucky_transport.shm.results import PEER_PARKS, PEER_WAKES, Result
 
 __all__ = ["PEER_PARKS", "PEER_WAKES", "Result", "Words", "implementation", "native_error"]
 
-_VERSION = 12
+_VERSION = 13
 
 try:
     from lucky_transport.shm import _atomics  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]

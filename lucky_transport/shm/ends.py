@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol, cast
 
-from lucky_transport.codec.plain import Popped
+from lucky_transport.codec.popped import Popped
 from lucky_transport.shm.atomics import implementation
 from lucky_transport.shm.results import PEER_PARKS, PEER_WAKES
 from lucky_transport.shm.ring import check_place
@@ -59,6 +59,10 @@ class WritingEnd(Protocol):
         """As `try_push` of the plain envelope of these; raises as it, or OverflowError."""
         ...
 
+    def push_pictured(self, correlation_id: int, kind: int, dropped: int, payload: bytes, *place: int) -> bool:
+        """As `try_push` of an envelope with these and one picture; raises as it, or OverflowError, ValueError."""
+        ...
+
     def wait_room(self, length: int, pidfd: int, timeout_ns: int) -> int:
         """Wait until a record of `length` bytes fits: 1, Result.TIMED_OUT (also after `stop`) or Result.PEER_GONE.
 
@@ -96,7 +100,7 @@ class ReadingEnd(Protocol):
         """
         ...
 
-    def pop_plain(self) -> Popped:
+    def pop_plain(self) -> Popped | None:
         """As `try_pop`, with a plain envelope taken apart already (`lucky_transport.codec.plain`)."""
         ...
 

@@ -2,7 +2,7 @@
 
     byte 0      magic, version, slots, 0 (u32 each), bytes per slot (u64)
     byte 32     park word of an engine that waits for a slot (u32)
-    byte 64     per slot 128 bytes: its number (u32 at 0) and its owner (u32 at 64)
+    byte 64     per slot 128 bytes: its number (u32 at 0) and its owner (u32 at 4), on one line, as one side uses both
     byte 4096   the slots, each at a multiple of 4096
 
 Rule 1: a slot goes from hand to hand. Owner 0: it is the engine's. Any other owner: it is the client's, from the
@@ -20,26 +20,23 @@ import os
 import re
 import stat
 import struct
-from collections.abc import Callable
-from functools import partial
 from mmap import mmap
 from pathlib import Path
-from types import ModuleType
-from typing import NamedTuple
+from typing import Protocol
 
 from lucky_transport.errors import SegmentError
 from lucky_transport.shm.allocation import allocate
 from lucky_transport.shm.atomics import PEER_PARKS, PEER_WAKES, implementation
 
-__all__ = ["SUFFIX", "ImageFile", "SlotWords", "remove_images"]
+__all__ = ["SUFFIX", "ImageFile", "Slot", "remove_images"]
 
 #: What follows a segment's name in the names of its files of pictures, and of sessions (`look_file`).
 SUFFIX = re.compile(r"\.(images|looks)\.[0-9]{1,10}")
 
 _MAGIC = 0x4D494B4C  # "LKIM"
-_VERSION = 1
+_VERSION = 2
 _HEAD = struct.Struct("<IIIIQ")
-_WORDS, _WORDS_STEP, _OWNER = 64, 128, 64
+_WORDS, _WORDS_STEP, _OWNER = 64, 128, 4
 _DATA = 4096
 _PARK = 32
 _MAX_SLOTS = (_DATA - _WORDS) // _WORDS_STEP
@@ -53,31 +50,24 @@ def _total(slots: int, slot_bytes: int) -> int:
     return _DATA + slots * slot_bytes
 
 
-class SlotWords(NamedTuple):
+class Slot(Protocol):
     """The words of one slot; each of these is a single call of the native module.
 
-    number: what lies in the slot. set_number: say so. owner: 0 when it is the engine's. hand_over(number): give it to
-    the client, with everything written into it before. give_back(number): give it back to the engine if it is still
+    number: what lies in the slot. owner: 0 when it is the engine's. take(number): say that the picture of that number
+    is being written to it; False, and nothing is changed, when the client owns it. hand_over(number): give it to the
+    client, with everything written into it before. give_back(number): give it back to the engine if it is still
     owned as that, and wake the engine when it waits for one.
     """
 
-    number: Callable[[], int]
-    set_number: Callable[[int], None]
-    owner: Callable[[], int]
-    hand_over: Callable[[int], None]
-    give_back: Callable[[int], None]
+    def number(self) -> int: ...
 
-    @classmethod
-    def of(cls, module: ModuleType, mapping: mmap, slot: int) -> SlotWords:
-        """Return the words of a slot of that mapping."""
-        number, owner = _WORDS + slot * _WORDS_STEP, _WORDS + slot * _WORDS_STEP + _OWNER
-        return cls(
-            partial(module.load32, mapping, number),
-            partial(module.store32, mapping, number),
-            partial(module.load32, mapping, owner),
-            partial(module.hand_over, mapping, number, owner),
-            partial(module.give_back, mapping, owner, _PARK),
-        )
+    def owner(self) -> int: ...
+
+    def take(self, number: int, /) -> bool: ...
+
+    def hand_over(self, number: int, /) -> None: ...
+
+    def give_back(self, number: int, /) -> None: ...
 
 
 class ImageFile:
@@ -107,7 +97,10 @@ class ImageFile:
         self.slot_bytes = slot_bytes
         self.memory = memoryview(mapping)
         self._mapping = mapping
-        self.words = [SlotWords.of(module, mapping, slot) for slot in range(slots)]
+        self.words: list[Slot] = [
+            module.Slot(mapping, word, word + _OWNER, _PARK)
+            for word in range(_WORDS, _WORDS + slots * _WORDS_STEP, _WORDS_STEP)
+        ]
         self._wait = module.wait32
         self._copied = module.copied
         self._shown: dict[int, memoryview] = {}

@@ -43,15 +43,6 @@ class ImageReader:
             self._files[number] = file = ImageFile.open(self._base, number, native=self._native)
         return file
 
-    def give_back(self, place: ImagePlace) -> None:
-        """Give a slot back if it is still owned as that picture; raises nothing."""
-        try:
-            file = self.file(place.file)
-        except TransportError:
-            return
-        if place.slot < file.slots:
-            file.words[place.slot].give_back(place.number)
-
     def forget(self, files: Iterable[int]) -> None:
         """Let go of these files; what is still looked at stays mapped."""
         for number in files:
@@ -77,9 +68,9 @@ class Claim:
         self._places: list[ImagePlace] | None = places
 
     @property
-    def files(self) -> list[int]:
-        """Numbers of the files in which the pictures lie, 0 for one in its message; none after `release`."""
-        return [place.file for place in self._places or ()]
+    def places(self) -> Sequence[ImagePlace]:
+        """Where the pictures lie, `file` 0 for one in its message; none after `release`."""
+        return self._places or ()
 
     def fill(self, frames: Sequence[ImageFrame], copy: bool) -> bool:
         """Put the pictures into the frames; see `lucky_transport.calls.images.Claim`."""
@@ -123,11 +114,17 @@ class Claim:
     def release(self) -> None:
         """Give the slots back, those that are still this claim's; idempotent, raises nothing."""
         places, self._places = self._places, None
-        if not places or self._reader.closed:
+        reader = self._reader
+        if not places or reader.closed:
             return
         for place in places:
             if place.file:
-                self._reader.give_back(place)
+                try:
+                    words = reader.file(place.file).words
+                except TransportError:
+                    continue
+                if place.slot < len(words):
+                    words[place.slot].give_back(place.number)
 
     def keep(self) -> None:
         """Never give the slots back: the engine removes their file, and what was looked at stays as it is."""

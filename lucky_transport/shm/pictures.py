@@ -39,11 +39,12 @@ _LARGEST = 0xFFFFFFFE
 class _Slot:
     """One slot as its engine sees it. `taken`: it is being written; `view`: what was handed out for that, last."""
 
-    __slots__ = ("file", "index", "number", "posted_ns", "taken", "view", "words")
+    __slots__ = ("file", "index", "number", "posted_ns", "slot_bytes", "taken", "view", "words")
 
     def __init__(self, file: ImageFile, index: int) -> None:
         self.file = file
         self.index = index
+        self.slot_bytes = file.slot_bytes
         self.words = file.words[index]
         self.number = 0
         self.posted_ns = 0
@@ -55,14 +56,15 @@ class _Slot:
         """True when neither side uses it."""
         return not self.taken and not self.words.owner()
 
-    def take(self, nbytes: int, number: int) -> memoryview:
-        """Begin to write picture `number`."""
+    def take(self, nbytes: int, number: int) -> bool:
+        """Begin to write picture `number`; False when the slot is in use."""
+        if self.taken or not self.words.take(number):
+            return False
         self.taken = True
         self.number = number
-        self.words.set_number(number - 1)
         if len(self.view) != nbytes:
             self.view = self.file.bytes_of(self.index, nbytes)
-        return self.view
+        return True
 
     def post(self, nbytes: int) -> ImagePlace:
         """Hand the picture over to the client."""
@@ -104,8 +106,6 @@ class Pictures:
 
         Raises NoSpace.
         """
-        if len(pictures) == 1 and (place := self._put_drawn(pictures[0])) is not None:
-            return [place]
         slots: list[_Slot | None] = []
         try:
             for picture in pictures:
@@ -128,8 +128,8 @@ class Pictures:
                 self._drawing, self._handed = None, 0
         return places
 
-    def _put_drawn(self, picture: Picture) -> ImagePlace | None:
-        """As `put`, for the only picture of a stream's item that was drawn into the only slot handed out for it."""
+    def put_drawn(self, picture: Picture) -> ImagePlace | None:
+        """As `put`, of a single picture drawn into the only buffer handed out for it; None for any other picture."""
         slot = self._drawing
         if slot is None or slot.view is not picture:
             return None
@@ -150,13 +150,13 @@ class Pictures:
         return (
             len(posted) < self._ahead
             and monotonic_ns() - oldest.posted_ns < _FRESH_NS
-            and self._has_free(oldest.file.slot_bytes)
+            and self._has_free(oldest.slot_bytes)
         )
 
     def _has_free(self, nbytes: int) -> bool:
         """True when there is a slot to be ahead with; made if need be, but nothing fails for the lack of one."""
         with self._lock:
-            if any(slot.file.slot_bytes >= nbytes and slot.is_free for slot in self._slots):
+            if any(slot.slot_bytes >= nbytes and slot.is_free for slot in self._slots):
                 return True
             try:
                 if (len(self._slots) + SLOTS) * nbytes <= _AHEAD_BYTES and self._grow(nbytes) is not None:
@@ -209,23 +209,24 @@ class Pictures:
             self._store.retire(files, lost=lost)
 
     def _take(self, nbytes: int) -> _Slot | None:
-        """Return a free slot, from a new file when need be; None when there is none. The lock is held."""
-        slot = self._find(nbytes) or (None if self._ended else self._grow(nbytes))
-        if slot is not None:
-            self._number = self._number % _LARGEST + 2
-            slot.take(nbytes, self._number)
-        return slot
+        """Return a slot that was free, from a new file when need be; None when there is none. The lock is held.
 
-    def _find(self, nbytes: int) -> _Slot | None:
-        """Return a free slot of a size that fits; the one that is due in a stream is looked at first."""
+        The one that is due in a stream is looked at first.
+        """
+        self._number = number = self._number % _LARGEST + 2
         slots = self._slots
-        if not slots:
-            return None
-        self._next = (self._next + 1) % len(slots)
-        slot = slots[self._next]
-        if nbytes <= slot.file.slot_bytes < 2 * nbytes and slot.is_free:
-            return slot
-        return next((slot for slot in slots if slot.file.slot_bytes >= nbytes and slot.is_free), None)
+        if slots:
+            self._next = due = (self._next + 1) % len(slots)
+            slot = slots[due]
+            if nbytes <= slot.slot_bytes < 2 * nbytes and slot.take(nbytes, number):
+                return slot
+            for slot in slots:
+                if slot.slot_bytes >= nbytes and slot.take(nbytes, number):
+                    return slot
+        made = None if self._ended else self._grow(nbytes)
+        if made is not None:
+            made.take(nbytes, number)
+        return made
 
     def _grow(self, nbytes: int) -> _Slot | None:
         self._retire_unused(nbytes)
@@ -233,12 +234,12 @@ class Pictures:
         if file is None:
             return None
         made = [_Slot(file, index) for index in range(file.slots)]
-        self._slots = sorted((*self._slots, *made), key=lambda slot: slot.file.slot_bytes)
+        self._slots = sorted((*self._slots, *made), key=lambda slot: slot.slot_bytes)
         return made[0]
 
     def _retire_unused(self, nbytes: int) -> None:
         """Let go of files that are too small for what is drawn now, and that nobody uses."""
-        used = {slot.file for slot in self._slots if slot.file.slot_bytes >= nbytes or not slot.is_free}
+        used = {slot.file for slot in self._slots if slot.slot_bytes >= nbytes or not slot.is_free}
         unused = {slot.file for slot in self._slots} - used
         if unused:
             self._slots = [slot for slot in self._slots if slot.file in used]

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from mmap import mmap
 
-from lucky_transport.codec.plain import Popped
+from lucky_transport.codec.popped import Popped
 from lucky_transport.errors import ClosedError, PeerDied
 from lucky_transport.shm.bell import Bell
 from lucky_transport.shm.ends import ReadingEnd, open_reader, open_writer, spin
@@ -147,7 +147,14 @@ class RendezvousPipe:
             raise self._gate.error()
         return writer.push_plain(method, correlation_id, kind, deadline_ns, payload)
 
-    def pop_plain(self) -> Popped:
+    def push_pictured(self, correlation_id: int, kind: int, dropped: int, payload: bytes, *place: int) -> bool:
+        """Append an envelope with one picture; see `Pipe.push_pictured`."""
+        writer = self._writer
+        if self._gate.closed:
+            raise self._gate.error()
+        return writer.push_pictured(correlation_id, kind, dropped, payload, *place)
+
+    def pop_plain(self) -> Popped | None:
         """Return the oldest record, taken apart if it is plain; see `Pipe.pop_plain`."""
         if self._gate.closed:
             raise self._gate.error()

@@ -12,7 +12,9 @@ from __future__ import annotations
 import threading
 from collections import deque
 
-from lucky_transport.codec.plain import Popped, encode_plain, taken_apart
+from lucky_transport.codec.pictured import encode_pictured
+from lucky_transport.codec.plain import encode_plain
+from lucky_transport.codec.popped import Popped, taken_apart
 from lucky_transport.errors import ClosedError, LocalProtocolError, PeerDied, SpecError
 
 __all__ = ["MemoryPipe", "memory_pipes"]
@@ -75,7 +77,10 @@ class MemoryPipe:
     def push_plain(self, method: int, correlation_id: int, kind: int, deadline_ns: int, payload: bytes) -> bool:
         return self.try_push(encode_plain(method, correlation_id, kind, deadline_ns, payload))
 
-    def pop_plain(self) -> Popped:
+    def push_pictured(self, correlation_id: int, kind: int, dropped: int, payload: bytes, *place: int) -> bool:
+        return self.try_push(encode_pictured(correlation_id, kind, dropped, payload, *place))
+
+    def pop_plain(self) -> Popped | None:
         record = self.try_pop()
         return None if record is None else taken_apart(record)
 

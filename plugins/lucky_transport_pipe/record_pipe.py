@@ -22,7 +22,9 @@ import struct
 import threading
 import time
 
-from lucky_transport.codec.plain import Popped, encode_plain, taken_apart
+from lucky_transport.codec.pictured import encode_pictured
+from lucky_transport.codec.plain import encode_plain
+from lucky_transport.codec.popped import Popped, taken_apart
 from lucky_transport.errors import ClosedError, RemoteProtocolError, SpecError
 from lucky_transport.shm.bell import Bell
 from lucky_transport.shm.gate import Gate, close_in_children
@@ -86,6 +88,10 @@ class RecordPipe:
         """See `Pipe.push_plain`."""
         return self.try_push(encode_plain(method, correlation_id, kind, deadline_ns, payload))
 
+    def push_pictured(self, correlation_id: int, kind: int, dropped: int, payload: bytes, *place: int) -> bool:
+        """See `Pipe.push_pictured`."""
+        return self.try_push(encode_pictured(correlation_id, kind, dropped, payload, *place))
+
     def _send_rest(self) -> bool:
         """Send what is left of the last record, unless another thread is about to; True when nothing is left."""
         if self._sending.acquire(blocking=False):
@@ -139,7 +145,7 @@ class RecordPipe:
             record = self._next()
         return record
 
-    def pop_plain(self) -> Popped:
+    def pop_plain(self) -> Popped | None:
         """See `Pipe.pop_plain`."""
         record = self.try_pop()
         return None if record is None else taken_apart(record)

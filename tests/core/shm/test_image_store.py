@@ -323,14 +323,20 @@ def test_a_link_is_not_followed(ends: Ends, tmp_path: Path) -> None:
     moved.unlink()
 
 
+def _number(file: ImageFile, slot: int, number: int) -> None:
+    """Number a slot whoever owns it, as no honest engine does."""
+    word = 64 + 128 * slot
+    file.memory[word : word + 4].cast("I")[0] = number
+
+
 def test_a_picture_that_was_overwritten_is_none(ends: Ends) -> None:
     (place,) = ends.pictures.put([b"a" * _SIZE])
     file = ends.reader.file(place.file)
-    file.words[place.slot].set_number(place.number + 2)
+    _number(file, place.slot, place.number + 2)
     assert read(ends.reader.claim([place])) is None
-    file.words[place.slot].set_number(place.number - 1)
+    _number(file, place.slot, place.number - 1)
     assert read(ends.reader.claim([place]), copy=False) is None
-    file.words[place.slot].set_number(place.number)
+    _number(file, place.slot, place.number)
     assert read(ends.reader.claim([place])) == [b"a" * _SIZE]
 
 
@@ -342,9 +348,9 @@ def _overwrite(file: ImageFile, stop: threading.Event) -> None:
     number = 0
     while not stop.is_set():
         number += 2
-        file.words[0].set_number(number - 1)
+        _number(file, 0, number - 1)
         np.copyto(into, pictures[number % 4])
-        file.words[0].set_number(number)
+        _number(file, 0, number)
         stop.wait(0.02 if number % 128 == 0 else 0.0002)  # now and then long enough for any reader
 
 

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lucky_transport.codec.plain import decode_plain, encode_plain
+from lucky_transport.codec.pictured import encode_pictured
+from lucky_transport.codec.plain import encode_plain
+from lucky_transport.codec.popped import taken_apart
 from lucky_transport.errors import SpecError
 from lucky_transport.shm.atomics import native_error
 from lucky_transport.shm.ends import ReadingEnd, WritingEnd, open_reader, open_writer
@@ -19,6 +21,8 @@ NATIVE = pytest.param(
     True, marks=pytest.mark.skipif(bool(native_error()), reason=f"no native module: {native_error()}")
 )
 u32, u64 = st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)
+
+PLACE = st.tuples(u32, u32, u32)
 
 
 def ends(native: bool) -> tuple[WritingEnd, ReadingEnd]:
@@ -45,7 +49,32 @@ def test_a_record_that_is_no_plain_envelope_comes_as_it_is(native: bool, where: 
     record = bytearray(encode_plain(1, 2, 3, 4, b"payload"))
     record[where] = value
     assert writer.try_push(record)
-    assert reader.pop_plain() == (decode_plain(bytes(record)) or bytes(record))
+    assert reader.pop_plain() == taken_apart(bytes(record))
+
+
+@pytest.mark.parametrize("native", [NATIVE, False])
+@given(call=u64, kind=st.integers(0, 9), dropped=u32, payload=st.binary(max_size=900), length=u64, place=PLACE)
+def test_both_ways_agree_on_an_envelope_with_a_picture(
+    native: bool, call: int, kind: int, dropped: int, payload: bytes, length: int, place: tuple[int, int, int]
+) -> None:
+    writer, reader = ends(native)
+    fields = (call, kind, dropped, payload, length, *place)
+    record = encode_pictured(*fields)
+    assert writer.push_pictured(*fields)
+    assert reader.try_pop() == record
+    assert writer.try_push(record)
+    assert reader.pop_plain() == fields
+    assert reader.pop_plain() is None
+
+
+@pytest.mark.parametrize("native", [NATIVE, False])
+@given(where=st.integers(0, 107), value=st.integers(0, 255))
+def test_a_record_that_is_no_such_envelope_comes_as_it_is(native: bool, where: int, value: int) -> None:
+    writer, reader = ends(native)
+    record = bytearray(encode_pictured(1, 2, 3, b"payload", 4, 5, 6, 7))
+    record[where] = value
+    assert writer.try_push(record)
+    assert reader.pop_plain() == taken_apart(bytes(record))
 
 
 @pytest.mark.parametrize("native", [NATIVE, False])
@@ -77,6 +106,16 @@ def test_what_can_never_fit_is_refused(native: bool) -> None:
     for numbers in ((2**32, 1, 1, 1), (1, 2**64, 1, 1), (1, 1, 1, 2**64), (-1, 1, 1, 1)):
         with pytest.raises((OverflowError, ValueError)):
             writer.push_plain(*numbers, b"")
+    with pytest.raises(SpecError, match="a record of 1028 bytes, expected 1 to 1020"):
+        writer.push_pictured(1, 2, 3, bytes(920), 4, 5, 6, 7)
+    for numbers in (
+        (2**64, 1, 1, 1, 1, 1, 1),
+        (1, -1, 1, 1, 1, 1, 1),
+        (1, 1, 1, 1, 2**32, 1, 1),
+        (1, 1, 1, 2**64, 1, 1, 1),
+    ):
+        with pytest.raises((OverflowError, ValueError)):
+            writer.push_pictured(*numbers[:3], b"", *numbers[3:])
     assert reader.pop_plain() is None
 
 

@@ -213,7 +213,9 @@ def test_a_picture_that_was_overwritten_is_skipped_and_counted(name: str, monkey
         count += 1
         (place,) = put(self, pictures)
         if count % 3 == 0:
-            ImageFile.open(SHM / name, place.file).words[place.slot].set_number(place.number + 2)
+            words = ImageFile.open(SHM / name, place.file).words[place.slot]
+            words.give_back(place.number)
+            words.hand_over(place.number + 2)
         return [place]
 
     monkeypatch.setattr(Pictures, "put", overwriting)

@@ -1,0 +1,50 @@
+"""A typed unary call under way over a pipe: what `Transport.begin` returns there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lucky_transport.call import check_request, check_unary
+from lucky_transport.calls.client import ClientCalls
+from lucky_transport.calls.client_call import ClientCall
+from lucky_transport.calls.images import fill
+from lucky_transport.calls.lifecycle import Shape
+from lucky_transport.codec.flatbuffers import decode, encode
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import RemoteProtocolError
+from lucky_transport.messages.methods import Method
+from lucky_transport.pending import Pending
+
+__all__ = ["PendingCall", "begin"]
+
+
+def begin(calls: ClientCalls, method: Method, request: Any, deadline: Deadline) -> PendingCall:
+    """Send the request of a unary method, and return the call. Raises as `typed.call`, as far as it is known by then."""
+    check_unary(method)
+    check_request(method, request)
+    opened = calls.open(method.id, encode(request), shape=Shape.UNARY, deadline=deadline)
+    return PendingCall(calls, method, opened)
+
+
+class PendingCall(Pending):
+    """See `Pending`."""
+
+    def __init__(self, calls: ClientCalls, method: Method, opened: ClientCall) -> None:
+        self._calls = calls
+        self._method = method
+        self._opened = opened
+
+    def result(self) -> Any:
+        payload: Any = self._opened.recv()
+        cls: type[Any] = self._method.response
+        response = decode(cls, payload)
+        if payload.__class__ is not bytes and not fill(response, payload):
+            raise RemoteProtocolError(
+                f"the engine has overwritten the pictures of its answer to {self._method.name}",
+                backend=self._calls.backend,
+                hint="the engine is broken; restart it",
+            )
+        return response
+
+    def cancel(self) -> None:
+        self._opened.cancel()

@@ -1,0 +1,96 @@
+/* Slot: the two words of a slot of pictures, its number and its owner. Part of _atomics.c.
+ *
+ * What they mean is told in image_file.py. The offsets come from there, and are checked once. */
+
+typedef struct {
+    PyObject_HEAD
+    Py_buffer view; /* as the channels: `channel_dealloc` lets it go */
+    uint32_t *number, *owner, *park;
+} Slot;
+
+/* Slot(mapping, number, owner, park): the offsets of its words, and of the park word of an engine that waits for one */
+static int slot_init(PyObject *self, PyObject *args, PyObject *kwargs) {
+    Slot *s = (Slot *)self;
+    PyObject *mapping;
+    unsigned long long number, owner, park;
+    if ((kwargs && PyDict_Size(kwargs)) || s->view.obj) {
+        PyErr_SetString(PyExc_TypeError, "a slot takes positional arguments, once");
+        return -1;
+    }
+    if (!PyArg_ParseTuple(args, "OKKK", &mapping, &number, &owner, &park)) return -1;
+    if (PyObject_GetBuffer(mapping, &s->view, PyBUF_WRITABLE)) return -1;
+    uint32_t *n = at(&s->view, number, 4, 4), *o = at(&s->view, owner, 4, 4), *p = at(&s->view, park, 4, 4);
+    if (!n || !o || !p) return -1;
+    s->number = n;
+    s->owner = o;
+    s->park = p;
+    return 0;
+}
+
+/* The slot of an object; NULL with TypeError for one that was never initialised. */
+static inline Slot *slot_of(PyObject *self) {
+    Slot *s = (Slot *)self;
+    if (s->number) return s;
+    PyErr_SetString(PyExc_TypeError, "this slot was never initialised");
+    return NULL;
+}
+
+static int as_number(PyObject *value, uint32_t *number) {
+    unsigned long found = PyLong_AsUnsignedLong(value);
+    if (found == (unsigned long)-1 && PyErr_Occurred()) return -1;
+    *number = (uint32_t)found;
+    if (found == *number) return 0;
+    PyErr_Format(PyExc_OverflowError, "number %lu of a picture, expected at most %u", found, UINT32_MAX);
+    return -1;
+}
+
+static PyObject *slot_number(PyObject *self, PyObject *unused) {
+    Slot *s = slot_of(self);
+    return s ? PyLong_FromUnsignedLong(load32(s->number)) : NULL;
+}
+
+static PyObject *slot_owner(PyObject *self, PyObject *unused) {
+    Slot *s = slot_of(self);
+    return s ? PyLong_FromUnsignedLong(load32(s->owner)) : NULL;
+}
+
+static PyObject *slot_take(PyObject *self, PyObject *value) {
+    Slot *s = slot_of(self);
+    uint32_t number;
+    if (!s || as_number(value, &number)) return NULL;
+    if (load32(s->owner)) Py_RETURN_FALSE;
+    __atomic_store_n(s->number, number - 1, __ATOMIC_RELEASE);
+    Py_RETURN_TRUE;
+}
+
+static PyObject *slot_hand_over(PyObject *self, PyObject *value) {
+    Slot *s = slot_of(self);
+    uint32_t number;
+    if (!s || as_number(value, &number)) return NULL;
+    __atomic_store_n(s->number, number, __ATOMIC_RELEASE);
+    __atomic_store_n(s->owner, number, __ATOMIC_RELEASE);
+    Py_RETURN_NONE;
+}
+
+static PyObject *slot_give_back(PyObject *self, PyObject *value) {
+    Slot *s = slot_of(self);
+    uint32_t number;
+    if (!s || as_number(value, &number)) return NULL;
+    /* fails without a write where it is owned otherwise; else it fetches the line once, to write to it */
+    if (__atomic_compare_exchange_n(s->owner, &number, 0, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) wake(s->park);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef slot_methods[] = {
+    {"number", slot_number, METH_NOARGS, "What lies in it."},
+    {"owner", slot_owner, METH_NOARGS, "0: the engine; else the client, of the picture with that number."},
+    {"take", slot_take, METH_O, "Say that a picture is being written to it; False when the client owns it."},
+    {"hand_over", slot_hand_over, METH_O, "The picture is whole: number the slot and give it to the client."},
+    {"give_back", slot_give_back, METH_O, "Give it to the engine, if it is still owned as that number."},
+    {NULL, NULL, 0, NULL}};
+static PyType_Slot slot_slots[] = {{Py_tp_init, slot_init},
+                                   {Py_tp_dealloc, channel_dealloc},
+                                   {Py_tp_methods, slot_methods},
+                                   {Py_tp_doc, "The words of a slot of pictures; see image_file.py."},
+                                   {0, NULL}};
+static PyType_Spec slot_spec = {"lucky_transport.shm._atomics.Slot", sizeof(Slot), 0, Py_TPFLAGS_DEFAULT, slot_slots};
