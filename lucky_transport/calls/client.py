@@ -34,7 +34,7 @@ from lucky_transport.calls.unary import UnaryAnswer
 from lucky_transport.calls.window import Window, window_of
 from lucky_transport.codec.envelope import Envelope, ImagePlace, Kind, decode_envelope, encode_envelope
 from lucky_transport.codec.plain import encode_plain
-from lucky_transport.codec.popped import Popped, envelope_of, taken_apart
+from lucky_transport.codec.popped import Items, Popped, envelope_of, taken_apart
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import ClosedError, PeerTimeout, SpecError, TransportError, from_wire
 from lucky_transport.messages.methods import Flow
@@ -312,14 +312,17 @@ class ClientCalls:
 
     # -- receiving ----------------------------------------------------------------------------------------------------
 
-    def _on_record(self, record: Popped) -> None:
-        """Handle one record; raises RemoteProtocolError for what no honest engine sends."""
+    def _on_record(self, record: Popped | Items) -> None:
+        """Handle what was taken from the pipe; raises RemoteProtocolError for what no honest engine sends."""
         if not isinstance(record, tuple):
             self._on_envelope(decode_envelope(record))
             return
         if len(record) == 5:
             _, correlation_id, _, kind, payload = record
             dropped = 0
+        elif len(record) == 2:
+            self._on_items(*record)
+            return
         else:
             correlation_id, kind, dropped, payload, length, file, slot, number = record
             payload = pictured(payload, [ImagePlace(length, file, slot, number)], self.images)
@@ -336,6 +339,13 @@ class ClientCalls:
             return
         if call.gates:
             self.turns.wake_followers(call)
+
+    def _on_items(self, correlation_id: int, payloads: list[bytes]) -> None:
+        call = self._calls.get(correlation_id)
+        if call is not None:
+            call.on_items(payloads)
+            if call.gates:
+                self.turns.wake_followers(call)
 
     def _on_envelope(self, envelope: Envelope) -> None:
         if envelope.kind is Kind.FRAGMENT:

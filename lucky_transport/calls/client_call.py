@@ -178,6 +178,20 @@ class ClientCall:
                 self.headers = ()
         self._tell()
 
+    def on_items(self, payloads: list[bytes]) -> None:
+        """Take several stream items; as `on_item` of each."""
+        with self._lock:
+            if self._state is State.ENDED:
+                return
+            if self._state not in _MAY_COME:
+                self._state = after(CALLER, self._state, Event.PEER_SENDS, self._what)
+            for payload in payloads:
+                self._grant.arrived(len(payload))
+            self._inbox.extend(payloads)
+            if self.headers is None:
+                self.headers = ()
+        self._tell()
+
     def on_response(self, payload: bytes, trailing: Metadata) -> None:
         """Take the response. Raises RemoteProtocolError when none is due."""
         with self._lock:

@@ -19,7 +19,7 @@ __all__ = ["PendingCall", "begin"]
 
 
 def begin(calls: ClientCalls, method: Method, request: Any, deadline: Deadline) -> PendingCall:
-    """Send the request of a unary method, and return the call. Raises as `typed.call`, as far as it is known by then."""
+    """Send a unary method's request, and return the call. Raises as `typed.call`, as far as it is known by then."""
     check_unary(method)
     check_request(method, request)
     opened = calls.open(method.id, encode(request), shape=Shape.UNARY, deadline=deadline)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from lucky_transport.codec.popped import Popped
+from lucky_transport.codec.popped import Items, Popped
 
 __all__ = ["Pipe"]
 
@@ -52,6 +52,10 @@ class Pipe(Protocol):
 
     def pop_plain(self) -> Popped | None:
         """As `try_pop`, with a plain envelope taken apart already: the short way."""
+        ...
+
+    def pop_run(self, limit: int) -> Popped | Items | None:
+        """As `pop_plain`, but up to `limit` plain stream items of one call, one behind the other, may come together."""
         ...
 
     def wait(self, timeout_ns: int, crowded: bool = False) -> bool:

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from lucky_transport.calls.pipe import Pipe
 from lucky_transport.calls.relay import Relay
-from lucky_transport.codec.popped import Popped
+from lucky_transport.codec.popped import Items, Popped
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import TransportError
 
@@ -48,10 +48,10 @@ class Turns:
     """Who reads `pipe`. `on_record` handles one record, `on_broken` the error that ended the connection."""
 
     def __init__(
-        self, pipe: Pipe, on_record: Callable[[Popped], None], on_broken: Callable[[TransportError], None]
+        self, pipe: Pipe, on_record: Callable[[Popped | Items], None], on_broken: Callable[[TransportError], None]
     ) -> None:
         self._pipe = pipe
-        self._pop, self._wait = pipe.pop_plain, pipe.wait
+        self._pop, self._wait = pipe.pop_run, pipe.wait
         self._on_record, self._on_broken = on_record, on_broken
         self._reading = threading.Lock()
         self._shifts = 0  # how often a thread began to read
@@ -80,7 +80,7 @@ class Turns:
         """Handle the records that are there now, unless somebody reads already; never blocks."""
         if self._reading.acquire(blocking=False):
             try:
-                while (record := self._pop()) is not None:
+                while (record := self._pop(1)) is not None:
                     self._on_record(record)
             except TransportError as error:
                 self._on_broken(error)
@@ -116,7 +116,7 @@ class Turns:
         end = _End.READY
         try:
             while not is_ready():
-                record = pop()
+                record = pop(batch)
                 if record is None:
                     if self._answered:
                         end = _End.PASSED
@@ -129,7 +129,7 @@ class Turns:
                     continue
                 on_record(record)
                 for _ in range(batch - 1):
-                    record = pop()
+                    record = pop(batch)
                     if record is None:
                         break
                     on_record(record)

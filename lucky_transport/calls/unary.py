@@ -38,6 +38,9 @@ class UnaryAnswer:
     def on_item(self, payload: bytes, dropped: int) -> None:
         raise RemoteProtocolError("a stream item for a unary call", hint="the peer speaks another protocol")
 
+    def on_items(self, payloads: list[bytes]) -> None:
+        self.on_item(payloads[0], 0)
+
     def on_envelope(self, envelope: Envelope) -> None:
         if envelope.kind is Kind.RESPONSE:
             self.on_response(envelope.payload, from_metadata(envelope.metadata))

@@ -23,7 +23,7 @@ from lucky_transport.codec.verifier import Verifier
 from lucky_transport.codec.writer import Writer
 from lucky_transport.errors import RemoteProtocolError
 
-__all__ = ["decode", "encode", "encoder_without"]
+__all__ = ["decode", "encode", "encoder_of"]
 
 M = TypeVar("M")
 
@@ -40,19 +40,23 @@ def encode(message: Any, prefix_bytes: int = 0) -> bytes:
         return _encode_generic(message, prefix_bytes)
 
 
-def encoder_without(cls: type[Any], field: str) -> Callable[[Any], bytes]:
-    """Return what encodes messages of `cls` as if `field`, which is of bytes, were empty; raises as `encode`."""
-    template = template_of(cls, field) if _template_of(cls) else None
+def encoder_of(cls: type[Any], without: str = "") -> Callable[[Any], bytes]:
+    """Return what does as `encode` to messages of exactly this class, and is quicker.
 
-    def encode_without(message: Any) -> bytes:
-        if template is not None:
-            try:
-                return template.write(message, 0)
-            except FAULTS:
-                pass  # the generic way finds the words
-        return encode(replace(message, **{field: b""}))
+    without: a field of bytes that is taken for empty, whatever it is.
+    """
+    template = template_of(cls, without) if _template_of(cls) else None
+    if template is None:
+        return lambda message: encode(replace(message, **{without: b""}) if without else message)
+    write = template.write
 
-    return encode_without
+    def encode_one(message: Any) -> bytes:
+        try:
+            return write(message, 0)
+        except FAULTS:
+            return _encode_generic(replace(message, **{without: b""}) if without else message, 0)
+
+    return encode_one
 
 
 def decode(cls: type[M], data: bytes) -> M:

@@ -6,10 +6,12 @@ from lucky_transport.codec.envelope import Envelope, ImagePlace, Kind, decode_en
 from lucky_transport.codec.pictured import PicturedFields, decode_pictured
 from lucky_transport.codec.plain import Plain, decode_plain
 
-__all__ = ["Popped", "envelope_of", "taken_apart"]
+__all__ = ["Items", "Popped", "envelope_of", "taken_apart"]
 
 #: A plain envelope has 5 fields, one with a picture 8. A ring that is empty gives None.
 Popped = Plain | PicturedFields | bytes
+#: Some plain stream items of one call that lay behind each other: its correlation id, and their payloads.
+Items = tuple[int, list[bytes]]
 
 
 def taken_apart(record: bytes) -> Popped:

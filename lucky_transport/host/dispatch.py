@@ -26,7 +26,7 @@ from lucky_transport.codec.flatbuffers import decode
 from lucky_transport.deadline import Deadline
 from lucky_transport.engine import Handler
 from lucky_transport.errors import EngineFailed, LocalProtocolError, TransportError, Unimplemented
-from lucky_transport.host.encoding import encode_answer, encode_response, item_encoder
+from lucky_transport.host.encoding import encode_answer, encode_response, item_encoder, response_encoder
 from lucky_transport.host.foreign import ForeignServices, RawHandler
 from lucky_transport.host.host import Host
 from lucky_transport.host.lease import told
@@ -208,16 +208,18 @@ class Dispatcher:
     def _pull(method: Method, call: ServerCall, items: Iterator[Any]) -> None:
         seen = call.call
         wait_for_credit, send = call.wait_for_credit, call.send
-        encode_item = item_encoder(method, call) if holds_images(method.response) else None
+        encode_item, encode_pictured = response_encoder(method), None
+        if holds_images(method.response):
+            encode_pictured = item_encoder(method, call)
         while True:
             wait_for_credit()
             item = next(items, _END)
             if item is _END:
                 return
-            if encode_item is None:
-                send(encode_response(method, item), seen.dropped)
+            if encode_pictured is None:
+                send(encode_item(item), seen.dropped)
             else:
-                payload, images = encode_item(item)
+                payload, images = encode_pictured(item)
                 send(payload, seen.dropped, images)
 
     def _answer_raw(self, handler: RawHandler, call: ServerCall) -> None:

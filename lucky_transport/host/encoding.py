@@ -12,15 +12,15 @@ from typing import Any
 
 from lucky_transport.calls.server_call import ServerCall
 from lucky_transport.codec.envelope import ImagePlace
-from lucky_transport.codec.flatbuffers import encode, encoder_without
+from lucky_transport.codec.flatbuffers import encode, encoder_of
 from lucky_transport.errors import EngineFailed
 from lucky_transport.messages.images import frames_of, holds_images, take_out
 from lucky_transport.messages.media import ImageFrame
 from lucky_transport.messages.methods import Method
 
-__all__ = ["encode_answer", "encode_response", "item_encoder"]
+__all__ = ["encode_answer", "encode_response", "item_encoder", "response_encoder"]
 
-_encode_bare = encoder_without(ImageFrame, "data")
+_encode_bare = encoder_of(ImageFrame, without="data")
 
 
 def encode_response(method: Method, response: Any) -> bytes:
@@ -33,6 +33,22 @@ def encode_response(method: Method, response: Any) -> bytes:
         return encode(response)
     except (TypeError, ValueError, AttributeError) as error:
         raise _misfit(method, error) from error
+
+
+def response_encoder(method: Method) -> Callable[[Any], bytes]:
+    """Return what does as `encode_response` to the items of one stream."""
+    cls: type[Any] = method.response
+    encode_one = encoder_of(cls)
+
+    def encode_item(item: Any) -> bytes:
+        if item.__class__ is cls:
+            try:
+                return encode_one(item)
+            except (TypeError, ValueError, AttributeError):
+                pass  # told below
+        return encode_response(method, item)
+
+    return encode_item
 
 
 def encode_answer(method: Method, call: ServerCall, response: Any) -> tuple[bytes, Sequence[ImagePlace]]:

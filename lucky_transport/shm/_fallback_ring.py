@@ -15,7 +15,7 @@ from typing import Any
 
 from lucky_transport.codec.pictured import encode_pictured
 from lucky_transport.codec.plain import encode_plain
-from lucky_transport.codec.popped import Popped, taken_apart
+from lucky_transport.codec.popped import Items, Popped, taken_apart
 from lucky_transport.shm import ring
 from lucky_transport.shm._kernel import address_of, futex_wake, gone
 from lucky_transport.shm.results import PEER_PARKS, PEER_WAKES, Result
@@ -137,6 +137,10 @@ class RingReader(ring.RingReader):
         """As `try_pop`, but a plain envelope as its fields."""
         record = self.try_pop()
         return None if record is None else taken_apart(record)
+
+    def pop_run(self, limit: int) -> Popped | Items | None:
+        """As `pop_plain`: one record at a time."""
+        return self.pop_plain()
 
     def ready(self) -> bool:
         """True when something was written and not popped."""

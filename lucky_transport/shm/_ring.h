@@ -185,6 +185,7 @@ static const uint8_t PLAIN_HEAD[32] = {28, 0, 0,  0, 0,  0, 0, 0, 20, 0, 32, 0, 
 #define PLAIN_BYTES 68
 #define PLAIN_PAYLOAD 8 /* offset of the payload, from its own word */
 #define KINDS 10        /* of envelopes */
+#define STREAM_ITEM 2
 
 /* The rest of it: unaligned, so it is copied field by field. */
 typedef struct __attribute__((packed)) {
@@ -402,12 +403,17 @@ static PyObject *ring_pop(PyObject *self, PyObject *unused) {
     return record;
 }
 
+/* True for a plain envelope, with all that is behind its head in `rest`: the peer may change it under us. */
+static inline int plain_rest(const uint8_t *start, uint32_t length, PlainRest *rest) {
+    if (length < PLAIN_BYTES || memcmp(start, PLAIN_HEAD, sizeof PLAIN_HEAD)) return 0;
+    memcpy(rest, start + sizeof PLAIN_HEAD, sizeof *rest);
+    return rest->offset == PLAIN_PAYLOAD && rest->length == length - PLAIN_BYTES && rest->kind < KINDS;
+}
+
 /* The fields of a plain envelope, (method, correlation_id, deadline_ns, kind, payload); NULL for any other record. */
 static PyObject *plain_fields(const uint8_t *start, uint32_t length) {
-    if (length < PLAIN_BYTES || memcmp(start, PLAIN_HEAD, sizeof PLAIN_HEAD)) return NULL;
-    PlainRest rest; /* the peer may change it under us: read once */
-    memcpy(&rest, start + sizeof PLAIN_HEAD, sizeof rest);
-    if (rest.offset != PLAIN_PAYLOAD || rest.length != length - PLAIN_BYTES || rest.kind >= KINDS) return NULL;
+    PlainRest rest;
+    if (!plain_rest(start, length, &rest)) return NULL;
     return Py_BuildValue("IKKIy#", (unsigned)rest.method, (unsigned long long)rest.correlation_id,
                          (unsigned long long)rest.deadline_ns, (unsigned)rest.kind, (const char *)start + PLAIN_BYTES,
                          (Py_ssize_t)rest.length);
@@ -439,6 +445,44 @@ static PyObject *ring_pop_plain(PyObject *self, PyObject *unused) {
     if (!found && !PyErr_Occurred()) found = PyBytes_FromStringAndSize((const char *)start, (Py_ssize_t)length);
     if (found) ring_give_back(r, after);
     return found;
+}
+
+/* pop_run(limit): as pop_plain; but plain stream items of one call that lie behind each other, up to `limit` of them,
+ * as (correlation_id, [payload, ...]). */
+static PyObject *ring_pop_run(PyObject *self, PyObject *limit) {
+    Ring *r = ring_of(self);
+    if (!r) return NULL;
+    long most = PyLong_AsLong(limit);
+    if (most == -1 && PyErr_Occurred()) return NULL;
+    uint32_t length, after, begin = r->position;
+    uint64_t call = 0;
+    PyObject *items = NULL;
+    const uint8_t *start;
+    for (long n = 0; n < most && (start = ring_oldest(r, &length, &after)); n++) {
+        PlainRest rest;
+        if (!plain_rest(start, length, &rest) || rest.kind != STREAM_ITEM || (n && rest.correlation_id != call)) break;
+        if (!n) {
+            call = rest.correlation_id;
+            if (load32(r->write) == after) break; /* the only one: pop_plain is quicker */
+            if (!(items = PyList_New(0))) return NULL;
+        }
+        PyObject *payload = PyBytes_FromStringAndSize((const char *)start + PLAIN_BYTES, (Py_ssize_t)rest.length);
+        int failed = !payload || PyList_Append(items, payload);
+        Py_XDECREF(payload);
+        if (failed) {
+            Py_DECREF(items);
+            r->position = begin; /* nothing was given back */
+            return NULL;
+        }
+        r->position = after;
+    }
+    if (PyErr_Occurred()) {
+        if (!items) return NULL;
+        PyErr_Clear(); /* it is found again once these are read */
+    }
+    if (!items) return ring_pop_plain(self, NULL);
+    ring_give_back(r, r->position);
+    return Py_BuildValue("KN", (unsigned long long)call, items);
 }
 
 static PyObject *ring_pending(PyObject *self, void *closure) {
@@ -516,6 +560,7 @@ static PyGetSetDef writer_getset[] = {{"size", ring_size, NULL, "Data bytes.", N
 static PyMethodDef reader_methods[] = {
     {"try_pop", ring_pop, METH_NOARGS, "Return the oldest record, None when there is none."},
     {"pop_plain", ring_pop_plain, METH_NOARGS, "As try_pop, but the usual envelopes as their fields."},
+    {"pop_run", ring_pop_run, METH_O, "As pop_plain, but several stream items of one call together."},
     {"ready", ring_ready, METH_NOARGS, "True when something was written and not popped."},
     {"wait", (PyCFunction)(void (*)(void))ring_wait, METH_FASTCALL, "Wait for a record."},
     {"interrupt", ring_interrupt, METH_NOARGS, "Make wait return."},

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol, cast
 
-from lucky_transport.codec.popped import Popped
+from lucky_transport.codec.popped import Items, Popped
 from lucky_transport.shm.atomics import implementation
 from lucky_transport.shm.results import PEER_PARKS, PEER_WAKES
 from lucky_transport.shm.ring import check_place
@@ -102,6 +102,10 @@ class ReadingEnd(Protocol):
 
     def pop_plain(self) -> Popped | None:
         """As `try_pop`, with a plain envelope taken apart already (`lucky_transport.codec.plain`)."""
+        ...
+
+    def pop_run(self, limit: int) -> Popped | Items | None:
+        """As `pop_plain`, but up to `limit` plain stream items of one call, one behind the other, may come together."""
         ...
 
     def ready(self) -> bool:

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from mmap import mmap
 
-from lucky_transport.codec.popped import Popped
+from lucky_transport.codec.popped import Items, Popped
 from lucky_transport.errors import ClosedError, PeerDied
 from lucky_transport.shm.bell import Bell
 from lucky_transport.shm.ends import ReadingEnd, open_reader, open_writer, spin
@@ -159,6 +159,12 @@ class RendezvousPipe:
         if self._gate.closed:
             raise self._gate.error()
         return self.reader.pop_plain()
+
+    def pop_run(self, limit: int) -> Popped | Items | None:
+        """Return the oldest record, or some stream items; see `Pipe.pop_run`."""
+        if self._gate.closed:
+            raise self._gate.error()
+        return self.reader.pop_run(limit)
 
     def wait(self, timeout_ns: int, crowded: bool = False) -> bool:
         """Wait for a record; see `Pipe.wait`."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 
-from lucky_transport.codec.popped import Popped
+from lucky_transport.codec.popped import Items, Popped
 from lucky_transport.errors import LocalProtocolError, PeerDied
 from lucky_transport.shm.atomics import Words
 from lucky_transport.shm.ends import ReadingEnd, WritingEnd, open_reader, open_writer
@@ -120,6 +120,12 @@ class SegmentPipe:
         if self._gate.closed:
             raise self._gate.error()
         return self._reader.pop_plain()
+
+    def pop_run(self, limit: int) -> Popped | Items | None:
+        """Return the oldest record, or some stream items; see `Pipe.pop_run`."""
+        if self._gate.closed:
+            raise self._gate.error()
+        return self._reader.pop_run(limit)
 
     def wait(self, timeout_ns: int, crowded: bool = False) -> bool:
         """Wait for a record; see `Pipe.wait`. Raises LocalProtocolError at the engine's end."""

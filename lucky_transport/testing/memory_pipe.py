@@ -14,7 +14,7 @@ from collections import deque
 
 from lucky_transport.codec.pictured import encode_pictured
 from lucky_transport.codec.plain import encode_plain
-from lucky_transport.codec.popped import Popped, taken_apart
+from lucky_transport.codec.popped import Items, Popped, taken_apart
 from lucky_transport.errors import ClosedError, LocalProtocolError, PeerDied, SpecError
 
 __all__ = ["MemoryPipe", "memory_pipes"]
@@ -83,6 +83,9 @@ class MemoryPipe:
     def pop_plain(self) -> Popped | None:
         record = self.try_pop()
         return None if record is None else taken_apart(record)
+
+    def pop_run(self, limit: int) -> Popped | Items | None:
+        return self.pop_plain()
 
     def wait(self, timeout_ns: int, crowded: bool = False) -> bool:
         with self._changed:

@@ -24,7 +24,7 @@ import time
 
 from lucky_transport.codec.pictured import encode_pictured
 from lucky_transport.codec.plain import encode_plain
-from lucky_transport.codec.popped import Popped, taken_apart
+from lucky_transport.codec.popped import Items, Popped, taken_apart
 from lucky_transport.errors import ClosedError, RemoteProtocolError, SpecError
 from lucky_transport.shm.bell import Bell
 from lucky_transport.shm.gate import Gate, close_in_children
@@ -149,6 +149,10 @@ class RecordPipe:
         """See `Pipe.pop_plain`."""
         record = self.try_pop()
         return None if record is None else taken_apart(record)
+
+    def pop_run(self, limit: int) -> Popped | Items | None:
+        """See `Pipe.pop_run`; one record at a time."""
+        return self.pop_plain()
 
     def _next(self) -> bytes | None:
         """Return the oldest whole record that has arrived."""

@@ -9,12 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lucky_transport.codec.envelope import Kind
 from lucky_transport.codec.pictured import encode_pictured
 from lucky_transport.codec.plain import encode_plain
 from lucky_transport.codec.popped import taken_apart
-from lucky_transport.errors import SpecError
+from lucky_transport.errors import RemoteProtocolError, SpecError
 from lucky_transport.shm.atomics import native_error
 from lucky_transport.shm.ends import ReadingEnd, WritingEnd, open_reader, open_writer
+from lucky_transport.shm.layout import RING_HEAD_BYTES
 
 SIZE = 4096
 NATIVE = pytest.param(
@@ -75,6 +77,46 @@ def test_a_record_that_is_no_such_envelope_comes_as_it_is(native: bool, where: i
     record[where] = value
     assert writer.try_push(record)
     assert reader.pop_plain() == taken_apart(bytes(record))
+
+
+RECORDS = st.lists(
+    st.builds(
+        encode_plain, st.just(0), st.integers(1, 2), st.sampled_from([1, 2, 2, 2]), st.just(0), st.binary(max_size=9)
+    )
+    | st.builds(encode_pictured, st.integers(1, 2), st.just(2), st.just(0), st.binary(max_size=9), u64, u32, u32, u32)
+    | st.binary(min_size=1, max_size=80),
+    max_size=16,
+)
+
+
+@pytest.mark.parametrize("native", [NATIVE, False])
+@given(records=RECORDS, limit=st.integers(1, 6))
+def test_runs_hold_the_same_records_in_the_same_order(native: bool, records: list[bytes], limit: int) -> None:
+    writer, reader = ends(native)
+    assert all(writer.try_push(record) for record in records)
+    taken: list[object] = []
+    while (popped := reader.pop_run(limit)) is not None:
+        if isinstance(popped, tuple) and len(popped) == 2:
+            call, payloads = popped
+            assert 1 <= len(payloads) <= limit
+            taken += [(0, call, 0, int(Kind.STREAM_ITEM), payload) for payload in payloads]
+        else:
+            taken.append(popped)
+    assert taken == [taken_apart(record) for record in records]
+    assert writer.free == SIZE
+
+
+@pytest.mark.skipif(bool(native_error()), reason=f"no native module: {native_error()}")
+def test_what_no_writer_may_produce_is_refused_after_the_run_before_it() -> None:
+    memory = mmap(-1, 2 * SIZE)
+    writer, reader = open_writer(memory, 0, SIZE), open_reader(memory, 0, SIZE)
+    for payload in (b"one", b"two", b"three"):
+        assert writer.push_plain(0, 7, int(Kind.STREAM_ITEM), 0, payload)
+    third = RING_HEAD_BYTES + 2 * 80
+    memory[third : third + 4] = (SIZE).to_bytes(4, "little")
+    assert reader.pop_run(9) == (7, [b"one", b"two"])
+    with pytest.raises(RemoteProtocolError):
+        reader.pop_run(9)
 
 
 @pytest.mark.parametrize("native", [NATIVE, False])
