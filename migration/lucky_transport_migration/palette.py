@@ -46,7 +46,16 @@ _OTHERS = (
     Look("other-3", "#805a3c", "#cfa37a", (2, 3), "*"),
 )
 _BY_NAME = {one.name: one for one in _LOOKS}
-_BY_NAME |= {"grpc-tcp": _BY_NAME["grpc"], "grpc-unix": _BY_NAME["grpc-batch"]}  # never in one picture with those
+#: Paths that are never in one picture with those whose look they have.
+_BY_NAME |= {
+    "grpc-tcp": _BY_NAME["grpc"],
+    "grpc-unix": _BY_NAME["grpc-batch"],
+    "openra": _BY_NAME["grpc"],
+    "direct": _BY_NAME["limit"],
+    "semaphores": _BY_NAME["limit"],
+    "holodeck": _OTHERS[0],
+    "pipe": _OTHERS[1],
+}
 
 
 def look(name: str, others: tuple[str, ...] = ()) -> Look:

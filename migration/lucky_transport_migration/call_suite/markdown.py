@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lucky_transport_migration.call_suite.tables import cells_of, grouped
+from lucky_transport_migration.call_suite.tables import columns, grouped
 from lucky_transport_migration.markdown import foot, head, table
 
 __all__ = ["calls_markdown"]
@@ -15,6 +15,6 @@ def calls_markdown(result: Mapping[str, Any]) -> str:
     """Return the text."""
     lines = head(result, result["title"])
     for title, rows in grouped(result["rows"]):
-        heads = (title, "times", "p50 µs", "p99", "per s", "lost", "CPU c + e", "n")
-        lines += table(heads, (cells_of(row, result) for row in rows))
+        heads, cells = columns(rows, result)
+        lines += table((title, *heads), cells)
     return "\n".join([*lines, *foot(result)])

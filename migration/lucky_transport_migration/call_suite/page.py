@@ -7,7 +7,7 @@ from html import escape
 from typing import Any
 
 from lucky_transport_migration.call_suite.charts import charts
-from lucky_transport_migration.call_suite.tables import cells_of, grouped
+from lucky_transport_migration.call_suite.tables import columns, grouped
 from lucky_transport_migration.page import Html, details, document, items, section, table
 from lucky_transport_migration.paths import label
 from lucky_transport_migration.report_parts import (
@@ -56,12 +56,14 @@ def _verdict(result: Result) -> Html:
 
 
 def _rows(result: Result) -> Html:
-    heads = ("", "Times", "p50 µs", "p99", "Per second", "Lost", "CPU c + e", "n")
+    groups = list(grouped(result["rows"]))
+    heads, cells = columns([row for _, rows in groups for row in rows], result)
+    told = iter(cells)
     body: list[Sequence[Any] | str] = []
-    for title, rows in grouped(result["rows"]):
+    for title, rows in groups:
         body.append(title)
         for row in rows:
-            _, *others = cells_of(row, result)
+            _, *others = next(told)
             wait = f", {escape(row['wait'])}" if row["wait"] else ""
             body.append((Html(dot(row["path"]) + wait), *others))
-    return table(heads, body)
+    return table(("", *heads), body)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import compress
 from typing import Any
 
 from rich.console import Console
@@ -10,9 +11,11 @@ from rich.console import Console
 from lucky_transport_migration.stats import times_text, us_text
 from lucky_transport_migration.tables import new_table, print_text, show_outcome, show_verdict, supported_us, way
 
-__all__ = ["cells_of", "grouped", "lost", "show_calls", "times_of"]
+__all__ = ["columns", "grouped", "lost", "show_calls", "times_of"]
 
 Row = Mapping[str, Any]
+
+_UNKNOWN = "–"
 
 
 def grouped(rows: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
@@ -41,8 +44,19 @@ def lost(row: Row) -> str:
     return f"{row['skipped']:,}" if "skipped" in row else ""
 
 
-def cells_of(row: Row, result: Mapping[str, Any]) -> list[str]:
-    """Return way, times, p50, p99, rate, what was lost, CPU and n of a row, as text."""
+_HEADS = ("times", "p50 µs", "p99", "per s", "lost", "CPU c + e", "n")
+
+
+def columns(rows: Sequence[Row], result: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """Return the heads behind the way's, and all cells of each row, as text; without columns that tell nothing."""
+    cells = [_cells_of(row, result) for row in rows]
+    told = [any(row[at] not in ("", _UNKNOWN) for row in cells) for at in range(len(_HEADS) + 1)]
+    told[0] = True
+    return list(compress(_HEADS, told[1:])), [list(compress(row, told)) for row in cells]
+
+
+def _cells_of(row: Row, result: Mapping[str, Any]) -> list[str]:
+    """Return the way, and what stands under `_HEADS`."""
     cpu = row.get("cpu_us_each", {})
     known = [us_text(cpu[who]) for who in ("client", "engine") if cpu.get(who) is not None]
     return [
@@ -52,7 +66,7 @@ def cells_of(row: Row, result: Mapping[str, Any]) -> list[str]:
         supported_us(row, "p99"),
         f"{row['per_s']:,.0f}" if "per_s" in row else "",
         lost(row),
-        " + ".join(known) or "–",
+        " + ".join(known) or _UNKNOWN,
         f"{row['n']:,}",
     ]
 
@@ -65,8 +79,9 @@ def show_calls(result: Mapping[str, Any]) -> None:
         if one["wait"] in (None, result["reference_wait"]):
             print_text(console, one["sentence"])
     for title, rows in grouped(result["rows"]):
-        table = new_table("", "times", "p50 µs", "p99", "per s", "lost", "CPU c + e", "n", title=title)
-        for row in rows:
-            table.add_row(*cells_of(row, result))
+        heads, cells = columns(rows, result)
+        table = new_table("", *heads, title=title)
+        for row in cells:
+            table.add_row(*row)
         console.print(table)
     show_outcome(console, result)
