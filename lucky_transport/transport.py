@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from lucky_transport.deadline import Deadline
 from lucky_transport.engine import Buffers
 from lucky_transport.errors import Unimplemented
+from lucky_transport.pending import Pending, Settled
 from lucky_transport.specs import BatchSpec
 
 if TYPE_CHECKING:
@@ -137,6 +138,14 @@ class Transport(ABC):
 
         Raises Unimplemented when the engine does not answer this method, PeerTimeout, PeerDied, EngineFailed.
         """
+
+    def begin(self, method: Method, request: Any, deadline: Deadline | None = None) -> Pending:
+        """Begin a unary call and return it, to be awaited later: several go on beside each other.
+
+        A transport that can have only one under way makes it at once. Raises what is known by then; everything else is
+        raised by the call's `result`.
+        """
+        return Settled.by(lambda: self.call(method, request, deadline))
 
     def stream(self, method: Method, request: Any, deadline: Deadline | None = None, *, copy: bool = True) -> Stream:
         """Return the items of a server stream, as they come; without a deadline it goes on until either side ends it.

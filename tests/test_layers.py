@@ -26,7 +26,7 @@ LAYERS: list[set[str]] = [
     {"errors", "registration"},
     {"deadline", "array_spec", "composite", "spaces", "specs", "endpoint", "hookspecs", "config", "messages"}
     | {"lockstep", "marks"},
-    {"call"},
+    {"call", "pending"},
     {"engine", "actions", "codec", "registry", "builtin"},
     {"aio", "transport", "calls", "shm", "host", "engines", "process", "inventory", "sessions"},
     {"attributes", "autoreset", "infos", "lifetime", "resetting", "inproc", "serving", "services", "staging"},

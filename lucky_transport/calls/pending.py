@@ -7,11 +7,10 @@ from typing import Any
 from lucky_transport.call import check_request, check_unary
 from lucky_transport.calls.client import ClientCalls
 from lucky_transport.calls.client_call import ClientCall
-from lucky_transport.calls.images import fill
 from lucky_transport.calls.lifecycle import Shape
-from lucky_transport.codec.flatbuffers import decode, encode
+from lucky_transport.calls.typed import response_of
+from lucky_transport.codec.flatbuffers import encode
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import RemoteProtocolError
 from lucky_transport.messages.methods import Method
 from lucky_transport.pending import Pending
 
@@ -36,15 +35,7 @@ class PendingCall(Pending):
 
     def result(self) -> Any:
         payload: Any = self._opened.recv()
-        cls: type[Any] = self._method.response
-        response = decode(cls, payload)
-        if payload.__class__ is not bytes and not fill(response, payload):
-            raise RemoteProtocolError(
-                f"the engine has overwritten the pictures of its answer to {self._method.name}",
-                backend=self._calls.backend,
-                hint="the engine is broken; restart it",
-            )
-        return response
+        return response_of(self._calls, self._method, payload)
 
     def cancel(self) -> None:
         self._opened.cancel()

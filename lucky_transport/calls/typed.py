@@ -20,7 +20,7 @@ from lucky_transport.messages.media import ImageFrame
 from lucky_transport.messages.methods import Flow, Method
 from lucky_transport.transport import Stream
 
-__all__ = ["CallStream", "call", "stream"]
+__all__ = ["CallStream", "call", "response_of", "stream"]
 
 #: A stream whose pictures grow leaves files behind; more than so many are not kept mapped.
 _MOST_FILES = 8
@@ -36,8 +36,12 @@ def call(calls: ClientCalls, method: Method, request: Any, deadline: Deadline) -
         check_unary(method)
     if not isinstance(request, method.request):
         check_request(method, request)
+    return response_of(calls, method, calls.unary(method.id, encode(request), deadline))
+
+
+def response_of(calls: ClientCalls, method: Method, payload: bytes) -> Any:
+    """Return the response that `payload` holds, with its pictures. Raises RemoteProtocolError."""
     cls: type[Any] = method.response
-    payload = calls.unary(method.id, encode(request), deadline)
     response = decode(cls, payload)
     if payload.__class__ is not bytes and not fill(response, payload):
         raise RemoteProtocolError(

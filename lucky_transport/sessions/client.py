@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from lucky_transport.codec.flatbuffers import encode
@@ -21,10 +22,12 @@ from lucky_transport.errors import RemoteProtocolError, Unimplemented
 from lucky_transport.messages import session as messages
 from lucky_transport.messages.methods import Method, method
 from lucky_transport.registry import load, registry
+from lucky_transport.sessions.joint_advance import JointAdvance
 from lucky_transport.sessions.news import Advanced, SessionState, Snapshot, nothing_newer
 from lucky_transport.sessions.phase import Phase
 from lucky_transport.sessions.sessions import DEFAULT_TIMEOUT_S
 from lucky_transport.sessions.shared_look import SharedLook, snapshot_of
+from lucky_transport.sessions.turn import Turn, check_turns
 from lucky_transport.sessions.world import Worlds
 from lucky_transport.transport import Transport
 
@@ -109,12 +112,20 @@ class SessionClient:
         check_every: int = 1,
     ) -> Advanced:
         """Go on by that many ticks. See `Sessions.advance`."""
-        request = messages.AdvanceSessionRequest(session_id, ticks, _pack(actions), list(interrupts), check_every)
-        done = self.transport.call(_ADVANCE, request, Deadline.after(deadline, DEFAULT_TIMEOUT_S))
-        seen = self._snapshot(done.look)
-        return Advanced(
-            *(seen.observation, seen.ticks, seen.is_over, seen.result, seen.score, done.ticks_done, done.interrupt)
-        )
+        request = _request(Turn(session_id, ticks, actions, interrupts, check_every))
+        return self._advanced(self.transport.call(_ADVANCE, request, Deadline.after(deadline, DEFAULT_TIMEOUT_S)))
+
+    def advance_all(self, turns: Sequence[Turn], deadline: Deadline | None = None) -> list[Advanced]:
+        """Advance several sessions together. See `Sessions.advance_all`.
+
+        All of them are asked for before the first answer is awaited, where the transport can have several calls under
+        way (`Transport.begin`): the engine does the next turn while the outcome of the last one is read here.
+        """
+        check_turns(turns)
+        deadline = Deadline.after(deadline, DEFAULT_TIMEOUT_S)
+        requests = [_request(turn) for turn in turns]
+        begins = [partial(self.transport.begin, _ADVANCE, request, deadline) for request in requests]
+        return JointAdvance(begins, self._advanced).run()
 
     def act(self, session_id: str, actions: Sequence[Any]) -> int:
         """Have the next tick take these actions. See `Sessions.act`."""
@@ -157,10 +168,22 @@ class SessionClient:
         """End a session; idempotent."""
         self.transport.call(_DESTROY, messages.SessionRequest(session_id))
 
+    def _advanced(self, done: messages.AdvanceSessionResponse) -> Advanced:
+        seen = self._snapshot(done.look)
+        return Advanced(
+            *(seen.observation, seen.ticks, seen.is_over, seen.result, seen.score, done.ticks_done, done.interrupt)
+        )
+
     def _snapshot(self, look: messages.SessionLook | None) -> Snapshot:
         if look is None:
             raise RemoteProtocolError("the engine's answer shows no world", hint="the peer is broken")
         return snapshot_of(look, self.worlds)
+
+
+def _request(turn: Turn) -> messages.AdvanceSessionRequest:
+    return messages.AdvanceSessionRequest(
+        turn.session_id, turn.ticks, _pack(turn.actions), list(turn.interrupts), turn.check_every
+    )
 
 
 def _pack(actions: Sequence[Any]) -> list[messages.SessionAction]:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.sessions.news import Advanced, SessionState, Snapshot
+from lucky_transport.sessions.turn import Turn
 from lucky_transport.sessions.world import Worlds
 
 __all__ = ["SessionDoor"]
@@ -33,6 +34,8 @@ class SessionDoor(Protocol):
         interrupts: Collection[str] = (),
         deadline: Deadline | None = None,
     ) -> Advanced: ...
+
+    def advance_all(self, turns: Sequence[Turn], deadline: Deadline | None = None) -> list[Advanced]: ...
 
     def act(self, session_id: str, actions: Sequence[Any]) -> int: ...
 

@@ -27,12 +27,15 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Busy, ClosedError, Unimplemented, UnknownSession
 from lucky_transport.host.workers import Workers
 from lucky_transport.messages.session import SessionRecording, ShareSessionResponse
+from lucky_transport.pending import Settled
+from lucky_transport.sessions.joint_advance import JointAdvance
 from lucky_transport.sessions.limits import Limits
 from lucky_transport.sessions.makers import PlainMaker, RecordingMaker, ReplayMaker, WorldMaker
 from lucky_transport.sessions.news import Advanced, SessionState, Snapshot
 from lucky_transport.sessions.pacer import Pacer
 from lucky_transport.sessions.session import Session
 from lucky_transport.sessions.shelf import Shelf
+from lucky_transport.sessions.turn import Turn, check_turns
 from lucky_transport.sessions.watch import Watch
 from lucky_transport.sessions.worker_slots import WorkerSlots
 from lucky_transport.sessions.world import Worlds
@@ -41,7 +44,7 @@ __all__ = ["DEFAULT_TIMEOUT_S", "Sessions"]
 
 _log = logging.getLogger("lucky_transport")
 
-#: A world that is built within this time is built by whoever asks for it: waking a worker and waiting for it costs that.
+#: A world that is built within this time is built by whoever asks for it: to wake a worker and wait costs as much.
 _AT_ONCE_S = 250e-6
 #: How long a call waits that brings no deadline of its own.
 DEFAULT_TIMEOUT_S = 60.0
@@ -149,6 +152,26 @@ class Sessions:
         session = self.find(session_id)
         deadline = Deadline.after(deadline, DEFAULT_TIMEOUT_S)
         return session.advance(ticks, actions, Watch(interrupts, check_every, deadline, is_given_up), deadline)
+
+    def advance_all(self, turns: Sequence[Turn], deadline: Deadline | None = None) -> list[Advanced]:
+        """Advance several sessions together and return their outcomes, in the order of the turns.
+
+        Behind a wire they are under way at the same time; here the caller's thread does one after another. The deadline
+        is that of all of them together. A turn that fails keeps no other from its end: when all have ended, the first
+        error in the order of the turns is raised, as `advance` raises it, and what the others did is done. Who asks for
+        more at once than there are worker slots is not refused for that: Busy means that others hold them.
+
+        Raises ValueError, before anything was done, when a session has two turns.
+        """
+        check_turns(turns)
+        deadline = Deadline.after(deadline, DEFAULT_TIMEOUT_S)
+        begins = [partial(Settled.by, partial(self._take_turn, turn, deadline)) for turn in turns]
+        return JointAdvance(begins, lambda done: done).run()
+
+    def _take_turn(self, turn: Turn, deadline: Deadline) -> Advanced:
+        return self.advance(
+            turn.session_id, turn.ticks, turn.actions, turn.interrupts, deadline, check_every=turn.check_every
+        )
 
     def act(self, session_id: str, actions: Sequence[Any]) -> int:
         """Have the next tick take these actions, however it comes about; never waits. Raises UnknownSession,

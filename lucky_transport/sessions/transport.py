@@ -5,8 +5,8 @@
         with VectorEnv(transport) as env:
             ...
 
-Rule 1: a step is one advance per env, a reset one restart; the rows are made on this side (`WorldBatch`), bit for bit
-        those of `WorldsEngine`.
+Rule 1: a step is one advance of all sessions together, a reset one restart; the rows are made on this side
+        (`WorldBatch`), bit for bit those of `WorldsEngine`.
 Rule 2: the sessions are made by the first exchange that needs them, all at once, and end with `close`; whatever is
         behind the door stays the caller's.
 Rule 3: an exchange that failed leaves sessions at different ticks: a reset is the way on.
@@ -32,6 +32,7 @@ from lucky_transport.sessions.batch_row import BatchRow
 from lucky_transport.sessions.door import SessionDoor
 from lucky_transport.sessions.engine import batch_of, batch_spec
 from lucky_transport.sessions.seeds import EpisodeSeeds
+from lucky_transport.sessions.turn import Turn
 from lucky_transport.transport import Capabilities, Frame, Transport
 
 __all__ = ["SessionTransport"]
@@ -91,11 +92,7 @@ class SessionTransport(Transport):
             raise self._lockstep.refusal(Event.FRAME)
         deadline = Deadline.after(deadline, self._timeout_s)
         try:
-            fresh = self._create(deadline)
-            for env, row in enumerate(self._rows):
-                command = 0 if self._control is None else int(self._control[env])
-                if not command & HOLD:
-                    self._step_one(env, row, command, fresh, deadline)
+            self._step(deadline)
         except PeerDied:
             self._lockstep.on(Event.LOST)
             raise
@@ -114,8 +111,8 @@ class SessionTransport(Transport):
             return False
         door = self._door
         self._ids = [door.create(self._map_name, self._seeds.following(env), self._options) for env in self._envs]
-        for env, row in enumerate(self._rows):
-            seen = door.advance(self._ids[env], 0, deadline=deadline)
+        looks = door.advance_all([Turn(session_id, 0) for session_id in self._ids], deadline)
+        for row, seen in zip(self._rows, looks, strict=True):
             row.write_first(seen.observation, seen)
         return True
 
@@ -123,16 +120,22 @@ class SessionTransport(Transport):
     def _envs(self) -> range:
         return range(self.spec.num_envs)
 
-    def _step_one(self, env: int, row: BatchRow, command: int, is_fresh: bool, deadline: Deadline) -> None:
-        session_id = self._ids[env]
-        if command & RESET:
-            if not is_fresh:
-                seen = self._door.restart(session_id, self._seeds.following(env), deadline)
+    def _step(self, deadline: Deadline) -> None:
+        """Restart those that are to be reset, one by one, and then advance the others together."""
+        is_fresh = self._create(deadline)
+        turns: dict[int, Turn] = {}
+        for env, row in enumerate(self._rows):
+            command = 0 if self._control is None else int(self._control[env])
+            if command & HOLD:
+                continue
+            if not command & RESET:
+                actions = [] if command & TICK else row.actions()
+                turns[env] = Turn(self._ids[env], self._batch.ticks_per_step, actions)
+            elif not is_fresh:
+                seen = self._door.restart(self._ids[env], self._seeds.following(env), deadline)
                 row.write_first(seen.observation, seen)
-            return
-        actions = [] if command & TICK else row.actions()
-        done = self._door.advance(session_id, self._batch.ticks_per_step, actions, deadline=deadline)
-        row.write(done.observation, done)
+        for env, done in zip(turns, self._door.advance_all(list(turns.values()), deadline), strict=True):
+            self._rows[env].write(done.observation, done)
 
     def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
         if self._lockstep.state is State.CLOSED:

@@ -242,6 +242,35 @@ class ServicesContract(Pair):
                 assert not thread.is_alive()
             assert wrong == []
 
+    def test_calls_that_were_begun_are_awaited_in_any_order(self) -> None:
+        with self.open_pair(num_envs=16) as client:
+            self.require(client, "commands")
+            names = [f"agent_{env}" for env in range(16)]
+            begun = {name: client.begin(_SCHEMA, agent.GetAgentSchemaRequest(name)) for name in names}
+            for name in reversed(names):
+                assert begun[name].result().schema.agent_name == name
+
+    def test_a_call_that_was_begun_fails_as_one_that_was_made(self) -> None:
+        with self.open_both() as (client, yardstick):
+            failing = _unary(_FAILING, lidar.LidarSensorRequest(7))
+            begun = client.begin(_FAILING, lidar.LidarSensorRequest(7))
+            assert outcome(client, lambda client: begun.result()) == outcome(yardstick, failing)
+            self.check_alive(client)
+
+    def test_a_call_that_was_begun_ends_at_its_deadline(self) -> None:
+        if not self.has_deadlines:
+            pytest.skip("client and engine share a thread: nothing can be waited for")
+        with self.open_pair(answer_delay_s=0.3) as client:
+            self.require(client, "commands")
+            begun = [client.begin(_SLOW, lidar.LidarSensorRequest(n), Deadline(0.05)) for n in range(3)]
+            for call in begun:
+                with pytest.raises(PeerTimeout, match=r"did not end within 0\.05 s"):
+                    call.result()
+            cancelled = client.begin(_SLOW, lidar.LidarSensorRequest(1))
+            cancelled.cancel()
+            cancelled.cancel()
+            self.check_alive(client)
+
     def test_closing_ends_a_call_under_way(self) -> None:
         if not self.has_deadlines:
             pytest.skip("client and engine share a thread: nothing can be waited for")

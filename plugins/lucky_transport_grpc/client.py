@@ -23,6 +23,7 @@ from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import PeerDied, PeerTimeout, TransportError, Unimplemented
 from lucky_transport.lockstep import Event, Lockstep, State
 from lucky_transport.messages.methods import Method
+from lucky_transport.pending import Pending
 from lucky_transport.specs import BatchSpec
 from lucky_transport.transport import Capabilities, Frame, Stream, Transport
 from lucky_transport_grpc import _pb
@@ -193,6 +194,12 @@ class GrpcTransport(Transport):
             raise self._connection.ended()
         self._connection.check_process()
         return self._calls.call(method, request, Deadline.after(deadline, self._settings.command_timeout_s))
+
+    def begin(self, method: Method, request: Any, deadline: Deadline | None = None) -> Pending:
+        if self._lockstep.state is State.CLOSED:
+            raise self._connection.ended()
+        self._connection.check_process()
+        return self._calls.begin(method, request, Deadline.after(deadline, self._settings.command_timeout_s))
 
     def stream(self, method: Method, request: Any, deadline: Deadline | None = None, *, copy: bool = True) -> Stream:
         if self._lockstep.state is State.CLOSED:

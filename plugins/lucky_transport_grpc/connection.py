@@ -92,6 +92,13 @@ class Connection:
         except ValueError as error:  # what gRPC says of a closed channel
             raise self.ended() from error
 
+    def begin(self, method: Any, request: Any, deadline: Deadline, metadata: Metadata = ()) -> Any:
+        """Return a call under way, which ends at its deadline by itself."""
+        try:
+            return method.future(request, timeout=deadline.remaining_s, metadata=self.identity + metadata)
+        except ValueError as error:  # what gRPC says of a closed channel
+            raise self.ended() from error
+
     def arrived(self, future: Any, deadline: Deadline) -> bool:
         """Wait for a call under way; False when the deadline came first (the call goes on)."""
         try:
@@ -120,7 +127,7 @@ class Connection:
         return from_rpc(error, str(self.endpoint))
 
     def stream_error(self, error: Any, what: str, deadline: Deadline | None) -> TransportError:
-        """Return our error for a stream of the method `what` that failed."""
+        """Return our error for a stream, or a call that was begun, of the method `what` that failed."""
         if self._closed:
             return self.ended()
         if deadline is not None and is_local_timeout(error):

@@ -13,10 +13,12 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.errors import PeerTimeout, Unimplemented
 from lucky_transport.messages.batch import SetResetOptionsResponse
 from lucky_transport.messages.methods import Method
+from lucky_transport.pending import Pending, Settled
 from lucky_transport.transport import Stream
 from lucky_transport_grpc import _pb
 from lucky_transport_grpc.codec import decode, encode
 from lucky_transport_grpc.connection import Connection
+from lucky_transport_grpc.pending import GrpcPending
 from lucky_transport_grpc.streams import GrpcStream
 
 __all__ = ["TypedCalls"]
@@ -35,21 +37,28 @@ class TypedCalls:
 
     def call(self, method: Method, request: Any, deadline: Deadline) -> Any:
         """Return the response message; raises TypeError / ValueError for a request its method cannot carry."""
-        check_unary(method)
-        message = self._message(method, request)
-        if deadline.expired:  # gRPC rounds deadlines up: it might make the call all the same
-            raise not_in_time(method.name, deadline.timeout_s, "grpc")
-        if not self._batch_service and method.name.startswith(_BATCH):
+        message = self._request(method, request, deadline)
+        if self._is_missing(method):
             return self._without_batch_service(method, message)
-        if method.name not in self._methods:
-            self._methods[method.name] = self._connection.method(method.name)
         try:
-            response = self._connection.call(self._methods[method.name], message, deadline)
+            response = self._connection.call(self._method(method), message, deadline)
         except PeerTimeout as error:
             if deadline.expired:
                 raise not_in_time(method.name, deadline.timeout_s, "grpc") from error
             raise
         return decode(response, method.response)
+
+    def begin(self, method: Method, request: Any, deadline: Deadline) -> Pending:
+        """Return the call under way; raises as `call`, as far as it is known by then."""
+        message = self._request(method, request, deadline)
+        if self._is_missing(method):
+            return Settled(self._without_batch_service(method, message))
+        return GrpcPending(
+            self._connection,
+            self._connection.begin(self._method(method), message, deadline),
+            lambda response: decode(response, method.response),
+            lambda error: self._connection.stream_error(error, method.name, deadline),
+        )
 
     def stream(self, method: Method, request: Any, deadline: Deadline | None) -> Stream:
         """Return the stream's items; raises TypeError, ValueError (a request its method cannot carry), PeerTimeout."""
@@ -59,6 +68,24 @@ class TypedCalls:
             raise not_in_time(method.name, deadline.timeout_s, "grpc")
         call = self._connection.stream(method.name, message, deadline)
         return GrpcStream(self._connection, method, call, deadline)
+
+    def _request(self, method: Method, request: Any, deadline: Deadline) -> Any:
+        """Return the message of a unary method's request. Raises PeerTimeout where no time is left."""
+        check_unary(method)
+        message = self._message(method, request)
+        if deadline.expired:  # gRPC rounds deadlines up: it might make the call all the same
+            raise not_in_time(method.name, deadline.timeout_s, "grpc")
+        return message
+
+    def _method(self, method: Method) -> Any:
+        """Return gRPC's callable for the method, the same each time."""
+        if method.name not in self._methods:
+            self._methods[method.name] = self._connection.method(method.name)
+        return self._methods[method.name]
+
+    def _is_missing(self, method: Method) -> bool:
+        """True for a method of the batch service where the engine has none."""
+        return not self._batch_service and method.name.startswith(_BATCH)
 
     def _message(self, method: Method, request: Any) -> Any:
         wire = _pb.methods().get(method.name)

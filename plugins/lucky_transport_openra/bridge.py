@@ -16,8 +16,10 @@ from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import TransportError
+from lucky_transport.pending import Pending
 from lucky_transport_grpc.connection import Connection
 from lucky_transport_grpc.errors import is_local_timeout
+from lucky_transport_grpc.pending import GrpcPending
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_openra import _pb
 from lucky_transport_openra.errors import from_bridge
@@ -26,17 +28,33 @@ from lucky_transport_openra.methods import METHODS
 from lucky_transport_openra.options import grpc_endpoint
 from lucky_transport_openra.retry import Retry
 
-__all__ = ["Bridge"]
+__all__ = ["Bridge", "advance_request"]
+
+
+def advance_request(
+    session_id: str, ticks: int, commands: Sequence[Any] = (), interrupts: Sequence[str] = (), *, check_every: int = 1
+) -> Any:
+    """Return the message of `Bridge.advance`."""
+    return _pb.FastAdvanceRequest(
+        ticks=ticks,
+        commands=commands,
+        session_id=session_id,
+        check_events_every=check_every if interrupts else 0,
+        enabled_interrupts=interrupts,
+    )
 
 
 class Bridge:
-    """A client of one engine's bridge service; messages are those of `_pb`. `close` ends all its calls and streams."""
+    """A client of one engine's bridge service; messages are those of `_pb`. `close` ends all its calls and streams.
+
+    retry: of what the engine refuses because it is busy.
+    """
 
     def __init__(self, endpoint: Endpoint, settings: Settings, retry: Retry | None = None) -> None:
         self.endpoint = endpoint
         self.settings = settings
         self._connection = Connection(grpc_endpoint(endpoint), settings)
-        self._retry = retry or Retry()
+        self.retry = retry or Retry()
         self._stubs = {name: method.stub(self._connection.channel) for name, method in METHODS.items()}
 
     def state(self, session_id: str = "", deadline: Deadline | None = None) -> Any:
@@ -66,19 +84,25 @@ class Bridge:
 
         Raises Busy (after the last retry), SessionEnded, UnknownSession, PeerDied, PeerTimeout, EngineFailed.
         """
-        request = _pb.FastAdvanceRequest(
-            ticks=ticks,
-            commands=commands,
-            session_id=session_id,
-            check_events_every=check_every if interrupts else 0,
-            enabled_interrupts=interrupts,
-        )
+        request = advance_request(session_id, ticks, commands, interrupts, check_every=check_every)
         return self._call("FastAdvance", request, deadline)
 
     def look(self, session_id: str, deadline: Deadline | None = None) -> Any:
         """Return the `GameObservation` of now; an engine that is not ours does one tick for it. Raises as `advance`."""
-        request = _pb.FastAdvanceRequest(ticks=1, session_id=session_id)
-        return self._call("FastAdvance", request, deadline, (LOOK, "1"))
+        return self._call("FastAdvance", advance_request(session_id, 1), deadline, (LOOK, "1"))
+
+    def begin_advance(self, request: Any, deadline: Deadline, *, only_look: bool = False) -> Pending:
+        """Begin an `advance`, or a `look`, and return the call: several go on beside each other. No refusal is retried.
+
+        Raises ClosedError, PeerTimeout.
+        """
+        metadata = ((LOOK, "1"),) if only_look else ()
+        self._check_open()
+        self._check_in_time("FastAdvance", deadline)
+        future = self._connection.begin(self._stubs["FastAdvance"], request, deadline, metadata)
+        return GrpcPending(
+            self._connection, future, lambda answer: answer, lambda error: self._error("FastAdvance", error, deadline)
+        )
 
     def destroy(self, session_id: str, deadline: Deadline | None = None) -> None:
         """End a session; idempotent."""
@@ -96,15 +120,12 @@ class Bridge:
         return self._connection.ended() if self._connection.closed else from_bridge(error, str(self.endpoint))
 
     def _call(self, name: str, request: Any, deadline: Deadline | None, *metadata: tuple[str, str]) -> Any:
-        self._connection.check_process()
-        if self._connection.closed:
-            raise self._connection.ended()
+        self._check_open()
         deadline = Deadline.after(deadline, self.settings.command_timeout_s)
-        return self._retry.call(lambda: self._once(name, request, deadline, metadata), deadline)
+        return self.retry.call(lambda: self._once(name, request, deadline, metadata), deadline)
 
     def _once(self, name: str, request: Any, deadline: Deadline, metadata: Sequence[tuple[str, str]]) -> Any:
-        if deadline.expired:
-            raise not_in_time(METHODS[name].path, deadline.timeout_s, "openra")
+        self._check_in_time(name, deadline)
         try:
             return self._stubs[name](
                 request,
@@ -113,9 +134,23 @@ class Bridge:
                 metadata=[*self._connection.identity, *metadata],
             )
         except grpc.RpcError as error:
-            if is_local_timeout(error):
-                raise not_in_time(METHODS[name].path, deadline.timeout_s, "openra") from error
-            raise self.error(error) from error
+            raise self._error(name, error, deadline) from error
+
+    def _error(self, name: str, error: Any, deadline: Deadline) -> TransportError:
+        if is_local_timeout(error):
+            return not_in_time(METHODS[name].path, deadline.timeout_s, "openra")
+        return self.error(error)
+
+    def _check_open(self) -> None:
+        self._connection.check_process()
+        if self._connection.closed:
+            raise self._connection.ended()
+
+    @staticmethod
+    def _check_in_time(name: str, deadline: Deadline) -> None:
+        """Raise PeerTimeout where no time is left: gRPC rounds deadlines up, and might make the call all the same."""
+        if deadline.expired:
+            raise not_in_time(METHODS[name].path, deadline.timeout_s, "openra")
 
     def close(self) -> None:
         """End everything; idempotent."""

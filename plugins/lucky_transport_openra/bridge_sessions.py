@@ -9,9 +9,10 @@ Rule 3: an id stands for the same session until it is destroyed, also where the 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from lucky_transport.config import Settings
@@ -20,11 +21,14 @@ from lucky_transport.endpoint import Endpoint
 from lucky_transport.engines.skirmish.messages import Observation, Orders, score_of
 from lucky_transport.engines.skirmish.world import SkirmishWorlds, folded
 from lucky_transport.errors import LocalProtocolError, SpecError, TransportError
+from lucky_transport.pending import Pending
 from lucky_transport.sessions.action_queue import ActionQueue
+from lucky_transport.sessions.joint_advance import JointAdvance
 from lucky_transport.sessions.news import Advanced, SessionState, Snapshot
 from lucky_transport.sessions.phase import Phase
+from lucky_transport.sessions.turn import Turn, check_turns
 from lucky_transport.sessions.world import Worlds
-from lucky_transport_openra.bridge import Bridge
+from lucky_transport_openra.bridge import Bridge, advance_request
 from lucky_transport_openra.codec import BridgeCodec
 from lucky_transport_openra.game_stream import GameStreamClient
 from lucky_transport_openra.retry import Retry
@@ -50,6 +54,15 @@ def snapshot(wire: Any) -> Snapshot:
     return Snapshot(observation, wire.tick, wire.done, wire.result, score_of(observation))
 
 
+def _advanced(wire: Any) -> Advanced:
+    seen = snapshot(wire)
+    return Advanced(
+        *(seen.observation, seen.ticks, seen.is_over, seen.result, seen.score),
+        ticks_done=wire.actual_ticks_advanced,
+        interrupt=wire.interrupt_reason,
+    )
+
+
 @dataclass(slots=True)
 class _Known:
     """What is known of a session here. id: the engine's own name for it."""
@@ -60,6 +73,11 @@ class _Known:
     stream: GameStreamClient | None = None
     queue: ActionQueue = field(default_factory=ActionQueue)
     is_owned: bool = False  # created here: it ends with us
+
+    def drain(self) -> list[Any]:
+        """Return the commands of the actions that wait; none waits afterwards."""
+        given = self.queue.drain()
+        return [command for action in given for command in _CODEC.action_to_wire(action).commands]
 
 
 class BridgeSessions:
@@ -117,17 +135,31 @@ class BridgeSessions:
         known = self._find(session_id)
         known.queue.put(actions)
         if ticks < 1:
-            wire = self.bridge.look(known.id, deadline)
-        else:
-            given = known.queue.drain()
-            commands = [command for action in given for command in _CODEC.action_to_wire(action).commands]
-            wire = self.bridge.advance(known.id, ticks, commands, sorted(interrupts), deadline, check_every=check_every)
-        seen = snapshot(wire)
-        return Advanced(
-            *(seen.observation, seen.ticks, seen.is_over, seen.result, seen.score),
-            ticks_done=wire.actual_ticks_advanced,
-            interrupt=wire.interrupt_reason,
+            return _advanced(self.bridge.look(known.id, deadline))
+        commands = known.drain()
+        return _advanced(
+            self.bridge.advance(known.id, ticks, commands, sorted(interrupts), deadline, check_every=check_every)
         )
+
+    def advance_all(self, turns: Sequence[Turn], deadline: Deadline | None = None) -> list[Advanced]:
+        """Advance several sessions together; see `Sessions.advance_all`, and `advance`.
+
+        What the engine refused for want of a worker slot is asked for again, at last as often as `retry` says.
+        """
+        check_turns(turns)
+        deadline = Deadline.after(deadline, self.bridge.settings.step_timeout_s)
+        together = JointAdvance([self._beginning(turn, deadline) for turn in turns], _advanced)
+        return self.bridge.retry.call(together.run, deadline)
+
+    def _beginning(self, turn: Turn, deadline: Deadline) -> Callable[[], Pending]:
+        """Return what begins the turn's call, with the actions that waited until now, however often it is called."""
+        known = self._find(turn.session_id)
+        known.queue.put(turn.actions)
+        if turn.ticks < 1:
+            return partial(self.bridge.begin_advance, advance_request(known.id, 1), deadline, only_look=True)
+        interrupts = sorted(turn.interrupts)
+        request = advance_request(known.id, turn.ticks, known.drain(), interrupts, check_every=turn.check_every)
+        return partial(self.bridge.begin_advance, request, deadline)
 
     def run(self, session_id: str, rate_hz: float | None) -> None:
         """Let the session run freely, at the engine's own rate, or stop listening to it (None)."""

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.actions import Bounds, check_actions, check_control
-from lucky_transport.calls import typed
+from lucky_transport.calls import pending, typed
 from lucky_transport.calls.client import ClientCalls
 from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
@@ -34,6 +34,7 @@ from lucky_transport.errors import (
 )
 from lucky_transport.lockstep import Event, Lockstep, State
 from lucky_transport.messages.methods import Method
+from lucky_transport.pending import Pending
 from lucky_transport.shm import error_region, header, lockfile, views
 from lucky_transport.shm.atomics import PEER_PARKS, PEER_WAKES, Result, Words, implementation, native_error
 from lucky_transport.shm.image_reader import ImageReader
@@ -303,6 +304,11 @@ class ShmTransport(Transport):
         if deadline is None:
             deadline = Deadline(self._command_timeout_s)
         return typed.call(self._calls, method, request, deadline)
+
+    def begin(self, method: Method, request: Any, deadline: Deadline | None = None) -> Pending:
+        if self._state is State.CLOSED or self._state is State.LOST:
+            raise self._refusal_of(Event.SEND)
+        return pending.begin(self._calls, method, request, Deadline.after(deadline, self._command_timeout_s))
 
     def stream(self, method: Method, request: Any, deadline: Deadline | None = None, *, copy: bool = True) -> Stream:
         if self._state is State.CLOSED or self._state is State.LOST:

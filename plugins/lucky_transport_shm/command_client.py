@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.calls import typed
+from lucky_transport.calls import pending, typed
 from lucky_transport.calls.client import ClientCalls
 from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Busy, ClosedError
 from lucky_transport.lockstep import Event, Lockstep, State
 from lucky_transport.messages.methods import Method
+from lucky_transport.pending import Pending
 from lucky_transport.shm import lockfile
 from lucky_transport.shm.image_reader import ImageReader
 from lucky_transport.shm.meeting import meet
@@ -74,6 +75,10 @@ class CommandTransport(Transport):
         if deadline is None:
             deadline = Deadline(self._command_timeout_s)
         return typed.call(self._calls, method, request, deadline)
+
+    def begin(self, method: Method, request: Any, deadline: Deadline | None = None) -> Pending:
+        self._check_open()
+        return pending.begin(self._calls, method, request, Deadline.after(deadline, self._command_timeout_s))
 
     def stream(self, method: Method, request: Any, deadline: Deadline | None = None, *, copy: bool = True) -> Stream:
         self._check_open()

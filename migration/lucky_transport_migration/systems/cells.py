@@ -36,7 +36,7 @@ SYSTEMS = CallSuite(
         "tick": "Holodeck, per tick",
         "ready": "skirmish: a session created until it can be played",
         "advance": "skirmish: a session advanced by one tick",
-        "ticks": "skirmish: all sessions advanced in turn, ten ticks each, per tick",
+        "ticks": "skirmish: all sessions advanced together, ten ticks each, per tick",
         "free": "skirmish: all sessions running freely, per tick",
         "pause": "skirmish: the first look of a reader that paused",
         "action": "pipe: one action, answered by its state",

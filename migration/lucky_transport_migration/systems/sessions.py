@@ -1,4 +1,4 @@
-"""Measuring many sessions of one engine: created, advanced one after the other, and running freely.
+"""Measuring many sessions of one engine: created, advanced one by one and together, and running freely.
 
 Rule 1: every advance is checked for its tick, so none is lost, doubled or another session's.
 """
@@ -15,6 +15,7 @@ import numpy as np
 
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport.sessions.news import Advanced
+from lucky_transport.sessions.turn import Turn
 from lucky_transport_migration.call_suite.cell import CallCell
 from lucky_transport_migration.call_suite.flow import Flow, timed_flow
 from lucky_transport_migration.call_suite.rows import Measured
@@ -95,19 +96,17 @@ def _measure_advance(way: Way, count: int, effort: Effort) -> Measurement:
 
 def _measure_ticks(way: Way, count: int, effort: Effort) -> Flow:
     with _sessions(way, count) as sessions:
+        turns = [Turn(session, _TICKS) for session in sessions]
+        rounds = ((tick, way.sessions.advance_all(turns)) for tick in itertools.count(_TICKS, _TICKS))
 
-        def advances() -> Iterator[tuple[int, Advanced]]:
-            for tick in itertools.count(_TICKS, _TICKS):
-                for session in sessions:
-                    yield tick, way.sessions.advance(session, _TICKS)
+        def check(item: tuple[int, Sequence[Advanced]]) -> None:
+            tick, outcomes = item
+            for done in outcomes:
+                if (done.ticks, done.ticks_done) != (tick, _TICKS):
+                    raise RemoteProtocolError(f"tick {done.ticks} came where tick {tick} was due")
 
-        def check(item: tuple[int, Advanced]) -> None:
-            tick, done = item
-            if (done.ticks, done.ticks_done) != (tick, _TICKS):
-                raise RemoteProtocolError(f"tick {done.ticks} came where tick {tick} was due")
-
-        found = timed_flow(advances(), check, effort, way.pid)
-        return replace(found, n=found.n * _TICKS)
+        found = timed_flow(rounds, check, effort, way.pid)
+        return replace(found, n=found.n * count * _TICKS)
 
 
 def _measure_free(way: Way, count: int, effort: Effort) -> Flow:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import gymnasium
@@ -11,6 +11,8 @@ import pytest
 from numpy.typing import NDArray
 
 from lucky_transport import api
+from lucky_transport.deadline import Deadline
+from lucky_transport.engine import HOLD, RESET
 from lucky_transport.engines.cartpole import CartPoleWorlds
 from lucky_transport.env import VectorEnv
 from lucky_transport.errors import ClosedError, LocalProtocolError, SessionEnded, SpecError, Unimplemented
@@ -18,6 +20,7 @@ from lucky_transport.messages.batch import SetSeedsRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.sessions.sessions import Sessions
 from lucky_transport.sessions.transport import SessionTransport
+from lucky_transport.sessions.turn import Turn
 from lucky_transport.testing.pair import every, zeros
 
 
@@ -63,6 +66,22 @@ def test_its_sessions_end_with_it(carts: Sessions) -> None:
     assert carts.ids() == []
     with pytest.raises(ClosedError):
         batch.step(zeros(batch))
+
+
+def test_a_step_asks_the_door_once(carts: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[tuple[str, int]]] = []
+
+    def advance_all(turns: Sequence[Turn], deadline: Deadline | None = None) -> Any:
+        asked.append([(turn.session_id, turn.ticks) for turn in turns])
+        return Sessions.advance_all(carts, turns, deadline)
+
+    monkeypatch.setattr(carts, "advance_all", advance_all)
+    with SessionTransport(carts, 3) as batch:
+        batch.step(zeros(batch), np.array([RESET, 0, HOLD], np.uint8))
+        first, second, third = carts.ids()
+        assert asked == [[(first, 0), (second, 0), (third, 0)], [(second, 1)]]
+        batch.step(zeros(batch))
+        assert asked[2:] == [[(first, 1), (second, 1), (third, 1)]]
 
 
 def test_a_session_that_is_lost_fails_the_exchange_and_no_more(carts: Sessions) -> None:

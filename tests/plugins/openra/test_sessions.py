@@ -18,7 +18,7 @@ from lucky_transport import api
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.engines.skirmish.messages import Command, Order, Orders
-from lucky_transport.engines.skirmish.world import SkirmishWorlds
+from lucky_transport.engines.skirmish.world import SkirmishWorld, SkirmishWorlds
 from lucky_transport.errors import (
     Busy,
     ClosedError,
@@ -34,6 +34,7 @@ from lucky_transport.errors import (
 from lucky_transport.process import EngineProcess
 from lucky_transport.serving import Serving
 from lucky_transport.sessions.phase import Phase
+from lucky_transport.sessions.turn import Turn
 from lucky_transport_openra.retry import Retry
 
 Serve = Callable[..., Serving]
@@ -127,6 +128,61 @@ def test_sessions_end_with_the_client_that_created_them(
         door.advance(kept)
 
 
+# together
+
+
+def test_games_advanced_together_show_what_each_shows_alone(serve: Serve, sessions: Any) -> None:
+    door = sessions(serve(bots="brutal"))
+    ids = [door.create(seed=seed) for seed in range(1, 21)]
+    outcomes = door.advance_all([Turn(ids[0], 0), *(Turn(session_id, 100, [DEPLOY]) for session_id in ids[1:])])
+    assert [(done.ticks, done.ticks_done) for done in outcomes[1:]] == [(100, 100)] * 19
+    assert (outcomes[0].ticks, outcomes[5].observation) == (0, _same_without_a_wire(6, 100))
+
+
+def test_games_advanced_together_are_under_way_together(
+    serve: Serve, sessions: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meeting, tick = threading.Barrier(8), SkirmishWorld.tick
+
+    def meet(world: SkirmishWorld) -> Any:
+        meeting.wait(10)
+        return tick(world)
+
+    monkeypatch.setattr(SkirmishWorld, "tick", meet)
+    door = sessions(serve())
+    assert [done.ticks for done in door.advance_all([Turn(door.create(), 2) for _ in range(8)])] == [2] * 8
+
+
+def test_a_game_that_fails_keeps_no_other_from_its_ticks(serve: Serve, sessions: Any) -> None:
+    door = sessions(serve())
+    first, second = door.create(), door.create()
+    with pytest.raises(UnknownSession, match="has no session '0123456789ab'"):
+        door.advance_all([Turn(first), Turn("0123456789ab"), Turn(second, 2)])
+    assert [door.advance(session_id, 0).ticks for session_id in (first, second)] == [1, 2]
+    with pytest.raises(ValueError, match=f"session '{second}' has two turns"):
+        door.advance_all([Turn(second), Turn(second)])
+
+
+def test_orders_of_a_game_that_was_refused_are_given_when_it_is_asked_for_again(
+    serve: Serve, sessions: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serving = serve()
+    found = serving.host.sessions
+    assert found is not None
+    door = sessions(serving, Retry(first_wait_s=0.001))
+    session_id = door.create()
+    door.advance(session_id, 0)
+    advance, refusals = found.advance, iter([True, True])
+
+    def refuse_twice(*arguments: Any, **options: Any) -> Any:
+        if next(refusals, False):
+            raise Busy("all worker slots busy")
+        return advance(*arguments, **options)
+
+    monkeypatch.setattr(found, "advance", refuse_twice)
+    assert len(door.advance_all([Turn(session_id, 1, [DEPLOY])])[0].observation.buildings) == 1
+
+
 # retries
 
 
@@ -185,10 +241,13 @@ def _start(port: int) -> EngineProcess:
 def _go_on_for_ever(door: Any, session_id: str, doing: str) -> None:
     while doing == "advance":
         door.advance(session_id, 5)
+    others = [Turn(door.create(), 5) for _ in range(15)] if doing == "advance together" else []
+    while others:
+        door.advance_all([Turn(session_id, 5), *others])
     door.latest(session_id, 1 << 30, Deadline(20))
 
 
-@pytest.mark.parametrize("doing", ["advance", "watch"])
+@pytest.mark.parametrize("doing", ["advance", "advance together", "watch"])
 def test_a_killed_engine_is_a_typed_error_at_once_and_a_new_one_is_found_again(sessions: Any, doing: str) -> None:
     port = _free_port()
     engine = _start(port)
@@ -222,6 +281,8 @@ def test_an_engine_that_does_not_answer_ends_the_wait_at_the_deadline(sessions: 
         os.kill(engine.pid, signal.SIGSTOP)
         with pytest.raises(PeerTimeout, match=r"FastAdvance did not end within 0\.2 s"):
             door.advance(session_id, 5, deadline=Deadline(0.2))
+        with pytest.raises(PeerTimeout, match=r"FastAdvance did not end within 0\.2 s"):
+            door.advance_all([Turn(session_id, 5)], Deadline(0.2))
         os.kill(engine.pid, signal.SIGCONT)
         assert door.advance(session_id, 5).ticks >= 5
     finally:

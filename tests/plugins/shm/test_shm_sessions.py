@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +25,7 @@ from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.sessions.client import SessionClient
 from lucky_transport.sessions.engine import WorldsEngine
 from lucky_transport.sessions.shared_look import SharedLook
+from lucky_transport.sessions.turn import Turn
 from lucky_transport.transport import Transport
 
 PATIENCE_S = 10.0
@@ -181,6 +182,55 @@ class TalkingWorld(CartPoleWorld):
 
     def observe(self) -> Any:
         return Talk("x" * 10 * self.ticks)
+
+
+class MeetingWorlds(CartPoleWorlds):
+    """Worlds none of which ticks before so many do."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.meeting = threading.Barrier(count)
+
+    def create(self, map_name: str, seed: int | None, options: Mapping[str, Any]) -> Any:
+        return MeetingWorld(self.meeting, seed)
+
+
+class MeetingWorld(CartPoleWorld):
+    """A cart that waits for the others."""
+
+    def __init__(self, meeting: threading.Barrier, seed: int | None) -> None:
+        super().__init__(seed)
+        self._meeting = meeting
+
+    def tick(self) -> Sequence[str]:
+        self._meeting.wait(PATIENCE_S)
+        return super().tick()
+
+
+@pytest.mark.parametrize("drives", [True, False], ids=["driver", "command client"])
+def test_sessions_advanced_together_are_under_way_together(drives: bool) -> None:
+    endpoint, worlds = f"shm://{unique_name()}", MeetingWorlds(8)
+    with (
+        api.serve(WorldsEngine(worlds, "meeting"), endpoint),
+        nullcontext() if drives else api.open_transport(endpoint),
+        api.open_transport(endpoint) as transport,
+    ):
+        sessions = SessionClient(transport, worlds)
+        outcomes = sessions.advance_all([Turn(sessions.create(), 3) for _ in range(8)])
+        assert [done.ticks_done for done in outcomes] == [3] * 8
+
+
+def test_an_engine_killed_meanwhile_ends_all_that_are_advanced_together(engine: EngineProcess) -> None:
+    with api.open_transport(engine.endpoints[0]) as transport:
+        sessions = SessionClient(transport)
+        turns = [Turn(sessions.create(options=ENDLESS), 1_000_000_000) for _ in range(20)]
+        killer = threading.Timer(0.1, engine.kill)
+        killer.start()
+        with pytest.raises(PeerDied):
+            sessions.advance_all(turns, Deadline(PATIENCE_S))
+        with pytest.raises(PeerDied):
+            sessions.advance_all(turns)
+        killer.join()
 
 
 def test_a_look_that_outgrows_its_file_is_found_in_another_one() -> None:
