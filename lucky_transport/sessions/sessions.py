@@ -44,8 +44,8 @@ __all__ = ["DEFAULT_TIMEOUT_S", "Sessions"]
 
 _log = logging.getLogger("lucky_transport")
 
-#: A world that is built within this time is built by whoever asks for it: to wake a worker and wait costs as much.
-_AT_ONCE_S = 250e-6
+#: A world that is built within this time is built by whoever asks for it: less than a busy worker lets him wait.
+_AT_ONCE_S = 1e-3
 #: How long a call waits that brings no deadline of its own.
 DEFAULT_TIMEOUT_S = 60.0
 

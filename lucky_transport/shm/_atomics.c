@@ -27,7 +27,7 @@
 #define GIL_LOOKS 64          /* looks with the GIL held, 1 to 3 us: a fast step pays neither for the GIL nor a clock */
 #define PAUSE_NS 10000        /* then pause without the GIL: the peer may share our core, so not for long */
 #define YIELD_NS 150000       /* then give the core away between looks; longer only delays the park, unless... */
-#define SOON_NS 500000        /* ...the last waits were over so soon: being woken costs half of it, on either side */
+#define SOON_NS 800000        /* ...the last waits were over so soon: being woken takes a good part of it, on either side */
 #define PAUSES 16             /* between looks at the clock: yields alone slow the other thread of a hyperthreaded core */
 #define SLICE_NS 50000000     /* a parked wait looks at the peer's pidfd this often: death is seen within 50 ms */
 #define SPIN_SLICE_NS 10000000

@@ -4,7 +4,7 @@
     spin(readers, strategy, habit.longest_ns, ...)
     habit.learn(waited_ns)
 
-Rule 1: being woken costs either side some 100 us of time and much of that in CPU, so looking for 500 us pays where the
+Rule 1: being woken costs either side 100 us and more, much of it in CPU, so looking for 800 us pays where the
         last waits were over within that, and looking at all does not where they were not. In between it is 150 us.
 Rule 2: a change of rate is believed at once; an extreme only after some waits that agree.
 
@@ -18,7 +18,7 @@ from lucky_transport.shm.wait import STRATEGIES
 __all__ = ["Habit"]
 
 _YIELD_NS = 150_000
-_SOON_NS = 500_000
+_SOON_NS = 800_000
 _SPIN_NS = 10_000_000
 #: So many waits in a row make a habit.
 _LATE, _SOON = -2, 4

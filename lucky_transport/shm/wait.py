@@ -1,7 +1,7 @@
 """How a side waits: three named strategies.
 
     spin        looks all the time (a core per waiting side), giving the core away after 10 us
-    adaptive    looks for 10 us, yields until 150 us (0 to 500 us: as its last waits taught it), then parks; the default
+    adaptive    looks for 10 us, yields until 150 us (0 to 800 us: as its last waits taught it), then parks; the default
     block       parks at once
 
 Rule 1: `adaptive` is the default because it neither loses to `block` at control rates nor to `spin` flat out: spinning

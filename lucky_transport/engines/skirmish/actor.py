@@ -26,6 +26,10 @@ class Activity(NamedTuple):
 IDLE = Activity()
 
 
+def _nothing_planned() -> deque[Activity]:
+    return deque()  # a `deque[Activity]` takes several times as long to make
+
+
 @dataclass(slots=True, eq=False)
 class Actor:
     """x, y: position in 1/1024 cells. wait: ticks until it can fire again. load: ore carried, in credits."""
@@ -37,7 +41,7 @@ class Actor:
     y: int
     hp: int
     activity: Activity = IDLE
-    queue: deque[Activity] = field(default_factory=deque[Activity])
+    queue: deque[Activity] = field(default_factory=_nothing_planned)
     target: int = 0
     wait: int = 0
     load: int = 0

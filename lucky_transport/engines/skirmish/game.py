@@ -33,7 +33,7 @@ EVENTS = (
 
 _NAMES = ("player", "opponent")
 _KILLS_KEPT = 64
-_ORE_PER_CELL = (800, 1600)
+_ORE_PER_CELL = range(800, 1600)
 _START = (("builder", 0, 0), ("rifle", 1, 0), ("rifle", 0, 1), ("rifle", 1, 1), ("harvester", -1, 0))
 #: Sides look around on every fourth tick.
 _LOOK_TICKS = 4
@@ -49,7 +49,8 @@ class Game:
         self.max_ticks = max_ticks
         self.is_over = False
         self.winner = -1
-        self.ore = {cell: self.random.randrange(*_ORE_PER_CELL) for cell in terrain.ore_cells}
+        cells = terrain.ore_cells
+        self.ore = dict(zip(cells, self.random.choices(_ORE_PER_CELL, k=len(cells)), strict=True))
         self.actors: dict[int, Actor] = {}
         self.kills: deque[Kill] = deque(maxlen=_KILLS_KEPT)
         self.events: dict[str, None] = {}

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from lucky_transport.engines.skirmish.actor import Actor, Side
 from lucky_transport.engines.skirmish.rules import CELL
@@ -20,12 +24,9 @@ def look(game: Game, side: Side) -> None:
     visible.fill(False)
     height, width = visible.shape
     for x, y, sight in {(a.x // CELL, a.y // CELL, a.kind.sight_cells) for a in side.actors.values()}:
-        left, top = max(0, x - sight), max(0, y - sight)
-        right, bottom = min(width, x + sight + 1), min(height, y + sight + 1)
-        seen = disk(sight)[top - y + sight : bottom - y + sight, left - x + sight : right - x + sight]
-        visible[top:bottom, left:right] |= seen
+        visible |= _seen_from(x, y, sight, width, height)
     side.explored |= visible
-    tenths = int(side.explored.mean() * 10)
+    tenths = 10 * int(np.count_nonzero(side.explored)) // side.explored.size
     if tenths > side.explored_tenths:
         side.explored_tenths = tenths
         game.happen("exploration_milestone", side.number)
@@ -33,6 +34,19 @@ def look(game: Game, side: Side) -> None:
         if enemy.id not in side.known_enemies:
             side.known_enemies.add(enemy.id)
             game.happen("building_discovered" if enemy.kind.is_building else "enemy_spotted", side.number)
+
+
+@lru_cache(maxsize=4096)
+def _seen_from(x: int, y: int, sight: int, width: int, height: int) -> NDArray[np.bool_]:
+    """Return what is seen of a map of that size from one of its cells, bool (height, width); not to be changed."""
+    seen = np.zeros((height, width), np.bool_)
+    left, top = max(0, x - sight), max(0, y - sight)
+    right, bottom = min(width, x + sight + 1), min(height, y + sight + 1)
+    seen[top:bottom, left:right] = disk(sight)[
+        top - y + sight : bottom - y + sight, left - x + sight : right - x + sight
+    ]
+    seen.flags.writeable = False
+    return seen
 
 
 def visible_enemies(game: Game, side: Side) -> list[Actor]:

@@ -44,7 +44,7 @@ def observe(game: Game) -> Observation:
         spatial_channels=len(CHANNELS),
         available_production=production.available(side),
         visible_enemy_buildings=[_seen_building(one, enemy) for one in enemies if one.kind.is_building],
-        explored_percent=100 * _share(int(side.explored.sum()), side.explored.size),
+        explored_percent=100 * _share(int(np.count_nonzero(side.explored)), side.explored.size),
         kill_events=list(game.kills),
     )
 
@@ -162,11 +162,10 @@ def _spatial(game: Game, side: Side, enemies: list[Actor]) -> bytes:
     grid[:, :, _ROCK] = game.terrain.rock & explored
     grid[:, :, _EXPLORED] = explored
     grid[:, :, _VISIBLE] = side.visible
-    width = game.terrain.width
-    for cell, left in game.ore.items():
-        y, x = divmod(cell, width)
-        if left and explored[y, x]:
-            grid[y, x, _ORE] = left / _FULL_ORE
+    seen = explored.tobytes()
+    ore = {cell: left for cell, left in game.ore.items() if left and seen[cell]}
+    if ore:
+        grid.reshape(-1, len(CHANNELS))[list(ore), _ORE] = np.fromiter(ore.values(), np.float64) / _FULL_ORE
     for first, actors in ((_OWN, side.actors.values()), (_ENEMY, enemies)):
         for one in actors:
             grid[one.y // CELL, one.x // CELL, first + one.kind.is_building] += 1

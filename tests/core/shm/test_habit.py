@@ -17,7 +17,7 @@ from lucky_transport.shm.results import Result
 from lucky_transport.shm.ring import ring_bytes
 from lucky_transport.shm.wait import STRATEGIES
 
-USUAL_NS, SOON_NS = 150_000, 500_000
+USUAL_NS, SOON_NS = 150_000, 800_000
 LATER_NS = SOON_NS + 1
 RING, SIZE = 64, 4096
 
