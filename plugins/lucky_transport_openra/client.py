@@ -41,6 +41,8 @@ def connect(endpoint: Endpoint, settings: Settings) -> Transport:
     if options.service != "bridge":
         try:
             transport = grpc_client.connect(_batch_endpoint(endpoint), settings)
+        except NotReachable as error:
+            raise _not_reachable(endpoint, settings, error.__cause__ or error) from error
         except (Unimplemented, SpecError):
             if options.service == "batch":
                 raise
@@ -100,8 +102,13 @@ def _check_reachable(sessions: BridgeSessions, endpoint: Endpoint, settings: Set
     try:
         sessions.bridge.state("", Deadline(settings.connect_timeout_s))
     except (PeerDied, PeerTimeout) as error:
-        raise NotReachable(
-            f"no engine at {endpoint} within {settings.connect_timeout_s:g} s: {error}",
-            backend="openra",
-            hint="start one: lucky-transport serve skirmish --endpoint openra://127.0.0.1:9999",
-        ) from error
+        raise _not_reachable(endpoint, settings, error) from error
+
+
+def _not_reachable(endpoint: Endpoint, settings: Settings, why: BaseException) -> NotReachable:
+    return NotReachable(
+        f"no engine at {endpoint} within {settings.connect_timeout_s:g} s: {why}",
+        backend="openra",
+        hint="start one: lucky-transport serve skirmish --endpoint openra://127.0.0.1:9999 (or OpenRA-RL's engine), or "
+        "raise connect_timeout_s (LUCKY_CONNECT_TIMEOUT_S)",
+    )
