@@ -42,7 +42,8 @@ def connect(endpoint: Endpoint, settings: Settings) -> Transport:
         try:
             transport = grpc_client.connect(_batch_endpoint(endpoint), settings)
         except NotReachable as error:
-            raise _not_reachable(endpoint, settings, error.__cause__ or error) from error
+            told = str(error).removesuffix(f"; {error.hint}")
+            raise _not_reachable(told.replace(str(_batch_endpoint(endpoint)), str(endpoint))) from error
         except (Unimplemented, SpecError):
             if options.service == "batch":
                 raise
@@ -102,12 +103,12 @@ def _check_reachable(sessions: BridgeSessions, endpoint: Endpoint, settings: Set
     try:
         sessions.bridge.state("", Deadline(settings.connect_timeout_s))
     except (PeerDied, PeerTimeout) as error:
-        raise _not_reachable(endpoint, settings, error) from error
+        raise _not_reachable(f"no engine at {endpoint} within {settings.connect_timeout_s:g} s: {error}") from error
 
 
-def _not_reachable(endpoint: Endpoint, settings: Settings, why: BaseException) -> NotReachable:
+def _not_reachable(what: str) -> NotReachable:
     return NotReachable(
-        f"no engine at {endpoint} within {settings.connect_timeout_s:g} s: {why}",
+        what,
         backend="openra",
         hint="start one: lucky-transport serve skirmish --endpoint openra://127.0.0.1:9999 (or OpenRA-RL's engine), or "
         "raise connect_timeout_s (LUCKY_CONNECT_TIMEOUT_S)",
