@@ -180,6 +180,20 @@ def test_commands_that_make_no_sense_are_told_and_the_others_carried_out(
     assert "SetWeather" not in caplog.text
 
 
+def test_a_reset_discards_commands_that_wait(
+    bench: Any, placed: Any, agent: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.serve(placed(1))
+    world = bench.attach(agent("a"))
+    world.reset()
+    world.send(Command("Before"))
+    world.reset()
+    world.send(Command("After"))
+    world.tick()
+    assert "'After'" in caplog.text
+    assert "'Before'" not in caplog.text
+
+
 def test_a_failing_engine_ends_the_episode_and_the_next_reset_tries_again(
     bench: Any, placed: Any, agent: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
