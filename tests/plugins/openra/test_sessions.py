@@ -293,7 +293,7 @@ def test_an_engine_that_does_not_answer_ends_the_wait_at_the_deadline(sessions: 
 def test_nobody_at_the_address_is_not_reachable() -> None:
     for service in ("bridge", "auto"):
         endpoint = Endpoint("openra", f"127.0.0.1:{_free_port()}", (("service", service),))
-        with pytest.raises(NotReachable, match="no engine at openra://.*serve skirmish --endpoint openra"):
+        with pytest.raises(NotReachable, match=r"no engine at openra://.*serve skirmish --endpoint openra"):
             api.connect(str(endpoint), connect_timeout_s=0.3)
 
 
