@@ -16,14 +16,14 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, cast
 
 from lucky_transport.call import not_in_time
 from lucky_transport.calls.attendant import Attendant
 from lucky_transport.calls.client_call import ClientCall
 from lucky_transport.calls.fragments import DEFAULT_LIMIT, Assemblies, TooLarge, cut, too_large, whole
-from lucky_transport.calls.images import ImageSource, pictured
+from lucky_transport.calls.images import Claim, ImageSource, Place, PlaceFields, no_source
 from lucky_transport.calls.lifecycle import Event, Shape, opened
 from lucky_transport.calls.numbers import Numbered
 from lucky_transport.calls.outcome import GOODBYE, Metadata, again, name_of, to_metadata
@@ -32,7 +32,7 @@ from lucky_transport.calls.pipe import Pipe
 from lucky_transport.calls.turns import Turns
 from lucky_transport.calls.unary import UnaryAnswer
 from lucky_transport.calls.window import Window, window_of
-from lucky_transport.codec.envelope import Envelope, ImagePlace, Kind, decode_envelope, encode_envelope
+from lucky_transport.codec.envelope import Envelope, Kind, decode_envelope, encode_envelope
 from lucky_transport.codec.plain import encode_plain
 from lucky_transport.codec.popped import Items, Popped, envelope_of, taken_apart
 from lucky_transport.deadline import Deadline
@@ -325,7 +325,7 @@ class ClientCalls:
             return
         else:
             correlation_id, kind, dropped, payload, length, file, slot, number = record
-            payload = pictured(payload, [ImagePlace(length, file, slot, number)], self.images)
+            payload = cast(Any, self._claim(payload, [(length, file, slot, number)]))
         call = self._calls.get(correlation_id)
         if call is None:
             return  # given up
@@ -347,6 +347,11 @@ class ClientCalls:
             if call.gates:
                 self.turns.wake_followers(call)
 
+    def _claim(self, payload: bytes, places: Sequence[PlaceFields]) -> Claim:
+        if self.images is None:
+            raise no_source(places)
+        return self.images.claim(payload, places)
+
     def _on_envelope(self, envelope: Envelope) -> None:
         if envelope.kind is Kind.FRAGMENT:
             self._on_fragment(envelope)
@@ -356,7 +361,8 @@ class ClientCalls:
             self._break(from_wire(envelope.status, envelope.details, backend=self.backend))
             return
         if envelope.images:  # claimed even when the call was given up: then the claim gives the places back
-            envelope.payload = pictured(envelope.payload, envelope.images, self.images)
+            places = [Place(place.length, place.file, place.slot, place.number) for place in envelope.images]
+            envelope.payload = cast(Any, self._claim(envelope.payload, places))
         call = self._calls.get(correlation_id)
         if call is not None:
             call.on_envelope(envelope)

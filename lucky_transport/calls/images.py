@@ -1,7 +1,7 @@
 """Pictures that travel beside their message: the envelope says where they lie, the message has none of their bytes.
 
     engine   store.open() -> Pictures per stream; `put` gives each picture a place
-    client   source.claim(places) -> Claim; `fill` puts them into the decoded message
+    client   source.claim(payload, places) -> Claim; `fill` puts the pictures into the decoded message
 
 Rule 1: this file knows no memory; who made the pipe brings a store or a source. Without one pictures stay in messages.
 Rule 2: a claim that is dropped, read or not, gives its places back; so does everything that ends a call.
@@ -10,14 +10,26 @@ Rule 2: a claim that is dropped, read or not, gives its places back; so does eve
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from lucky_transport.codec.envelope import ImagePlace
 from lucky_transport.errors import RemoteProtocolError
-from lucky_transport.messages.images import Picture, frames_of
+from lucky_transport.messages.images import Picture
 from lucky_transport.messages.media import ImageFrame
 
-__all__ = ["Claim", "ImageSource", "ImageStore", "Pictured", "Pictures", "fill", "pictured"]
+__all__ = ["Claim", "ImageSource", "ImageStore", "Payload", "Pictures", "Place", "PlaceFields", "no_source"]
+
+
+class Place(NamedTuple):
+    """Where a picture lies, as in `ImagePlace`: a message has many of them made, so it is a tuple."""
+
+    length: int = 0
+    file: int = 0
+    slot: int = 0
+    number: int = 0
+
+
+#: The same, as it is taken from a ring.
+PlaceFields = tuple[int, int, int, int]
 
 
 class Pictures(Protocol):
@@ -27,14 +39,14 @@ class Pictures(Protocol):
         """Return writable memory for a picture of the next item; given to `put` itself, nothing is copied."""
         ...
 
-    def put(self, pictures: Sequence[Picture]) -> list[ImagePlace]:
+    def put(self, pictures: Sequence[Picture]) -> list[Place]:
         """Give each picture a place; one whose `file` is 0 found none and has to stay in its message.
 
         From now on the client owns the places. Raises NoSpace.
         """
         ...
 
-    def put_drawn(self, picture: Picture) -> ImagePlace | None:
+    def put_drawn(self, picture: Picture) -> Place | None:
         """As `put`, of a single picture drawn into the only buffer handed out for it; None for any other picture."""
         ...
 
@@ -46,7 +58,7 @@ class Pictures(Protocol):
         """Wait until the client gives one back, or for that long. Only for the thread that sends the stream."""
         ...
 
-    def take_back(self, places: Iterable[ImagePlace]) -> None:
+    def take_back(self, places: Iterable[Place]) -> None:
         """Free places of which the client is not told after all."""
         ...
 
@@ -71,10 +83,19 @@ class ImageStore(Protocol):
 
 
 class Claim(Protocol):
-    """The places that came with one message; none after `release`."""
+    """A message whose pictures lie elsewhere, as it came: its bytes, `payload`, and a claim on the places.
+
+    Its length is that of the payload.
+    """
+
+    payload: bytes
+
+    def __len__(self) -> int: ...
 
     @property
-    def places(self) -> Sequence[ImagePlace]: ...
+    def files(self) -> Sequence[int]:
+        """Numbers of the files in which the pictures lie, 0 for one in its message; none after `release`."""
+        ...
 
     def fill(self, frames: Sequence[ImageFrame], copy: bool) -> bool:
         """Put the pictures into these frames: bytes, or with `copy` False read-only views until `release`.
@@ -92,11 +113,15 @@ class Claim(Protocol):
         ...
 
 
+#: What came for a call: the bytes of a message, or a claim on the places of its pictures as well.
+Payload = bytes | Claim
+
+
 class ImageSource(Protocol):
     """Where the client finds an engine's pictures."""
 
-    def claim(self, places: list[ImagePlace]) -> Claim:
-        """Return the claim on the places that came with a message."""
+    def claim(self, payload: bytes, places: Sequence[PlaceFields]) -> Claim:
+        """Return the message with the claim on the places that came with it."""
         ...
 
     def forget(self, files: Iterable[int]) -> None:
@@ -108,27 +133,9 @@ class ImageSource(Protocol):
         ...
 
 
-class Pictured(bytes):
-    """The payload of a message whose pictures lie elsewhere."""
-
-    claim: Claim
-
-
-def fill(message: object, payload: bytes, copy: bool = True) -> bool:
-    """Put the pictures that came with `payload` into the message decoded from it; False when they are gone.
-
-    With `copy` they are released, else `payload.claim` holds them. Raises as `Claim.fill`.
-    """
-    return not isinstance(payload, Pictured) or payload.claim.fill(frames_of(message), copy)
-
-
-def pictured(payload: bytes, places: list[ImagePlace], source: ImageSource | None) -> Pictured:
-    """Return the payload with its claim. Raises RemoteProtocolError when this side reads no such pictures."""
-    if source is None:
-        raise RemoteProtocolError(
-            f"a message whose {len(places)} pictures lie in shared memory, over a connection that has none",
-            hint="the peer is broken; connect again",
-        )
-    made = Pictured(payload)
-    made.claim = source.claim(places)
-    return made
+def no_source(places: Sequence[PlaceFields]) -> RemoteProtocolError:
+    """Return the error of a side that reads no pictures and was sent some."""
+    return RemoteProtocolError(
+        f"a message whose {len(places)} pictures lie in shared memory, over a connection that has none",
+        hint="the peer is broken; connect again",
+    )

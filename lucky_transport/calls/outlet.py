@@ -16,8 +16,8 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 
+from lucky_transport.calls.images import Place
 from lucky_transport.calls.pipe import Pipe
-from lucky_transport.codec.envelope import ImagePlace
 from lucky_transport.codec.pictured import PICTURED_BYTES
 from lucky_transport.codec.plain import PLAIN_BYTES
 from lucky_transport.deadline import Deadline
@@ -87,13 +87,12 @@ class Outlet:
         with self._lock:
             return not self._kept and self._push_plain(method, correlation_id, kind, deadline_ns, payload)
 
-    def try_post_pictured(self, call: int, kind: int, dropped: int, payload: bytes, place: ImagePlace) -> bool:
+    def try_post_pictured(self, call: int, kind: int, dropped: int, payload: bytes, place: Place) -> bool:
         """As `try_post_plain`, of an envelope with one picture."""
         if self._late or len(payload) > self._largest_pictured:
             return False
-        numbers = place.length, place.file, place.slot, place.number
         with self._lock:
-            return not self._kept and self._push_pictured(call, kind, dropped, payload, *numbers)
+            return not self._kept and self._push_pictured(call, kind, dropped, payload, *place)
 
     def post_late(self, record: bytes) -> None:
         """As `post`, for finalizers; raises nothing: what cannot be sent any more need not be."""

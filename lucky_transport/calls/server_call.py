@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from lucky_transport.call import Call
-from lucky_transport.calls.images import Pictures
+from lucky_transport.calls.images import Pictures, Place
 from lucky_transport.calls.lifecycle import ANSWERER, Event, Shape, State, after, opened
 from lucky_transport.calls.outcome import Metadata, again, error_envelope, from_metadata, name_of, to_metadata
 from lucky_transport.calls.window import EVERY, Credit, Grant, Window
@@ -246,7 +246,7 @@ class ServerCall:
         if self._state is State.ENDED:  # another thread has answered the call meanwhile
             self._go(Event.SEND)
 
-    def send(self, payload: bytes, dropped: int = 0, images: Sequence[ImagePlace] = ()) -> None:
+    def send(self, payload: bytes, dropped: int = 0, images: Sequence[Place] = ()) -> None:
         """Send one item of the stream; waits for credit and room. `dropped`: items skipped so far. `images`: where its
         pictures lie.
 
@@ -263,7 +263,14 @@ class ServerCall:
         elif not dropped and not images and outlet.try_post_plain(0, call, _ITEM, 0, payload):
             return
         if dropped or images:
-            item = Envelope(0, call, Kind.STREAM_ITEM, payload=payload, dropped=dropped, images=list(images))
+            item = Envelope(
+                0,
+                call,
+                Kind.STREAM_ITEM,
+                payload=payload,
+                dropped=dropped,
+                images=[ImagePlace(*place) for place in images],
+            )
             record = encode_envelope(item)
         else:
             record = encode_plain(0, call, Kind.STREAM_ITEM, 0, payload)
@@ -287,7 +294,7 @@ class ServerCall:
         *,
         dropped: int = 0,
         trailing: Metadata = (),
-        images: Sequence[ImagePlace] = (),
+        images: Sequence[Place] = (),
     ) -> None:
         """End the call well: with the response, or after the last item of a stream. Never blocks.
 
@@ -303,7 +310,14 @@ class ServerCall:
         kind = Kind.END if is_stream else Kind.RESPONSE
         try:
             if dropped or trailing or images:
-                answer = Envelope(0, self.correlation_id, kind, payload=payload, dropped=dropped, images=list(images))
+                answer = Envelope(
+                    0,
+                    self.correlation_id,
+                    kind,
+                    payload=payload,
+                    dropped=dropped,
+                    images=[ImagePlace(*place) for place in images],
+                )
                 answer.metadata = to_metadata(trailing)
                 self._calls.post(encode_envelope(answer), self.correlation_id, len(payload))
             else:

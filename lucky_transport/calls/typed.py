@@ -10,7 +10,7 @@ from typing import Any, cast
 from lucky_transport.call import check_request, check_stream, check_unary
 from lucky_transport.calls.client import ClientCalls
 from lucky_transport.calls.client_call import ClientCall
-from lucky_transport.calls.images import Claim, Pictured, fill
+from lucky_transport.calls.images import Claim, Payload
 from lucky_transport.calls.lifecycle import Shape
 from lucky_transport.codec.flatbuffers import decode, encode
 from lucky_transport.deadline import Deadline
@@ -39,11 +39,13 @@ def call(calls: ClientCalls, method: Method, request: Any, deadline: Deadline) -
     return response_of(calls, method, calls.unary(method.id, encode(request), deadline))
 
 
-def response_of(calls: ClientCalls, method: Method, payload: bytes) -> Any:
+def response_of(calls: ClientCalls, method: Method, payload: Payload) -> Any:
     """Return the response that `payload` holds, with its pictures. Raises RemoteProtocolError."""
     cls: type[Any] = method.response
-    response = decode(cls, payload)
-    if payload.__class__ is not bytes and not fill(response, payload):
+    if isinstance(payload, bytes):
+        return decode(cls, payload)
+    response = decode(cls, payload.payload)
+    if not payload.fill(frames_of(response), copy=True):
         raise RemoteProtocolError(
             f"the engine has overwritten the pictures of its answer to {method.name}",
             backend=calls.backend,
@@ -88,22 +90,24 @@ class CallStream(Stream):
             self._held.release()
             self._held = None
         while (payload := self._call.recv()) is not None:
-            item = decode(self._response, payload)
-            if payload.__class__ is bytes or self._fill(item, payload):
+            if payload.__class__ is bytes:
+                return decode(self._response, payload)
+            claim: Any = payload
+            item = decode(self._response, claim.payload)
+            if self._fill(item, claim):
                 return item
             self._overwritten += 1
         self._forget_files()
         raise StopIteration
 
-    def _fill(self, item: Any, payload: Any) -> bool:
+    def _fill(self, item: Any, claim: Claim) -> bool:
         """Put the pictures into the item; False when the engine has overwritten them."""
-        picture: Pictured = payload
-        claim, files = picture.claim, self._files
-        for place in claim.places:
-            if place.file not in files:
+        files = self._files
+        for file in claim.files:
+            if file not in files:
                 if len(files) >= _MOST_FILES:
                     self._forget_files()
-                files.add(place.file)
+                files.add(file)
         filled = claim.fill((item,) if self._is_frame else frames_of(item), self._copy)
         if filled and not self._copy:
             self._held = claim

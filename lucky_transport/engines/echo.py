@@ -19,6 +19,7 @@ import time
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -100,8 +101,10 @@ class EchoEngine(ToyEngine):
 
     def _stream_pictures(self, request: StreamCameraRequest, call: Call) -> Iterator[ImageFrame]:
         in_place = request.name == IN_PLACE
-        ticks = call.ticks(request.target_fps) if request.target_fps else _until(call)
+        ticks = call.ticks(request.target_fps) if request.target_fps else count()
         for number, _ in enumerate(ticks, 1):
+            if call.is_over:
+                return
             yield self._draw(number, call) if in_place else self._picture(number, self._pictures[number % _PREPARED])
 
     def _draw(self, number: int, call: Call) -> ImageFrame:
@@ -113,11 +116,6 @@ class EchoEngine(ToyEngine):
     def _picture(self, number: int, data: bytes | memoryview) -> ImageFrame:
         width, height = self._size
         return ImageFrame(data, width, height, _CHANNELS, "raw", time.time_ns() // 1_000_000, number)
-
-
-def _until(call: Call) -> Iterator[None]:
-    while not call.is_over:
-        yield None
 
 
 def _beam_count(request: LidarSensorRequest) -> LidarBeamCountResponse:

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from lucky_transport.calls.images import Place
 from lucky_transport.calls.server_call import ServerCall
-from lucky_transport.codec.envelope import ImagePlace
 from lucky_transport.codec.flatbuffers import encode, encoder_of
 from lucky_transport.errors import EngineFailed
 from lucky_transport.messages.images import frames_of, holds_images, take_out
@@ -51,7 +51,7 @@ def response_encoder(method: Method) -> Callable[[Any], bytes]:
     return encode_item
 
 
-def encode_answer(method: Method, call: ServerCall, response: Any) -> tuple[bytes, Sequence[ImagePlace]]:
+def encode_answer(method: Method, call: ServerCall, response: Any) -> tuple[bytes, Sequence[Place]]:
     """Return the response as bytes, and where its pictures lie if not in it. Raises EngineFailed, NoSpace."""
     pictures = call.pictures if holds_images(method.response) else None
     if pictures is None or type(response) is not method.response:
@@ -74,7 +74,7 @@ def encode_answer(method: Method, call: ServerCall, response: Any) -> tuple[byte
     return payload, places if any(placed) else ()
 
 
-def item_encoder(method: Method, call: ServerCall) -> Callable[[Any], tuple[bytes, Sequence[ImagePlace]]]:
+def item_encoder(method: Method, call: ServerCall) -> Callable[[Any], tuple[bytes, Sequence[Place]]]:
     """Return what does as `encode_answer` to the items of one stream: the short way for pictures drawn in place."""
     usual = partial(encode_answer, method, call)
     pictures = call.pictures if method.response is ImageFrame else None
@@ -82,7 +82,7 @@ def item_encoder(method: Method, call: ServerCall) -> Callable[[Any], tuple[byte
         return usual
     put_drawn, take_back = pictures.put_drawn, pictures.take_back
 
-    def encode_frame(frame: Any) -> tuple[bytes, Sequence[ImagePlace]]:
+    def encode_frame(frame: Any) -> tuple[bytes, Sequence[Place]]:
         place = put_drawn(frame.data) if frame.__class__ is ImageFrame else None
         if place is None:
             return usual(frame)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from lucky_transport.codec.envelope import ImagePlace
+from lucky_transport.calls.images import PlaceFields
 from lucky_transport.errors import ClosedError, RemoteProtocolError, TransportError
 from lucky_transport.messages.media import ImageFrame
 from lucky_transport.shm.gate import close_in_children
@@ -30,9 +30,9 @@ class ImageReader:
         self.closed = False
         close_in_children(self)
 
-    def claim(self, places: list[ImagePlace]) -> Claim:
-        """Return the claim on the places that came with a message."""
-        return Claim(self, places)
+    def claim(self, payload: bytes, places: Sequence[PlaceFields]) -> Claim:
+        """Return the message with the claim on the places that came with it."""
+        return Claim(self, payload, places)
 
     def file(self, number: int) -> ImageFile:
         """Return a file, mapped when it is first asked for. Raises SegmentError, ClosedError."""
@@ -59,77 +59,84 @@ class ImageReader:
 
 
 class Claim:
-    """The slots that came with one message."""
+    """A message, and the slots that came with it; see `lucky_transport.calls.images.Claim`."""
 
-    __slots__ = ("_places", "_reader")
+    __slots__ = ("_places", "_reader", "payload")
 
-    def __init__(self, reader: ImageReader, places: list[ImagePlace]) -> None:
+    def __init__(self, reader: ImageReader, payload: bytes, places: Sequence[PlaceFields]) -> None:
+        self.payload = payload
         self._reader = reader
-        self._places: list[ImagePlace] | None = places
+        self._places = places
+
+    def __len__(self) -> int:
+        return len(self.payload)
 
     @property
-    def places(self) -> Sequence[ImagePlace]:
-        """Where the pictures lie, `file` 0 for one in its message; none after `release`."""
-        return self._places or ()
+    def files(self) -> list[int]:
+        """Numbers of the files in which the pictures lie, 0 for one in its message; none after `release`."""
+        return [file for _, file, _, _ in self._places]
 
     def fill(self, frames: Sequence[ImageFrame], copy: bool) -> bool:
         """Put the pictures into the frames; see `lucky_transport.calls.images.Claim`."""
-        places = self._places or ()
+        places, file_of = self._places, self._reader.file
         if len(frames) != len(places):
             raise RemoteProtocolError(
                 f"a message with {len(frames)} pictures came with {len(places)} places",
                 backend="shm",
                 hint="the peer is broken; connect again",
             )
-        for frame, place in zip(frames, places, strict=True):
-            if place.file:
-                data = self._look(place, copy)
-                if data is None:
-                    self.release()
-                    return False
-                frame.data = data
+        for frame, (length, number_of_file, slot, number) in zip(frames, places, strict=True):
+            if not number_of_file:
+                continue
+            file = file_of(number_of_file)
+            if slot >= file.slots or length > file.slot_bytes:
+                raise _outside(file, slot, length)
+            number_now = file.words[slot].number
+            if number % 2 or number_now() != number:
+                self.release()
+                return False
+            if not copy:
+                frame.data = file.shown(slot, length)
+                continue
+            data = file.copied(slot, length)
+            if number_now() != number:
+                self.release()
+                return False
+            frame.data = data
         if copy:
             self.release()
         return True
 
-    def _look(self, place: ImagePlace, copy: bool) -> bytes | memoryview | None:
-        """Return the picture, None when something else lies there."""
-        file = self._reader.file(place.file)
-        slot, number = place.slot, place.number
-        if slot >= file.slots or place.length > file.slot_bytes:
-            raise RemoteProtocolError(
-                f"a picture of {place.length} bytes in slot {slot} of {file.path}, which has {file.slots} of "
-                f"{file.slot_bytes} bytes",
-                backend="shm",
-                hint="the peer is broken; connect again",
-            )
-        number_now = file.words[slot].number
-        if number % 2 or number_now() != number:
-            return None
-        if not copy:
-            return file.shown(slot, place.length)
-        data = file.copied(slot, place.length)
-        return data if number_now() == number else None
-
     def release(self) -> None:
         """Give the slots back, those that are still this claim's; idempotent, raises nothing."""
-        places, self._places = self._places, None
+        places, self._places = self._places, _NONE
         reader = self._reader
-        if not places or reader.closed:
+        if reader.closed:
             return
-        for place in places:
-            if place.file:
+        for _, number_of_file, slot, number in places:
+            if number_of_file:
                 try:
-                    words = reader.file(place.file).words
+                    words = reader.file(number_of_file).words
                 except TransportError:
                     continue
-                if place.slot < len(words):
-                    words[place.slot].give_back(place.number)
+                if slot < len(words):
+                    words[slot].give_back(number)
 
     def keep(self) -> None:
         """Never give the slots back: the engine removes their file, and what was looked at stays as it is."""
-        self._places = None
+        self._places = _NONE
 
     def __del__(self) -> None:
         if self._places:
             self.release()
+
+
+_NONE: Sequence[PlaceFields] = ()
+
+
+def _outside(file: ImageFile, slot: int, length: int) -> RemoteProtocolError:
+    return RemoteProtocolError(
+        f"a picture of {length} bytes in slot {slot} of {file.path}, which has {file.slots} of {file.slot_bytes} bytes",
+        backend="shm",
+        hint="the peer is broken; connect again",
+    )

@@ -264,7 +264,7 @@ class ServicesContract(Pair):
             self.require(client, "commands")
             begun = [client.begin(_SLOW, lidar.LidarSensorRequest(n), Deadline(0.05)) for n in range(3)]
             for call in begun:
-                with pytest.raises(PeerTimeout, match=r"did not end within 0\.05 s"):
+                with pytest.raises(PeerTimeout, match=r"0\.05 s"):
                     call.result()
             cancelled = client.begin(_SLOW, lidar.LidarSensorRequest(1))
             cancelled.cancel()

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lucky_transport.codec.envelope import ImagePlace
+from lucky_transport.calls.images import Place
 from lucky_transport.errors import ClosedError, NoSpace, RemoteProtocolError, SegmentError
 from lucky_transport.messages.images import Picture
 from lucky_transport.messages.media import ImageFrame
@@ -44,6 +44,10 @@ def base(tmp_path: Path) -> Path:
     return tmp_path / "segment"
 
 
+def claim_of(reader: ImageReader, places: list[Place]) -> Claim:
+    return reader.claim(b"", list(places))
+
+
 class Ends:
     """A store and a reader of the same segment."""
 
@@ -54,7 +58,7 @@ class Ends:
         self.reader = ImageReader(base, native=native)
 
     def put(self, *data: bytes) -> Claim:
-        return self.reader.claim(self.pictures.put(data))
+        return claim_of(self.reader, self.pictures.put(data))
 
     @property
     def files(self) -> list[str]:
@@ -94,7 +98,7 @@ def test_a_picture_drawn_into_a_buffer_is_not_copied(ends: Ends) -> None:
     buffer = ends.pictures.buffer(_SIZE)
     buffer[:] = b"x" * _SIZE
     (place,) = ends.pictures.put([buffer])
-    found = read(ends.reader.claim([place]), copy=False)
+    found = read(claim_of(ends.reader, [place]), copy=False)
     assert found == [b"x" * _SIZE]
     assert found is not None
     buffer[0] = ord("y")  # an engine must not; it shows that both see the same memory
@@ -130,7 +134,7 @@ def test_a_claim_that_is_dropped_unread_gives_its_slot_back(ends: Ends) -> None:
 
 def test_a_claim_gives_back_only_what_is_still_its_own(ends: Ends) -> None:
     (place,) = ends.pictures.put([b"a" * _SIZE])
-    first, again = ends.reader.claim([place]), ends.reader.claim([place])
+    first, again = claim_of(ends.reader, [place]), claim_of(ends.reader, [place])
     first.release()
     held = [ends.put(b"b" * _SIZE) for _ in range(SLOTS)]
     again.release()
@@ -147,7 +151,7 @@ def test_what_the_client_was_not_told_of_is_free_again(ends: Ends) -> None:
 def test_a_client_that_gives_nothing_back_gets_more_up_to_a_limit(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(image_store, "MAX_FILES", 2)
     held = [ends.put(bytes([number]) * _SIZE) for number in range(2 * SLOTS)]
-    assert ends.pictures.put([b"x" * _SIZE]) == [ImagePlace()]
+    assert ends.pictures.put([b"x" * _SIZE]) == [Place()]
     assert len(ends.pictures.buffer(_SIZE)) == _SIZE  # plain memory, whose picture then stays in its message
     assert [read(claim) for claim in held] == [[bytes([number]) * _SIZE] for number in range(2 * SLOTS)]
     assert ends.pictures.put([b"x" * _SIZE])[0].file > 0
@@ -216,7 +220,7 @@ def test_the_file_of_a_finished_stream_waits_for_its_reader(ends: Ends) -> None:
 
 def test_streams_do_not_share_files(ends: Ends) -> None:
     other = ends.store.open()
-    mine, theirs = ends.put(b"a" * _SIZE), ends.reader.claim(other.put([b"b" * _SIZE]))
+    mine, theirs = ends.put(b"a" * _SIZE), claim_of(ends.reader, other.put([b"b" * _SIZE]))
     other.end(lost=True)
     assert read(mine) == [b"a" * _SIZE]
     with pytest.raises(SegmentError):
@@ -227,7 +231,7 @@ def test_after_its_client_is_gone_a_store_makes_nothing(ends: Ends) -> None:
     ends.put(b"a")
     ends.store.close()
     assert ends.files == []
-    assert ends.store.open().put([b"a"]) == [ImagePlace()]
+    assert ends.store.open().put([b"a"]) == [Place()]
     assert ends.files == []
 
 
@@ -274,7 +278,7 @@ def test_any_place_gives_a_picture_nothing_or_a_refusal(
 ) -> None:
     ends = Ends(tmp_path_factory.mktemp("images") / "segment", not native_error())
     (place,) = ends.pictures.put([b"a" * 10])
-    claim = ends.reader.claim([ImagePlace(length, place.file, slot, number)])
+    claim = claim_of(ends.reader, [Place(length, place.file, slot, number)])
     if slot < SLOTS and length <= 4096:
         found = read(claim, copy=copy)
         assert (found is not None) == (ends.reader.file(place.file).words[slot].number() == number)
@@ -333,11 +337,11 @@ def test_a_picture_that_was_overwritten_is_none(ends: Ends) -> None:
     (place,) = ends.pictures.put([b"a" * _SIZE])
     file = ends.reader.file(place.file)
     _number(file, place.slot, place.number + 2)
-    assert read(ends.reader.claim([place])) is None
+    assert read(claim_of(ends.reader, [place])) is None
     _number(file, place.slot, place.number - 1)
-    assert read(ends.reader.claim([place]), copy=False) is None
+    assert read(claim_of(ends.reader, [place]), copy=False) is None
     _number(file, place.slot, place.number)
-    assert read(ends.reader.claim([place])) == [b"a" * _SIZE]
+    assert read(claim_of(ends.reader, [place])) == [b"a" * _SIZE]
 
 
 def _overwrite(file: ImageFile, stop: threading.Event) -> None:
@@ -365,7 +369,7 @@ def test_a_writer_that_never_stops_and_ignores_its_reader_is_never_seen_torn(bas
     try:
         while tries < 1000 or (not whole and time.monotonic() < until):
             tries += 1
-            found = read(reader.claim([ImagePlace(file.slot_bytes, 1, 0, file.words[0].number())]))
+            found = read(claim_of(reader, [Place(file.slot_bytes, 1, 0, file.words[0].number())]))
             if found is not None:
                 assert len(set(found[0][::4096])) == 1
                 whole += 1
@@ -378,7 +382,7 @@ def test_a_writer_that_never_stops_and_ignores_its_reader_is_never_seen_torn(bas
 
 def test_an_honest_writer_never_writes_where_its_reader_looks(ends: Ends) -> None:
     """The writer goes on all the time; views are looked at again and again while they are held."""
-    posted: list[ImagePlace] = []
+    posted: list[Place] = []
     stop = threading.Event()
     writer = threading.Thread(target=_put_all_the_time, args=(ends.pictures, posted, stop))
     writer.start()
@@ -386,7 +390,7 @@ def test_an_honest_writer_never_writes_where_its_reader_looks(ends: Ends) -> Non
     try:
         while seen < 200:
             if posted:
-                claim = ends.reader.claim([posted.pop(0)])
+                claim = claim_of(ends.reader, [posted.pop(0)])
                 found = read(claim, copy=False)
                 assert found is not None
                 for _ in range(3):
@@ -398,7 +402,7 @@ def test_an_honest_writer_never_writes_where_its_reader_looks(ends: Ends) -> Non
         writer.join()
 
 
-def _put_all_the_time(into: Pictures, posted: list[ImagePlace], stop: threading.Event) -> None:
+def _put_all_the_time(into: Pictures, posted: list[Place], stop: threading.Event) -> None:
     value = 0
     while not stop.is_set():
         if len(posted) < 2:

@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 from lucky_transport import api
-from lucky_transport.calls.images import Picture
-from lucky_transport.codec.envelope import ImagePlace
+from lucky_transport.calls.images import Picture, Place
 from lucky_transport.config import load_settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.engines.echo import shade
@@ -208,7 +207,7 @@ def test_a_picture_that_was_overwritten_is_skipped_and_counted(name: str, monkey
     put = Pictures.put
     count = 0
 
-    def overwriting(self: Pictures, pictures: list[Picture]) -> list[ImagePlace]:
+    def overwriting(self: Pictures, pictures: list[Picture]) -> list[Place]:
         nonlocal count
         count += 1
         (place,) = put(self, pictures)
@@ -228,10 +227,9 @@ def test_a_picture_that_was_overwritten_is_skipped_and_counted(name: str, monkey
 def test_an_answer_whose_picture_was_overwritten_is_an_error(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     put = Pictures.put
 
-    def overwriting(self: Pictures, pictures: list[Picture]) -> list[ImagePlace]:
-        places = put(self, pictures)
-        places[0].number += 2
-        return places
+    def overwriting(self: Pictures, pictures: list[Picture]) -> list[Place]:
+        first, *others = put(self, pictures)
+        return [first._replace(number=first.number + 2), *others]
 
     with served(name) as client:
         request = StepRequest("agent_1", camera_requests=[GetCameraFrameRequest(name="a")])
