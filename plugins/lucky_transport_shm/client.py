@@ -139,9 +139,15 @@ class ShmTransport(Transport):
         _open.add(self)
 
     def _attach(self, deadline: Deadline, *, parks: bool) -> None:
-        """Take the client's place once the engine has let go of the last client and finished its exchange."""
+        """Take the client's place once the engine has let go of the last client and finished its exchange.
+
+        The words are written in an order in which the engine never takes a client that comes for one that left: that
+        has features, and neither a pid nor a start time any more.
+        """
         mapping = self._segment.mapping
         words = Words(mapping)
+        if not header.get(mapping, "client_pid"):
+            header.put(mapping, "client_start", 0)  # of one that died while it came: the lock says that nobody comes
         while (
             header.get(mapping, "client_pid")
             or header.get(mapping, "client_features")
@@ -159,8 +165,8 @@ class ShmTransport(Transport):
             words.wake(FIELDS["park_engine"].offset)
             time.sleep(_NAP_S)
         features = header.ENGINE_FEATURES | (Feature.PARKS if parks else Feature(0))
-        header.put(mapping, "client_features", int(features))
         header.put(mapping, "client_start", start_time(self._pid))
+        words.store32(FIELDS["client_features"].offset, int(features))
         words.store32(FIELDS["client_pid"].offset, self._pid)  # last: from here the engine looks at us
         words.wake(FIELDS["park_engine"].offset)
 
@@ -324,7 +330,8 @@ class ShmTransport(Transport):
         _open.discard(self)
         mapping = self._segment.mapping
         if self._engine.alive:
-            header.put(mapping, "client_pid", 0)
+            header.put(mapping, "client_start", 0)
+            Words(mapping).store32(FIELDS["client_pid"].offset, 0)
             self._await_release()
         lockfile.release(self._segment.lock_path, lockfile.CLIENT)
         if not self._engine.alive:

@@ -174,8 +174,13 @@ class ShmServer(Server):
             if self._peer is not None and not self._peer.alive:
                 _log.warning("shm client of %s (pid %d) ended without closing", self._endpoint, pid)
                 self._let_go()
-        elif self._peer is not None or header.get(self._segment.mapping, "client_features"):
+        elif self._peer is not None or self._has_left_unseen():
             self._let_go()
+
+    def _has_left_unseen(self) -> bool:
+        """True when a client has come and gone between two looks; one that is coming has its start time there."""
+        features = self._words.load32(FIELDS["client_features"].offset)
+        return bool(features) and not header.get(self._segment.mapping, "client_start")
 
     def _let_go(self) -> None:
         """Forget the client: the engine is free for the next driver, the segment for the next client."""

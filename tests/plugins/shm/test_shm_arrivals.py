@@ -1,0 +1,82 @@
+"""A client that comes or leaves while the engine looks: neither is taken for the other."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from mmap import mmap
+from pathlib import Path
+
+import pytest
+
+from lucky_transport import api
+from lucky_transport.config import load_settings
+from lucky_transport.deadline import Deadline
+from lucky_transport.engine import RESET
+from lucky_transport.process import unique_name
+from lucky_transport.shm import header
+from lucky_transport.shm.liveness import start_time
+
+SHM = Path("/dev/shm")
+#: Long enough for an engine that waits for something to look at its client a few times.
+LOOKS_S = 0.2
+
+
+@pytest.fixture
+def name() -> Iterator[str]:
+    one = unique_name()
+    yield one
+    assert list(SHM.glob(f"{one}*")) == []
+
+
+@contextmanager
+def served(name: str) -> Iterator[mmap]:
+    """Serve an engine; its segment, as a client that writes it word by word sees it."""
+    with api.serve("toy", f"shm://{name}", num_envs=2), (SHM / name).open("r+b") as file:
+        with mmap(file.fileno(), 0) as memory:
+            yield memory
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = Deadline(5)
+    while not condition():
+        assert not deadline.expired
+        time.sleep(0.005)
+
+
+def steps(name: str) -> bool:
+    """True when a client of its own can step the engine."""
+    with api.open_transport(f"shm://{name}", load_settings({})) as client:
+        client.step(client.actions, control=bytearray([RESET] * 2))
+        return client.step(client.actions).seq == 2
+
+
+def test_a_client_that_takes_long_to_come_is_not_taken_for_one_that_left(name: str) -> None:
+    with served(name) as memory:
+        header.put(memory, "client_start", start_time(os.getpid()))
+        header.put(memory, "client_features", 1)
+        time.sleep(LOOKS_S)
+        header.put(memory, "client_pid", os.getpid())
+        time.sleep(LOOKS_S)
+        assert header.get(memory, "client_features") == 1
+        assert header.get(memory, "client_pid") == os.getpid()
+        header.put(memory, "client_start", 0)
+        header.put(memory, "client_pid", 0)
+        until(lambda: not header.get(memory, "client_features"))
+
+
+def test_a_client_that_came_and_left_before_the_engine_looked_is_let_go(name: str) -> None:
+    with served(name) as memory:
+        header.put(memory, "client_features", 1)
+        until(lambda: not header.get(memory, "client_features"))
+        assert steps(name)
+
+
+def test_a_client_that_died_while_it_came_is_in_nobodys_way(name: str) -> None:
+    with served(name) as memory:
+        header.put(memory, "client_start", start_time(os.getpid()))
+        header.put(memory, "client_features", 1)
+        time.sleep(LOOKS_S)
+        assert steps(name)
