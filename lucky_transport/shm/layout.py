@@ -113,7 +113,7 @@ _EXTENSION: tuple[tuple[str, str, bool, str], ...] = (
     ("client_features", "I", False, "Feature bits the client understands; 0 for one that knows only the seed"),
     ("engine_state", "I", False, "0 loading, 1 ready, 2 closing"),
     ("server_start", "Q", False, "engine's start time in clock ticks since boot (guards against a reused pid)"),
-    ("client_start", "Q", False, "client's start time, likewise; written before its features, taken back before its pid"),
+    ("client_start", "Q", False, "client's start time, likewise; set before its features, cleared before its pid"),
     ("total_size", "Q", False, "bytes of the whole segment"),
     ("truncated_offset", "Q", False, "truncated u8 [num_envs]"),
     ("signals_offset", "Q", False, "signals f32 [num_terms, num_envs]: reward terms, then termination terms"),

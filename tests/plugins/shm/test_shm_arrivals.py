@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from mmap import mmap
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from lucky_transport import api
@@ -34,9 +35,12 @@ def name() -> Iterator[str]:
 @contextmanager
 def served(name: str) -> Iterator[mmap]:
     """Serve an engine; its segment, as a client that writes it word by word sees it."""
-    with api.serve("toy", f"shm://{name}", num_envs=2), (SHM / name).open("r+b") as file:
-        with mmap(file.fileno(), 0) as memory:
-            yield memory
+    with (
+        api.serve("toy", f"shm://{name}", num_envs=2),
+        (SHM / name).open("r+b") as file,
+        mmap(file.fileno(), 0) as memory,
+    ):
+        yield memory
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -49,7 +53,7 @@ def until(condition: Callable[[], bool]) -> None:
 def steps(name: str) -> bool:
     """True when a client of its own can step the engine."""
     with api.open_transport(f"shm://{name}", load_settings({})) as client:
-        client.step(client.actions, control=bytearray([RESET] * 2))
+        client.step(client.actions, control=np.full(2, RESET, np.uint8))
         return client.step(client.actions).seq == 2
 
 
