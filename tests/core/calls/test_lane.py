@@ -268,9 +268,8 @@ def test_a_task_that_breaks_costs_neither_the_reader_nor_a_slot(desk: Desk, capl
     desk.make_quick("/s/broken")
     desk.post(("/s/broken", lambda: 1 // 0))
     desk.make_quick("/s/other")
-    assert "ZeroDivisionError" in caplog.text
     deadline = time.monotonic() + PATIENCE_S
-    while desk.slots.in_use:
+    while desk.slots.in_use or "ZeroDivisionError" not in caplog.text:
         assert time.monotonic() < deadline
 
 
