@@ -188,7 +188,7 @@ class ClientCall:
                 self._state = after(CALLER, self._state, Event.PEER_SENDS, self._what)
             for payload in payloads:
                 self._grant.arrived(len(payload))
-            self._inbox.extend(payloads)
+                self._inbox.append(payload)
             if self.headers is None:
                 self.headers = ()
         self._tell()

@@ -18,7 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.shm._fallback_ring import RingReader, RingWriter, spin
-from lucky_transport.shm._kernel import address_of, futex_wake, gone
+from lucky_transport.shm._fallback_slot import Slot
+from lucky_transport.shm._fallback_words import bytes_at, load32, store32, wake, wake_parked, word32, word64
+from lucky_transport.shm._kernel import address_of, gone
 from lucky_transport.shm.results import PEER_PARKS, Result
 
 __all__ = [
@@ -47,76 +49,6 @@ _PEER_LOOK_S = 0.05
 
 #: Other threads wait meanwhile.
 copied = bytes
-
-
-def _word32(mapping: mmap, offset: int) -> memoryview:
-    return _place(mapping, offset, 4).cast("I")
-
-
-def _word64(mapping: mmap, offset: int) -> memoryview:
-    return _place(mapping, offset, 8).cast("Q")
-
-
-def _place(mapping: mmap, offset: int, size: int) -> memoryview:
-    if offset + size > len(mapping) or (size in (4, 8) and offset % size):
-        raise ValueError(f"offset {offset} (+{size}) does not lie in the {len(mapping)} bytes mapped")
-    return memoryview(mapping)[offset : offset + size]
-
-
-def load32(mapping: mmap, offset: int) -> int:
-    """Return the u32 at `offset`."""
-    return _word32(mapping, offset)[0]
-
-
-def store32(mapping: mmap, offset: int, value: int) -> None:
-    """Store the u32 at `offset`."""
-    _word32(mapping, offset)[0] = value
-
-
-def wake(mapping: mmap, offset: int) -> None:
-    """Wake whoever is parked on the word, whether it says so or not."""
-    _wake(_word32(mapping, offset), address_of(mapping, offset))
-
-
-class Slot:
-    """The words of a slot of pictures; see image_file.py."""
-
-    __slots__ = ("_number", "_owner", "_park", "_park_address")
-
-    def __init__(self, mapping: mmap, number: int, owner: int, park: int) -> None:
-        self._number, self._owner = _word32(mapping, number), _word32(mapping, owner)
-        self._park, self._park_address = _word32(mapping, park), address_of(mapping, park)
-
-    def number(self) -> int:
-        """Return what lies in it."""
-        return self._number[0]
-
-    def owner(self) -> int:
-        """Return 0 for the engine; else it is the client's, as the picture with that number."""
-        return self._owner[0]
-
-    def take(self, number: int) -> bool:
-        """Say that a picture is being written to it; False when the client owns it."""
-        if self._owner[0]:
-            return False
-        self._number[0] = number - 1
-        return True
-
-    def hand_over(self, number: int) -> None:
-        """Number the slot, whose picture is whole, and give it to the client."""
-        self._number[0] = number
-        self._owner[0] = number
-
-    def give_back(self, number: int) -> None:
-        """Give it to the engine, if it is still owned as that number, and wake an engine that waits for one."""
-        if self._owner[0] == number:
-            self._owner[0] = 0
-            _wake(self._park, self._park_address)
-
-
-def _wake(park: memoryview, address: int) -> None:
-    park[0] = 0
-    futex_wake(address)
 
 
 def _any_set(flags: memoryview, none: bytes) -> bool:
@@ -155,7 +87,7 @@ def wait32(
     mapping: mmap, offset: int, old: int, park_offset: int, strategy: int, peer: int, pidfd: int, timeout_ns: int
 ) -> int:
     """Wait until the u32 at `offset` leaves `old`: 1, TIMED_OUT or PEER_GONE. Polls whatever the strategy."""
-    return _wait(_word32(mapping, offset), old, None, 0, pidfd, timeout_ns)
+    return _wait(word32(mapping, offset), old, None, 0, pidfd, timeout_ns)
 
 
 class ClientChannel:
@@ -182,26 +114,26 @@ class ClientChannel:
         peer: int,
         pidfd: int,
     ) -> None:
-        self._frame_seq = _word64(mapping, frame_seq)
-        self._frame_status = _word32(mapping, frame_status)
-        self._action_seq = _word64(mapping, action_seq)
-        self._park = _word32(mapping, park_engine)
+        self._frame_seq = word64(mapping, frame_seq)
+        self._frame_status = word32(mapping, frame_status)
+        self._action_seq = word64(mapping, action_seq)
+        self._park = word32(mapping, park_engine)
         self._park_address = address_of(mapping, park_engine)
         self._dtype = np.dtype(format)
         self._shape = shape
         self._actions = np.frombuffer(
-            _place(mapping, actions, math.prod(shape) * self._dtype.itemsize), self._dtype
+            bytes_at(mapping, actions, math.prod(shape) * self._dtype.itemsize), self._dtype
         ).reshape(shape)
         self._actions_address = self._actions.ctypes.data
         self._in_place: NDArray[Any] | None = None
-        region = _place(mapping, actions, self._actions.nbytes)
+        region = bytes_at(mapping, actions, self._actions.nbytes)
         self._bytes = region
         small = self._actions.size <= _SMALL and self._dtype.char in "fdl"
         code: Any = "q" if self._dtype.char == "l" else self._dtype.char
         self._values: memoryview[Any] | None = region.cast(code) if small else None
-        self._control = np.frombuffer(_place(mapping, control, num_envs), np.uint8)
-        self._terminated = _place(mapping, terminated, num_envs)
-        self._truncated = _place(mapping, truncated, num_envs)
+        self._control = np.frombuffer(bytes_at(mapping, control, num_envs), np.uint8)
+        self._terminated = bytes_at(mapping, terminated, num_envs)
+        self._truncated = bytes_at(mapping, truncated, num_envs)
         self._no_env = bytes(num_envs)
         self._bounds = (
             (self._dtype.type(low).item(), self._dtype.type(high).item())  # compared in the actions' own type
@@ -248,7 +180,7 @@ class ClientChannel:
         self.seq += 1
         self._action_seq[0] = self.seq
         if self._peer_parks:
-            _wake(self._park, self._park_address)
+            wake_parked(self._park, self._park_address)
         return Result.FRAME
 
     def recv(self, timeout_ns: int) -> int:
@@ -286,7 +218,7 @@ class ClientChannel:
         self.seq = seq = self.seq + 1
         self._action_seq[0] = seq
         if self._peer_parks:
-            _wake(self._park, self._park_address)
+            wake_parked(self._park, self._park_address)
         if self._bounds is not None and (min(numbers) < self._bounds[0] or max(numbers) > self._bounds[1]):
             low, high = self._bounds
             self.out_of_bounds += sum(not low <= number <= high for number in numbers)
@@ -350,14 +282,14 @@ class EngineChannel:
         num_envs: int,
         strategy: int,
     ) -> None:
-        self._frame_seq = _word64(mapping, frame_seq)
-        self._frame_status = _word32(mapping, frame_status)
-        self._action_seq = _word64(mapping, action_seq)
-        self._heartbeat = _word64(mapping, heartbeat)
-        self._park = _word32(mapping, park_frame)
+        self._frame_seq = word64(mapping, frame_seq)
+        self._frame_status = word32(mapping, frame_status)
+        self._action_seq = word64(mapping, action_seq)
+        self._heartbeat = word64(mapping, heartbeat)
+        self._park = word32(mapping, park_frame)
         self._park_address = address_of(mapping, park_frame)
-        self._commands = _word32(mapping, commands)
-        self._control = _place(mapping, control, num_envs)
+        self._commands = word32(mapping, commands)
+        self._control = bytes_at(mapping, control, num_envs)
         self._no_control = bytes(num_envs)
         self._commands_read = 0
         self._interrupted = False
@@ -386,7 +318,7 @@ class EngineChannel:
         self.seq += 1
         self._frame_seq[0] = self.seq
         if self._peer_parks:
-            _wake(self._park, self._park_address)
+            wake_parked(self._park, self._park_address)
 
     def serve(self, step: Any, acquire: Any, release: Any, timeout_ns: int) -> int:
         """Answer plain actions by `step(None)` until something else; see the native class."""

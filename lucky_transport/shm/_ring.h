@@ -179,6 +179,27 @@ static PyObject *ring_push(PyObject *self, PyObject *record) {
     Py_RETURN_TRUE;
 }
 
+/* Append an envelope made of its head, which is always the same, the rest of it, and the payload. `rest` ends with the
+ * payload's length, which is put there. */
+static PyObject *ring_push_headed(Ring *r, PyObject *payload, const uint8_t *head, size_t head_bytes, void *rest,
+                                  size_t rest_bytes) {
+    Py_buffer v;
+    if (PyObject_GetBuffer(payload, &v, PyBUF_SIMPLE)) return NULL;
+    uint32_t need, length = (uint32_t)v.len;
+    PyObject *answer;
+    uint8_t *place = ring_reserve(r, (uint64_t)v.len + head_bytes + rest_bytes, &need, &answer);
+    if (place) {
+        memcpy((uint8_t *)rest + rest_bytes - sizeof length, &length, sizeof length);
+        memcpy(place, head, head_bytes);
+        memcpy(place + head_bytes, rest, rest_bytes);
+        memcpy(place + head_bytes + rest_bytes, v.buf, (size_t)v.len);
+    }
+    PyBuffer_Release(&v);
+    if (!place) return answer;
+    ring_publish(r, need);
+    Py_RETURN_TRUE;
+}
+
 /* The head of every plain envelope, as in codec/plain.py: root offset, vtable, distance back to it. */
 static const uint8_t PLAIN_HEAD[32] = {28, 0, 0,  0, 0,  0, 0, 0, 20, 0, 32, 0, 4,  0, 8,  0,
                                        24, 0, 16, 0, 0,  0, 0, 0, 0,  0, 28, 0, 20, 0, 0,  0};
@@ -203,21 +224,8 @@ static PyObject *ring_push_plain(PyObject *self, PyObject *const *args, Py_ssize
     unsigned long long call = PyLong_AsUnsignedLongLong(args[1]), deadline = PyLong_AsUnsignedLongLong(args[3]);
     if (PyErr_Occurred()) return NULL;
     if (method > UINT32_MAX || kind > UINT32_MAX) return PyErr_Format(PyExc_OverflowError, "method or kind above 2**32");
-    Py_buffer v;
-    if (PyObject_GetBuffer(args[4], &v, PyBUF_SIMPLE)) return NULL;
-    uint32_t need;
-    PyObject *answer;
-    uint8_t *place = ring_reserve(r, (uint64_t)v.len + PLAIN_BYTES, &need, &answer);
-    if (place) {
-        PlainRest rest = {(uint32_t)method, call, deadline, (uint32_t)kind, PLAIN_PAYLOAD, 0, (uint32_t)v.len};
-        memcpy(place, PLAIN_HEAD, sizeof PLAIN_HEAD);
-        memcpy(place + sizeof PLAIN_HEAD, &rest, sizeof rest);
-        memcpy(place + PLAIN_BYTES, v.buf, (size_t)v.len);
-    }
-    PyBuffer_Release(&v);
-    if (!place) return answer;
-    ring_publish(r, need);
-    Py_RETURN_TRUE;
+    PlainRest rest = {(uint32_t)method, call, deadline, (uint32_t)kind, PLAIN_PAYLOAD, 0, 0};
+    return ring_push_headed(r, args[4], PLAIN_HEAD, sizeof PLAIN_HEAD, &rest, sizeof rest);
 }
 
 /* The head of every envelope with one picture, as in codec/pictured.py. */
@@ -251,22 +259,9 @@ static PyObject *ring_push_pictured(PyObject *self, PyObject *const *args, Py_ss
     if (PyErr_Occurred()) return NULL;
     if ((kind | dropped | file | slot | number) > UINT32_MAX)
         return PyErr_Format(PyExc_OverflowError, "kind, dropped, file, slot or number above 2**32");
-    Py_buffer v;
-    if (PyObject_GetBuffer(args[3], &v, PyBUF_SIMPLE)) return NULL;
-    uint32_t need;
-    PyObject *answer;
-    uint8_t *place = ring_reserve(r, (uint64_t)v.len + PICTURED_BYTES, &need, &answer);
-    if (place) {
-        PicturedRest rest = {(uint32_t)dropped, call, (uint32_t)kind, PICTURED_PAYLOAD, PICTURED_IMAGES, 1, bytes,
-                             (uint32_t)file, (uint32_t)slot, (uint32_t)number, 0, (uint32_t)v.len};
-        memcpy(place, PICTURED_HEAD, sizeof PICTURED_HEAD);
-        memcpy(place + sizeof PICTURED_HEAD, &rest, sizeof rest);
-        memcpy(place + PICTURED_BYTES, v.buf, (size_t)v.len);
-    }
-    PyBuffer_Release(&v);
-    if (!place) return answer;
-    ring_publish(r, need);
-    Py_RETURN_TRUE;
+    PicturedRest rest = {(uint32_t)dropped, call, (uint32_t)kind, PICTURED_PAYLOAD, PICTURED_IMAGES, 1, bytes,
+                         (uint32_t)file, (uint32_t)slot, (uint32_t)number, 0, 0};
+    return ring_push_headed(r, args[3], PICTURED_HEAD, sizeof PICTURED_HEAD, &rest, sizeof rest);
 }
 
 /* woke(): True when the reader was parked as the last record came; said once. */

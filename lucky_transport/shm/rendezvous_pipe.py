@@ -17,16 +17,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from mmap import mmap
 
-from lucky_transport.codec.popped import Items, Popped
 from lucky_transport.errors import ClosedError, PeerDied
 from lucky_transport.shm.bell import Bell
-from lucky_transport.shm.ends import ReadingEnd, open_reader, open_writer, spin
+from lucky_transport.shm.ends import open_reader, open_writer, spin
 from lucky_transport.shm.gate import Gate, close_in_children
 from lucky_transport.shm.habit import Habit
 from lucky_transport.shm.liveness import Peer
 from lucky_transport.shm.pair import Pair, total_bytes
 from lucky_transport.shm.record import largest_record
 from lucky_transport.shm.results import PEER_PARKS, PEER_WAKES, Result
+from lucky_transport.shm.ring_pipe import RingPipe
 
 __all__ = ["Parts", "RendezvousPipe"]
 
@@ -56,7 +56,7 @@ class Parts:
         self.peer.close()
 
 
-class RendezvousPipe:
+class RendezvousPipe(RingPipe):
     """One end; a `calls.pipe.Pipe`. `engine`: which end this is, `peer`: what the other one is called in texts."""
 
     def __init__(self, parts: Parts, peer: str, *, engine: bool, strategy: int = 1, native: bool = True) -> None:
@@ -80,8 +80,7 @@ class RendezvousPipe:
             peer=bits,
             native=native,
         )
-        #: The reading end; whoever waits for several pipes looks at it.
-        self.reader: ReadingEnd = open_reader(
+        self.reader = open_reader(
             pair.mapping,
             inward,
             pair.size,
@@ -121,50 +120,6 @@ class RendezvousPipe:
                 epoll.register(fd, events)
             self._epoll = epoll
         return self._epoll
-
-    @property
-    def closed(self) -> bool:
-        """True after `close`."""
-        return self._gate.closed
-
-    def try_push(self, record: bytes | bytearray | memoryview) -> bool:
-        """Append the record and wake the peer; False when there is no room now. See `Pipe.try_push`."""
-        writer = self._writer
-        if self._gate.closed:
-            raise self._gate.error()
-        return writer.try_push(record)
-
-    def try_pop(self) -> bytes | None:
-        """Return the oldest record, None when there is none. See `Pipe.try_pop`."""
-        if self._gate.closed:
-            raise self._gate.error()
-        return self.reader.try_pop()
-
-    def push_plain(self, method: int, correlation_id: int, kind: int, deadline_ns: int, payload: bytes) -> bool:
-        """Append a plain envelope; see `Pipe.push_plain`."""
-        writer = self._writer
-        if self._gate.closed:
-            raise self._gate.error()
-        return writer.push_plain(method, correlation_id, kind, deadline_ns, payload)
-
-    def push_pictured(self, correlation_id: int, kind: int, dropped: int, payload: bytes, *place: int) -> bool:
-        """Append an envelope with one picture; see `Pipe.push_pictured`."""
-        writer = self._writer
-        if self._gate.closed:
-            raise self._gate.error()
-        return writer.push_pictured(correlation_id, kind, dropped, payload, *place)
-
-    def pop_plain(self) -> Popped | None:
-        """Return the oldest record, taken apart if it is plain; see `Pipe.pop_plain`."""
-        if self._gate.closed:
-            raise self._gate.error()
-        return self.reader.pop_plain()
-
-    def pop_run(self, limit: int) -> Popped | Items | None:
-        """Return the oldest record, or some stream items; see `Pipe.pop_run`."""
-        if self._gate.closed:
-            raise self._gate.error()
-        return self.reader.pop_run(limit)
 
     def wait(self, timeout_ns: int, crowded: bool = False) -> bool:
         """Wait for a record; see `Pipe.wait`."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 
-from lucky_transport.codec.popped import Items, Popped
 from lucky_transport.errors import LocalProtocolError, PeerDied
 from lucky_transport.shm.atomics import Words
 from lucky_transport.shm.ends import ReadingEnd, WritingEnd, open_reader, open_writer
@@ -19,6 +18,7 @@ from lucky_transport.shm.layout import FIELDS, RING_HEAD_BYTES
 from lucky_transport.shm.record import largest_record
 from lucky_transport.shm.results import PEER_PARKS, PEER_WAKES, Result
 from lucky_transport.shm.ring import reset_ring
+from lucky_transport.shm.ring_pipe import RingPipe
 from lucky_transport.shm.segment import Segment
 
 __all__ = ["SegmentPipe"]
@@ -26,13 +26,13 @@ __all__ = ["SegmentPipe"]
 _CLIENT, _ENGINE = "park_command", "park_engine"
 
 
-class SegmentPipe:
+class SegmentPipe(RingPipe):
     """One end of a segment's rings; a `calls.pipe.Pipe`. Made by `client_end` and `engine_end`."""
 
     def __init__(self, segment: Segment, peer: str, writer: WritingEnd, reader: ReadingEnd, pidfd: int) -> None:
         self.peer = peer
         self.largest_record = largest_record(writer.size)
-        self._writer, self._reader = writer, reader
+        self._writer, self.reader = writer, reader
         self._pidfd = os.dup(pidfd) if pidfd >= 0 else -1
         self._gate = Gate(f"the pipe to {peer} at {segment.path}")
         self._waits = True
@@ -82,59 +82,16 @@ class SegmentPipe:
     @property
     def position(self) -> int:
         """How far this end has read; for `EngineChannel.commands_read`."""
-        return self._reader.position
-
-    @property
-    def closed(self) -> bool:
-        """True after `close`."""
-        return self._gate.closed
-
-    def try_push(self, record: bytes | bytearray | memoryview) -> bool:
-        """Append the record and wake the peer; False when there is no room now. See `Pipe.try_push`."""
-        if self._gate.closed:
-            raise self._gate.error()
-        return self._writer.try_push(record)
-
-    def try_pop(self) -> bytes | None:
-        """Return the oldest record, None when there is none. See `Pipe.try_pop`."""
-        if self._gate.closed:
-            raise self._gate.error()
-        return self._reader.try_pop()
-
-    def push_plain(self, method: int, correlation_id: int, kind: int, deadline_ns: int, payload: bytes) -> bool:
-        """Append a plain envelope; see `Pipe.push_plain`."""
-        writer = self._writer
-        if self._gate.closed:
-            raise self._gate.error()
-        return writer.push_plain(method, correlation_id, kind, deadline_ns, payload)
-
-    def push_pictured(self, correlation_id: int, kind: int, dropped: int, payload: bytes, *place: int) -> bool:
-        """Append an envelope with one picture; see `Pipe.push_pictured`."""
-        writer = self._writer
-        if self._gate.closed:
-            raise self._gate.error()
-        return writer.push_pictured(correlation_id, kind, dropped, payload, *place)
-
-    def pop_plain(self) -> Popped | None:
-        """Return the oldest record, taken apart if it is plain; see `Pipe.pop_plain`."""
-        if self._gate.closed:
-            raise self._gate.error()
-        return self._reader.pop_plain()
-
-    def pop_run(self, limit: int) -> Popped | Items | None:
-        """Return the oldest record, or some stream items; see `Pipe.pop_run`."""
-        if self._gate.closed:
-            raise self._gate.error()
-        return self._reader.pop_run(limit)
+        return self.reader.position
 
     def wait(self, timeout_ns: int, crowded: bool = False) -> bool:
         """Wait for a record; see `Pipe.wait`. Raises LocalProtocolError at the engine's end."""
         if not self._waits:
             raise LocalProtocolError("the engine's end of a segment waits in its channel, not in its pipe")
-        if self._reader.ready() and not self._gate.closed:
+        if self.reader.ready() and not self._gate.closed:
             return True
         with self._gate:
-            result = self._reader.wait(self._pidfd, timeout_ns, crowded, self._writer.woke())
+            result = self.reader.wait(self._pidfd, timeout_ns, crowded, self._writer.woke())
         return result == 1 or self._outcome(result)
 
     def wait_for_room(self, length: int, timeout_ns: int) -> bool:
@@ -154,7 +111,7 @@ class SegmentPipe:
 
     def interrupt(self) -> None:
         """Make the present `wait` of another thread, or the next one, return."""
-        self._reader.interrupt()
+        self.reader.interrupt()
 
     def fileno(self) -> int:
         """Return -1: a segment is waited for at a word of its memory, not at a descriptor."""
@@ -169,7 +126,7 @@ class SegmentPipe:
         if self._gate.close(self._let_go):
             self._writer.stop()
             if self._waits:
-                self._reader.interrupt()
+                self.reader.interrupt()
 
     def close_after_fork(self) -> None:
         """In a forked child: refuse everything; the rings are the parent's."""
