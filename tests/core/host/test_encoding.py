@@ -1,0 +1,113 @@
+"""Answers become bytes; what cannot be encoded is the engine's fault and keeps no slot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from lucky_transport.codec.flatbuffers import decode, encode, encoder_of
+from lucky_transport.errors import EngineFailed
+from lucky_transport.host.encoding import encode_answer, item_encoder, response_encoder
+from lucky_transport.messages.media import ImageFrame
+from lucky_transport.messages.methods import method
+from lucky_transport.shm.image_reader import ImageReader
+from lucky_transport.shm.image_store import ImageStores
+from lucky_transport.shm.pictures import SLOTS, Pictures
+from lucky_transport.testing.messages import messages
+
+_CAMERA = method("CameraService/StreamCamera")
+_PICTURE = bytes(range(48))
+
+
+class Stream:
+    """A stream of pictures in shared memory, as a handler's call has it, and who reads them."""
+
+    def __init__(self, base: Path) -> None:
+        self.folder = base.parent
+        self.store = ImageStores(base).open()
+        self.pictures: Pictures = self.store.open()
+        self.reader = ImageReader(base)
+        self.call = cast(Any, SimpleNamespace(pictures=self.pictures))
+
+    def drawn(self, **fields: Any) -> Any:
+        """Return a frame whose picture was drawn in place."""
+        buffer = self.pictures.buffer(len(_PICTURE))
+        buffer[:] = _PICTURE
+        return ImageFrame(buffer, width=4, height=4, channels=3, **fields)
+
+    def read(self, payload: bytes, places: Any) -> ImageFrame:
+        """Return the frame as its reader sees it; the slot is free again."""
+        frame = decode(ImageFrame, payload)
+        claim = self.reader.claim(payload, [tuple(place) for place in places])
+        assert claim.fill([frame], True)
+        claim.release()
+        return frame
+
+    @property
+    def files(self) -> int:
+        """How many files the stream has; one more whenever no slot is free."""
+        return len(list(self.folder.iterdir()))
+
+
+@pytest.fixture
+def stream(tmp_path: Path) -> Iterator[Stream]:
+    made = Stream(tmp_path / "segment")
+    yield made
+    made.pictures.end(lost=True)
+    made.store.close()
+
+
+def test_a_picture_drawn_in_place_is_not_in_the_message(stream: Stream) -> None:
+    payload, places = item_encoder(_CAMERA, stream.call)(stream.drawn(frame_number=7))
+    assert [place.length for place in places] == [len(_PICTURE)]
+    assert decode(ImageFrame, payload).data == b""
+    assert stream.read(payload, places) == ImageFrame(_PICTURE, width=4, height=4, channels=3, frame_number=7)
+
+
+def test_a_picture_of_the_engines_own_is_copied_to_a_slot(stream: Stream) -> None:
+    frame = ImageFrame(_PICTURE, width=4, height=4, channels=3)
+    payload, places = item_encoder(_CAMERA, stream.call)(frame)
+    assert frame.data == _PICTURE
+    assert decode(ImageFrame, payload).data == b""
+    assert stream.read(payload, places) == frame
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(frame=messages(ImageFrame))
+def test_both_ways_of_encoding_give_the_same_message(stream: Stream, frame: ImageFrame) -> None:
+    short, drawn = item_encoder(_CAMERA, stream.call)(replace(frame, data=stream.drawn().data))
+    stream.pictures.take_back(drawn)
+    usual, copied = encode_answer(_CAMERA, stream.call, replace(frame, data=_PICTURE))
+    stream.pictures.take_back(copied)
+    assert short == usual == encode(replace(frame, data=b"")) == encoder_of(ImageFrame, without="data")(frame)
+
+
+@pytest.mark.parametrize("is_drawn", [True, False], ids=["drawn", "copied"])
+@pytest.mark.parametrize(
+    ("field", "value"), [("width", "four"), ("frame_number", -1), ("timestamp_ms", None), ("format", b"\xff")]
+)
+def test_a_frame_that_cannot_be_encoded_is_the_engines_fault_and_keeps_no_slot(
+    stream: Stream, is_drawn: bool, field: str, value: Any
+) -> None:
+    encode_item = item_encoder(_CAMERA, stream.call)
+    for _ in range(SLOTS + 1):
+        frame = stream.drawn() if is_drawn else ImageFrame(_PICTURE, width=4, height=4, channels=3)
+        setattr(frame, field, value)
+        with pytest.raises(EngineFailed, match=rf"answer to .*StreamCamera is no ImageFrame: .*{field}"):
+            encode_item(frame)
+    assert stream.files == 1
+
+
+@pytest.mark.parametrize("item", [None, b"raw", 7, ImageFrame])
+def test_an_item_of_another_class_is_the_engines_fault(stream: Stream, item: Any) -> None:
+    named = rf"the engine's answer to .*StreamCamera is no ImageFrame: it is {type(item).__name__}"
+    with pytest.raises(EngineFailed, match=named):
+        item_encoder(_CAMERA, stream.call)(item)
+    with pytest.raises(EngineFailed, match=named):
+        response_encoder(_CAMERA)(item)
