@@ -61,8 +61,11 @@ class Attendant:
             self._news.clear()
             self._finish()
             earliest = self._earliest()
-            if self._calls and not self._turns.wait(self, self._news.is_set, earliest):
+            if self._calls and not self._turns.wait(self, Attendant._has_news, earliest):
                 self._expire()
+
+    def _has_news(self) -> bool:
+        return self._news.is_set()
 
     def _leave(self) -> bool:
         """End this thread unless there is something to do after all."""

@@ -88,7 +88,7 @@ class ClientCall:
         `deadline`.
         """
         inbox = self._inbox
-        if not inbox and self._state is not State.ENDED and not self._wait(self._has_news, deadline):
+        if not inbox and self._state is not State.ENDED and not self._wait(ClientCall._has_news, deadline):
             raise self._too_late(deadline)
         if inbox:
             return self._take()
@@ -102,11 +102,11 @@ class ClientCall:
 
     def wait_headers(self) -> None:
         """Wait until `headers` are known or the call has ended."""
-        self._wait(lambda: self.headers is not None or self._state is State.ENDED, None)
+        self._wait(ClientCall._has_headers, None)
 
     def wait_end(self, deadline: Deadline | None = None) -> bool:
         """Wait until the call has ended; False at `deadline`."""
-        return self._wait(self.is_ended, deadline)
+        return self._wait(ClientCall.is_ended, deadline)
 
     def send(self, payload: bytes, deadline: Deadline | None = None) -> None:
         """Send one item; waits until the engine takes it.
@@ -115,7 +115,7 @@ class ClientCall:
         """
         self._go(Event.SEND)
         while not self._credit.try_spend(len(payload)):
-            if not self._wait(self._may_send, deadline):
+            if not self._wait(ClientCall._may_send, deadline):
                 raise self._too_late(deadline)
             if self.is_ended():
                 self._go(Event.SEND)
@@ -251,10 +251,13 @@ class ClientCall:
     def _has_news(self) -> bool:
         return bool(self._inbox) or self._state is State.ENDED
 
+    def _has_headers(self) -> bool:
+        return self.headers is not None or self._state is State.ENDED
+
     def _may_send(self) -> bool:
         return self._credit.is_open or self._state is State.ENDED
 
-    def _wait(self, is_ready: Any, deadline: Deadline | None) -> bool:
+    def _wait(self, is_ready: Callable[[ClientCall], bool], deadline: Deadline | None) -> bool:
         """Wait until then; False when `deadline` came first. The call's own deadline ends the call instead."""
         until = _earlier(self.deadline, deadline)
         if self._calls.turns.wait(self, is_ready, until, _BATCH):

@@ -23,17 +23,20 @@ from lucky_transport.codec.plain import PLAIN_BYTES
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import TransportError
 
-__all__ = ["Outlet"]
+__all__ = ["CONGESTED_BYTES", "Outlet"]
 
 _log = logging.getLogger("lucky_transport")
 #: A wait for room looks this often whether it is still wanted.
 _SLICE_NS = 20_000_000
-#: More bytes than this kept: whoever makes us answer should pause.
-_CONGESTED_BYTES = 1 << 20
+#: With more bytes than this kept, whoever makes us answer should pause.
+CONGESTED_BYTES = 1 << 20
 
 
 class Outlet:
-    """The sending side of `pipe`, for all threads. `while_full` is called while a sender waits: read meanwhile."""
+    """The sending side of `pipe`, for all threads. `while_full` is called while a sender waits: read meanwhile.
+
+    kept_bytes: how much is kept until there is room.
+    """
 
     def __init__(self, pipe: Pipe, while_full: Callable[[], None] | None = None) -> None:
         self._pipe = pipe
@@ -45,15 +48,10 @@ class Outlet:
         self._lock = threading.Lock()
         self._room = threading.Lock()
         self._kept: deque[bytes] = deque()
-        self._kept_bytes = 0
+        self.kept_bytes = 0
         self._late: deque[bytes] = deque()
         self._sender: threading.Thread | None = None
         self._closed = False
-
-    @property
-    def is_congested(self) -> bool:
-        """True while so much is kept that no more should be made."""
-        return self._kept_bytes > _CONGESTED_BYTES
 
     def post(self, records: Iterable[bytes]) -> None:
         """Send the records now, or keep them until there is room. Raises RemoteProtocolError, PeerDied, ClosedError."""
@@ -61,7 +59,7 @@ class Outlet:
             for record in records:
                 if (self._kept and not self._flush()) or not self._push(record):
                     self._kept.append(record)
-                    self._kept_bytes += len(record)
+                    self.kept_bytes += len(record)
             if self._kept and self._sender is None and not self._closed:
                 self._sender = threading.Thread(target=self._send_kept, name="outlet", daemon=True)
                 self._sender.start()
@@ -108,7 +106,7 @@ class Outlet:
                     record = self._late.popleft()
                     if self._kept or not self._push(record):
                         self._kept.append(record)
-                        self._kept_bytes += len(record)
+                        self.kept_bytes += len(record)
             finally:
                 self._lock.release()
 
@@ -145,7 +143,7 @@ class Outlet:
         self._closed = True
         with self._lock:
             self._kept.clear()
-            self._kept_bytes = 0
+            self.kept_bytes = 0
 
     def _flush(self) -> bool:
         """Send what is kept as far as there is room; True when nothing is left. The lock is held."""
@@ -153,7 +151,7 @@ class Outlet:
         while kept:
             if not self._push(kept[0]):
                 return False
-            self._kept_bytes -= len(kept.popleft())
+            self.kept_bytes -= len(kept.popleft())
         return True
 
     def _wait_for_room(self, length: int, timeout_ns: int) -> None:

@@ -11,15 +11,16 @@ Rule 3: while answers pile up because the caller does not read them, its request
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from types import MappingProxyType
 from typing import Any
 
 from lucky_transport.calls.fragments import DEFAULT_LIMIT, Assemblies, TooLarge, cut, too_large, whole
 from lucky_transport.calls.images import ImageStore
 from lucky_transport.calls.numbers import FIRST_NUMBER, Named
 from lucky_transport.calls.outcome import GOODBYE, error_envelope
-from lucky_transport.calls.outlet import Outlet
+from lucky_transport.calls.outlet import CONGESTED_BYTES, Outlet
 from lucky_transport.calls.pipe import Pipe
 from lucky_transport.calls.server_call import ServerCall
 from lucky_transport.codec.envelope import Envelope, Kind, encode_envelope
@@ -40,7 +41,8 @@ class ServerCalls:
     """All calls that come through one pipe. `begin(call)` starts to answer one, in the thread that feeds.
 
     at_once(method, deadline_ns, caller, payload): the short way for plain unary requests: the response, or None when
-    the call has to be begun; it raises the TransportError that the caller gets.
+    the call has to be begun; it raises the TransportError that the caller gets. inline: by a method's id, what does so
+    with the request alone.
     caller: its name, different for each connection (default: `pipe.peer`). refusal: words the error of a message of (so
     many bytes, where so many are allowed). between_steps: how a stream's handler gets the engine to itself. images:
     where pictures go that shall not travel through the pipe.
@@ -52,6 +54,7 @@ class ServerCalls:
         begin: Callable[[ServerCall], None],
         *,
         at_once: Callable[[int, int, str, bytes], bytes | None] | None = None,
+        inline: Mapping[int, Callable[[bytes], bytes]] = MappingProxyType({}),
         caller: str = "",
         max_message_bytes: int = DEFAULT_LIMIT,
         refusal: Callable[[int, int], TransportError] = too_large,
@@ -68,6 +71,7 @@ class ServerCalls:
         self._largest = pipe.largest_record
         self._begin = begin
         self._at_once = at_once
+        self._inline = inline
         self._calls: dict[int, ServerCall] = {}
         self._named = Named()
         self._assemblies = Assemblies(max_message_bytes, refusal)
@@ -88,7 +92,7 @@ class ServerCalls:
         """
         try:
             for _ in range(_BATCH):
-                if self.outlet.is_congested:
+                if self.outlet.kept_bytes > CONGESTED_BYTES:
                     return False
                 record = self._pop()
                 if record is None:
@@ -193,7 +197,8 @@ class ServerCalls:
         if correlation_id in self._calls or correlation_id == GOODBYE:
             return False
         try:
-            response = at_once(method, deadline_ns, self.peer, payload)
+            inline = self._inline.get(method)
+            response = at_once(method, deadline_ns, self.peer, payload) if inline is None else inline(payload)
         except TransportError as error:
             self._calls[correlation_id] = call = ServerCall(self, method, correlation_id, deadline_ns, payload)
             call.fail(error)

@@ -15,7 +15,8 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from enum import Enum, auto
-from typing import Any, Protocol
+from time import monotonic_ns
+from typing import Any, Protocol, TypeVar
 
 from lucky_transport.calls.pipe import Pipe
 from lucky_transport.calls.relay import Relay
@@ -44,6 +45,9 @@ class Awaited(Protocol):
     gates: list[Any]
 
 
+A = TypeVar("A", bound=Awaited)
+
+
 class Turns:
     """Who reads `pipe`. `on_record` handles one record, `on_broken` the error that ended the connection."""
 
@@ -61,8 +65,10 @@ class Turns:
         self._answered: deque[Any] = deque()  # gates to be opened, in a relay one at a time
         self._watching: Any = None  # the gate of who keeps watch
 
-    def wait(self, awaited: Awaited, is_ready: Callable[[], Any], deadline: Deadline | None, batch: int = 1) -> bool:
-        """Return True once `is_ready()`, False at the deadline; reads up to `batch` records at once when it leads."""
+    def wait(self, awaited: A, is_ready: Callable[[A], Any], deadline: Deadline | None, batch: int = 1) -> bool:
+        """Return True once `is_ready(awaited)`, False at the deadline; reads up to `batch` records at once when it
+        leads.
+        """
         while True:
             end = self._lead(awaited, is_ready, deadline, batch) if self._reading.acquire(blocking=False) else None
             if end is _End.READY:
@@ -71,7 +77,7 @@ class Turns:
                 in_time = self._follow(awaited, is_ready, deadline, passes=end is not None)
             else:
                 in_time = end is _End.BROKEN
-            if is_ready():
+            if is_ready(awaited):
                 return True
             if not in_time:
                 return False
@@ -108,21 +114,21 @@ class Turns:
 
     # -- leading ------------------------------------------------------------------------------------------------------
 
-    def _lead(self, awaited: Awaited, is_ready: Callable[[], Any], deadline: Deadline | None, batch: int) -> _End:
+    def _lead(self, awaited: A, is_ready: Callable[[A], Any], deadline: Deadline | None, batch: int) -> _End:
         """Read for everybody; the lock is held, and is not when this returns."""
         self._shifts += 1
         self._leading = awaited
         pop, on_record = self._pop, self._on_record
         end = _End.READY
         try:
-            while not is_ready():
+            while not is_ready(awaited):
                 record = pop(batch)
                 if record is None:
                     if self._answered:
                         end = _End.PASSED
                         break
-                    remaining_ns = _LONG_NS if deadline is None else deadline.remaining_ns
-                    if not remaining_ns:
+                    remaining_ns = _LONG_NS if deadline is None else deadline.at_ns - monotonic_ns()
+                    if remaining_ns <= 0:
                         end = _End.LATE
                         break
                     self._wait(remaining_ns, bool(self._followers))
@@ -168,7 +174,7 @@ class Turns:
 
     # -- following ----------------------------------------------------------------------------------------------------
 
-    def _follow(self, awaited: Awaited, is_ready: Callable[[], Any], deadline: Deadline | None, passes: bool) -> bool:
+    def _follow(self, awaited: A, is_ready: Callable[[A], Any], deadline: Deadline | None, passes: bool) -> bool:
         """Sleep until there is reason to look again; False at the deadline. passes: once it has woken the next one."""
         self._relay.note_return()
         gate = threading.Lock()
@@ -177,7 +183,7 @@ class Turns:
         self._followers[gate] = None
         try:
             # Looked at once more now that both can be seen: who leads may have finished before.
-            if is_ready():
+            if is_ready(awaited):
                 return True
             if passes:
                 woken = self._open_next()

@@ -5,14 +5,15 @@ Rule 1: a message that does not fit is refused before anything is sent; what the
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 from lucky_transport.call import check_request, check_stream, check_unary
 from lucky_transport.calls.client import ClientCalls
 from lucky_transport.calls.client_call import ClientCall
 from lucky_transport.calls.images import Claim, Payload
 from lucky_transport.calls.lifecycle import Shape
-from lucky_transport.codec.flatbuffers import decode, encode
+from lucky_transport.calls.outcome import again
+from lucky_transport.codec.flatbuffers import DECODERS, ENCODERS, decode, encode
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport.messages.images import frames_of, holds_images
@@ -36,7 +37,12 @@ def call(calls: ClientCalls, method: Method, request: Any, deadline: Deadline) -
         check_unary(method)
     if not isinstance(request, method.request):
         check_request(method, request)
-    return response_of(calls, method, calls.unary(method.id, encode(request), deadline))
+    answer = calls.exchange(method.id, ENCODERS[request.__class__](request), deadline)
+    if answer.error is not None:
+        raise again(answer.error, calls.backend)
+    if answer.payload.__class__ is not bytes:
+        return response_of(calls, method, answer.payload)
+    return DECODERS[method.response](answer.payload)
 
 
 def response_of(calls: ClientCalls, method: Method, payload: Payload) -> Any:
@@ -72,7 +78,7 @@ class CallStream(Stream):
 
     def __init__(self, calls: ClientCalls, opened: ClientCall, response: type, copy: bool) -> None:
         self._call = opened
-        self._response = cast("type[Any]", response)
+        self._decode = DECODERS[response]
         self._copy = copy
         self._is_frame = response is ImageFrame
         self._images = calls.images
@@ -91,9 +97,9 @@ class CallStream(Stream):
             self._held = None
         while (payload := self._call.recv()) is not None:
             if payload.__class__ is bytes:
-                return decode(self._response, payload)
+                return self._decode(payload)
             claim: Any = payload
-            item = decode(self._response, claim.payload)
+            item = self._decode(claim.payload)
             if self._fill(item, claim):
                 return item
             self._overwritten += 1

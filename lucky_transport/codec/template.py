@@ -9,12 +9,13 @@ Rule 3: a field without a recipe, such as a list of bytes or a message that cont
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cache, partial
 from typing import Any, cast
 
 from lucky_transport.codec import parts
+from lucky_transport.codec.generic import decode_generic, encode_generic
 from lucky_transport.codec.heads import Heads, Place
 from lucky_transport.codec.pieces import Piece, indented, piece_of
 from lucky_transport.codec.place import Misfit
@@ -41,7 +42,7 @@ FAULTS = (
 _MAX_VTABLE = 240
 
 _WRITE = """\
-def write(m, prefix):
+def write(m, prefix=0):
     out = [b""]
     vtables = {{}}
     key = 0
@@ -51,7 +52,9 @@ def write(m, prefix):
 {put}\
     out[0] = HEADS[key << 3 | at - prefix - {start}] + pack({packed})
     return join(out)
+"""
 
+_PUT = """\
 def put(m, at, out, vtables):
     if m.__class__ is not CLASS:
         raise Unusual
@@ -79,8 +82,11 @@ def read(data):
     [{packed}] = unpack(data, at + 4)
     end = at + {size}
 {take}\
-    return {made}
+{make}\
+    return m
+"""
 
+_TAKE = """\
 def take(data, size, at):
     way, = unpack_i32(data, at)
     way = at - way
@@ -90,7 +96,8 @@ def take(data, size, at):
     [{packed}] = unpack(data, at + 4)
     end = at + {size}
 {take}\
-    return {made}, end
+{make}\
+    return m, end
 """
 
 
@@ -99,10 +106,10 @@ class Template:
     """What was made for one class. `write(message, prefix_bytes)` and `read(data)` deal with whole buffers; `put` and
     `take` with one table in a buffer (see `parts`), `alignment` is that table's. `depth`: tables in tables, at most.
 
-    All of them raise one of FAULTS for what does not go the short way.
+    What does not go the short way raises one of FAULTS, or goes the generic one, if the template is a patient one.
     """
 
-    write: Callable[[Any, int], bytes]
+    write: Callable[..., bytes]
     read: Callable[[bytes], Any]
     put: parts.Put
     take: parts.Take
@@ -111,10 +118,11 @@ class Template:
 
 
 @cache
-def template_of(cls: type[Any], without: str = "") -> Template | None:
+def template_of(cls: type[Any], without: str = "", *, patient: bool = False) -> Template | None:
     """Return the template of a message class, None where there can be none.
 
-    without: a field of bytes that `write` and `put` take for empty, whatever it is.
+    without: a field of bytes that `write` and `put` take for empty, whatever it is. patient: `write` and `read` go the
+    generic way by themselves, and raise what that raises.
     """
     if any(each.kw_only or not each.init for each in fields(cls)):
         return None
@@ -122,7 +130,14 @@ def template_of(cls: type[Any], without: str = "") -> Template | None:
     for piece in pieces:
         if piece.field.name == without:
             piece.source = 'b""'
-    return _make(cls, pieces, "CLASS({values})")
+    return _make(cls, pieces, _making(cls, pieces), _generic_ways(cls, without) if patient else {})
+
+
+def _making(cls: type[Any], pieces: Sequence[Piece]) -> str:
+    """Return the source that makes `m` of its values: without a call of `__init__` where that would do no more."""
+    if hasattr(cls, "__post_init__") or cls.__setattr__ is not object.__setattr__:
+        return f"m = CLASS({', '.join(f'v{piece.index}' for piece in pieces)})"
+    return "\n".join(["m = new(CLASS)", *(f"m.{piece.field.name} = v{piece.index}" for piece in pieces)])
 
 
 @cache
@@ -133,10 +148,24 @@ def _template_of_pairs(field: Field) -> Template | None:
     for piece in pieces:
         piece.source = f"m[{piece.index}]"
         piece.required = True
-    return _make(tuple, pieces, "({values})")
+    return _make(tuple, pieces, "m = v0, v1", {})
 
 
-def _make(cls: type[Any], pieces: Sequence[Piece], made: str) -> Template | None:
+def _generic_ways(cls: type[Any], without: str) -> Mapping[str, Callable[..., Any]]:
+    """Return what `write` and `read` do with all else, by the names it has in the source."""
+
+    def write_emptied(message: Any, prefix_bytes: int) -> bytes:
+        return encode_generic(replace(message, **{without: b""}), prefix_bytes)
+
+    return {
+        "write_generic": write_emptied if without else encode_generic,
+        "read_generic": partial(decode_generic, cls),
+    }
+
+
+def _make(
+    cls: type[Any], pieces: Sequence[Piece], making: str, generic_ways: Mapping[str, Callable[..., Any]]
+) -> Template | None:
     depth = 1 + max([_link(piece) for piece in pieces], default=0)
     heads = _lay_out(pieces)
     if depth > MAX_DEPTH or heads.padded_vtable_size > _MAX_VTABLE:
@@ -152,10 +181,12 @@ def _make(cls: type[Any], pieces: Sequence[Piece], made: str) -> Template | None
         "pack": items.pack,
         "unpack": items.unpack_from,
         **_NAMES,
+        **generic_ways,
     }
     for piece in pieces:
         names |= piece.names
-    exec(compile(_source(pieces, ordered, heads, made), f"<template of {cls.__name__}>", "exec"), names)
+    source = _source(pieces, ordered, heads, making, is_patient=bool(generic_ways))
+    exec(compile(source, f"<template of {cls.__name__}>", "exec"), names)
     return Template(names["write"], names["read"], names["put"], names["take"], heads.alignment, depth)
 
 
@@ -198,7 +229,7 @@ def _items(ordered: Sequence[Piece], size: int) -> struct.Struct:
     return struct.Struct(f"{form}{size - end}x")
 
 
-def _source(pieces: Sequence[Piece], ordered: Sequence[Piece], heads: Heads, made: str) -> str:
+def _source(pieces: Sequence[Piece], ordered: Sequence[Piece], heads: Heads, making: str, *, is_patient: bool) -> str:
     variables = [name for piece in ordered for name in piece.variables()]
     filling = {
         "size": heads.size,
@@ -211,12 +242,22 @@ def _source(pieces: Sequence[Piece], ordered: Sequence[Piece], heads: Heads, mad
         "put": indented("".join(piece.put() for piece in pieces)),
         "take": indented("".join(piece.take() for piece in pieces)),
         "packed": ", ".join(variables),
-        "made": made.format(values=", ".join(f"v{piece.index}" for piece in pieces)),
+        "make": indented(making),
     }
-    return (_WRITE + _READ).format(**filling)
+    write, put, read, take = (part.format(**filling) for part in (_WRITE, _PUT, _READ, _TAKE))
+    if is_patient:
+        write, read = _patient(write, "write_generic(m, prefix)"), _patient(read, "read_generic(data)")
+    return write + put + read + take
+
+
+def _patient(function: str, otherwise: str) -> str:
+    """Return the source of a function that does something else where it would raise one of FAULTS."""
+    head, _, body = function.partition("\n")
+    return f"{head}\n    try:\n{indented(body)}    except FAULTS:\n        return {otherwise}\n"
 
 
 _NAMES: dict[str, Any] = {
+    "FAULTS": FAULTS,
     "PADDING": parts.PADDING,
     "TEXT": parts.TEXT,
     "Unusual": parts.Unusual,
@@ -224,6 +265,7 @@ _NAMES: dict[str, Any] = {
     "as_list": parts.as_list,
     "encode": str.encode,
     "join": b"".join,
+    "new": object.__new__,
     "pack_i32": struct.Struct("<i").pack,
     "pack_u32": parts.U32.pack,
     "put_tables": parts.put_tables,

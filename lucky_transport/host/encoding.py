@@ -12,7 +12,7 @@ from typing import Any
 
 from lucky_transport.calls.images import Place
 from lucky_transport.calls.server_call import ServerCall
-from lucky_transport.codec.flatbuffers import encode, encoder_of
+from lucky_transport.codec.flatbuffers import ENCODERS, encode, encoder_without
 from lucky_transport.errors import EngineFailed
 from lucky_transport.messages.images import frames_of, holds_images, take_out
 from lucky_transport.messages.media import ImageFrame
@@ -20,7 +20,7 @@ from lucky_transport.messages.methods import Method
 
 __all__ = ["encode_answer", "encode_response", "item_encoder", "response_encoder"]
 
-_encode_bare = encoder_of(ImageFrame, without="data")
+_encode_bare = encoder_without(ImageFrame, "data")
 
 
 def encode_response(method: Method, response: Any) -> bytes:
@@ -36,19 +36,19 @@ def encode_response(method: Method, response: Any) -> bytes:
 
 
 def response_encoder(method: Method) -> Callable[[Any], bytes]:
-    """Return what does as `encode_response` to the items of one stream."""
+    """Return what does as `encode_response` to many responses of one method: the short way."""
     cls: type[Any] = method.response
-    encode_one = encoder_of(cls)
+    encode_one = ENCODERS[cls]
 
-    def encode_item(item: Any) -> bytes:
-        if item.__class__ is cls:
+    def encode_quickly(response: Any) -> bytes:
+        if response.__class__ is cls:
             try:
-                return encode_one(item)
+                return encode_one(response)
             except (TypeError, ValueError, AttributeError):
                 pass  # told below
-        return encode_response(method, item)
+        return encode_response(method, response)
 
-    return encode_item
+    return encode_quickly
 
 
 def encode_answer(method: Method, call: ServerCall, response: Any) -> tuple[bytes, Sequence[Place]]:

@@ -42,7 +42,8 @@ CallHandler = Callable[[Any, Call], Any]
 class Host:
     """One engine, ready to be driven. `close` ends the engine.
 
-    agents: stepping it agent by agent, by typed calls. sessions: its worlds, None where it has none.
+    agents: stepping it agent by agent, by typed calls. sessions: its worlds, None where it has none. waiters: threads
+    that wait for a driver to let them in.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -50,7 +51,7 @@ class Host:
         self._engine = engine
         self._lock = threading.RLock()
         self._waiting = threading.Condition()
-        self._waiters = 0
+        self.waiters = 0
         self._interrupt: Callable[[], None] = _nothing
         self._lease: Lease | None = None
         self._closed = False
@@ -152,7 +153,7 @@ class Host:
         try:
             if has_waited:
                 with self._waiting:
-                    self._waiters += 1
+                    self.waiters += 1
                 self._interrupt()
                 held = self._lock.acquire(timeout=min(timeout_s, threading.TIMEOUT_MAX))
             yield held
@@ -161,16 +162,16 @@ class Host:
                 self._lock.release()
             if has_waited:
                 with self._waiting:
-                    self._waiters -= 1
+                    self.waiters -= 1
                     self._waiting.notify_all()
                 if way_s:
                     time.sleep(way_s)
 
     def let_others_in(self) -> None:
         """Give way to threads that wait for the engine: who takes a lock at once again would keep them out for ever."""
-        if self._waiters:
+        if self.waiters:
             with self._waiting:
-                self._waiting.wait_for(lambda: not self._waiters, _LET_IN_S)
+                self._waiting.wait_for(lambda: not self.waiters, _LET_IN_S)
 
     def release(self, lease: Lease) -> None:
         """Give the lease back; the engine is bound to memory of its own again. No effect on another's lease."""

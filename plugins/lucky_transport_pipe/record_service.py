@@ -39,6 +39,7 @@ class RecordService:
             pipe,
             self._begin,
             at_once=dispatcher.at_once_in_loop,
+            inline=dispatcher.inline,
             max_message_bytes=settings.max_message_bytes,
             between_steps=host.between_steps,
         )

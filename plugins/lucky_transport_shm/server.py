@@ -110,7 +110,8 @@ class ShmServer(Server):
             lease = self._lease
             try:
                 found = self._channel.next(_SLICE_NS) if lease is None else self._channel.serve(*lease.parts, _SLICE_NS)
-                self._host.let_others_in()
+                if self._host.waiters:
+                    self._host.let_others_in()
             except Exception as error:  # an engine is foreign code and may raise anything
                 assert lease is not None
                 self._refuse(lease.failure(error))
@@ -222,6 +223,7 @@ class ShmServer(Server):
             self._pipe,
             self._dispatcher.begin_in_loop,
             at_once=self._dispatcher.at_once_in_loop,
+            inline=self._dispatcher.inline,
             max_message_bytes=self._settings.max_message_bytes,
             between_steps=self._host.between_steps,
             images=self._images.open(),

@@ -58,7 +58,7 @@ class Wire:
 
     def end(self, question: Question, timeout_s: float = PATIENCE_S) -> bool:
         try:
-            return self.turns.wait(question, question.is_answered, Deadline(timeout_s))
+            return self.turns.wait(question, Question.is_answered, Deadline(timeout_s))
         finally:
             self._waiting.discard(question)
 
