@@ -10,6 +10,9 @@ import time
 __all__ = ["Deadline"]
 
 
+_LONGEST_S = 1e9
+
+
 class Deadline:
     """A moment on the monotonic clock, `timeout_s` seconds from now."""
 
@@ -19,7 +22,7 @@ class Deadline:
         if not timeout_s >= 0:
             raise ValueError(f"timeout {timeout_s!r} s: expected a number of seconds >= 0")
         self.timeout_s = timeout_s
-        self.at_ns = time.monotonic_ns() + int(min(timeout_s, 1e9) * 1e9)
+        self.at_ns = time.monotonic_ns() + int(timeout_s * 1e9 if timeout_s < _LONGEST_S else _LONGEST_S * 1e9)
 
     @classmethod
     def after(cls, deadline: Deadline | None, default_s: float) -> Deadline:

@@ -55,9 +55,16 @@ class Arguments:
             keyword: (field.name, converter(field)) for keyword, field in self.fields.items()
         }
         self._slots |= {alias: self._slots[name] for alias, name in self.aliases.items()}
+        #: Of the field that may stand alone: the usual call gets by with it.
+        self._lone = self._slots[self.first][1] if self.first else None
 
     def build(self, given: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
         """Return the request; raises TypeError and ValueError."""
+        if len(given) == 1 and not keywords and self._lone and not isinstance(given[0], self.request):
+            try:
+                return self.request(self._lone(given[0]))
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"{self.label}: {self.first}: {error}") from None
         if given:
             first, *others = given
             if isinstance(first, self.request):
