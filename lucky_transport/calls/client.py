@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from operator import attrgetter
 from time import monotonic_ns
 from typing import Any, cast
@@ -25,7 +25,7 @@ from lucky_transport.call import not_in_time
 from lucky_transport.calls.attendant import Attendant
 from lucky_transport.calls.client_call import ClientCall
 from lucky_transport.calls.fragments import DEFAULT_LIMIT, Assemblies, TooLarge, cut, too_large, whole
-from lucky_transport.calls.images import Claim, ImageSource, Place, PlaceFields, no_source
+from lucky_transport.calls.images import ImageSource, Place, no_source
 from lucky_transport.calls.lifecycle import Event, Shape, opened
 from lucky_transport.calls.numbers import Numbered
 from lucky_transport.calls.outcome import GOODBYE, Metadata, again, name_of, to_metadata
@@ -67,6 +67,7 @@ class ClientCalls:
     ) -> None:
         self.backend = backend
         self.images = images
+        self._claim = no_source if images is None else images.claim
         self.on_break: Callable[[TransportError], None] | None = None
         self.turns = Turns(pipe, self._on_record, self._break)
         self.outlet = Outlet(pipe, self.turns.read_waiting)
@@ -333,7 +334,7 @@ class ClientCalls:
             return
         else:
             correlation_id, kind, dropped, payload, length, file, slot, number = record
-            payload = cast(Any, self._claim(payload, [(length, file, slot, number)]))
+            payload = self._claim(payload, ((length, file, slot, number),))
         call = self._calls.get(correlation_id)
         if call is None:
             return  # given up
@@ -354,11 +355,6 @@ class ClientCalls:
             call.on_items(payloads)
             if call.gates:
                 self.turns.wake_followers(call)
-
-    def _claim(self, payload: bytes, places: Sequence[PlaceFields]) -> Claim:
-        if self.images is None:
-            raise no_source(places)
-        return self.images.claim(payload, places)
 
     def _on_envelope(self, envelope: Envelope) -> None:
         if envelope.kind is Kind.FRAGMENT:

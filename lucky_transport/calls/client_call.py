@@ -69,7 +69,7 @@ class ClientCall:
         self._calls = calls
         self._method = method
         self._state = state
-        self._inbox: deque[bytes] = deque()
+        self._inbox: deque[Any] = deque()
         self._grant = Grant(window)
         self._credit = Credit()
         self._lock = threading.RLock()  # reentrant: a finalizer may cancel in the middle of anything
@@ -164,20 +164,21 @@ class ClientCall:
         """True once no record for this call is expected."""
         return self._state is State.ENDED
 
-    def on_item(self, payload: bytes, dropped: int) -> None:
+    def on_item(self, payload: Any, dropped: int) -> None:
         """Take a stream item. Raises RemoteProtocolError when none is due or it was not granted."""
         with self._lock:
             if self._state is State.ENDED:
                 return
             if self._state not in _MAY_COME:
                 self._state = after(CALLER, self._state, Event.PEER_SENDS, self._what)
-            self._grant.arrived(len(payload))
+            self._grant.arrived(len(payload) if payload.__class__ is bytes else len(payload.payload))
             self._inbox.append(payload)
             if dropped > self.dropped:
                 self.dropped = dropped
             if self.headers is None:
                 self.headers = ()
-        self._tell()
+        if self.on_news is not None:
+            self.on_news()
 
     def on_items(self, payloads: list[bytes]) -> None:
         """Take several stream items; as `on_item` of each."""
@@ -193,7 +194,7 @@ class ClientCall:
                 self.headers = ()
         self._tell()
 
-    def on_response(self, payload: bytes, trailing: Metadata) -> None:
+    def on_response(self, payload: Any, trailing: Metadata) -> None:
         """Take the response. Raises RemoteProtocolError when none is due."""
         with self._lock:
             if self._state is State.ENDED:
@@ -295,9 +296,9 @@ class ClientCall:
         if self.attendant is not None:
             self.attendant.note_end(self)
 
-    def _take(self) -> bytes:
+    def _take(self) -> Any:
         payload = self._inbox.popleft()
-        renewed = self._grant.consumed(len(payload))
+        renewed = self._grant.consumed(len(payload) if payload.__class__ is bytes else len(payload.payload))
         if renewed is not None and not self.is_ended():
             self._grant_more(*renewed)
         return payload

@@ -92,13 +92,9 @@ class Claim(Protocol):
 
     def __len__(self) -> int: ...
 
-    @property
-    def files(self) -> Sequence[int]:
-        """Numbers of the files in which the pictures lie, 0 for one in its message; none after `release`."""
-        ...
-
-    def fill(self, frames: Sequence[ImageFrame], copy: bool) -> bool:
-        """Put the pictures into these frames: bytes, or with `copy` False read-only views until `release`.
+    def fill(self, frames: Sequence[ImageFrame], copy: bool, files: set[int] | None = None) -> bool:
+        """Put the pictures into these frames: bytes, or with `copy` False read-only views until `release`. The numbers
+        of the files that they were found in are added to `files`.
 
         False when the engine has written something else there since. Raises RemoteProtocolError, SegmentError.
         """
@@ -133,9 +129,9 @@ class ImageSource(Protocol):
         ...
 
 
-def no_source(places: Sequence[PlaceFields]) -> RemoteProtocolError:
-    """Return the error of a side that reads no pictures and was sent some."""
-    return RemoteProtocolError(
+def no_source(payload: bytes, places: Sequence[PlaceFields]) -> Claim:
+    """Stand in for `ImageSource.claim` where there is none. Raises RemoteProtocolError."""
+    raise RemoteProtocolError(
         f"a message whose {len(places)} pictures lie in shared memory, over a connection that has none",
         hint="the peer is broken; connect again",
     )

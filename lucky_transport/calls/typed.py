@@ -95,29 +95,20 @@ class CallStream(Stream):
         if self._held is not None:
             self._held.release()
             self._held = None
+        if len(self._files) > _MOST_FILES:
+            self._forget_files()
         while (payload := self._call.recv()) is not None:
             if payload.__class__ is bytes:
                 return self._decode(payload)
             claim: Any = payload
             item = self._decode(claim.payload)
-            if self._fill(item, claim):
+            if claim.fill((item,) if self._is_frame else frames_of(item), self._copy, self._files):
+                if not self._copy:
+                    self._held = claim
                 return item
             self._overwritten += 1
         self._forget_files()
         raise StopIteration
-
-    def _fill(self, item: Any, claim: Claim) -> bool:
-        """Put the pictures into the item; False when the engine has overwritten them."""
-        files = self._files
-        for file in claim.files:
-            if file not in files:
-                if len(files) >= _MOST_FILES:
-                    self._forget_files()
-                files.add(file)
-        filled = claim.fill((item,) if self._is_frame else frames_of(item), self._copy)
-        if filled and not self._copy:
-            self._held = claim
-        return filled
 
     def _forget_files(self) -> None:
         if self._images is not None and self._files:

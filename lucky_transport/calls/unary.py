@@ -21,7 +21,7 @@ class UnaryAnswer:
 
     def __init__(self) -> None:
         self.done = False
-        self.payload = b""
+        self.payload: Any = b""
         self.error: TransportError | None = None
         self.gates: list[Any] = []
         self.headers: Metadata = ()
@@ -30,12 +30,12 @@ class UnaryAnswer:
     def is_done(self) -> bool:
         return self.done
 
-    def on_response(self, payload: bytes, trailing: Metadata) -> None:
+    def on_response(self, payload: Any, trailing: Metadata) -> None:
         self.payload = payload
         self.trailing = trailing
         self.done = True
 
-    def on_item(self, payload: bytes, dropped: int) -> None:
+    def on_item(self, payload: Any, dropped: int) -> None:
         raise RemoteProtocolError("a stream item for a unary call", hint="the peer speaks another protocol")
 
     def on_items(self, payloads: list[bytes]) -> None:

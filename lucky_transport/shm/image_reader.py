@@ -21,12 +21,12 @@ __all__ = ["Claim", "ImageReader"]
 
 
 class ImageReader:
-    """The mapped files of the segment at `base`; for any thread."""
+    """The mapped files of the segment at `base`, by number; for any thread."""
 
     def __init__(self, base: Path, *, native: bool = True) -> None:
         self._base = base
         self._native = native
-        self._files: dict[int, ImageFile] = {}
+        self.files: dict[int, ImageFile] = {}
         self.closed = False
         close_in_children(self)
 
@@ -36,22 +36,22 @@ class ImageReader:
 
     def file(self, number: int) -> ImageFile:
         """Return a file, mapped when it is first asked for. Raises SegmentError, ClosedError."""
-        file = self._files.get(number)
+        file = self.files.get(number)
         if file is None:
             if self.closed:
                 raise ClosedError("the transport is closed, and its pictures with it", backend="shm")
-            self._files[number] = file = ImageFile.open(self._base, number, native=self._native)
+            self.files[number] = file = ImageFile.open(self._base, number, native=self._native)
         return file
 
     def forget(self, files: Iterable[int]) -> None:
         """Let go of these files; what is still looked at stays mapped."""
         for number in files:
-            self._files.pop(number, None)
+            self.files.pop(number, None)
 
     def close(self) -> None:
         """Let go of everything and give nothing back any more; idempotent. Views stay readable."""
         self.closed = True
-        self._files.clear()
+        self.files.clear()
 
     def close_after_fork(self) -> None:
         """In a forked child: nothing is ours."""
@@ -71,14 +71,9 @@ class Claim:
     def __len__(self) -> int:
         return len(self.payload)
 
-    @property
-    def files(self) -> list[int]:
-        """Numbers of the files in which the pictures lie, 0 for one in its message; none after `release`."""
-        return [file for _, file, _, _ in self._places]
-
-    def fill(self, frames: Sequence[ImageFrame], copy: bool) -> bool:
+    def fill(self, frames: Sequence[ImageFrame], copy: bool, files: set[int] | None = None) -> bool:
         """Put the pictures into the frames; see `lucky_transport.calls.images.Claim`."""
-        places, file_of = self._places, self._reader.file
+        places, reader = self._places, self._reader
         if len(frames) != len(places):
             raise RemoteProtocolError(
                 f"a message with {len(frames)} pictures came with {len(places)} places",
@@ -88,7 +83,9 @@ class Claim:
         for frame, (length, number_of_file, slot, number) in zip(frames, places, strict=True):
             if not number_of_file:
                 continue
-            file = file_of(number_of_file)
+            file = reader.files.get(number_of_file) or reader.file(number_of_file)
+            if files is not None and number_of_file not in files:
+                files.add(number_of_file)
             if slot >= file.slots or length > file.slot_bytes:
                 raise _outside(file, slot, length)
             number_now = file.words[slot].number
@@ -116,11 +113,11 @@ class Claim:
         for _, number_of_file, slot, number in places:
             if number_of_file:
                 try:
-                    words = reader.file(number_of_file).words
+                    file = reader.files.get(number_of_file) or reader.file(number_of_file)
                 except TransportError:
                     continue
-                if slot < len(words):
-                    words[slot].give_back(number)
+                if slot < file.slots:
+                    file.words[slot].give_back(number)
 
     def keep(self) -> None:
         """Never give the slots back: the engine removes their file, and what was looked at stays as it is."""
