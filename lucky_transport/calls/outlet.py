@@ -40,7 +40,6 @@ class Outlet:
 
     def __init__(self, pipe: Pipe, while_full: Callable[[], None] | None = None) -> None:
         self._pipe = pipe
-        self._push, self._push_plain, self._push_pictured = pipe.try_push, pipe.push_plain, pipe.push_pictured
         self._largest = pipe.largest_record
         self._largest_payload = self._largest - PLAIN_BYTES
         self._largest_pictured = self._largest - PICTURED_BYTES
@@ -57,7 +56,7 @@ class Outlet:
         """Send the records now, or keep them until there is room. Raises RemoteProtocolError, PeerDied, ClosedError."""
         with self._lock:
             for record in records:
-                if (self._kept and not self._flush()) or not self._push(record):
+                if (self._kept and not self._flush()) or not self._pipe.try_push(record):
                     self._kept.append(record)
                     self.kept_bytes += len(record)
             if self._kept and self._sender is None and not self._closed:
@@ -69,7 +68,7 @@ class Outlet:
     def post_one(self, record: bytes) -> None:
         """As `post`, for a single short record: the fast way."""
         with self._lock:
-            sent = not self._kept and self._push(record)
+            sent = not self._kept and self._pipe.try_push(record)
         if not sent:
             self.post((record,))
         elif self._late:
@@ -83,14 +82,14 @@ class Outlet:
         if self._late or len(payload) > self._largest_payload:
             return False
         with self._lock:
-            return not self._kept and self._push_plain(method, correlation_id, kind, deadline_ns, payload)
+            return not self._kept and self._pipe.push_plain(method, correlation_id, kind, deadline_ns, payload)
 
     def try_post_pictured(self, call: int, kind: int, dropped: int, payload: bytes, place: Place) -> bool:
         """As `try_post_plain`, of an envelope with one picture."""
         if self._late or len(payload) > self._largest_pictured:
             return False
         with self._lock:
-            return not self._kept and self._push_pictured(call, kind, dropped, payload, *place)
+            return not self._kept and self._pipe.push_pictured(call, kind, dropped, payload, *place)
 
     def post_late(self, record: bytes) -> None:
         """As `post`, for finalizers; raises nothing: what cannot be sent any more need not be."""
@@ -104,7 +103,7 @@ class Outlet:
             try:
                 while self._late:
                     record = self._late.popleft()
-                    if self._kept or not self._push(record):
+                    if self._kept or not self._pipe.try_push(record):
                         self._kept.append(record)
                         self.kept_bytes += len(record)
             finally:
@@ -118,7 +117,7 @@ class Outlet:
         if len(record) > self._largest or self._late:
             return False
         with self._lock:
-            return not self._kept and self._push(record)
+            return not self._kept and self._pipe.try_push(record)
 
     def send(self, record: bytes, deadline: Deadline | None, is_over: Callable[[], bool]) -> bool:
         """Send the record, waiting for room until `deadline` or until `is_over()`; False when it was not sent.
@@ -127,7 +126,7 @@ class Outlet:
         """
         while True:
             with self._lock:
-                sent = (not self._kept or self._flush()) and self._push(record)
+                sent = (not self._kept or self._flush()) and self._pipe.try_push(record)
             if self._late:
                 self._post_what_came_late()
             if sent:
@@ -149,7 +148,7 @@ class Outlet:
         """Send what is kept as far as there is room; True when nothing is left. The lock is held."""
         kept = self._kept
         while kept:
-            if not self._push(kept[0]):
+            if not self._pipe.try_push(kept[0]):
                 return False
             self.kept_bytes -= len(kept.popleft())
         return True

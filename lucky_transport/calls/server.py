@@ -67,7 +67,6 @@ class ServerCalls:
         self.outlet = Outlet(pipe)
         self.between_steps = between_steps
         self._pipe = pipe
-        self._pop = pipe.pop_plain
         self._largest = pipe.largest_record
         self._begin = begin
         self._at_once = at_once
@@ -94,7 +93,7 @@ class ServerCalls:
             for _ in range(_BATCH):
                 if self.outlet.kept_bytes > CONGESTED_BYTES:
                     return False
-                record = self._pop()
+                record = self._pipe.pop_plain()
                 if record is None:
                     break
                 self._on_record(record)

@@ -55,7 +55,6 @@ class Turns:
         self, pipe: Pipe, on_record: Callable[[Popped | Items], None], on_broken: Callable[[TransportError], None]
     ) -> None:
         self._pipe = pipe
-        self._pop, self._wait = pipe.pop_run, pipe.wait
         self._on_record, self._on_broken = on_record, on_broken
         self._reading = threading.Lock()
         self._shifts = 0  # how often a thread began to read
@@ -86,7 +85,7 @@ class Turns:
         """Handle the records that are there now, unless somebody reads already; never blocks."""
         if self._reading.acquire(blocking=False):
             try:
-                while (record := self._pop(1)) is not None:
+                while (record := self._pipe.pop_run(1)) is not None:
                     self._on_record(record)
             except TransportError as error:
                 self._on_broken(error)
@@ -118,7 +117,7 @@ class Turns:
         """Read for everybody; the lock is held, and is not when this returns."""
         self._shifts += 1
         self._leading = awaited
-        pop, on_record = self._pop, self._on_record
+        pop, on_record = self._pipe.pop_run, self._on_record
         end = _End.READY
         try:
             while not is_ready(awaited):
@@ -131,7 +130,7 @@ class Turns:
                     if remaining_ns <= 0:
                         end = _End.LATE
                         break
-                    self._wait(remaining_ns, bool(self._followers))
+                    self._pipe.wait(remaining_ns, bool(self._followers))
                     continue
                 on_record(record)
                 for _ in range(batch - 1):

@@ -80,8 +80,11 @@ class RingWriter(ring.RingWriter):
         super().__init__(words, offset, size)
         self._bell = _Bell(words, park, bell, peer)
         self._stopped = False
+        self._why: Callable[[], Exception] | None = None
 
     def try_push(self, record: bytes | bytearray | memoryview) -> bool:
+        if self._why is not None:
+            raise self._why()
         pushed = super().try_push(record)
         if pushed:
             self._bell.ring()
@@ -104,6 +107,10 @@ class RingWriter(ring.RingWriter):
         """False: whether the reader was parked is not known here."""
         return False
 
+    def shut(self, why: Callable[[], Exception]) -> None:
+        """Refuse every record from now on."""
+        self._why = why
+
     def stop(self) -> None:
         """End a wait for room; ring no bell any more."""
         self._stopped = True
@@ -124,8 +131,11 @@ class RingReader(ring.RingReader):
         self._room_address = address_of(words.memory, self._room)
         self._write = offset
         self._interrupted = False
+        self._why: Callable[[], Exception] | None = None
 
     def try_pop(self) -> bytes | None:
+        if self._why is not None:
+            raise self._why()
         record = super().try_pop()
         # What is missed here costs the writer one nap: it looks again by itself.
         if self._own.load32(self._room) == 1:
@@ -141,6 +151,10 @@ class RingReader(ring.RingReader):
     def pop_run(self, limit: int) -> Popped | Items | None:
         """As `pop_plain`: one record at a time."""
         return self.pop_plain()
+
+    def shut(self, why: Callable[[], Exception]) -> None:
+        """Pop nothing from now on."""
+        self._why = why
 
     def ready(self) -> bool:
         """True when something was written and not popped."""

@@ -32,6 +32,7 @@ typedef struct {
     int bell, strategy, wakes;
     int woke; /* a writer: the reader was parked when the last record came */
     int habit; /* a reader: what its waits have taught it */
+    PyObject *why; /* once shut: returns the error of whoever pushes or pops */
 } Ring;
 
 static PyObject *refuse(int kind, uint64_t a, uint64_t b, uint64_t c, uint64_t d) {
@@ -111,6 +112,30 @@ static inline Ring *ring_of(PyObject *self) {
     return NULL;
 }
 
+/* The same, of an end that records may go through; NULL with its error for one that was shut. */
+static inline Ring *open_ring_of(PyObject *self) {
+    Ring *r = ring_of(self);
+    if (!r || !r->why) return r;
+    PyObject *error = PyObject_CallNoArgs(r->why);
+    if (error) PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+    Py_XDECREF(error);
+    return NULL;
+}
+
+/* shut(why): refuse every record from now on, with the error that why() returns. */
+static PyObject *ring_shut(PyObject *self, PyObject *why) {
+    Ring *r = (Ring *)self;
+    PyObject *before = r->why;
+    r->why = Py_NewRef(why);
+    Py_XDECREF(before);
+    Py_RETURN_NONE;
+}
+
+static void ring_dealloc(PyObject *self) {
+    Py_XDECREF(((Ring *)self)->why);
+    channel_dealloc(self);
+}
+
 static PyObject *ring_size(PyObject *self, void *closure) { return PyLong_FromUnsignedLong(((Ring *)self)->size); }
 
 static PyObject *ring_position(PyObject *self, void *closure) {
@@ -165,7 +190,7 @@ static void ring_publish(Ring *r, uint32_t need) {
 }
 
 static PyObject *ring_push(PyObject *self, PyObject *record) {
-    Ring *r = ring_of(self);
+    Ring *r = open_ring_of(self);
     if (!r) return NULL;
     Py_buffer v;
     if (PyObject_GetBuffer(record, &v, PyBUF_SIMPLE)) return NULL;
@@ -217,7 +242,7 @@ typedef struct __attribute__((packed)) {
 
 /* push_plain(method, correlation_id, kind, deadline_ns, payload): as try_push of the plain envelope of these. */
 static PyObject *ring_push_plain(PyObject *self, PyObject *const *args, Py_ssize_t n) {
-    Ring *r = ring_of(self);
+    Ring *r = open_ring_of(self);
     if (!r) return NULL;
     if (n != 5) return PyErr_Format(PyExc_TypeError, "push_plain(method, correlation_id, kind, deadline_ns, payload)");
     unsigned long method = PyLong_AsUnsignedLong(args[0]), kind = PyLong_AsUnsignedLong(args[2]);
@@ -247,7 +272,7 @@ typedef struct __attribute__((packed)) {
 
 /* push_pictured(correlation_id, kind, dropped, payload, length, file, slot, number): as push_plain, with one picture. */
 static PyObject *ring_push_pictured(PyObject *self, PyObject *const *args, Py_ssize_t n) {
-    Ring *r = ring_of(self);
+    Ring *r = open_ring_of(self);
     if (!r) return NULL;
     if (n != 8)
         return PyErr_Format(PyExc_TypeError,
@@ -388,7 +413,7 @@ static const uint8_t *ring_oldest(Ring *r, uint32_t *length, uint32_t *after) {
 }
 
 static PyObject *ring_pop(PyObject *self, PyObject *unused) {
-    Ring *r = ring_of(self);
+    Ring *r = open_ring_of(self);
     if (!r) return NULL;
     uint32_t length, after;
     const uint8_t *start = ring_oldest(r, &length, &after);
@@ -430,7 +455,7 @@ static PyObject *pictured_fields(const uint8_t *start, uint32_t length) {
 
 /* pop_plain(): as try_pop, but a plain envelope or one with a picture as its fields. */
 static PyObject *ring_pop_plain(PyObject *self, PyObject *unused) {
-    Ring *r = ring_of(self);
+    Ring *r = open_ring_of(self);
     if (!r) return NULL;
     uint32_t length, after;
     const uint8_t *start = ring_oldest(r, &length, &after);
@@ -445,7 +470,7 @@ static PyObject *ring_pop_plain(PyObject *self, PyObject *unused) {
 /* pop_run(limit): as pop_plain; but plain stream items of one call that lie behind each other, up to `limit` of them,
  * as (correlation_id, [payload, ...]). */
 static PyObject *ring_pop_run(PyObject *self, PyObject *limit) {
-    Ring *r = ring_of(self);
+    Ring *r = open_ring_of(self);
     if (!r) return NULL;
     long most = PyLong_AsLong(limit);
     if (most == -1 && PyErr_Occurred()) return NULL;
@@ -546,6 +571,7 @@ static PyMethodDef writer_methods[] = {
     {"push_pictured", (PyCFunction)(void (*)(void))ring_push_pictured, METH_FASTCALL, "The same with one picture."},
     {"wait_room", (PyCFunction)(void (*)(void))ring_wait_room, METH_FASTCALL, "Wait until a record of a length fits."},
     {"woke", ring_woke, METH_NOARGS, "True when the last record found the reader parked; said once."},
+    {"shut", ring_shut, METH_O, "Refuse every record from now on, with the error that a function returns."},
     {"stop", ring_stop, METH_NOARGS, "End a wait for room; ring no bell any more."},
     {NULL, NULL, 0, NULL}};
 static PyGetSetDef writer_getset[] = {{"size", ring_size, NULL, "Data bytes.", NULL},
@@ -556,6 +582,7 @@ static PyMethodDef reader_methods[] = {
     {"try_pop", ring_pop, METH_NOARGS, "Return the oldest record, None when there is none."},
     {"pop_plain", ring_pop_plain, METH_NOARGS, "As try_pop, but the usual envelopes as their fields."},
     {"pop_run", ring_pop_run, METH_O, "As pop_plain, but several stream items of one call together."},
+    {"shut", ring_shut, METH_O, "Refuse to pop from now on, with the error that a function returns."},
     {"ready", ring_ready, METH_NOARGS, "True when something was written and not popped."},
     {"wait", (PyCFunction)(void (*)(void))ring_wait, METH_FASTCALL, "Wait for a record."},
     {"interrupt", ring_interrupt, METH_NOARGS, "Make wait return."},
@@ -572,7 +599,7 @@ static int writer_init(PyObject *self, PyObject *args, PyObject *kwargs) { retur
 static int reader_init(PyObject *self, PyObject *args, PyObject *kwargs) { return ring_init(self, args, kwargs, 0); }
 
 static PyType_Slot writer_slots[] = {{Py_tp_init, writer_init},
-                                     {Py_tp_dealloc, channel_dealloc},
+                                     {Py_tp_dealloc, ring_dealloc},
                                      {Py_tp_methods, writer_methods},
                                      {Py_tp_getset, writer_getset},
                                      {Py_tp_doc, "The writing end of a ring; see ends.py."},
@@ -580,7 +607,7 @@ static PyType_Slot writer_slots[] = {{Py_tp_init, writer_init},
 static PyType_Spec writer_spec = {"lucky_transport.shm._atomics.RingWriter", sizeof(Ring), 0, Py_TPFLAGS_DEFAULT,
                                   writer_slots};
 static PyType_Slot reader_slots[] = {{Py_tp_init, reader_init},
-                                     {Py_tp_dealloc, channel_dealloc},
+                                     {Py_tp_dealloc, ring_dealloc},
                                      {Py_tp_methods, reader_methods},
                                      {Py_tp_getset, reader_getset},
                                      {Py_tp_doc, "The reading end of a ring; see ends.py."},

@@ -28,7 +28,7 @@ from lucky_transport.shm.results import PEER_PARKS, PEER_WAKES, Result
 
 __all__ = ["PEER_PARKS", "PEER_WAKES", "Result", "Words", "implementation", "native_error"]
 
-_VERSION = 13
+_VERSION = 14
 
 try:
     from lucky_transport.shm import _atomics  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]

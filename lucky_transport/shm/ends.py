@@ -1,9 +1,9 @@
 """The two ends of a ring with their waits: the native ones where the module was built, else pure Python.
 
     WritingEnd   try_push(record) · push_plain(method, correlation_id, kind, deadline_ns, payload) · free ·
-                 wait_room(length, pidfd, timeout_ns) · stop()
+                 wait_room(length, pidfd, timeout_ns) · shut(why) · stop()
     ReadingEnd   try_pop() · pop_plain() · ready() · pending · position · wait(pidfd, timeout_ns) · interrupt() ·
-                 arm() · disarm()
+                 arm() · disarm() · shut(why)
 
 Rule 1: `park` is the byte of the reader's park word in the same memory: the reader sets it to 1 before it sleeps, the
         writer wakes it by the eventfd `bell` where there is one, else by the futex on the word.
@@ -13,6 +13,7 @@ Rule 3: one thread at a time on each end, but `interrupt`, `stop` and `wait_room
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol, cast
 
 from lucky_transport.codec.popped import Items, Popped
@@ -70,6 +71,10 @@ class WritingEnd(Protocol):
         """
         ...
 
+    def shut(self, why: Callable[[], Exception]) -> None:
+        """Refuse every record from now on, with the error that `why()` returns."""
+        ...
+
     def stop(self) -> None:
         """End a wait for room, now and for ever, and ring no bell any more."""
         ...
@@ -106,6 +111,10 @@ class ReadingEnd(Protocol):
 
     def pop_run(self, limit: int) -> Popped | Items | None:
         """As `pop_plain`, but up to `limit` plain stream items of one call, one behind the other, may come together."""
+        ...
+
+    def shut(self, why: Callable[[], Exception]) -> None:
+        """Pop nothing from now on: whoever tries gets the error that `why()` returns."""
         ...
 
     def ready(self) -> bool:

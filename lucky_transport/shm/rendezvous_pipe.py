@@ -70,7 +70,7 @@ class RendezvousPipe(RingPipe):
         mine, theirs = (pair.park_engine, pair.park_client) if engine else (pair.park_client, pair.park_engine)
         inward, outward = (pair.to_engine, pair.to_client) if engine else (pair.to_client, pair.to_engine)
         bits = PEER_WAKES | (PEER_PARKS if parts.peer_parks else 0)
-        self._writer = open_writer(
+        writer = open_writer(
             pair.mapping,
             outward,
             pair.size,
@@ -80,7 +80,7 @@ class RendezvousPipe(RingPipe):
             peer=bits,
             native=native,
         )
-        self.reader = open_reader(
+        reader = open_reader(
             pair.mapping,
             inward,
             pair.size,
@@ -90,7 +90,7 @@ class RendezvousPipe(RingPipe):
             peer=bits,
             native=native,
         )
-        self._gate = Gate(f"the pipe to {peer}")
+        super().__init__(Gate(f"the pipe to {peer}"), writer, reader)
         self._epoll: select.epoll | None = None
         self._interrupted = False
         #: Called once, while the descriptors are still open; not in a forked child.
@@ -219,6 +219,7 @@ class RendezvousPipe(RingPipe):
 
     def close(self) -> None:
         """Let go of everything, and end every wait; the peer notices. Idempotent."""
+        self._shut()
         with contextlib.suppress(ClosedError), self._gate:
             if self._gate.close(self._let_go):
                 self._writer.stop()
@@ -228,6 +229,7 @@ class RendezvousPipe(RingPipe):
 
     def close_after_fork(self) -> None:
         """In a forked child: refuse everything; the connection is the parent's and stays as it is."""
+        self._shut()
         if self._gate.close_after_fork():
             self._writer.stop()
             self._let_go()
@@ -241,8 +243,7 @@ class RendezvousPipe(RingPipe):
         self._parts.close()
         nothing = Pair(mmap(-1, total_bytes(_NO_RING)), _NO_RING)
         self._parts = replace(self._parts, pair=nothing)
-        self._writer = open_writer(nothing.mapping, nothing.to_engine, _NO_RING, native=self._native)
-        self._writer.stop()
-        self.reader = open_reader(
-            nothing.mapping, nothing.to_client, _NO_RING, park=nothing.park_client, native=self._native
-        )
+        memory, native = nothing.mapping, self._native
+        writer = open_writer(memory, nothing.to_engine, _NO_RING, native=native)
+        writer.stop()
+        self.use(writer, open_reader(memory, nothing.to_client, _NO_RING, park=nothing.park_client, native=native))

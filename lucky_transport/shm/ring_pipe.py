@@ -1,12 +1,11 @@
-"""What every pipe made of two rings does alike: `RingPipe`, the records of a `calls.pipe.Pipe` behind a gate.
+"""What every pipe made of two rings does alike: `RingPipe`, the records of a `calls.pipe.Pipe`.
 
-Rule 1: the writing end is fetched before the gate is looked at: who lets go closes the gate first, so that nothing is
-        written to rings that are nobody's any more.
+Rule 1: records are pushed and popped by the ends themselves, without a function of the pipe in between.
+Rule 2: who closes shuts the ends first: from then on nothing is written to rings that are nobody's any more.
 """
 
 from __future__ import annotations
 
-from lucky_transport.codec.popped import Items, Popped
 from lucky_transport.shm.ends import ReadingEnd, WritingEnd
 from lucky_transport.shm.gate import Gate
 
@@ -14,52 +13,26 @@ __all__ = ["RingPipe"]
 
 
 class RingPipe:
-    """Pushes and pops. `reader`: the reading end; whoever waits for several pipes looks at it."""
+    """Pushes and pops, each as in `Pipe`. `reader`: the reading end; whoever waits for several pipes looks at it."""
 
-    _gate: Gate
-    _writer: WritingEnd
-    reader: ReadingEnd
+    def __init__(self, gate: Gate, writer: WritingEnd, reader: ReadingEnd) -> None:
+        self._gate = gate
+        self.use(writer, reader)
+
+    def use(self, writer: WritingEnd, reader: ReadingEnd) -> None:
+        """Have these ends from now on; shut ones, if the pipe is closed."""
+        self._writer, self.reader = writer, reader
+        if self._gate.closed:
+            self._shut()
+        self.try_push, self.push_plain, self.push_pictured = writer.try_push, writer.push_plain, writer.push_pictured
+        self.try_pop, self.pop_plain, self.pop_run = reader.try_pop, reader.pop_plain, reader.pop_run
 
     @property
     def closed(self) -> bool:
         """True after `close`."""
         return self._gate.closed
 
-    def try_push(self, record: bytes | bytearray | memoryview) -> bool:
-        """Append the record and wake the peer; False when there is no room now. See `Pipe.try_push`."""
-        writer = self._writer
-        if self._gate.closed:
-            raise self._gate.error()
-        return writer.try_push(record)
-
-    def push_plain(self, method: int, correlation_id: int, kind: int, deadline_ns: int, payload: bytes) -> bool:
-        """Append a plain envelope; see `Pipe.push_plain`."""
-        writer = self._writer
-        if self._gate.closed:
-            raise self._gate.error()
-        return writer.push_plain(method, correlation_id, kind, deadline_ns, payload)
-
-    def push_pictured(self, correlation_id: int, kind: int, dropped: int, payload: bytes, *place: int) -> bool:
-        """Append an envelope with one picture; see `Pipe.push_pictured`."""
-        writer = self._writer
-        if self._gate.closed:
-            raise self._gate.error()
-        return writer.push_pictured(correlation_id, kind, dropped, payload, *place)
-
-    def try_pop(self) -> bytes | None:
-        """Return the oldest record, None when there is none. See `Pipe.try_pop`."""
-        if self._gate.closed:
-            raise self._gate.error()
-        return self.reader.try_pop()
-
-    def pop_plain(self) -> Popped | None:
-        """Return the oldest record, taken apart if it is of the usual kinds; see `Pipe.pop_plain`."""
-        if self._gate.closed:
-            raise self._gate.error()
-        return self.reader.pop_plain()
-
-    def pop_run(self, limit: int) -> Popped | Items | None:
-        """Return the oldest record, or some stream items; see `Pipe.pop_run`."""
-        if self._gate.closed:
-            raise self._gate.error()
-        return self.reader.pop_run(limit)
+    def _shut(self) -> None:
+        """Refuse every record from now on, as the gate does; idempotent."""
+        self._writer.shut(self._gate.error)
+        self.reader.shut(self._gate.error)

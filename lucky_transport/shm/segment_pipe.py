@@ -30,11 +30,10 @@ class SegmentPipe(RingPipe):
     """One end of a segment's rings; a `calls.pipe.Pipe`. Made by `client_end` and `engine_end`."""
 
     def __init__(self, segment: Segment, peer: str, writer: WritingEnd, reader: ReadingEnd, pidfd: int) -> None:
+        super().__init__(Gate(f"the pipe to {peer} at {segment.path}"), writer, reader)
         self.peer = peer
         self.largest_record = largest_record(writer.size)
-        self._writer, self.reader = writer, reader
         self._pidfd = os.dup(pidfd) if pidfd >= 0 else -1
-        self._gate = Gate(f"the pipe to {peer} at {segment.path}")
         self._waits = True
         close_in_children(self)
 
@@ -123,6 +122,7 @@ class SegmentPipe(RingPipe):
 
     def close(self) -> None:
         """Refuse everything from now on, and end every wait; the segment is not touched. Idempotent."""
+        self._shut()
         if self._gate.close(self._let_go):
             self._writer.stop()
             if self._waits:
@@ -130,6 +130,7 @@ class SegmentPipe(RingPipe):
 
     def close_after_fork(self) -> None:
         """In a forked child: refuse everything; the rings are the parent's."""
+        self._shut()
         if self._gate.close_after_fork():
             self._let_go()
 

@@ -9,7 +9,8 @@ from click.testing import CliRunner
 
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport.shm.atomics import native_error
-from lucky_transport.shm.rendezvous_pipe import RendezvousPipe
+from lucky_transport.shm.ends import ReadingEnd, WritingEnd
+from lucky_transport.shm.ring_pipe import RingPipe
 from lucky_transport.testing import soak as soaking
 from lucky_transport.testing.soak import FLAT_KIB, Outcome, main, soak
 
@@ -37,13 +38,17 @@ def test_growing_memory_is_not_flat() -> None:
 
 
 def test_a_changed_message_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    pop = RendezvousPipe.try_pop
+    use = RingPipe.use
 
-    def sloppy(pipe: RendezvousPipe) -> bytes | None:
-        record = pop(pipe)
-        return record[:-1] + bytes([record[-1] ^ 1]) if record and record[:2] == b"\x07\x03" else record
+    def use_sloppily(pipe: RingPipe, writer: WritingEnd, reader: ReadingEnd) -> None:
+        def sloppy() -> bytes | None:
+            record = reader.try_pop()
+            return record[:-1] + bytes([record[-1] ^ 1]) if record and record[:2] == b"\x07\x03" else record
 
-    monkeypatch.setattr(RendezvousPipe, "try_pop", sloppy)
+        use(pipe, writer, reader)
+        pipe.try_pop = sloppy
+
+    monkeypatch.setattr(RingPipe, "use", use_sloppily)
     with pytest.raises(RemoteProtocolError, match=f"message {0x307} came with"):
         soak(5000)
 

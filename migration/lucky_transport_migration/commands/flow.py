@@ -43,16 +43,16 @@ def measure_images(client: Client, reading: str, effort: Effort, pid: int | None
 
     def check(frame: Any) -> None:
         nonlocal last
-        pixels = np.frombuffer(frame.data, np.uint8)
+        pixels = frame.data
         if reading == "copy":
             if not own:
-                own.append(np.empty_like(pixels))
-            np.copyto(own[0], pixels)
-            pixels = own[0]
+                own.append(np.empty(len(pixels), np.uint8))
+            np.copyto(own[0], np.frombuffer(pixels, np.uint8))
+            pixels = own[0].data
         size = frame.width * frame.height * frame.channels
         expected = shade(frame.frame_number)
-        if pixels.size != size or not pixels[0] == pixels[size // 2] == pixels[-1] == expected:
-            raise RemoteProtocolError(f"picture {frame.frame_number} is torn: {pixels.size} bytes of {size}")
+        if len(pixels) != size or not pixels[0] == pixels[size // 2] == pixels[-1] == expected:
+            raise RemoteProtocolError(f"picture {frame.frame_number} is torn: {len(pixels)} bytes of {size}")
         if frame.frame_number <= last:
             raise RemoteProtocolError(f"picture {frame.frame_number} came after picture {last}")
         last = frame.frame_number

@@ -14,7 +14,7 @@ from mmap import mmap
 
 import pytest
 
-from lucky_transport.errors import RemoteProtocolError, SpecError
+from lucky_transport.errors import ClosedError, RemoteProtocolError, SpecError
 from lucky_transport.shm.atomics import implementation, native_error
 from lucky_transport.shm.ends import ReadingEnd, WritingEnd, open_reader, open_writer, spin
 from lucky_transport.shm.liveness import Peer
@@ -325,3 +325,22 @@ def test_records_pass_between_waiting_threads_whatever_they_do(writer: WritingEn
             assert writer.wait_room(len(record), -1, LONG_NS) == 1
     thread.join(30)
     assert got == records
+
+
+def test_an_end_that_was_shut_refuses_every_record_and_touches_nothing(writer: WritingEnd, reader: ReadingEnd) -> None:
+    writer.try_push(b"before")
+    written, read = writer.position, reader.position
+    for end in (writer, reader):
+        end.shut(lambda: ClosedError("an earlier reason"))
+        end.shut(lambda: ClosedError("it is closed"))
+    pushes: list[Callable[[], object]] = [
+        lambda: writer.try_push(b"after"),
+        lambda: writer.push_plain(1, 2, 0, 0, b"after"),
+        lambda: writer.push_pictured(1, 2, 0, b"after", 1, 1, 0, 2),
+    ]
+    for use in (*pushes, reader.try_pop, reader.pop_plain, lambda: reader.pop_run(8)):
+        for _ in range(3):
+            with pytest.raises(ClosedError, match="it is closed"):
+                use()
+    assert (writer.position, reader.position) == (written, read)
+    assert reader.ready()
