@@ -91,14 +91,18 @@ class ClientCall:
         if not inbox and self._state is not State.ENDED and not self._wait(ClientCall._has_news, deadline):
             raise self._too_late(deadline)
         if inbox:
-            return self._take()
+            payload = inbox.popleft()
+            renewed = self._grant.consumed(len(payload) if payload.__class__ is bytes else len(payload.payload))
+            if renewed is not None and self._state is not State.ENDED:
+                self._grant_more(*renewed)
+            return payload
         if self.error is not None:
             raise again(self.error, self._calls.backend)
         return None
 
     def try_recv(self) -> bytes | None:
         """Return the next item, or the response, if it is here; None when nothing is."""
-        return self._take() if self._inbox else None
+        return self.recv() if self._inbox else None
 
     def wait_headers(self) -> None:
         """Wait until `headers` are known or the call has ended."""
@@ -295,13 +299,6 @@ class ClientCall:
         self._tell()
         if self.attendant is not None:
             self.attendant.note_end(self)
-
-    def _take(self) -> Any:
-        payload = self._inbox.popleft()
-        renewed = self._grant.consumed(len(payload) if payload.__class__ is bytes else len(payload.payload))
-        if renewed is not None and not self.is_ended():
-            self._grant_more(*renewed)
-        return payload
 
     def _tell_cancelled(self) -> None:
         self._calls.outlet.post_late(encode_plain(0, self.correlation_id, Kind.CANCEL, 0, b""))
