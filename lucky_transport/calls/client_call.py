@@ -264,7 +264,7 @@ class ClientCall:
 
     def _wait(self, is_ready: Callable[[ClientCall], bool], deadline: Deadline | None) -> bool:
         """Wait until then; False when `deadline` came first. The call's own deadline ends the call instead."""
-        until = _earlier(self.deadline, deadline)
+        until = deadline if self.deadline is None else _earlier(self.deadline, deadline)
         if self._calls.turns.wait(self, is_ready, until, _BATCH):
             return True
         self.expire()

@@ -139,7 +139,7 @@ class Pictures:
         if slot is None or slot.view is not picture:
             return None
         self._drawing, self._handed = None, 0  # no lock: the thread that asked for the buffer posts it
-        place = slot.post(len(slot.view))
+        place = slot.post(len(picture))
         self._posted.append(slot)
         return place
 
@@ -222,7 +222,9 @@ class Pictures:
         if slots:
             self._next = due = (self._next + 1) % len(slots)
             slot = slots[due]
-            if nbytes <= slot.slot_bytes < 2 * nbytes and slot.take(nbytes, number):
+            if nbytes == len(slot.view) and not slot.taken and slot.words.take(number):  # as `_Slot.take`, in place
+                slot.taken = True
+                slot.number = number
                 return slot
             for slot in slots:
                 if slot.slot_bytes >= nbytes and slot.take(nbytes, number):
