@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ClientCall"]
 
+#: Looking up a member of an enumeration takes as long as calling a function.
+_ENDED, _ITEM = State.ENDED, int(Kind.STREAM_ITEM)
 #: Records read at once by a thread that waits for items.
 _BATCH = 64
 #: Kinds that end a call, and those that only a caller may send: for these the table has no row.
@@ -78,7 +80,7 @@ class ClientCall:
 
     def is_ended(self) -> bool:
         """True once nothing more comes from the engine; what came may still be waiting for `recv`."""
-        return self._state is State.ENDED
+        return self._state is _ENDED
 
     def recv(self, deadline: Deadline | None = None) -> bytes | None:
         """Return the next item, or the response; None after the last. Over a connection with an `ImageSource` it is a
@@ -88,12 +90,12 @@ class ClientCall:
         `deadline`.
         """
         inbox = self._inbox
-        if not inbox and self._state is not State.ENDED and not self._wait(ClientCall._has_news, deadline):
+        if not inbox and self._state is not _ENDED and not self._wait(ClientCall._has_news, deadline):
             raise self._too_late(deadline)
         if inbox:
             payload = inbox.popleft()
             renewed = self._grant.consumed(len(payload) if payload.__class__ is bytes else len(payload.payload))
-            if renewed is not None and self._state is not State.ENDED:
+            if renewed is not None and self._state is not _ENDED:
                 self._grant_more(*renewed)
             return payload
         if self.error is not None:
@@ -123,7 +125,7 @@ class ClientCall:
                 raise self._too_late(deadline)
             if self.is_ended():
                 self._go(Event.SEND)
-        record = encode_plain(0, self.correlation_id, Kind.STREAM_ITEM, 0, payload)
+        record = encode_plain(0, self.correlation_id, _ITEM, 0, payload)
         until = _earlier(self.deadline, deadline)
         for part in self._calls.cut(record, self.correlation_id, len(payload)):
             if not self._calls.push(part, until, self.is_ended):
@@ -137,7 +139,7 @@ class ClientCall:
         self._go(Event.SEND)
         if not self._credit.try_spend(len(payload)):
             return False
-        record = encode_plain(0, self.correlation_id, Kind.STREAM_ITEM, 0, payload)
+        record = encode_plain(0, self.correlation_id, _ITEM, 0, payload)
         self._calls.post_all(self._calls.cut(record, self.correlation_id, len(payload)))
         return True
 
@@ -166,12 +168,12 @@ class ClientCall:
 
     def is_done(self) -> bool:
         """True once no record for this call is expected."""
-        return self._state is State.ENDED
+        return self._state is _ENDED
 
     def on_item(self, payload: Any, dropped: int) -> None:
         """Take a stream item. Raises RemoteProtocolError when none is due or it was not granted."""
         with self._lock:
-            if self._state is State.ENDED:
+            if self._state is _ENDED:
                 return
             if self._state not in _MAY_COME:
                 self._state = after(CALLER, self._state, Event.PEER_SENDS, self._what)
@@ -187,7 +189,7 @@ class ClientCall:
     def on_items(self, payloads: list[bytes]) -> None:
         """Take several stream items; as `on_item` of each."""
         with self._lock:
-            if self._state is State.ENDED:
+            if self._state is _ENDED:
                 return
             if self._state not in _MAY_COME:
                 self._state = after(CALLER, self._state, Event.PEER_SENDS, self._what)
@@ -201,7 +203,7 @@ class ClientCall:
     def on_response(self, payload: Any, trailing: Metadata) -> None:
         """Take the response. Raises RemoteProtocolError when none is due."""
         with self._lock:
-            if self._state is State.ENDED:
+            if self._state is _ENDED:
                 return
             self._state = after(CALLER, self._state, Event.PEER_RESPONDS, self._what)
             self.trailing = trailing
@@ -210,7 +212,7 @@ class ClientCall:
 
     def on_envelope(self, envelope: Envelope) -> None:
         """Take any other envelope for this call."""
-        if self._state is State.ENDED:
+        if self._state is _ENDED:
             return
         kind = envelope.kind
         if kind is Kind.STREAM_ITEM:
@@ -233,7 +235,7 @@ class ClientCall:
     def on_error(self, error: TransportError) -> None:
         """The connection has ended, or what came could not be taken."""
         with self._lock:
-            if self._state is State.ENDED:
+            if self._state is _ENDED:
                 return
             self._fail(error)
         self._tell_end()
@@ -254,13 +256,13 @@ class ClientCall:
         return f"call {self.correlation_id} of {name_of(self._method)}"
 
     def _has_news(self) -> bool:
-        return bool(self._inbox) or self._state is State.ENDED
+        return bool(self._inbox) or self._state is _ENDED
 
     def _has_headers(self) -> bool:
-        return self.headers is not None or self._state is State.ENDED
+        return self.headers is not None or self._state is _ENDED
 
     def _may_send(self) -> bool:
-        return self._credit.is_open or self._state is State.ENDED
+        return self._credit.is_open or self._state is _ENDED
 
     def _wait(self, is_ready: Callable[[ClientCall], bool], deadline: Deadline | None) -> bool:
         """Wait until then; False when `deadline` came first. The call's own deadline ends the call instead."""
@@ -268,12 +270,12 @@ class ClientCall:
         if self._calls.turns.wait(self, is_ready, until, _BATCH):
             return True
         self.expire()
-        return self._state is State.ENDED
+        return self._state is _ENDED
 
     def _lose(self, error: TransportError) -> bool:
         """End the call for this reason and tell the engine; False when it had ended."""
         with self._lock:
-            if self._state is State.ENDED:
+            if self._state is _ENDED:
                 return False
             self._fail(error)
         self._calls.forget(self.correlation_id)
@@ -287,7 +289,7 @@ class ClientCall:
         self.error = error
         if isinstance(error, StatusError):
             self.trailing = error.trailing
-        self._state = State.ENDED
+        self._state = _ENDED
 
     def _tell(self) -> None:
         if self.on_news is not None:

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ServerCall"]
 
-_ITEM = int(Kind.STREAM_ITEM)
+#: Looking up a member of an enumeration takes as long as calling a function.
+_ENDED, _ITEM = State.ENDED, int(Kind.STREAM_ITEM)
 _SLICE_S = 1.0
 #: A wait for pictures to be given back looks this often whether it is still wanted.
 _ROOM_NS = 20_000_000
@@ -128,7 +129,7 @@ class ServerCall:
                     between_steps=self._calls.between_steps,
                     image_buffer=self._image_buffer if self.shape else None,
                 )
-                if self._state is State.ENDED:
+                if self._state is _ENDED:
                     self._call.end()
             return self._call
 
@@ -155,19 +156,19 @@ class ServerCall:
             return None if store is None else store.shared
         if self._pictures is None:
             self._pictures = store.open()
-            if self._state is State.ENDED:
+            if self._state is _ENDED:
                 self._pictures.end(lost=True)
         return self._pictures
 
     @property
     def is_over(self) -> bool:
         """True once nobody waits for the outcome any more."""
-        return self._state is State.ENDED or (self.deadline is not None and self.deadline.expired)
+        return self._state is _ENDED or (self.deadline is not None and self.deadline.expired)
 
     @property
     def is_ended(self) -> bool:
         """True once it was answered, or ended by its caller."""
-        return self._state is State.ENDED
+        return self._state is _ENDED
 
     @property
     def name(self) -> str:
@@ -211,7 +212,7 @@ class ServerCall:
 
     def _renew(self, grant: Grant, length: int) -> None:
         renewed = grant.consumed(length)
-        if renewed is not None and self._state is not State.ENDED:
+        if renewed is not None and self._state is not _ENDED:
             self._give(*renewed)
 
     def send_headers(self, metadata: Metadata) -> None:
@@ -230,7 +231,7 @@ class ServerCall:
 
     def wait_for_credit(self) -> None:
         """Wait until the caller can take one more item. Raises Cancelled, PeerTimeout, PeerDied."""
-        if not self._credit.is_open or self._state is State.ENDED:
+        if not self._credit.is_open or self._state is _ENDED:
             self._wait_for_credit()
         pictures = self._pictures
         while pictures is not None and not pictures.has_room():
@@ -239,11 +240,11 @@ class ServerCall:
 
     def _wait_for_credit(self) -> None:
         with self._changed:
-            while not self._credit.is_open and self._state is not State.ENDED:
+            while not self._credit.is_open and self._state is not _ENDED:
                 self._check()
                 self._changed.wait(self._patience_s())
         self._check()
-        if self._state is State.ENDED:  # another thread has answered the call meanwhile
+        if self._state is _ENDED:  # another thread has answered the call meanwhile
             self._go(Event.SEND)
 
     def send(self, payload: bytes, dropped: int = 0, images: Sequence[Place] = ()) -> None:
@@ -383,7 +384,7 @@ class ServerCall:
     def lose(self, error: TransportError, event: Event = Event.LOSE) -> bool:
         """The caller is gone or has cancelled: end without an answer; False when it had ended."""
         with self._lock:
-            if self._state is State.ENDED:
+            if self._state is _ENDED:
                 return False
             self._state = after(ANSWERER, self._state, event, self._what)
             self._error = error
@@ -404,7 +405,7 @@ class ServerCall:
         return f"call {self.correlation_id} of {self.name}"
 
     def _is_over_now(self) -> bool:
-        return self._state is State.ENDED
+        return self._state is _ENDED
 
     def _patience_s(self) -> float:
         return _SLICE_S if self.deadline is None else min(_SLICE_S, self.deadline.remaining_s)
@@ -420,7 +421,7 @@ class ServerCall:
         with self._lock:
             if event.is_ours and self._error is not None:
                 raise again(self._error, "")
-            if event.is_ours or self._state is not State.ENDED:
+            if event.is_ours or self._state is not _ENDED:
                 self._state = after(ANSWERER, self._state, event, self._what)
 
     def _end(self, event: Event) -> bool:

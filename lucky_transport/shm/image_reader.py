@@ -80,7 +80,7 @@ class Claim:
                 backend="shm",
                 hint="the peer is broken; connect again",
             )
-        for frame, (length, number_of_file, slot, number) in zip(frames, places, strict=True):
+        for frame, (length, number_of_file, slot, number) in zip(frames, places):  # noqa: B905 - as many
             if not number_of_file:
                 continue
             file = reader.files.get(number_of_file) or reader.file(number_of_file)

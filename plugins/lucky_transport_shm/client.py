@@ -51,7 +51,7 @@ __all__ = ["ShmTransport", "connect"]
 #: A wait returns to Python this often, to see whether the engine is closing.
 _SLICE_NS = 200_000_000
 _NAP_S = 0.0005
-_READY, _SENT = State.READY, State.SENT
+_READY, _SENT, _LOST, _CLOSED = State.READY, State.SENT, State.LOST, State.CLOSED
 
 _open: weakref.WeakSet[ShmTransport] = weakref.WeakSet()
 
@@ -305,19 +305,19 @@ class ShmTransport(Transport):
     # -- the rest -----------------------------------------------------------------------------------------------------
 
     def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
-        if self._state is State.CLOSED or self._state is State.LOST:
+        if self._state is _CLOSED or self._state is _LOST:
             raise self._refusal_of(Event.SEND)
         if deadline is None:
             deadline = Deadline(self._command_timeout_s)
         return typed.call(self._calls, method, request, deadline)
 
     def begin(self, method: Method, request: Any, deadline: Deadline | None = None) -> Pending:
-        if self._state is State.CLOSED or self._state is State.LOST:
+        if self._state is _CLOSED or self._state is _LOST:
             raise self._refusal_of(Event.SEND)
         return pending.begin(self._calls, method, request, Deadline.after(deadline, self._command_timeout_s))
 
     def stream(self, method: Method, request: Any, deadline: Deadline | None = None, *, copy: bool = True) -> Stream:
-        if self._state is State.CLOSED or self._state is State.LOST:
+        if self._state is _CLOSED or self._state is _LOST:
             raise self._refusal_of(Event.SEND)
         return typed.stream(self._calls, method, request, deadline, copy=copy)
 
