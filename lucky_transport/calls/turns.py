@@ -40,9 +40,11 @@ class _End(Enum):
 
 
 class Awaited(Protocol):
-    """What threads wait for. `gates`: one lock per thread that follows; `Turns.wake` opens them."""
+    """What threads wait for. `gates`: one lock per thread that follows; `Turns.wake` opens them. Where only one thread
+    ever waits, it may be an empty tuple until that one follows.
+    """
 
-    gates: list[Any]
+    gates: Any
 
 
 A = TypeVar("A", bound=Awaited)
@@ -178,7 +180,10 @@ class Turns:
         self._relay.note_return()
         gate = threading.Lock()
         gate.acquire()
-        awaited.gates.append(gate)
+        if awaited.gates == ():
+            awaited.gates = []
+        gates: list[Any] = awaited.gates
+        gates.append(gate)
         self._followers[gate] = None
         try:
             # Looked at once more now that both can be seen: who leads may have finished before.
@@ -196,7 +201,7 @@ class Turns:
             return gate.acquire(timeout=-1 if deadline is None else deadline.remaining_s)
         finally:
             del self._followers[gate]
-            awaited.gates.remove(gate)
+            gates.remove(gate)
             if self._watching is gate:
                 self._watching = None
             # A follower that was told to lead, or kept watch, and leaves all the same, passes it on.

@@ -5,6 +5,7 @@ Rule 1: it is a `ClientCall` without anything that costs time; it takes the same
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from lucky_transport.calls.outcome import Metadata, error_in, from_metadata
@@ -17,15 +18,13 @@ __all__ = ["UnaryAnswer"]
 class UnaryAnswer:
     """What a unary caller waits for. error: why there is no payload. headers, trailing: metadata of the answer."""
 
-    __slots__ = ("done", "error", "gates", "headers", "payload", "trailing")
-
-    def __init__(self) -> None:
-        self.done = False
-        self.payload: Any = b""
-        self.error: TransportError | None = None
-        self.gates: list[Any] = []
-        self.headers: Metadata = ()
-        self.trailing: Metadata = ()
+    # Of the class until they are something else: a call needs few of them, and no `__init__`.
+    done: bool = False
+    payload: Any = b""
+    error: TransportError | None = None
+    gates: Sequence[Any] = ()
+    headers: Metadata = ()
+    trailing: Metadata = ()
 
     def is_done(self) -> bool:
         return self.done

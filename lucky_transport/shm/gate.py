@@ -1,8 +1,10 @@
 """Who is inside: lets any thread close what others may be waiting in, and closes it in forked children.
 
 Rule 1: descriptors are closed by the last one out, so that no thread ever waits on a number that means another file.
-Rule 2: the lock is re-entrant: a signal handler may close what its own thread is just entering.
-Rule 3: after fork() the child's copy is closed: it refuses everything and touches nothing that the parent shares.
+Rule 2: coming and going take no lock: appending to a list and popping from it are one step each. Who goes looks at
+        `_last_out` after that, who closes looks who is inside after setting it; so one of them sees the other.
+Rule 3: the lock is re-entrant: a signal handler may close what its own thread is just entering.
+Rule 4: after fork() the child's copy is closed: it refuses everything and touches nothing that the parent shares.
 """
 
 from __future__ import annotations
@@ -30,20 +32,25 @@ class Gate:
         self._what = what
         self._backend = backend
         self._lock = threading.RLock()
-        self._inside = 0
+        self._inside: list[None] = []
         self._last_out: Callable[[], None] | None = None
         self.closed = False
         self.forked = False
 
     def __enter__(self) -> None:
-        with self._lock:
-            if self.closed:
-                raise self.error()
-            self._inside += 1
+        self._inside.append(None)
+        if self.closed:
+            self.__exit__()
+            raise self.error()
 
     def __exit__(self, *error: Any) -> None:
+        self._inside.pop()
+        if self._last_out is not None:
+            self._go_last()
+
+    def _go_last(self) -> None:
+        """Do what the last one out has to do, unless somebody is inside or it was done."""
         with self._lock:
-            self._inside -= 1
             if self._inside or self._last_out is None:
                 return
             last_out, self._last_out = self._last_out, None
@@ -55,17 +62,13 @@ class Gate:
             if self.closed:
                 return False
             self.closed = True
-            empty = not self._inside
-            if not empty:
-                self._last_out = last_out
-        if empty:
-            last_out()
+            self._last_out = last_out
+        self._go_last()
         return True
 
     def close_after_fork(self) -> bool:
         """In a forked child, where no other thread is; False when it was closed before."""
         self._lock = threading.RLock()
-        self._inside = 0
         was_open = not self.closed
         self.closed = True
         self.forked = self.forked or was_open

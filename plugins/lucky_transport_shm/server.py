@@ -116,7 +116,9 @@ class ShmServer(Server):
                 assert lease is not None
                 self._refuse(lease.failure(error))
                 continue
-            if found > 0:
+            if found == Result.HAS_COMMANDS:
+                self._feed()
+            elif found > 0:
                 self._handle(found)
             else:
                 self._look_after_client(found)

@@ -56,6 +56,28 @@ def test_many_threads_and_one_close() -> None:
     assert len(refused) == 8
 
 
+def test_nobody_is_inside_when_it_lets_go_and_it_does_so_once_whenever_it_is_closed() -> None:
+    for _ in range(200):
+        gate, inside, seen = Gate("the thing"), list[int](), list[int]()
+
+        def use(gate: Gate = gate, inside: list[int] = inside) -> None:
+            while True:
+                try:
+                    with gate:
+                        inside.append(1)
+                        inside.pop()
+                except ClosedError:
+                    return
+
+        threads = [threading.Thread(target=use) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        gate.close(lambda inside=inside, seen=seen: seen.append(len(inside)))
+        for thread in threads:
+            thread.join(10)
+        assert seen == [0]
+
+
 def test_in_a_forked_child_it_is_the_parents() -> None:
     gate = Gate("the thing")
     with gate:
