@@ -231,7 +231,12 @@ class ServerCall:
 
     def wait_for_credit(self) -> None:
         """Wait until the caller can take one more item. Raises Cancelled, PeerTimeout, PeerDied."""
-        if not self._credit.is_open or self._state is _ENDED:
+        credit = self._credit  # as `is_open`, which would be a function more for each item
+        if (
+            credit.spent_items >= credit.granted_items
+            or credit.spent_bytes >= credit.granted_bytes
+            or self._state is _ENDED
+        ):
             self._wait_for_credit()
         pictures = self._pictures
         while pictures is not None and not pictures.has_room():

@@ -95,7 +95,7 @@ class CallStream(Stream):
         if self._held is not None:
             self._held.release()
             self._held = None
-        if len(self._files) > _MOST_FILES:
+        if self._files and len(self._files) > _MOST_FILES:
             self._forget_files()
         while (payload := self._call.recv()) is not None:
             if payload.__class__ is bytes:

@@ -98,28 +98,30 @@ class Grant:
 
 
 class Credit:
-    """The sender's book: what he may still send. One thread may call `add` and another `spend`."""
+    """The sender's book: what was granted to him, and what of it is spent. One thread may call `add` and another
+    `try_spend`.
+    """
 
-    __slots__ = ("_granted_bytes", "_granted_items", "_spent_bytes", "_spent_items")
+    __slots__ = ("granted_bytes", "granted_items", "spent_bytes", "spent_items")
 
     def __init__(self, items: int = 0, window: int = 0) -> None:
-        self._granted_items, self._granted_bytes = items, window
-        self._spent_items = self._spent_bytes = 0
+        self.granted_items, self.granted_bytes = items, window
+        self.spent_items = self.spent_bytes = 0
 
     @property
     def is_open(self) -> bool:
         """True while one more item may be sent."""
-        return self._granted_items > self._spent_items and self._granted_bytes > self._spent_bytes
+        return self.granted_items > self.spent_items and self.granted_bytes > self.spent_bytes
 
     def add(self, items: int, window: int) -> None:
         """Note what was granted in addition."""
-        self._granted_items += items
-        self._granted_bytes += window
+        self.granted_items += items
+        self.granted_bytes += window
 
     def try_spend(self, length: int) -> bool:
         """Note one item sent and return True, or False when it may not be sent."""
-        if self._granted_items <= self._spent_items or self._granted_bytes <= self._spent_bytes:
+        if self.granted_items <= self.spent_items or self.granted_bytes <= self.spent_bytes:
             return False
-        self._spent_items += 1
-        self._spent_bytes += length
+        self.spent_items += 1
+        self.spent_bytes += length
         return True
