@@ -49,6 +49,9 @@ def shade(number: int) -> int:
     return 10 + number % _PREPARED
 
 
+_SHADES = tuple(map(shade, range(_PREPARED)))
+
+
 class EchoEngine(ToyEngine):
     """See the module. width, height: of the pictures, pixels. item_bytes: about, of a StreamPolicySlotState item."""
 
@@ -110,7 +113,7 @@ class EchoEngine(ToyEngine):
     def _draw(self, number: int, call: Call) -> ImageFrame:
         nbytes = len(self._pictures[0])
         data = call.image_buffer(nbytes)
-        data[0] = data[nbytes // 2] = data[-1] = 10 + number % _PREPARED
+        data[0] = data[nbytes // 2] = data[-1] = _SHADES[number % _PREPARED]
         width, height = self._size
         return ImageFrame(data, width, height, _CHANNELS, "raw", time.time_ns() // 1_000_000, number)
 

@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from lucky_transport.calls.typed import CallStream
 from lucky_transport.codec.flatbuffers import decode, encode, encoder_without
 from lucky_transport.errors import EngineFailed
 from lucky_transport.host.encoding import encode_answer, item_encoder, response_encoder
@@ -111,3 +112,25 @@ def test_an_item_of_another_class_is_the_engines_fault(stream: Stream, item: Any
         item_encoder(_CAMERA, stream.call)(item)
     with pytest.raises(EngineFailed, match=named):
         response_encoder(_CAMERA)(item)
+
+
+@pytest.mark.parametrize("copy", [True, False])
+def test_a_reader_of_growing_pictures_lets_go_of_the_files_they_left(stream: Stream, copy: bool) -> None:
+    sizes = [1 << bits for bits in range(12, 24)]
+    mapped: list[int] = []
+
+    def items() -> Iterator[Any]:
+        encode_item = item_encoder(_CAMERA, stream.call)
+        for size in sizes:
+            payload, places = encode_item(ImageFrame(bytes([size.bit_length()]) * size))
+            yield stream.reader.claim(payload, places)
+            mapped.append(len(stream.reader.files))
+
+    coming = items()
+    call = SimpleNamespace(recv=lambda: next(coming, None), is_ended=lambda: True, cancel=lambda: None, dropped=0)
+    calls = SimpleNamespace(images=stream.reader)
+    frames = CallStream(cast(Any, calls), cast(Any, call), ImageFrame, copy)
+    seen = [(len(frame.data), frame.data[0], frame.data[-1]) for frame in frames]
+    assert seen == [(size, size.bit_length(), size.bit_length()) for size in sizes]
+    assert 1 < max(mapped) < len(sizes)
+    assert not stream.reader.files
