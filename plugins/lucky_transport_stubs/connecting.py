@@ -47,22 +47,21 @@ def connect(
 
 def _meet(endpoint: Endpoint, deadline: Deadline | None) -> RendezvousPipe:
     settings = load_settings()
+    left_s = float("inf") if deadline is None else deadline.remaining_s
+    if not left_s:
+        raise PeerTimeout(f"no time was left to meet the engine at {endpoint}", backend="shm")
     try:
         return meet(
             endpoint.address,
-            _within(_LOOK_S, deadline),
+            Deadline(min(_LOOK_S, left_s)),
             strategy=strategy_code(settings.wait),
             native=settings.native,
-            answer_s=_within(settings.connect_timeout_s, deadline).remaining_s,
+            answer_s=min(settings.connect_timeout_s, left_s),
         )
     except PeerTimeout as error:
         if deadline is not None and deadline.expired:
             raise
         raise NotReachable(str(error), backend="shm") from error
-
-
-def _within(seconds: float, deadline: Deadline | None) -> Deadline:
-    return Deadline(seconds if deadline is None else min(seconds, deadline.remaining_s))
 
 
 def _read_to_the_end(calls: ClientCalls) -> None:

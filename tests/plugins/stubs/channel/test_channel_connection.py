@@ -7,13 +7,16 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import lucky_transport_stubs
+from lucky_transport.config import Settings, load_settings
 from lucky_transport_grpc.runtime import grpc
+from lucky_transport_stubs import connecting
 
 Code = grpc.StatusCode
 FDS = "/proc/self/fd"
@@ -52,6 +55,21 @@ def test_a_call_that_waits_for_the_server_ends_at_its_deadline(connect: Any, fai
     ):
         error = failure(call)
         assert (error.code(), error.details()) == (Code.DEADLINE_EXCEEDED, "Deadline Exceeded")
+
+
+def test_a_deadline_that_passes_before_the_server_is_met_is_no_unavailable_server(
+    connect: Any, serve: Any, failure: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serve()
+    deadline_s = 0.02
+
+    def late() -> Settings:
+        time.sleep(2 * deadline_s)
+        return load_settings()
+
+    monkeypatch.setattr(connecting, "load_settings", late)
+    error = failure(lambda: _echo(connect())(b"x", timeout=deadline_s))
+    assert (error.code(), error.details()) == (Code.DEADLINE_EXCEEDED, "Deadline Exceeded")
 
 
 def test_calls_that_wait_for_the_server_go_through_when_it_comes(connect: Any, serve: Any) -> None:

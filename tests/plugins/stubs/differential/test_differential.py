@@ -14,6 +14,7 @@ import pytest
 pytest.importorskip("grpc", reason="there is nothing to compare with")
 
 from lucky_transport.config import runtime_directories
+from lucky_transport_grpc.runtime import grpc
 
 from . import generated
 from .comparing import differences, load_cases
@@ -41,6 +42,15 @@ def _nothing_is_left() -> Iterator[None]:
     while left := [*_sockets(), *(_threads() - before)]:
         assert time.monotonic() < end, left
         time.sleep(0.01)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _grpcs_core_is_never_shut_down() -> Iterator[None]:
+    """Something of gRPC is open throughout: 1.60 shuts its core down when the last such object goes, and then often
+    waits 10 s for a thread of its own, with the interpreter's lock held: every deadline of the next case was past.
+    """
+    with grpc.insecure_channel("unix:nobody"):
+        yield
 
 
 def _threads() -> set[threading.Thread]:
