@@ -3,7 +3,8 @@
 Rule 1: who holds `driven_by` may touch the buffers and step; nobody else does. It holds the host's own lock, so there
         is no second lock to wait for crosswise.
 Rule 2: a client that attached keeps the seat until it is detached. One that cannot say goodbye may be replaced once it
-        has done nothing for `idle_s`, or as soon as `is_gone` knows that it has gone.
+        has done nothing for `idle_s`, or as soon as `is_gone` knows that it has gone; who wants the seat may have the
+        patience to wait for that moment, for connections end a little later than their owners let go of them.
 Rule 3: what is remembered of a driver's exchanges ends with its lease.
 """
 
@@ -22,8 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.actions import check_control
+from lucky_transport.deadline import Deadline
 from lucky_transport.engine import HOLD, RESET, Buffers
-from lucky_transport.errors import Cancelled, LocalProtocolError, PeerTimeout, TransportError, from_wire
+from lucky_transport.errors import Busy, Cancelled, LocalProtocolError, PeerTimeout, TransportError, from_wire
 from lucky_transport.host.lease import Lease
 from lucky_transport.specs import BatchSpec
 
@@ -37,6 +39,8 @@ STEP = 0
 
 #: After this long without action a client that did not attach may be replaced (LuckyEngine's own watchdog).
 IDLE_S = 10.0
+#: Whether a driver who cannot say goodbye has gone is looked at this often.
+_LOOK_S = 0.01
 #: Clients that are remembered as gone; their last calls come within moments.
 _MOST_LEFT = 256
 
@@ -54,7 +58,8 @@ def only(spec: BatchSpec, envs: Sequence[int], action: int) -> NDArray[np.uint8]
 @dataclass(frozen=True, slots=True)
 class Driver:
     """Who wants the seat. `key` tells clients apart, `name` is for texts ("" = the key), `is_gone` knows more than the
-    clock about a client that cannot say goodbye, `via` is whoever let the client in.
+    clock about a client that cannot say goodbye, `via` is whoever let the client in. `patience_s`: how long the thread
+    that asks may wait for a driver who cannot say goodbye and does nothing: he may be about to be gone.
     """
 
     key: str
@@ -62,6 +67,15 @@ class Driver:
     idle_s: float = IDLE_S
     is_gone: Callable[[], bool] = lambda: False
     via: object = None
+    patience_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Patience:
+    """Until when a driver is waited for who has done nothing since."""
+
+    until: Deadline
+    last_action_s: float
 
 
 class Seat:
@@ -92,17 +106,40 @@ class Seat:
 
         Raises Busy naming the present driver, PeerTimeout when the step of before is still not over after `timeout_s`.
         """
-        with self.host.between_steps(timeout_s) as held:
-            if not held:
-                raise PeerTimeout(
-                    f"engine {self.spec.engine!r} did not finish the exchange before this one within {timeout_s:.3g} s",
-                    backend=self.spec.engine,
-                    hint="raise the timeout (LUCKY_STEP_TIMEOUT_S)",
-                )
-            self._take(driver)
-            self._last_action_s = time.monotonic()
-            yield
-            self._last_action_s = time.monotonic()
+        patience: _Patience | None = None
+        while True:
+            with self.host.between_steps(timeout_s) as held:
+                if not held:
+                    raise PeerTimeout(
+                        f"engine {self.spec.engine!r} did not finish the exchange before this one"
+                        f" within {timeout_s:.3g} s",
+                        backend=self.spec.engine,
+                        hint="raise the timeout (LUCKY_STEP_TIMEOUT_S)",
+                    )
+                try:
+                    self._take(driver)
+                except Busy:
+                    if patience is None:
+                        patience = _Patience(Deadline(min(driver.patience_s, timeout_s)), self._last_action_s)
+                    if not self._may_be_going(patience):
+                        raise
+                else:
+                    self._last_action_s = time.monotonic()
+                    yield
+                    self._last_action_s = time.monotonic()
+                    return
+            time.sleep(_LOOK_S)
+
+    def _may_be_going(self, patience: _Patience) -> bool:
+        """True while it is worth looking again whether the driver has gone."""
+        lease = self._lease
+        return (
+            not patience.until.expired
+            and self._last_action_s == patience.last_action_s  # else he is there
+            and lease is not None
+            and lease.valid
+            and self._driver.key not in self._attached  # else he says goodbye
+        )
 
     def _take(self, driver: Driver) -> None:
         if self._lease is not None and self._lease.valid and self._driver.key == driver.key:

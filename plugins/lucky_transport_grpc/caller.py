@@ -23,6 +23,8 @@ __all__ = ["Caller", "House"]
 
 #: The client's own clock ends a call at its deadline; ours is this much later, so that it never speaks first.
 _GRACE_S = 0.1
+#: After `channel.close()` gRPC needs so long at most, on a busy machine, until the connection has ended.
+_PATIENCE_S = 0.5
 #: A call whose deadline is further away than this has none: gRPC then says some far date.
 _NEVER_S = 1e8
 
@@ -68,8 +70,8 @@ class Caller:
     @property
     def driver(self) -> Driver:
         """The caller as somebody who wants to drive."""
-        house = self._house
-        return Driver(self.key, f"{house.kind}{self.key}", house.idle_s, partial(house.is_gone, self.key), house)
+        house, is_gone = self._house, partial(self._house.is_gone, self.key)
+        return Driver(self.key, f"{house.kind}{self.key}", house.idle_s, is_gone, house, _PATIENCE_S)
 
     def call(self, host: Host, *, stream: bool) -> Call:
         """Return the call as its handler sees it; it is over as soon as gRPC says so. A stream may go on for ever."""

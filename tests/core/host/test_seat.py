@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Generator
 from typing import Any
 
@@ -51,6 +52,47 @@ def test_a_client_that_disconnected_is_replaced_at_once(host: Host) -> None:
         _step(seat, "b")
     gone.add("a")
     _step(seat, "b")
+
+
+def test_a_client_that_is_about_to_be_gone_is_waited_for_where_there_is_patience(host: Host) -> None:
+    looks = iter([False, False])
+    seat = Seat(host)
+    _step(seat, "a", is_gone=lambda: next(looks, True))
+    _step(seat, "b", patience_s=10.0)
+    assert host.driver == "b"
+
+
+def test_a_client_that_is_there_is_not_waited_for_longer_than_that(host: Host) -> None:
+    seat = Seat(host)
+    _step(seat, "a")
+    start = time.monotonic()
+    with pytest.raises(Busy, match="is driven by a;"):
+        _step(seat, "b", patience_s=0.05)
+    assert time.monotonic() - start >= 0.05
+
+
+def test_a_client_that_acts_meanwhile_is_there_and_not_waited_for(host: Host) -> None:
+    seat = Seat(host)
+
+    def is_gone() -> bool:  # whenever we look whether it has gone, it steps
+        _step(seat, "a", is_gone=is_gone)
+        return False
+
+    _step(seat, "a", is_gone=is_gone)
+    with pytest.raises(Busy, match="is driven by a;"):
+        _step(seat, "b", patience_s=3600.0)
+
+
+@pytest.mark.parametrize("how", ["attached", "elsewhere"])
+def test_a_client_that_will_say_goodbye_is_not_waited_for(host: Host, how: str) -> None:
+    seat = Seat(host)
+    if how == "attached":
+        seat.attach("a", "the first")
+        _step(seat, "a")
+    else:
+        host.drive("the first", Buffers.allocate(host.spec))
+    with pytest.raises(Busy, match="is driven by the first;"):
+        _step(seat, "b", patience_s=3600.0)
 
 
 def test_an_attached_client_may_do_nothing_for_as_long_as_it_likes(host: Host) -> None:
