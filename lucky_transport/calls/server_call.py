@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from lucky_transport.call import Call
 from lucky_transport.calls.images import Pictures, Place
@@ -42,6 +42,7 @@ _MAY_COME = frozenset(state for state, row in ANSWERER.items() if Event.PEER_SEN
 _TO_CALLER = int(Shape.SERVER_STREAM)
 #: Before its first credit a caller may send nothing.
 _NOTHING = Window(0, 0, 0, 0)
+_LAST: Any = object()
 #: What only an answerer may send: for these the table has no row.
 _SLIPS = {
     Kind.REQUEST: Event.PEER_OPENS,
@@ -228,6 +229,31 @@ class ServerCall:
             return
         headers = Envelope(0, self.correlation_id, Kind.HEADERS, metadata=to_metadata(metadata))
         self._calls.post(encode_envelope(headers), self.correlation_id)
+
+    def send_all(self, items: Iterator[Any], encode: Callable[[Any], bytes]) -> None:
+        """Send the items of a stream without pictures: each is asked for when the caller can take it.
+
+        Raises what `send` and `wait_for_credit` do, and what items and encoder raise.
+        """
+        credit, seen, correlation_id = self._credit, self.call, self.correlation_id
+        post = self._calls.outlet.try_post_plain
+        while True:
+            # As `wait_for_credit`, and below as `send`, which would be three functions more for each item.
+            if (
+                credit.spent_items >= credit.granted_items
+                or credit.spent_bytes >= credit.granted_bytes
+                or self._state is _ENDED
+            ):
+                self._wait_for_credit()
+            item = next(items, _LAST)
+            if item is _LAST:
+                return
+            payload = encode(item)
+            if self._state in _MAY_SEND and not seen.dropped and post(0, correlation_id, _ITEM, 0, payload):
+                credit.spent_items += 1
+                credit.spent_bytes += len(payload)
+            else:
+                self.send(payload, seen.dropped)
 
     def wait_for_credit(self) -> None:
         """Wait until the caller can take one more item. Raises Cancelled, PeerTimeout, PeerDied."""

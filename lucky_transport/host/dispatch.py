@@ -207,21 +207,17 @@ class Dispatcher:
 
     @staticmethod
     def _pull(method: Method, call: ServerCall, items: Iterator[Any]) -> None:
-        seen = call.call
-        wait_for_credit, send = call.wait_for_credit, call.send
-        encode_item, encode_pictured = response_encoder(method), None
-        if holds_images(method.response):
-            encode_pictured = item_encoder(method, call)
+        if not holds_images(method.response):
+            call.send_all(items, response_encoder(method))
+            return
+        seen, encode = call.call, item_encoder(method, call)
         while True:
-            wait_for_credit()
-            item = next(items, _END)
-            if item is _END:
+            call.wait_for_credit()
+            item = next(items, _LAST)
+            if item is _LAST:
                 return
-            if encode_pictured is None:
-                send(encode_item(item), seen.dropped)
-            else:
-                payload, images = encode_pictured(item)
-                send(payload, seen.dropped, images)
+            payload, images = encode(item)
+            call.send(payload, seen.dropped, images)
 
     def _answer_raw(self, handler: RawHandler, call: ServerCall) -> None:
         try:
@@ -240,4 +236,4 @@ class Dispatcher:
             call.fail(error)
 
 
-_END: Any = object()
+_LAST: Any = object()
