@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import os
 import signal
 import subprocess
@@ -157,6 +158,18 @@ def test_an_advance_of_another_tick_ends_the_measurement() -> None:
     script = Scripted(ticks=iter([0, 1, 2, 4, 5, 6]))
     with pytest.raises(RemoteProtocolError, match="an exchange was lost or doubled"):
         sessions._measure_advance(_way(script, iter(())), 1, PLAN.effort)  # pyright: ignore[reportPrivateUsage]
+
+
+def test_sessions_that_run_freely_are_given_time_to_move_on_a_busy_machine() -> None:
+    way = _way(Scripted(newest=iter((7, 7, 7, 9))), itertools.repeat(7))
+    assert sessions._measure_free(way, 1, PLAN.effort).n == 2  # pyright: ignore[reportPrivateUsage]
+
+
+def test_sessions_that_run_freely_and_never_move_end_the_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "_PATIENCE_S", 0.0)
+    way = _way(Scripted(newest=itertools.repeat(7)), itertools.repeat(7))
+    with pytest.raises(RemoteProtocolError, match="stood still for 0 s"):
+        sessions._measure_free(way, 1, PLAN.effort)  # pyright: ignore[reportPrivateUsage]
 
 
 def test_a_reader_who_is_shown_what_waited_for_him_is_behind() -> None:
