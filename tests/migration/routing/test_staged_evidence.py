@@ -71,11 +71,12 @@ def test_a_lie_takes_a_running_programs_calls_back_to_grpc(
     _call_until(staged, lambda: board.decide(_SCHEMA.name).stage == "shadow")
     assert [board.decide(_SCHEMA.name).authority for _ in range(10)] == ["grpc"] * 10
     board.close()
-    first = next(one for one in read_folder(tmp_path / "lucky-evidence") if one.verdict == "different")
-    assert (first.method, first.aspect) == (_SCHEMA.name, "item")
-    assert first.where.startswith("schema")
+    # Several calls may have been under way when the first of them was found out.
+    different = [one for one in read_folder(tmp_path / "lucky-evidence") if one.verdict == "different"]
+    assert {(one.method, one.aspect) for one in different} == {(_SCHEMA.name, "item")}
+    assert all(one.where.startswith("schema") for one in different)
     (move,) = Moves(tmp_path).promote("AgentService/GetAgentSchema")
-    assert first.sentence in move.refused
+    assert any(one.sentence in move.refused for one in different)
     assert "cool-down" in move.refused
 
 
