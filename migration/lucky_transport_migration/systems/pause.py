@@ -11,10 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lucky_transport.deadline import Deadline
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport_migration.systems.doors import MAP, OPTIONS, RATE_HZ, Way
 
-__all__ = ["Pause", "measure_pause"]
+__all__ = ["PATIENCE_S", "Pause", "measure_pause"]
+
+#: A machine with much else to do may leave an engine without any time for so long.
+PATIENCE_S = 10.0
+_AGAIN_S = 0.01
 
 
 @dataclass(slots=True)
@@ -41,7 +46,7 @@ class Pause:
 
 
 def measure_pause(way: Way, pause_s: float) -> Pause:
-    """Run a session at a rate, look at it, pause, and look again.
+    """Run a session at a rate, look at it, pause, and look again; pause longer while the machine gives it no time.
 
     Raises RemoteProtocolError when the session stood still meanwhile.
     """
@@ -53,13 +58,16 @@ def measure_pause(way: Way, pause_s: float) -> Pause:
     try:
         seen = look(look(-1).ticks)
         time.sleep(pause_s)
-        newest = sessions.state(session).ticks
+        patience = Deadline(PATIENCE_S)
+        while (newest := sessions.state(session).ticks) <= seen.ticks:
+            if patience.expired:
+                waited_s = pause_s + PATIENCE_S
+                raise RemoteProtocolError(f"a session that runs freely stood still at tick {newest} for {waited_s:g} s")
+            time.sleep(_AGAIN_S)
         start = time.perf_counter_ns()
         after = look(-1)
         took = time.perf_counter_ns() - start
     finally:
         sessions.run(session, None)
         sessions.destroy(session)
-    if newest <= seen.ticks:
-        raise RemoteProtocolError(f"a session that runs freely stood still at tick {newest} for {pause_s} s")
     return Pause(took, max(0, newest - after.ticks), newest - seen.ticks)

@@ -24,13 +24,12 @@ from lucky_transport_migration.measuring import Effort, Measurement, Samples, Wa
 from lucky_transport_migration.plan import Plan
 from lucky_transport_migration.systems.cells import SystemSetup
 from lucky_transport_migration.systems.doors import MAP, OPTIONS, Way, open_way
-from lucky_transport_migration.systems.pause import measure_pause
+from lucky_transport_migration.systems.pause import PATIENCE_S, measure_pause
 
 __all__ = ["measure"]
 
 _NOTHING = np.zeros(0)  # the loop hands its "actions" to the step
 _TICKS = 10  # what one step of an env takes
-_PATIENCE_S = 10.0
 _LOOK_EVERY_S = 0.001  # a reader that goes round the sessions, looking at each now and then
 
 
@@ -122,12 +121,12 @@ def _measure_free(way: Way, count: int, effort: Effort) -> Flow:
             way.sessions.run(session, 0)
         turns = itertools.cycle(sessions)
         _go_round(looks, turns, effort.budget_s / 10)
-        patience = Deadline(_PATIENCE_S)
+        patience = Deadline(PATIENCE_S)
         watch, start, before = Watch(way.pid), time.perf_counter_ns(), _ticks(way, sessions)
         _go_round(looks, turns, effort.budget_s)
         while not (ticks := _ticks(way, sessions) - before):
             if patience.expired:
-                raise RemoteProtocolError(f"sessions that run freely stood still for {_PATIENCE_S:g} s")
+                raise RemoteProtocolError(f"sessions that run freely stood still for {PATIENCE_S:g} s")
             _go_round(looks, turns, effort.budget_s)
         took = time.perf_counter_ns() - start
         client, engine = watch.stop()

@@ -20,7 +20,7 @@ import pytest
 from lucky_transport.engines.cartpole import CartPoleCommand, CartPoleWorld
 from lucky_transport.errors import PeerDied, RemoteProtocolError
 from lucky_transport_migration.call_suite.rows import typical_us
-from lucky_transport_migration.systems import bench, library, sessions
+from lucky_transport_migration.systems import bench, library, pause, sessions
 from lucky_transport_migration.systems.cells import SystemSetup, plan_of_systems
 from lucky_transport_migration.systems.cores import two_cores
 from lucky_transport_migration.systems.doors import Way
@@ -166,7 +166,7 @@ def test_sessions_that_run_freely_are_given_time_to_move_on_a_busy_machine() -> 
 
 
 def test_sessions_that_run_freely_and_never_move_end_the_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions, "_PATIENCE_S", 0.0)
+    monkeypatch.setattr(sessions, "PATIENCE_S", 0.0)
     way = _way(Scripted(newest=itertools.repeat(7)), itertools.repeat(7))
     with pytest.raises(RemoteProtocolError, match="stood still for 0 s"):
         sessions._measure_free(way, 1, PLAN.effort)  # pyright: ignore[reportPrivateUsage]
@@ -179,8 +179,14 @@ def test_a_reader_who_is_shown_what_waited_for_him_is_behind() -> None:
     assert fresh.behind_ticks == 0
 
 
-def test_a_session_that_stood_still_shows_nothing_of_freshness() -> None:
-    with pytest.raises(RemoteProtocolError, match="stood still at tick 10"):
+def test_a_session_that_gets_no_time_during_the_pause_is_given_some() -> None:
+    late = measure_pause(_way(Scripted(newest=iter((10, 10, 12))), iter((0, 10, 12))), 0.0)
+    assert (late.behind_ticks, late.missed_ticks) == (0, 2)
+
+
+def test_a_session_that_stood_still_shows_nothing_of_freshness(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pause, "PATIENCE_S", 0.0)
+    with pytest.raises(RemoteProtocolError, match="stood still at tick 10 for 0 s"):
         measure_pause(_way(Scripted(newest=iter((10,))), iter((0, 10, 10))), 0.0)
 
 
