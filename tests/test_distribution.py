@@ -1,0 +1,140 @@
+"""The files that users get: a wheel and an sdist, built offline from a copy of this tree.
+
+Rule 1: nothing is downloaded: the builds take the setuptools that is installed here.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+from packaging.tags import cpython_tags
+from packaging.utils import parse_wheel_filename
+
+ROOT = Path(__file__).parents[1]
+
+setuptools = pytest.importorskip("setuptools", "77", reason="setuptools >= 77 builds the distribution")
+
+#: What a build reads, and what belongs into the sdist besides.
+PARTS = ("lucky_transport", "plugins", "migration", "proto", "schema", "tests")
+#: One wheel for this Python and all newer ones.
+STABLE_ABI = "cp311-abi3"
+
+BUILD = "import sys, setuptools.build_meta as b; print(getattr(b, 'build_' + sys.argv[1])(sys.argv[2]))"
+
+
+def copy_of_tree(folder: Path) -> Path:
+    """A copy of what is under version control, so that no build writes into the tree, nor takes an old build."""
+    ignored = shutil.ignore_patterns("__pycache__", "*.so", "*.egg-info", "build", ".*", "lucky-evidence")
+    for part in PARTS:
+        shutil.copytree(ROOT / part, folder / part, ignore=ignored)
+    for path in ROOT.iterdir():
+        if path.is_file() and path.name != ".gitignore":
+            shutil.copy2(path, folder / path.name)
+    return folder
+
+
+def build(kind: str, tree: Path, into: Path, **environ: str) -> Path:
+    """The `kind` ("wheel", "sdist") of the project in `tree`."""
+    into.mkdir(exist_ok=True)
+    done = subprocess.run(
+        [sys.executable, "-c", BUILD, kind, str(into)],
+        cwd=tree,
+        env=os.environ | {"SOURCE_DATE_EPOCH": "946684800"} | environ,
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    return into / done.stdout.splitlines()[-1]
+
+
+def contents(wheel: Path) -> dict[str, bytes]:
+    """What a wheel holds, without the record of its own files and the compiled module, which holds paths."""
+    with zipfile.ZipFile(wheel) as archive:
+        left_out = (".so", ".dist-info/RECORD")
+        return {name: archive.read(name) for name in archive.namelist() if not name.endswith(left_out)}
+
+
+def compiled(wheel: Path) -> list[str]:
+    with zipfile.ZipFile(wheel) as archive:
+        return [name for name in archive.namelist() if name.endswith(".so")]
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return copy_of_tree(tmp_path_factory.mktemp("tree"))
+
+
+@pytest.fixture(scope="module")
+def wheel(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build("wheel", tree, tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sdist, unpacked."""
+    source = copy_of_tree(tmp_path_factory.mktemp("source"))
+    sdist = build("sdist", source, tmp_path_factory.mktemp("sdist"))
+    folder = tmp_path_factory.mktemp("unpacked")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(folder, filter="data")
+    (project,) = folder.iterdir()
+    return project
+
+
+def test_the_wheel_of_the_native_module_is_for_all_newer_pythons(wheel: Path) -> None:
+    if not compiled(wheel):
+        pytest.skip("no C compiler here: the wheel has no native module")
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        pytest.skip("a free-threaded Python has no stable ABI")
+    platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+    assert compiled(wheel) == ["lucky_transport/shm/_atomics.abi3.so"]
+    assert wheel.name.endswith(f"-{STABLE_ABI}-{platform}.whl")
+    *_, tags = parse_wheel_filename(wheel.name)
+    for minor in (11, 12, 13, 14):
+        assert tags & set(cpython_tags((3, minor), platforms=[platform])), f"pip on 3.{minor} refuses {wheel.name}"
+
+
+def test_a_wheel_without_the_native_module_is_a_pure_one(tree: Path, tmp_path: Path) -> None:
+    source = shutil.copytree(tree, tmp_path / "source", ignore=shutil.ignore_patterns("build", "*.egg-info"))
+    pure = build("wheel", source, tmp_path / "wheel", CC="/bin/false")
+    assert compiled(pure) == []
+    assert pure.name.endswith("-py3-none-any.whl")
+    assert "lucky_transport/shm/atomics.py" in contents(pure)
+
+
+def test_the_wheel_installs_no_package_but_ours(wheel: Path) -> None:
+    tops = {name.partition("/")[0] for name in contents(wheel)}
+    assert all(top.startswith("lucky_transport") for top in tops), tops
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["CHANGELOG.md", "LICENSE", "README.md", "migration/README.md", "migration/example/walk.py", "plugins/README.md"],
+)
+def test_the_sdist_holds_the_documents(unpacked: Path, path: str) -> None:
+    assert (unpacked / path).read_bytes() == (ROOT / path).read_bytes()
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_the_sdist_holds_every_source_file(unpacked: Path, tree: Path, part: str) -> None:
+    built = ("__pycache__", ".egg-info", ".so")
+    wanted = {path.relative_to(tree) for path in (tree / part).rglob("*") if path.is_file()}
+    wanted = {path for path in wanted if not any(word in str(path) for word in built)}
+    found = {path.relative_to(unpacked) for path in (unpacked / part).rglob("*") if path.is_file()}
+    assert wanted <= found, sorted(map(str, wanted - found))
+
+
+def test_the_wheel_from_the_sdist_is_the_wheel_from_the_tree(unpacked: Path, wheel: Path, tmp_path: Path) -> None:
+    again = build("wheel", unpacked, tmp_path / "wheel")
+    assert again.name == wheel.name
+    assert compiled(again) == compiled(wheel)
+    assert contents(again) == contents(wheel)
