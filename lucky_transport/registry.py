@@ -30,6 +30,17 @@ from lucky_transport.hookspecs import (
 
 __all__ = ["Registry", "load", "registry"]
 
+#: Import name -> what pip calls it, for packages of the extras that have two names.
+_DISTRIBUTIONS = {
+    "google": "protobuf",
+    "grpc": "grpcio",
+    "grpc_health": "grpcio-health-checking",
+    "grpc_reflection": "grpcio-reflection",
+    "posix_ipc": "posix-ipc",
+    "prometheus_client": "prometheus-client",
+    "zmq": "pyzmq",
+}
+
 _Info = TypeVar("_Info", TransportInfo, EngineInfo, CommandInfo, ForeignServicesInfo, SwitchInfo, BoardInfo)
 
 
@@ -89,7 +100,7 @@ def load(target: str, *, owner: str, extra: str = "") -> Any:
         missing = (error.name or "").partition(".")[0]
         if extra and missing and missing != module_name.partition(".")[0] and missing != PROJECT:
             raise MissingExtra(
-                f"{owner} needs the package {missing!r}, which is not installed",
+                f"{owner} needs the package {_DISTRIBUTIONS.get(missing, missing)!r}, which is not installed",
                 backend=owner,
                 hint=f"pip install 'lucky-transport[{extra}]'",
             ) from error

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from importlib import metadata
 
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from lucky_transport import inventory
 from lucky_transport.diagnosis.check import Check, Roots, Verdict
@@ -24,7 +25,10 @@ _COLLECTIONS = ("all", "dev")
 
 
 def requirements() -> dict[str, list[Requirement]]:
-    """Return extra -> what it requires ("" = what is always needed), from the installed metadata."""
+    """Return extra -> what it requires ("" = what is always needed), from the installed metadata.
+
+    An extra that refers to other extras of ours requires what they require.
+    """
     extras: list[str] = metadata.metadata(DISTRIBUTION).get_all("Provides-Extra") or []
     found: dict[str, list[Requirement]] = {extra: [] for extra in ("", *extras)}
     for line in metadata.requires(DISTRIBUTION) or []:
@@ -35,7 +39,22 @@ def requirements() -> dict[str, list[Requirement]]:
         for extra in extras:
             if one.marker.evaluate({"extra": extra}) and not one.marker.evaluate({"extra": ""}):
                 found[extra].append(one)
-    return found
+    return {extra: _flattened(extra, found, frozenset()) for extra in found}
+
+
+def _flattened(extra: str, found: dict[str, list[Requirement]], within: frozenset[str]) -> list[Requirement]:
+    """Return what `extra` requires, with references to our own extras replaced by what those require.
+
+    within: the extras that refer to this one; a circle among them adds nothing.
+    """
+    flat: list[Requirement] = []
+    for one in found.get(extra, []):
+        if canonicalize_name(one.name) != DISTRIBUTION:
+            flat.append(one)
+            continue
+        for other in sorted(one.extras - within - {extra}):
+            flat += _flattened(other, found, within | {extra})
+    return flat
 
 
 def _problem(requirement: Requirement) -> str:

@@ -31,6 +31,36 @@ os._exit(9)
 """
 
 
+#: Runs the command line as it is after `pip install lucky-transport`: what the extras bring is not there.
+WITHOUT_EXTRAS = """
+import sys
+from importlib import metadata
+from lucky_transport.diagnosis import packages
+
+needed = packages.requirements()
+always = {one.name for one in needed[""]}
+gone = {one.name for extra, ones in needed.items() if extra for one in ones} - always
+version = metadata.version
+
+def of_what_is_left(name):
+    if name in gone:
+        raise metadata.PackageNotFoundError(name)
+    return version(name)
+
+HIDDEN = "google grpc grpc_health grpc_reflection mujoco posix_ipc libcst prometheus_client tomlkit".split()
+
+class Gone:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in HIDDEN:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+metadata.version = of_what_is_left
+sys.meta_path.insert(0, Gone())
+from lucky_transport.cli.main import main
+main()
+"""
+
+
 @pytest.fixture
 def rows(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Replaces what the checks find."""
@@ -104,3 +134,20 @@ def test_fix_removes_what_a_dead_engine_left_and_nothing_else(tmp_path: Path, mo
     assert json.loads(shown.output)["removed"] == [str(tmp_path / "lucky_dead")]
     assert [path.name for path in tmp_path.iterdir()] == ["a_file_of_somebody_else"]
     assert stale()["verdict"] == "ok"
+
+
+def test_an_install_without_extras_is_healthy(environ: dict[str, str], tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_EXTRAS, "doctor", "--json"],
+        capture_output=True,
+        text=True,
+        env=environ,
+        cwd=tmp_path,
+        timeout=60,
+    )
+    assert done.stdout, done.stderr
+    found = {row["name"]: row for row in json.loads(done.stdout)["checks"]}
+    assert found["plugins"]["verdict"] == "ok", found["plugins"]
+    assert found["extras"]["seen"].startswith("installed: shm; missing: grpc (")
+    assert "openra (grpcio is not installed" in found["extras"]["seen"]
+    assert done.returncode == 0

@@ -139,6 +139,14 @@ def test_a_missing_package_names_the_extra_to_install(modules: Path) -> None:
     assert isinstance(missing.value, ImportError)
 
 
+@pytest.mark.parametrize(("module", "package"), [("google.protobuf", "protobuf"), ("grpc", "grpcio")])
+def test_a_missing_package_is_called_what_pip_calls_it(modules: Path, module: str, package: str) -> None:
+    text = f"raise ModuleNotFoundError('no module', name={module.partition('.')[0]!r})"
+    (modules / "needs_other_name.py").write_text(text)
+    with pytest.raises(MissingExtra, match=f"needs the package '{package}', which is not installed"):
+        load("needs_other_name:client", owner="transport 'x'", extra="carrier")
+
+
 @pytest.mark.parametrize(
     ("text", "extra"),
     [

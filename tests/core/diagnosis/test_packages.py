@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from email.message import Message
 from importlib import metadata
 
 import pytest
@@ -28,6 +29,38 @@ def test_requirements_come_from_the_installed_metadata() -> None:
     assert "grpcio" in [one.name for one in found["grpc"]]
     assert "grpcio" not in [one.name for one in found[""]]
     assert found["shm"] == []
+
+
+def lines_of_metadata(monkeypatch: pytest.MonkeyPatch, **extras: list[str]) -> None:
+    """Let the installed metadata of our own distribution have these extras."""
+    lines = [f'{one}; extra == "{extra}"' for extra, ones in extras.items() for one in ones]
+    told = Message()
+    for extra in extras:
+        told["Provides-Extra"] = extra
+    monkeypatch.setattr(packages.metadata, "metadata", lambda name: told)
+    monkeypatch.setattr(packages.metadata, "requires", lambda name: lines)
+
+
+def test_an_extra_that_refers_to_another_requires_what_that_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    extras = {"wire": ["a_package_nobody_has>=2"], "game": ["lucky_transport[wire]"], "all": ["Lucky-Transport[game]"]}
+    lines_of_metadata(monkeypatch, **extras)
+    found = packages.requirements()
+    assert [str(one).partition(";")[0] for one in found["game"]] == ["a_package_nobody_has>=2"]
+    assert [one.name for one in found["all"]] == ["a_package_nobody_has"]
+
+
+def test_extras_in_a_circle_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines_of_metadata(monkeypatch, one=["lucky-transport[two]", "numpy"], two=["lucky-transport[one]"])
+    assert [one.name for one in packages.requirements()["two"]] == ["numpy"]
+
+
+def test_an_extra_is_not_installed_by_us_alone() -> None:
+    assert {one.name for one in packages.requirements()["openra"]} >= {"grpcio", "protobuf"}
+
+
+def test_no_package_is_listed_twice() -> None:
+    listed = [one.partition(" ")[0] for one in packages.versions(HERE).seen.split(", ")]
+    assert len(listed) == len(set(listed)), listed
 
 
 def test_the_versions_of_all_that_is_needed_are_shown() -> None:
