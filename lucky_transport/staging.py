@@ -7,7 +7,9 @@
 
 Rule 1: whatever a board or a shadow does, the caller gets what the authority answered, when it answered.
 Rule 2: what changes the world is never made twice on one engine: a board sets no shadow for it.
-Rule 3: every call is noted, also the ones without a shadow: counts, errors and times of the authority are evidence too.
+Rule 3: a read whose authority is shared memory, and is unreachable or dies, is answered by gRPC until the method is
+        complete; the failure is noted as the shadow's outcome. What changes the world is never repeated.
+Rule 4: every call is noted, also the ones without a shadow: counts, errors and times of the authority are evidence too.
 """
 
 from __future__ import annotations
@@ -28,6 +30,11 @@ class Decision:
     authority: str
     shadow: str = ""
     stage: str = ""
+
+    @property
+    def may_fall_back(self) -> bool:
+        """True where gRPC can answer instead of shared memory: at every stage before "complete"."""
+        return self.authority == "shm" and self.stage != "complete"
 
 
 @dataclass(slots=True)

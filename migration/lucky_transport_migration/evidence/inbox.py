@@ -8,6 +8,7 @@ Rule 3: a forked child has an empty inbox and a thread of its own; while the par
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import weakref
@@ -19,15 +20,17 @@ from lucky_transport.deadline import Deadline
 
 __all__ = ["Inbox"]
 
+_log = logging.getLogger("lucky_transport")
+
 _ROOM = 4096
 _ROOM_BYTES = 64 << 20
 _FORK_WAITS_S = 1.0
 
 
 class Inbox:
-    """Gives what was put into it to `work`, one after the other. work: raises nothing.
+    """Gives what was put into it to `work`, one after the other. What `work` raises is logged.
 
-    refused: how many there was no room for.
+    refused: how many there was no room for, or `work` broke on.
     """
 
     def __init__(self, name: str, work: Callable[[Any], None]) -> None:
@@ -93,7 +96,11 @@ class Inbox:
         if entry is not None:
             item, size = entry
             self._bytes = self._bytes - size if self._queue.qsize() else 0  # threads that put at once may miscount
-            self._work(item)
+            try:
+                self._work(item)
+            except Exception:  # a fault of ours: it costs this item, not the thread
+                self.refused += 1
+                _log.exception("%s: an item could not be worked on", self._name)
 
     def _hold(self) -> None:
         self._holds = self._between.acquire(timeout=_FORK_WAITS_S)

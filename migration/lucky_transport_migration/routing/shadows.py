@@ -8,6 +8,7 @@ Rule 3: when too many are under way none is asked, and that is said in the evide
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -22,6 +23,8 @@ from lucky_transport_migration.routing.outcomes import answer, failure
 from lucky_transport_migration.routing.side import Side
 
 __all__ = ["Shadows"]
+
+_log = logging.getLogger("lucky_transport")
 
 _CALLS, _WAITING_CALLS = 2, 64
 _STREAMS = 4
@@ -73,9 +76,14 @@ class Shadows:
 
     def _run(self, workers: Workers, exchange: Exchange, ask: Callable[[], None]) -> None:
         def task() -> None:
-            if exchange.waits:
-                ask()
-            self._pending.discard(exchange)
+            try:
+                if exchange.waits:
+                    ask()
+            except Exception as error:  # a fault of ours: the call keeps its evidence, the thread goes on
+                _log.exception("the shadow of a call of %s broke", exchange.method.name)
+                exchange.unshadowed(f"the shadow broke: {type(error).__name__}: {error}")
+            finally:
+                self._pending.discard(exchange)
 
         self._pending.add(exchange)
         try:

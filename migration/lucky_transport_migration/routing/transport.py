@@ -9,6 +9,7 @@ Rule 3: what is needed is connected when it is needed: a program whose methods a
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Callable
@@ -32,10 +33,11 @@ from lucky_transport_migration.routing.side import CANDIDATE, CONTROL, Side
 from lucky_transport_migration.routing.stepping import Stepping
 from lucky_transport_migration.routing.stream import StagedStream
 from lucky_transport_migration.routing.world import World
-from lucky_transport_migration.stages.stage import Stage
 from lucky_transport_migration.stages.standing import STEP, STEPPING_PATH
 
 __all__ = ["StagedTransport"]
+
+_log = logging.getLogger("lucky_transport")
 
 _Answer = TypeVar("_Answer")
 
@@ -55,6 +57,7 @@ class StagedTransport(Transport):
         self._shadows = Shadows(self._sides)
         self._pid = os.getpid()
         self._closed = False
+        self._fell_back: set[str] = set()
         try:
             transport, self._stepping_by = self._choose_stepper()
         except BaseException:
@@ -131,7 +134,7 @@ class StagedTransport(Transport):
         try:
             return self._sides[decision.authority].open(), decision
         except TransportError as error:
-            if not _has_net(decision):
+            if not decision.may_fall_back:
                 raise
             instead = Decision(CONTROL, CANDIDATE, decision.stage)
             transport = self._sides[CONTROL].open()
@@ -148,7 +151,7 @@ class StagedTransport(Transport):
     def _first_answer(self, exchange: Exchange, attempt: Callable[[Transport], _Answer]) -> tuple[Side, _Answer]:
         """Return the side that answered, and what `attempt` made of it; what it raises is noted, and raised."""
         side, began_ns = self._sides[exchange.decision.authority], time.perf_counter_ns()
-        has_net = _has_net(exchange.decision) and exchange.method.name not in STEPPING_PATH
+        has_net = exchange.decision.may_fall_back and exchange.method.name not in STEPPING_PATH
         transport: Transport | None = None
         try:
             transport = side.ready() if has_net else side.open()
@@ -159,6 +162,11 @@ class StagedTransport(Transport):
                 exchange.answered(outcome)
                 raise
         exchange.fails_over(outcome)
+        if exchange.method.name not in self._fell_back:
+            self._fell_back.add(exchange.method.name)
+            _log.warning(
+                "%s: shared memory did not answer (%s), gRPC answers instead", exchange.method.name, outcome.details
+            )
         return self._first_answer(exchange, attempt)  # now it is the control's to answer, which has no net
 
     def _may_repeat(self, method: Method, side: Side, transport: Transport | None, error: Exception) -> bool:
@@ -178,8 +186,3 @@ class StagedTransport(Transport):
             )
         if self._closed:
             raise ClosedError("the transport is closed", backend="staged", hint="connect again")
-
-
-def _has_net(decision: Decision) -> bool:
-    """True when the control can stand in for the authority."""
-    return decision.authority == CANDIDATE and decision.stage != Stage.COMPLETE

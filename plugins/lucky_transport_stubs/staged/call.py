@@ -1,7 +1,13 @@
-"""One asyncio call of a staged channel: the authority's compiled call, whose messages the exchange is told of."""
+"""One asyncio call of a staged channel: the authority's compiled call, whose messages the exchange is told of.
+
+Rule 1: a read that shared memory cannot answer, because the engine is unreachable or dies before its first message, is
+        made again over gRPC. Until then it is not done for its caller, and has no status.
+"""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from lucky_transport_stubs.aio.inner import EOF
@@ -13,14 +19,22 @@ if TYPE_CHECKING:
 
 __all__ = ["StagedCall"]
 
+#: Makes a compiled call over a transport ("grpc", "shm"), not started; waits for an engine to be ready if the caller
+#: asked for that and the second argument is True.
+Make = Callable[[str, bool], Any]
+
 
 class StagedCall:
-    """Everything that is not here is `call`'s own."""
+    """Everything that is not here is the compiled call's own."""
 
-    def __init__(self, channel: StagedConnection, call: Any, exchange: Exchange) -> None:
+    def __init__(self, channel: StagedConnection, exchange: Exchange, make: Make) -> None:
         self._channel = channel  # the name by which grpc.aio 1.60 finds the calls of a channel that closes
-        self._call = call
         self._exchange = exchange
+        self._make = make
+        self._is_open = exchange.can_fall_back  # True until it is known which transport answers
+        self._known = asyncio.Event()
+        self._callbacks: list[Callable[[], object]] = []
+        self._call = make(exchange.decision.authority, not self._is_open)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._call, name)
@@ -29,13 +43,73 @@ class StagedCall:
         return repr(self._call)
 
     def __del__(self) -> None:
+        if "_call" not in vars(self):  # the authority's channel is closed
+            return
+        self._exchange.left()
         if self._call.done():  # nobody read it to its end
             self._exchange.ends(LEFT)
+
+    # -- how it stands ------------------------------------------------------------------------------------------------
+
+    def done(self) -> bool:
+        return not self._is_open and self._call.done()
+
+    def is_ok(self) -> bool:
+        return not self._is_open and self._call.is_ok()
+
+    def cancelled(self) -> bool:
+        return not self._is_open and self._call.cancelled()
+
+    async def status(self) -> Any:
+        await self._which()
+        return await self._call.status()
+
+    async def initial_metadata(self) -> Any:
+        await self._which()
+        return await self._call.initial_metadata()
+
+    def add_done_callback(self, callback: Callable[[], object]) -> None:
+        if self._is_open:
+            self._callbacks.append(callback)
+        else:
+            self._call.add_done_callback(callback)
+
+    def cancel(self, details: str) -> None:
+        self._call.cancel(details)
+        self._exchange.ends(LEFT)
+        self._settle()
+
+    async def _which(self) -> None:
+        """Wait until it is known which transport answers."""
+        if self._is_open:
+            await self._known.wait()
+
+    def _settle(self) -> None:
+        """The call that there is now is the caller's."""
+        if self._is_open:
+            self._is_open = False
+            self._known.set()
+            callbacks, self._callbacks = self._callbacks, []
+            for callback in callbacks:
+                self._call.add_done_callback(callback)
+
+    def _falls_back(self) -> bool:
+        """Return True when the call has come to nothing and is to be made again, now over gRPC."""
+        if not self._is_open or not self._call.done() or not self._exchange.falls_back(aio_ending(self._call)):
+            return False
+        self._call = self._make("grpc", True)
+        self._settle()
+        return True
+
+    # -- what the Python half of grpc.aio calls -----------------------------------------------------------------------
 
     async def unary_unary(self, request: Any, metadata: Any, *rest: Any) -> Any:
         self._exchange.begins("unary_unary", sent(metadata))
         self._exchange.sends(request)
         response = await self._call.unary_unary(request, metadata, *rest)
+        if self._falls_back():
+            response = await self._call.unary_unary(request, metadata, *rest)
+        self._settle()
         self._answered(response)
         return response
 
@@ -43,14 +117,19 @@ class StagedCall:
         self._exchange.begins("unary_stream", sent(metadata))
         self._exchange.sends(request)
         await self._call.initiate_unary_stream(request, metadata, *rest)
+        if self._falls_back():
+            await self._call.initiate_unary_stream(request, metadata, *rest)
+        self._settle()
 
     async def stream_unary(self, metadata: Any, *rest: Any) -> Any:
+        self._waits_as_asked()
         self._exchange.begins("stream_unary", sent(metadata))
         response = await self._call.stream_unary(metadata, *rest)
         self._answered(response)
         return response
 
     async def initiate_stream_stream(self, metadata: Any, *rest: Any) -> None:
+        self._waits_as_asked()
         self._exchange.begins("stream_stream", sent(metadata))
         await self._call.initiate_stream_stream(metadata, *rest)
 
@@ -71,9 +150,12 @@ class StagedCall:
             self._exchange.receives(message)
         return message
 
-    def cancel(self, details: str) -> None:
-        self._call.cancel(details)
-        self._exchange.ends(LEFT)
+    def _waits_as_asked(self) -> None:
+        """A call with a stream of requests cannot be made again, so it waits for an engine where that was asked."""
+        if self._is_open:
+            self._call.cancel("another call takes its place")
+            self._call = self._make(self._exchange.decision.authority, True)
+            self._settle()
 
     def _answered(self, response: Any) -> None:
         """The call with one response has ended."""

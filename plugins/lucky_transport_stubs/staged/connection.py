@@ -28,11 +28,18 @@ class StagedConnection:
         self._sides = {transport: compiled_half(channel) for transport, channel in sides.items()}
         self._staging = staging
 
-    def call(self, method: bytes, deadline: float | None, *rest: Any) -> StagedCall:
+    def call(
+        self, method: bytes, deadline: float | None, credentials: Any, wait_for_ready: bool | None, *rest: Any
+    ) -> StagedCall:
         """Return a call that is not started. Raises what the authority's channel raises."""
         timeout = None if deadline is None else deadline - time.time()
         exchange = Exchange(self._staging, method.decode(), timeout)
-        return StagedCall(self, self._sides[exchange.decision.authority].call(method, deadline, *rest), exchange)
+        sides = self._sides
+
+        def make(transport: str, may_wait: bool) -> Any:
+            return sides[transport].call(method, deadline, credentials, wait_for_ready if may_wait else False, *rest)
+
+        return StagedCall(self, exchange, make)
 
     def get_registered_call_handle(self, method: bytes) -> Any:
         """Return real gRPC's handle of a method; shared memory needs none."""

@@ -9,6 +9,10 @@ Rule 1: nothing here waits or raises: it runs on the threads of callers and of g
 Rule 2: a shadow is asked when the authority has answered, so that the two do not compete; only a stream of responses
         to one request is asked for at the same moment, for what it brings may be a matter of time.
 Rule 3: a call is noted once.
+Rule 4: two answers that a change of the world overlaps are not compared, equal or not: equal ones would count for the
+        candidate, and no different one against it.
+Rule 5: a read that shared memory cannot answer is made again over gRPC, which is the authority from then on; what
+        shared memory came to is noted as the shadow's outcome.
 """
 
 from __future__ import annotations
@@ -18,16 +22,18 @@ import time
 from typing import Any
 
 from lucky_transport.calls.outcome import Metadata
-from lucky_transport.staging import Comparison, Outcome
+from lucky_transport.staging import Comparison, Decision, Outcome
 from lucky_transport_stubs.staged.ending import SO_FAR, Ending
 from lucky_transport_stubs.staged.items import Items
 from lucky_transport_stubs.staged.staging import Staging
 from lucky_transport_stubs.staged.world import may_change_world
 
-__all__ = ["Exchange"]
+__all__ = ["UNREACHABLE", "Exchange"]
 
+#: How a call ends whose engine is not there, or dies.
+UNREACHABLE = "UNAVAILABLE"
 #: Codes of a transport in trouble: they are no matter of what the world was like.
-_IN_TROUBLE = frozenset({"UNAVAILABLE", "INTERNAL", "DEADLINE_EXCEEDED", "UNKNOWN"})
+_IN_TROUBLE = frozenset({UNREACHABLE, "INTERNAL", "DEADLINE_EXCEEDED", "UNKNOWN"})
 
 
 class Exchange:
@@ -58,8 +64,9 @@ class Exchange:
         self._awaits_shadow = bool(self.decision.shadow)
         self._ended_early = self._is_noted = False
         self._knows_headers = True
-        self._began_ns = self._changes = 0
-        self._changes_world = not self.decision.shadow and may_change_world(method)
+        self._began_ns = self._mark = 0
+        self._is_read = bool(self.decision.shadow) or not may_change_world(method)
+        self._is_changing = False
 
     # -- what the authority does --------------------------------------------------------------------------------------
 
@@ -67,8 +74,10 @@ class Exchange:
         """The authority is about to be called."""
         self.arity, self.metadata = arity, metadata
         self._began_ns = time.perf_counter_ns()
-        self._touch_world()
-        self._changes = self._staging.world.changes
+        self._mark = self._staging.world.mark()
+        if not self._is_read and not self._is_changing:
+            self._is_changing = True
+            self._staging.world.begin()
 
     def sends(self, payload: Any) -> None:
         """The authority is given a request; what is no bytes it will refuse."""
@@ -94,9 +103,41 @@ class Exchange:
         if self._received.is_full and self.arity.endswith("stream"):
             self.ends(SO_FAR)
 
+    @property
+    def can_fall_back(self) -> bool:
+        """True while gRPC could answer instead: of a read with one request that is to go over shared memory."""
+        return self._is_read and self.decision.may_fall_back and not self.arity.startswith("stream")
+
+    def falls_back(self, ending: Ending) -> bool:
+        """The authority's call has ended so: return True when it is to be made again now, over gRPC.
+
+        That is so when shared memory was unreachable, or died before it sent anything.
+        """
+        now_ns = time.perf_counter_ns()
+        with self._lock:
+            is_lost = ending.code == UNREACHABLE and bool(self.requests) and not self._received.kept
+            if not is_lost or self.is_over or not self.can_fall_back:
+                return False
+            failed = self.decision.authority
+            self._shadow = _outcome(failed, Items(), ending, now_ns - self._began_ns)
+            self._why, self._awaits_shadow = "", False
+            self.decision = Decision("grpc", failed, self.decision.stage)
+            self._began_ns = now_ns
+        self._staging.falls_back(self.method, ending)
+        return True
+
+    def left(self) -> None:
+        """The call is over, however: it changes nothing any more."""
+        with self._lock:
+            was_changing, self._is_changing = self._is_changing, False
+        if was_changing:
+            self._staging.world.end()
+
     def ends(self, ending: Ending) -> None:
         """The authority has ended; no effect when that is known."""
         now_ns = time.perf_counter_ns()
+        if ending is not SO_FAR:
+            self.left()
         with self._lock:
             if self.is_over:
                 return
@@ -105,7 +146,6 @@ class Exchange:
             self._knows_headers = ending.knows_headers
             self._ended_early |= ending.is_early
             self.is_over, self.is_left, self.code = True, ending.is_early, ending.code
-        self._touch_world()
         if self.arity.startswith("stream"):
             self.requests = self._sent.kept
         elif not self.requests:
@@ -145,14 +185,12 @@ class Exchange:
 
     def _shadow_is(self, outcome: Outcome | None, why: str = "", *, ended_early: bool = False) -> None:
         with self._lock:
+            if not self._awaits_shadow:
+                return  # the call fell back to it
             self._shadow, self._why = outcome, why
             self._ended_early |= ended_early
             self._awaits_shadow = False
         self._note_if_known()
-
-    def _touch_world(self) -> None:
-        if self._changes_world:
-            self._staging.world.touch()
 
     # -- what comes of it ---------------------------------------------------------------------------------------------
 
@@ -163,7 +201,7 @@ class Exchange:
                 return
             self._is_noted = True
         shadow, why = self._shadow, self._why
-        if shadow is not None and (doubt := self._doubt(authority, shadow)):
+        if shadow is not None and (doubt := self._doubt(shadow)):
             shadow, why = None, doubt
         elif shadow is not None and not self._knows_headers:
             shadow.headers = ()  # nothing to compare them with
@@ -172,10 +210,9 @@ class Exchange:
             Comparison(self.method, self.decision, authority, shadow, request, why, self._ended_early)
         )
 
-    def _doubt(self, authority: Outcome, shadow: Outcome) -> str:
+    def _doubt(self, shadow: Outcome) -> str:
         """Return why the two cannot be compared, "" when they can."""
-        is_another_world = self._staging.world.changes != self._changes
-        if is_another_world and _differ(authority, shadow) and shadow.code not in _IN_TROUBLE:
+        if shadow.code not in _IN_TROUBLE and not self._staging.world.stood_still(self._mark):
             return "the world changed before both had answered"
         return ""
 
@@ -184,7 +221,3 @@ def _outcome(transport: str, items: Items, ending: Ending, took_ns: int) -> Outc
     return Outcome(
         transport, items.kept, ending.code, ending.details, ending.headers, ending.trailing, max(0, took_ns) / 1e3
     )
-
-
-def _differ(one: Outcome, other: Outcome) -> bool:
-    return one.code != other.code or list(one.items) != list(other.items)

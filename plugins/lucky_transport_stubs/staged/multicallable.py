@@ -3,17 +3,21 @@
 Rule 1: what the caller gets, and what he sees raised, is made by the authority's own channel, and nothing is wrapped:
         each call has a callable of its own, whose serializers tell the exchange what passes through them.
 Rule 2: a call's object is not kept alive: who drops it ends the call, as always.
+Rule 3: a read that shared memory cannot answer is made again over gRPC: a unary one when the engine is unreachable or
+        dies, a stream when it cannot be opened. Its first attempt does not wait for an engine to be ready: gRPC's does.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
-from lucky_transport.calls.outcome import Metadata
 from lucky_transport_grpc.runtime import grpc
-from lucky_transport_stubs.staged.ending import ending, later_ending
+from lucky_transport_stubs.staged.ending import Ending, ending, later_ending
 from lucky_transport_stubs.staged.exchange import Exchange
+from lucky_transport_stubs.staged.fallback import FallbackFuture
 from lucky_transport_stubs.staged.staging import Staging
 
 __all__ = ["StreamStream", "StreamUnary", "UnaryStream", "UnaryUnary"]
@@ -35,10 +39,16 @@ class _Method:
         self._serialize = serialize
         self._deserialize = deserialize
 
-    def _open(self, timeout: float | None, metadata: Metadata | None) -> tuple[Exchange, Any]:
-        """Return a new call's exchange, and the authority's callable for this one call."""
+    def _begin(self, request: Any, timeout: float | None, metadata: Any, rest: Any, named: Any) -> _Invocation:
+        """Return the call as its caller asked for it, decided and not yet made."""
+        metadata = _reusable(metadata)
         exchange = Exchange(self._staging, self._path, timeout)
+        invocation = _Invocation(self, exchange, request, timeout, metadata, rest, named)
         exchange.begins(self.arity, metadata or ())
+        return invocation
+
+    def callable_for(self, exchange: Exchange) -> Any:
+        """Return the authority's callable for one call."""
         make = getattr(self._sides[exchange.decision.authority], self.arity)
         serialize, deserialize = self._serialize, self._deserialize
 
@@ -51,10 +61,36 @@ class _Method:
             exchange.receives(payload)
             return payload if deserialize is None else deserialize(payload)
 
-        return exchange, make(self._path, serialized, deserialized)
+        return make(self._path, serialized, deserialized)
 
-    def _argument(self, exchange: Exchange, request: Any) -> Any:
-        return _Requests(request, exchange) if self.arity.startswith("stream") else request
+
+class _Invocation:
+    """A call as its caller asked for it: made over the authority, and again when gRPC is to answer instead."""
+
+    def __init__(
+        self, method: _Method, exchange: Exchange, request: Any, timeout: float | None, metadata: Any, *options: Any
+    ) -> None:
+        self.exchange = exchange
+        self._method = method
+        self._request = _Requests(request, exchange) if method.arity.startswith("stream") else request
+        self._metadata = metadata
+        self._rest, self._named = options
+        self._until = None if timeout is None else time.monotonic() + timeout
+
+    def make(self, how: str) -> Any:
+        """Return what the callable's `how` ("with_call", "future", "__call__") does."""
+        rest, named = self._rest, self._named
+        if self.exchange.can_fall_back:
+            rest, named = _at_once(rest, named)
+        left_s = None if self._until is None else self._until - time.monotonic()
+        method = self._method.callable_for(self.exchange)
+        try:
+            return getattr(method, how)(self._request, left_s, self._metadata, *rest, **named)
+        except grpc.RpcError:
+            raise
+        except BaseException:
+            self.exchange.left()
+            raise
 
 
 class _OneResponse(_Method):
@@ -68,21 +104,35 @@ class _OneResponse(_Method):
     def with_call(
         self, request: Any, timeout: float | None = None, metadata: Any = None, *rest: Any, **named: Any
     ) -> tuple[Any, Any]:
-        metadata = _reusable(metadata)
-        exchange, method = self._open(timeout, metadata)
-        try:
-            response, call = method.with_call(self._argument(exchange, request), timeout, metadata, *rest, **named)
-        except grpc.RpcError as error:
-            exchange.ends(ending(error))
-            raise
-        exchange.ends(ending(call))
-        return response, call
+        invocation = self._begin(request, timeout, metadata, rest, named)
+        exchange = invocation.exchange
+        while True:
+            try:
+                response, call = invocation.make("with_call")
+            except grpc.RpcError as error:
+                found = ending(error)
+                if not exchange.falls_back(found):
+                    exchange.ends(found)
+                    raise
+            else:
+                exchange.ends(ending(call))
+                return response, call
 
     def future(self, request: Any, timeout: float | None = None, metadata: Any = None, *rest: Any, **named: Any) -> Any:
-        metadata = _reusable(metadata)
-        exchange, method = self._open(timeout, metadata)
-        call = method.future(self._argument(exchange, request), timeout, metadata, *rest, **named)
-        return _watched(call, exchange, self._staging)
+        invocation = self._begin(request, timeout, metadata, rest, named)
+        exchange, staging = invocation.exchange, self._staging
+        call = invocation.make("future")
+        if not exchange.can_fall_back:
+            return _watched(call, exchange, staging)
+        read = later_ending(call)
+
+        def instead(call: Any) -> Any:
+            if exchange.falls_back(Ending(call.code().name, call.details() or "")):
+                return _watched(invocation.make("future"), exchange, staging)
+            _end_later(exchange, read, staging)
+            return None
+
+        return FallbackFuture(call, instead, lambda: _end_later(exchange, read, staging))
 
 
 class _ManyResponses(_Method):
@@ -91,9 +141,11 @@ class _ManyResponses(_Method):
     def __call__(
         self, request: Any, timeout: float | None = None, metadata: Any = None, *rest: Any, **named: Any
     ) -> Any:
-        metadata = _reusable(metadata)
-        exchange, method = self._open(timeout, metadata)
-        call = method(self._argument(exchange, request), timeout, metadata, *rest, **named)
+        invocation = self._begin(request, timeout, metadata, rest, named)
+        exchange = invocation.exchange
+        call = invocation.make("__call__")
+        if exchange.can_fall_back and not call.is_active() and exchange.falls_back(ending(call)):
+            call = invocation.make("__call__")
         return _watched(call, exchange, self._staging)
 
 
@@ -141,14 +193,23 @@ class _Requests:
 
 def _watched(call: Any, exchange: Exchange, staging: Staging) -> Any:
     """Return the call; the exchange will learn how it ended."""
-    read = later_ending(call)
-
-    def over() -> None:  # not here: this may be the very thread that its metadata are to come from
-        staging.endings.submit(lambda: exchange.ends(read()))
-
+    over = partial(_end_later, exchange, later_ending(call), staging)
     if not call.add_callback(over):
         over()
     return call
+
+
+def _end_later(exchange: Exchange, read: Callable[[], Ending], staging: Staging) -> None:
+    """Have the exchange learn of the end; not here: this may be the thread that its metadata are to come from."""
+    exchange.left()
+    staging.endings.submit(lambda: exchange.ends(read()))
+
+
+def _at_once(rest: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return a call's further arguments (credentials, wait_for_ready, compression) with `wait_for_ready` off."""
+    if len(rest) > 1:
+        return (rest[0], False, *rest[2:]), dict(named)
+    return rest, {**named, "wait_for_ready": False}
 
 
 def _reusable(metadata: Iterable[Any] | None) -> Any:

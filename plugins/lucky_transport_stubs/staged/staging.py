@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,9 +14,12 @@ from lucky_transport_stubs.staged.workers import Workers
 from lucky_transport_stubs.staged.world import World
 
 if TYPE_CHECKING:
+    from lucky_transport_stubs.staged.ending import Ending
     from lucky_transport_stubs.staged.shadows import Shadows
 
 __all__ = ["Staging", "TallyOf"]
+
+_log = logging.getLogger("lucky_transport")
 
 #: Gives the tally of calls over a transport ("grpc", "shm") of a method.
 TallyOf = Callable[[str, str], Tally]
@@ -34,17 +38,29 @@ class Staging:
     endings: Workers
     tally_of: TallyOf | None = None
     _tallies: dict[tuple[str, str], Tally] = field(default_factory=dict[tuple[str, str], Tally])
+    _fell_back: set[str] = field(default_factory=set[str])
 
     def decide(self, method: str) -> Decision:
         """Return the decision about the next call, and count it."""
         decision = self.board.decide(method)
-        if self.tally_of is not None:
-            key = decision.authority, method
-            tally = self._tallies.get(key)
-            if tally is None:
-                tally = self._tallies[key] = self.tally_of(*key)
-            tally.add()
+        self._count(decision.authority, method)
         return decision
+
+    def falls_back(self, method: str, ending: Ending) -> None:
+        """Count a read that gRPC answers instead of shared memory, and log the first one of each method."""
+        self._count("grpc", method)
+        if method not in self._fell_back:
+            self._fell_back.add(method)
+            _log.warning("%s: shared memory did not answer (%s), gRPC answers instead", method, ending.details)
+
+    def _count(self, transport: str, method: str) -> None:
+        if self.tally_of is None:
+            return
+        key = transport, method
+        tally = self._tallies.get(key)
+        if tally is None:
+            tally = self._tallies[key] = self.tally_of(*key)
+        tally.add()
 
     @cached_property
     def default(self) -> str:

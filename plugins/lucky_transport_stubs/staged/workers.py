@@ -7,6 +7,7 @@ Rule 3: a forked child has threads of its own, and none of the parent's jobs.
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import weakref
@@ -17,9 +18,11 @@ from lucky_transport.deadline import Deadline
 
 __all__ = ["Workers"]
 
+_log = logging.getLogger("lucky_transport")
+
 
 class Workers:
-    """At most `threads` threads called `name`, with room for `room` jobs. Jobs raise nothing."""
+    """At most `threads` threads called `name`, with room for `room` jobs. What a job raises is logged."""
 
     def __init__(self, name: str, threads: int, room: int) -> None:
         self._name = name
@@ -70,7 +73,10 @@ class Workers:
 
     def _work(self) -> None:
         while (job := self._next()) is not None:
-            job()
+            try:
+                job()
+            except Exception:  # jobs answer their own errors; this one is a fault of ours and must not cost the thread
+                _log.exception("a job of %r broke", self._name)
             del job  # what it holds is not kept until the next one comes
             with self._idle:
                 self._open_jobs -= 1

@@ -1,9 +1,11 @@
-"""Whether the world may have changed between two answers: then they may differ, and nobody is to blame.
+"""Whether the world may have changed between two answers: then neither a difference nor an equality says anything.
 
-Rule 1: only calls of this process are seen. What an engine does by itself, or for others, is not.
+Only calls of this process are seen, from their begin to their end; not what an engine does by itself or for others.
 """
 
 from __future__ import annotations
+
+import threading
 
 from lucky_transport.messages.methods import BY_NAME, Effect
 
@@ -17,11 +19,29 @@ def may_change_world(method: str) -> bool:
 
 
 class World:
-    """The world behind one target. changes: another number after each begin and end of a call that changes it."""
+    """The world behind one target: counts the calls that may change it. Safe to use from any thread."""
 
     def __init__(self) -> None:
-        self.changes = 0
+        self._lock = threading.RLock()  # reentrant: a finalizer may end calls in the middle of anything
+        self._under_way = 0
+        self._changes = 0
 
-    def touch(self) -> None:
-        """A call that may change it begins, or has ended."""
-        self.changes += 1
+    def begin(self) -> None:
+        """A call that may change it begins."""
+        with self._lock:
+            self._under_way += 1
+            self._changes += 1
+
+    def end(self) -> None:
+        """It has ended."""
+        with self._lock:
+            self._under_way -= 1
+
+    def mark(self) -> int:
+        """Return what to give `stood_still` later; negative while a change is under way."""
+        with self._lock:
+            return -1 if self._under_way else self._changes
+
+    def stood_still(self, mark: int) -> bool:
+        """Return True when nothing has changed the world since that mark, and nothing was changing it then."""
+        return mark == self._changes

@@ -19,6 +19,7 @@ from lucky_transport.messages.scene import SetSimulationModeRequest
 from lucky_transport.staging import Decision
 from lucky_transport.testing.planted import Fault, Plant
 from lucky_transport.transport import Transport
+from lucky_transport_migration.routing import shadows
 
 _GRPC, _SHADOW = Decision("grpc", "", "grpc"), Decision("grpc", "shm", "shadow")
 _CANARY = Decision("shm", "grpc", "canary 10%")
@@ -149,3 +150,53 @@ def test_a_quick_shadow_is_not_compared_either_when_the_world_changes_under_a_sl
     reader.join(10)
     (note,) = board.wait_for(_SLOW.name)
     assert (note.shadow, note.why) == (None, "the world changed between the two answers")
+
+
+def test_equal_answers_count_no_more_than_different_ones_when_a_step_spans_the_read(
+    open_staged: New, new_board: New, serve: New
+) -> None:
+    """The step is under way when the read begins, and ends after both have answered."""
+    endpoint = serve("toy")
+    board = new_board(_GRPC, {_SCHEMA.name: _SHADOW})
+    staged = open_staged(board, endpoint, endpoint)
+    staged.send(staged.actions)
+    staged.call(_SCHEMA, _ASKED)
+    (note,) = board.wait_for(_SCHEMA.name)
+    assert (note.shadow, note.why) == (None, "the world changed between the two answers")
+    staged.recv()
+    staged.call(_SCHEMA, _ASKED)
+    assert board.wait_for(_SCHEMA.name, 2)[-1].shadow is not None
+
+
+def test_a_shadow_that_breaks_in_our_own_code_is_noted_and_its_thread_goes_on(
+    open_staged: New, new_board: New, serve: New, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endpoint = serve("toy")
+    board = new_board(_SHADOW)
+    staged = open_staged(board, endpoint, endpoint)
+
+    def broken(*_: Any) -> Any:
+        raise KeyError("a fault of ours")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shadows, "answer", broken)
+        for _ in range(3):  # more than there are threads
+            staged.call(_SCHEMA, _ASKED)
+        notes = board.wait_for(_SCHEMA.name, 3)
+    assert {note.why for note in notes} == {"the shadow broke: KeyError: 'a fault of ours'"}
+    staged.call(_SCHEMA, _ASKED)
+    assert board.wait_for(_SCHEMA.name, 4)[-1].shadow is not None
+
+
+def test_a_read_that_falls_back_is_logged_once(
+    open_staged: New, new_board: New, serve: New, planted: New, caplog: pytest.LogCaptureFixture
+) -> None:
+    endpoint = serve("toy")
+    board = new_board(_CANARY, {"/hazel.rpc.AgentService/Step": _GRPC})
+    staged = open_staged(board, endpoint, planted(endpoint, Plant(Fault.CRASH, "AgentService/GetAgentSchema", at=None)))
+    with caplog.at_level("WARNING", "lucky_transport"):
+        for _ in range(3):
+            staged.call(_SCHEMA, _ASKED)
+    said = [one.getMessage() for one in caplog.records if "gRPC answers instead" in one.getMessage()]
+    assert len(said) == 1
+    assert said[0].startswith(f"{_SCHEMA.name}: shared memory did not answer (")

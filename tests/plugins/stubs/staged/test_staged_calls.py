@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
+import logging
 import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from lucky_transport.deadline import Deadline
 from lucky_transport.staging import Comparison, Decision, Outcome
 
 grpc = pytest.importorskip("grpc")
+
+from lucky_transport_stubs.staged.workers import Workers  # noqa: E402 - needs grpc
 
 ECHO, COUNT, SUM, CHAT = (f"/t.Test/{name}" for name in ("Echo", "Count", "Sum", "Chat"))
 OVER_SHM = Decision("shm", "grpc", "shm")
@@ -224,3 +229,96 @@ def test_answers_in_another_world_are_not_compared(serve: Any, board: Any) -> No
         channel.unary_unary("/t.Test/Set")(b"1")
         comparison = next(one for one in board.wait(2) if one.method == "/t.Test/Read")
     assert (comparison.shadow, comparison.why) == (None, "the world changed before both had answered")
+
+
+@pytest.mark.parametrize("is_different", [True, False], ids=["different", "equal"])
+def test_answers_that_a_change_overlaps_are_not_compared_equal_or_not(
+    serve: Any, board: Any, is_different: bool
+) -> None:
+    has_changed = threading.Event()
+
+    def change(request: bytes, _: Any) -> bytes:
+        has_changed.set()
+        return b""
+
+    def slow_read(request: bytes, _: Any) -> bytes:
+        has_changed.wait(10)
+        return b"1" if is_different else b"0"
+
+    board.decisions = {"/t.Test/Set": Decision("grpc")}
+    control = {"unary_unary Read": lambda *_: b"0", "unary_unary Set": change}
+    with serve(control, {"unary_unary Read": slow_read}).channel() as channel:
+        assert channel.unary_unary("/t.Test/Read")(b"") == b"0"
+        channel.unary_unary("/t.Test/Set")(b"1")
+        comparison = next(one for one in board.wait(2) if one.method == "/t.Test/Read")
+    assert (comparison.shadow, comparison.why) == (None, "the world changed before both had answered")
+
+
+@pytest.mark.parametrize("way", ["future", "stream", "aio"])
+def test_a_change_that_begins_before_the_read_and_ends_after_it_overlaps_it(serve: Any, board: Any, way: str) -> None:
+    """The numbers of begun and ended changes are the same before and after the read: only the mark tells."""
+    begun, may_end = threading.Event(), threading.Event()
+
+    def change(request: bytes, _: Any) -> bytes:
+        begun.set()
+        may_end.wait(10)
+        return b""
+
+    board.decisions = dict.fromkeys(("/t.Test/Set", "/t.Test/Run"), Decision("grpc"))
+    services = {
+        "unary_unary Set": change,
+        "unary_stream Run": lambda request, context: iter([change(request, context)]),
+        "unary_unary Read": lambda *_: b"0",
+    }
+    pair = serve(services)
+
+    async def change_in_a_loop() -> None:
+        async with pair.aio_channel() as channel:
+            await channel.unary_unary("/t.Test/Set")(b"")
+
+    with pair.channel() as channel:
+        reading = channel.unary_unary("/t.Test/Read")
+        if way == "aio":
+            changing = threading.Thread(target=lambda: asyncio.run(change_in_a_loop()))
+            changing.start()
+            end = changing.join
+        elif way == "future":
+            end = channel.unary_unary("/t.Test/Set").future(b"").result
+        else:
+            items = channel.unary_stream("/t.Test/Run")(b"")
+            end = lambda: list(items)  # noqa: E731
+        assert begun.wait(10)
+        assert reading(b"") == b"0"
+        comparison = next(one for one in board.wait() if one.method == "/t.Test/Read")
+        assert (comparison.shadow, comparison.why) == (None, "the world changed before both had answered")
+        may_end.set()
+        end()
+        board.wait(2)
+        assert reading(b"") == b"0"
+        assert is_equal(board.wait(3)[-1]), "the change is over"
+
+
+@pytest.mark.parametrize("end", ["closed", "refused"])
+def test_a_change_that_cannot_be_made_is_over(pair: Any, board: Any, end: str) -> None:
+    board.decisions = {"/t.Test/Set": Decision("grpc")}
+    with pair.channel() as channel:
+        if end == "closed":
+            channel._sides["grpc"].close()
+        with pytest.raises((ValueError, TypeError)):
+            channel.unary_unary("/t.Test/Set")(b"", timeout="soon" if end == "refused" else None)
+        world = channel._staging.world
+        assert world.stood_still(world.mark())
+
+
+def test_a_job_that_raises_is_logged_and_the_next_one_is_done(caplog: pytest.LogCaptureFixture) -> None:
+    workers = Workers("some jobs", 1, 8)
+    done = threading.Event()
+    with caplog.at_level(logging.ERROR, "lucky_transport"):
+        assert workers.submit(lambda: {}["no such key"])
+        assert workers.submit(done.set)
+        assert done.wait(10)
+        assert workers.drain(Deadline(10)), "no job is open any more"
+    workers.close()
+    (record,) = caplog.records
+    assert "'some jobs'" in record.getMessage()
+    assert record.exc_info is not None

@@ -1,0 +1,205 @@
+"""A read that shared memory cannot answer is answered by gRPC; what is no read is never made again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from lucky_transport.process import unique_name
+from lucky_transport.staging import Comparison, Decision
+
+grpc = pytest.importorskip("grpc")
+
+import lucky_transport_stubs  # noqa: E402 - needs grpc
+
+ECHO, COUNT = "/t.Test/Echo", "/t.Test/Count"
+READ_OVER_SHM = [Decision("shm", "grpc", "canary 10%"), Decision("shm", "grpc", "shm")]
+UNKNOWN_OVER_SHM = Decision("shm", "", "shm")  # the table does not know /t.Test: it may change the world
+PATIENCE_S = 10.0
+
+#: Makes one call over a channel and returns its answer, all items of a stream joined.
+WAYS: dict[str, Callable[[Any], Any]] = {
+    "call": lambda channel: channel.unary_unary(ECHO)(b"xy", timeout=PATIENCE_S),
+    "with_call": lambda channel: channel.unary_unary(ECHO).with_call(b"xy")[0],
+    "future": lambda channel: channel.unary_unary(ECHO).future(b"xy", timeout=PATIENCE_S).result(PATIENCE_S),
+    "stream": lambda channel: b"".join(channel.unary_stream(COUNT)(b"xy", timeout=PATIENCE_S)),
+    "waits": lambda channel: channel.unary_unary(ECHO)(b"xy", PATIENCE_S, None, None, True),
+    "waiting_stream": lambda channel: b"".join(channel.unary_stream(COUNT)(b"xy", wait_for_ready=True, timeout=10)),
+}
+
+
+async def _unary(channel: Any, **options: Any) -> bytes:
+    return await channel.unary_unary(ECHO)(b"xy", timeout=PATIENCE_S, **options)
+
+
+async def _stream(channel: Any, **options: Any) -> bytes:
+    return b"".join([item async for item in channel.unary_stream(COUNT)(b"xy", timeout=PATIENCE_S, **options)])
+
+
+AIO_WAYS: dict[str, Callable[[Any], Any]] = {
+    "call": _unary,
+    "stream": _stream,
+    "waits": lambda channel: _unary(channel, wait_for_ready=True),
+    "waiting_stream": lambda channel: _stream(channel, wait_for_ready=True),
+}
+
+
+def over_aio(pair: Any, way: Callable[[Any], Any]) -> bytes:
+    async def program() -> bytes:
+        async with pair.aio_channel() as channel:
+            return await way(channel)
+
+    return asyncio.run(asyncio.wait_for(program(), 2 * PATIENCE_S))
+
+
+def check_fallback(comparison: Comparison, stage: str) -> None:
+    """Check that gRPC answered and that the candidate's failure is evidence."""
+    assert comparison.shadow is not None, comparison.why
+    assert comparison.decision == Decision("grpc", "shm", stage)
+    assert (comparison.authority.transport, comparison.authority.code) == ("grpc", "OK")
+    assert (comparison.shadow.transport, comparison.shadow.code) == ("shm", "UNAVAILABLE")
+    assert b"".join(comparison.authority.items) == b"xy"
+
+
+@pytest.mark.parametrize("decision", READ_OVER_SHM, ids=lambda decision: decision.stage)
+@pytest.mark.parametrize("way", WAYS)
+def test_an_unreachable_engine_is_answered_for_by_grpc(
+    pair: Any, board: Any, decision: Decision, way: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    pair.endpoint, board.decision = f"shm://{unique_name()}", decision
+    with caplog.at_level(logging.WARNING, "lucky_transport"), pair.channel() as channel:
+        assert [WAYS[way](channel) for _ in range(2)] == [b"xy"] * 2
+        for comparison in board.wait(2):
+            check_fallback(comparison, decision.stage)
+    said = [record.getMessage() for record in caplog.records if "gRPC answers instead" in record.getMessage()]
+    assert len(said) == 1, "once for each method"
+    assert "shared memory did not answer (failed to connect" in said[0]
+
+
+@pytest.mark.parametrize("decision", READ_OVER_SHM, ids=lambda decision: decision.stage)
+@pytest.mark.parametrize("way", AIO_WAYS)
+def test_asyncio_an_unreachable_engine_is_answered_for_by_grpc(
+    pair: Any, board: Any, decision: Decision, way: str
+) -> None:
+    pair.endpoint, board.decision = f"shm://{unique_name()}", decision
+    assert over_aio(pair, AIO_WAYS[way]) == b"xy"
+    check_fallback(board.only(), decision.stage)
+
+
+class Dying:
+    """A candidate that ends without a word as soon as it has been asked something; `asked` counts that."""
+
+    def __init__(self, handlers_of: Callable[[Any], Any]) -> None:
+        self.asked = 0
+        self.endpoint = f"shm://{unique_name()}"
+        self._server = lucky_transport_stubs.server(ThreadPoolExecutor(2))
+        self._server.add_generic_rpc_handlers((handlers_of({"unary_unary Echo": self._die}),))
+        self._server.add_insecure_port(self.endpoint)
+        self._server.start()
+        self._over = threading.Event()
+
+    def _die(self, request: bytes, context: Any) -> bytes:
+        self.asked += 1
+        self._server.stop(None)
+        self._over.wait(PATIENCE_S)
+        return b"too late"
+
+    def close(self) -> None:
+        self._over.set()
+        self._server.stop(None).wait(PATIENCE_S)
+
+
+@pytest.fixture
+def dying(pair: Any, handlers_of: Callable[[Any], Any]) -> Iterator[Dying]:
+    candidate = Dying(handlers_of)
+    pair.endpoint = candidate.endpoint
+    yield candidate
+    candidate.close()
+
+
+@pytest.mark.parametrize("way", ["call", "with_call", "future"])
+def test_an_engine_that_dies_in_a_read_is_answered_for_by_grpc(pair: Any, board: Any, dying: Dying, way: str) -> None:
+    board.decision = READ_OVER_SHM[0]
+    with pair.channel() as channel:
+        assert WAYS[way](channel) == b"xy"
+        check_fallback(board.only(), "canary 10%")
+    assert dying.asked == 1
+
+
+def test_asyncio_an_engine_that_dies_in_a_read_is_answered_for_by_grpc(pair: Any, board: Any, dying: Dying) -> None:
+    board.decision = READ_OVER_SHM[0]
+    assert over_aio(pair, _unary) == b"xy"
+    check_fallback(board.only(), "canary 10%")
+    assert dying.asked == 1
+
+
+@pytest.mark.parametrize(
+    "decision", [UNKNOWN_OVER_SHM, Decision("shm", "grpc", "complete")], ids=["no read", "complete"]
+)
+@pytest.mark.parametrize("way", ["call", "future", "stream"])
+def test_what_is_no_read_or_complete_is_never_made_again(serve: Any, board: Any, decision: Decision, way: str) -> None:
+    asked: list[bytes] = []
+
+    def note(request: bytes, _: Any) -> bytes:
+        asked.append(request)
+        return request
+
+    pair = serve({"unary_unary Echo": note, "unary_stream Count": lambda request, _: iter([note(request, None)])})
+    pair.endpoint, board.decision = f"shm://{unique_name()}", decision
+    with pair.channel() as channel, pytest.raises(grpc.RpcError) as caught:
+        WAYS[way](channel)
+    assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+    with pytest.raises(grpc.RpcError):
+        over_aio(pair, AIO_WAYS["stream" if way == "stream" else "call"])
+    for comparison in board.wait(2):
+        assert (comparison.authority.transport, comparison.authority.code) == ("shm", "UNAVAILABLE")
+    assert asked == [] or decision.shadow, "only the shadow of a read may have been asked"
+
+
+def test_a_future_tells_its_caller_of_the_answer_only(pair: Any, board: Any, dying: Dying) -> None:
+    """Callbacks, code and metadata are those of the call that answered, and come once."""
+    board.decision = READ_OVER_SHM[0]
+    told: list[Any] = []
+    over = threading.Event()
+    with pair.channel() as channel:
+        future = channel.unary_unary(ECHO).future(b"xy")
+        future.add_done_callback(lambda done: (told.append(done.code()), over.set()))
+        assert over.wait(PATIENCE_S)
+        assert future.result(PATIENCE_S) == b"xy"
+        assert future.done()
+        assert not future.running()
+        assert future.exception() is None
+        assert future.traceback() is None
+        assert told == [grpc.StatusCode.OK]
+
+
+def test_a_future_that_its_caller_cancelled_is_not_made_again(serve: Any, board: Any) -> None:
+    go_on = threading.Event()
+    pair = serve(candidate={"unary_unary Echo": lambda request, _: (go_on.wait(PATIENCE_S), request)[1]})
+    board.decision = READ_OVER_SHM[0]
+    with pair.channel() as channel:
+        future = channel.unary_unary(ECHO).future(b"xy")
+        assert future.cancel()
+        assert future.cancelled()
+        with pytest.raises(grpc.FutureCancelledError):
+            future.result(PATIENCE_S)
+        assert board.only().authority.transport == "shm"
+        go_on.set()
+
+
+def test_an_error_of_the_engine_is_an_answer(serve: Any, board: Any) -> None:
+    def refuse(request: bytes, context: Any) -> None:
+        context.abort(grpc.StatusCode.NOT_FOUND, "over shm")
+
+    pair = serve(candidate={"unary_unary Echo": refuse})
+    board.decision = READ_OVER_SHM[0]
+    with pair.channel() as channel, pytest.raises(grpc.RpcError) as caught:
+        channel.unary_unary(ECHO)(b"xy")
+    assert caught.value.details() == "over shm"
+    assert board.only().authority.transport == "shm"
