@@ -32,7 +32,7 @@ from lucky_transport_grpc.agent_exchange import AgentExchange
 from lucky_transport_grpc.agent_rows import check_exact
 from lucky_transport_grpc.batch_exchange import BatchExchange
 from lucky_transport_grpc.connection import Connection
-from lucky_transport_grpc.errors import is_local_timeout
+from lucky_transport_grpc.errors import code_of, details_of, is_local_timeout
 from lucky_transport_grpc.exchange import Exchange
 from lucky_transport_grpc.legacy_spec import negotiate_all, read_spec
 from lucky_transport_grpc.runtime import grpc
@@ -96,11 +96,10 @@ def _probe(connection: Connection, deadline: Deadline) -> BatchSpec | None:
     try:
         reply = get_spec(request, timeout=deadline.remaining_s, wait_for_ready=True, metadata=connection.identity)
     except grpc.RpcError as error:
-        found: Any = error
-        if found.code() is grpc.StatusCode.UNIMPLEMENTED:
+        if code_of(error) is grpc.StatusCode.UNIMPLEMENTED:
             return None
-        if not is_local_timeout(found):
-            raise connection.error(found, deadline) from error
+        if not is_local_timeout(error):
+            raise connection.error(error, deadline) from error
         raise connection.unreachable(deadline, _reason(connection, get_spec, request)) from error
     return BatchSpec.from_json(reply.spec_json)
 
@@ -110,8 +109,7 @@ def _reason(connection: Connection, get_spec: Any, request: Any) -> str:
     try:
         get_spec(request, timeout=0.2, metadata=connection.identity)
     except grpc.RpcError as error:
-        found: Any = error
-        return "it does not answer" if is_local_timeout(found) else str(found.details())
+        return "it does not answer" if is_local_timeout(error) else details_of(error)
     return "it answers only now"
 
 

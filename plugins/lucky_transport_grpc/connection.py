@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 import secrets
 import threading
+import weakref
+from collections.abc import Callable
 from typing import Any
 
 from lucky_transport.call import not_in_time
@@ -20,6 +22,7 @@ from lucky_transport.errors import ClosedError, NotReachable, PeerTimeout, Trans
 from lucky_transport_grpc import _pb
 from lucky_transport_grpc.address import target_of
 from lucky_transport_grpc.errors import from_rpc, is_local_timeout
+from lucky_transport_grpc.intercepted import InterceptedStream, has_interceptors
 from lucky_transport_grpc.metadata import CLIENT, Metadata
 from lucky_transport_grpc.runtime import grpc
 
@@ -53,7 +56,11 @@ class Connection:
         self._pid = os.getpid()
         self._closed = False
         self._attachment: Any = None
-        self._channel = grpc.insecure_channel(target_of(endpoint), options=_OPTIONS)
+        self._channel = self._open_channel()
+        self._intercepted: weakref.WeakSet[InterceptedStream] = weakref.WeakSet()
+
+    def _open_channel(self) -> Any:
+        return grpc.insecure_channel(target_of(self.endpoint), options=_OPTIONS)
 
     @property
     def channel(self) -> Any:
@@ -68,12 +75,32 @@ class Connection:
     def stream(self, path: str, request: Any, deadline: Deadline | None) -> Any:
         """Return a call of the stream `path` under way; without a deadline it goes on until somebody ends it."""
         found = _pb.methods()[path]
-        start = self._channel.unary_stream(path, found.request.SerializeToString, found.response.FromString)
         timeout_s = None if deadline is None else deadline.remaining_s
-        try:
-            return start(request, timeout=timeout_s, metadata=self.identity)
-        except ValueError as error:  # what gRPC says of a closed channel
-            raise self.ended() from error
+
+        def start(channel: Any) -> Any:
+            method = channel.unary_stream(path, found.request.SerializeToString, found.response.FromString)
+            return method(request, timeout=timeout_s, metadata=self.identity)
+
+        return self.start_stream(start)
+
+    def start_stream(self, start: Callable[[Any], Any]) -> Any:
+        """Return the streaming call that `start` makes on a channel; it can be iterated over and cancelled.
+
+        Raises ClosedError.
+        """
+        if self._closed:
+            raise self.ended()
+        if not has_interceptors(self._channel):
+            try:
+                return start(self._channel)
+            except ValueError as error:  # what gRPC says of a closed channel
+                raise self.ended() from error
+        channel = self._open_channel()
+        stream = InterceptedStream(start(channel), channel.close)
+        self._intercepted.add(stream)
+        if self._closed:
+            stream.cancel()
+        return stream
 
     def call(self, method: Any, request: Any, deadline: Deadline, metadata: Metadata = ()) -> Any:
         """Return the response to one call; raises our error for whatever goes wrong.
@@ -102,7 +129,7 @@ class Connection:
     def arrived(self, future: Any, deadline: Deadline) -> bool:
         """Wait for a call under way; False when the deadline came first (the call goes on)."""
         try:
-            future.exception(timeout=deadline.remaining_s)
+            future.exception(deadline.remaining_s)  # by position: gRPC's own stand-ins for a call name it differently
         except grpc.FutureTimeoutError:
             return False
         except grpc.FutureCancelledError:
@@ -177,6 +204,8 @@ class Connection:
         stream = self._channel.unary_stream(found.path, found.request.SerializeToString, found.response.FromString)
         request: Any = found.request(client_id=self.client_id, pid=self._pid)
         self._attachment = stream(request, metadata=self.identity)
+        if has_interceptors(self._channel):
+            self._attachment = InterceptedStream(self._attachment, self._channel.close)
         watchdog = threading.Timer(deadline.remaining_s, self._attachment.cancel)
         watchdog.daemon = True
         watchdog.start()
@@ -199,6 +228,8 @@ class Connection:
         closing.join(_CLOSE_S)
 
     def _close_channel(self) -> None:
+        for stream in list(self._intercepted):
+            stream.cancel()
         if self._attachment is not None:
             self._attachment.cancel()
         self._channel.close()

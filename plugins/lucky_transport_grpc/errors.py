@@ -38,7 +38,7 @@ from lucky_transport.host.lease import MAX_TEXT_BYTES
 from lucky_transport_grpc.metadata import ERROR
 from lucky_transport_grpc.runtime import grpc
 
-__all__ = ["TABLE", "Row", "from_rpc", "is_local_timeout", "is_ours", "refuse", "status_of"]
+__all__ = ["TABLE", "Row", "code_of", "details_of", "from_rpc", "is_local_timeout", "is_ours", "refuse", "status_of"]
 
 _Code = grpc.StatusCode
 
@@ -115,14 +115,27 @@ def from_rpc(error: Any, peer: str) -> TransportError:
     ours = _payload(error)
     if ours is not None:
         return ours
-    row = _BY_STATUS.get(error.code(), _BY_STATUS[_Code.UNKNOWN])
-    what = "the connection is gone" if row.raised is PeerDied else f"status {error.code().name}"
-    return row.raised(f"engine at {peer}: {what}: {error.details()}", backend="grpc", hint=row.hint)
+    code = code_of(error)
+    row = _BY_STATUS[code]
+    what = "the connection is gone" if row.raised is PeerDied else f"status {code.name}"
+    return row.raised(f"engine at {peer}: {what}: {details_of(error)}", backend="grpc", hint=row.hint)
+
+
+def code_of(error: Any) -> grpc.StatusCode:
+    """Return the status of a failed call; UNKNOWN for an interceptor's error, which need not have one."""
+    code = getattr(error, "code", None)
+    return (code() if callable(code) else None) or _Code.UNKNOWN
+
+
+def details_of(error: Any) -> str:
+    """Return the text of a failed call; that of the exception where an interceptor raised one without details."""
+    details = getattr(error, "details", None)
+    return str(error) if details is None else str(details())
 
 
 def is_local_timeout(error: Any) -> bool:
     """True when the call `error` ended by our own deadline: nobody knows whether the engine did what it asked for."""
-    return error.code() is _Code.DEADLINE_EXCEEDED and not is_ours(error)
+    return code_of(error) is _Code.DEADLINE_EXCEEDED and not is_ours(error)
 
 
 def is_ours(error: Any) -> bool:
@@ -131,7 +144,8 @@ def is_ours(error: Any) -> bool:
 
 
 def _payload(error: Any) -> TransportError | None:
-    for key, value in error.trailing_metadata() or ():
+    trailing = getattr(error, "trailing_metadata", None)
+    for key, value in (trailing() if trailing is not None else None) or ():
         if key == ERROR and isinstance(value, bytes):
             code, _, text = value.decode(errors="replace").partition(":")
             return from_wire(int(code) if code.isdecimal() else 1, text, backend="grpc")

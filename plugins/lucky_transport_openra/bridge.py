@@ -110,10 +110,10 @@ class Bridge:
 
     def open_stream(self, actions: Any, metadata: Sequence[tuple[str, str]] = ()) -> Any:
         """Return gRPC's call of GameSession, which sends what the iterator `actions` gives. Raises ClosedError."""
-        try:
-            return self._stubs["GameSession"](actions, metadata=[*self._connection.identity, *metadata])
-        except ValueError as error:  # what gRPC says of a closed channel
-            raise self._connection.ended() from error
+        sent = [*self._connection.identity, *metadata]
+        return self._connection.start_stream(
+            lambda channel: METHODS["GameSession"].stub(channel)(actions, metadata=sent)
+        )
 
     def error(self, error: Any) -> TransportError:
         """Return our error for a failed call or stream."""

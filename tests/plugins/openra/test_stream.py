@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import queue
 import subprocess
 import sys
@@ -306,3 +307,27 @@ def test_a_killed_client_leaves_nothing_behind_and_the_next_one_plays(
     eventually(lambda: not found.ids())
     _, stream = watch(serving)
     assert stream.latest(0).tick > 0
+
+
+class _Hiding(grpc.StreamStreamClientInterceptor):
+    """Returns an iterator in place of the call, which can then be neither cancelled nor asked how it ended."""
+
+    def intercept_stream_stream(self, continuation: Any, client_call_details: Any, request_iterator: Any) -> Any:
+        return itertools.chain(continuation(client_call_details, request_iterator))
+
+
+def test_a_stream_behind_an_interceptor_acts_and_ends_on_both_sides(
+    serve: Serve, sessions: Any, monkeypatch: pytest.MonkeyPatch, eventually: Callable[..., None]
+) -> None:
+    serving = serve(rate=500)
+    plain = grpc.insecure_channel
+    monkeypatch.setattr(grpc, "insecure_channel", lambda *a, **n: grpc.intercept_channel(plain(*a, **n), _Hiding()))
+    opened = sessions(serving)
+    stream = GameStreamClient(opened.bridge)
+    first = stream.latest()
+    assert stream.act([_pb.AgentAction(commands=[_order(Order.FAST_ADVANCE, ticks=1000)])]) == 0
+    assert stream.latest(first.tick + 999).tick >= first.tick + 1000
+    stream.close()
+    held = serving.host.sessions
+    assert held is not None
+    eventually(lambda: not held.ids())
