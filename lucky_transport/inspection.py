@@ -18,6 +18,7 @@ from lucky_transport.errors import SegmentError, TransportError, Unimplemented
 from lucky_transport.messages.methods import METHODS, Effect
 from lucky_transport.shm import header, segment
 from lucky_transport.shm.layout import FIELDS, HEADER_BYTES, EngineState, Feature, Layout
+from lucky_transport.shm.private_file import open_private
 from lucky_transport.specs import DTYPES, BatchSpec
 from lucky_transport.transport import Transport
 
@@ -76,8 +77,11 @@ def of_segment(name: str, directory: Path = segment.DIRECTORY) -> SegmentReport:
     if found is None:
         opened = segment.open_segment(name, Deadline(0), directory=directory)  # says in its own words what is wrong
         return _report(opened.path, opened.mapping, engine_pid=header.get(opened.mapping, "server_pid"), client_pid=0)
-    with found.path.open("rb") as file:
-        mapping = mmap(file.fileno(), os.fstat(file.fileno()).st_size, access=ACCESS_READ)
+    fd = open_private(found.path, writes=False)
+    try:
+        mapping = mmap(fd, os.fstat(fd).st_size, access=ACCESS_READ)
+    finally:
+        os.close(fd)
     return _report(found.path, mapping, engine_pid=found.engine_pid, client_pid=found.client_pid)
 
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 # Before anything imports grpc: tests fork, and its core crashes forked children now and then while it handles forks.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from lucky_transport.testing.planter import Plant
 
 # A slow machine is no bug: Hypothesis' limit of 200 ms per example would be an assertion about time.
 settings.register_profile("lucky_transport", deadline=None)
@@ -22,3 +27,17 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     """A developer's own LUCKY_* variables must not decide what a test sees."""
     for name in [name for name in os.environ if name.startswith("LUCKY_")]:
         monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def plant() -> Plant:
+    """Make files as another user; skips where this process cannot become one."""
+    from lucky_transport.testing import planter
+
+    if why_not := planter.why_not():
+        pytest.skip(why_not)
+
+    def plant_as_a_stranger(path: Path, kind: str, content: bytes = b"") -> int:
+        return planter.plant_as(planter.foreign_uid(), path, kind, content)
+
+    return plant_as_a_stranger

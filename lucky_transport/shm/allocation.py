@@ -12,6 +12,7 @@ from mmap import mmap
 from pathlib import Path
 
 from lucky_transport.errors import NoSpace
+from lucky_transport.shm.private_file import Make, open_private
 
 __all__ = ["allocate"]
 
@@ -19,15 +20,16 @@ __all__ = ["allocate"]
 def allocate(path: Path, size: int, what: str, hint: str) -> mmap:
     """Make the file with `size` zero bytes and map it; on failure no file is left.
 
-    Raises NoSpace when the memory is not there (`what` needs it; `hint` is how it needs less), FileExistsError.
+    Raises NoSpace when the memory is not there (`what` needs it; `hint` is how it needs less), FileExistsError,
+    SegmentError when the system refuses.
     """
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    fd = open_private(path, make=Make.ALWAYS)
     try:
         os.posix_fallocate(fd, 0, size)
         return mmap(fd, size)
-    except OSError as error:
+    except BaseException as error:
         os.unlink(path)
-        if error.errno not in (errno.ENOSPC, errno.ENOMEM):
+        if not isinstance(error, OSError) or error.errno not in (errno.ENOSPC, errno.ENOMEM):
             raise
         stats = os.statvfs(path.parent)
         free = stats.f_bavail * stats.f_frsize

@@ -15,10 +15,8 @@ Rule 3: sizes are checked once, against the file's; positions follow from them a
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
-import stat
 import struct
 from mmap import mmap
 from pathlib import Path
@@ -27,6 +25,7 @@ from typing import Protocol
 from lucky_transport.errors import SegmentError
 from lucky_transport.shm.allocation import allocate
 from lucky_transport.shm.atomics import PEER_PARKS, PEER_WAKES, implementation
+from lucky_transport.shm.private_file import open_private, remove_private
 
 __all__ = ["SUFFIX", "ImageFile", "Slot", "remove_images"]
 
@@ -109,7 +108,7 @@ class ImageFile:
     def create(cls, base: Path, number: int, slots: int, least_bytes: int, *, native: bool = True) -> ImageFile:
         """Make the file number `number` of the segment at `base`, for pictures of up to `least_bytes` or a bit more.
 
-        Raises NoSpace, FileExistsError.
+        Raises NoSpace, FileExistsError, SegmentError when the system refuses.
         """
         if not 1 <= slots <= _MAX_SLOTS:
             raise ValueError(f"{slots} slots: expected 1 to {_MAX_SLOTS}")
@@ -125,18 +124,18 @@ class ImageFile:
         """Map a file of pictures. Raises SegmentError when it is gone, foreign, damaged or not as large as it says."""
         path = _path(base, number)
         try:
-            fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-        except OSError as error:
+            fd = open_private(path)
+        except FileNotFoundError as error:
             raise SegmentError(
                 f"the pictures in {path} cannot be opened: {error.strerror}",
                 backend="shm",
                 hint="the engine may have closed; connect again",
             ) from error
         try:
-            status = os.fstat(fd)
-            if not stat.S_ISREG(status.st_mode) or status.st_size < _DATA:
-                raise SegmentError(f"{path}: {status.st_size} bytes are no file of pictures", backend="shm")
-            mapping = mmap(fd, status.st_size)
+            size = os.fstat(fd).st_size
+            if size < _DATA:
+                raise SegmentError(f"{path}: {size} bytes are no file of pictures", backend="shm", hint="connect again")
+            mapping = mmap(fd, size)
         finally:
             os.close(fd)
         magic, version, slots, _, slot_bytes = _HEAD.unpack(mapping[: _HEAD.size])
@@ -173,13 +172,14 @@ class ImageFile:
 
     def unlink(self) -> None:
         """Remove the file; what is mapped stays valid. Idempotent."""
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(self.path)
+        remove_private(self.path)
 
 
 def remove_images(base: Path) -> None:
-    """Remove all files of pictures and sessions of the segment at `base`, whose engine is gone or closing."""
+    """Remove all files of pictures and sessions of the segment at `base`, whose engine is gone or closing.
+
+    What another user planted under such a name stays.
+    """
     for path in base.parent.glob(f"{base.name}.*"):
         if SUFFIX.fullmatch(path.name[len(base.name) :]):
-            with contextlib.suppress(FileNotFoundError):
-                path.unlink()
+            remove_private(path)

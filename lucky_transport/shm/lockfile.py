@@ -16,6 +16,7 @@ import struct
 import threading
 
 from lucky_transport.errors import NotReachable
+from lucky_transport.shm.private_file import Make, open_private, remove_private
 
 __all__ = ["CLIENT", "ENGINE", "acquire", "forget_after_fork", "holder", "release"]
 
@@ -30,7 +31,10 @@ _held: dict[str, set[int]] = {}
 
 
 def acquire(path: str, byte: int) -> bool:
-    """Take `byte` of the lock file (made when absent); False when somebody else, or this process, has it."""
+    """Take `byte` of the lock file (made when absent); False when somebody else, or this process, has it.
+
+    Raises SegmentError for a file that is not this user's alone.
+    """
     with _guard:
         if byte in _held.get(path, ()):
             return False
@@ -54,22 +58,23 @@ def release(path: str, byte: int, *, unlink: bool = False) -> None:
         if byte not in _held.get(path, ()):
             return
         if unlink:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(path)
+            remove_private(path)
         fcntl.lockf(_open[path], fcntl.LOCK_UN, 1, byte)
         _held[path].discard(byte)
         _drop_if_unused(path)
 
 
 def holder(path: str, byte: int) -> int:
-    """Return the pid that holds `byte`, 0 when nobody does."""
+    """Return the pid that holds `byte`, 0 when nobody does. Raises SegmentError as `acquire`."""
     with _guard:
         if byte in _held.get(path, ()):
             return os.getpid()
-        if not os.path.exists(path):
+        try:
+            fd = _descriptor(path, may_make=False)
+        except FileNotFoundError:
             return 0
         request = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, byte, 1, 0)
-        answer = fcntl.fcntl(_descriptor(path), fcntl.F_GETLK, request)
+        answer = fcntl.fcntl(fd, fcntl.F_GETLK, request)
         _drop_if_unused(path)
         kind, _, _, _, pid = _FLOCK.unpack(answer)
         return 0 if kind == fcntl.F_UNLCK else pid
@@ -87,15 +92,15 @@ def forget_after_fork() -> None:
 os.register_at_fork(after_in_child=forget_after_fork)
 
 
-def _descriptor(path: str) -> int:
+def _descriptor(path: str, *, may_make: bool = True) -> int:
     if path not in _open:
-        _open[path] = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        _open[path] = open_private(path, make=Make.IF_ABSENT if may_make else Make.NEVER)
     return _open[path]
 
 
 def _same_file(path: str, fd: int) -> bool:
     try:
-        named = os.stat(path)
+        named = os.lstat(path)
     except FileNotFoundError:
         return False
     opened = os.fstat(fd)

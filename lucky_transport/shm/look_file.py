@@ -17,9 +17,7 @@ Rule 3: sizes are checked once, against the file's; each word of the peer is che
 
 from __future__ import annotations
 
-import contextlib
 import os
-import stat
 import struct
 from enum import IntEnum
 from mmap import mmap
@@ -28,6 +26,7 @@ from pathlib import Path
 from lucky_transport.errors import RemoteProtocolError, SegmentError
 from lucky_transport.shm.allocation import allocate
 from lucky_transport.shm.atomics import PEER_PARKS, PEER_WAKES, Words
+from lucky_transport.shm.private_file import open_private, remove_private
 
 __all__ = ["LookFile", "LookState"]
 
@@ -63,7 +62,10 @@ class LookFile:
 
     @classmethod
     def create(cls, path: Path, least_bytes: int, *, native: bool = True) -> LookFile:
-        """Make the file for records of up to `least_bytes` or a bit more. Raises NoSpace, FileExistsError."""
+        """Make the file for records of up to `least_bytes` or a bit more.
+
+        Raises NoSpace, FileExistsError, SegmentError when the system refuses.
+        """
         slot_bytes = least_bytes + _RECORD.size + _DATA - 1 & -_DATA
         mapping = allocate(path, _DATA + _SLOTS * slot_bytes, "a session in shared memory", "share fewer sessions")
         _HEAD.pack_into(mapping, 0, _MAGIC, _VERSION, _SLOTS, 0, slot_bytes)
@@ -73,16 +75,18 @@ class LookFile:
     def open(cls, path: Path, *, native: bool = True) -> LookFile:
         """Map a file. Raises SegmentError when it is gone, foreign, damaged or not as large as it says."""
         try:
-            fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-        except OSError as error:
+            fd = open_private(path)
+        except FileNotFoundError as error:
             raise SegmentError(
                 f"{path} cannot be opened: {error.strerror}", backend="shm", hint="is the engine on this host?"
             ) from error
         try:
-            status = os.fstat(fd)
-            if not stat.S_ISREG(status.st_mode) or status.st_size < _DATA:
-                raise SegmentError(f"{path}: {status.st_size} bytes are no shared session", backend="shm")
-            mapping = mmap(fd, status.st_size)
+            size = os.fstat(fd).st_size
+            if size < _DATA:
+                raise SegmentError(
+                    f"{path}: {size} bytes are no shared session", backend="shm", hint="watch the session again"
+                )
+            mapping = mmap(fd, size)
         finally:
             os.close(fd)
         magic, version, slots, _, slot_bytes = _HEAD.unpack(mapping[: _HEAD.size])
@@ -119,8 +123,7 @@ class LookFile:
 
     def unlink(self) -> None:
         """Remove the file; what is mapped stays valid. Idempotent."""
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(self.path)
+        remove_private(self.path)
 
     def _publish(self, slot: int) -> None:
         self._number = self._number % (_NUMBERS - 1) + 1

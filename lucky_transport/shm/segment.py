@@ -24,6 +24,7 @@ from lucky_transport.shm.atomics import Words
 from lucky_transport.shm.image_file import SUFFIX, remove_images
 from lucky_transport.shm.layout import DEFAULT_RING_BYTES, FIELDS, HEADER_BYTES, MAGIC, VERSION, Layout, plan
 from lucky_transport.shm.liveness import start_time
+from lucky_transport.shm.private_file import open_private, remove_private
 from lucky_transport.shm.stale_sockets import remove_stale_sockets
 from lucky_transport.specs import BatchSpec
 
@@ -59,8 +60,7 @@ class Segment:
     def unlink(self) -> None:
         """Remove the segment, its pictures and its lock file; mapped memory stays valid. For the engine, idempotent."""
         remove_images(self.path)
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(self.path)
+        remove_private(self.path)
         lockfile.release(self.lock_path, lockfile.ENGINE, unlink=True)
 
 
@@ -93,7 +93,12 @@ def create(name: str, spec: BatchSpec, *, ring_bytes: int = DEFAULT_RING_BYTES, 
     try:
         _remove_dead(path)
         layout = plan(spec, ring_bytes=ring_bytes)
-        mapping = allocate(path, layout.total_size, "a segment", "use fewer envs")
+        try:
+            mapping = allocate(path, layout.total_size, "a segment", "use fewer envs")
+        except FileExistsError as error:
+            raise SegmentError(
+                f"{path} was made by somebody else just now", backend="shm", hint="use another name"
+            ) from error
         header.write(mapping, layout, spec, pid=os.getpid(), started=start_time(os.getpid()), ring_bytes=ring_bytes)
         return Segment(name, path, mapping, spec, layout, owner=True)
     except BaseException:
@@ -107,17 +112,18 @@ def _remove_dead(path: Path) -> None:
         start = _first_bytes(path)
     except FileNotFoundError:
         return
-    except OSError as error:
-        raise SegmentError(f"{path} cannot be read: {error}", backend="shm", hint="use another name") from error
     if start not in (b"", b"\0\0\0\0", MAGIC.to_bytes(4, "little")):
         raise SegmentError(f"{path} exists and is no segment of ours", backend="shm", hint="use another name")
     remove_images(path)
-    path.unlink()
+    remove_private(path)
 
 
 def _first_bytes(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(4)
+    fd = open_private(path, writes=False)
+    try:
+        return os.pread(fd, 4, 0)
+    finally:
+        os.close(fd)
 
 
 def open_segment(name: str, deadline: Deadline, *, directory: Path = DIRECTORY) -> Segment:
@@ -147,23 +153,25 @@ def open_segment(name: str, deadline: Deadline, *, directory: Path = DIRECTORY) 
 def _map(path: Path) -> mmap | None:
     """Map the file, None when it is absent or still empty."""
     try:
-        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        fd = open_private(path)
     except FileNotFoundError:
         return None
-    except OSError as error:
-        raise SegmentError(f"{path} cannot be opened: {error.strerror}", backend="shm", hint="is it yours?") from error
     try:
         size = os.fstat(fd).st_size
         if size == 0:
             return None
         if size < HEADER_BYTES:
-            raise SegmentError(f"{path}: {size} bytes, a segment has at least {HEADER_BYTES}", backend="shm")
+            raise SegmentError(
+                f"{path}: {size} bytes, a segment has at least {HEADER_BYTES}", backend="shm", hint="use another name"
+            )
         mapping = mmap(fd, size)
     finally:
         os.close(fd)
     magic = header.get(mapping, "magic")
     if magic not in (0, MAGIC):
-        raise SegmentError(f"{path}: magic is {magic:#x}, expected {MAGIC:#x} ('LRBC')", backend="shm")
+        raise SegmentError(
+            f"{path}: magic is {magic:#x}, expected {MAGIC:#x} ('LRBC')", backend="shm", hint="use another name"
+        )
     return mapping
 
 
@@ -186,11 +194,11 @@ class Found:
 
 
 def find(directory: Path = DIRECTORY) -> list[Found]:
-    """Return all segments in `directory` that this user may read, by name."""
+    """Return the segments of this user in `directory`, by name; what others planted there is passed over."""
     found: list[Found] = []
     for path in sorted(directory.iterdir()) if directory.is_dir() else []:
         with contextlib.suppress(OSError, SegmentError, ValueError):
-            if path.suffix == ".lock" or not path.is_file() or _first_bytes(path) != MAGIC.to_bytes(4, "little"):
+            if path.suffix == ".lock" or _first_bytes(path) != MAGIC.to_bytes(4, "little"):
                 continue
             mapping = _map(path)
             if mapping is None:
@@ -218,12 +226,12 @@ def remove_stale(directory: Path = DIRECTORY) -> list[Found]:
     removed: list[Found] = []
     for one in find(directory):
         lock = _lock_path(one.path)
-        if one.stale and lockfile.acquire(lock, lockfile.ENGINE):
-            remove_images(one.path)
-            with contextlib.suppress(FileNotFoundError):
-                one.path.unlink()
-            lockfile.release(lock, lockfile.ENGINE, unlink=True)
-            removed.append(one)
+        with contextlib.suppress(OSError, SegmentError):
+            if one.stale and lockfile.acquire(lock, lockfile.ENGINE):
+                remove_images(one.path)
+                if remove_private(one.path):
+                    removed.append(one)
+                lockfile.release(lock, lockfile.ENGINE, unlink=True)
     if directory == DIRECTORY:
         remove_stale_sockets()
     return removed

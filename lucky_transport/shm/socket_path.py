@@ -13,7 +13,7 @@ from pathlib import Path
 
 from lucky_transport.errors import ConfigError
 
-__all__ = ["private_directory", "socket_path"]
+__all__ = ["is_private_directory", "private_directory", "socket_path"]
 
 #: `sockaddr_un` takes 108 bytes, the last one is 0.
 _LONGEST = 107
@@ -35,6 +35,18 @@ def socket_path(directory: Path, name: str) -> Path:
     return directory / f"{name}{_SUFFIX}"
 
 
+def is_private_directory(directory: Path) -> bool:
+    """True for a directory that is there and that only this user can enter."""
+    try:
+        return _is_private(directory.lstat())
+    except OSError:
+        return False
+
+
+def _is_private(status: os.stat_result) -> bool:
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not stat.S_IMODE(status.st_mode) & 0o077
+
+
 def private_directory(directory: Path) -> Path:
     """Return the directory, made with mode 0700 when it is not there.
 
@@ -49,7 +61,7 @@ def private_directory(directory: Path) -> Path:
             backend="shm",
             hint="set XDG_RUNTIME_DIR to a directory of yours",
         ) from error
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o077:
+    if not _is_private(status):
         raise ConfigError(
             f"{directory} is not a directory that only you can enter "
             f"(owner {status.st_uid}, mode {stat.S_IMODE(status.st_mode):04o})",

@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lucky_transport.config import runtime_directories
+from lucky_transport.errors import SegmentError
 from lucky_transport.shm import lockfile
+from lucky_transport.shm.socket_path import is_private_directory
 
 __all__ = ["remove_stale_sockets"]
 
@@ -19,9 +21,9 @@ def remove_stale_sockets(directories: Sequence[Path] | None = None) -> list[Path
     """Remove the sockets of dead engines, with their lock files, and return those removed."""
     removed: list[Path] = []
     for directory in directories or runtime_directories():
-        for path in sorted(directory.glob("*.sock")) if directory.is_dir() else ():
+        for path in sorted(directory.glob("*.sock")) if is_private_directory(directory) else ():
             lock = f"{path}.lock"
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, SegmentError):
                 if not path.is_socket() or not lockfile.acquire(lock, lockfile.ENGINE):
                     continue
                 try:

@@ -4,6 +4,7 @@ Rule 1: the client makes the blocks and maps them (`Block`); a file of the right
         engine may have it mapped and would die of it.
 Rule 2: our engine maps nothing that a client made (`BlockFile`): it reads and writes the file, so a client that
         truncates it costs a short read, not the engine's life.
+Rule 3: a block is a regular file of this user. Its mode may be any: the original's halves make theirs with their own.
 """
 
 from __future__ import annotations
@@ -19,25 +20,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.errors import NoSpace
+from lucky_transport.shm.private_file import Make, open_private, remove_private
 from lucky_transport_holodeck.names import COMMAND_BOOL, COMMAND_BUFFER, RESET, Names
 
 __all__ = ["Block", "BlockFile", "BlockFiles"]
-
-_FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-_MODE = 0o600
 
 
 class Block:
     """A block that this side made: `array` is it, of `dtype` and `shape`, zeros at first; it lives as long as a view.
 
-    Raises NoSpace when shared memory is full.
+    Raises NoSpace when shared memory is full, SegmentError for a file of another user.
     """
 
     def __init__(self, path: Path, dtype: str, shape: tuple[int, ...]) -> None:
         self.path = path
         count = math.prod(shape)
         size = count * np.dtype(dtype).itemsize
-        fd = os.open(path, _FLAGS, _MODE)
+        fd = open_private(path, make=Make.IF_ABSENT, any_mode=True, backend="holodeck")
         try:
             if os.fstat(fd).st_size != size:
                 os.ftruncate(fd, size)
@@ -54,16 +53,19 @@ class Block:
 
     def unlink(self) -> None:
         """Remove the file; the array stays valid. Idempotent."""
-        self.path.unlink(missing_ok=True)
+        remove_private(self.path)
 
 
 class BlockFile:
-    """A block as the engine's end uses it, `size` bytes long; made where it is not there yet."""
+    """A block as the engine's end uses it, `size` bytes long; made where it is not there yet.
+
+    Raises SegmentError for a file of another user.
+    """
 
     def __init__(self, path: Path, size: int) -> None:
         self.path = path
         self.size = size
-        self._fd = os.open(path, _FLAGS, _MODE)
+        self._fd = open_private(path, make=Make.IF_ABSENT, any_mode=True, backend="holodeck")
 
     def read(self) -> bytes:
         """Return the block's bytes; what a client cut off is zeros."""
@@ -115,4 +117,4 @@ class BlockFiles:
     def unlink(self) -> None:
         """Remove every block that was ever there."""
         for path in self._paths:
-            path.unlink(missing_ok=True)
+            remove_private(path)

@@ -13,7 +13,8 @@ import time
 
 import posix_ipc
 
-from lucky_transport.errors import NotReachable
+from lucky_transport.errors import NotReachable, SegmentError
+from lucky_transport.shm.private_file import open_private
 from lucky_transport_holodeck.names import Names
 
 __all__ = ["Semaphore", "unlink"]
@@ -37,11 +38,16 @@ class Semaphore:
     def create(cls, name: str, value: int, wait: str = "adaptive") -> Semaphore:
         """Make the semaphore anew; whatever had its name before keeps only who holds it open."""
         unlink(name)
+        _check_owner(name)
         return cls(posix_ipc.Semaphore(name, posix_ipc.O_CREX, mode=_MODE, initial_value=value), wait)
 
     @classmethod
     def open(cls, name: str, wait: str = "adaptive") -> Semaphore:
-        """Open an existing semaphore; raises NotReachable when there is none, or it is another user's."""
+        """Open an existing semaphore.
+
+        Raises NotReachable when there is none, SegmentError when it is another user's.
+        """
+        _check_owner(name)
         try:
             return cls(posix_ipc.Semaphore(name), wait)
         except (posix_ipc.ExistentialError, posix_ipc.PermissionsError) as error:
@@ -51,7 +57,8 @@ class Semaphore:
 
     @classmethod
     def open_or_create(cls, name: str) -> Semaphore:
-        """Open the semaphore, which is made with value 0 where it is not there."""
+        """Open the semaphore, which is made with value 0 where it is not there. Raises as `open`."""
+        _check_owner(name)
         return cls(posix_ipc.Semaphore(name, posix_ipc.O_CREAT, mode=_MODE, initial_value=0), "block")
 
     @property
@@ -97,6 +104,16 @@ class Semaphore:
 
 
 def unlink(name: str) -> None:
-    """Remove a name; who holds the semaphore keeps it. No effect when there is none."""
-    with contextlib.suppress(posix_ipc.ExistentialError):
+    """Remove a name; who holds the semaphore keeps it. No effect when there is none, or it is another user's."""
+    with contextlib.suppress(posix_ipc.ExistentialError, SegmentError):
+        _check_owner(name)
         posix_ipc.unlink_semaphore(name)
+
+
+def _check_owner(name: str) -> None:
+    """Raise SegmentError when the name leads to a file of another user: the C library maps it unseen.
+
+    The name cannot be given to another file afterwards: only its owner removes it from /dev/shm.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        os.close(open_private(Names.file_of(name), any_mode=True, backend="holodeck"))

@@ -117,6 +117,7 @@ def test_where_nothing_is_there_is_an_error_that_says_so(run: Run, endpoint: str
 
 def test_a_file_that_is_no_segment_is_called_foreign() -> None:
     path = segment.DIRECTORY / "lucky_foreign_file"
+    path.touch(0o600)
     path.write_bytes(b"somebody else's bytes " * 1000)
     try:
         shown = CliRunner().invoke(cli, ["inspect", f"shm://{path.name}"])

@@ -50,12 +50,24 @@ static void wake(const struct segment *s, size_t park) {
         syscall(SYS_futex, where, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
+/* A descriptor of a regular file of this user with mode 0600, -1 for anything else: every user may make files in
+ * /dev/shm. O_NONBLOCK: a FIFO would wait for its other end. */
+static int open_private(const char *path, struct stat *status) {
+    int file = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (file < 0) return -1;
+    if (!fstat(file, status) && S_ISREG(status->st_mode) && status->st_uid == geteuid() &&
+        (status->st_mode & 07777) == 0600)
+        return file;
+    close(file);
+    return -1;
+}
+
 static int map(struct segment *s, const char *name) {
     struct stat status;
     snprintf(s->path, sizeof s->path, "/dev/shm/%s", name);
-    int file = open(s->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    int file = open_private(s->path, &status);
     if (file < 0) return 0;
-    if (!fstat(file, &status) && status.st_size >= LUCKY_HEADER_BYTES) {
+    if (status.st_size >= LUCKY_HEADER_BYTES) {
         void *base = mmap(NULL, (size_t)status.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
         s->base = base == MAP_FAILED ? NULL : base;
         s->size = (size_t)status.st_size;
@@ -95,15 +107,17 @@ static uint64_t start_time(void) {
 /* Take the client's place: its byte of the lock file, so that others come as command clients, then the header. */
 static int attach(struct segment *s) {
     char path[300];
+    struct stat status;
     struct flock mine = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = LOCK_CLIENT, .l_len = 1};
     snprintf(path, sizeof path, "%s.lock", s->path);
-    s->lock = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    s->lock = open_private(path, &status);
     if (s->lock < 0 || fcntl(s->lock, F_SETLK, &mine)) return 0;
     uint32_t features = LUCKY_FEATURE_WAKE | LUCKY_FEATURE_HOLD | LUCKY_FEATURE_STATUS | LUCKY_FEATURE_TRUNCATED |
                         LUCKY_FEATURE_PARKS;
     s->seq = wide(s, LUCKY_OFFSET_ACTION_SEQ);
-    *(uint32_t *)(s->base + LUCKY_OFFSET_CLIENT_FEATURES) = features;
-    *(uint64_t *)(s->base + LUCKY_OFFSET_CLIENT_START) = start_time();
+    /* in this order: the engine takes a client that has features and no start time for one that left */
+    __atomic_store_n((uint64_t *)(s->base + LUCKY_OFFSET_CLIENT_START), start_time(), __ATOMIC_RELEASE);
+    __atomic_store_n((uint32_t *)(s->base + LUCKY_OFFSET_CLIENT_FEATURES), features, __ATOMIC_RELEASE);
     __atomic_store_n((uint32_t *)(s->base + LUCKY_OFFSET_CLIENT_PID), (uint32_t)getpid(), __ATOMIC_RELEASE);
     wake(s, LUCKY_OFFSET_PARK_ENGINE);
     return 1;

@@ -135,6 +135,7 @@ def test_what_is_no_such_file_is_refused(tmp_path: Path, native: bool) -> None:
     path = tmp_path / "x.looks.1"
     with pytest.raises(SegmentError, match="cannot be opened"):
         LookFile.open(path)
+    path.touch(0o600)
     path.write_bytes(b"short")
     with pytest.raises(SegmentError, match="5 bytes are no shared session"):
         LookFile.open(path)
@@ -143,5 +144,5 @@ def test_what_is_no_such_file_is_refused(tmp_path: Path, native: bool) -> None:
         LookFile.open(path)
     path.unlink()
     path.symlink_to("/dev/zero")
-    with pytest.raises(SegmentError, match="cannot be opened"):
+    with pytest.raises(SegmentError, match="symbolic link"):
         LookFile.open(path)

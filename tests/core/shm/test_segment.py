@@ -138,6 +138,7 @@ def test_stale_segments_are_listed_and_removed_and_living_ones_are_kept(made: Se
 
 def test_a_foreign_file_of_that_name_is_neither_read_nor_removed(tmp_path: Path) -> None:
     foreign = tmp_path / "one"
+    foreign.touch(0o600)
     foreign.write_bytes(b"somebody's data" * 1000)
     with pytest.raises(SegmentError, match="no segment of ours"):
         segment.create("one", SPEC, directory=tmp_path)
@@ -155,6 +156,7 @@ def test_a_name_that_cannot_be_a_segment_is_refused(name: str, tmp_path: Path) -
 
 def test_a_truncated_segment_is_refused_before_any_view_of_it_exists(made: Segment, tmp_path: Path) -> None:
     copy = tmp_path / "cut"
+    copy.touch(0o600)
     copy.write_bytes(made.path.read_bytes()[: HEADER_BYTES + 100])
     with pytest.raises(SegmentError, match="total_size"):
         _open(tmp_path, "cut")
@@ -166,6 +168,7 @@ def test_a_truncated_segment_is_refused_before_any_view_of_it_exists(made: Segme
 def test_another_version_is_refused_with_both_versions(made: Segment, tmp_path: Path) -> None:
     raw = bytearray(made.path.read_bytes())
     raw[4:8] = (7).to_bytes(4, "little")
+    (tmp_path / "newer").touch(0o600)
     (tmp_path / "newer").write_bytes(raw)
     with pytest.raises(SegmentError, match=r"version is 7, this side speaks 1"):
         _open(tmp_path, "newer")
@@ -182,6 +185,7 @@ def test_a_hostile_header_field_is_refused_or_harmless(made: Segment, tmp_path: 
     raw = bytearray(made.path.read_bytes())
     size = struct.calcsize("<" + place.code)
     raw[place.offset : place.offset + size] = (value % (1 << (8 * size))).to_bytes(size, "little")
+    (tmp_path / "hostile").touch(0o600)
     (tmp_path / "hostile").write_bytes(raw)
     try:
         seen = _open(tmp_path, "hostile")
@@ -196,6 +200,7 @@ def test_a_hostile_header_field_is_refused_or_harmless(made: Segment, tmp_path: 
 @given(seed=st.integers(0, 2**32))
 def test_random_bytes_behind_a_right_magic_raise_only_our_errors(tmp_path: Path, seed: int) -> None:
     noise = random.Random(seed).randbytes(HEADER_BYTES + 512)
+    (tmp_path / "noise").touch(0o600)
     (tmp_path / "noise").write_bytes(b"\x43\x42\x52\x4c\x01\0\0\0" + noise[8:])
     with pytest.raises((SegmentError, NotReachable)):
         _open(tmp_path, "noise")

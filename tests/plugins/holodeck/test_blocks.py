@@ -8,9 +8,12 @@ from collections.abc import Generator
 import numpy as np
 import pytest
 
+from lucky_transport.errors import SegmentError
 from lucky_transport.process import unique_name
+from lucky_transport.testing.planter import KINDS, Plant, foreign_uid
 from lucky_transport_holodeck.blocks import Block, BlockFile, BlockFiles
 from lucky_transport_holodeck.names import Names
+from lucky_transport_holodeck.semaphores import Semaphore, unlink
 
 
 @pytest.fixture
@@ -69,3 +72,36 @@ def test_every_block_that_was_opened_is_removed(files: BlockFiles) -> None:
     for file in opened:
         file.close()
         file.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_block_or_semaphore_of_another_user_is_refused_and_left_alone(
+    kind: str, files: BlockFiles, plant: Plant
+) -> None:
+    block, name = files.names.block("x"), files.names.server
+    semaphore = Names.file_of(name)
+    try:
+        for path in (block, semaphore):
+            plant(path, kind, b"\0" * 64)
+        for use in (
+            lambda: Block(block, "uint8", (8,)),
+            lambda: files.open("x", 8),
+            lambda: Semaphore.create(name, 0),
+            lambda: Semaphore.open(name),
+            lambda: Semaphore.open_or_create(name),
+        ):
+            with pytest.raises(SegmentError, match=f"of user {foreign_uid()}"):
+                use()
+        files.unlink()
+        unlink(name)
+        assert block.lstat().st_uid == semaphore.lstat().st_uid == foreign_uid()
+    finally:
+        for path in (block, semaphore):
+            path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+
+
+def test_a_block_that_the_original_made_with_its_own_mode_is_used(files: BlockFiles) -> None:
+    path = files.names.block("x")
+    path.write_bytes(b"\x05" * 8)
+    path.chmod(0o755)
+    assert files.open("x", 8).read() == b"\x05" * 8

@@ -1,0 +1,66 @@
+"""Files that another user made where ours should be. The planter needs root, which it gives up for a free user id."""
+
+from __future__ import annotations
+
+import functools
+import os
+import pwd
+import socket
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Protocol
+
+__all__ = ["KINDS", "Plant", "foreign_uid", "make", "plant_as", "why_not"]
+
+KINDS = ("file", "fifo", "directory", "symbolic link", "socket")
+
+
+class Plant(Protocol):
+    """Makes `path` as another user, and returns its mode."""
+
+    def __call__(self, path: Path, kind: str, content: bytes = b"") -> int: ...
+
+
+def why_not() -> str:
+    """Return why there can be no planter here; "" where there can."""
+    return "" if os.geteuid() == 0 else "a second user's files need root: run this test as root"
+
+
+@functools.cache
+def foreign_uid() -> int:
+    """Return a user id that nobody has."""
+    taken = {entry.pw_uid for entry in pwd.getpwall()}
+    return next(uid for uid in range(54321, 60000) if uid not in taken)
+
+
+def make(path: Path, kind: str, content: bytes = b"", mode: int = 0o666) -> None:
+    """Make a file of one of KINDS."""
+    if kind == "file":
+        path.write_bytes(content)
+    elif kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "directory":
+        path.mkdir()
+    elif kind == "symbolic link":
+        path.symlink_to("/etc/hostname")
+        return
+    else:
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(path))
+    path.chmod(0o777 if kind == "directory" else mode)
+
+
+def plant_as(uid: int, path: Path, kind: str, content: bytes = b"") -> int:
+    """Make the file as user `uid`, readable and writable for everybody, and return its mode."""
+    command = [sys.executable, __file__, str(uid), str(path), kind]
+    subprocess.run(command, input=content, check=True, timeout=60)
+    return stat.S_IMODE(path.lstat().st_mode)
+
+
+if __name__ == "__main__":
+    os.setgroups([])
+    os.setgid(int(sys.argv[1]))
+    os.setuid(int(sys.argv[1]))
+    make(Path(sys.argv[2]), sys.argv[3], sys.stdin.buffer.read())

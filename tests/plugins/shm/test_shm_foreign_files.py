@@ -1,0 +1,64 @@
+"""Another user's files under an engine's names, met by whole clients and engines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lucky_transport import api
+from lucky_transport.config import load_settings
+from lucky_transport.errors import SegmentError
+from lucky_transport.process import unique_name
+from lucky_transport.testing.planter import KINDS, Plant, foreign_uid
+
+SHM = Path("/dev/shm")
+
+
+@pytest.fixture
+def planted() -> Iterator[Path]:
+    """A path in the machine's directory, whatever lies there is removed after the test."""
+    path = SHM / unique_name()
+    yield path
+    if path.is_dir() and not path.is_symlink():
+        path.rmdir()
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _connect(name: str) -> api.Transport:
+    return api.open_transport(f"shm://{name}", load_settings({"connect_timeout_s": 0.5}))
+
+
+def test_a_client_does_not_drive_a_segment_that_another_user_planted(planted: Path, plant: Plant) -> None:
+    """The copy is perfect and its engine lives: the planter's would answer with observations and read the actions."""
+    with api.serve("toy", f"shm://{unique_name()}") as served:
+        copy = (SHM / served.endpoints[0].address).read_bytes()
+        plant(planted, "file", copy)
+        with pytest.raises(SegmentError, match=f"{planted} is a regular file of user {foreign_uid()}"):
+            _connect(planted.name)
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_engine_does_not_start_in_the_place_of_another_users_file(kind: str, planted: Path, plant: Plant) -> None:
+    plant(planted, kind)
+    with pytest.raises(SegmentError, match=f"of user {foreign_uid()}.*use another name"):
+        api.serve("toy", f"shm://{planted.name}")
+    assert planted.lstat().st_uid == foreign_uid()
+    assert not (SHM / f"{planted.name}.lock").exists()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_client_is_refused_by_a_foreign_lock_file(kind: str, plant: Plant) -> None:
+    with api.serve("toy", f"shm://{unique_name()}") as served:
+        name = served.endpoints[0].address
+        lock = SHM / f"{name}.lock"
+        lock.unlink()
+        plant(lock, kind)
+        try:
+            with pytest.raises(SegmentError, match=f"{lock} is .* of user {foreign_uid()}"):
+                _connect(name)
+        finally:
+            lock.rmdir() if kind == "directory" else lock.unlink()
