@@ -18,6 +18,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
+import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
@@ -38,7 +39,7 @@ from lucky_transport.errors import (
     SpecError,
     TransportError,
 )
-from lucky_transport.infos import InfoParts, TermColumns
+from lucky_transport.infos import Info, InfoParts, TermColumns
 from lucky_transport.lifetime import Lifetime, Owner
 from lucky_transport.registration import make_env, rebuild
 from lucky_transport.resetting import Seed, read_reset, resting_actions
@@ -53,7 +54,8 @@ RewardFunction = Callable[[dict[str, NDArray[np.float32]]], NDArray[Any]]
 StepResult = tuple[Any, NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
 
 
-class VectorEnv(DescribedEnv):
+# Gymnasium's class is named once more: skrl knows an env by the names of its direct bases.
+class VectorEnv(DescribedEnv, gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):
     """A batch of envs behind a transport; made by `lucky_transport.make` or `gymnasium.make_vec`.
 
     An in-place policy writes into `transport.actions` and passes that array to `step`. Where the spec has parts,
@@ -243,7 +245,7 @@ class VectorEnv(DescribedEnv):
         self._block = None
         still = None if self._ended is None else self._ended & ~request.mask
         self._await_reset(still if still is not None and still.any() else None)
-        info = {} if self._info_parts is None else self._info_parts.info(frame.observations, request.mask)
+        info = Info() if self._info_parts is None else self._info_parts.info(frame.observations, request.mask)
         return frame.observations if self._shown is None else self._shown(frame.observations), info
 
     def _settle(self) -> None:

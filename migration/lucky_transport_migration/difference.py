@@ -111,7 +111,7 @@ def flatten(info: Mapping[str, Any], prefix: str = "info") -> dict[str, NDArray[
     """
     table: dict[str, NDArray[Any]] = {}
     for key in sorted(info):
-        name, value = f"{prefix}.{key}", info[key]
+        name, value = f"{prefix}.{key.replace('/', '.', 1)}", info[key]  # "group/column" is a column of a group
         if isinstance(value, Mapping):
             table |= flatten(value, name)
             continue

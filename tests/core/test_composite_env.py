@@ -228,7 +228,7 @@ def test_a_step_before_the_reset_is_refused_before_its_actions_are_looked_at(mak
 def test_info_parts_come_out_with_masks_at_every_level(make: Make) -> None:
     env = make()
     _, info = env.reset(seed=1)
-    assert sorted(info) == ["_clock", "_distance", "clock", "distance"]
+    assert sorted(info) == ["_clock", "_clock/ticks", "_distance", "clock/ticks", "distance"]
     observations, *_, info = env.step(actions_of(env))
     assert info["distance"].tolist() == np.abs(observations["point"][:, 0]).tolist()
     assert (info["clock"]["ticks"].tolist(), info["clock"]["_ticks"].tolist()) == ([1] * 3, [True] * 3)

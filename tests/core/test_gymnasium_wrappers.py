@@ -143,10 +143,10 @@ def test_infos_become_one_dict_per_env(mode: AutoresetMode) -> None:
         columns = result[4]
         assert len(listed) == 3
         for index, info in enumerate(listed):
-            assert ("reward_terms" in info) == columns["_reward_terms"][index]
-            if "reward_terms" in info:
-                assert info["reward_terms"]["alive"] == columns["reward_terms"]["alive"][index]
-                assert set(info["termination_terms"]) == {"out_of_range", "time_out"}
+            assert ("reward_terms/alive" in info) == columns["_reward_terms"][index]
+            if "reward_terms/alive" in info:
+                assert info["reward_terms/alive"] == columns["reward_terms"]["alive"][index]
+                assert not info["termination_terms/out_of_range"]
             assert ("final_obs" in info) == (mode is SAME and (result[2] | result[3])[index])
 
 
