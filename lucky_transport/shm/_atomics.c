@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ATOMICS_VERSION 14
+#define ATOMICS_VERSION 15
 
 #define GIL_LOOKS 64          /* looks with the GIL held, 1 to 3 us: a fast step pays neither for the GIL nor a clock */
 #define PAUSE_NS 10000        /* then pause without the GIL: the peer may share our core, so not for long */
@@ -776,12 +776,41 @@ static PyType_Spec engine_spec = {"lucky_transport.shm._atomics.EngineChannel", 
 
 /* ---- words: single ordered accesses, for rings and park words --------------------------------------------------- */
 
-static int view_at(PyObject *mapping, Py_buffer *view, unsigned long long offset, unsigned size, void **place) {
-    if (PyObject_GetBuffer(mapping, view, PyBUF_WRITABLE)) return -1;
+static int view_of(PyObject *mapping, Py_buffer *view, int flags, unsigned long long offset, unsigned size,
+                   void **place) {
+    if (PyObject_GetBuffer(mapping, view, flags)) return -1;
     *place = at(view, offset, size, size);
     if (*place) return 0;
     PyBuffer_Release(view);
     return -1;
+}
+
+static int view_at(PyObject *mapping, Py_buffer *view, unsigned long long offset, unsigned size, void **place) {
+    return view_of(mapping, view, PyBUF_WRITABLE, offset, size, place);
+}
+
+static PyObject *words_load64(PyObject *module, PyObject *args) {
+    PyObject *mapping;
+    unsigned long long offset;
+    Py_buffer view;
+    void *place;
+    if (!PyArg_ParseTuple(args, "OK", &mapping, &offset) || view_of(mapping, &view, PyBUF_SIMPLE, offset, 8, &place))
+        return NULL;
+    uint64_t value = load64(place);
+    PyBuffer_Release(&view);
+    return PyLong_FromUnsignedLongLong(value);
+}
+
+static PyObject *words_store64(PyObject *module, PyObject *args) {
+    PyObject *mapping;
+    unsigned long long offset, value;
+    Py_buffer view;
+    void *place;
+    if (!PyArg_ParseTuple(args, "OKK", &mapping, &offset, &value) || view_at(mapping, &view, offset, 8, &place))
+        return NULL;
+    __atomic_store_n((uint64_t *)place, value, __ATOMIC_RELEASE);
+    PyBuffer_Release(&view);
+    Py_RETURN_NONE;
 }
 
 static PyObject *words_load32(PyObject *module, PyObject *args) {
@@ -789,7 +818,8 @@ static PyObject *words_load32(PyObject *module, PyObject *args) {
     unsigned long long offset;
     Py_buffer view;
     void *place;
-    if (!PyArg_ParseTuple(args, "OK", &mapping, &offset) || view_at(mapping, &view, offset, 4, &place)) return NULL;
+    if (!PyArg_ParseTuple(args, "OK", &mapping, &offset) || view_of(mapping, &view, PyBUF_SIMPLE, offset, 4, &place))
+        return NULL;
     uint32_t value = load32(place);
     PyBuffer_Release(&view);
     return PyLong_FromUnsignedLong(value);
@@ -950,6 +980,8 @@ static PyObject *copied(PyObject *self, PyObject *source) {
 static PyMethodDef module_methods[] = {
     {"load32", words_load32, METH_VARARGS, "Acquire-load a u32."},
     {"store32", words_store32, METH_VARARGS, "Release-store a u32."},
+    {"load64", words_load64, METH_VARARGS, "Acquire-load a u64."},
+    {"store64", words_store64, METH_VARARGS, "Release-store a u64."},
     {"wake", words_wake, METH_VARARGS, "Wake whoever is parked on the word at this offset."},
     {"wait32", words_wait32, METH_VARARGS, "Wait until the u32 leaves a value."},
     {"spin", (PyCFunction)(void (*)(void))ring_spin, METH_FASTCALL, "Look at several rings' ends for a while."},

@@ -19,7 +19,17 @@ from numpy.typing import NDArray
 
 from lucky_transport.shm._fallback_ring import RingReader, RingWriter, spin
 from lucky_transport.shm._fallback_slot import Slot
-from lucky_transport.shm._fallback_words import bytes_at, load32, store32, wake, wake_parked, word32, word64
+from lucky_transport.shm._fallback_words import (
+    bytes_at,
+    load32,
+    load64,
+    store32,
+    store64,
+    wake,
+    wake_parked,
+    word32,
+    word64,
+)
 from lucky_transport.shm._kernel import address_of, gone
 from lucky_transport.shm.results import PEER_PARKS, Result
 
@@ -31,8 +41,10 @@ __all__ = [
     "Slot",
     "copied",
     "load32",
+    "load64",
     "spin",
     "store32",
+    "store64",
     "wait32",
     "wake",
 ]

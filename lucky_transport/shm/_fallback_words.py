@@ -6,7 +6,7 @@ from mmap import mmap
 
 from lucky_transport.shm._kernel import address_of, futex_wake
 
-__all__ = ["bytes_at", "load32", "store32", "wake", "wake_parked", "word32", "word64"]
+__all__ = ["bytes_at", "load32", "load64", "store32", "store64", "wake", "wake_parked", "word32", "word64"]
 
 
 def word32(mapping: mmap, offset: int) -> memoryview:
@@ -34,6 +34,16 @@ def load32(mapping: mmap, offset: int) -> int:
 def store32(mapping: mmap, offset: int, value: int) -> None:
     """Store the u32 at `offset`."""
     word32(mapping, offset)[0] = value
+
+
+def load64(mapping: mmap, offset: int) -> int:
+    """Return the u64 at `offset`."""
+    return word64(mapping, offset)[0]
+
+
+def store64(mapping: mmap, offset: int, value: int) -> None:
+    """Store the u64 at `offset`."""
+    word64(mapping, offset)[0] = value
 
 
 def wake(mapping: mmap, offset: int) -> None:

@@ -7,7 +7,7 @@ Both offer the same names with the same meaning, and the same tests run over bot
     EngineChannel(mapping, ...)   next(timeout_ns) · publish(status) · serve(step, acquire, release, timeout_ns) ·
                                   interrupt() · commands_read(position) · set_peer · resync
     RingWriter(memory, ...) · RingReader(memory, ...) · spin(readers, strategy, longest_ns)   see ends.py
-    load32 · store32 · wake · wait32   on (mapping, offset)
+    load32 · store32 · load64 · store64 · wake · wait32   on (mapping, offset)
     Slot(mapping, number, owner, park)   number() · owner() · take · hand_over · give_back(number): a slot of pictures
     copied(view)                  its bytes, while other threads run
 
@@ -26,9 +26,9 @@ from lucky_transport.errors import MissingExtra
 from lucky_transport.shm import _fallback
 from lucky_transport.shm.results import PEER_PARKS, PEER_WAKES, Result
 
-__all__ = ["PEER_PARKS", "PEER_WAKES", "Result", "Words", "implementation", "native_error"]
+__all__ = ["PEER_PARKS", "PEER_WAKES", "Result", "Words", "implementation", "native_error", "words"]
 
-_VERSION = 14
+_VERSION = 15
 
 try:
     from lucky_transport.shm import _atomics  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
@@ -63,6 +63,15 @@ def implementation(native: bool = True) -> ModuleType:
             hint="install a C compiler, then install lucky-transport again",
         )
     return _fallback
+
+
+def words() -> ModuleType:
+    """Return the module whose load32, store32, load64 and store64 are to be used on the words of a header.
+
+    Without the native module they are single accesses, ordered as far as the machine orders them: enough to look at a
+    segment anywhere; whoever steps through it asks for `implementation`.
+    """
+    return _fallback if _error else _native
 
 
 class Words:

@@ -14,6 +14,7 @@ from mmap import mmap
 from typing import Any
 
 from lucky_transport.errors import SegmentError, SpecError
+from lucky_transport.shm import atomics
 from lucky_transport.shm.layout import (
     ERROR_BYTES,
     EXTENSION_BYTES,
@@ -41,14 +42,24 @@ _LARGEST = 1 << 40
 
 
 def get(mapping: mmap, name: str) -> Any:
-    """Return one header field (int; bytes for raw fields)."""
+    """Return one header field (int; bytes for raw fields); a word by one load with acquire order."""
     place = FIELDS[name]
+    if place.code == "I":
+        return atomics.words().load32(mapping, place.offset)
+    if place.code == "Q":
+        return atomics.words().load64(mapping, place.offset)
     return struct.unpack_from("<" + place.code, mapping, place.offset)[0]
 
 
 def put(mapping: mmap, name: str, value: Any) -> None:
-    """Write one header field that no waiter depends on (counters and park words go through `atomics`)."""
+    """Write one header field that no waiter is parked on; a word by one store with release order."""
     place = FIELDS[name]
+    if place.code == "I":
+        atomics.words().store32(mapping, place.offset, value)
+        return
+    if place.code == "Q":
+        atomics.words().store64(mapping, place.offset, value)
+        return
     struct.pack_into("<" + place.code, mapping, place.offset, value)
 
 

@@ -81,7 +81,12 @@ def holder(path: str, byte: int) -> int:
 
 
 def forget_after_fork() -> None:
-    """In a forked child: the parent's locks are not ours; forget them (closing the copies cannot drop them)."""
+    """In a forked child: the parent's locks are not ours; forget them (closing the copies cannot drop them).
+
+    The guard is made anew: a thread of the parent may have held it, and there is no such thread in the child.
+    """
+    global _guard
+    _guard = threading.RLock()
     for fd in _open.values():
         with contextlib.suppress(OSError):
             os.close(fd)
