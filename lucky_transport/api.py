@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from lucky_transport.config import Settings, load_settings
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.engine import Engine
+from lucky_transport.engine_options import check_call, check_num_envs
 from lucky_transport.errors import BrokenPlugin, ConfigError, MissingExtra, SpecError, UnknownName
 from lucky_transport.hookspecs import TransportInfo
 from lucky_transport.process import EngineProcess, unique_name
@@ -43,13 +44,16 @@ _PREFERENCE = ("shm", "grpc", "inproc")
 def make_engine(engine: str, num_envs: int = 1, *, seed: int | None = None, **options: Any) -> Engine:
     """Return a new engine "name" or "name:variant", in this process.
 
-    Raises UnknownName, MissingExtra, SpecError (options or sizes the engine does not take).
+    Raises UnknownName (engine or variant), MissingExtra, ConfigError (num_envs, or an option the engine does not have),
+    SpecError (an option's value).
     """
+    check_num_envs(num_envs)
     name, _, variant = engine.partition(":")
     info = registry().engine(name)
     factory = load(info.factory, owner=f"engine {name!r}", extra=info.extra)
     if seed is not None:
         options["seed"] = seed
+    check_call(name, factory, options)
     return factory(variant, num_envs=num_envs, **options)
 
 
@@ -141,7 +145,8 @@ def make(
     """
     from lucky_transport.env import VectorEnv
 
-    resolved = load_settings(settings)
+    resolved = load_settings(settings, others=_ARGUMENTS_OF_MAKE)
+    check_num_envs(num_envs)
     arguments: dict[str, Any] = {
         "autoreset_mode": autoreset_mode,
         "copy": copy,
@@ -206,10 +211,24 @@ def _start(
         raise
 
 
+#: What `make` takes beside settings.
+_ARGUMENTS_OF_MAKE = ("num_envs", "seed", "options", "autoreset_mode", "copy", "reward_fn", "validate", "engine")
+
+
+def _named(settings: Settings) -> TransportInfo:
+    """Return the transport that the settings name; raises UnknownName with the place where it is named."""
+    try:
+        return registry().transport(settings.transport)
+    except UnknownName as error:
+        source = settings.sources.get("transport", "default")
+        text = f"{source}: {error}".removesuffix(f"; {error.hint}")
+        raise UnknownName(text, hint=f"{error.hint}, or auto") from error
+
+
 def _choose(settings: Settings) -> TransportInfo:
     """Return the transport for a fresh engine process; "auto" takes the best that loads and says so."""
     if settings.transport != "auto":
-        info = registry().transport(settings.transport)
+        info = _named(settings)
         if not info.local_endpoint:
             raise ConfigError(
                 f"transport {info.name!r} cannot start an engine by itself", hint="start one and pass its endpoint"
@@ -239,7 +258,7 @@ def _check_agreement(settings: Settings) -> None:
         return
     scheme = Endpoint.parse(settings.endpoint).scheme
     info = registry().transport_of_scheme(scheme)
-    if not info.routes and registry().transport(settings.transport).name != info.name:
+    if not info.routes and _named(settings).name != info.name:
         raise ConfigError(
             f"transport {settings.transport!r} ({settings.sources.get('transport', 'default')}) and endpoint "
             f"{settings.endpoint!r} ({settings.sources.get('endpoint', 'default')}) contradict each other: "

@@ -9,14 +9,17 @@ Rule 2: a wrong setting raises one ConfigError that names source, key, value and
 
 from __future__ import annotations
 
+import logging
 import os
+import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, cast
 
-from lucky_transport.errors import ConfigError
+from lucky_transport.endpoint import Endpoint
+from lucky_transport.errors import ConfigError, did_you_mean
 
 __all__ = [
     "Launch",
@@ -28,6 +31,9 @@ __all__ = [
     "load_table",
     "runtime_directories",
 ]
+
+
+_log = logging.getLogger("lucky_transport")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +75,14 @@ def _text(value: Any) -> str:
     return value
 
 
+def _endpoint(value: Any) -> str:
+    """Return the URL as it stands; "" is none. Raises ConfigError with the remedy."""
+    text = _text(value)
+    if text:
+        Endpoint.parse(text)
+    return text
+
+
 def _wait(value: Any) -> str:
     if value not in ("spin", "adaptive", "block"):
         raise ValueError
@@ -93,7 +107,7 @@ def _switch(value: Any) -> bool:
 #: Per setting: how a raw value is read, and what a right one looks like.
 _READERS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "transport": (_text, "a transport's name or 'auto', e.g. 'shm'"),
-    "endpoint": (_text, "a URL, e.g. 'shm://name' or 'grpc://127.0.0.1:50051'"),
+    "endpoint": (_endpoint, "a URL, e.g. 'shm://name' or 'grpc://127.0.0.1:50051'"),
     "shm_name": (_text, "a segment name, e.g. 'lucky_demo'"),
     "wait": (_wait, "one of 'spin', 'adaptive', 'block'"),
     "step_timeout_s": (_seconds, "seconds >= 0, e.g. 60"),
@@ -112,12 +126,16 @@ def load_settings(
     *,
     environ: Mapping[str, str] | None = None,
     directory: Path | None = None,
+    others: Collection[str] = (),
 ) -> Settings:
     """Return the settings in force; an argument that is None counts as not given.
 
-    Raises ConfigError for an unknown key in a file, a malformed file and a value that cannot be read.
+    A `LUCKY_*` variable that is no setting is warned of in the log, once. others: the caller's arguments that are no
+    settings, which a misspelt one may mean. Raises ConfigError for an unknown key in a file or an argument, a malformed
+    file and a value that cannot be read.
     """
     environ = os.environ if environ is None else environ
+    _warn_of_unknown(environ)
     raw: dict[str, tuple[Any, str]] = {}
     for source, values in _file_values(directory or Path.cwd()):
         for key, value in values.items():
@@ -128,9 +146,30 @@ def load_settings(
             raw[key] = (environ[variable], f"environment variable {variable}")
     for key, value in (arguments or {}).items():
         if value is not None:
-            raw[_known(key, "argument")] = (value, "argument")
+            raw[_known(key, "argument", others)] = (value, "argument")
     values = {key: _read(key, value, source) for key, (value, source) in raw.items()}
     return Settings(**values, sources={key: source for key, (_, source) in raw.items()})
+
+
+#: Variables of this project that are no settings: of `run` (see `Launch`), of tests and of CI.
+_OTHER_VARIABLES = re.compile(r"LUCKY_(RUN_(FOLDER|PARENT|QUIET)|PEER_\w+|REQUIRE_NATIVE|CI_\w+)")
+
+_warned: set[str] = set()
+
+
+def _warn_of_unknown(environ: Mapping[str, str]) -> None:
+    """Log the variables that look like settings of ours and are none: a misspelt one would be without effect."""
+    known = {key.upper(): f"LUCKY_{key.upper()}" for key in _READERS}
+    for name in environ:
+        if name.startswith("LUCKY_") and name not in known.values() and name not in _warned and not _is_other(name):
+            _warned.add(name)
+            guess = did_you_mean(name.removeprefix("LUCKY_"), known)  # the prefix alone would make all of them alike
+            guess = guess.rstrip().replace("'", "'LUCKY_", 1) or f"known: {', '.join(known.values())}"
+            _log.warning("environment variable %s=%r has no effect: no such setting; %s", name, environ[name], guess)
+
+
+def _is_other(name: str) -> bool:
+    return _OTHER_VARIABLES.fullmatch(name) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,9 +240,13 @@ def runtime_directories(environ: Mapping[str, str] | None = None) -> tuple[Path,
     return tuple(places)
 
 
-def _known(key: str, source: str) -> str:
+def _known(key: str, source: str, others: Collection[str] = ()) -> str:
+    """Return `key`; raises ConfigError for an unknown one. others: what may have been meant besides."""
     if key not in _READERS:
-        raise ConfigError(f"{source}: unknown setting {key!r}", hint=f"known settings: {', '.join(sorted(_READERS))}")
+        raise ConfigError(
+            f"{source}: unknown setting {key!r}",
+            hint=f"{did_you_mean(key, (*_READERS, *others))}known settings: {', '.join(sorted(_READERS))}",
+        )
     return key
 
 
@@ -211,6 +254,8 @@ def _read(key: str, value: Any, source: str) -> Any:
     reader, expected = _READERS[key]
     try:
         return reader(value)
+    except ConfigError as error:  # it says itself what is wrong
+        raise ConfigError(f"{source}: {error}".removesuffix(f"; {error.hint}"), hint=error.hint) from None
     except (ValueError, TypeError, KeyError):
         raise ConfigError(f"{source}: {key} = {value!r}", hint=f"expected {expected}") from None
 

@@ -10,12 +10,17 @@ Rule 1: this file knows the form of a URL only; which scheme belongs to which tr
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, urlencode
 
 from lucky_transport.errors import ConfigError
 
 __all__ = ["Endpoint"]
+
+
+#: What people write who know gRPC's targets; no scheme has a dot, and no transport is called localhost.
+_HOST_AND_PORT = re.compile(r"(localhost|[\w-]+(\.[\w-]+)+|\[[\da-fA-F:.]+\]):\d{1,5}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +39,8 @@ class Endpoint:
         """
         if isinstance(text, Endpoint):
             return text
+        if _HOST_AND_PORT.fullmatch(text):
+            raise ConfigError(f"endpoint {text!r} names no transport", hint=f"did you mean grpc://{text}?")
         scheme, colon, rest = text.partition(":")
         if not colon or not scheme or not all(c.isalnum() or c in "+-." for c in scheme):
             raise ConfigError(

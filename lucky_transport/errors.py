@@ -29,6 +29,8 @@ Rule 3: what crosses a wire travels as (`wire_code`, text) and comes back as the
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 __all__ = [
     "BrokenPlugin",
     "Busy",
@@ -51,6 +53,7 @@ __all__ = [
     "Unimplemented",
     "UnknownName",
     "UnknownSession",
+    "did_you_mean",
     "from_wire",
 ]
 
@@ -205,6 +208,14 @@ class SessionEnded(TransportError, RuntimeError):
 _BY_CODE: dict[int, type[TransportError]] = {
     cls.wire_code: cls for cls in (TransportError, *TransportError.__subclasses__())
 }
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """Return "did you mean 'x'? " with the name of `known` that is nearest to `name`, "" when none is near."""
+    import difflib  # only an error needs it
+
+    near = difflib.get_close_matches(str(name), list(known), n=1)
+    return f"did you mean {near[0]!r}? " if near else ""
 
 
 def from_wire(

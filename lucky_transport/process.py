@@ -19,12 +19,14 @@ from typing import Any
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
-from lucky_transport.errors import NotReachable, SpecError
+from lucky_transport.engine_options import check_num_envs
+from lucky_transport.errors import NotReachable, SpecError, TransportError, from_wire
 from lucky_transport.shm import segment
 
-__all__ = ["ChildProcess", "EngineProcess", "unique_name"]
+__all__ = ["ChildProcess", "EngineProcess", "failure_line", "unique_name"]
 
 _STDERR_LINES = 12
+_FAILED = b"failed "
 
 
 def unique_name() -> str:
@@ -108,8 +110,8 @@ class ChildProcess:
 class EngineProcess(ChildProcess):
     """A running `lucky-transport serve`; `endpoints` are ready when the constructor returns.
 
-    Raises NotReachable when the process ends or stays silent for `start_timeout_s` before it is ready, SpecError for
-    options that cannot go to another process.
+    Raises what `make_engine` and the servers raise there, NotReachable when the process ends without a word or stays
+    silent for `start_timeout_s` before it is ready, SpecError for options that cannot go to another process.
     """
 
     def __init__(
@@ -124,7 +126,8 @@ class EngineProcess(ChildProcess):
         native: bool = True,
         start_timeout_s: float = 60.0,
     ) -> None:
-        command = [sys.executable, "-m", "lucky_transport", "serve", engine, "--num-envs", str(num_envs)]
+        number = str(check_num_envs(num_envs))
+        command = [sys.executable, "-m", "lucky_transport", "serve", engine, "--num-envs", number]
         for endpoint in endpoints:
             command += ["--endpoint", endpoint]
         if seed is not None:
@@ -165,6 +168,9 @@ class EngineProcess(ChildProcess):
                         f"engine {self.engine!r} ended before it was ready: {self.obituary()}", backend=self.engine
                     )
                 *lines, text = (text + chunk).split(b"\n")
+                for line in lines:
+                    if line.startswith(_FAILED):
+                        raise _failure(line.removeprefix(_FAILED), self.engine)
                 ready += [Endpoint.parse(line[6:].decode().strip()) for line in lines if line.startswith(b"ready ")]
         return ready
 
@@ -175,10 +181,28 @@ class EngineProcess(ChildProcess):
         return status
 
 
+def failure_line(error: TransportError) -> str:
+    """Return the line by which a serving process tells the process that started it why it cannot serve."""
+    return _FAILED.decode() + json.dumps({"code": error.wire_code, "text": str(error), "hint": error.hint})
+
+
+def _failure(line: bytes, engine: str) -> TransportError:
+    """Return the error that `failure_line` wrote."""
+    told: dict[str, Any] = json.loads(line)
+    error = from_wire(told["code"], told["text"], backend=engine)
+    error.hint = told["hint"]
+    return error
+
+
 def _json(engine: str, options: Mapping[str, Any]) -> str:
     for name, value in options.items():
         try:
             json.dumps(value)
+        except RecursionError:
+            raise SpecError(
+                f"option {name} of engine {engine!r} is nested too deeply to go to a process of its own",
+                hint="pass flatter options",
+            ) from None
         except (TypeError, ValueError) as error:
             raise SpecError(
                 f"option {name}={value!r} of engine {engine!r} cannot go to a process of its own: {error}",

@@ -6,7 +6,6 @@ Rule 2: asking for a plugin that is absent or broken says what to install; askin
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from typing import Any, TypeVar
 import pluggy
 
 from lucky_transport import hookspecs
-from lucky_transport.errors import BrokenPlugin, MissingExtra, UnknownName
+from lucky_transport.errors import BrokenPlugin, MissingExtra, UnknownName, did_you_mean
 from lucky_transport.hookspecs import (
     PROJECT,
     BoardInfo,
@@ -78,9 +77,8 @@ class Registry:
                 backend=name,
                 hint="mend or uninstall it; `lucky-transport doctor` lists all plugins",
             ) from self.broken[name]
-        near = difflib.get_close_matches(name, table, n=1)
-        guess = f"did you mean {near[0]!r}? " if near else ""
-        raise UnknownName(f"no {what} {name!r}", hint=f"{guess}known: {', '.join(sorted(table)) or 'none'}")
+        known = ", ".join(sorted(table)) or "none"
+        raise UnknownName(f"no {what} {name!r}", hint=f"{did_you_mean(name, table)}known: {known}")
 
 
 def _describe(error: BaseException) -> str:

@@ -9,7 +9,6 @@ Rule 2: env i of an integer seed gets seed + i; None in a list leaves that env's
 
 from __future__ import annotations
 
-import difflib
 import json
 import operator
 from collections.abc import Mapping, Sequence
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 from lucky_transport.actions import check_control
 from lucky_transport.composite import arrays
 from lucky_transport.engine import HOLD, RESET
+from lucky_transport.errors import SpecError, did_you_mean
 from lucky_transport.messages.agent import SimulationContract
 from lucky_transport.messages.batch import SetResetOptionsRequest, SetSeedsRequest
 from lucky_transport.messages.fields import Field, fields_of
@@ -142,6 +142,10 @@ def _json(options: Mapping[Any, Any]) -> str:
             parts.append(f"{json.dumps(key)}:{json.dumps(value, default=_plain, allow_nan=False)}")
         except (TypeError, ValueError) as error:
             raise TypeError(f"options[{key!r}] = {value!r} cannot go to the engine as JSON: {error}") from error
+        except RecursionError:
+            raise SpecError(
+                f"options[{key!r}] is nested too deeply to go to the engine as JSON", hint="pass flatter options"
+            ) from None
     return f"{{{','.join(parts)}}}"
 
 
@@ -164,8 +168,7 @@ def _contract(randomization: Any) -> SimulationContract:
     values: dict[str, Any] = {}
     for name, value in cast("Mapping[Any, Any]", randomization).items():
         if name not in known:
-            near = difflib.get_close_matches(str(name), known, n=1)
-            guess = f"did you mean {near[0]!r}? " if near else ""
+            guess = did_you_mean(name, known)
             raise ValueError(f"options['randomization'] has no field {name!r}; {guess}known: {', '.join(known)}")
         values[name] = _field_value(known[name], value)
     return SimulationContract(**values)

@@ -25,7 +25,7 @@ MIGRATION = ROOT / "migration" / "lucky_transport_migration"
 LAYERS: list[set[str]] = [
     {"errors", "registration"},
     {"deadline", "array_spec", "composite", "spaces", "specs", "endpoint", "hookspecs", "config", "messages"}
-    | {"lockstep", "marks"},
+    | {"engine_options", "lockstep", "marks"},
     {"call", "pending"},
     {"engine", "actions", "codec", "registry", "builtin"},
     {"aio", "transport", "calls", "shm", "host", "engines", "process", "inventory", "sessions"},

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any, cast
 
 import click
 
 from lucky_transport.cli.shutdown import Shutdown
+from lucky_transport.errors import TransportError
 
 __all__ = ["options_of", "serve"]
 
@@ -52,12 +54,30 @@ def serve(
         if shutdown.asked.is_set():
             return
         from lucky_transport import api
+        from lucky_transport.process import failure_line
 
         settings = {"wait": wait, "native": False if no_native else None}
-        with api.serve(engine, endpoints, num_envs=num_envs, seed=seed, options=engine_options, **settings) as serving:
+        try:
+            serving = api.serve(engine, endpoints, num_envs=num_envs, seed=seed, options=engine_options, **settings)
+        except TransportError as error:
+            if parent_pid is not None:
+                click.echo(failure_line(error))
+            raise
+        with serving:
             for endpoint in serving.endpoints:
                 click.echo(f"ready {endpoint}")
+            if parent_pid is None and sys.stderr.isatty():
+                click.echo(_what_next(str(serving.endpoints[0])), err=True)
             shutdown.wait()
+
+
+def _what_next(endpoint: str) -> str:
+    """Return what a person at the terminal can do now."""
+    return (
+        f"  connect: lucky_transport.make(endpoint={endpoint!r}), or LUCKY_ENDPOINT={endpoint} python train.py\n"
+        f"  look:    lucky-transport inspect {endpoint}\n"
+        "  stop:    Ctrl-C"
+    )
 
 
 def options_of(text: str) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lucky_transport.engine_options import check_options, unknown_variant
 from lucky_transport.errors import SpecError
 from lucky_transport.messages.scalars import F64
 from lucky_transport.sessions.engine import WorldsEngine
@@ -145,6 +146,10 @@ class CartPoleBatch(WorldBatch):
         return [CartPoleCommand(bool(row))]
 
 
+#: Option of a world -> what its value may be.
+_OPTIONS: dict[str, tuple[type, ...]] = {"initial_angle": (int, float), "wind": (int, float), "max_ticks": (int,)}
+
+
 class CartPoleWorlds(Worlds):
     """Carts on a flat track. Options: those of `CartPoleWorld`."""
 
@@ -156,17 +161,17 @@ class CartPoleWorlds(Worlds):
     batch = CartPoleBatch()
 
     def create(self, map_name: str, seed: int | None, options: Mapping[str, Any]) -> CartPoleWorld:
-        known = {"initial_angle": (int, float), "wind": (int, float), "max_ticks": (int,)}
         for name, value in options.items():
-            if name not in known or not isinstance(value, known[name]) or isinstance(value, bool):
-                raise ValueError(f"option {name}={value!r}; expected numbers for {', '.join(known)}")
+            if name not in _OPTIONS or not isinstance(value, _OPTIONS[name]) or isinstance(value, bool):
+                raise ValueError(f"option {name}={value!r}; expected numbers for {', '.join(_OPTIONS)}")
         return CartPoleWorld(seed, **options)
 
 
 def make_engine(variant: str = "", num_envs: int = 1, *, seed: int | None = None, **options: Any) -> WorldsEngine:
-    """Return an engine of carts; options as for `CartPoleWorlds`. Raises SpecError."""
+    """Return an engine of carts; options as for `CartPoleWorlds`. Raises UnknownName, ConfigError, SpecError."""
     if variant:
-        raise SpecError(f"engine cartpole has no variant {variant!r}", hint="use cartpole")
+        raise unknown_variant("cartpole", variant, ())
+    check_options("cartpole", options, _OPTIONS)
     worlds = CartPoleWorlds()
     try:
         worlds.create("", seed, options)

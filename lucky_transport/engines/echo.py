@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from lucky_transport.call import Call
 from lucky_transport.engine import Handler, StreamHandler
+from lucky_transport.engine_options import check_options, option_names, unknown_variant
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import SpecError
 from lucky_transport.messages.camera import StreamCameraRequest
@@ -131,9 +132,10 @@ def _beam_angles(request: LidarSensorRequest) -> LidarBeamAnglesResponse:
 
 
 def make_engine(variant: str = "", num_envs: int = 1, **options: Any) -> EchoEngine:
-    """Return an EchoEngine; it has no variants. Raises SpecError for options it does not take."""
+    """Return an EchoEngine; it has no variants. Raises UnknownName, ConfigError (no such option), SpecError."""
     if variant:
-        raise SpecError(f"echo engine has no variant {variant!r}", hint="use echo")
+        raise unknown_variant("echo", variant, ())
+    check_options("echo", options, option_names(EchoEngine, ToyEngine))
     try:
         return EchoEngine(num_envs, **options)
     except TypeError as error:

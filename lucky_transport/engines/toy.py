@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.engine import HOLD, RESET, Buffers, Engine, Handler, StreamHandler
+from lucky_transport.engine_options import check_options, option_names, unknown_variant
 from lucky_transport.engines.toy_services import ToyServices
 from lucky_transport.errors import SpecError
 from lucky_transport.messages.batch import (
@@ -248,7 +249,8 @@ def make_engine(variant: str = "", num_envs: int = 1, **options: Any) -> Engine:
     from lucky_transport.engines.toy_composite import CompositeToyEngine  # it is made of this one
 
     if variant not in ("", "idle", "copy", "composite"):
-        raise SpecError(f"toy engine has no variant {variant!r}", hint="use toy, toy:idle, toy:copy or toy:composite")
+        raise unknown_variant("toy", variant, ("idle", "copy", "composite"))
+    check_options("toy", options, option_names(ToyEngine))
     if variant in ("idle", "copy"):
         options.update(idle=True, copy_frame=variant == "copy")
     try:

@@ -13,10 +13,10 @@ Rule 2: what cannot be a request raises TypeError or ValueError before anything 
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from lucky_transport.errors import did_you_mean
 from lucky_transport.messages.fields import Field, fields_of
 from lucky_transport.messages.geometry import EntityId
 from lucky_transport.messages.methods import Method
@@ -115,8 +115,7 @@ class Arguments:
         return pairs[keyword]
 
     def _unknown(self, keyword: str) -> TypeError:
-        near = difflib.get_close_matches(keyword, [*self._slots, "timeout_s"], n=1)
-        guess = f"did you mean {near[0]!r}? " if near else ""
+        guess = did_you_mean(keyword, [*self._slots, "timeout_s"])
         return TypeError(f"{self.label} has no field {keyword!r}; {guess}{self._listed()}")
 
     def _listed(self) -> str:

@@ -6,13 +6,12 @@ Rule 1: both know the same services and methods by the same names, over every tr
 from __future__ import annotations
 
 import asyncio
-import difflib
 from collections.abc import Callable, Generator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from lucky_transport.aio import AsyncCalls
-from lucky_transport.errors import ClosedError, LocalProtocolError
+from lucky_transport.errors import ClosedError, LocalProtocolError, did_you_mean
 from lucky_transport.services.names import SERVICES
 from lucky_transport.services.threads import ThreadedCalls
 from lucky_transport.services.typed import AsyncServices, Services
@@ -35,8 +34,7 @@ def _implemented(transport: Transport) -> frozenset[str] | None:
 
 
 def _no_service(name: str) -> AttributeError:
-    near = difflib.get_close_matches(name, SERVICES, n=1)
-    guess = f"did you mean {near[0]!r}? " if near else ""
+    guess = did_you_mean(name, SERVICES)
     return AttributeError(f"no service {name!r}; {guess}there are: {', '.join(sorted(SERVICES))}")
 
 

@@ -6,12 +6,12 @@ Rule 1: a function is made when it is first asked for, then it is an ordinary me
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from lucky_transport.aio import AsyncCalls, AsyncStream
 from lucky_transport.deadline import Deadline
+from lucky_transport.errors import did_you_mean
 from lucky_transport.messages.methods import Method
 from lucky_transport.services.arguments import Arguments
 from lucky_transport.services.documentation import docstring, signature, takes_copy
@@ -161,6 +161,4 @@ def _deadline(arguments: Arguments, timeout_s: float | None) -> Deadline | None:
 
 
 def _no_method(service: str, name: str, methods: Mapping[str, Method]) -> str:
-    near = difflib.get_close_matches(name, methods, n=1)
-    guess = f"did you mean {near[0]!r}? " if near else ""
-    return f"{service} has no method {name!r}; {guess}it has: {', '.join(sorted(methods))}"
+    return f"{service} has no method {name!r}; {did_you_mean(name, methods)}it has: {', '.join(sorted(methods))}"

@@ -18,7 +18,7 @@ from typing import Any
 
 from lucky_transport.codec.flatbuffers import encode
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import RemoteProtocolError, Unimplemented
+from lucky_transport.errors import RemoteProtocolError, SpecError, Unimplemented
 from lucky_transport.messages import session as messages
 from lucky_transport.messages.methods import Method, method
 from lucky_transport.registry import load, registry
@@ -76,7 +76,7 @@ class SessionClient:
         record: bool = False,
     ) -> str:
         """Return the id of a new session, at once. See `Sessions.create`."""
-        text = json.dumps(dict(options)) if options else ""
+        text = _json(options) if options else ""
         request = messages.CreateSessionRequest(map_name, seed, text, self._owned, record)
         return self.transport.call(_CREATE, request).session_id
 
@@ -178,6 +178,16 @@ class SessionClient:
         if look is None:
             raise RemoteProtocolError("the engine's answer shows no world", hint="the peer is broken")
         return snapshot_of(look, self.worlds)
+
+
+def _json(options: Mapping[str, Any]) -> str:
+    try:
+        return json.dumps(dict(options))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise SpecError(
+            f"the session's options cannot go to the engine as JSON: {error}",
+            hint="pass numbers, text, lists or dicts of them",
+        ) from error
 
 
 def _request(turn: Turn) -> messages.AdvanceSessionRequest:

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.engine import HOLD, RESET, Buffers, Engine, Handler
+from lucky_transport.engine_options import check_num_envs
 from lucky_transport.errors import SpecError
 from lucky_transport.messages.agent import SimulationContract
 from lucky_transport.messages.batch import (
@@ -158,12 +159,10 @@ def _spec(env_id: str, envs: list[gymnasium.Env[Any, Any]]) -> BatchSpec:
 def make_engine(variant: str = "", num_envs: int = 1, *, seed: int | None = None, **options: Any) -> GymnasiumEngine:
     """Return an engine of `num_envs` envs `gymnasium.make(variant, **options)`.
 
-    Raises UnknownName (no such id), MissingExtra (the env needs a package), SpecError (sizes, options or spaces),
-    EngineFailed (the env's constructor raised).
+    Raises UnknownName (no such id), MissingExtra (the env needs a package), ConfigError (num_envs, an unknown option),
+    SpecError (an option's value, spaces), EngineFailed (the env's constructor raised).
     """
-    if num_envs < 1:
-        raise SpecError(f"num_envs {num_envs}: expected at least 1")
-    envs = make_envs(variant, num_envs, options)
+    envs = make_envs(variant, check_num_envs(num_envs), options)
     try:
         return GymnasiumEngine(variant, envs, seed)
     except BaseException:

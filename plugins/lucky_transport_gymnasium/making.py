@@ -15,8 +15,18 @@ from typing import Any
 
 import gymnasium
 from gymnasium import error as gymnasium_error
+from gymnasium.envs.registration import load_env_creator
 
-from lucky_transport.errors import EngineFailed, MissingExtra, SpecError, TransportError, UnknownName
+from lucky_transport.engine_options import option_names
+from lucky_transport.errors import (
+    ConfigError,
+    EngineFailed,
+    MissingExtra,
+    SpecError,
+    TransportError,
+    UnknownName,
+    did_you_mean,
+)
 
 __all__ = ["make_envs"]
 
@@ -27,7 +37,8 @@ def make_envs(env_id: str, num_envs: int, options: Mapping[str, Any]) -> list[gy
     """Return that many envs `gymnasium.make(env_id, **options)`.
 
     Gymnasium's passive checker is off unless `options` say otherwise: it is a tool for writing an env, and would warn
-    in each of N copies. Raises UnknownName, MissingExtra, SpecError (options), EngineFailed; then no env is left open.
+    in each of N copies. Raises UnknownName, MissingExtra, ConfigError (an unknown option), SpecError (its value),
+    EngineFailed; then no env is left open.
     """
     if not env_id:
         raise UnknownName("the gymnasium engine needs an env id", hint="use gymnasium:CartPole-v1")
@@ -68,10 +79,29 @@ def _explained(env_id: str, options: Mapping[str, Any], error: Exception) -> Tra
                 text, backend="gymnasium", hint="install that package; 'module:id' imports the module first"
             )
         case TypeError():
+            if unknown := next((name for name in options if f"unexpected keyword argument {name!r}" in str(error)), ""):
+                known = _option_names(env_id)
+                hint = f"{did_you_mean(unknown, known)}options: {', '.join(known)}"
+                return ConfigError(
+                    f"engine 'gymnasium:{env_id}' has no option {unknown!r}", backend="gymnasium", hint=hint
+                )
             return SpecError(
                 text, backend="gymnasium", hint=f"options {dict(options)} go to gymnasium.make; see the env's page"
             )
+        case gymnasium_error.DeprecatedEnv():
+            return UnknownName(text, backend="gymnasium")
+        case gymnasium_error.Error() if "Malformed environment ID" in str(error):
+            return UnknownName(text, backend="gymnasium", hint="write for instance gymnasium:CartPole-v1")
         case gymnasium_error.Error():
             return SpecError(text, backend="gymnasium")
         case _:
             return EngineFailed(text, backend="gymnasium")
+
+
+def _option_names(env_id: str) -> list[str]:
+    """Return what `gymnasium.make` takes for this env: the arguments of the env's own constructor, and its own."""
+    creator = gymnasium.spec(env_id).entry_point
+    if isinstance(creator, str):
+        creator = load_env_creator(creator)
+    of_env = option_names(creator) if creator is not None else []
+    return [*of_env, *(name for name in option_names(gymnasium.make) if name not in ("id", *of_env))]

@@ -5,12 +5,11 @@ Rule 1: these stand in a dict of their own, because every other name belongs to 
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
-from lucky_transport.errors import SpecError
+from lucky_transport.errors import ConfigError, SpecError, did_you_mean
 
 __all__ = ["LibenvSettings"]
 
@@ -36,7 +35,7 @@ class LibenvSettings:
     def of(cls, values: Any) -> Self:
         """Return the settings that `values` say, a mapping or None.
 
-        Raises SpecError for what is no setting, or none of its kind.
+        Raises ConfigError for what is no setting, SpecError for a value of another kind.
         """
         if values is None:
             return cls()
@@ -45,11 +44,8 @@ class LibenvSettings:
         known = {field.name: field for field in fields(cls)}
         for name, value in values.items():
             if name not in known:
-                near = difflib.get_close_matches(str(name), known, n=1)
-                raise SpecError(
-                    f"option libenv has no {name!r}",
-                    hint=f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}",
-                )
+                hint = f"{did_you_mean(name, known)}it has {', '.join(known)}"
+                raise ConfigError(f"option libenv has no {name!r}", backend="libenv", hint=hint)
             kinds = (type(known[name].default), bool) if name == "isolated" else (type(known[name].default),)
             if type(value) not in kinds:
                 raise SpecError(f"option libenv: {name} = {value!r}: expected {' or '.join(k.__name__ for k in kinds)}")

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.engine import HOLD, RESET, TICK, Buffers, Engine, Handler, StreamHandler
+from lucky_transport.engine_options import check_options, option_names, unknown_variant
 from lucky_transport.errors import SpecError
 from lucky_transport.messages.batch import (
     SetResetOptionsRequest,
@@ -251,10 +252,11 @@ def _spec(body: robot.Robot, num_envs: int, max_episode_steps: int) -> BatchSpec
 def make_engine(variant: str = "", num_envs: int = 1, **options: Any) -> MujocoEngine:
     """Return a MujocoEngine; `variant` is "quadruped" or "" (the same).
 
-    Raises SpecError for another variant and for options it does not take.
+    Raises UnknownName for another variant, ConfigError for options it does not take, SpecError for their values.
     """
     if variant not in ("", robot.NAME):
-        raise SpecError(f"mujoco engine has no variant {variant!r}", hint=f"use mujoco:{robot.NAME}")
+        raise unknown_variant("mujoco", variant, (robot.NAME,))
+    check_options("mujoco", options, option_names(MujocoEngine))
     try:
         return MujocoEngine(num_envs, **options)
     except TypeError as error:

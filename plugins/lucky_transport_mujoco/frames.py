@@ -6,14 +6,13 @@ Rule 1: colour is RGBA, a byte each; depth is little-endian uint16 codes of `dep
 
 from __future__ import annotations
 
-import difflib
 import time
 from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.errors import SpecError, UnknownName
+from lucky_transport.errors import SpecError, UnknownName, did_you_mean
 from lucky_transport.messages.camera import CameraConfig
 from lucky_transport.messages.media import ImageFrame
 from lucky_transport_mujoco.rendering import MAX_SIDE
@@ -60,6 +59,5 @@ def size(width: int, height: int, native: tuple[int, int]) -> tuple[int, int]:
 def unknown(kind: str, name: object, known: Iterable[str]) -> UnknownName:
     """Return the error for a name that nothing has, with the nearest one and all there are."""
     names = list(known)
-    near = difflib.get_close_matches(str(name), names, 1)
-    guess = f"did you mean {near[0]!r}? " if near else ""
-    return UnknownName(f"no {kind} {name!r}", backend="mujoco", hint=f"{guess}there are: {', '.join(names)}")
+    hint = f"{did_you_mean(name, names)}there are: {', '.join(names)}"
+    return UnknownName(f"no {kind} {name!r}", backend="mujoco", hint=hint)

@@ -231,3 +231,21 @@ def test_a_named_engine_is_made_in_this_process() -> None:
     engine = api.make_engine("toy", 2, seed=1, obs_size=3)
     assert engine.spec.observation_shape == (2, 3)
     assert np.dtype(engine.spec.observation.dtype) == np.float32
+
+
+def test_a_wrong_transport_is_named_with_its_source(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LUCKY_TRANSPORT", "smh")
+    for attempt in (lambda: api.make("toy"), lambda: api.connect("shm://lucky_absent")):
+        with pytest.raises(UnknownName) as refused:
+            attempt()
+        text = "environment variable LUCKY_TRANSPORT: no transport 'smh'; did you mean 'shm'? known: grpc, "
+        assert str(refused.value).startswith(text)
+        assert str(refused.value).endswith(", or auto")
+    with pytest.raises(UnknownName, match=r"^argument: no transport 'grcp'; did you mean 'grpc'"):
+        api.make("toy", transport="grcp")
+
+
+def test_a_misspelt_argument_of_make_is_guessed() -> None:
+    with pytest.raises(ConfigError, match=r"argument: unknown setting 'num_env'; did you mean 'num_envs'\?"):
+        api.make("toy", num_env=4)

@@ -189,3 +189,40 @@ def test_what_is_no_table_is_said(tmp_path: Path, text: str, said: str) -> None:
     _write(tmp_path, "lucky_transport.toml", text)
     with pytest.raises(ConfigError, match=said):
         load_table("gate", tmp_path)
+
+
+def test_a_misspelt_setting_is_guessed(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"argument: unknown setting 'wiat'; did you mean 'wait'\? known settings: "):
+        load_settings({"wiat": "spin"}, environ={}, directory=tmp_path)
+    path = _write(tmp_path, "lucky_transport.toml", "waitt = 'spin'")
+    with pytest.raises(ConfigError, match=rf"^{path}: unknown setting 'waitt'; did you mean 'wait'\?"):
+        load_settings(environ={}, directory=tmp_path)
+
+
+def test_an_endpoint_that_is_no_url_is_named_with_its_source_and_its_own_remedy(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as refused:
+        load_settings(environ={"LUCKY_ENDPOINT": "127.0.0.1:50051"}, directory=tmp_path)
+    assert str(refused.value) == (
+        "environment variable LUCKY_ENDPOINT: endpoint '127.0.0.1:50051' names no transport; "
+        "did you mean grpc://127.0.0.1:50051?"
+    )
+    assert refused.value.hint == "did you mean grpc://127.0.0.1:50051?"
+
+
+def test_a_variable_that_is_no_setting_is_warned_of_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    environ = {"LUCKY_TRANSPRT": "shm", "LUCKY_COLOUR": "red", "LUCKYENGINE_HOME": "/opt"}
+    for _ in range(2):
+        load_settings(environ=environ, directory=tmp_path)
+    assert [record.getMessage() for record in caplog.records] == [
+        "environment variable LUCKY_TRANSPRT='shm' has no effect: no such setting; did you mean 'LUCKY_TRANSPORT'?",
+        "environment variable LUCKY_COLOUR='red' has no effect: no such setting; known: LUCKY_TRANSPORT, "
+        "LUCKY_ENDPOINT, LUCKY_SHM_NAME, LUCKY_WAIT, LUCKY_STEP_TIMEOUT_S, LUCKY_COMMAND_TIMEOUT_S, "
+        "LUCKY_CONNECT_TIMEOUT_S, LUCKY_START_TIMEOUT_S, LUCKY_NATIVE, LUCKY_MAX_MESSAGE_BYTES, LUCKY_GRPC_MAP, "
+        "LUCKY_RECORD",
+    ]
+
+
+def test_variables_of_tests_and_of_the_launcher_are_known(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    names = ["LUCKY_PEER_GYM3", "LUCKY_REQUIRE_NATIVE", "LUCKY_CI_BOUNDED", "LUCKY_WAIT", *Launch().variables()]
+    load_settings(environ=dict.fromkeys(names, ""), directory=tmp_path)
+    assert caplog.records == []

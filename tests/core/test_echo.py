@@ -10,7 +10,7 @@ import pytest
 
 from lucky_transport import api
 from lucky_transport.engines.echo import EchoEngine, shade
-from lucky_transport.errors import SpecError
+from lucky_transport.errors import ConfigError, SpecError, UnknownName
 
 
 def test_the_engine_answers_with_what_it_was_asked() -> None:
@@ -33,11 +33,13 @@ def test_every_byte_of_a_picture_tells_its_number() -> None:
             assert bytes(frame.data) == bytes([shade(number)]) * (8 * 4 * 4)
 
 
-@pytest.mark.parametrize("options", [{"width": 0}, {"item_bytes": -1}, {"colour": "red"}])
+@pytest.mark.parametrize("options", [{"width": 0}, {"item_bytes": -1}])
 def test_the_engine_refuses_impossible_options(options: dict[str, Any]) -> None:
     with pytest.raises(SpecError, match="echo engine"):
         api.make_engine("echo", **options)
-    with pytest.raises(SpecError, match="no variant 'loud'"):
+    with pytest.raises(ConfigError, match=r"engine 'echo' has no option 'hieght'; did you mean 'height'\? options: "):
+        api.make_engine("echo", hieght=5)
+    with pytest.raises(UnknownName, match="engine 'echo' has no variant 'loud'; use echo"):
         api.make_engine("echo:loud")
 
 

@@ -54,6 +54,13 @@ def test_what_is_no_url_is_refused_with_an_example(text: str) -> None:
         Endpoint.parse(text)
 
 
+@pytest.mark.parametrize("text", ["127.0.0.1:50051", "localhost:50051", "robot-7.lab:9000", "[::1]:50051"])
+def test_a_target_of_grpc_is_asked_back(text: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        Endpoint.parse(text)
+    assert str(refused.value) == f"endpoint {text!r} names no transport; did you mean grpc://{text}?"
+
+
 def test_a_malformed_query_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"behind '\?' is malformed .*; write \?key=value"):
         Endpoint.parse("shm://x?wait")

@@ -243,6 +243,17 @@ def test_options_take_effect_in_that_very_reset() -> None:
         assert (env.step(np.zeros((3, 2)))[0] != plain.step(np.zeros((3, 2)))[0]).any()
 
 
+def test_options_nested_too_deeply_are_refused() -> None:
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    _, env = _curious()
+    with pytest.raises(SpecError, match=r"options\['deep'\] is nested too deeply to go to the engine as JSON"):
+        env.reset(options={"deep": deep})
+    while deep:  # freed level by level: the interpreter's own way may need as deep a stack
+        deep = deep[0]
+
+
 @pytest.mark.parametrize("options", [{"when": object()}, {"rate": float("nan")}, {"ids": {1, 2}}, {"x": 1j}])
 def test_an_option_that_is_no_json_is_refused_by_its_key(options: dict[str, Any]) -> None:
     engine, env = _curious()

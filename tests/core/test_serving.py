@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from typing import Any
 
 import pytest
 
 from lucky_transport import api
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.engines.toy import ToyEngine
-from lucky_transport.errors import ClosedError, NotReachable
+from lucky_transport.errors import ClosedError, ConfigError, NotReachable, SpecError, TransportError, UnknownName
 from lucky_transport.host.host import Host
 from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.serving import Serving
@@ -96,10 +97,51 @@ def test_an_engine_process_is_ready_when_it_is_there_and_ends_when_told() -> Non
 
 
 def test_an_engine_process_that_never_gets_ready_tells_why() -> None:
-    with pytest.raises(NotReachable) as failed:
-        EngineProcess("toy", ["inproc:"], options={"obs_size": 0})
-    assert "engine 'toy' ended before it was ready: exit status 1" in str(failed.value)
-    assert "obs_size 0" in str(failed.value)
+    with pytest.raises(NotReachable, match="engine 'toy' ended before it was ready: exit status 2"):
+        EngineProcess("toy", ["inproc:"], options={"obs_size": 4}, wait="lazy")
+
+
+@pytest.mark.parametrize(
+    ("engine", "options", "kind", "text"),
+    [
+        ("toy", {"obs_size": 0}, SpecError, "obs_size 0"),
+        (
+            "toy",
+            {"obs_szie": 3},
+            ConfigError,
+            "engine 'toy' has no option 'obs_szie'; did you mean 'obs_size'? ",
+        ),
+        (
+            "toy:idel",
+            {},
+            UnknownName,
+            "engine 'toy' has no variant 'idel'; did you mean 'toy:idle'? use toy",
+        ),
+        ("gymnasium:CartPool-v1", {}, UnknownName, "no Gymnasium env 'CartPool-v1'; did you mean 'CartPole-v1'"),
+        ("taoy", {}, UnknownName, "no engine 'taoy'; did you mean 'toy'? known: "),
+    ],
+)
+def test_what_is_wrong_is_the_same_error_in_a_process_of_its_own(
+    engine: str, options: dict[str, Any], kind: type[TransportError], text: str
+) -> None:
+    with pytest.raises(kind) as here:
+        api.make_engine(engine, **options)
+    with pytest.raises(kind) as there:
+        EngineProcess(engine, ["inproc:"], options=options)
+    assert text in str(there.value)
+    assert (str(there.value), there.value.hint) == (str(here.value), here.value.hint)
+
+
+@pytest.mark.parametrize("num_envs", [0, -1, 2.5, "4", True])
+def test_an_impossible_number_of_envs_is_a_wrong_setting_everywhere(num_envs: Any) -> None:
+    for attempt in (
+        lambda: EngineProcess("toy", ["inproc:"], num_envs=num_envs),
+        lambda: api.make_engine("toy", num_envs),
+        lambda: api.make("toy", num_envs),
+        lambda: api.make(num_envs=num_envs, endpoint="shm://lucky_absent", connect_timeout_s=0),
+    ):
+        with pytest.raises(ConfigError, match=r"num_envs = .*; expected a whole number of envs, at least 1"):
+            attempt()
 
 
 def test_an_engine_process_that_stays_silent_is_given_up() -> None:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from lucky_transport.engine_options import check_options, unknown_variant
 from lucky_transport.engines.skirmish.batch import MOVES
-from lucky_transport.engines.skirmish.world import SkirmishWorlds
+from lucky_transport.engines.skirmish.world import OPTIONS, SkirmishWorlds
 from lucky_transport.errors import SpecError
 from lucky_transport.sessions.engine import WorldsEngine
 
@@ -18,8 +19,11 @@ __all__ = ["make_engine"]
 def make_engine(variant: str = "", num_envs: int = 1, *, seed: int | None = None, **options: Any) -> WorldsEngine:
     """Return an engine of skirmishes; `variant` is the batch's map, options as for `SkirmishWorlds`.
 
-    Raises SpecError.
+    Raises UnknownName for another map, ConfigError for an option it does not take, SpecError for a value.
     """
+    if variant and variant not in SkirmishWorlds.maps:
+        raise unknown_variant("skirmish", variant, SkirmishWorlds.maps)
+    check_options("skirmish", options, OPTIONS)
     try:
         worlds = SkirmishWorlds(options)
     except ValueError as error:

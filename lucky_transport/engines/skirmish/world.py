@@ -20,9 +20,11 @@ from lucky_transport.engines.skirmish.rules import TICK_S
 from lucky_transport.engines.skirmish.terrain import MAPS, Terrain, terrain
 from lucky_transport.sessions.world import World, Worlds
 
-__all__ = ["SEEDS", "SkirmishWorld", "SkirmishWorlds", "folded"]
+__all__ = ["OPTIONS", "SEEDS", "SkirmishWorld", "SkirmishWorlds", "folded"]
 
 _DEFAULTS: Mapping[str, Any] = {"bots": "beginner", "cash": 5000, "max_ticks": 0}
+#: The options that a new world takes.
+OPTIONS = tuple(_DEFAULTS)
 _AGENT = "rl-agent"
 _LARGEST = 1 << 31
 #: Seeds are 1 to this: all that 31 bits tell apart but 0, which on the bridge's wire stands for "any".

@@ -10,6 +10,7 @@ Rule 3: what a process records of one engine is one file, in the order in which 
 from __future__ import annotations
 
 import atexit
+import errno
 import gzip
 import logging
 import os
@@ -74,8 +75,11 @@ class Recorder:
         self._ended = False
         try:
             self.path = _new_file(self._wanted)
-        except OSError as error:
-            raise ConfigError(f"{self._wanted} cannot be written: {error}", hint="name another file") from error
+        except (OSError, ValueError) as error:  # ValueError: a name that no file has, such as one with a zero byte
+            raise ConfigError(
+                f"a recording to {str(self._wanted)!r} cannot be written: {error}",
+                hint="name another file (LUCKY_RECORD, record=), e.g. run.jsonl.gz",
+            ) from error
         _log.info("recording %s to %s", self._header.endpoint or "calls", self.path)
         self._flush()
 
@@ -112,6 +116,8 @@ def _new_file(wanted: Path) -> Path:
     """Make an empty file of that name, or of the first such name that is free; raises OSError."""
     ending = "".join(wanted.suffixes[-2:]) if wanted.suffix == ".gz" else wanted.suffix
     stem = wanted.name.removesuffix(ending)
+    if wanted.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     wanted.parent.mkdir(parents=True, exist_ok=True)
     for number in count(2):
         path = wanted if number == 2 else wanted.with_name(f"{stem}-{number - 1}{ending}")

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import ClosedError, NotReachable, PeerDied
+from lucky_transport.errors import ClosedError, ConfigError, NotReachable, PeerDied
 from lucky_transport.supervised import SupervisedSessions
 
 PATIENCE_S = 10.0
@@ -46,10 +46,19 @@ def test_an_engine_that_was_killed_is_started_again_without_its_sessions() -> No
 
 def test_an_engine_that_cannot_start_is_given_up_with_its_last_words() -> None:
     with (
-        SupervisedSessions("cartpole", options={"gravity": 1}, most_failures=2) as supervised,
-        pytest.raises(NotReachable, match=r"failed 2 times in a row, last with (.|\n)*option gravity=1"),
+        SupervisedSessions("cartpole", start_timeout_s=0, most_failures=2) as supervised,
+        pytest.raises(NotReachable, match=r"failed 2 times in a row, last with .* was not ready within 0.0 s"),
     ):
         _ = supervised.sessions
+
+
+def test_an_engine_with_a_wrong_option_is_not_started_again() -> None:
+    with (
+        SupervisedSessions("cartpole", options={"gravity": 1}, most_failures=2) as supervised,
+        pytest.raises(ConfigError, match="no option 'gravity'"),
+    ):
+        _ = supervised.sessions
+    assert supervised.restarts == 0
 
 
 def test_an_engine_that_dies_again_is_given_up_unless_it_was_of_use() -> None:

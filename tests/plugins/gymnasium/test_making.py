@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lucky_transport.api import make_engine
-from lucky_transport.errors import EngineFailed, MissingExtra, SpecError, UnknownName
+from lucky_transport.errors import ConfigError, EngineFailed, MissingExtra, SpecError, UnknownName
 
 
 @pytest.mark.parametrize(
@@ -18,6 +18,7 @@ from lucky_transport.errors import EngineFailed, MissingExtra, SpecError, Unknow
         ("", "needs an env id; use gymnasium:CartPole-v1"),
         ("CartPool-v1", "no Gymnasium env 'CartPool-v1'; did you mean 'CartPole-v1'"),
         ("CartPole-v99", "did you mean 'CartPole-v1'"),
+        ("Cart Pole!", "Malformed environment ID"),
         ("nobody/Qwxyz-v3", "no Gymnasium env 'nobody/Qwxyz-v3'; import the package that registers it"),
     ],
 )
@@ -34,13 +35,13 @@ def test_a_missing_package_is_named() -> None:
 @pytest.mark.parametrize(
     ("env_id", "options", "text"),
     [
-        ("CartPole-v1", {"wheels": 3}, r"unexpected keyword argument 'wheels'.*options {'wheels': 3}"),
-        ("CartPole-v1", {"num_envs": 0}, "num_envs 0: expected at least 1"),
-        ("Cart Pole!", {}, "Malformed environment ID"),
+        ("CartPole-v1", {"wheels": 3}, r"no option 'wheels'; options: sutton_barto_reward, render_mode, .*max_episode"),
+        ("CartPole-v1", {"render_mod": 3}, r"no option 'render_mod'; did you mean 'render_mode'\? options"),
+        ("CartPole-v1", {"num_envs": 0}, "num_envs = 0; expected a whole number of envs, at least 1"),
     ],
 )
 def test_what_an_env_cannot_be_made_with_is_refused(env_id: str, options: dict[str, Any], text: str) -> None:
-    with pytest.raises(SpecError, match=text):
+    with pytest.raises(ConfigError, match=text):
         make_engine(f"gymnasium:{env_id}", **({"num_envs": 2} | options))
 
 

@@ -1,0 +1,73 @@
+"""What an engine is made with, checked by name before its constructor runs.
+
+The same slip gives the same error in this process and in an engine's own.
+"""
+
+from __future__ import annotations
+
+import inspect
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from lucky_transport.errors import ConfigError, UnknownName, did_you_mean
+
+__all__ = ["check_call", "check_num_envs", "check_options", "option_names", "unknown_variant"]
+
+#: What a factory is called with beside the options.
+_NO_OPTIONS = ("self", "variant", "num_envs")
+
+
+def check_num_envs(num_envs: Any) -> int:
+    """Return `num_envs` as an int; raises ConfigError for what is no number of envs."""
+    try:
+        number = operator.index(num_envs)
+    except TypeError:
+        number = 0
+    if number < 1 or isinstance(num_envs, bool):
+        raise ConfigError(f"num_envs = {num_envs!r}", hint="expected a whole number of envs, at least 1")
+    return number
+
+
+def option_names(*constructors: Callable[..., Any]) -> list[str]:
+    """Return the names of the options that any of the constructors takes, in their order."""
+    kinds = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    names = [
+        name
+        for constructor in constructors
+        for name, parameter in inspect.signature(constructor).parameters.items()
+        if parameter.kind in kinds and name not in _NO_OPTIONS
+    ]
+    return list(dict.fromkeys(names))
+
+
+def check_options(engine: str, options: Mapping[str, Any], known: Iterable[str]) -> None:
+    """Raise ConfigError, with the nearest name and all known ones, for an option of another name."""
+    names = list(known)
+    for name in options:
+        if name not in names:
+            raise ConfigError(
+                f"engine {engine!r} has no option {name!r}",
+                backend=engine,
+                hint=f"{did_you_mean(name, names)}options: {', '.join(names) or 'none'}",
+            )
+
+
+def check_call(engine: str, factory: Callable[..., Any], options: Mapping[str, Any]) -> None:
+    """Check the options of a factory that takes no others than those it names; one with `**options` checks its own."""
+    try:
+        parameters = inspect.signature(factory).parameters.values()
+    except (TypeError, ValueError):  # a callable without a signature
+        return
+    if all(parameter.kind is not inspect.Parameter.VAR_KEYWORD for parameter in parameters):
+        check_options(engine, options, option_names(factory))
+
+
+def unknown_variant(engine: str, variant: str, known: Iterable[str]) -> UnknownName:
+    """Return the error for a variant that the engine does not have."""
+    names = [engine, *(f"{engine}:{one}" for one in known)]
+    return UnknownName(
+        f"engine {engine!r} has no variant {variant!r}",
+        backend=engine,
+        hint=f"{did_you_mean(f'{engine}:{variant}', names[1:])}use {' or '.join(names)}",
+    )
