@@ -7,6 +7,8 @@ Rule 2: values outside the bounds are legal; policies produce them all the time.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -92,17 +94,18 @@ def check_control(spec: BatchSpec, control: NDArray[np.uint8]) -> NDArray[np.uin
 
 
 class Bounds:
-    """Counts action values outside a spec's bounds."""
+    """Counts action values outside a spec's bounds; `low` and `high` have the spec's dtype, None where unbounded."""
 
     def __init__(self, spec: ArraySpec) -> None:
-        self.low = None if spec.low is None else np.asarray(spec.low)
-        self.high = None if spec.high is None else np.asarray(spec.high)
+        dtype = np.dtype(spec.dtype)
+        self.low = _of_dtype(spec.low, dtype, math.ceil, -math.inf)
+        self.high = _of_dtype(spec.high, dtype, math.floor, math.inf)
 
     def count_outside(self, actions: NDArray[Any]) -> int:
-        """Return how many values of `actions` lie below `low` or above `high`."""
-        below = 0 if self.low is None else int(np.count_nonzero(actions < self.low))
-        above = 0 if self.high is None else int(np.count_nonzero(actions > self.high))
-        return below + above
+        """Return how many values of `actions`, of the spec's dtype, lie below `low` or above `high`."""
+        if self.low is None and self.high is None:
+            return 0
+        return int(np.count_nonzero(self._outside(actions)))
 
     def check(self, actions: NDArray[Any], name: str = "actions") -> None:
         """Raise ValueError naming the first value of a checked batch that lies outside the bounds."""
@@ -110,8 +113,40 @@ class Bounds:
             return
         low = np.broadcast_to(np.asarray(-np.inf if self.low is None else self.low), actions.shape)
         high = np.broadcast_to(np.asarray(np.inf if self.high is None else self.high), actions.shape)
-        at = _first((actions < low) | (actions > high))
+        at = _first(self._outside(actions))
         raise ValueError(
             f"{name} are out of bounds: {actions[at]} at {list(at)} (env {at[0]}), expected {low[at]} to {high[at]}; "
             f"nothing was sent to the engine"
         )
+
+    def _outside(self, actions: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return which values lie outside; at least one side is bounded. NaN bounds nothing."""
+        if self.low is None:
+            return actions > self.high
+        if self.high is None:
+            return actions < self.low
+        return (actions < self.low) | (actions > self.high)
+
+
+def _of_dtype(
+    bound: Any, dtype: np.dtype[Any], rounded: Callable[[float], int], unbounded: float
+) -> NDArray[Any] | None:
+    """Return a spec's bound as an array of `dtype`: a comparison in any other type disagrees about the bound itself.
+
+    Integer bounds are `rounded` into the bounds, and never leave the dtype's range; NaN becomes `unbounded`.
+    """
+    if bound is None:
+        return None
+    if dtype.kind == "f":
+        with np.errstate(over="ignore"):  # what the dtype cannot hold becomes infinite, which bounds nothing
+            return np.asarray(bound, np.float64).astype(dtype)
+    least, most = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+
+    def whole(value: float) -> int:
+        if not isinstance(value, int) and not math.isfinite(value):
+            value = unbounded if math.isnan(value) else value
+            return least if value < 0 else most
+        return min(max(rounded(value), least), most)
+
+    values = np.asarray(bound, object)  # Python's integers: no other type holds those of int64 and of uint64
+    return np.array([whole(value) for value in values.flat], dtype).reshape(values.shape)

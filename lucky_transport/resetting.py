@@ -18,7 +18,7 @@ from typing import Any, SupportsIndex, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.actions import check_control
+from lucky_transport.actions import Bounds, check_control
 from lucky_transport.composite import arrays
 from lucky_transport.engine import HOLD, RESET
 from lucky_transport.errors import SpecError, did_you_mean
@@ -74,10 +74,11 @@ def resting_actions(spec: BatchSpec) -> NDArray[Any]:
     """
     actions = np.zeros(spec.action_shape, spec.action.dtype)
     for _, array, values in arrays(actions, spec.action, spec.action_parts):
-        if array.low is not None:
-            np.maximum(values, np.asarray(array.low, values.dtype), out=values)
-        if array.high is not None:
-            np.minimum(values, np.asarray(array.high, values.dtype), out=values)
+        bounds = Bounds(array)
+        if bounds.low is not None:
+            np.fmax(values, bounds.low, out=values)  # NaN bounds nothing
+        if bounds.high is not None:
+            np.fmin(values, bounds.high, out=values)
     actions.flags.writeable = False
     return actions
 

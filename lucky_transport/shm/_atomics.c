@@ -190,26 +190,27 @@ static int wait_change(const Watch *w, Waiter *me, int64_t timeout_ns, int reste
 typedef struct {
     char kind;              /* 'f' float32, 'd' float64, 'q' int64, 0 other: no scan */
     int bounded;            /* scalar bounds given */
-    double low, high;
+    double low, high;       /* exact: of the actions' own type */
+    int64_t low_q, high_q;  /* the same of int64, which a double does not hold */
 } ActionKind;
 
-#define SCAN(NAME, TYPE, BITS, MASK)                                                      \
+#define SCAN(NAME, TYPE, BITS, MASK, LOW, HIGH)                                           \
     static int NAME(const void *data, size_t n, const ActionKind *k, uint64_t *outside) { \
         const BITS *bits = data;                                                          \
         BITS bad = 0;                                                                     \
         for (size_t i = 0; i < n; i++) bad |= (BITS)((bits[i] & MASK) == MASK);           \
         if (MASK && bad) return 0;                                                        \
         if (k->bounded) {                                                                 \
-            const TYPE *x = data, low = (TYPE)k->low, high = (TYPE)k->high;               \
+            const TYPE *x = data, low = (TYPE)k->LOW, high = (TYPE)k->HIGH;               \
             uint32_t count = 0;                                                           \
-            for (size_t i = 0; i < n; i++) count += (uint32_t)((x[i] < low) | (x[i] > high)); \
+            for (size_t i = 0; i < n; i++) count += (uint32_t)((x[i] < low) | (x[i] > high));\
             *outside += count;                                                            \
         }                                                                                 \
         return 1;                                                                         \
     }
-SCAN(scan_f, float, uint32_t, 0x7f800000u)
-SCAN(scan_d, double, uint64_t, 0x7ff0000000000000ull)
-SCAN(scan_q, int64_t, uint64_t, 0ull)
+SCAN(scan_f, float, uint32_t, 0x7f800000u, low, high)
+SCAN(scan_d, double, uint64_t, 0x7ff0000000000000ull, low, high)
+SCAN(scan_q, int64_t, uint64_t, 0ull, low_q, high_q)
 
 static int scan(const void *data, size_t bytes, const ActionKind *k, uint64_t *outside) {
     switch (k->kind) {
@@ -465,7 +466,7 @@ static void channel_dealloc(PyObject *self) {
 
 /* ClientChannel(mapping, frame_seq, frame_status, action_seq, park_engine, park_frame, actions, control, terminated,
  *               truncated, num_envs, shape, format, low, high, strategy, wakes, pidfd)
- * Offsets in bytes; shape of a batch of actions; low/high None or a number. */
+ * Offsets in bytes; shape of a batch of actions; low/high None or a number that `format` holds. */
 static int client_init(PyObject *self, PyObject *args, PyObject *kwargs) {
     Client *c = (Client *)self;
     PyObject *mapping, *shape, *low, *high;
@@ -508,7 +509,11 @@ static int client_init(PyObject *self, PyObject *args, PyObject *kwargs) {
     }
     c->kind.kind = format[0] == 'l' ? 'q' : format[0] == 'f' || format[0] == 'd' ? format[0] : 0;
     c->kind.bounded = low != Py_None && high != Py_None;
-    if (c->kind.bounded) {
+    if (c->kind.bounded && c->kind.kind == 'q') {
+        c->kind.low_q = PyLong_AsLongLong(low);
+        c->kind.high_q = PyLong_AsLongLong(high);
+        if (PyErr_Occurred()) return -1;
+    } else if (c->kind.bounded) {
         c->kind.low = PyFloat_AsDouble(low);
         c->kind.high = PyFloat_AsDouble(high);
         if (PyErr_Occurred()) return -1;

@@ -120,7 +120,7 @@ class ClientChannel:
         num_envs: int,
         shape: tuple[int, ...],
         format: str,
-        low: float | None,
+        low: float | None,  # None or a value that `format` holds
         high: float | None,
         strategy: int,
         peer: int,
@@ -147,11 +147,7 @@ class ClientChannel:
         self._terminated = bytes_at(mapping, terminated, num_envs)
         self._truncated = bytes_at(mapping, truncated, num_envs)
         self._no_env = bytes(num_envs)
-        self._bounds = (
-            (self._dtype.type(low).item(), self._dtype.type(high).item())  # compared in the actions' own type
-            if low is not None and high is not None
-            else None
-        )
+        self._bounds = (low, high) if low is not None and high is not None else None
         self._control_dirty = True
         self._peer_parks = bool(peer & PEER_PARKS)
         self._pidfd = pidfd
@@ -177,7 +173,7 @@ class ClientChannel:
             self._actions[:] = array
             if self._bounds is not None and (lowest < self._bounds[0] or highest > self._bounds[1]):
                 low, high = self._bounds
-                self.out_of_bounds += int(np.count_nonzero(array < low) + np.count_nonzero(array > high))
+                self.out_of_bounds += int(np.count_nonzero((array < low) | (array > high)))
         if control is not None:
             if not isinstance(control, np.ndarray):
                 return Result.UNFIT_CONTROL
@@ -233,7 +229,7 @@ class ClientChannel:
             wake_parked(self._park, self._park_address)
         if self._bounds is not None and (min(numbers) < self._bounds[0] or max(numbers) > self._bounds[1]):
             low, high = self._bounds
-            self.out_of_bounds += sum(not low <= number <= high for number in numbers)
+            self.out_of_bounds += sum(number < low or number > high for number in numbers)
         word = self._frame_seq
         for _ in _SPIN:
             if word[0] == seq:

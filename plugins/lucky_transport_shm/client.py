@@ -113,10 +113,12 @@ class ShmTransport(Transport):
         self._frame = Frame.showing(buffers)
         self._state = State.READY
         peer = _peer_bits(header.get(mapping, "engine_features"))
-        self._channel = self._make_channel(strategy, peer, settings.native)
+        bounds = Bounds(self.spec.action)
+        counts_natively = _counts_natively(bounds)
+        self._channel = self._make_channel(strategy, peer, settings.native, bounds if counts_natively else None)
         self._native_send, self._native_recv = self._channel.send, self._channel.recv
         self._slice_ns = min(self._step_timeout_ns, _SLICE_NS)
-        self._count_here = Bounds(self.spec.action) if not _scalar_bounds(self.spec.action) else None
+        self._count_here = None if counts_natively else bounds
         self._counted = 0
         self._channel.fuse(self._frame, self._step_slowly, self._slice_ns)
         if self._count_here is not None:
@@ -170,9 +172,8 @@ class ShmTransport(Transport):
         words.store32(FIELDS["client_pid"].offset, self._pid)  # last: from here the engine looks at us
         words.wake(FIELDS["park_engine"].offset)
 
-    def _make_channel(self, strategy: int, peer: int, native: bool) -> Any:
+    def _make_channel(self, strategy: int, peer: int, native: bool, bounds: Bounds | None) -> Any:
         layout, action = self._segment.layout, self.spec.action
-        scalar = _scalar_bounds(action)
         return implementation(native).ClientChannel(
             self._segment.mapping,
             FIELDS["frame_seq"].offset,
@@ -187,8 +188,8 @@ class ShmTransport(Transport):
             self.spec.num_envs,
             self.spec.action_shape,
             np.dtype(action.dtype).char,
-            action.low if scalar else None,
-            action.high if scalar else None,
+            None if bounds is None or bounds.low is None else bounds.low.item(),
+            None if bounds is None or bounds.high is None else bounds.high.item(),
             strategy,
             peer,
             self._engine.pidfd,
@@ -360,12 +361,12 @@ def _peer_bits(features: int) -> int:
     return wakes | (PEER_PARKS if features & Feature.PARKS else 0)
 
 
-def _scalar_bounds(action: Any) -> bool:
+def _counts_natively(bounds: Bounds) -> bool:
     """True when the native scan can count out-of-bounds values (or there is nothing to count)."""
-    if action.low is None and action.high is None:
-        return True
-    both = isinstance(action.low, int | float) and isinstance(action.high, int | float)
-    return both and action.dtype in ("float32", "float64", "int64")
+    low, high = bounds.low, bounds.high
+    if low is None or high is None:
+        return low is high
+    return low.ndim == high.ndim == 0 and low.dtype.name in ("float32", "float64", "int64")
 
 
 def _close_in_child() -> None:

@@ -125,9 +125,9 @@ def test_values_outside_the_bounds_are_counted_on_both_sides() -> None:
 @pytest.mark.parametrize(
     ("low", "high", "text"),
     [
-        (-1, 1, r"-1\.5 at \[0, 0\] \(env 0\), expected -1 to 1; nothing was sent"),
-        (None, [1, 2, 3], r"99\.0 at \[1, 2\] \(env 1\), expected -inf to 3"),
-        (-1, None, r"-1\.5 at \[0, 0\] \(env 0\), expected -1 to inf"),
+        (-1, 1, r"-1\.5 at \[0, 0\] \(env 0\), expected -1\.0 to 1\.0; nothing was sent"),
+        (None, [1, 2, 3], r"99\.0 at \[1, 2\] \(env 1\), expected -inf to 3\.0"),
+        (-1, None, r"-1\.5 at \[0, 0\] \(env 0\), expected -1\.0 to inf"),
     ],
 )
 def test_the_strict_check_names_the_first_value_outside(low: Any, high: Any, text: str) -> None:
