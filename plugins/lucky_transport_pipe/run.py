@@ -10,6 +10,8 @@ Rule 2: each session has its own deadline for the next command; one that lets it
         holds up nobody.
 Rule 3: with `barrier` all running sessions step together, as in one world of physics, else each when its command is
         there. What one session sees is the same either way.
+Rule 4: what is new after a step is told in the original's order: scores, start notices, states. A program that waits
+        for the state of every session that runs then knows, at each state, which sessions these are.
 """
 
 from __future__ import annotations
@@ -92,22 +94,35 @@ class Run:
 
     def go_on(self) -> None:
         """Step whatever can step, start whatever can start. Raises EngineFailed, with the session that failed."""
-        self._start()
-        while self._step() or self._expire():
-            self._start()
+        stepped: list[_Session] = []
+        while True:
+            self._tell(stepped)
+            stepped = self._step()
+            if not stepped and not self._expire():
+                return
 
-    def _start(self) -> None:
+    def _tell(self, stepped: list[_Session]) -> None:
+        """Tell the scores of the sessions that are over, start others in their place, and then tell the states."""
+        asking = [session for session in stepped if not self._is_ended(session)]
+        while started := self._start():
+            asking += [session for session in started if not self._is_ended(session)]
+        for session in asking:
+            self._show(session)
+
+    def _start(self) -> list[_Session]:
+        """Start as many sessions as there are free slots for, and return them."""
+        started: list[_Session] = []
         while self._next < len(self._inits) and len(self._running) < self._rules.slots:
             number = self._next
             self._next += 1
             world = self._experiments.create(number, self._map_name, self._inits[number])
-            session = _Session(number, world, self._early.pop(number, deque()))
-            self._running[number] = session
+            session = self._running[number] = _Session(number, world, self._early.pop(number, deque()))
+            started.append(session)
             self._say(str(number))
-            self._show(session)
+        return started
 
-    def _step(self) -> bool:
-        """Step the sessions that may; False when there are none."""
+    def _step(self) -> list[_Session]:
+        """Step the sessions that may, and return them."""
         if self._rules.barrier:
             sessions = list(self._running.values())
             ready = sessions if all(session.commands for session in sessions) else []
@@ -115,26 +130,24 @@ class Run:
             ready = [session for session in dict.fromkeys(self._fresh) if session.commands]
         self._fresh.clear()
         for session in ready:
-            self._advance(session)
-        return bool(ready)
+            try:
+                session.world.act((session.commands.popleft(),))
+                session.world.tick()
+            except Exception as error:  # a world is foreign code and may raise anything
+                raise session_failed(session.number, "failed", error) from error
+        return ready
 
-    def _advance(self, session: _Session) -> None:
-        world = session.world
-        try:
-            world.act((session.commands.popleft(),))
-            world.tick()
-        except Exception as error:  # a world is foreign code and may raise anything
-            raise session_failed(session.number, "failed", error) from error
-        self._show(session)
+    def _is_ended(self, session: _Session) -> bool:
+        """Tell the score of a session that is over; False for one that goes on."""
+        if not session.world.is_over:
+            return False
+        self._end(session)
+        return True
 
     def _show(self, session: _Session) -> None:
-        """Tell the state, from when on the next command is waited for, or the score of a session that is over."""
-        world = session.world
-        if world.is_over:
-            self._end(session)
-            return
+        """Tell the state, from when on the next command is waited for."""
         try:
-            state = self._experiments.state(world.observe())
+            state = self._experiments.state(session.world.observe())
         except Exception as error:  # a world is foreign code and may raise anything
             raise session_failed(session.number, "has no state to show", error) from error
         self._say(f"{session.number} {state}")

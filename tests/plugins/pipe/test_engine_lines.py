@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from lucky_transport.engines.cartpole import CartPoleWorlds
+from lucky_transport.sessions.engine import WorldsEngine
+
 INIT = '{"WindSeed":1,"InitialAngle":0.01}'
 #: A start from which the pole falls within a dozen pushes to one side.
 PUSH = '{"MoveRight":true}'
@@ -109,7 +112,7 @@ def test_no_sessions_are_a_run_that_ends_at_once(serving: Serving, offering: Off
 def test_init_data_comes_in_any_number_of_lines(serving: Serving, offering: Offering, lines: list[str]) -> None:
     with serving(), offering() as client:
         start(client, *lines)
-        assert [client.read().split(" ")[0] for _ in range(4)] == ["0", "0", "1", "1"]
+        assert [client.read().split(" ")[0] for _ in range(4)] == ["0", "1", "0", "1"]
 
 
 @pytest.mark.parametrize(
@@ -146,9 +149,10 @@ def test_a_world_that_refuses_its_init_data_is_an_error_with_its_session(
 ) -> None:
     with serving(), offering() as client:
         start(client, INIT, init)
-        said = [client.read() for _ in range(3)]
-        assert said[2].startswith("Error: session 1 could not be started: ValueError: ")
-        assert why in said[2]
+        assert client.read() == "0"
+        said = client.read()
+        assert said.startswith("Error: session 1 could not be started: ValueError: ")
+        assert why in said
         start(client, INIT)
         assert client.read() == "0"
 
@@ -156,7 +160,7 @@ def test_a_world_that_refuses_its_init_data_is_an_error_with_its_session(
 def test_commands_may_come_in_any_order(serving: Serving, offering: Offering) -> None:
     with serving(), offering() as client:
         start(client, INIT, INIT, INIT)
-        assert [client.read().split(" ")[0] for _ in range(6)] == ["0", "0", "1", "1", "2", "2"]
+        assert [client.read().split(" ")[0] for _ in range(6)] == ["0", "1", "2", "0", "1", "2"]
         client.say(f"2 {PUSH}")
         assert client.read().startswith("2 {")
         client.say(f"0 {PUSH}", f"1 {PUSH}")
@@ -267,6 +271,73 @@ def test_with_a_barrier_nobody_steps_before_everybody_has_a_command(serving: Ser
         assert client.read().startswith("Warning:")  # everything before it was read, and nothing was stepped
         client.say(f"1 {PUSH}")
         assert [client.read()[:3] for _ in range(2)] == ["0 {", "1 {"]
+
+
+def heads(client: Any, count: int) -> list[str]:
+    """Return what the next lines are: "0" a start notice, "0 {" a state, "0 #" a score."""
+    lines = [client.read() for _ in range(count)]
+    return [f"{head} {'{' if rest[0] == '{' else '#'}" if rest else head for head, _, rest in map(_parts, lines)]
+
+
+def _parts(line: str) -> tuple[str, str, str]:
+    return line.partition(" ")
+
+
+@pytest.mark.parametrize("stepping", ["independent", "barrier"])
+def test_all_scores_of_a_step_come_before_all_start_notices_and_these_before_all_states(
+    serving: Serving, offering: Offering, stepping: str
+) -> None:
+    with serving(slots=3, stepping=stepping), offering() as client:
+        short, long = '{"MaxTicks":1}', '{"MaxTicks":2}'
+        start(client, long, short, short, short, long)
+        assert heads(client, 6) == ["0", "1", "2", "0 {", "1 {", "2 {"]
+        client.say(f"2 {PUSH}\n0 {PUSH}\n1 {PUSH}")  # in one piece, so it is one step with either stepping
+        step = heads(client, 7)
+        assert sorted(step[:2]) == ["1 #", "2 #"]
+        assert step[2:4] == ["3", "4"]
+        assert sorted(step[4:]) == ["0 {", "3 {", "4 {"]
+        client.say(f"0 {PUSH}\n3 {PUSH}\n4 {PUSH}")
+        step = heads(client, 3)
+        assert sorted(step[:2]) == ["0 #", "3 #"]
+        assert step[2] == "4 {"
+
+
+@pytest.mark.parametrize("stepping", ["independent", "barrier"])
+def test_sessions_that_are_over_at_once_make_room_before_any_state_is_shown(
+    serving: Serving, offering: Offering, stepping: str
+) -> None:
+    class Worlds(CartPoleWorlds):
+        def create(self, map_name: str, seed: int | None, options: Any) -> Any:
+            world = super().create(map_name, seed, options)
+            world.is_over = seed == 7
+            return world
+
+    over = '{"WindSeed":7}'
+    with serving(WorldsEngine(Worlds(), "cartpole"), slots=2, stepping=stepping), offering() as client:
+        start(client, INIT, over, over, INIT)
+        assert heads(client, 8) == ["0", "1", "1 #", "2", "2 #", "3", "0 {", "3 {"]
+
+
+def test_a_program_that_waits_for_every_session_is_never_held_up(serving: Serving, offering: Offering) -> None:
+    """It answers when each session that has started and not ended has shown a state, from the lines alone."""
+    with serving(slots=3, stepping="barrier"), offering() as client:
+        start(client, *(f'{{"MaxTicks":{1 + number % 4}}}' for number in range(9)))
+        running: set[int] = set()
+        asking: set[int] = set()
+        scores = 0
+        while (line := client.read()) != "END":
+            number, _, rest = line.partition(" ")
+            if not rest:
+                running.add(int(number))
+            elif rest.startswith("{"):
+                asking.add(int(number))
+            else:
+                running.remove(int(number))
+                scores += 1
+            if running and running == asking:
+                client.say("\n".join(f"{number} {PUSH}" for number in sorted(asking)))
+                asking.clear()
+        assert scores == 9
 
 
 def test_settings_count_from_the_next_run_on(serving: Serving, offering: Offering) -> None:
