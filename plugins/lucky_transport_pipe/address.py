@@ -3,6 +3,8 @@ r"""Where a named pipe is: the path that a .NET program uses for the same name.
     "train"         $TMPDIR/CoreFxPipe_train, or /tmp/CoreFxPipe_train without TMPDIR
     "/run/x.sock"   /run/x.sock: an absolute name is taken as it is
     "train"         \\.\pipe\train on Windows
+    "\\.\pipe\train", "\\.\pipe\/train"
+                    the same as "train": os.path.join puts a slash between prefix and name here
 
 Rule 1: both halves and the .NET peer get the same path from the same name and environment; nothing is made here.
 """
@@ -43,6 +45,8 @@ def path_of(name: str) -> str:
     Raises ConfigError for a name that makes no path: empty, with a slash inside, or too long for a socket.
     """
     bare = name.removeprefix(_WINDOWS_PREFIX)
+    if bare != name:
+        bare = bare.removeprefix("/")
     if IS_WINDOWS:  # pragma: no cover - untested: no Windows here
         return _WINDOWS_PREFIX + bare
     if not bare or "\0" in bare or ("/" in bare and not bare.startswith("/")):

@@ -1,7 +1,7 @@
 """Where the lines of one run wait for the sessions they are about.
 
 Rule 1: each session has a queue of its own, without a limit: what comes for one never holds up another.
-Rule 2: nothing is lost or overtaken within a session; between sessions the one whose line came first is served first.
+Rule 2: nothing is lost or overtaken: a session gets its lines, and `take_any` all lines, in the order of the wire.
 Rule 3: no I/O and no lock; whoever shares one holds a lock.
 """
 
@@ -18,32 +18,27 @@ class Demultiplexer:
     """Queues of lines by session."""
 
     def __init__(self) -> None:
-        self._boxes: dict[int, deque[Said]] = {}
-        self._filled: OrderedDict[int, deque[Said]] = OrderedDict()
+        self._lines: OrderedDict[int, Said] = OrderedDict()  # by the number of their arrival
+        self._numbers: dict[int, deque[int]] = {}  # of the lines of each session
+        self._arrived = 0
 
     def put(self, said: Said) -> None:
         """Add a line to its session's queue."""
-        box = self._boxes.get(said.session)
-        if box is None:
-            box = self._boxes[said.session] = deque()
-        box.append(said)
-        self._filled[said.session] = box  # keeps its place where it has one
+        self._numbers.setdefault(said.session, deque()).append(self._arrived)
+        self._lines[self._arrived] = said
+        self._arrived += 1
 
     def take(self, session: int) -> Said | None:
         """Return the oldest line of one session, None when there is none."""
-        box = self._filled.get(session)
-        if box is None:
-            return None
-        if len(box) == 1:
-            del self._filled[session]
-        return box.popleft()
+        numbers = self._numbers.get(session)
+        return self._lines.pop(numbers.popleft()) if numbers else None
 
     def take_any(self) -> Said | None:
-        """Return the oldest line of the session that waits longest, None when there is none."""
-        for session in self._filled:
-            return self.take(session)
+        """Return the oldest line of all, None when there is none."""
+        for said in self._lines.values():
+            return self.take(said.session)
         return None
 
     def __len__(self) -> int:
         """Lines that wait."""
-        return sum(len(box) for box in self._filled.values())
+        return len(self._lines)

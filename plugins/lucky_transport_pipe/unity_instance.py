@@ -9,26 +9,41 @@ r"""The names that training programs for Unity scenes use: a line at a time.
         u_instance.flush()
 
 Rule 1: a line has neither its end nor anything left over from another one; None is the end of the run.
-Rule 2: an error that the engine reports is raised by the call that waits; nothing blocks for ever.
+Rule 2: an error that the engine reports is raised by the call that waits; nothing blocks for longer than its timeout,
+        and where the program wants none, for longer than the engine is there.
+Rule 3: lines are read in the order in which the engine wrote them.
 """
 
 from __future__ import annotations
 
+import difflib
+import logging
+import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from dataclasses import is_dataclass
+from typing import Any, cast
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import LocalProtocolError
 from lucky_transport_pipe.address import BACKEND
+from lucky_transport_pipe.control import State
 from lucky_transport_pipe.experiment import json_word
 from lucky_transport_pipe.instance import Instance
+from lucky_transport_pipe.json_codec import compact
+from lucky_transport_pipe.objects import ObjectCollector
 
 __all__ = ["UnityInstance"]
 
+_log = logging.getLogger("lucky_transport")
+_KEYWORDS = ("no_timeout", "connect_timeout_s", "timeout_s")
+
 
 class UnityInstance(Instance):
-    """An `Instance` under the other names. `executable_args`: "simulator_path" and "simulator_args", which hold
-    `-p NAME` and whatever else the program takes; None waits for an editor.
+    """An `Instance` under the other names.
+
+    executable_args: "simulator_path" and "simulator_args", which hold `-p NAME` and whatever else the program takes;
+    None waits for an editor. no_timeout: every wait lasts until the engine answers or has gone. Any other keyword is
+    taken and has no effect, as in the original; the log names it.
     """
 
     def __init__(
@@ -36,28 +51,48 @@ class UnityInstance(Instance):
         pipe_path_and_name: str,
         executable_args: Mapping[str, Any] | None = None,
         *,
+        no_timeout: bool = False,
         connect_timeout_s: float = 60.0,
         timeout_s: float = 10.0,
+        **others: Any,
     ) -> None:
+        for keyword in others:
+            near = difflib.get_close_matches(keyword, _KEYWORDS, n=1)
+            guess = f"; did you mean {near[0]}?" if near else ""
+            _log.warning("UnityInstance: the keyword %s has no effect%s", keyword, guess)
         arguments = executable_args or {}
         path = arguments.get("simulator_path")
         command = [str(path), *map(str, arguments.get("simulator_args", ()))] if path else []
         super().__init__(
             pipe_path_and_name,
             command,
-            connect_timeout_s=connect_timeout_s,
-            timeout_s=timeout_s,
+            connect_timeout_s=math.inf if no_timeout else connect_timeout_s,
+            timeout_s=math.inf if no_timeout else timeout_s,
             adds_arguments=False,
         )
 
-    def run_experiment(self, name: str) -> None:
-        """Start a run; its sessions are to follow. Raises UnknownName, LocalProtocolError, PeerTimeout, PeerDied."""
-        self._conversation.start(name, Deadline(self._timeout_s))
+    def set_property(self, property_name: str, value: Any) -> None:
+        """Change a setting of the engine; see `set`. Raises LocalProtocolError while an experiment runs."""
+        if self._conversation.control.state is not State.IDLE:
+            raise LocalProtocolError(
+                f"set_property({property_name!r}) while {self._conversation.control.state.value}",
+                backend=BACKEND,
+                hint="set it before run_experiment",
+            )
+        self.set(property_name, value)
 
-    def send_session_initialization_data(self, sessions: Iterable[Any]) -> None:
-        """Add a session for each element: a JSON text, plain JSON data or a message. Raises ValueError."""
-        for session in sessions:
-            self._conversation.give(json_word(session), 1)
+    def run_experiment(self, experiment_name: str) -> None:
+        """Start a run; its sessions are to follow. Raises UnknownName, LocalProtocolError, PeerTimeout, PeerDied."""
+        self._conversation.start(experiment_name, Deadline(self._timeout_s))
+
+    def send_session_initialization_data(self, session_init_data: Any) -> None:
+        """Add a session for each JSON object in `session_init_data`: one text or many, plain JSON data, or messages.
+
+        A text may hold several objects, and an object may be cut into several texts. Raises ValueError or TypeError for
+        what is no JSON object, before anything is sent.
+        """
+        for line in _objects(session_init_data):
+            self._conversation.give(line, 1)
 
     def end_send_session_initialization_data(self) -> None:
         """Say that there are no more sessions: they start."""
@@ -73,11 +108,11 @@ class UnityInstance(Instance):
             return None
         return f"{said.session} {said.text}" if said.text else str(said.session)
 
-    def write_line(self, line: str) -> None:
+    def write_line(self, to_write: str) -> None:
         """Keep a line to be sent by `flush`, or when `read_line` waits."""
-        text = line.strip()
+        text = to_write.strip()
         if "\n" in text or "\r" in text:
-            raise ValueError(f"a line holds no line break: {line!r}")
+            raise ValueError(f"a line holds no line break: {to_write!r}")
         self._conversation.write(text)
 
     def flush(self) -> None:
@@ -88,3 +123,22 @@ class UnityInstance(Instance):
     end_send_initialization_data = end_send_session_initialization_data
     flush_pipe = flush
     close_pipe = Instance.close
+
+
+def _objects(data: Any) -> list[str]:
+    """Return the JSON objects in `data`, each as one line. Raises ValueError, TypeError."""
+    if isinstance(data, (str, Mapping)) or (is_dataclass(data) and not isinstance(data, type)):
+        data = [data]
+    elif not isinstance(data, Iterable):
+        raise TypeError(f"init data {data!r}: expected JSON texts, dicts or messages")
+    collector, lines = ObjectCollector(), list[str]()
+    for part in cast("Iterable[Any]", data):
+        if isinstance(part, str):
+            lines += map(compact, collector.feed(part))
+        elif isinstance(part, Mapping) or is_dataclass(part):
+            lines.append(json_word(part))
+        else:
+            raise TypeError(f"init data {part!r}: expected a JSON text, a dict or a message")
+    if collector.is_open:
+        raise ValueError("init data ends within an object")
+    return lines
