@@ -68,7 +68,8 @@ class TransportError(Exception):
     wire_code = 1
 
     def __init__(self, message: str, *, backend: str = "", hint: str = "") -> None:
-        super().__init__(f"{message}; {hint}" if hint else message)
+        has_hint = not hint or message.endswith(hint)  # an error that names the cause of another has it already
+        super().__init__(message if has_hint else f"{message}; {hint}")
         self.backend = backend
         self.hint = hint
 

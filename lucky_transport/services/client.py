@@ -17,6 +17,7 @@ from lucky_transport.services.threads import ThreadedCalls
 from lucky_transport.services.typed import AsyncServices, Services
 from lucky_transport.specs import BatchSpec
 from lucky_transport.transport import Transport
+from lucky_transport.wording import plural
 
 __all__ = ["AsyncClient", "Client"]
 
@@ -39,8 +40,7 @@ def _no_service(name: str) -> AttributeError:
 
 
 def _text(kind: str, transport: Transport) -> str:
-    envs = "1 env" if transport.spec.num_envs == 1 else f"{transport.spec.num_envs:,} envs"
-    where = f"of engine {transport.spec.engine!r} ({envs}) over {transport.name}"
+    where = f"of engine {transport.spec.engine!r} ({plural(transport.spec.num_envs, 'env')}) over {transport.name}"
     return f"<{kind} {where}; services: {', '.join(SERVICES)}>"
 
 

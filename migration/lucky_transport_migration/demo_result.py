@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from lucky_transport.wording import plural
 from lucky_transport_migration.histogram import Histogram
 from lucky_transport_migration.measuring import Measurement
 from lucky_transport_migration.parity import Parity
@@ -108,7 +109,7 @@ def _verdict(
 ) -> list[str]:
     """Return the sentences on what the switch buys, the most important first."""
     legacy, shm = _median(measured["grpc"]), _median(measured["shm"])
-    envs = "1 env" if num_envs == 1 else f"{num_envs:,} envs"
+    envs = plural(num_envs, "env")
     bare = _p50_us(alone["grpc"]) / _p50_us(alone["shm"])
     return [
         f"A step of {envs} takes {duration_text(shm)} over shared memory "

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from lucky_transport.wording import plural
 from lucky_transport_migration.cells import work_of
 from lucky_transport_migration.peers.kinds import PEERS
 
@@ -65,7 +66,7 @@ def is_main_ratio(one: Mapping[str, Any]) -> bool:
 
 def envs_text(row: Row) -> str:
     """Return "1 env" or "64 envs"."""
-    return "1 env" if row["num_envs"] == 1 else f"{row['num_envs']:,} envs"
+    return plural(row["num_envs"], "env")
 
 
 def group_title(row: Row) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from lucky_transport.wording import plural
 from lucky_transport_migration.paths import label
 from lucky_transport_migration.stats import times_text, us_text
 
@@ -79,7 +80,7 @@ def _way(row: Mapping[str, Any]) -> str:
 
 
 def _place(row: Mapping[str, Any]) -> str:
-    envs = "1 env" if row["num_envs"] == 1 else f"{row['num_envs']:,} envs"
+    envs = plural(row["num_envs"], "env")
     level = "one exchange" if row["level"] == "transport" else f"VectorEnv.step(copy={row['copy']})"
     rate = f", {row['rate_hz']} steps a second" if row["rate_hz"] else ", full rate"
     copied = ", engine copies its frame" if row["engine"] == "toy:copy" else ""

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from lucky_transport.wording import plural
 from lucky_transport_migration.bench_plan import BenchPlan
 from lucky_transport_migration.cells import COPY, IDLE, Cell, work_of
 from lucky_transport_migration.measuring import Measurement
@@ -107,7 +108,7 @@ def _name(cell: Cell, other: Cell) -> str:
 
 
 def _where(cell: Cell) -> str:
-    envs = "1 env" if cell.num_envs == 1 else f"{cell.num_envs:,} envs"
+    envs = plural(cell.num_envs, "env")
     level = "one exchange" if cell.level == "transport" else f"VectorEnv.step(copy={cell.copy})"
     rate = f", {cell.rate_hz} steps a second" if cell.rate_hz else ""
     return f"{envs}, {level}{work_of(cell.engine, cell.frame_bytes)}{rate}"

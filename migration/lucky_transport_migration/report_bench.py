@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
+from lucky_transport.wording import plural
 from lucky_transport_migration.cells import IDLE
 from lucky_transport_migration.glance import CAPTION, Glance, Seen, glances, is_again, name_of, rows_with_floor
 from lucky_transport_migration.headlines import (
@@ -73,7 +74,7 @@ def _verdict(result: Result) -> Html:
     ]
     lost = [one for one in result["ratios"] if one["word"] != "FASTER" and one["to"] != "limit"]
     worst = min(lost, key=lambda one: one["ratio"], default=None)
-    count = f"Not won: {len(lost)} of {len(result['ratios'])} comparisons"
+    count = f"Not won: {len(lost)} of {plural(len(result['ratios']), 'comparison')}"
     return verdict_box(
         result,
         f"One exchange over {label(reference)} takes {lead} (p50)." if lead else "",

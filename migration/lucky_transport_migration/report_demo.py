@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
+from lucky_transport.wording import plural
 from lucky_transport_migration.page import (
     Html,
     details,
@@ -33,11 +34,11 @@ Result = Mapping[str, Any]
 def demo_page(result: Result) -> str:
     """Return the page of a demo's result."""
     rows = _rows(result)
-    envs = f"{result['num_envs']:,} env" + ("s" if result["num_envs"] > 1 else "")
+    envs, steps = plural(result["num_envs"], "env"), plural(result["steps"], "step")
     title = f"{result['engine']}: shared memory beside gRPC"
     parts = [
         Html(
-            f"<header><h1>{escape(title)}</h1><p>{envs}, {result['steps']:,} steps, seed {result['seed']}, "
+            f"<header><h1>{escape(title)}</h1><p>{envs}, {steps}, seed {result['seed']}, "
             f"the same moves on every transport</p></header>"
         ),
         _verdict(result),

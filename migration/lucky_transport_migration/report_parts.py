@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
+from lucky_transport.wording import plural
 from lucky_transport_migration.page import (
     Html,
     definitions,
@@ -45,7 +46,7 @@ STANDING_LIMITS = (
 
 def header(title: str, rounds: int) -> Html:
     """Return a page's title and how it was measured."""
-    pairs = "1 round" if rounds == 1 else f"{rounds} rounds"
+    pairs = plural(rounds, "round")
     return Html(f"<header><h1>{escape(title)}</h1><p>{pairs} of fresh process pairs, in alternating order</p></header>")
 
 

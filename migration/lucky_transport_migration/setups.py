@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from lucky_transport.wording import plural
 from lucky_transport_migration.cells import COPY, IDLE, OPEN_LOOP_HZ, Cell, Place
 from lucky_transport_migration.measuring import Effort
 from lucky_transport_migration.peers.kinds import AT_A_RATE, IN_PLACE, VECTOR_ENV
@@ -66,8 +67,8 @@ class Setup:
 
     def __str__(self) -> str:
         wait = f" {self.wait}" if self.wait else ""
-        size = "" if self.frame_bytes is None else f", frame of {self.frame_bytes:,} bytes"
-        return f"{self.path}{wait}, {self.num_envs} envs{size}"
+        size = "" if self.frame_bytes is None else f", frame of {plural(self.frame_bytes, 'byte')}"
+        return f"{self.path}{wait}, {plural(self.num_envs, 'env')}{size}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,8 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
+from lucky_transport.wording import plural
+
 __all__ = [
     "CHECKED",
     "NEEDED",
@@ -202,11 +204,13 @@ def overall(name: str, others: str, words: Sequence[Word]) -> Verdict:
     if not n:
         return Verdict(Overall.UNKNOWN, f"Nothing was compared with {others}.")
     if won == n:
-        return Verdict(Overall.ALL, f"{name} is faster than {others} in all {n} comparisons.")
+        return Verdict(Overall.ALL, f"{name} is faster than {others} in all of {plural(n, 'comparison')}.")
     if not won:
-        return Verdict(Overall.NONE, f"{name} is faster than {others} in none of {n} comparisons.")
+        return Verdict(Overall.NONE, f"{name} is faster than {others} in none of {plural(n, 'comparison')}.")
     word = Overall.MOST if won * 2 > n else Overall.SOME
-    return Verdict(word, f"{name} is faster than {others} in {won} of {n} comparisons; the rest is listed below.")
+    return Verdict(
+        word, f"{name} is faster than {others} in {won} of {plural(n, 'comparison')}; the rest is listed below."
+    )
 
 
 def change(what: str, times: Interval, floor: float) -> Verdict:
@@ -225,8 +229,8 @@ def changed(rows: int, faster: int, slower: int) -> str:
     if not rows:
         return "NOTHING IN COMMON: the two runs share no row."
     if not faster + slower:
-        return f"NO CHANGE: none of {rows} rows changed beyond noise."
-    return f"CHANGED: of {rows} rows {faster} became faster and {slower} slower, beyond noise."
+        return f"NO CHANGE: none of {plural(rows, 'row')} changed beyond noise."
+    return f"CHANGED: of {plural(rows, 'row')} {faster} became faster and {slower} slower, beyond noise."
 
 
 def _span(times: Interval) -> str:
@@ -238,7 +242,7 @@ def _span(times: Interval) -> str:
 def parity_sentence(equal: bool, values: int, steps: int, where: str = "") -> str:
     """Return the sentence on a parity check; `where` tells where the first difference is."""
     if equal:
-        return f"EQUAL: all {values:,} values of {steps:,} steps are equal bit for bit."
+        return f"EQUAL: all {plural(values, 'value')} of {plural(steps, 'step')} are equal bit for bit."
     return f"DIFFERENT: {where}"
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from lucky_transport.wording import plural
 from lucky_transport_migration.cli.arguments import NAMES, NUMBERS, choices
 from lucky_transport_migration.cli.bench_suites import SUITES_OF_CALLS, suite_of_calls, suite_of_steps
 
@@ -120,7 +121,10 @@ def bench(
         sizes = {"obs_size": obs_size, "act_size": act_size}
         chosen = suite_of_steps(engine, transports, num_envs, waits, sizes, rounds, quick, payloads, peers)
     if not as_json:
-        click.echo(f"about {chosen.minutes:.1f} min: {chosen.pieces} pieces in {chosen.rounds} rounds", err=True)
+        click.echo(
+            f"about {chosen.minutes:.1f} min: {plural(chosen.pieces, 'piece')} in {plural(chosen.rounds, 'round')}",
+            err=True,
+        )
     with watched("measuring", chosen.pieces, silent=as_json) as advance:
         result = chosen.run("lucky-transport " + " ".join(sys.argv[1:]), advance)
     if check:

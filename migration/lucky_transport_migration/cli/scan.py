@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lucky_transport.wording import plural
+
 if TYPE_CHECKING:
     from lucky_transport_migration.scan.outcome import Outcome
 
@@ -86,7 +88,11 @@ def _fix(
     changes = plan(path, outcome, endpoint)
     if not silent:
         show_changes(changes)
-    if write and changes.files and (not ask or click.confirm(f"Change {len(changes.files)} files?", default=False)):
+    if (
+        write
+        and changes.files
+        and (not ask or click.confirm(f"Change {plural(len(changes.files), 'file')}?", default=False))
+    ):
         load(f"{_CHANGES}:write_changes", owner="command 'scan --fix'", extra="migration")(changes)
         outcome = changes.after
     return outcome, changes.plain()

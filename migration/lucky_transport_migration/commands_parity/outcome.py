@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from lucky_transport.messages.methods import Method, method
+from lucky_transport.wording import plural
 from lucky_transport_migration.commands_parity.answers import MOST_ITEMS
 from lucky_transport_migration.evidence.items import Found
 from lucky_transport_migration.evidence.rules import Rules
@@ -122,7 +123,8 @@ class CommandsParity:
     def sentence(self) -> str:
         """The outcome as one sentence."""
         if self.equal:
-            return f"EQUAL: all {self.calls:,} requests to {len(self.methods)} methods are answered alike."
+            requests, methods = plural(self.calls, "request"), plural(len(self.methods), "method")
+            return f"EQUAL: all {requests} to {methods} are answered alike."
         first = self.first_difference
         return f"DIFFERENT: {first.sentence() if first else self.lost or 'nothing was compared'}"
 

@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from lucky_transport.wording import plural
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, FAILED, Evidence
 
 __all__ = ["Summary", "say"]
@@ -46,7 +47,8 @@ class Summary:
         if not compared and not self.lost:
             return ""
         counts = ", ".join(f"{self._verdicts[one]:,} {one}" for one in (EQUAL, DIFFERENT, FAILED))
-        text = f"{compared:,} of {self._verdicts.total():,} calls of {len(self._methods)} methods compared: {counts}"
+        calls, methods = plural(self._verdicts.total(), "call"), plural(len(self._methods), "method")
+        text = f"{compared:,} of {calls} of {methods} compared: {counts}"
         lost = f"; {self.lost:,} more came too fast to be looked at" if self.lost else ""
         first = f"; the first: {self._first.sentence}" if self._first else ""
         return f"{text}{lost}{first}; evidence in {folder}"

@@ -4,7 +4,7 @@
     calls = 1000            # compared calls per method, at least
     mismatch_limit = 0.003  # largest mismatch rate that the upper bound may leave open
     slower_limit = 1.1      # times longer than gRPC that shared memory may take
-    confidence = 0.95       # of the bound on the mismatch rate
+    confidence = 0.95       # of the bounds on mismatch rate and latency, for all methods together
     demote = true           # send a method back at its first mismatch or failure
     cool_down_s = 300.0     # seconds that it then stays back
 
@@ -31,8 +31,9 @@ class Limits:
     """The limits in force. The defaults fit together: 1,000 calls without a mismatch bound its rate by 0.003.
 
     calls: compared calls that each method needs. mismatch_limit: a method is held back while the upper bound of its
-    mismatch rate, at `confidence`, is above it. slower_limit: how many times longer than the control the candidate may
-    take, unless an A/A run shows a larger ratio. demote, cool_down_s: see `demotion`.
+    mismatch rate is above it. slower_limit: how many times longer than the control the candidate may take: a method is
+    held back while the upper bound of that ratio is above it, or above what an A/A run shows, up to 1.25. confidence:
+    of both bounds, for all methods that are judged together. demote, cool_down_s: see `demotion`.
     """
 
     calls: int = 1000

@@ -1,6 +1,8 @@
 """The verdict on one method: what was counted, and each reason why it may not move on.
 
 Rule 1: a reason names the number, the limit and what to do.
+Rule 2: the confidence is that of all methods judged together: each method, and each of its percentiles, has its share
+        of the error (Bonferroni). So the more is judged, the more each method has to show.
 """
 
 from __future__ import annotations
@@ -9,16 +11,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from lucky_transport.wording import plural
 from lucky_transport_migration.evidence.record import DIFFERENT, FAILED
 from lucky_transport_migration.gate.binomial import needed_calls, upper_bound
-from lucky_transport_migration.gate.latency import Latency, compare_latency, noise_floor
+from lucky_transport_migration.gate.latency import Latency, compare_latency, needed_samples, noise_limit
 from lucky_transport_migration.gate.limits import Limits
 from lucky_transport_migration.gate.tally import Tally
 
 __all__ = ["MethodVerdict", "judge_method"]
 
-#: The probability of calling any of the methods slower that is not, shared among them and their percentiles.
-_DOUBT = 0.01
 _PERCENTILES = ("p50", "p99")
 
 
@@ -60,10 +61,14 @@ class MethodVerdict:
 def judge_method(tally: Tally, limits: Limits, *, among: int = 1) -> MethodVerdict:
     """Return the verdict on one method; among: how many methods are judged together."""
     bad = tally.verdicts[DIFFERENT] + tally.verdicts[FAILED]
-    bound = upper_bound(bad, tally.compared, limits.confidence)
-    latency = list(_latency(tally, limits, _DOUBT / (among * len(_PERCENTILES))))
+    error = (1 - limits.confidence) / among
+    bound = upper_bound(bad, tally.compared, 1 - error)
+    doubts = list(_doubts(tally, bad, bound, limits, error))
+    latency, missing = _latency(tally, limits, error)
+    if tally.compared:  # else there is nothing to be timed either
+        doubts += [*missing, *(one.sentence for one in latency if one.holds_back)]
     return MethodVerdict(
-        reasons=[*_doubts(tally, bad, bound, limits), *(one.sentence for one in latency if one.slower)],
+        reasons=doubts,
         calls=tally.calls,
         compared=tally.compared,
         mismatches=tally.verdicts[DIFFERENT],
@@ -78,16 +83,33 @@ def judge_method(tally: Tally, limits: Limits, *, among: int = 1) -> MethodVerdi
     )
 
 
-def _latency(tally: Tally, limits: Limits, doubt: float) -> Iterator[Latency]:
-    """Yield what can be said of durations; the tail only of calls that callers waited for."""
-    control, candidate = tally.durations()
-    for name in _PERCENTILES if tally.waited_for() else _PERCENTILES[:1]:
-        limit = max(limits.slower_limit, noise_floor(name, *tally.twins))
-        if (one := compare_latency(name, control, candidate, limit, doubt)) is not None:
-            yield one
+def _latency(tally: Tally, limits: Limits, error: float) -> tuple[list[Latency], list[str]]:
+    """Return what can be said of durations, and what is missing for the rest.
+
+    The tail is judged where callers wait for both sides: a shadow's is that of its thread.
+    """
+    found: list[Latency] = []
+    missing: list[str] = []
+    names = _PERCENTILES if tally.judges_tail() else _PERCENTILES[:1]
+    for name in names:
+        control, candidate = tally.waited() if name == "p99" else tally.durations()
+        needed = needed_samples(name, error / len(names))
+        if min(len(control), len(candidate)) < needed:
+            missing.append(_too_few(name, len(control), len(candidate), needed))
+            continue
+        limit = noise_limit(name, limits.slower_limit, *tally.twins)
+        found.append(compare_latency(name, control, candidate, limit, error / len(names)))
+    return found, missing
 
 
-def _doubts(tally: Tally, bad: int, bound: float, limits: Limits) -> Iterator[str]:
+def _too_few(name: str, control: int, candidate: int, needed: int) -> str:
+    sides = (("control", control), ("candidate", candidate))
+    short = " and ".join(f"{needed - calls:,} of the {side}" for side, calls in sides if calls < needed)
+    where = "that a caller waited for (canary, parity)" if name == "p99" else "(shadow, canary, parity; no replay)"
+    return f"its {name} is not known: {short} are missing of {plural(needed, 'timed call')} each {where}"
+
+
+def _doubts(tally: Tally, bad: int, bound: float, limits: Limits, error: float) -> Iterator[str]:
     """Yield why the answers do not suffice."""
     if not tally.calls:
         yield "no call of it was seen since"
@@ -95,19 +117,19 @@ def _doubts(tally: Tally, bad: int, bound: float, limits: Limits) -> Iterator[st
     if not tally.compared:
         why, calls = tally.unseen.most_common(1)[0]
         yield (
-            f"none of {tally.calls:,} calls was compared ({calls:,}: {why}); what changes the world is compared on two "
-            "engines: `lucky-transport parity`, or `record` and `replay`"
+            f"of {plural(tally.calls, 'call')} none was compared ({calls:,}: {why}); what changes the world is "
+            "compared on two engines: `lucky-transport parity`, or `record` and `replay`"
         )
         return
     if tally.compared < limits.calls:
-        yield f"{tally.compared:,} calls compared, {limits.calls:,} asked for (calls)"
+        yield f"{plural(tally.compared, 'call')} compared, {limits.calls:,} asked for (calls)"
     if bound <= limits.mismatch_limit or (not bad and tally.compared < limits.calls):
         return
-    needed = needed_calls(bad, limits.mismatch_limit, limits.confidence)
+    needed = needed_calls(bad, limits.mismatch_limit, 1 - error)
     yield (
-        f"of {tally.compared:,} compared calls {_counted(tally)}: a rate of up to {_percent(bound)} is open, the limit "
-        f"is {_percent(limits.mismatch_limit)}; {needed - tally.compared:,} more calls without another would do"
-        f"{_first(tally)}"
+        f"of {plural(tally.compared, 'compared call')} {_counted(tally)}: a rate of up to {_percent(bound)} is open, "
+        f"the limit is {_percent(limits.mismatch_limit)}; {plural(needed - tally.compared, 'more call')} without "
+        f"another would do{_first(tally)}"
     )
 
 

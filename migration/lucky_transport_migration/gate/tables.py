@@ -1,10 +1,11 @@
-"""The verdict for a person: one row per method, then each reason, then one word."""
+"""The verdict for a person: one row per method, then each reason, then the verdict in one line, the last."""
 
 from __future__ import annotations
 
 import click
 
 from lucky_transport.cli.tables import show
+from lucky_transport.wording import plural
 from lucky_transport_migration.gate.method import MethodVerdict
 from lucky_transport_migration.gate.verdict import Verdict
 from lucky_transport_migration.stats import duration_text
@@ -16,13 +17,24 @@ _COLUMNS = ("method", "calls", "compared", "mismatches", "failures", "rate at mo
 
 def show_verdict(verdict: Verdict) -> None:
     """Print a verdict."""
-    show("Gate", _COLUMNS, [_row(name, row) for name, row in verdict.methods.items()], empty="no method is on its way")
+    show("Gate", _COLUMNS, [_row(name, row) for name, row in verdict.methods.items()], empty="no evidence")
     for name, row in verdict.methods.items():
         if row.left_out:
             click.echo(f"not compared in {name}: {', '.join(row.left_out)}")
     for reason in verdict.reasons:
         click.echo(f"- {reason}")
-    click.echo("PROMOTE: nothing speaks against it." if verdict.promote else "HOLD: see the reasons above.")
+    click.echo(_sentence(verdict))
+
+
+def _sentence(verdict: Verdict) -> str:
+    """Return the verdict in one line."""
+    rows = verdict.methods.values()
+    if verdict.promote:
+        return f"PROMOTE: {plural(len(rows), 'method')} may move on."
+    if not rows:
+        return "HOLD: there is no evidence."
+    held = sum(not row.promote for row in rows)
+    return f"HOLD: {held:,} of {plural(len(rows), 'method')} may not move on yet; the reasons are above."
 
 
 def _row(name: str, row: MethodVerdict) -> tuple[str, ...]:

@@ -75,14 +75,18 @@ class Tally:
         """True when there is something to judge: a call was compared, or both transports answer live calls."""
         return bool(self.compared or self.stages & {"shadow", "canary", "shm"})
 
-    def waited_for(self) -> bool:
-        """True when callers waited for the candidate as well as for the control, often enough to say who is faster."""
-        return min(len(self._durations[control, True]) for control in (True, False)) >= ENOUGH
+    def judges_tail(self) -> bool:
+        """True when callers waited for the candidate as well as for the control, or are beginning to."""
+        return "canary" in self.stages or min(len(samples) for samples in self.waited()) >= ENOUGH
+
+    def waited(self) -> tuple[Samples, Samples]:
+        """Return the durations of control and candidate in calls that somebody waited for."""
+        return self._durations[True, True], self._durations[False, True]
 
     def durations(self) -> tuple[Samples, Samples]:
         """Return those of the control and of the candidate: of calls that were waited for, where there are enough."""
-        if self.waited_for():
-            return self._durations[True, True], self._durations[False, True]
+        if min(len(samples) for samples in self.waited()) >= ENOUGH:
+            return self.waited()
         return (
             self._durations[True, True] + self._durations[True, False],
             self._durations[False, True] + self._durations[False, False],

@@ -3,8 +3,8 @@
     verdict = judge(read_folder("lucky-evidence"), Limits.load())
     verdict.promote, verdict.reasons
 
-Rule 1: a method moves on when enough of its calls were compared, the upper bound of its mismatch rate is low enough,
-        and its candidate is not slower than the limits allow; each reason why not names the number and the limit.
+Rule 1: a method moves on when enough of its calls were compared, and the upper bounds of its mismatch rate and of its
+        latency ratio are within the limits; each reason why not names the number and the limit.
 Rule 2: nothing is judged by its absence: without a compared call nothing moves on. A method that stays on one transport
         is not judged: from grpc to shadow nothing is at stake, and after complete there is nowhere to go.
 Rule 3: an A/A run ("aa": both sides are the same transport) is no evidence for the candidate; it tells what noise is.
@@ -24,7 +24,10 @@ from lucky_transport_migration.stages.journal import Demotion
 
 __all__ = ["Verdict", "judge"]
 
-_NO_EVIDENCE = "no call was compared: run the program with methods at stage shadow, or replay a recording"
+_NO_EVIDENCE = (
+    "no evidence: no call of a method that is on its way was seen; set methods to shadow and run the program, or use "
+    "`lucky-transport parity --evidence` or `lucky-transport replay --evidence`"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from lucky_transport.wording import plural
 from lucky_transport_migration.evidence.record import EQUAL, NOT_COMPARED, Evidence
 
 __all__ = ["MethodCounts", "ReplayResult"]
@@ -61,8 +62,12 @@ class ReplayResult:
         if self.first_difference is not None:
             return f"DIFFERENT: {self.first_difference.sentence}"
         if not self.compared:
-            return f"NOTHING COMPARED: of {self.calls:,} recorded calls and steps none could be compared."
-        return f"EQUAL: {self.compared:,} of {self.calls:,} recorded calls and steps were compared, and all are equal."
+            return f"NOTHING COMPARED: of {self._recorded} none could be compared."
+        return f"EQUAL: {self.compared:,} of {self._recorded} were compared, and all are equal."
+
+    @property
+    def _recorded(self) -> str:
+        return plural(self.calls, "recorded call or step", "recorded calls and steps")
 
     def plain(self) -> dict[str, Any]:
         """Return the outcome as JSON values."""

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from lucky_transport.deadline import Deadline
 from lucky_transport.messages.methods import Method
 from lucky_transport.transport import Frame, Stream, Transport
+from lucky_transport.wording import plural
 from lucky_transport_migration.commands_parity.answers import Answer
 from lucky_transport_migration.difference import Difference
 from lucky_transport_migration.evidence.rules import Rules
@@ -124,7 +125,9 @@ def first_between(left: Recording, right: Recording, rules: Rules, tally: Tally)
     if left.dropped or right.dropped:
         tally.leave_out("the end of long tests", f"a recording keeps {_MOST_BYTES >> 20} MiB")
     elif len(left.events) != len(right.events):
-        values = {side.name: f"{len(side.events):,} exchanges and calls" for side in (left, right)}
+        values = {
+            side.name: plural(len(side.events), "exchange or call", "exchanges and calls") for side in (left, right)
+        }
         return _own(tally.events, "how much the test did", values)
     return None
 

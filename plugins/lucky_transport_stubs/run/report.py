@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from lucky_transport.errors import ConfigError
+from lucky_transport.wording import plural
 from lucky_transport_stubs.run.escapes import Escape
 from lucky_transport_stubs.run.ledger import Calls, ProcessCalls, read
 
@@ -75,8 +76,8 @@ class Report:
         if not calls:
             return "no gRPC call was made"
         switched = _total(one for one in calls if one.endpoint)
-        processes = f"{len(self.processes)} process{'es' if len(self.processes) > 1 else ''}"
-        return f"{switched:,} calls over shared memory, {_total(calls) - switched:,} over gRPC, by {processes}"
+        processes = plural(len(self.processes), "process", "processes")
+        return f"{plural(switched, 'call')} over shared memory, {_total(calls) - switched:,} over gRPC, by {processes}"
 
     def _places(self) -> Iterable[str]:
         places: dict[str, list[Calls]] = defaultdict(list)

@@ -53,7 +53,7 @@ def test_metrics_are_served_where_a_port_is_given(
     board.note(both([JOINTS], [JOINTS]))
     board.close()
     again.close()
-    assert project.told[0].startswith("1 of 1 calls")
+    assert project.told[0].startswith("1 of 1 call of 1 method")
     ((server, thread),) = started
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{unused_port}/metrics", timeout=10) as page:

@@ -1,4 +1,4 @@
-"""An A/A run passes the gate: a hundred of them, with the noise that machines have; a real difference does not."""
+"""An A/A run passes the gate, with the noise that machines have; a real difference does not."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from lucky_transport_migration.gate.twins import twins_as_candidates
 from lucky_transport_migration.gate.verdict import judge
 
 METHODS = [f"/hazel.rpc.SceneService/Method{index}" for index in range(2)]
-CALLS = 500
-LIMITS = Limits(calls=CALLS, mismatch_limit=0.006)
+CALLS = 5_000
+RUNS = 20
+LIMITS = Limits()
 
 
 def noisy_durations(seed: int, n: int) -> np.ndarray:
@@ -33,18 +34,20 @@ def run(seed: int, kind: str, transports: tuple[str, str], factor: float = 1.0) 
             yield Evidence(method, "shadow", *sides, kind=kind, verdict=EQUAL)
 
 
-def test_an_aa_run_never_fails_in_a_hundred_tries() -> None:
-    verdicts = [judge(twins_as_candidates(run(seed, "aa", ("grpc", "grpc"))), LIMITS) for seed in range(100)]
+def test_an_aa_run_passes() -> None:
+    verdicts = [judge(twins_as_candidates(run(seed, "aa", ("grpc", "grpc"))), LIMITS) for seed in range(RUNS)]
     assert [one.reasons for one in verdicts if not one.promote] == []
 
 
-def test_an_equal_candidate_never_fails_even_where_no_slack_is_allowed() -> None:
+def test_an_equal_candidate_cannot_be_shown_to_be_no_slower_where_no_slack_is_allowed() -> None:
     strict = replace(LIMITS, slower_limit=1.0)
-    assert all(judge(run(seed, "live", ("grpc", "shm")), strict).promote for seed in range(100, 120))
+    verdict = judge(run(100, "live", ("grpc", "shm")), strict)
+    assert all("the limit is 1.00" in reason for reason in verdict.reasons)
+    assert len(verdict.reasons) == len(METHODS)
 
 
-def test_a_candidate_that_is_half_as_slow_again_is_held_back_every_time() -> None:
-    assert not any(judge(run(seed, "live", ("grpc", "shm"), 1.5), LIMITS).promote for seed in range(10))
+def test_a_candidate_that_is_a_quarter_slower_is_held_back_every_time() -> None:
+    assert not any(judge(run(seed, "live", ("grpc", "shm"), 1.25), LIMITS).promote for seed in range(RUNS))
 
 
 @pytest.mark.parametrize("transports", [("grpc", "grpc"), ("shm", "shm")])

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from lucky_transport.messages.methods import METHODS
 from lucky_transport_migration.stages.effects import EFFECTS, reason
 from lucky_transport_migration.stages.plan import StagePlan
 from lucky_transport_migration.stages.standing import STEPPING_PATH
 
+README = Path(__file__).parents[3] / "migration" / "README.md"
+
 
 def test_each_method_has_its_effect_and_a_reason_for_it_in_the_tables_order() -> None:
     assert [(name, effect) for name, (effect, _) in EFFECTS.items()] == [(row.name, row.effect) for row in METHODS]
     assert all(len(why.split()) >= 3 and not why.endswith(".") for _, why in EFFECTS.values())
+
+
+def test_the_readme_counts_the_methods_that_there_are() -> None:
+    assert f"each of the {len(METHODS)} methods has a side-effect class" in README.read_text()
 
 
 def test_what_asks_changes_nothing_and_what_sets_changes_something() -> None:

@@ -31,12 +31,12 @@ default = "grpc"
 "/hazel.rpc.SceneService/ListEntities" = "canary 10%"
 
 [gate]
-calls = 5
+calls = 12
 mismatch_limit = 0.9
 """
 
 
-def _see(folder: Path, method: str, *, count: int = 5, verdict: str = "equal", at: str = "2099") -> None:
+def _see(folder: Path, method: str, *, count: int = 12, verdict: str = "equal", at: str = "2099") -> None:
     """Leave evidence of calls behind."""
     folder.mkdir(exist_ok=True)
     side = {"grpc": Side("grpc", us=100.0, items=1), "shm": Side("shm", us=10.0, items=1)}
@@ -148,7 +148,7 @@ def test_the_gates_reasons_are_given(write: Write, project: Path) -> None:
     write(_FILE)
     _see(project / "lucky-evidence", _ENTITY, count=2)
     (move,) = Moves().promote(_ENTITY)
-    assert "2 calls compared, 5 asked for" in move.refused
+    assert "2 calls compared, 12 asked for" in move.refused
 
 
 def test_each_stage_needs_evidence_of_its_own(write: Write, project: Path) -> None:
