@@ -8,7 +8,7 @@
     ├── NotReachable (ConnectionError)   no engine answers at the endpoint
     ├── PeerDied (ConnectionError)       the other process ended while we depended on it
     ├── PeerTimeout (TimeoutError)       the other process lives and did not answer in time
-    ├── Busy (RuntimeError)              somebody else drives the engine, or a queue is full
+    ├── Busy (RuntimeError)              another client drives the engine, or a limit is reached: try again later
     ├── ClosedError (RuntimeError)       used after close(), or in a forked child
     ├── LocalProtocolError (RuntimeError)    you broke the order of calls
     ├── RemoteProtocolError (ConnectionError) the peer sent what it may not send
@@ -25,11 +25,14 @@
 Rule 1: a caller can catch `TransportError` for all of them, or the builtin in brackets.
 Rule 2: the text carries the values and ends with the remedy; `hint` repeats the remedy alone.
 Rule 3: what crosses a wire travels as (`wire_code`, text) and comes back as the same class with the same text.
+Rule 4: `wire_code` and `grpc_status` of the classes are the one table of codes. A program that knows gRPC only sees
+        `grpc_status`, over every transport. Each is chosen by gRPC's definitions of its status codes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from enum import IntEnum
 
 __all__ = [
     "BrokenPlugin",
@@ -48,6 +51,7 @@ __all__ = [
     "SegmentError",
     "SessionEnded",
     "SpecError",
+    "Status",
     "StatusError",
     "TransportError",
     "Unimplemented",
@@ -55,7 +59,30 @@ __all__ = [
     "UnknownSession",
     "did_you_mean",
     "from_wire",
+    "status_of",
 ]
+
+
+class Status(IntEnum):
+    """gRPC's status codes, with its names and numbers."""
+
+    OK = 0
+    CANCELLED = 1
+    UNKNOWN = 2
+    INVALID_ARGUMENT = 3
+    DEADLINE_EXCEEDED = 4
+    NOT_FOUND = 5
+    ALREADY_EXISTS = 6
+    PERMISSION_DENIED = 7
+    RESOURCE_EXHAUSTED = 8
+    FAILED_PRECONDITION = 9
+    ABORTED = 10
+    OUT_OF_RANGE = 11
+    UNIMPLEMENTED = 12
+    INTERNAL = 13
+    UNAVAILABLE = 14
+    DATA_LOSS = 15
+    UNAUTHENTICATED = 16
 
 
 class TransportError(Exception):
@@ -66,6 +93,7 @@ class TransportError(Exception):
     """
 
     wire_code = 1
+    grpc_status: Status = Status.UNKNOWN
 
     def __init__(self, message: str, *, backend: str = "", hint: str = "") -> None:
         has_hint = not hint or message.endswith(hint)  # an error that names the cause of another has it already
@@ -78,102 +106,122 @@ class ConfigError(TransportError, ValueError):
     """A setting is wrong; the text names its source, key, value and the remedy."""
 
     wire_code = 2
+    grpc_status = Status.INVALID_ARGUMENT
 
 
 class UnknownName(TransportError, LookupError):
     """No transport, engine, scheme or method has that name."""
 
     wire_code = 3
+    grpc_status = Status.NOT_FOUND
 
 
 class MissingExtra(TransportError, ImportError):
     """The plugin is known but what it needs is not installed; the hint is the pip command."""
 
     wire_code = 4
+    grpc_status = Status.FAILED_PRECONDITION
 
 
 class BrokenPlugin(TransportError, ImportError):
     """The plugin is installed and its import fails for another reason than a missing extra."""
 
     wire_code = 5
+    grpc_status = Status.FAILED_PRECONDITION
 
 
 class NotReachable(TransportError, ConnectionError):
     """No engine answers at the endpoint."""
 
     wire_code = 6
+    grpc_status = Status.UNAVAILABLE
 
 
 class PeerDied(TransportError, ConnectionError):
     """The other process ended while we depended on it."""
 
     wire_code = 7
+    grpc_status = Status.UNAVAILABLE
 
 
 class PeerTimeout(TransportError, TimeoutError):
     """The other process lives but did not answer within the deadline."""
 
     wire_code = 8
+    grpc_status = Status.DEADLINE_EXCEEDED
 
 
 class Busy(TransportError, RuntimeError):
-    """Somebody else drives the engine; the text names who."""
+    """Another client drives the engine, or a limit is reached; the text names which. It may be free later."""
 
     wire_code = 9
+    # One engine has one driver, a queue has so many places: a limit is reached and nothing has begun. ABORTED tells the
+    # caller that a sequence of its own was interrupted and starts over.
+    grpc_status = Status.RESOURCE_EXHAUSTED
 
 
 class ClosedError(TransportError, RuntimeError):
     """The object was closed, or belongs to the parent of this forked process."""
 
     wire_code = 10
+    grpc_status = Status.UNAVAILABLE
 
 
 class LocalProtocolError(TransportError, RuntimeError):
     """The caller broke the order of calls (for instance `recv` without `send`)."""
 
     wire_code = 11
+    grpc_status = Status.FAILED_PRECONDITION
 
 
 class RemoteProtocolError(TransportError, ConnectionError):
     """The peer sent something the protocol does not allow."""
 
     wire_code = 12
+    # gRPC's own status for a violation of the protocol; DATA_LOSS is for data that were damaged where they are kept
+    grpc_status = Status.INTERNAL
 
 
 class SegmentError(TransportError, ValueError):
     """A shared-memory segment is foreign, damaged, truncated or of another version."""
 
     wire_code = 13
+    grpc_status = Status.DATA_LOSS
 
 
 class NoSpace(TransportError, OSError):
     """Shared memory is too small for the segment; nothing was written."""
 
     wire_code = 14
+    grpc_status = Status.RESOURCE_EXHAUSTED
 
 
 class SpecError(TransportError, ValueError):
     """Sizes, dtypes or spaces do not fit what the engine offers."""
 
     wire_code = 15
+    grpc_status = Status.INVALID_ARGUMENT
 
 
 class EngineFailed(TransportError, RuntimeError):
     """The engine raised while it stepped or answered a command; the text carries its class and message."""
 
     wire_code = 16
+    grpc_status = Status.INTERNAL
 
 
 class Unimplemented(TransportError, NotImplementedError):
     """The engine or the transport cannot do this."""
 
     wire_code = 17
+    grpc_status = Status.UNIMPLEMENTED
 
 
 class Cancelled(TransportError, RuntimeError):
     """The call was cancelled before it ended by itself."""
 
     wire_code = 18
+    grpc_status = Status.CANCELLED
 
 
 class StatusError(TransportError, RuntimeError):
@@ -198,12 +246,24 @@ class UnknownSession(TransportError, LookupError):
     """The engine has no session of that id: it was never created, was destroyed, or was idle for too long."""
 
     wire_code = 20
+    grpc_status = Status.NOT_FOUND
 
 
 class SessionEnded(TransportError, RuntimeError):
     """The session was destroyed while the call ran, its world failed, or it is over and has nothing newer to show."""
 
     wire_code = 21
+    grpc_status = Status.ABORTED
+
+
+_BY_NUMBER: dict[int, Status] = {int(status): status for status in Status}
+
+
+def status_of(error: TransportError) -> Status:
+    """Return the gRPC status of `error`: a StatusError's own, UNKNOWN where gRPC has no such number."""
+    if isinstance(error, StatusError):
+        return _BY_NUMBER.get(error.code, Status.UNKNOWN)
+    return error.grpc_status
 
 
 _BY_CODE: dict[int, type[TransportError]] = {

@@ -1,6 +1,6 @@
-"""gRPC status codes and the errors of this project: one table.
+"""gRPC's status codes on the wire: with which of them an error of ours travels, and what a foreign one is raised as.
 
-Rule 1: foreign exceptions end here; nothing else in this plugin decides what a status code means.
+Rule 1: foreign exceptions end here. The status of an error of ours stands in `lucky_transport.errors`.
 Rule 2: an error of ours crosses the wire as (wire code, text) in the trailing metadata and comes back as the same class
 with the same text. The status beside it is for clients that know nothing of us.
 Rule 3: a status without that metadata is from gRPC itself or from a foreign engine; then `raised` says what it is.
@@ -8,88 +8,68 @@ Rule 3: a status without that metadata is from gRPC itself or from a foreign eng
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from lucky_transport.errors import (
-    BrokenPlugin,
     Busy,
     Cancelled,
-    ClosedError,
-    ConfigError,
     EngineFailed,
     LocalProtocolError,
-    MissingExtra,
-    NoSpace,
     NotReachable,
     PeerDied,
     PeerTimeout,
     RemoteProtocolError,
-    SegmentError,
-    SessionEnded,
     SpecError,
     TransportError,
     Unimplemented,
     UnknownName,
-    UnknownSession,
     from_wire,
+    status_of,
 )
 from lucky_transport.host.lease import MAX_TEXT_BYTES
 from lucky_transport_grpc.metadata import ERROR
 from lucky_transport_grpc.runtime import grpc
 
-__all__ = ["TABLE", "Row", "code_of", "details_of", "from_rpc", "is_local_timeout", "is_ours", "refuse", "status_of"]
+__all__ = ["RAISED", "code_for", "code_of", "details_of", "from_rpc", "is_local_timeout", "is_ours", "refuse"]
 
 _Code = grpc.StatusCode
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One status: the error `raised` for it, the remedy, and the errors a server of ours answers with it."""
+_BY_NUMBER: dict[int, grpc.StatusCode] = {code.value[0]: code for code in _Code}
 
-    status: grpc.StatusCode
-    raised: type[TransportError]
-    hint: str = ""
-    sent_for: tuple[type[TransportError], ...] = ()
-
-
-#: Every status once; every error of ours in exactly one `sent_for`.
-TABLE = (
-    Row(_Code.OK, RemoteProtocolError, "a success cannot be an error: report this"),
-    Row(_Code.CANCELLED, Cancelled, "the engine ended the call; connect again", (Cancelled,)),
-    Row(_Code.UNKNOWN, EngineFailed, "see the engine's log", (TransportError,)),
-    Row(_Code.INVALID_ARGUMENT, SpecError, "", (SpecError, ConfigError)),
-    Row(_Code.DEADLINE_EXCEEDED, PeerTimeout, "raise the timeout, or see what the engine is doing", (PeerTimeout,)),
-    Row(_Code.NOT_FOUND, UnknownName, "", (UnknownName, UnknownSession)),
-    Row(_Code.ALREADY_EXISTS, Busy),
-    Row(_Code.PERMISSION_DENIED, NotReachable, "the engine does not let this client in"),
-    Row(_Code.RESOURCE_EXHAUSTED, RemoteProtocolError, "the message is larger than the engine accepts", (NoSpace,)),
-    Row(_Code.FAILED_PRECONDITION, LocalProtocolError, "", (LocalProtocolError, MissingExtra, BrokenPlugin)),
-    Row(_Code.ABORTED, Busy, "", (Busy, SessionEnded)),
-    Row(_Code.OUT_OF_RANGE, SpecError),
-    Row(_Code.UNIMPLEMENTED, Unimplemented, "this engine does not serve that method", (Unimplemented,)),
-    Row(_Code.INTERNAL, EngineFailed, "see the engine's log", (EngineFailed,)),
-    Row(
-        _Code.UNAVAILABLE,
-        PeerDied,
-        "start the engine again, then connect again",
-        (PeerDied, NotReachable, ClosedError),
-    ),
-    Row(_Code.DATA_LOSS, RemoteProtocolError, "", (RemoteProtocolError, SegmentError)),
-    Row(_Code.UNAUTHENTICATED, NotReachable, "the engine does not let this client in"),
-)
-
-_BY_STATUS = {row.status: row for row in TABLE}
-_STATUS = {error: row.status for row in TABLE for error in row.sent_for}
+_NOT_LET_IN = "the engine does not let this client in"
+#: What a status without an error of ours is raised as, and the remedy.
+RAISED: Mapping[grpc.StatusCode, tuple[type[TransportError], str]] = {
+    _Code.OK: (RemoteProtocolError, "a success cannot be an error: report this"),
+    _Code.CANCELLED: (Cancelled, "the engine ended the call; connect again"),
+    _Code.UNKNOWN: (EngineFailed, "see the engine's log"),
+    _Code.INVALID_ARGUMENT: (SpecError, ""),
+    _Code.DEADLINE_EXCEEDED: (PeerTimeout, "raise the timeout, or see what the engine is doing"),
+    _Code.NOT_FOUND: (UnknownName, ""),
+    _Code.ALREADY_EXISTS: (Busy, ""),
+    _Code.PERMISSION_DENIED: (NotReachable, _NOT_LET_IN),
+    _Code.RESOURCE_EXHAUSTED: (Busy, "try again later"),
+    _Code.FAILED_PRECONDITION: (LocalProtocolError, ""),
+    _Code.ABORTED: (Busy, ""),
+    _Code.OUT_OF_RANGE: (SpecError, ""),
+    _Code.UNIMPLEMENTED: (Unimplemented, "this engine does not serve that method"),
+    _Code.INTERNAL: (EngineFailed, "see the engine's log"),
+    _Code.UNAVAILABLE: (PeerDied, "start the engine again, then connect again"),
+    _Code.DATA_LOSS: (RemoteProtocolError, ""),
+    _Code.UNAUTHENTICATED: (NotReachable, _NOT_LET_IN),
+}
+#: gRPC's own words for a message beyond a limit, which it tells as RESOURCE_EXHAUSTED.
+_TOO_LONG = "message larger than max"
 
 # gRPC refuses a call whose metadata exceeds 8 KiB altogether. Details travel percent-encoded (three bytes for one at
 # worst), binary metadata as base64 (four for three); this and the host's MAX_TEXT_BYTES keep both together below it.
 _MAX_DETAILS_BYTES = 900
 
 
-def status_of(error: TransportError) -> grpc.StatusCode:
-    """Return the status a server answers with when `error` is raised; UNKNOWN for a class of some plugin's own."""
-    return next(_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS)
+def code_for(error: TransportError) -> grpc.StatusCode:
+    """Return gRPC's status code for an error of ours."""
+    return _BY_NUMBER[status_of(error)]
 
 
 def refuse(context: Any, error: TransportError, status: grpc.StatusCode | None = None) -> NoReturn:
@@ -99,7 +79,7 @@ def refuse(context: Any, error: TransportError, status: grpc.StatusCode | None =
     text = str(error)
     payload = f"{type(error).wire_code}:{_clipped(text, MAX_TEXT_BYTES)}".encode()
     context.set_trailing_metadata(((ERROR, payload),))
-    context.abort(status or status_of(error), _clipped(text, _MAX_DETAILS_BYTES))
+    context.abort(status or code_for(error), _clipped(text, _MAX_DETAILS_BYTES))
     raise AssertionError("abort() raises")
 
 
@@ -115,16 +95,19 @@ def from_rpc(error: Any, peer: str) -> TransportError:
     ours = _payload(error)
     if ours is not None:
         return ours
-    code = code_of(error)
-    row = _BY_STATUS[code]
-    what = "the connection is gone" if row.raised is PeerDied else f"status {code.name}"
-    return row.raised(f"engine at {peer}: {what}: {details_of(error)}", backend="grpc", hint=row.hint)
+    code, details = code_of(error), details_of(error)
+    kind, hint = RAISED[code]
+    if code is _Code.RESOURCE_EXHAUSTED and _TOO_LONG in details:
+        kind, hint = RemoteProtocolError, "the message is larger than the engine accepts"
+    what = "the connection is gone" if kind is PeerDied else f"status {code.name}"
+    return kind(f"engine at {peer}: {what}: {details}", backend="grpc", hint=hint)
 
 
 def code_of(error: Any) -> grpc.StatusCode:
     """Return the status of a failed call; UNKNOWN for an interceptor's error, which need not have one."""
     code = getattr(error, "code", None)
-    return (code() if callable(code) else None) or _Code.UNKNOWN
+    told = code() if callable(code) else None
+    return told if isinstance(told, _Code) else _Code.UNKNOWN
 
 
 def details_of(error: Any) -> str:

@@ -1,8 +1,8 @@
-"""The bridge's status codes and our errors: one table for both directions.
+"""What the original engine's status codes and texts are beside those of all gRPC.
 
-Rule 1: a server answers each error with the status that the original engine would use for it; our own class and text
-        travel beside it, in the trailing metadata, as everywhere over gRPC.
-Rule 2: a status without that metadata is from a foreign engine or from gRPC; then `_RAISED` says what it is, and where
+Rule 1: a server answers each error with the status of `lucky_transport.errors`, which the original uses too, but for a
+        session that it does not know.
+Rule 2: a status without our metadata is from a foreign engine or from gRPC; then `_RAISED` says what it is, and where
         it says nothing the table of all gRPC does.
 """
 
@@ -22,17 +22,8 @@ _Code = grpc.StatusCode
 #: What the original says, word for word, when no worker is free: clients may look for it.
 BUSY = "All worker slots busy, retry later"
 
-#: Ours -> what the original answers. It knows no session: UNAVAILABLE (after five minutes of looking for it; we know at
-#: once). The session's world died under the call: ABORTED.
-_SENT: Mapping[type[TransportError], Any] = {
-    Busy: _Code.RESOURCE_EXHAUSTED,
-    SessionEnded: _Code.ABORTED,
-    UnknownSession: _Code.UNAVAILABLE,
-}
-
-#: What the original answers -> ours, with the remedy.
+#: What the original answers -> ours, with the remedy, where the table of all gRPC says something else.
 _RAISED: Mapping[Any, tuple[type[TransportError], str]] = {
-    _Code.RESOURCE_EXHAUSTED: (Busy, "retry later"),
     _Code.ABORTED: (SessionEnded, "create another one"),
     _Code.UNAVAILABLE: (PeerDied, "see whether the engine and the session still live"),
 }
@@ -42,7 +33,8 @@ def refuse_bridge(context: Any, error: TransportError) -> NoReturn:
     """End the call of `context` as the original engine would."""
     if type(error) is Busy:
         error = Busy(f"{BUSY} ({error})", backend=error.backend)
-    refuse(context, error, _SENT.get(type(error)))
+    # The original looks five minutes for a session that it does not know and then tells that none became available.
+    refuse(context, error, _Code.UNAVAILABLE if type(error) is UnknownSession else None)
 
 
 def from_bridge(error: Any, peer: str) -> TransportError:

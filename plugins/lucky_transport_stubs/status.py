@@ -1,6 +1,6 @@
 """How a call ended, as gRPC says it: code, details, debug string, trailing metadata.
 
-Rule 1: this is the one table of what an error of ours is to a program that knows gRPC only.
+Rule 1: the status of an error of ours stands in `lucky_transport.errors`.
 Rule 2: a status that a handler gave arrives as it was given; a number that grpc does not know becomes UNKNOWN.
 """
 
@@ -10,18 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from lucky_transport.calls.outcome import Metadata
-from lucky_transport.errors import (
-    Busy,
-    Cancelled,
-    ClosedError,
-    NotReachable,
-    PeerDied,
-    PeerTimeout,
-    RemoteProtocolError,
-    StatusError,
-    TransportError,
-    Unimplemented,
-)
+from lucky_transport.errors import NotReachable, PeerTimeout, StatusError, TransportError
+from lucky_transport_grpc.errors import code_for
 from lucky_transport_grpc.runtime import grpc
 
 __all__ = ["LATE", "OK", "Code", "Status", "code_of", "error_of", "status_of"]
@@ -47,17 +37,6 @@ OK = Status(Code.OK)
 LATE = Status(Code.DEADLINE_EXCEEDED, "Deadline Exceeded")
 
 _BY_NUMBER = {code.value[0]: code for code in Code}
-#: The codes of errors that are no status of a handler; all others are UNKNOWN.
-_BY_ERROR: dict[type[TransportError], Any] = {
-    PeerTimeout: Code.DEADLINE_EXCEEDED,
-    PeerDied: Code.UNAVAILABLE,
-    NotReachable: Code.UNAVAILABLE,
-    ClosedError: Code.UNAVAILABLE,
-    Cancelled: Code.CANCELLED,
-    Unimplemented: Code.UNIMPLEMENTED,
-    Busy: Code.RESOURCE_EXHAUSTED,
-    RemoteProtocolError: Code.INTERNAL,
-}
 #: Where gRPC has its own words, which programs look for; a NotReachable's come before ours.
 _DETAILS: dict[type[TransportError], str] = {PeerTimeout: LATE.details}
 _NOT_REACHABLE = "failed to connect to all addresses; last error: "
@@ -78,7 +57,7 @@ def status_of(error: TransportError) -> Status:
         return Status(code, error.details, error.trailing)
     kind = type(error)
     prefix = _NOT_REACHABLE if kind is NotReachable else ""
-    return Status(_BY_ERROR.get(kind, Code.UNKNOWN), _DETAILS.get(kind, f"{prefix}{error}"))
+    return Status(code_for(error), _DETAILS.get(kind, f"{prefix}{error}"))
 
 
 def error_of(code: Any, details: str, trailing: Metadata = ()) -> StatusError:

@@ -216,7 +216,7 @@ def test_both_clients_work_in_one_process_against_one_engine(
     frame = ours.step(zeros(ours))
     assert frame.observations[0].tolist() != before
     error = refused(theirs.step, [0.5, 0.5])
-    assert error.code() is grpc.StatusCode.ABORTED
+    assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert "is driven by grpc client of pid" in error.details()
     assert theirs.get_agent_schema().schema.observation_size == 8
 

@@ -174,7 +174,7 @@ def test_who_leaves_frees_the_agents_that_it_stepped(engine: str, stub: Any, oth
     ours = stub(engine)
     ours.call(AGENT + "Step", agent_name="agent_0", actions=[0, 0])
     busy = other_process()
-    assert busy.startswith("ABORTED")
+    assert busy.startswith("RESOURCE_EXHAUSTED")
     assert f"is driven by shm client of pid {os.getpid()};" in busy
     ours.channel.close()
     until(lambda: other_process() == "stepped\n")
@@ -188,7 +188,7 @@ def test_channels_of_one_process_are_one_client_until_the_last_is_closed(
         ours.call(AGENT + "Step", agent_name="agent_0", actions=[0, 0])
     first.channel.close()
     second.call(AGENT + "Step", agent_name="agent_0", actions=[0, 0])
-    assert other_process().startswith("ABORTED")
+    assert other_process().startswith("RESOURCE_EXHAUSTED")
     second.channel.close()
     until(lambda: other_process() == "stepped\n")
 
@@ -218,7 +218,7 @@ def test_a_killed_driver_frees_the_engine(engine: str, stub: Any, until: Any) ->
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"driving\n"
-        assert outcome(other, *step)[0] is grpc.StatusCode.ABORTED
+        assert outcome(other, *step)[0] is grpc.StatusCode.RESOURCE_EXHAUSTED
         process.kill()
     until(lambda: isinstance(outcome(other, *step), bytes))
 
