@@ -6,6 +6,7 @@ Rule 2: a client that attached keeps the seat until it is detached. One that can
         has done nothing for `idle_s`, or as soon as `is_gone` knows that it has gone; who wants the seat may have the
         patience to wait for that moment, for connections end a little later than their owners let go of them.
 Rule 3: what is remembered of a driver's exchanges ends with its lease.
+Rule 4: clients of one program share its lease; it is idle or gone when all of them are.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Hashable, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,6 +42,8 @@ STEP = 0
 IDLE_S = 10.0
 #: Whether a driver who cannot say goodbye has gone is looked at this often.
 _LOOK_S = 0.01
+#: How long a client that shares a lease is known after its last exchange; its address may be another program's later.
+_KNOWN_S = 1.0
 #: Clients that are remembered as gone; their last calls come within moments.
 _MOST_LEFT = 256
 
@@ -59,7 +62,8 @@ def only(spec: BatchSpec, envs: Sequence[int], action: int) -> NDArray[np.uint8]
 class Driver:
     """Who wants the seat. `key` tells clients apart, `name` is for texts ("" = the key), `is_gone` knows more than the
     clock about a client that cannot say goodbye, `via` is whoever let the client in. `patience_s`: how long the thread
-    that asks may wait for a driver who cannot say goodbye and does nothing: he may be about to be gone.
+    that asks may wait for a driver who cannot say goodbye and does nothing: he may be about to be gone. `program` tells
+    which program the client belongs to, "" = not known; it is only asked when another client has the lease.
     """
 
     key: str
@@ -68,6 +72,15 @@ class Driver:
     is_gone: Callable[[], bool] = lambda: False
     via: object = None
     patience_s: float = 0.0
+    program: Callable[[], str] = lambda: ""
+
+
+@dataclass(slots=True)
+class _Sharer:
+    """A client that has the lease, and when it last used it."""
+
+    driver: Driver
+    seen_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +108,8 @@ class Seat:
         self.leases = 0  # how often the seat changed hands
         self._lease: Lease | None = None
         self._driver = Driver("")
+        self._sharers: dict[str, _Sharer] = {}
+        self._program = ""
         self._last_action_s = -math.inf
         self._attached: dict[str, str] = {}
         self._left: deque[str] = deque(maxlen=_MOST_LEFT)
@@ -120,6 +135,7 @@ class Seat:
                     self._take(driver)
                 except Busy:
                     if patience is None:
+                        driver = replace(driver, program=cache(driver.program))
                         patience = _Patience(Deadline(min(driver.patience_s, timeout_s)), self._last_action_s)
                     if not self._may_be_going(patience):
                         raise
@@ -142,11 +158,13 @@ class Seat:
         )
 
     def _take(self, driver: Driver) -> None:
-        if self._lease is not None and self._lease.valid and self._driver.key == driver.key:
+        if self._lease is not None and self._lease.valid and self._shares(driver):
             return
         owner = self._attached.get(driver.key) or driver.name or driver.key
-        self._lease = self.host.drive(owner, self.buffers, is_idle=partial(self._is_idle, driver))
+        self._lease = self.host.drive(owner, self.buffers, is_idle=self._is_idle)
         self._driver = driver
+        self._sharers = {driver.key: _Sharer(driver, time.monotonic())}
+        self._program = ""
         if driver.key in self._left:
             self._lease.release()
             raise Cancelled(f"client {driver.key} has gone", backend=self.spec.engine)
@@ -155,10 +173,26 @@ class Seat:
         self.fresh[:] = False
         self._done.clear()
 
-    def _is_idle(self, driver: Driver) -> bool:
-        if driver.key in self._attached:
+    def _shares(self, driver: Driver) -> bool:
+        """True when the lease is the driver's: it took the lease, or belongs to the program that did."""
+        sharer = self._sharers.get(driver.key)
+        now_s = time.monotonic()
+        if sharer is None or (len(self._sharers) > 1 and now_s - sharer.seen_s > _KNOWN_S):
+            self._program = self._program or self._driver.program()
+            if not self._program or driver.program() != self._program:
+                return False
+            left = {key: one for key, one in self._sharers.items() if not one.driver.is_gone()}
+            sharer = _Sharer(driver, now_s)
+            self._sharers = {**left, driver.key: sharer}
+        sharer.seen_s = now_s
+        return True
+
+    def _is_idle(self) -> bool:
+        if self._driver.key in self._attached:
             return False
-        return time.monotonic() - self._last_action_s > driver.idle_s or driver.is_gone()
+        return time.monotonic() - self._last_action_s > self._driver.idle_s or all(
+            sharer.driver.is_gone() for sharer in self._sharers.values()
+        )
 
     def exchange(self, control: NDArray[np.uint8] | None) -> int:
         """Do one exchange and return how long the engine took, in microseconds; only inside `driven_by`."""
@@ -217,7 +251,7 @@ class Seat:
     def leave(self, key: str) -> None:
         """Give the lease back if the client `key` has it."""
         lease = self._lease
-        if lease is not None and self._driver.key == key:
+        if lease is not None and key in self._sharers:
             lease.release()
 
     def vacate(self, via: object) -> None:

@@ -1,7 +1,7 @@
 """Who makes a call to the server, and what its metadata asks for.
 
-Rule 1: a caller is known by the name it gives itself, else by its address; all legacy clients of one unix socket share
-one address and so count as one.
+Rule 1: a caller is known by the name it gives itself, else by its address. Addresses of one program drive together; all
+legacy clients of one unix socket share one address and so count as one.
 Rule 2: metadata is a peer's word: a value that makes no sense is refused, never guessed at.
 """
 
@@ -34,13 +34,15 @@ class House:
     """What holds for all callers of one server.
 
     `longest_s`: how long a unary call without a deadline may wait. `idle_s`, `is_gone`: when a client that did not
-    attach may be replaced. `legacy`: our metadata is not read, as by an engine that does not know us. `kind`: what
-    callers are called before their names, in texts.
+    attach may be replaced. `program`: which program a client without a name of its own belongs to, "" = not known.
+    `legacy`: our metadata is not read, as by an engine that does not know us. `kind`: what callers are called before
+    their names, in texts.
     """
 
     longest_s: float = 60.0
     idle_s: float = IDLE_S
     is_gone: Callable[[str], bool] = lambda client: False
+    program: Callable[[str], str] = lambda client: ""
     legacy: bool = False
     kind: str = "grpc client "
 
@@ -48,7 +50,7 @@ class House:
 class Caller:
     """One call's context: `key` tells callers apart, `batch` is the size of the batch it belongs to (0: none)."""
 
-    __slots__ = ("_context", "_house", "after_reset", "all_terms", "batch", "key", "seq", "timeout_s")
+    __slots__ = ("_context", "_house", "_is_named", "after_reset", "all_terms", "batch", "key", "seq", "timeout_s")
 
     def __init__(self, context: Any, house: House) -> None:
         """`timeout_s` is how long the call may wait: until its deadline, `house.longest_s` at most.
@@ -60,6 +62,7 @@ class Caller:
             given = {key: value for key, value in context.invocation_metadata() if key.startswith("lucky-")}
         self._context = context
         self._house = house
+        self._is_named = bool(given.get(CLIENT))
         self.key: str = given.get(CLIENT) or context.peer()
         self.batch = _count(given, BATCH, WINDOW)
         self.seq = _count(given, SEQ, (1 << 63) - 1)
@@ -70,8 +73,16 @@ class Caller:
     @property
     def driver(self) -> Driver:
         """The caller as somebody who wants to drive."""
-        house, is_gone = self._house, partial(self._house.is_gone, self.key)
-        return Driver(self.key, f"{house.kind}{self.key}", house.idle_s, is_gone, house, _PATIENCE_S)
+        house = self._house
+        return Driver(
+            self.key,
+            f"{house.kind}{self.key}",
+            house.idle_s,
+            partial(house.is_gone, self.key),
+            house,
+            _PATIENCE_S,
+            _no_program if self._is_named else partial(house.program, self.key),
+        )
 
     def call(self, host: Host, *, stream: bool) -> Call:
         """Return the call as its handler sees it; it is over as soon as gRPC says so. A stream may go on for ever."""
@@ -99,6 +110,10 @@ class Caller:
         """
         if not self._context.add_callback(callback):
             raise PeerDied("the caller has gone", backend="grpc")
+
+
+def _no_program() -> str:
+    return ""
 
 
 def _count(given: dict[str, Any], key: str, largest: int) -> int:

@@ -1,16 +1,26 @@
-"""Whether a client that cannot say goodbye is still connected.
+"""What the kernel knows of a client that says nothing about itself: is it connected, and which program is it?
 
-gRPC's Python server tells calls, not connections. The kernel knows: its table of TCP sockets is read when somebody else
-wants to drive, so that a legacy client which ended a moment ago does not keep the engine busy.
+gRPC's Python server tells calls, not connections. The kernel's table of TCP sockets is read when another client wants
+to drive: a legacy client that ended a moment ago does not keep the engine busy, and two connections of one program (a
+blocking and an asyncio channel never share one) drive together.
 
-Rule 1: where the table cannot be read, or the peer has no TCP port, the answer is that it may still be there.
+Rule 1: where the table cannot be read, or the peer has no TCP port, it may still be there, and its program is not
+known.
 """
 
 from __future__ import annotations
 
+import ipaddress
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from urllib.parse import unquote
 
-__all__ = ["is_gone"]
+from lucky_transport.shm.liveness import start_time
+
+__all__ = ["is_gone", "program_of"]
 
 _TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
 _ESTABLISHED = "01"
@@ -18,16 +28,87 @@ _ESTABLISHED = "01"
 
 def is_gone(peer: str, port: int, tables: tuple[str, ...] = _TABLES) -> bool:
     """True when the client at `peer` (as gRPC writes it, "ipv4:127.0.0.1:40132") has no connection to our `port`."""
-    kind, _, address = peer.partition(":")
-    client_port = address.rpartition(":")[2]
-    if kind not in ("ipv4", "ipv6") or not client_port.isdecimal():
+    found = _address(peer)
+    rows = None if found is None else _rows(tables)
+    if found is None or not rows:
         return False
+    ends = (port, found[1])
+    return not any(row[3] == _ESTABLISHED and _ports(row) == ends for row in rows)
+
+
+def program_of(peer: str, port: int, tables: tuple[str, ...] = _TABLES) -> str:
+    """Return the process on this host, as "pid:start time", that made the connection of `peer` to our `port`.
+
+    Returns "" when it is not known: the client is on another host, or its process belongs to another user.
+    """
+    found = _address(peer)
+    if found is None:
+        return ""
+    ends = (found[1], port)
+    inodes = [
+        row[9]
+        for row in _rows(tables)
+        if len(row) > 9 and row[3] == _ESTABLISHED and _ports(row) == ends and _host(row[1]) == found[0]
+    ]
+    return _maker(f"socket:[{inodes[0]}]") if len(inodes) == 1 else ""
+
+
+def _maker(socket: str) -> str:
+    """Return the oldest process that has the socket open: a forked child has its parent's connections too."""
+    holders = ((start_time(pid), pid) for pid in _processes() if socket in _open_files(pid))
+    oldest = min(holders, default=(0, 0))
+    return f"{oldest[1]}:{oldest[0]}" if oldest[0] else ""
+
+
+def _processes() -> Iterator[int]:
+    return (int(name) for name in os.listdir("/proc") if name.isdecimal())
+
+
+def _open_files(pid: int) -> Iterator[str]:
+    """Yield what the open files of a process are; nothing where they cannot be read."""
+    folder = f"/proc/{pid}/fd"
+    try:
+        names = os.listdir(folder)
+    except OSError:  # another user's, or it has ended
+        return
+    for name in names:
+        with suppress(OSError):  # closed meanwhile
+            yield os.readlink(f"{folder}/{name}")
+
+
+def _address(peer: str) -> tuple[str, int] | None:
+    """Return the host and port of a peer as gRPC writes it, "ipv6:%5B::1%5D:40132"; None for any other peer."""
+    kind, _, address = peer.partition(":")
+    host, _, port = unquote(address).rpartition(":")
+    if kind not in ("ipv4", "ipv6") or not port.isdecimal():
+        return None
+    return _plain(host.strip("[]")), int(port)
+
+
+def _plain(host: str) -> str:
+    """Return one spelling of an address; an IPv4 address in IPv6's clothes is that IPv4 address."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return str(mapped or address)
+
+
+def _host(column: str) -> str:
+    """Return the address of a column like 0100007F:1F90: 32-bit words in the machine's own order of bytes."""
+    digits = column.rpartition(":")[0]
+    words = (int(digits[at : at + 8], 16).to_bytes(4, sys.byteorder) for at in range(0, len(digits), 8))
+    return _plain(str(ipaddress.ip_address(b"".join(words))))
+
+
+def _rows(tables: tuple[str, ...]) -> list[list[str]]:
+    """Return the rows of the tables that are there; none where one cannot be read."""
     try:
         rows = [line.split() for table in tables if Path(table).exists() for line in _lines(table)]
     except OSError:
-        return False
-    ends = (port, int(client_port))
-    return bool(rows) and not any(row[3] == _ESTABLISHED and _ports(row) == ends for row in rows if len(row) > 3)
+        return []
+    return [row for row in rows if len(row) > 3]
 
 
 def _lines(table: str) -> list[str]:

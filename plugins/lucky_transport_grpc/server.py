@@ -22,7 +22,7 @@ from lucky_transport.transport import Server
 from lucky_transport_grpc.address import SocketFile, service_of, target_of
 from lucky_transport_grpc.caller import House
 from lucky_transport_grpc.metadata import WINDOW
-from lucky_transport_grpc.peers import is_gone
+from lucky_transport_grpc.peers import is_gone, program_of
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_grpc.services import HostServices
 from lucky_transport_grpc.typed_service import MAX_STREAMS
@@ -77,7 +77,13 @@ class GrpcServer(Server):
         port = self._bind(grpc_server)
         if self._socket is not None:
             self._socket.protect()
-        house = House(self._longest_s, self._idle_s, lambda client: is_gone(client, port), self._legacy)
+        house = House(
+            self._longest_s,
+            self._idle_s,
+            lambda client: is_gone(client, port),
+            lambda client: "" if self._legacy else program_of(client, port),
+            self._legacy,
+        )
         services = HostServices(host, house)
         services.add_to(grpc_server)
         self.add_services(host, grpc_server)

@@ -154,3 +154,19 @@ def test_nobody_there_is_a_timeout(lucky: Any, unused_port: int) -> None:
 
     with pytest.raises(TimeoutError, match="not ready after"):
         asyncio.run(connect())
+
+
+def test_a_blocking_and_an_asyncio_session_of_one_program_both_step(lucky: Any, run: Any, client: Any) -> None:
+    pb = lucky.client.agent_pb2
+    size = client.get_agent_schema().schema.action_size
+
+    async def flow(session: Any) -> list[int]:
+        numbers: list[int] = []
+        for _ in range(3):
+            answer = await session.agent.Step(pb.StepRequest(agent_name="agent_0", actions=[0.1] * size))
+            numbers += [answer.observation.frame_number, client.step([0.1] * size).frame_number]
+        return numbers
+
+    assert client.reset_agent().success
+    first = client.step([0.1] * size).frame_number
+    assert run(flow) == [first + count for count in range(1, 7)]

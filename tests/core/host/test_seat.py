@@ -221,3 +221,50 @@ def test_only_who_was_let_in_by_a_server_is_put_out_by_it(host: Host) -> None:
     assert host.driver == "a"
     seat.vacate(here)
     assert host.driver == ""
+
+
+def test_clients_of_one_program_share_the_lease_until_all_of_them_have_gone(host: Host) -> None:
+    seat = Seat(host)
+    gone: set[str] = set()
+
+    def step(client: str, program: str) -> None:
+        _step(seat, client, 3600.0, is_gone=lambda: client in gone, program=lambda: program)
+
+    for client in ("blocking", "asyncio", "blocking"):
+        step(client, "7:1")
+    assert (seat.leases, seat.frames) == (1, 3)
+    for program in ("8:1", ""):
+        with pytest.raises(Busy, match="is driven by blocking;"):
+            step("another", program)
+    gone.add("blocking")
+    with pytest.raises(Busy):
+        step("another", "8:1")
+    gone.add("asyncio")
+    step("another", "8:1")
+    assert seat.leases == 2
+
+
+def test_an_address_that_was_quiet_may_be_another_programs(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lucky_transport.host.seat._KNOWN_S", 0.0)
+    seat = Seat(host)
+    programs = {"a": "7:1", "b": "7:1"}
+    for client in ("a", "b", "a"):
+        _step(seat, client, 3600.0, program=lambda client=client: programs[client])
+    programs["b"] = "8:1"
+    with pytest.raises(Busy):
+        _step(seat, "b", 3600.0, program=lambda: programs["b"])
+
+
+def test_clients_whose_program_is_not_known_do_not_share(host: Host) -> None:
+    seat = Seat(host)
+    _step(seat, "a", 3600.0)
+    with pytest.raises(Busy):
+        _step(seat, "b", 3600.0)
+
+
+def test_who_reports_the_end_of_a_run_gives_back_its_programs_lease(host: Host) -> None:
+    seat = Seat(host)
+    for client in ("a", "b"):
+        _step(seat, client, 3600.0, program=lambda: "7:1")
+    seat.leave("b")
+    _step(seat, "another", 3600.0)
