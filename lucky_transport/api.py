@@ -24,6 +24,7 @@ from lucky_transport.registry import load, registry
 from lucky_transport.services import AsyncClient, Client
 from lucky_transport.serving import Serving
 from lucky_transport.transport import Server, Transport
+from lucky_transport.waiting import announced
 
 if TYPE_CHECKING:
     from gymnasium.vector import AutoresetMode
@@ -68,7 +69,8 @@ def open_transport(endpoint: str | Endpoint, settings: Settings | None = None) -
         endpoint = Endpoint(_RECORDED, "", (("to", str(endpoint)), ("file", settings.record)))
     info = registry().transport_of_scheme(endpoint.scheme)
     client = load(info.client, owner=f"transport {info.name!r}", extra=info.extra)
-    return client(endpoint, settings)
+    with announced(f"the engine at {endpoint}", settings.connect_timeout_s):
+        return client(endpoint, settings)
 
 
 def connect(endpoint: str | None = None, **settings: Any) -> Client:

@@ -24,7 +24,7 @@ MIGRATION = ROOT / "migration" / "lucky_transport_migration"
 #: The core's modules and packages, from the bottom up; each may import its own layer and those above in this list.
 LAYERS: list[set[str]] = [
     {"errors", "registration", "wording"},
-    {"deadline", "array_spec", "composite", "spaces", "specs", "endpoint", "hookspecs", "config", "messages"}
+    {"deadline", "waiting", "array_spec", "composite", "spaces", "specs", "endpoint", "hookspecs", "config", "messages"}
     | {"engine_options", "lockstep", "marks"},
     {"call", "pending"},
     {"engine", "actions", "codec", "registry", "builtin"},

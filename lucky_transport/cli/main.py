@@ -2,12 +2,14 @@
 
 Rule 1: listing the commands imports none of them; `--help` never imports numpy.
 Rule 2: a TransportError ends a command with its text on stderr and exit code 1; a traceback is a bug.
+Rule 3: Ctrl-C ends a command with exit code 130, but `serve` with 0: that is how it is told to stop.
 """
 
 from __future__ import annotations
 
 import difflib
 import logging
+import signal
 import sys
 from typing import Any, NoReturn
 
@@ -16,7 +18,10 @@ import click
 from lucky_transport.errors import TransportError
 from lucky_transport.registry import load, registry
 
-__all__ = ["cli", "main"]
+__all__ = ["INTERRUPTED", "cli", "main"]
+
+#: The exit code after Ctrl-C, as of a program that SIGINT ended.
+INTERRUPTED = 128 + signal.SIGINT
 
 
 class _Commands(click.Group):
@@ -46,6 +51,11 @@ class _Commands(click.Group):
             return super().invoke(ctx)
         except TransportError as error:
             raise click.ClickException(str(error)) from error
+        except (KeyboardInterrupt, click.Abort) as error:  # click makes an Abort of a Ctrl-C at a question
+            if isinstance(error, click.Abort) and not isinstance(error.__context__, KeyboardInterrupt):
+                raise
+            click.echo("\ninterrupted", err=True)
+            raise click.exceptions.Exit(INTERRUPTED) from None
 
 
 def _unknown(name: str) -> str:

@@ -117,7 +117,7 @@ def read(mapping: mmap, where: str) -> tuple[BatchSpec, Layout]:
         raise SegmentError(f"{where}: {size} bytes, a segment has at least {HEADER_BYTES}", backend="shm")
     header = {name: get(mapping, name) for name in FIELDS}
     _expect(where, "magic", bool(header["magic"] == MAGIC), f"{header['magic']:#x}, expected {MAGIC:#x} ('LRBC')")
-    _expect(where, "version", header["version"] == VERSION, f"{header['version']}, this side speaks {VERSION}")
+    _check_version(where, header["version"])
     ext = header["ext_size"]
     _expect(where, "ext_size", ext >= EXTENSION_BYTES, f"{ext}, need {EXTENSION_BYTES}: the engine is too old")
     total = header["total_size"]
@@ -134,6 +134,16 @@ def read(mapping: mmap, where: str) -> tuple[BatchSpec, Layout]:
     for name, dtype in (("obs_dtype", spec.observation.dtype), ("act_dtype", spec.action.dtype)):
         _expect(where, name, header[name] == dtype_code(dtype), f"{header[name]}, the spec says {dtype}")
     return spec, _read_layout(where, header, spec, total)
+
+
+def _check_version(where: str, version: int) -> None:
+    if version != VERSION:
+        older = "here: the engine's is newer" if version > VERSION else "where the engine runs, and start it again"
+        raise SegmentError(
+            f"{where}: version is {version}, this side speaks {VERSION}",
+            backend="shm",
+            hint=f"upgrade lucky-transport {older}",
+        )
 
 
 def _expect(where: str, field: str, fits: bool, text: str) -> None:

@@ -58,9 +58,10 @@ def meet(
                     return pipe
         if deadline.expired:
             raise NotReachable(
-                f"no engine listens at {' or '.join(map(str, paths))} after {deadline.timeout_s} s",
+                f"no engine listens at {' or '.join(map(str, paths))} after {deadline.timeout_s:g} s",
                 backend="shm",
-                hint="start the engine, check the name, and that both run as the same user and see the same /tmp",
+                hint=f"start the engine (lucky-transport serve ENGINE --endpoint shm://{name}), check the name "
+                "(`lucky-transport ls`), and that both run as the same user and see the same /tmp",
             )
         time.sleep(min(nap_s, deadline.remaining_s))
         nap_s = min(nap_s * 2, _LONGEST_NAP_S)

@@ -17,7 +17,7 @@ from mmap import mmap
 from pathlib import Path
 
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import Busy, ConfigError, NotReachable, SegmentError
+from lucky_transport.errors import Busy, ConfigError, NotReachable, SegmentError, did_you_mean
 from lucky_transport.shm import header, lockfile
 from lucky_transport.shm.allocation import allocate
 from lucky_transport.shm.atomics import Words
@@ -35,6 +35,8 @@ DIRECTORY = Path("/dev/shm")
 #: Shared-memory names are file names; macOS allows 30 characters, Linux 255.
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}")
 _POLL_S = 0.002
+#: How many of the engines that are there an error names.
+_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +146,22 @@ def open_segment(name: str, deadline: Deadline, *, directory: Path = DIRECTORY) 
                 )
             return Segment(name, path, mapping, spec, layout, owner=False)
         if deadline.expired:
-            raise NotReachable(
-                f"no engine at {path} after {deadline.timeout_s} s", backend="shm", hint="start it, or check the name"
-            )
+            raise _absent(name, path, deadline)
         time.sleep(_POLL_S)
+
+
+def _absent(name: str, path: Path, deadline: Deadline) -> NotReachable:
+    """Return the error for a segment that is not there, or never gets ready, with what is there instead."""
+    state = "is never made ready" if path.exists() else "is not there"
+    names = [one.name for one in find(path.parent) if not one.stale and one.name != name]
+    shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+    there = f"engines here: {shown}" if names else "there are no engines here"
+    return NotReachable(
+        f"no engine at shm://{name} after {deadline.timeout_s:g} s: {path} {state}; {there}",
+        backend="shm",
+        hint=f"{did_you_mean(name, names)}start one: lucky-transport serve ENGINE --endpoint shm://{name}; "
+        "`lucky-transport ls` lists what is there",
+    )
 
 
 def _map(path: Path) -> mmap | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ConfigError, NotReachable
 
-__all__ = ["SERVICES", "SocketFile", "service_of", "target_of"]
+__all__ = ["SERVICES", "SocketFile", "bind_failure", "service_of", "target_of"]
 
 #: What the endpoint option `service` may say.
 SERVICES = ("auto", "batch", "agent")
@@ -43,6 +43,25 @@ def service_of(endpoint: Endpoint) -> str:
         what = f"unknown option {unknown[0]!r}" if unknown else f"service={service!r}"
         raise _malformed(endpoint, what, f"?service={'|'.join(SERVICES)}")
     return service
+
+
+def bind_failure(target: str) -> str:
+    """Return why no server can listen at "host:port", "" when one can now."""
+    host, _, port = target.rpartition(":")
+    failure = ""
+    try:
+        found = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        return f"{host} is no known host ({error.strerror or error})"
+    for family, kind, protocol, _, address in found:
+        try:
+            with socket.socket(family, kind, protocol) as trial:
+                trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                trial.bind(address)
+            return ""  # one of a host's addresses is enough for gRPC
+        except OSError as error:
+            failure = (error.strerror or str(error)).lower()
+    return failure
 
 
 def _malformed(endpoint: Endpoint, what: str, example: str) -> ConfigError:

@@ -19,7 +19,7 @@ from lucky_transport.errors import NotReachable
 from lucky_transport.host.host import Host
 from lucky_transport.host.seat import IDLE_S
 from lucky_transport.transport import Server
-from lucky_transport_grpc.address import SocketFile, service_of, target_of
+from lucky_transport_grpc.address import SocketFile, bind_failure, service_of, target_of
 from lucky_transport_grpc.caller import House
 from lucky_transport_grpc.metadata import WINDOW
 from lucky_transport_grpc.peers import is_gone, program_of
@@ -97,11 +97,15 @@ class GrpcServer(Server):
         """Add what is served beside our services; for subclasses, called right before the server starts."""
 
     def _bind(self, grpc_server: Any) -> int:
-        try:
-            port = grpc_server.add_insecure_port(self._target)
-            failure = "" if port else "the address cannot be bound"
-        except RuntimeError as error:
-            port, failure = 0, str(error)
+        # asked first: where the address is taken, gRPC writes lines of its own to stderr before it says so
+        failure = "" if self._socket is not None else bind_failure(self._target)
+        port = 0
+        if not failure:
+            try:
+                port = grpc_server.add_insecure_port(self._target)
+                failure = "" if port else "the address cannot be bound"
+            except RuntimeError as error:
+                failure = str(error)
         if failure:
             raise NotReachable(
                 f"cannot serve at {self._endpoint}: {failure}",

@@ -22,6 +22,7 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import Busy, ClosedError, NotReachable, PeerTimeout, TransportError
 from lucky_transport.shm.gate import close_in_children
+from lucky_transport.waiting import announced
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.connecting import connect
 from lucky_transport_stubs.options import max_receive_bytes
@@ -85,15 +86,25 @@ class Link:
         Raises NotReachable when nobody listens, PeerTimeout at the deadline, Busy when the engine has too many clients,
         RemoteProtocolError when it is none of ours, StatusError when the link is closed or the parent's.
         """
+        try:
+            return self.attempt(deadline)
+        except (NotReachable, Busy):
+            if not wait_for_ready or not is_wanted():
+                raise
+        with announced(f"the engine at {self.endpoint}", None if deadline is None else deadline.timeout_s):
+            return self._await(deadline, is_wanted)
+
+    def _await(self, deadline: Deadline | None, is_wanted: Callable[[], bool]) -> ClientCalls:
+        """Return the connection as soon as there is an engine; raises as `reach`."""
         nap_s = _FIRST_NAP_S
         while True:
+            self._closing.wait(nap_s if deadline is None else min(nap_s, deadline.remaining_s))
+            nap_s = min(2 * nap_s, _LONGEST_NAP_S)
             try:
                 return self.attempt(deadline)
             except (NotReachable, Busy):
-                if not wait_for_ready or not is_wanted():
+                if not is_wanted():
                     raise
-            self._closing.wait(nap_s if deadline is None else min(nap_s, deadline.remaining_s))
-            nap_s = min(2 * nap_s, _LONGEST_NAP_S)
 
     def attempt(self, deadline: Deadline | None = None) -> ClientCalls:
         """As `reach`, without waiting for an engine that is not there."""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
+from pathlib import Path
 
 import click
 import pytest
@@ -13,11 +16,13 @@ from click.testing import CliRunner
 
 from lucky_transport.cli import main as main_module
 from lucky_transport.cli.main import cli
+from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Busy
 from lucky_transport.hookspecs import CommandInfo
 from lucky_transport.registry import Registry, registry
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
+Start = Callable[..., "subprocess.Popen[str]"]
 
 HEAVY = ("numpy", "gymnasium", "grpc", "mujoco", "flatbuffers", "matplotlib", "rich", "google.protobuf")
 
@@ -143,3 +148,52 @@ def test_what_is_chosen_and_why_is_said_on_stderr_when_asked_for(flags: list[str
 def test_no_command_at_all_shows_the_overview(run: Run) -> None:
     done = run()
     assert "Commands:" in done.stdout + done.stderr
+
+
+@click.command()
+def hangs() -> None:
+    raise KeyboardInterrupt
+
+
+@click.command()
+def asks() -> None:
+    try:
+        raise KeyboardInterrupt
+    except KeyboardInterrupt:
+        raise click.Abort from None  # what click makes of a Ctrl-C at a question
+
+
+@click.command()
+def declines() -> None:
+    raise click.Abort
+
+
+@pytest.mark.parametrize(("name", "code"), [("hangs", 130), ("asks", 130), ("declines", 1)])
+def test_ctrl_c_is_exit_code_130(name: str, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = Registry(commands={name: CommandInfo(name, f"{__name__}:{name}", "x")})
+    monkeypatch.setattr(main_module, "registry", lambda: found)
+    monkeypatch.setattr(main_module, "load", lambda target, owner: globals()[name])
+    done = CliRunner().invoke(cli, [name])
+    assert (done.exit_code, "Traceback" in done.output) == (code, False)
+
+
+@pytest.mark.parametrize(
+    "command", [["demo", "--engine", "toy", "--steps", "1000000"], ["parity", "toy"]], ids=" ".join
+)
+def test_a_real_command_ends_by_ctrl_c_with_130(start: Start, command: list[str]) -> None:
+    process = start(*command)
+    assert process.stderr is not None
+    wait_for_child(process.pid)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130, stderr
+    assert "Traceback" not in stderr
+
+
+def wait_for_child(pid: int) -> None:
+    """Return once the process has started an engine: then it is in the middle of its work."""
+    deadline = Deadline(60)
+    children = Path(f"/proc/{pid}/task/{pid}/children")
+    while not children.read_text():
+        assert not deadline.expired
+        time.sleep(0.02)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import select
 import signal
 import socket
@@ -224,3 +225,28 @@ def test_a_wrong_environment_variable_is_named(run: Run) -> None:
     assert done.returncode == 1
     assert "LUCKY_STEP_TIMEOUT_S" in done.stderr
     assert "'soon'" in done.stderr
+
+
+# --- what a person sees ---
+
+
+def test_at_a_terminal_it_says_how_to_connect_look_and_stop(environ: dict[str, str]) -> None:
+    ours, theirs = pty.openpty()
+    name = unique_name()
+    command = [sys.executable, "-m", "lucky_transport", "serve", "toy", "--endpoint", f"shm://{name}"]
+    process = subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=theirs, text=True)
+    os.close(theirs)
+    try:
+        assert first_line(process) == f"ready shm://{name}"
+        shown = b""
+        while b"Ctrl-C" not in shown:
+            assert select.select([ours], [], [], 30)[0], shown
+            shown += os.read(ours, 4096)
+        assert f"make(endpoint='shm://{name}')" in shown.decode()
+        assert f"lucky-transport inspect shm://{name}" in shown.decode()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+    finally:
+        process.kill()
+        process.communicate(timeout=10)
+        os.close(ours)

@@ -170,8 +170,30 @@ def test_another_version_is_refused_with_both_versions(made: Segment, tmp_path: 
     raw[4:8] = (7).to_bytes(4, "little")
     (tmp_path / "newer").touch(0o600)
     (tmp_path / "newer").write_bytes(raw)
-    with pytest.raises(SegmentError, match=r"version is 7, this side speaks 1"):
+    with pytest.raises(SegmentError, match=r"version is 7, this side speaks 1; upgrade lucky-transport here: the "):
         _open(tmp_path, "newer")
+
+
+def test_an_older_version_is_upgraded_where_the_engine_runs(made: Segment, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(header, "VERSION", 2)
+    with pytest.raises(SegmentError, match=r"version is 1, this side speaks 2; upgrade lucky-transport where the"):
+        _open(made.path.parent, made.name)
+
+
+def test_an_absent_segment_is_told_with_the_command_and_with_what_is_there(made: Segment) -> None:
+    absent = f"{made.name}x"
+    with pytest.raises(NotReachable) as refused:
+        segment.open_segment(absent, Deadline(0), directory=made.path.parent)
+    assert str(refused.value) == (
+        f"no engine at shm://{absent} after 0 s: {made.path.parent / absent} is not there; engines here: {made.name}; "
+        f"did you mean {made.name!r}? start one: lucky-transport serve ENGINE --endpoint shm://{absent}; "
+        "`lucky-transport ls` lists what is there"
+    )
+
+
+def test_an_absent_segment_beside_no_other_says_so(tmp_path: Path) -> None:
+    with pytest.raises(NotReachable, match="absent is not there; there are no engines here; start one: "):
+        segment.open_segment("absent", Deadline(0), directory=tmp_path)
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

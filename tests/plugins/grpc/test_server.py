@@ -41,6 +41,23 @@ def test_a_taken_port_is_an_error_that_names_it(serve: Serve) -> None:
         pass
 
 
+def test_a_taken_port_is_told_by_us_before_grpc_writes_lines_of_its_own(
+    serve: Serve, capfd: pytest.CaptureFixture[str]
+) -> None:
+    endpoint = serve().endpoints[0]
+    capfd.readouterr()
+    text = rf"cannot serve at {endpoint}: address already in use; another process has it, .*port 0 takes a free one"
+    with pytest.raises(NotReachable, match=text), Serving(ToyEngine(), [server(endpoint, Settings())]):
+        pass
+    assert capfd.readouterr().err == ""
+
+
+def test_an_unknown_host_is_an_error() -> None:
+    endpoint = Endpoint.parse("grpc://no-such-host.invalid:0")
+    with pytest.raises(NotReachable, match=r"no-such-host\.invalid is no known host"):
+        Serving(ToyEngine(), [server(endpoint, Settings())])
+
+
 def test_an_address_of_another_machine_is_an_error(serve: Serve) -> None:
     with pytest.raises(NotReachable, match=r"grpc://203\.0\.113\.1:1"):
         serve(endpoint="grpc://203.0.113.1:1")

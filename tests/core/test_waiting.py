@@ -1,0 +1,64 @@
+"""A wait that lasts says what it waits for, once; one that does not stays silent."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from lucky_transport import api, waiting
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import NotReachable
+from lucky_transport.process import EngineProcess, unique_name
+from lucky_transport.waiting import announced
+
+
+@pytest.fixture
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "NOTICE_AFTER_S", 0.05)
+
+
+@pytest.fixture
+def noticed(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
+    def notices() -> list[str]:
+        return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+
+    return notices
+
+
+@pytest.mark.usefixtures("_impatient")
+def test_a_wait_that_lasts_says_what_it_waits_for_and_how_long(noticed: Callable[[], list[str]]) -> None:
+    deadline = Deadline(30)
+    with announced("the kettle", 30.0):
+        while not noticed():
+            assert not deadline.expired
+            threading.Event().wait(0.01)
+    assert noticed() == ["still waiting for the kettle; gives up after 30 s"]
+
+
+def test_a_wait_that_is_over_or_may_not_last_is_silent(noticed: Callable[[], list[str]]) -> None:
+    before = threading.active_count()
+    with announced("the kettle", waiting.NOTICE_AFTER_S):
+        assert threading.active_count() == before
+    with announced("the kettle"):
+        pass
+    assert noticed() == []
+
+
+@pytest.mark.usefixtures("_impatient")
+def test_connecting_to_an_absent_engine_says_so(noticed: Callable[[], list[str]]) -> None:
+    name = unique_name()
+    with pytest.raises(NotReachable):
+        api.connect(f"shm://{name}", connect_timeout_s=0.5)
+    with pytest.raises(NotReachable):
+        api.make(endpoint=f"shm://{name}", connect_timeout_s=0.5)
+    assert noticed() == [f"still waiting for the engine at shm://{name}; gives up after 0.5 s"] * 2
+
+
+@pytest.mark.usefixtures("_impatient")
+def test_an_engine_that_starts_slowly_says_so(noticed: Callable[[], list[str]]) -> None:
+    with pytest.raises(NotReachable, match="was not ready"):
+        EngineProcess("toy", ["inproc:"], options={"start_delay_s": 60}, start_timeout_s=0.5)
+    assert noticed() == ["still waiting for engine 'toy' to start; gives up after 0.5 s"]
