@@ -136,6 +136,9 @@ def make(
     copy: bool = True,
     reward_fn: Callable[[dict[str, NDArray[np.float32]]], NDArray[np.float32]] | None = None,
     validate: str = "pass",
+    render_mode: str | None = None,
+    camera: str = "",
+    render_size: tuple[int, int] | None = None,
     **settings: Any,
 ) -> VectorEnv:
     """Return a `gymnasium.vector.VectorEnv` over the configured transport.
@@ -154,6 +157,9 @@ def make(
         "copy": copy,
         "reward_fn": reward_fn,
         "validate": validate,
+        "render_mode": render_mode,
+        "camera": camera,
+        "render_size": render_size,
     }
     recipe: dict[str, Any] = {"engine": engine, "num_envs": num_envs, "seed": seed, "options": dict(options or {})}
     recipe |= arguments | settings
@@ -214,7 +220,10 @@ def _start(
 
 
 #: What `make` takes beside settings.
-_ARGUMENTS_OF_MAKE = ("num_envs", "seed", "options", "autoreset_mode", "copy", "reward_fn", "validate", "engine")
+_ARGUMENTS_OF_MAKE = (
+    *("num_envs", "seed", "options", "autoreset_mode", "copy", "reward_fn", "validate", "engine"),
+    *("render_mode", "camera", "render_size"),
+)
 
 
 def _named(settings: Settings) -> TransportInfo:

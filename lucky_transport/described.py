@@ -5,15 +5,19 @@ Rule 1: all of it follows from the engine's spec and the autoreset mode, and nev
 
 from __future__ import annotations
 
+import warnings
+from functools import cached_property
 from typing import Any
 
 import gymnasium
+from gymnasium.spaces import Space
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from lucky_transport.attributes import attributes_of, frames_per_second
-from lucky_transport.errors import Unimplemented
+from lucky_transport.rendering import RENDER_MODES, Renderer, can_render
+from lucky_transport.services.client import Client
 from lucky_transport.transport import Transport
 
 __all__ = ["DescribedEnv"]
@@ -22,10 +26,16 @@ __all__ = ["DescribedEnv"]
 class DescribedEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):
     """The half of `VectorEnv` that answers questions.
 
-    `batch_spec` is what the engine told about itself, `transport` the connection, `spec` Gymnasium's own and settable.
+    `batch_spec` is what the engine told about itself, `transport` the connection, `client` the typed calls over it,
+    `spec` Gymnasium's own and settable.
     """
 
-    def __init__(self, transport: Transport, autoreset_mode: AutoresetMode) -> None:
+    observation_space: Space[Any]
+    action_space: Space[Any]
+    single_observation_space: Space[Any]
+    single_action_space: Space[Any]
+
+    def __init__(self, transport: Transport, autoreset_mode: AutoresetMode, renderer: Renderer | None = None) -> None:
         self.transport = transport
         self.autoreset_mode = autoreset_mode
         self.batch_spec = spec = transport.spec
@@ -34,8 +44,10 @@ class DescribedEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):
         self.single_observation_space, self.single_action_space = observation_space, action_space
         self.observation_space = batch_space(observation_space, spec.num_envs)
         self.action_space = batch_space(action_space, spec.num_envs)
-        self.render_mode = None
-        self.metadata = {"render_modes": [], "autoreset_mode": autoreset_mode}
+        self._renderer = renderer
+        self.render_mode = None if renderer is None else RENDER_MODES[0]
+        render_modes = list(RENDER_MODES) if renderer is not None or can_render(transport) else []
+        self.metadata = {"render_modes": render_modes, "autoreset_mode": autoreset_mode}
         fps = frames_per_second(spec)
         if fps is not None:
             self.metadata["render_fps"] = fps
@@ -62,11 +74,26 @@ class DescribedEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):
             f"reset(options={{...}}), or start the engine with other options"
         )
 
+    @cached_property
+    def client(self) -> Client:
+        """Typed calls to the engine (`env.client.scene.get_info()`), over the env's own transport and closed with it.
+
+        It is what `lucky_transport.connect` returns, without a second connection.
+        """
+        return Client(self.transport)
+
     def render(self) -> tuple[Any, ...]:
-        """Raise Unimplemented: no transport carries images yet."""
-        raise Unimplemented(
-            "images do not travel yet", backend=self.transport.name, hint="watch the engine's own window"
-        )
+        """Return one image per env, uint8 (height, width, 3), of the state after the last step or reset.
+
+        Without a render mode it warns and returns None per env, as Gymnasium's own envs do. Raises PeerTimeout,
+        PeerDied, ClosedError, EngineFailed.
+        """
+        if self._renderer is None:
+            warnings.warn(
+                "render() without a render mode shows nothing; pass make(..., render_mode='rgb_array')", stacklevel=2
+            )
+            return (None,) * self.num_envs
+        return self._renderer.render()
 
     def __repr__(self) -> str:
         return (

@@ -42,6 +42,7 @@ from lucky_transport.errors import (
 from lucky_transport.infos import Info, InfoParts, TermColumns
 from lucky_transport.lifetime import Lifetime, Owner
 from lucky_transport.registration import make_env, rebuild
+from lucky_transport.rendering import make_renderer
 from lucky_transport.resetting import Seed, read_reset, resting_actions
 from lucky_transport.transport import Frame, Transport
 
@@ -72,22 +73,27 @@ class VectorEnv(DescribedEnv, gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]
         copy: bool = True,
         reward_fn: RewardFunction | None = None,
         validate: str = "pass",
+        render_mode: str | None = None,
+        camera: str = "",
+        render_size: tuple[int, int] | None = None,
         owner: Owner | None = None,
         recipe: Mapping[str, Any] | None = None,
     ) -> None:
         """Take over `transport` and `owner`; `close` ends both.
 
         `copy=False` hands observations out as read-only views, valid until the next call. `reward_fn` replaces the
-        engine's total reward. `validate="strict"` refuses actions outside the action space. `recipe`: the arguments of
-        `lucky_transport.make` that give an env like this one; pickling needs them. Raises ValueError for an unknown
-        mode or validation, SpecError for a mode the engine cannot do.
+        engine's total reward. `validate="strict"` refuses actions outside the action space. `render_mode="rgb_array"`
+        lets `render` return images of `camera` (default: the engine's first), of `render_size` (width, height) or the
+        camera's own. `recipe`: the arguments of `lucky_transport.make` that give an env like this one; pickling needs
+        them. Raises ValueError for an unknown mode or validation, SpecError for a mode the engine cannot do,
+        Unimplemented for a render mode of an engine without a camera, UnknownName for an unknown camera.
         """
         if validate not in ("pass", "strict"):
             raise ValueError(f"validate {validate!r}: expected 'pass' or 'strict'")
         spec = transport.spec
         mode = parse_mode(autoreset_mode)
         check_mode(mode, spec, spec.hold and transport.capabilities.hold)
-        super().__init__(transport, mode)
+        super().__init__(transport, mode, make_renderer(transport, render_mode, camera, render_size))
         self._set_shown(copy=copy)
         self._reward_fn = reward_fn
         self._set_exchange(strict=validate == "strict")

@@ -29,7 +29,8 @@ LAYERS: list[set[str]] = [
     {"call", "pending"},
     {"engine", "actions", "codec", "registry", "builtin"},
     {"aio", "transport", "calls", "shm", "host", "engines", "process", "inventory", "sessions"},
-    {"attributes", "autoreset", "infos", "lifetime", "resetting", "inproc", "serving", "services", "staging"},
+    {"attributes", "autoreset", "infos", "lifetime", "rendering", "resetting", "inproc", "serving", "services"}
+    | {"staging"},
     {"announcing", "composite_actions", "composite_observations", "described"},
     {"env", "inspection", "diagnosis"},
     {"api"},

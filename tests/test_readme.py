@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import json
 import re
 import shlex
+import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -175,18 +177,31 @@ def test_the_first_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert namespace["rewards"].shape == (16,)
 
 
+def test_the_examples_of_typed_calls_pass_strict_type_checking(tmp_path: Path) -> None:
+    pytest.importorskip("pyright", reason="pyright is not installed: pip install 'lucky-transport[dev]'")
+    env_example, calls_example, async_example, *_ = code_blocks(README, "python")
+    calls_of_an_env = "print(lucky_transport.make('toy').client.scene.get_info().scene_name)\n"
+    program = "\n".join([env_example, calls_example, async_example, calls_of_an_env])
+    (tmp_path / "program.py").write_text(program, encoding="utf-8")
+    settings = {"typeCheckingMode": "strict", "extraPaths": [str(ROOT)], "pythonVersion": "3.11"}
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings), encoding="utf-8")
+    command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "--project", str(tmp_path)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
 def test_the_examples_of_typed_calls_run() -> None:
     pytest.importorskip("mujoco")
     _, calls_example, async_example, *_ = code_blocks(README, "python")
     endpoint = f"shm://{unique_name()}"
-    namespace: dict[str, Any] = {"lucky_transport": lucky_transport, "asyncio": asyncio}
+    namespace: dict[str, Any] = {"lucky_transport": lucky_transport}
     assert "shm://demo" in calls_example
     exec(async_example, namespace)
     with lucky_transport.serve("mujoco:quadruped", endpoint):
         exec(calls_example.replace("shm://demo", endpoint), namespace)
         assert len(namespace["frame"].data) == 320 * 240 * 4
-        _, positions, observed = asyncio.run(namespace["watch"](endpoint))
-        assert len(positions) == len(observed) == 19
+        _, state, observed = asyncio.run(namespace["watch"](endpoint))
+        assert len(state.positions) == len(observed) == 19
 
 
 def test_the_example_of_a_channel_and_a_server_makes_both() -> None:

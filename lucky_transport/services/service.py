@@ -7,7 +7,7 @@ Rule 1: a function is made when it is first asked for, then it is an ordinary me
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, cast
 
 from lucky_transport.aio import AsyncCalls, AsyncStream
 from lucky_transport.deadline import Deadline
@@ -40,7 +40,35 @@ class AsyncLink(Protocol):
     def transport(self) -> Transport: ...
 
 
-class _Methods:
+class _MethodsType(type):
+    """Makes the functions of a service class when they are first asked for, by a call or by `help`."""
+
+    def _parts(cls) -> tuple[str, Mapping[str, Method], Callable[[Method, Arguments], Any]]:
+        """Return the client's attribute, the methods by name, and what makes the function of one."""
+        made = cast("type[_Methods]", cls)
+        return made._attribute, made._methods, made._function  # pyright: ignore[reportPrivateUsage]
+
+    def __getattr__(cls, name: str) -> Any:
+        attribute, methods, make = cls._parts()
+        method = None if name.startswith("__") else methods.get(name)
+        if method is None:
+            raise AttributeError(_no_method(attribute, name, methods))
+        function = make(method, Arguments(f"{attribute}.{name}", method))
+        function.__name__, function.__qualname__ = name, f"{cls.__name__}.{name}"
+        function.__module__ = cls.__module__
+        function.__doc__, function.__signature__ = docstring(method), signature(method)
+        setattr(cls, name, function)
+        return function
+
+    def __dir__(cls) -> list[str]:
+        methods = cls._parts()[1]
+        preferred: dict[int, str] = {}
+        for name, method in methods.items():
+            preferred.setdefault(method.id, name)
+        return [*(name for name in super().__dir__() if name not in methods), *preferred.values()]
+
+
+class _Methods(metaclass=_MethodsType):
     """What both kinds of services share: methods by name, found when they are first used."""
 
     #: The client's attribute that holds the service.
@@ -51,15 +79,7 @@ class _Methods:
     if not TYPE_CHECKING:  # a type checker knows the methods from typed.pyi and shall refuse all others
 
         def __getattr__(self, name: str) -> Any:
-            method = type(self)._methods.get(name)
-            if method is None:
-                raise AttributeError(_no_method(self._attribute, name, self._methods))
-            function = self._function(method, Arguments(f"{self._attribute}.{name}", method))
-            function.__name__, function.__qualname__ = name, f"{type(self).__name__}.{name}"
-            function.__module__ = type(self).__module__
-            function.__doc__, function.__signature__ = docstring(method), signature(method)
-            setattr(type(self), name, function)
-            return getattr(self, name)
+            return getattr(type(self), name).__get__(self)
 
     def __dir__(self) -> list[str]:
         return sorted(self._methods)

@@ -67,6 +67,18 @@ class ImagesContract(Pair):
             stream = client.stream(_CAMERA, StreamCameraRequest(name="drawn", target_fps=1, width=5, height=3))
             assert np.array_equal(image_array(next(stream)), pixels(1, 5, 3))
 
+    def test_an_env_renders_each_of_its_envs(self) -> None:
+        from lucky_transport.env import VectorEnv
+
+        with self.open_pictures() as (client, _):
+            env = VectorEnv(client, render_mode="rgb_array", render_size=(5, 3))
+            env.reset()
+            for images in (env.render(), env.call("render")):
+                assert all(image.flags.c_contiguous for image in images)
+                for index, image in enumerate(images):
+                    assert image.tobytes() == pixels(index, 5, 3)[:, :, :3].tobytes()
+                assert len(images) == env.num_envs == 2
+
     def test_the_pictures_of_a_step_come_with_its_answer(self) -> None:
         cameras = [
             GetCameraFrameRequest(name="small", width=3, height=2),

@@ -2,6 +2,7 @@
 
     StreamCamera(name, target_fps=n)    n pictures: "made" as bytes, "drawn" into the call's own memory, "growing" and
                                         "shrinking" from one to the next, "endless" without an end
+    StreamCamera(name="agent_1/lens")   pictures without an end, all of them that of env 1 (`pixels(1, ...)`)
     Step with camera_requests           a picture for each, of the size that was asked for
 
 Rule 1: every byte of a picture follows from its number and size alone (`pixels`).
@@ -17,15 +18,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.call import Call
-from lucky_transport.engine import StreamHandler
+from lucky_transport.engine import Handler, StreamHandler
 from lucky_transport.engines.toy import ToyEngine
-from lucky_transport.messages.camera import StreamCameraRequest
+from lucky_transport.messages.camera import CameraInfo, ListCamerasResponse, StreamCameraRequest
 from lucky_transport.messages.media import CameraStreamKind, ImageFrame, NamedImageFrame
 from lucky_transport.messages.stepping import GetCameraFrameRequest
 
-__all__ = ["CHANNELS", "PictureEngine", "pixels"]
+__all__ = ["CHANNELS", "LENS", "PictureEngine", "pixels"]
 
 CHANNELS = 4
+#: The camera that every env has.
+LENS = "lens"
 _SIDE = 32
 
 
@@ -43,10 +46,22 @@ class PictureEngine(ToyEngine):
         self._size = width, height
 
     @property
+    def services(self) -> Mapping[str, Handler]:
+        listed = ListCamerasResponse([CameraInfo(name=LENS)])
+        return {**super().services, "/hazel.rpc.CameraService/ListCameras": lambda _: listed}
+
+    @property
     def streams(self) -> Mapping[str, StreamHandler]:
         return {**super().streams, "/hazel.rpc.CameraService/StreamCamera": self._stream}
 
     def _stream(self, request: StreamCameraRequest, call: Call) -> Iterator[ImageFrame]:
+        agent, _, camera = request.name.rpartition("/")
+        if camera == LENS:
+            env = int(agent.removeprefix("agent_") or 0)
+            width, height = request.width or self._size[0], request.height or self._size[1]
+            while not call.is_over:
+                yield ImageFrame(pixels(env, width, height).tobytes(), width, height, CHANNELS, "raw", 0, env)
+            return
         count = request.target_fps
         numbers = itertools.count(1) if request.name == "endless" else range(1, count + 1)
         for number in numbers:

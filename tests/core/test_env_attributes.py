@@ -8,7 +8,6 @@ import pytest
 
 from lucky_transport import api
 from lucky_transport.attributes import attributes_of, frames_per_second
-from lucky_transport.errors import Unimplemented
 from lucky_transport.specs import ArraySpec, BatchSpec
 
 
@@ -45,12 +44,6 @@ def test_an_unknown_attribute_is_refused_with_the_known_ones() -> None:
 def test_attributes_cannot_be_set() -> None:
     with api.make("toy", transport="inproc") as env, pytest.raises(AttributeError, match="'task' cannot be set: it is"):
         env.set_attr("task", "walk")
-
-
-@pytest.mark.parametrize("render", [lambda env: env.render(), lambda env: env.call("render")])
-def test_there_are_no_images_yet_and_it_says_so(render: Any) -> None:
-    with api.make("toy", transport="inproc") as env, pytest.raises(Unimplemented, match="images do not travel yet"):
-        render(env)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pydoc
 from collections.abc import Iterator
 from typing import Any, assert_type
 
@@ -262,6 +263,14 @@ def test_where_the_transport_cannot_tell_nothing_is_claimed(client: Client, monk
     monkeypatch.setattr(client.transport, "implements", lambda method: None)
     assert client.implemented() is None
     assert "not implemented" not in repr(client.scene)
+
+
+def test_help_of_a_service_lists_its_methods_by_their_preferred_names(client: Client) -> None:
+    shown = pydoc.plain(pydoc.render_doc(client.camera))
+    for line in ("list(self, /, *", "stream(self, name_or_id, /, *", "This is hazel.rpc.CameraService/SetCameraConfig"):
+        assert line in shown
+    assert "stream_camera(" not in shown
+    assert "stream_camera" in dir(client.camera)
 
 
 def test_help_shows_signature_fields_and_response(client: Client) -> None:
