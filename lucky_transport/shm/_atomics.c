@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ATOMICS_VERSION 15
+#define ATOMICS_VERSION 16
 
 #define GIL_LOOKS 64          /* looks with the GIL held, 1 to 3 us: a fast step pays neither for the GIL nor a clock */
 #define PAUSE_NS 10000        /* then pause without the GIL: the peer may share our core, so not for long */
@@ -43,6 +43,8 @@ enum {
     TIMED_OUT = -1, PEER_GONE = -2, OUT_OF_ORDER = -3, NOT_TRIED = -10, UNFIT_ACTIONS = -11, NOT_FINITE = -12, UNFIT_CONTROL = -13,
     HAS_ACTIONS = 1, HAS_CONTROL = 2, HAS_COMMANDS = 4,
 };
+
+#include "_truncation.h"
 
 static inline int64_t now_ns(void) {
     struct timespec t;
@@ -180,7 +182,7 @@ static int wait_change(const Watch *w, Waiter *me, int64_t timeout_ns, int reste
         t = now_ns();
         if (!result && PyErr_CheckSignals()) return -100;
         rested = me->strategy != WAIT_SPIN;
-    } while (!result && t < until);
+    } while (!result && t < until && !is_lost(me->park)); /* then the caller is told at once */
     if (result == 1 || t - start > SOON_NS) learn(me, t - start <= SOON_NS);
     return result ? result : TIMED_OUT;
 }
@@ -325,8 +327,10 @@ static int client_collect(Client *c, int64_t timeout_ns) {
     if (load64(c->frame_seq) != c->seq) return OUT_OF_ORDER;
     c->received = c->seq;
     if (__atomic_load_n(c->frame_status, __ATOMIC_RELAXED)) return FRAME_REFUSED;
+    int ended = any_nonzero(c->terminated, c->num_envs) || any_nonzero(c->truncated, c->num_envs);
+    if (is_lost(c->view.buf)) return OUT_OF_ORDER; /* the caller finds out that it was truncated */
     c->frames++;
-    return any_nonzero(c->terminated, c->num_envs) || any_nonzero(c->truncated, c->num_envs) ? FRAME_ENDED : FRAME;
+    return ended ? FRAME_ENDED : FRAME;
 }
 
 static PyObject *as_result(int result) { return result == -100 ? NULL : PyLong_FromLong(result); }
@@ -987,6 +991,9 @@ static PyMethodDef module_methods[] = {
     {"store32", words_store32, METH_VARARGS, "Release-store a u32."},
     {"load64", words_load64, METH_VARARGS, "Acquire-load a u64."},
     {"store64", words_store64, METH_VARARGS, "Release-store a u64."},
+    {"guard", truncation_guard, METH_O, "Have the mapping read zeros where its file was truncated."},
+    {"unguard", truncation_unguard, METH_O, "No more; before it is unmapped."},
+    {"lost", truncation_lost, METH_O, "True when the mapping was replaced by zeros."},
     {"wake", words_wake, METH_VARARGS, "Wake whoever is parked on the word at this offset."},
     {"wait32", words_wait32, METH_VARARGS, "Wait until the u32 leaves a value."},
     {"spin", (PyCFunction)(void (*)(void))ring_spin, METH_FASTCALL, "Look at several rings' ends for a while."},
@@ -1008,7 +1015,7 @@ PyMODINIT_FUNC PyInit__atomics(void) {
         PyModule_AddObject(module, "EngineChannel", engine) || PyModule_AddObject(module, "RingWriter", writer) ||
         PyModule_AddObject(module, "RingReader", reader) ||
         PyModule_AddObject(module, "Slot", slot) ||
-        PyModule_AddIntConstant(module, "VERSION", ATOMICS_VERSION)) {
+        PyModule_AddIntConstant(module, "GUARDS", 1) || PyModule_AddIntConstant(module, "VERSION", ATOMICS_VERSION)) {
         Py_DECREF(module);
         return NULL;
     }

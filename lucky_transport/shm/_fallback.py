@@ -21,6 +21,7 @@ from lucky_transport.shm._fallback_ring import RingReader, RingWriter, spin
 from lucky_transport.shm._fallback_slot import Slot
 from lucky_transport.shm._fallback_words import (
     bytes_at,
+    is_cut,
     load32,
     load64,
     store32,
@@ -34,17 +35,21 @@ from lucky_transport.shm._kernel import address_of, gone
 from lucky_transport.shm.results import PEER_PARKS, Result
 
 __all__ = [
+    "GUARDS",
     "ClientChannel",
     "EngineChannel",
     "RingReader",
     "RingWriter",
     "Slot",
     "copied",
+    "guard",
     "load32",
     "load64",
+    "lost",
     "spin",
     "store32",
     "store64",
+    "unguard",
     "wait32",
     "wake",
 ]
@@ -61,14 +66,38 @@ _PEER_LOOK_S = 0.05
 
 #: Other threads wait meanwhile.
 copied = bytes
+#: What `mapping.py` asks for: nothing here can catch the signal.
+GUARDS = 0
+
+
+def guard(mapping: mmap) -> None:
+    """Guard nothing."""
+
+
+unguard = guard
+
+
+def lost(mapping: mmap) -> bool:
+    """Return False: a mapping that is touched beyond its file's end takes the process with it."""
+    return False
 
 
 def _any_set(flags: memoryview, none: bytes) -> bool:
     return any(flags) if len(none) <= _FEW else bytes(flags) != none
 
 
-def _wait(word: memoryview, old: int, other: memoryview | None, other_old: int, pidfd: int, timeout_ns: int) -> int:
-    """Wait until one of two words leaves its value: 1, TIMED_OUT or PEER_GONE."""
+def _wait(
+    mapping: mmap,
+    word: memoryview,
+    old: int,
+    other: memoryview | None,
+    other_old: int,
+    pidfd: int,
+    timeout_ns: int,
+) -> int:
+    """Wait until one of two words leaves its value: 1, TIMED_OUT (also when the file is cut) or PEER_GONE."""
+    if is_cut(mapping):
+        return Result.TIMED_OUT
 
     def changed() -> bool:
         return word[0] != old or (other is not None and other[0] != other_old)
@@ -92,6 +121,8 @@ def _wait(word: memoryview, old: int, other: memoryview | None, other_old: int, 
                 return 1 if changed() else Result.PEER_GONE
         nap = 0.0 if now - start < _YIELD_S else min(max(nap * 2, 50e-6), _LONGEST_NAP_S)
         time.sleep(min(nap, end - now))
+        if is_cut(mapping):
+            return Result.TIMED_OUT
     return 1
 
 
@@ -99,7 +130,7 @@ def wait32(
     mapping: mmap, offset: int, old: int, park_offset: int, strategy: int, peer: int, pidfd: int, timeout_ns: int
 ) -> int:
     """Wait until the u32 at `offset` leaves `old`: 1, TIMED_OUT or PEER_GONE. Polls whatever the strategy."""
-    return _wait(word32(mapping, offset), old, None, 0, pidfd, timeout_ns)
+    return _wait(mapping, word32(mapping, offset), old, None, 0, pidfd, timeout_ns)
 
 
 class ClientChannel:
@@ -126,6 +157,7 @@ class ClientChannel:
         peer: int,
         pidfd: int,
     ) -> None:
+        self._mapping = mapping
         self._frame_seq = word64(mapping, frame_seq)
         self._frame_status = word32(mapping, frame_status)
         self._action_seq = word64(mapping, action_seq)
@@ -159,6 +191,8 @@ class ClientChannel:
 
     def send(self, actions: Any, control: Any) -> int:
         """Publish one exchange; see the native class."""
+        if is_cut(self._mapping):
+            return Result.OUT_OF_ORDER
         if not isinstance(actions, np.ndarray):
             return Result.UNFIT_ACTIONS
         array = cast(NDArray[Any], actions)
@@ -193,7 +227,7 @@ class ClientChannel:
 
     def recv(self, timeout_ns: int) -> int:
         """Wait for the frame of the last send; see the native class."""
-        result = _wait(self._frame_seq, self.seq - 1, None, 0, self._pidfd, timeout_ns)
+        result = _wait(self._mapping, self._frame_seq, self.seq - 1, None, 0, self._pidfd, timeout_ns)
         if result != 1:
             return result
         if self._frame_seq[0] != self.seq:
@@ -212,6 +246,7 @@ class ClientChannel:
         values = self._values
         if (
             values is None
+            or is_cut(self._mapping)
             or type(actions) is not np.ndarray
             or actions.dtype is not self._dtype  # an equal one that is another object goes the long way
             or actions.shape != self._shape
@@ -290,6 +325,7 @@ class EngineChannel:
         num_envs: int,
         strategy: int,
     ) -> None:
+        self._mapping = mapping
         self._frame_seq = word64(mapping, frame_seq)
         self._frame_status = word32(mapping, frame_status)
         self._action_seq = word64(mapping, action_seq)
@@ -307,8 +343,12 @@ class EngineChannel:
 
     def next(self, timeout_ns: int) -> int:
         """Wait for actions or commands; see the native class."""
+        if is_cut(self._mapping):
+            return Result.TIMED_OUT
         self._heartbeat[0] = (self._heartbeat[0] + 1) & 0xFFFFFFFFFFFFFFFF
-        result = _wait(self._action_seq, self.seq, self._commands, self._commands_read, self._pidfd, timeout_ns)
+        result = _wait(
+            self._mapping, self._action_seq, self.seq, self._commands, self._commands_read, self._pidfd, timeout_ns
+        )
         if result != 1:
             return result
         actions = self._action_seq[0]
@@ -344,6 +384,8 @@ class EngineChannel:
 
     def _soon(self) -> int:
         """HAS_ACTIONS when plain actions and nothing else come within the first looks, else 0."""
+        if is_cut(self._mapping):
+            return 0
         word, next_seq = self._action_seq, self.seq + 1
         self._heartbeat[0] = (self._heartbeat[0] + 1) & 0xFFFFFFFFFFFFFFFF
         for _ in _SPIN:

@@ -11,12 +11,15 @@ import contextlib
 import os
 import time
 from collections.abc import Callable
+from mmap import mmap
 from typing import Any
 
 from lucky_transport.codec.pictured import encode_pictured
 from lucky_transport.codec.plain import encode_plain
 from lucky_transport.codec.popped import Items, Popped, taken_apart
+from lucky_transport.errors import SegmentError
 from lucky_transport.shm import ring
+from lucky_transport.shm._fallback_words import is_cut
 from lucky_transport.shm._kernel import address_of, futex_wake, gone
 from lucky_transport.shm.results import PEER_PARKS, PEER_WAKES, Result
 
@@ -33,11 +36,21 @@ _PEER_LOOK_S = 0.05
 class _PlainWords:
     """Aligned words of a buffer through one cast view: a machine access each."""
 
-    __slots__ = ("_words", "memory")
+    __slots__ = ("_mapping", "_words", "memory")
 
     def __init__(self, memory: Any) -> None:
         self.memory = memoryview(memory).cast("B")
         self._words = self.memory[: len(self.memory) & ~3].cast("I")
+        self._mapping = self.memory.obj
+
+    def check(self) -> None:
+        """Raise SegmentError when the file that is mapped was cut; sealed memory cannot be."""
+        if isinstance(self._mapping, mmap) and is_cut(self._mapping):
+            raise SegmentError(
+                f"the ring's file was truncated to less than its {len(self._mapping)} bytes",
+                backend="shm",
+                hint="another process of this user did that; start the engine again and connect again",
+            )
 
     def load32(self, offset: int) -> int:
         return self._words[offset >> 2]
@@ -76,7 +89,7 @@ class RingWriter(ring.RingWriter):
     def __init__(
         self, memory: Any, offset: int, size: int, park: int = -1, bell: int = -1, strategy: int = 1, peer: int = _BOTH
     ) -> None:
-        words = _PlainWords(memory)
+        self._own = words = _PlainWords(memory)
         super().__init__(words, offset, size)
         self._bell = _Bell(words, park, bell, peer)
         self._stopped = False
@@ -85,6 +98,7 @@ class RingWriter(ring.RingWriter):
     def try_push(self, record: bytes | bytearray | memoryview) -> bool:
         if self._why is not None:
             raise self._why()
+        self._own.check()
         pushed = super().try_push(record)
         if pushed:
             self._bell.ring()
@@ -101,7 +115,12 @@ class RingWriter(ring.RingWriter):
     def wait_room(self, length: int, pidfd: int, timeout_ns: int) -> int:
         """Wait until a record of `length` bytes fits: 1, TIMED_OUT (also after `stop`) or PEER_GONE."""
         need = self.need_of(length)
-        return _poll(lambda: self.free >= need, lambda: self._stopped, pidfd, timeout_ns)
+
+        def has_room() -> bool:
+            self._own.check()
+            return self.free >= need
+
+        return _poll(has_room, lambda: self._stopped, pidfd, timeout_ns)
 
     def woke(self) -> bool:
         """False: whether the reader was parked is not known here."""
@@ -136,6 +155,7 @@ class RingReader(ring.RingReader):
     def try_pop(self) -> bytes | None:
         if self._why is not None:
             raise self._why()
+        self._own.check()
         record = super().try_pop()
         # What is missed here costs the writer one nap: it looks again by itself.
         if self._own.load32(self._room) == 1:
@@ -162,7 +182,12 @@ class RingReader(ring.RingReader):
 
     def wait(self, pidfd: int, timeout_ns: int, crowded: bool = False, rested: bool = False) -> int:
         """Wait for a record: 1, 0 after `interrupt`, TIMED_OUT or PEER_GONE."""
-        result = _poll(self.ready, lambda: self._interrupted, pidfd, timeout_ns)
+
+        def is_ready() -> bool:
+            self._own.check()
+            return self.ready()
+
+        result = _poll(is_ready, lambda: self._interrupted, pidfd, timeout_ns)
         if self._interrupted:
             self._interrupted = False
             return result if result == 1 else 0

@@ -6,7 +6,7 @@ from mmap import mmap
 
 from lucky_transport.shm._kernel import address_of, futex_wake
 
-__all__ = ["bytes_at", "load32", "load64", "store32", "store64", "wake", "wake_parked", "word32", "word64"]
+__all__ = ["bytes_at", "is_cut", "load32", "load64", "store32", "store64", "wake", "wake_parked", "word32", "word64"]
 
 
 def word32(mapping: mmap, offset: int) -> memoryview:
@@ -24,6 +24,14 @@ def bytes_at(mapping: mmap, offset: int, size: int) -> memoryview:
     if offset + size > len(mapping) or (size in (4, 8) and offset % size):
         raise ValueError(f"offset {offset} (+{size}) does not lie in the {len(mapping)} bytes mapped")
     return memoryview(mapping)[offset : offset + size]
+
+
+def is_cut(mapping: mmap) -> bool:
+    """True when the mapped file is shorter than the mapping: touching it may end the process."""
+    try:
+        return mapping.size() < len(mapping)
+    except OSError:  # memory without a file
+        return False
 
 
 def load32(mapping: mmap, offset: int) -> int:

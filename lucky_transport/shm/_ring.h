@@ -48,6 +48,19 @@ static PyObject *refuse(int kind, uint64_t a, uint64_t b, uint64_t c, uint64_t d
     return NULL;
 }
 
+/* Raise what the mapping says about being truncated; see mapping.py. */
+static PyObject *ring_lost(const Ring *r) {
+    PyObject *error = PyObject_CallMethod(r->view.obj, "error", NULL);
+    if (error) PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+    Py_XDECREF(error);
+    return NULL;
+}
+
+/* Refuse what is in the ring, or say that it is gone. */
+static PyObject *ring_refuse(const Ring *r, int kind, uint64_t a, uint64_t b, uint64_t c, uint64_t d) {
+    return is_lost(r->data) ? ring_lost(r) : refuse(kind, a, b, c, d);
+}
+
 static inline uint32_t ring_largest(const Ring *r) { return r->size / 4 - 4; }
 
 /* How far `write` is ahead of `read`, or more than the size when that cannot be. */
@@ -170,7 +183,7 @@ static uint8_t *ring_reserve(Ring *r, uint64_t length, uint32_t *need, PyObject 
     *need = ring_need(r, (uint32_t)length, &skipped);
     int64_t room = ring_room(r, &read);
     if (room < (int64_t)*need) {
-        if (room < 0) refuse(REFUSE_POSITIONS, r->position, read, r->size, 0);
+        if (room < 0) ring_refuse(r, REFUSE_POSITIONS, r->position, read, r->size, 0);
         else *answer = Py_NewRef(Py_False);
         return NULL;
     }
@@ -301,7 +314,7 @@ static PyObject *ring_free(PyObject *self, void *closure) {
     if (!r) return NULL;
     uint32_t read;
     int64_t room = ring_room(r, &read);
-    return room < 0 ? refuse(REFUSE_POSITIONS, r->position, read, r->size, 0) : PyLong_FromLongLong(room);
+    return room < 0 ? ring_refuse(r, REFUSE_POSITIONS, r->position, read, r->size, 0) : PyLong_FromLongLong(room);
 }
 
 /* One piece of waiting for room, without the GIL: 1 there is room (or an impossible position), 0 not yet, PEER_GONE. */
@@ -344,7 +357,7 @@ static PyObject *ring_wait_room(PyObject *self, PyObject *const *args, Py_ssize_
     int64_t need = ring_need(r, (uint32_t)length, &skipped), until = now_ns() + ns;
     for (;;) {
         int64_t room = ring_room(r, &read);
-        if (room < 0) return refuse(REFUSE_POSITIONS, r->position, read, r->size, 0);
+        if (room < 0) return ring_refuse(r, REFUSE_POSITIONS, r->position, read, r->size, 0);
         if (room >= need) return PyLong_FromLong(1);
         if (__atomic_load_n(&r->stops, __ATOMIC_ACQUIRE) || now_ns() >= until) return PyLong_FromLong(TIMED_OUT);
         PyThreadState *thread = PyEval_SaveThread();
@@ -376,6 +389,14 @@ static inline void ring_give_back(Ring *r, uint32_t position) {
     if (__atomic_load_n(r->room, __ATOMIC_RELAXED) == 1) wake(r->room);
 }
 
+/* Give back what was copied and return it; an error when the ring was lost while it was copied. */
+static PyObject *ring_taken(Ring *r, uint32_t position, PyObject *copied) {
+    ring_give_back(r, position);
+    if (!is_lost(r->data)) return copied;
+    Py_XDECREF(copied);
+    return ring_lost(r);
+}
+
 /* The oldest record: its bytes, its length, and where the reader stands once it is taken. NULL when there is none, or with
  * an error for what no writer may produce. */
 static const uint8_t *ring_oldest(Ring *r, uint32_t *length, uint32_t *after) {
@@ -383,7 +404,7 @@ static const uint8_t *ring_oldest(Ring *r, uint32_t *length, uint32_t *after) {
     if (write == position) return NULL;
     uint32_t published = ring_distance(r, write, position);
     if (published > size) {
-        refuse(REFUSE_POSITIONS, write, position, size, 0);
+        ring_refuse(r, REFUSE_POSITIONS, write, position, size, 0);
         return NULL;
     }
     uint32_t index = position & (size - 1);
@@ -391,7 +412,7 @@ static const uint8_t *ring_oldest(Ring *r, uint32_t *length, uint32_t *after) {
     if (*length == RING_SKIP) {
         uint32_t skipped = size - index;
         if (skipped >= size / 4 || skipped > published) {
-            refuse(REFUSE_SKIP, index, published, size, 0);
+            ring_refuse(r, REFUSE_SKIP, index, published, size, 0);
             return NULL;
         }
         position += skipped;
@@ -405,7 +426,7 @@ static const uint8_t *ring_oldest(Ring *r, uint32_t *length, uint32_t *after) {
     }
     uint64_t stride = ((uint64_t)*length + 4 + 7) & ~(uint64_t)7;
     if (!*length || *length > ring_largest(r) || stride > published || index + stride > size) {
-        refuse(REFUSE_LENGTH, *length, index, published, size);
+        ring_refuse(r, REFUSE_LENGTH, *length, index, published, size);
         return NULL;
     }
     *after = position + (uint32_t)stride;
@@ -419,8 +440,7 @@ static PyObject *ring_pop(PyObject *self, PyObject *unused) {
     const uint8_t *start = ring_oldest(r, &length, &after);
     if (!start) return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
     PyObject *record = PyBytes_FromStringAndSize((const char *)start, (Py_ssize_t)length);
-    if (record) ring_give_back(r, after);
-    return record;
+    return record ? ring_taken(r, after, record) : NULL;
 }
 
 /* True for a plain envelope, with all that is behind its head in `rest`: the peer may change it under us. */
@@ -463,8 +483,7 @@ static PyObject *ring_pop_plain(PyObject *self, PyObject *unused) {
     PyObject *found = plain_fields(start, length);
     if (!found && !PyErr_Occurred()) found = pictured_fields(start, length);
     if (!found && !PyErr_Occurred()) found = PyBytes_FromStringAndSize((const char *)start, (Py_ssize_t)length);
-    if (found) ring_give_back(r, after);
-    return found;
+    return found ? ring_taken(r, after, found) : NULL;
 }
 
 /* pop_run(limit): as pop_plain; but plain stream items of one call that lie behind each other, up to `limit` of them,
@@ -501,15 +520,14 @@ static PyObject *ring_pop_run(PyObject *self, PyObject *limit) {
         PyErr_Clear(); /* it is found again once these are read */
     }
     if (!items) return ring_pop_plain(self, NULL);
-    ring_give_back(r, r->position);
-    return Py_BuildValue("KN", (unsigned long long)call, items);
+    return ring_taken(r, r->position, Py_BuildValue("KN", (unsigned long long)call, items));
 }
 
 static PyObject *ring_pending(PyObject *self, void *closure) {
     Ring *r = ring_of(self);
     if (!r) return NULL;
     uint32_t write = load32(r->write), distance = ring_distance(r, write, r->position);
-    return distance > r->size ? refuse(REFUSE_POSITIONS, write, r->position, r->size, 0)
+    return distance > r->size ? ring_refuse(r, REFUSE_POSITIONS, write, r->position, r->size, 0)
                               : PyLong_FromUnsignedLong(distance);
 }
 

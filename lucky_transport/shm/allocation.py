@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import errno
 import os
-from mmap import mmap
 from pathlib import Path
 
 from lucky_transport.errors import NoSpace
+from lucky_transport.shm.mapping import Mapping, map_file
 from lucky_transport.shm.private_file import Make, open_private
 
 __all__ = ["allocate"]
 
 
-def allocate(path: Path, size: int, what: str, hint: str) -> mmap:
+def allocate(path: Path, size: int, what: str, hint: str) -> Mapping:
     """Make the file with `size` zero bytes and map it; on failure no file is left.
 
     Raises NoSpace when the memory is not there (`what` needs it; `hint` is how it needs less), FileExistsError,
@@ -26,7 +26,7 @@ def allocate(path: Path, size: int, what: str, hint: str) -> mmap:
     fd = open_private(path, make=Make.ALWAYS)
     try:
         os.posix_fallocate(fd, 0, size)
-        return mmap(fd, size)
+        return map_file(fd, size, path)
     except BaseException as error:
         os.unlink(path)
         if not isinstance(error, OSError) or error.errno not in (errno.ENOSPC, errno.ENOMEM):

@@ -10,6 +10,7 @@ Both offer the same names with the same meaning, and the same tests run over bot
     load32 · store32 · load64 · store64 · wake · wait32   on (mapping, offset)
     Slot(mapping, number, owner, park)   number() · owner() · take · hand_over · give_back(number): a slot of pictures
     copied(view)                  its bytes, while other threads run
+    guard(mapping) · unguard · lost   see mapping.py; the fallback guards nothing
 
 Rule 1: plain Python stores keep their order on x86-64 only; elsewhere the fallback is refused, not hoped for.
 Rule 2: the native module must be of this version; a stale one counts as absent, with the remedy.
@@ -26,9 +27,9 @@ from lucky_transport.errors import MissingExtra
 from lucky_transport.shm import _fallback
 from lucky_transport.shm.results import PEER_PARKS, PEER_WAKES, Result
 
-__all__ = ["PEER_PARKS", "PEER_WAKES", "Result", "Words", "implementation", "native_error", "words"]
+__all__ = ["PEER_PARKS", "PEER_WAKES", "Result", "Words", "guards", "implementation", "native_error", "words"]
 
-_VERSION = 15
+_VERSION = 16
 
 try:
     from lucky_transport.shm import _atomics  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
@@ -71,6 +72,11 @@ def words() -> ModuleType:
     Without the native module they are single accesses, ordered as far as the machine orders them: enough to look at a
     segment anywhere; whoever steps through it asks for `implementation`.
     """
+    return _fallback if _error else _native
+
+
+def guards() -> ModuleType:
+    """Return the module whose guard, unguard and lost are to be used on mapped files."""
     return _fallback if _error else _native
 
 

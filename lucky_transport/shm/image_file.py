@@ -18,13 +18,13 @@ from __future__ import annotations
 import os
 import re
 import struct
-from mmap import mmap
 from pathlib import Path
 from typing import Protocol
 
 from lucky_transport.errors import SegmentError
 from lucky_transport.shm.allocation import allocate
 from lucky_transport.shm.atomics import PEER_PARKS, PEER_WAKES, implementation
+from lucky_transport.shm.mapping import Mapping, map_file
 from lucky_transport.shm.private_file import open_private, remove_private
 
 __all__ = ["SUFFIX", "ImageFile", "Slot", "remove_images"]
@@ -72,14 +72,15 @@ class Slot(Protocol):
 class ImageFile:
     """One mapped file; `number` names it in messages. Made by `create` and `open`.
 
-    memory: all of it, writable. slot_bytes: the longest picture that fits. words: of each slot.
+    mapping: tells whether the file was truncated. memory: all of it, writable.
+    slot_bytes: the longest picture that fits. words: of each slot.
     """
 
     __slots__ = (
         "_copied",
-        "_mapping",
         "_shown",
         "_wait",
+        "mapping",
         "memory",
         "number",
         "path",
@@ -88,14 +89,14 @@ class ImageFile:
         "words",
     )
 
-    def __init__(self, path: Path, number: int, mapping: mmap, slots: int, slot_bytes: int, native: bool) -> None:
+    def __init__(self, path: Path, number: int, mapping: Mapping, slots: int, slot_bytes: int, native: bool) -> None:
         module = implementation(native)
         self.path = path
         self.number = number
         self.slots = slots
         self.slot_bytes = slot_bytes
         self.memory = memoryview(mapping)
-        self._mapping = mapping
+        self.mapping = mapping
         self.words: list[Slot] = [
             module.Slot(mapping, word, word + _OWNER, _PARK)
             for word in range(_WORDS, _WORDS + slots * _WORDS_STEP, _WORDS_STEP)
@@ -135,7 +136,7 @@ class ImageFile:
             size = os.fstat(fd).st_size
             if size < _DATA:
                 raise SegmentError(f"{path}: {size} bytes are no file of pictures", backend="shm", hint="connect again")
-            mapping = mmap(fd, size)
+            mapping = map_file(fd, size, path)
         finally:
             os.close(fd)
         magic, version, slots, _, slot_bytes = _HEAD.unpack(mapping[: _HEAD.size])
@@ -168,7 +169,7 @@ class ImageFile:
     def wait_while_owned(self, slot: int, owner: int, strategy: int, timeout_ns: int) -> None:
         """Wait until the slot is given back by `owner`, as that waiting strategy does, or for that long."""
         at = _WORDS + slot * _WORDS_STEP + _OWNER
-        self._wait(self._mapping, at, owner, _PARK, strategy, PEER_WAKES | PEER_PARKS, -1, timeout_ns)
+        self._wait(self.mapping, at, owner, _PARK, strategy, PEER_WAKES | PEER_PARKS, -1, timeout_ns)
 
     def unlink(self) -> None:
         """Remove the file; what is mapped stays valid. Idempotent."""

@@ -88,15 +88,19 @@ class Claim:
                 files.add(number_of_file)
             if slot >= file.slots or length > file.slot_bytes:
                 raise _outside(file, slot, length)
+            if not file.mapping.may_be_touched:
+                raise file.mapping.error()
             number_now = file.words[slot].number
             if number % 2 or number_now() != number:
+                file.mapping.check()
                 self.release()
                 return False
             if not copy:
                 frame.data = file.shown(slot, length)
                 continue
             data = file.copied(slot, length)
-            if number_now() != number:
+            if number_now() != number:  # also where the file was truncated: all is zeros then
+                file.mapping.check()
                 self.release()
                 return False
             frame.data = data
@@ -116,7 +120,7 @@ class Claim:
                     file = reader.files.get(number_of_file) or reader.file(number_of_file)
                 except TransportError:
                     continue
-                if slot < file.slots:
+                if slot < file.slots and file.mapping.may_be_touched:
                     file.words[slot].give_back(number)
 
     def keep(self) -> None:

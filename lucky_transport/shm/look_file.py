@@ -20,12 +20,12 @@ from __future__ import annotations
 import os
 import struct
 from enum import IntEnum
-from mmap import mmap
 from pathlib import Path
 
 from lucky_transport.errors import RemoteProtocolError, SegmentError
 from lucky_transport.shm.allocation import allocate
 from lucky_transport.shm.atomics import PEER_PARKS, PEER_WAKES, Words
+from lucky_transport.shm.mapping import Mapping, map_file
 from lucky_transport.shm.private_file import open_private, remove_private
 
 __all__ = ["LookFile", "LookState"]
@@ -52,13 +52,13 @@ class LookState(IntEnum):
 class LookFile:
     """One mapped file. Made by `create` for the writer and by `open` for the reader."""
 
-    def __init__(self, path: Path, mapping: mmap, slot_bytes: int, native: bool) -> None:
+    def __init__(self, path: Path, mapping: Mapping, slot_bytes: int, native: bool) -> None:
         self.path = path
         self._mapping = mapping
         self._memory = memoryview(mapping)
         self._words = Words(mapping, native)
         self._slot_bytes = slot_bytes
-        self._number = 0
+        self._number = self._slot = 0
 
     @classmethod
     def create(cls, path: Path, least_bytes: int, *, native: bool = True) -> LookFile:
@@ -86,7 +86,7 @@ class LookFile:
                 raise SegmentError(
                     f"{path}: {size} bytes are no shared session", backend="shm", hint="watch the session again"
                 )
-            mapping = mmap(fd, size)
+            mapping = map_file(fd, size, path)
         finally:
             os.close(fd)
         magic, version, slots, _, slot_bytes = _HEAD.unpack(mapping[: _HEAD.size])
@@ -103,30 +103,31 @@ class LookFile:
     # -- the writer's ---------------------------------------------------------------------------------------------
 
     def put(self, record: bytes) -> bool:
-        """Make this the newest record; False when it is too long for the file, which then stays as it is."""
-        if len(record) + _RECORD.size > self._slot_bytes:
+        """Make this the newest record; False when it is too long for the file, or the file was truncated."""
+        if len(record) + _RECORD.size > self._slot_bytes or not self._mapping.may_be_touched:
             return False
         words = self._words
-        taken = (words.load32(_NEWEST) & 3, words.load32(_READING) - 1)
+        taken = (self._slot, words.load32(_READING) - 1)  # our own word is read by nobody but the peer
         slot = next(slot for slot in range(_SLOTS) if slot not in taken)
         start = self._start(slot)
         _RECORD.pack_into(self._mapping, start, len(record), 0)
         start += _RECORD.size
         self._memory[start : start + len(record)] = record
         self._publish(slot)
-        return True
+        return not self._mapping.is_lost
 
     def end(self, state: LookState) -> None:
         """Say that nothing more comes in here; a waiting reader goes on."""
-        self._words.store32(_STATE, state)
-        self._publish(self._words.load32(_NEWEST) & 3)
+        if self._mapping.may_be_touched:
+            self._words.store32(_STATE, state)
+            self._publish(self._slot)
 
     def unlink(self) -> None:
         """Remove the file; what is mapped stays valid. Idempotent."""
         remove_private(self.path)
 
     def _publish(self, slot: int) -> None:
-        self._number = self._number % (_NUMBERS - 1) + 1
+        self._number, self._slot = self._number % (_NUMBERS - 1) + 1, slot
         self._words.store32(_NEWEST, self._number << 2 | slot)
         self._words.wake(_PARK)  # a fence too: the reader's word is looked at after this
 
@@ -135,30 +136,43 @@ class LookFile:
     @property
     def state(self) -> int:
         """A `LookState`."""
-        return self._words.load32(_STATE)
+        return self._words.load32(_STATE) if self._mapping.may_be_touched else LookState.LIVE
 
     @property
     def mark(self) -> int:
         """A number that changes with each record and when the state does."""
-        return self._words.load32(_NEWEST)
+        return self._words.load32(_NEWEST) if self._mapping.may_be_touched else 0
 
     def read(self) -> bytes | None:
-        """Return a copy of the newest record, None before the first. Raises RemoteProtocolError."""
+        """Return a copy of the newest record, None before the first. Raises RemoteProtocolError, SegmentError."""
+        if not self._mapping.may_be_touched:
+            raise self._mapping.error()
         slot = self._claim()
         if slot is None:
+            self._mapping.check()
             return None
         try:
             start = self._start(slot)
             length, _ = _RECORD.unpack_from(self._mapping, start)
             if length > self._slot_bytes - _RECORD.size:
                 raise RemoteProtocolError(f"{self.path}: a record of {length} bytes", backend="shm", hint=_HINT)
-            return bytes(self._memory[start + _RECORD.size : start + _RECORD.size + length])
+            record = bytes(self._memory[start + _RECORD.size : start + _RECORD.size + length])
         finally:
             self._words.store32(_READING, 0)
+        if self._mapping.is_lost:
+            raise self._mapping.error()
+        return record
 
     def wait(self, mark: int, strategy: int, pidfd: int, timeout_ns: int) -> int:
-        """Wait until `mark` has changed: 1, Result.TIMED_OUT, or Result.PEER_GONE for a writer that died."""
-        return self._words.wait32(_NEWEST, mark, _PARK, strategy, PEER_WAKES | PEER_PARKS, pidfd, timeout_ns)
+        """Wait until `mark` has changed: 1, Result.TIMED_OUT, or Result.PEER_GONE for a writer that died.
+
+        Raises SegmentError when the file was truncated meanwhile.
+        """
+        peer = PEER_WAKES | PEER_PARKS
+        result = self._words.wait32(_NEWEST, mark, _PARK, strategy, peer, pidfd, timeout_ns)
+        if result != 1:
+            self._mapping.check()
+        return result
 
     def _claim(self) -> int | None:
         words = self._words

@@ -109,12 +109,13 @@ class Pictures:
     def put(self, pictures: Sequence[Picture]) -> list[Place]:
         """Return where each picture lies now, `file` 0 for none; slots handed out and not used are free again.
 
-        Raises NoSpace.
+        Raises NoSpace, SegmentError when a file was truncated; the next picture gets another one.
         """
         slots: list[_Slot | None] = []
         try:
             for picture in pictures:
                 slots.append(self._slot_with(picture))
+            self._check(slots)
         except BaseException:
             self._drop(slots)
             raise
@@ -133,12 +134,25 @@ class Pictures:
                 self._drawing, self._handed = None, 0
         return places
 
+    def _check(self, slots: Iterable[_Slot | None]) -> None:
+        """Raise SegmentError when the file of a slot was truncated, after it is let go of."""
+        for slot in slots:
+            if slot is None or not slot.file.mapping.is_lost:
+                continue
+            with self._lock:
+                self._slots = [other for other in self._slots if other.file is not slot.file]
+                self._posted = deque(other for other in self._posted if other.file is not slot.file)
+                self._drawing = None
+            self._store.retire([slot.file], lost=True)
+            raise slot.file.mapping.error()
+
     def put_drawn(self, picture: Picture) -> Place | None:
         """As `put`, of a single picture drawn into the only buffer handed out for it; None for any other picture."""
         slot = self._drawing
         if slot is None or slot.view is not picture:
             return None
         self._drawing, self._handed = None, 0  # no lock: the thread that asked for the buffer posts it
+        self._check((slot,))
         place = slot.post(len(picture))
         self._posted.append(slot)
         return place

@@ -13,7 +13,6 @@ import os
 import re
 import time
 from dataclasses import dataclass
-from mmap import mmap
 from pathlib import Path
 
 from lucky_transport.deadline import Deadline
@@ -24,6 +23,7 @@ from lucky_transport.shm.atomics import Words
 from lucky_transport.shm.image_file import SUFFIX, remove_images
 from lucky_transport.shm.layout import DEFAULT_RING_BYTES, FIELDS, HEADER_BYTES, MAGIC, VERSION, Layout, plan
 from lucky_transport.shm.liveness import start_time
+from lucky_transport.shm.mapping import Mapping, map_file
 from lucky_transport.shm.private_file import open_private, remove_private
 from lucky_transport.shm.stale_sockets import remove_stale_sockets
 from lucky_transport.specs import BatchSpec
@@ -45,7 +45,7 @@ class Segment:
 
     name: str
     path: Path
-    mapping: mmap
+    mapping: Mapping
     spec: BatchSpec
     layout: Layout
     owner: bool
@@ -164,7 +164,7 @@ def _absent(name: str, path: Path, deadline: Deadline) -> NotReachable:
     )
 
 
-def _map(path: Path) -> mmap | None:
+def _map(path: Path) -> Mapping | None:
     """Map the file, None when it is absent or still empty."""
     try:
         fd = open_private(path)
@@ -178,7 +178,7 @@ def _map(path: Path) -> mmap | None:
             raise SegmentError(
                 f"{path}: {size} bytes, a segment has at least {HEADER_BYTES}", backend="shm", hint="use another name"
             )
-        mapping = mmap(fd, size)
+        mapping = map_file(fd, size, path)
     finally:
         os.close(fd)
     magic = header.get(mapping, "magic")

@@ -23,6 +23,8 @@ from lucky_transport.shm.segment import Segment
 
 __all__ = ["SegmentPipe"]
 
+#: A wait looks this often whether the segment's file was truncated.
+_SLICE_NS = 200_000_000
 _CLIENT, _ENGINE = "park_command", "park_engine"
 
 
@@ -32,6 +34,7 @@ class SegmentPipe(RingPipe):
     def __init__(self, segment: Segment, peer: str, writer: WritingEnd, reader: ReadingEnd, pidfd: int) -> None:
         super().__init__(Gate(f"the pipe to {peer} at {segment.path}"), writer, reader)
         self.peer = peer
+        self._mapping = segment.mapping
         self.largest_record = largest_record(writer.size)
         self._pidfd = os.dup(pidfd) if pidfd >= 0 else -1
         self._waits = True
@@ -89,15 +92,23 @@ class SegmentPipe(RingPipe):
             raise LocalProtocolError("the engine's end of a segment waits in its channel, not in its pipe")
         if self.reader.ready() and not self._gate.closed:
             return True
-        with self._gate:
-            result = self.reader.wait(self._pidfd, timeout_ns, crowded, self._writer.woke())
-        return result == 1 or self._outcome(result)
+        rested = self._writer.woke()
+        while True:
+            with self._gate:
+                result = self.reader.wait(self._pidfd, min(timeout_ns, _SLICE_NS), crowded, rested)
+            timeout_ns -= _SLICE_NS
+            if result == 1 or self._outcome(result) or result == 0 or timeout_ns <= 0:
+                return result == 1
+            rested = True
 
     def wait_for_room(self, length: int, timeout_ns: int) -> bool:
         """Wait until a record of `length` bytes can be pushed; see `Pipe.wait_for_room`."""
-        with self._gate:
-            result = self._writer.wait_room(length, self._pidfd, timeout_ns)
-        return self._outcome(result)
+        while True:
+            with self._gate:
+                result = self._writer.wait_room(length, self._pidfd, min(timeout_ns, _SLICE_NS))
+            timeout_ns -= _SLICE_NS
+            if self._outcome(result) or timeout_ns <= 0:
+                return result == 1
 
     def _outcome(self, result: int) -> bool:
         if result == Result.PEER_GONE:
@@ -106,6 +117,8 @@ class SegmentPipe(RingPipe):
             )
         if result != 1 and self._gate.closed:
             raise self._gate.error()
+        if result != 1:
+            self._mapping.check()
         return result == 1
 
     def interrupt(self) -> None:

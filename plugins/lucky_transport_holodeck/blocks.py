@@ -12,7 +12,6 @@ from __future__ import annotations
 import errno
 import math
 import os
-from mmap import mmap
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.errors import NoSpace
+from lucky_transport.shm.mapping import map_file
 from lucky_transport.shm.private_file import Make, open_private, remove_private
 from lucky_transport_holodeck.names import COMMAND_BOOL, COMMAND_BUFFER, RESET, Names
 
@@ -41,7 +41,7 @@ class Block:
             if os.fstat(fd).st_size != size:
                 os.ftruncate(fd, size)
             os.posix_fallocate(fd, 0, size)
-            self.array: NDArray[Any] = np.frombuffer(mmap(fd, size), dtype, count).reshape(shape)
+            self.array: NDArray[Any] = np.frombuffer(map_file(fd, size, path), dtype, count).reshape(shape)
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.ENOMEM):
                 raise

@@ -234,6 +234,8 @@ class ShmTransport(Transport):
         if self._count_here is not None and checked is not self.actions:
             self._counted += self._count_here.count_outside(checked)
         code = self._channel.send(checked, control)
+        if code == Result.OUT_OF_ORDER:
+            self._check_segment()
         if code:
             raise ValueError(f"the actions changed while they were sent (native check: {code})")
 
@@ -249,6 +251,7 @@ class ShmTransport(Transport):
         else:
             code = self._channel.recv(min(deadline.remaining_ns, _SLICE_NS))
         while code == Result.TIMED_OUT and not deadline.expired:
+            self._check_segment()
             if header.get(self._segment.mapping, "engine_state") == EngineState.CLOSING:
                 code = self._channel.recv(0)
                 if code == Result.TIMED_OUT:
@@ -266,6 +269,8 @@ class ShmTransport(Transport):
 
     def _received(self, code: int) -> Frame:
         """Return the frame, or raise what `code` says happened instead of one."""
+        if code not in (Result.FRAME, Result.FRAME_ENDED):
+            self._check_segment()
         if code in (Result.FRAME, Result.FRAME_ENDED):
             self._on(Event.FRAME)
             return self._show(code)
@@ -283,6 +288,12 @@ class ShmTransport(Transport):
             f"the engine's frame counter moved by more than one (to {header.get(self._segment.mapping, 'frame_seq')})",
             backend="shm",
         )
+
+    def _check_segment(self) -> None:
+        """Raise SegmentError when the segment's file was truncated; the connection is lost then."""
+        if self._segment.mapping.is_cut:
+            self._on(Event.LOST)
+            raise self._segment.mapping.error()
 
     def _show(self, code: int) -> Frame:
         frame = self._frame
@@ -330,7 +341,7 @@ class ShmTransport(Transport):
         self._calls.close()
         _open.discard(self)
         mapping = self._segment.mapping
-        if self._engine.alive:
+        if self._engine.alive and not mapping.is_cut:
             header.put(mapping, "client_start", 0)
             Words(mapping).store32(FIELDS["client_pid"].offset, 0)
             self._await_release()

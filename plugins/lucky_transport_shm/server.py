@@ -18,7 +18,7 @@ import numpy as np
 from lucky_transport.calls.server import ServerCalls
 from lucky_transport.config import Settings
 from lucky_transport.endpoint import Endpoint
-from lucky_transport.errors import ClosedError, PeerDied, TransportError
+from lucky_transport.errors import ClosedError, PeerDied, SegmentError, TransportError
 from lucky_transport.host.dispatch import Dispatcher
 from lucky_transport.host.foreign import foreign_services
 from lucky_transport.host.host import Host, Lease
@@ -100,6 +100,9 @@ class ShmServer(Server):
         """Serve until `stop`; a bug of ours ends the server, not the client's patience."""
         try:
             self._serve()
+        except SegmentError as error:
+            _log.error("the shm server of %s closes: %s", self._endpoint, error)
+            self._forget_client(error)
         except Exception:
             _log.exception("the shm server of %s broke; it closes", self._endpoint)
             header.put(self._segment.mapping, "engine_state", EngineState.CLOSING)
@@ -167,7 +170,11 @@ class ShmServer(Server):
             self._channel.set_peer(self._peer.pidfd, bits)
 
     def _look_after_client(self, found: int) -> None:
-        """Between exchanges: notice a client that came, left, died or broke the counters."""
+        """Between exchanges: notice a client that came, left, died or broke the counters.
+
+        Raises SegmentError when the segment was truncated.
+        """
+        self._segment.mapping.check()
         if found == Result.OUT_OF_ORDER:
             _log.warning("shm client of %s broke the action counter; its exchange is dropped", self._endpoint)
             self._channel.resync()
@@ -187,16 +194,9 @@ class ShmServer(Server):
 
     def _let_go(self) -> None:
         """Forget the client: the engine is free for the next driver, the segment for the next client."""
-        if self._lease is not None:
-            self._lease.release()
-            self._lease = None
-        if self._peer is not None:
-            self._peer.close()
-            self._peer = None
         self._channel.set_peer(-1, PEER_WAKES | PEER_PARKS)
         self._channel.resync()
-        self._calls.close(PeerDied(f"{self._pipe.peer} is gone", backend="shm"))
-        self._dispatcher.leave(self._pipe.peer)
+        self._forget_client(PeerDied(f"{self._pipe.peer} is gone", backend="shm"))
         if not self._stopping:  # what the engine said last is still to be read
             self._await_client()
         self._channel.commands_read(0)
@@ -204,6 +204,17 @@ class ShmServer(Server):
         header.put(mapping, "client_start", 0)
         header.put(mapping, "client_pid", 0)
         header.put(mapping, "client_features", 0)  # last: the next client waits for it
+
+    def _forget_client(self, why: TransportError) -> None:
+        """Let go of the client without a look at the segment; its calls end with `why`."""
+        if self._lease is not None:
+            self._lease.release()
+            self._lease = None
+        if self._peer is not None:
+            self._peer.close()
+            self._peer = None
+        self._calls.close(why)
+        self._dispatcher.leave(self._pipe.peer)
 
     def _refuse(self, error: TransportError) -> None:
         """Publish an exchange without a frame, with the reason."""
@@ -252,11 +263,15 @@ class ShmServer(Server):
         if self._thread is None:
             return
         thread, self._thread = self._thread, None
-        header.put(self._segment.mapping, "engine_state", EngineState.CLOSING)
+        mapping = self._segment.mapping
         self._stopping = True
+        if not mapping.is_cut:
+            header.put(mapping, "engine_state", EngineState.CLOSING)
         self._channel.interrupt()
         thread.join(max(grace_s, 0.2))
-        if not thread.is_alive():
+        if not thread.is_alive() and mapping.is_cut:
+            self._forget_client(mapping.error())
+        elif not thread.is_alive():
             if header.get(self._segment.mapping, "action_seq") == self._channel.seq + 1:
                 self._refuse(ClosedError("the engine is closing", backend="shm"))
             self._calls.shut_down(ClosedError("the engine is closing", backend="shm"))

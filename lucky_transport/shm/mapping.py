@@ -1,0 +1,77 @@
+"""A mapped file that survives being truncated: `Mapping`, in place of `mmap`.
+
+Any process of this user may cut a named file short, and touching a page beyond a file's end is SIGBUS, in any code that
+holds a view. With the native module such an access gives zeros: the whole mapping is replaced by zero pages and is
+`is_lost` from then on (`_truncation.h`). A side that waits for its peer, or has just copied what the peer wrote, looks
+at that; the cut is a SegmentError then. Views read zeros and never crash.
+
+Without the native module nothing can catch the signal. There the file's size is compared before each exchange, record
+and image, which finds every cut but one that happens within the exchange itself: that one ends the process.
+"""
+
+from __future__ import annotations
+
+import os
+from mmap import mmap
+
+from lucky_transport.errors import SegmentError
+from lucky_transport.shm import atomics
+
+__all__ = ["Mapping", "map_file"]
+
+
+class Mapping(mmap):
+    """Made by `map_file`. path: of the file, for errors."""
+
+    path: str
+
+    @property
+    def is_lost(self) -> bool:
+        """True when a page was touched that is beyond the file's end: the memory is zeros, and shared no more."""
+        return atomics.guards().lost(self)
+
+    @property
+    def is_cut(self) -> bool:
+        """True when it is lost, or will be: the file is shorter than the mapping now."""
+        return self.is_lost or self.size() < len(self)
+
+    @property
+    def may_be_touched(self) -> bool:
+        """True unless touching it would end the process: it is cut, and nothing guards it."""
+        return atomics.guards().GUARDS or self.size() >= len(self)
+
+    def check(self) -> None:
+        """Raise SegmentError when it is cut."""
+        if self.is_cut:
+            raise self.error()
+
+    def error(self) -> SegmentError:
+        """Return what to raise when it is cut."""
+        return SegmentError(
+            f"{self.path} was truncated to less than its {len(self)} bytes while they were in use",
+            backend="shm",
+            hint="another process of this user did that; start the engine again and connect again",
+        )
+
+    def close(self) -> None:
+        """Unmap it; idempotent. Raises BufferError while there are views."""
+        if self.closed:
+            return
+        atomics.guards().unguard(self)
+        try:
+            super().close()
+        except BufferError:
+            atomics.guards().guard(self)
+            raise
+
+    def __del__(self) -> None:
+        if not self.closed:
+            atomics.guards().unguard(self)  # before the addresses are anybody else's
+
+
+def map_file(fd: int, size: int, path: str | os.PathLike[str]) -> Mapping:
+    """Map `size` bytes of the file, shared and writable, and guard them. Raises OSError."""
+    mapping = Mapping(fd, size)
+    mapping.path = os.fspath(path)
+    atomics.guards().guard(mapping)
+    return mapping

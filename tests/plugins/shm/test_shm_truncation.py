@@ -1,0 +1,289 @@
+"""Files that a process of our own user truncates while steps, calls, streams and snapshots run: a typed error on both
+sides, never a signal.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lucky_transport import api
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import SegmentError
+from lucky_transport.messages.media import ImageFrame
+from lucky_transport.process import EngineProcess, unique_name
+from lucky_transport.shm.atomics import native_error
+from lucky_transport.shm.image_reader import ImageReader
+from lucky_transport.shm.image_store import ImageStores
+from lucky_transport.shm.look_file import LookFile, LookState
+
+SHM = Path("/dev/shm")
+
+pytestmark = pytest.mark.timeout(110)
+needs_native = pytest.mark.skipif(bool(native_error()), reason=native_error() or "native")
+
+
+@pytest.fixture
+def name() -> Iterator[str]:
+    """A segment name of this test's own; nothing of it may be left afterwards."""
+    one = unique_name()
+    yield one
+    deadline = Deadline(5)
+    while (left := list(SHM.glob(f"{one}*"))) and not deadline.expired:
+        time.sleep(0.01)
+    assert left == []
+
+
+@contextlib.contextmanager
+def _process(*arguments: Any, **options: Any) -> Iterator[EngineProcess]:
+    process = EngineProcess(*arguments, **options)
+    try:
+        yield process
+    finally:
+        process.stop()
+
+
+#: Each goes on until something is raised, and says what.
+_CLIENT = """
+import sys, threading, time
+import numpy as np
+from lucky_transport import api
+from lucky_transport.config import load_settings
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import TransportError
+
+def steps(client):
+    client.step(client.actions, np.full(client.spec.num_envs, 1, np.uint8))
+    shown = client.step(client.actions).observations
+    yield
+    try:
+        while True:
+            client.step(client.actions)
+    finally:
+        shown.sum()  # what was handed out stays readable
+
+def waiting_steps(client):
+    client.step(client.actions, np.full(client.spec.num_envs, 1, np.uint8))
+    client.send(client.actions)
+    yield
+    client.recv(Deadline(30))
+
+def calls(client):
+    from lucky_transport.messages.methods import method
+    schema = method("AgentService/GetAgentSchema")
+    client.call(schema, schema.request())
+    yield
+    while True:
+        client.call(schema, schema.request())
+
+def streams(client):
+    from lucky_transport.messages.methods import method
+    joints = method("TelemetryService/StreamTelemetry")
+    with client.stream(joints, joints.request()) as stream:
+        next(iter(stream))
+        yield
+        for _ in stream:
+            pass
+
+def idle_streams(client):
+    from lucky_transport.messages.methods import method
+    joints = method("TelemetryService/StreamTelemetry")
+    with client.stream(joints, joints.request()) as stream:
+        yield
+        for _ in stream:
+            pass
+
+client = api.open_transport(f"shm://{sys.argv[1]}", load_settings({"native": sys.argv[3] == "native"}))
+use = globals()[sys.argv[2]](client)
+next(use)
+print("running", flush=True)
+try:
+    for _ in use:
+        pass
+except TransportError as error:
+    print(type(error).__name__, error, flush=True)
+client.close()
+"""
+
+
+def _attack(name: str, use: str, length: int, native: str = "native") -> str:
+    """Truncate the segment under a client that does `use`, and return what that said at its end."""
+    command = [sys.executable, "-c", _CLIENT, name, use, native]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as client:
+        assert client.stdout is not None
+        assert client.stdout.readline() == "running\n", client.communicate()
+        os.truncate(SHM / name, length)
+        out, err = client.communicate(timeout=60)
+    assert (client.returncode, err) == (0, "")
+    return out
+
+
+@needs_native
+@pytest.mark.parametrize("length", [0, 4096, 8000], ids=["empty", "header left", "some left"])
+@pytest.mark.parametrize("use", ["steps", "calls", "streams"])
+def test_a_truncated_segment_is_a_typed_error_for_the_client_and_the_engine_lives(
+    use: str, length: int, name: str
+) -> None:
+    with _process("toy", [f"shm://{name}"], num_envs=512) as engine:
+        assert re.match(rf"SegmentError {SHM / name} was truncated", _attack(name, use, length))
+        assert engine.is_alive
+        assert engine.stop() == 0  # it ends in order, by no signal
+
+
+@pytest.mark.parametrize("native", [pytest.param("native", marks=needs_native), "fallback"])
+def test_a_client_that_waits_for_a_frame_is_told_within_moments(native: str, name: str) -> None:
+    """The engine hangs in its step, so nothing but the file's size can tell."""
+    with _process("toy", [f"shm://{name}"], num_envs=2, options={"hang_at": 2}) as engine:
+        assert _attack(name, "waiting_steps", 4096, native).startswith("SegmentError")
+        engine.kill()
+
+
+@pytest.mark.parametrize("native", [pytest.param("native", marks=needs_native), "fallback"])
+def test_a_client_that_waits_for_nothing_of_a_stream_is_told_within_moments(native: str, name: str) -> None:
+    with _process("toy", [f"shm://{name}"], num_envs=2):
+        assert _attack(name, "idle_streams", 4096, native).startswith("SegmentError")
+
+
+@needs_native
+def test_a_file_that_grows_or_is_replaced_disturbs_no_client_that_has_it_mapped(name: str) -> None:
+    with _process("toy", [f"shm://{name}"], num_envs=2):
+        with api.open_transport(f"shm://{name}") as client:
+            client.step(client.actions, np.full(2, 1, np.uint8))
+            os.truncate(SHM / name, os.stat(SHM / name).st_size + 8192)
+            client.step(client.actions)
+            (SHM / name).unlink()
+            (SHM / name).touch(0o600)
+            (SHM / name).write_bytes(b"another file")
+            client.step(client.actions)
+        with pytest.raises(SegmentError, match="12 bytes"):
+            api.open_transport(f"shm://{name}")
+
+
+_ENGINE = """
+import logging, os, sys, time
+import numpy as np
+from lucky_transport import api
+logging.basicConfig(format="%(levelname)s %(message)s", stream=sys.stdout)
+serving = api.serve("toy", [f"shm://{sys.argv[1]}", f"inproc:{sys.argv[1]}"], num_envs=512)
+client = api.open_transport(f"shm://{sys.argv[1]}")
+client.step(client.actions, np.full(512, 1, np.uint8))
+os.truncate(f"/dev/shm/{sys.argv[1]}", int(sys.argv[2]))
+try:
+    for _ in range(100):
+        client.step(client.actions)
+    time.sleep(1)
+except ValueError as error:
+    print(type(error).__name__)
+client.close()
+until = time.monotonic() + 20
+while any(thread.name.startswith("shm server") for thread in __import__("threading").enumerate()):
+    assert time.monotonic() < until
+    time.sleep(0.01)
+with api.open_transport(f"inproc:{sys.argv[1]}") as other:  # the engine itself is free for others
+    other.step(other.actions, np.full(512, 1, np.uint8))
+serving.stop()
+print("stopped")
+"""
+
+
+@needs_native
+@pytest.mark.parametrize("length", [0, 4096])
+def test_an_engine_closes_its_segment_says_why_and_serves_others(length: int, name: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _ENGINE, name, str(length)], capture_output=True, text=True, timeout=100
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert "SegmentError" in lines
+    assert f"ERROR the shm server of shm://{name} closes: {SHM / name} was truncated" in done.stdout
+    assert lines[-1] == "stopped"
+
+
+@needs_native
+def test_an_engine_without_a_client_notices_too(name: str) -> None:
+    with api.serve("toy", f"shm://{name}") as serving:
+        os.truncate(SHM / name, 100)
+        deadline = Deadline(20)
+        while any(thread.name == f"shm server {name}" for thread in threading.enumerate()):
+            assert not deadline.expired
+            time.sleep(0.01)
+        assert serving.host is not None
+
+
+def _store(folder: Path) -> tuple[Any, ImageReader]:
+    return ImageStores(folder / "segment").open(), ImageReader(folder / "segment")
+
+
+@needs_native
+@pytest.mark.parametrize("length", [0, 4096])
+@pytest.mark.parametrize("copy", [True, False], ids=["copied", "viewed"])
+def test_a_reader_of_a_truncated_image_file_is_told(copy: bool, length: int, tmp_path: Path) -> None:
+    store, reader = _store(tmp_path)
+    picture = b"a" * 100_000
+    images = store.open()
+    seen = ImageFrame()
+    assert reader.claim(b"", images.put([picture])).fill([seen], copy)
+    claim = reader.claim(b"", images.put([picture]))
+    (path,) = tmp_path.iterdir()
+    os.truncate(path, length)
+    shown = bytes(seen.data)  # a view reads zeros, a copy is whole
+    assert shown in (picture, bytes(len(picture)))
+    if copy:
+        assert shown == picture
+    with pytest.raises(SegmentError, match=f"{path} was truncated"):
+        claim.fill([ImageFrame()], copy=True)
+    store.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+@needs_native
+@pytest.mark.parametrize("drawn", [True, False], ids=["drawn", "copied"])
+def test_an_engine_whose_image_file_is_truncated_is_told_once_and_goes_on_with_another(
+    drawn: bool, tmp_path: Path
+) -> None:
+    store, reader = _store(tmp_path)
+    images = store.open()
+    images.put([b"a" * 100_000])
+    (path,) = tmp_path.iterdir()
+    os.truncate(path, 0)
+    buffer = images.buffer(100_000) if drawn else memoryview(bytearray(100_000))
+    buffer[:] = b"b" * 100_000
+    with pytest.raises(SegmentError, match=f"{path} was truncated"):
+        images.put_drawn(buffer) if drawn else images.put([buffer])
+    seen = ImageFrame()
+    assert reader.claim(b"", images.put([b"c" * 100_000])).fill([seen], True)
+    assert seen.data == b"c" * 100_000
+    store.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("native", [pytest.param(True, marks=needs_native), False], ids=["native", "fallback"])
+@pytest.mark.parametrize("length", [0, 4096])
+def test_a_truncated_latest_value_file_is_an_error_for_its_reader_and_no_end_for_its_writer(
+    length: int, native: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "one.looks.1"
+    writer = LookFile.create(path, 5000, native=native)
+    reader = LookFile.open(path, native=native)
+    assert writer.put(b"first" * 1000)
+    mark = reader.mark
+    os.truncate(path, length)
+    with contextlib.suppress(SegmentError):  # as soon as it is noticed
+        reader.wait(mark, 1, -1, 50_000_000)
+    with pytest.raises(SegmentError, match=f"{path} was truncated"):
+        reader.read()
+    ended = [not writer.put(b"later" * 1000) for _ in range(3)]
+    assert ended[-1]
+    writer.end(LookState.ENDED)
+    writer.unlink()
