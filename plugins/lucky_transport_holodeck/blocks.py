@@ -101,7 +101,7 @@ class BlockFile:
 
 
 class BlockFiles:
-    """Opens the blocks of one pair, and knows which there were; those that every pair has may be there unopened."""
+    """Opens the blocks of one pair, and knows which there are: a client that leaves a running engine lets them lie."""
 
     def __init__(self, names: Names) -> None:
         self.names = names
@@ -109,10 +109,12 @@ class BlockFiles:
 
     def open(self, key: str, size: int) -> BlockFile:
         """Return the block `key` of `size` bytes; raises RemoteProtocolError for an impossible key."""
-        path = self.names.block(key)
-        file = BlockFile(path, size)
-        self._paths.add(path)
-        return file
+        self.note(key)
+        return BlockFile(self.names.block(key), size)
+
+    def note(self, *keys: str) -> None:
+        """Remember blocks that a client has made, to be removed at the end; raises RemoteProtocolError."""
+        self._paths.update(map(self.names.block, keys))
 
     def unlink(self) -> None:
         """Remove every block that was ever there."""

@@ -1,6 +1,6 @@
 """Pictures that an engine takes for a Holodeck camera.
 
-Rule 1: the engine is asked once whether it has such a camera; pictures are taken between steps.
+Rule 1: the engine is asked whether it has such a camera when the sensor is added; pictures are taken between steps.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lucky_transport.engine import Engine
 from lucky_transport.errors import SpecError
 from lucky_transport.host.host import Host
 from lucky_transport.messages.stepping import GetCameraFrameRequest
@@ -19,11 +20,13 @@ from lucky_transport_holodeck.sources import Source
 __all__ = ["engine_camera"]
 
 
-def engine_camera(host: Host, env: int, name: str, shape: SensorShape) -> Source:
-    """Return the source of a camera of the engine, called `name`, (height, width, 4).
+def engine_camera(host: Host, env: int, name: str, shape: SensorShape) -> Source | None:
+    """Return the source of a camera of the engine, called `name`, (height, width, 4); None when it has no cameras.
 
-    Raises SpecError, with the engine's own words, when the engine has no such camera.
+    Raises SpecError, with the engine's own words, when the engine has cameras and none of that name and size.
     """
+    if type(host.engine).camera_frames is Engine.camera_frames:
+        return None
     height, width, _ = shape.shape
     request = GetCameraFrameRequest(name=name, width=width, height=height, format="raw")
     try:

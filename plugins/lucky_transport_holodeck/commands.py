@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -77,13 +77,17 @@ def add_sensor(
     agent: str,
     name: str,
     sensor_type: str,
-    config: object,
+    config: Mapping[str, Any] | None,
     socket: str = "",
     location: Iterable[float] = (0, 0, 0),
     rotation: Iterable[float] = (0, 0, 0),
 ) -> Command:
-    """Return the command that gives an agent a sensor; `config` is its configuration, JSON values."""
-    return Command("AddSensor", (agent, name, sensor_type, json.dumps(config), socket), (*location, *rotation))
+    """Return the command that gives an agent a sensor; `config` is its configuration, JSON values.
+
+    Without one an empty object is sent: the original's cameras and range finders abort on anything else.
+    """
+    text = json.dumps({} if config is None else dict(config))
+    return Command("AddSensor", (agent, name, sensor_type, text, socket), (*location, *rotation))
 
 
 def encode(commands: Iterable[Command]) -> bytes:

@@ -13,16 +13,22 @@ from lucky_transport_holodeck.blocks import BlockFile, BlockFiles
 from lucky_transport_holodeck.sources import Source
 from lucky_transport_holodeck.teleport import TELEPORT_NUMBERS, Teleport
 
-__all__ = ["HostedAgent", "HostedSensor"]
+__all__ = ["HostedAgent", "HostedSensor", "agent_blocks"]
 
 _NONE = b"\0"
 
 
-class HostedSensor:
-    """A sensor with its block. `rate`: ticks between two showings."""
+def agent_blocks(name: str) -> tuple[str, str, str, str]:
+    """Return the keys of the blocks that every agent has: action, teleport's flag and numbers, control scheme."""
+    return name, f"{name}_teleport_flag", f"{name}_teleport_command", f"{name}_control_scheme"
 
-    def __init__(self, file: BlockFile, source: Source) -> None:
+
+class HostedSensor:
+    """A sensor with its block. `rate`: ticks between two showings. is_task: it shows the end of the episode."""
+
+    def __init__(self, file: BlockFile, source: Source, *, is_task: bool = False) -> None:
         self.rate = 1
+        self.is_task = is_task
         self._file = file
         self._source = source
         self._bytes = source.array.data
@@ -49,10 +55,13 @@ class HostedAgent:
         self.kind = kind
         self.env = env
         self.sensors: dict[str, HostedSensor] = {}
-        self._action = files.open(name, 4 * kind.action_size)
-        self._flag = files.open(f"{name}_teleport_flag", 1)
-        self._place = files.open(f"{name}_teleport_command", 4 * TELEPORT_NUMBERS)
-        self._scheme = files.open(f"{name}_control_scheme", 1)
+        sizes = (4 * kind.action_size, 1, 4 * TELEPORT_NUMBERS, 1)
+        self._action, self._flag, self._place, self._scheme = map(files.open, agent_blocks(name), sizes)
+
+    @property
+    def has_task(self) -> bool:
+        """True when one of its sensors shows the end of the episode."""
+        return any(sensor.is_task for sensor in self.sensors.values())
 
     def read_action(self, row: memoryview) -> None:
         """Read the action in force into `row`, float32 as bytes, as far as either goes."""

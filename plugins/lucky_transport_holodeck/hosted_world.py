@@ -6,8 +6,8 @@ Rule 1: an env whose agent was just spawned is reset in that tick, so the client
         on each tick is one step with the action in force.
 Rule 2: an env that ended stands still until the client's next reset: reward 0, terminal 1. Envs without an agent stand
         still too. (An engine that cannot hold resets the ended env in the next tick, and steps envs without agents.)
-Rule 3: the protocol has no way to refuse. What cannot be done is said in the log, and a failed engine shows its agents
-        as terminal, with reward 0, until the next reset.
+Rule 3: the protocol has no way to refuse. What cannot be done is said in the log, once for each client, and a failed
+        engine shows its agents as terminal, with reward 0, until the next reset.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lucky_transport.engine import HOLD, RESET, Buffers
 from lucky_transport.errors import RemoteProtocolError, TransportError
@@ -32,6 +33,8 @@ from lucky_transport_holodeck.world_commands import obey
 __all__ = ["HostedWorld"]
 
 _log = logging.getLogger("lucky_transport")
+#: Texts that are remembered as told: a client's scenario has far fewer.
+_MOST_TOLD = 1000
 
 
 class HostedWorld:
@@ -46,7 +49,8 @@ class HostedWorld:
         self._poses = Poses(host)
         self._sources = Sources(spec, self._buffers, self._poses)
         self._actions = ActionRows(spec, self._buffers.actions)
-        self._population = Population(host, files, self._sources, self._actions.size, self._on_spawn)
+        self._told: set[str] = set()
+        self._population = Population(host, files, self._sources, self._actions.size, self._on_spawn, self._warn)
         self._agents = self._population.agents
         self._lease: Lease | None = None
         self._has_failed = False
@@ -89,7 +93,14 @@ class HostedWorld:
         for command in commands:
             problem = misfit(command) or self._obey(command)
             if problem:
-                _log.warning("a command of %s was dropped: %s", self._owner, problem)
+                self._warn(f"a command of {self._owner} was dropped: {problem}")
+
+    def _warn(self, text: str) -> None:
+        """Log a text, once: a scenario says the same at every reset."""
+        if text not in self._told:
+            if len(self._told) < _MOST_TOLD:
+                self._told.add(text)
+            _log.warning("%s", text)
 
     def _obey(self, command: Command) -> str:
         """Carry out a command; returns what is wrong with it, "" when nothing is."""
@@ -132,7 +143,17 @@ class HostedWorld:
         self._poses.place_those_reset()
         ended = (self._buffers.terminated | self._buffers.truncated) != 0
         if ended.any():
-            control[ended] = HOLD if self._resting else RESET
+            following = HOLD if self._resting else RESET
+            self._tell_ends(ended & (control != following))
+            control[ended] = following
+
+    def _tell_ends(self, ended: NDArray[np.bool_]) -> None:
+        """Log the agents whose episode has just ended and that have no sensor to show it."""
+        envs = set(np.flatnonzero(ended).tolist())
+        for agent in self._agents.values() if envs else ():
+            if agent.env in envs and not agent.has_task:
+                then = "stands still until the client resets" if self._resting else "starts again with the next tick"
+                self._warn(f"the episode of agent {agent.name!r} has ended, and no Task sensor shows it; it {then}")
 
     def _act(self) -> None:
         manned = [agent for agent in self._agents.values() if agent.env >= 0]

@@ -1,30 +1,27 @@
 """The agents of a hosted world and their sensors, as the client's commands make them.
 
 Rule 1: agents get envs in the order in which they are spawned; who comes when all are taken has none, and says so.
-Rule 2: a sensor that the engine has nothing for is said once, when it is added; its block keeps the client's zeros.
+Rule 2: a sensor that the engine has nothing for is logged once for each client; its block keeps the client's zeros.
 """
 
 from __future__ import annotations
 
 import json
-import logging
 import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from lucky_transport.errors import RemoteProtocolError
+from lucky_transport.errors import RemoteProtocolError, SpecError
 from lucky_transport.host.host import Host
 from lucky_transport_holodeck.agent_types import AGENT_TYPES
 from lucky_transport_holodeck.blocks import BlockFiles
 from lucky_transport_holodeck.cameras import engine_camera
 from lucky_transport_holodeck.commands import Command
-from lucky_transport_holodeck.hosted_agent import HostedAgent, HostedSensor
-from lucky_transport_holodeck.sensor_types import CAMERAS, SensorShape, sensor_shape
+from lucky_transport_holodeck.hosted_agent import HostedAgent, HostedSensor, agent_blocks
+from lucky_transport_holodeck.sensor_types import CAMERAS, SensorShape, is_task, sensor_shape
 from lucky_transport_holodeck.sources import Source, Sources
 
 __all__ = ["Population"]
-
-_log = logging.getLogger("lucky_transport")
 
 
 class Population:
@@ -32,6 +29,7 @@ class Population:
     SpecError or ValueError (a configuration that is no JSON) for a command that makes no sense.
 
     action_size: values that an action of the engine has. on_spawn: called with each agent that has just come.
+    warn: logs a text, once.
     """
 
     def __init__(
@@ -41,6 +39,7 @@ class Population:
         sources: Sources,
         action_size: int,
         on_spawn: Callable[[HostedAgent, Command], None],
+        warn: Callable[[str], None],
     ) -> None:
         self.agents: dict[str, HostedAgent] = {}
         self.handlers: Mapping[str, Callable[[Command], None]] = {
@@ -54,6 +53,7 @@ class Population:
         self._sources = sources
         self._action_size = action_size
         self._on_spawn = on_spawn
+        self._warn = warn
 
     def empty(self) -> None:
         """Remove all agents."""
@@ -63,6 +63,7 @@ class Population:
 
     def _spawn(self, command: Command) -> None:
         wire_type, name = command.strings
+        self._files.note(*agent_blocks(name))
         kind = AGENT_TYPES.get(wire_type)
         if kind is None:
             raise RemoteProtocolError(f"no agent type {wire_type!r}; known: {', '.join(AGENT_TYPES)}")
@@ -72,10 +73,10 @@ class Population:
         env = self._free_env() if before is None else before.env
         agent = self.agents[name] = HostedAgent(name, kind, env, self._files)
         if env < 0:
-            _log.warning("agent %r has no env: the engine has %d; serve more", name, self._host.spec.num_envs)
+            self._warn(f"agent {name!r} has no env: the engine has {self._host.spec.num_envs}; serve more")
         elif kind.action_size < self._action_size:
             what = f"{kind.action_size} of the {self._action_size} values of an action"
-            _log.warning("agent %r (%s) has %s; the others are 0", name, wire_type, what)
+            self._warn(f"agent {name!r} ({wire_type}) has {what}; the others are 0")
         self._on_spawn(agent, command)
 
     def _free_env(self) -> int:
@@ -84,18 +85,25 @@ class Population:
 
     def _add_sensor(self, command: Command) -> None:
         agent_name, name, sensor_type, config_text, socket = command.strings
+        key = f"{agent_name}_{name}_sensor_data"
+        self._files.note(*agent_blocks(agent_name), key)
         agent = self._agent(agent_name)
         config: Any = json.loads(config_text) if config_text else None
         config = config if isinstance(config, dict) else {}
-        key = f"{agent_name}_{name}_sensor_data"
         shape = self._shape(agent, key, sensor_type, config)
         self._forget_sensor(agent, name)
-        source = self._source(agent, name, sensor_type, config, socket, shape)
+        source, why = None, ""
+        try:
+            source = self._source(agent, name, sensor_type, config, socket, shape)
+        except SpecError as error:  # in the engine's own words
+            why = f" ({error})"
         if source is not None:
-            agent.sensors[name] = HostedSensor(self._files.open(key, shape.nbytes), source)
+            file = self._files.open(key, shape.nbytes)
+            agent.sensors[name] = HostedSensor(file, source, is_task=is_task(sensor_type))
         elif agent.env >= 0:
-            what = f"sensor {name!r} ({sensor_type}) of agent {agent_name!r}"
-            _log.warning("engine %r has nothing for %s; it shows zeros", self._host.spec.engine, what)
+            what = "no camera" if sensor_type in CAMERAS else "nothing"
+            sensor = f"sensor {name!r} ({sensor_type}) of agent {agent_name!r}"
+            self._warn(f"engine {self._host.spec.engine!r} has {what} for {sensor}; it shows zeros{why}")
 
     def _shape(self, agent: HostedAgent, key: str, sensor_type: str, config: Mapping[str, Any]) -> SensorShape:
         if sensor_type == "WorldNumSensor":  # what the client calls BallLocationSensor has this type, but one byte
@@ -138,5 +146,8 @@ class Population:
     def _agent(self, name: str) -> HostedAgent:
         agent = self.agents.get(name)
         if agent is None:
-            raise RemoteProtocolError(f"no agent {name!r}; there are {list(self.agents)}")
+            raise RemoteProtocolError(
+                f"no agent {name!r}; there are {list(self.agents)}",
+                hint='the world has no agents of its own: take "existing" out of the scenario',
+            )
         return agent

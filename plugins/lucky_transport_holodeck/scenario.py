@@ -1,12 +1,14 @@
 """A Holodeck scenario: which agents with which sensors a client puts into a world.
 
 Rule 1: the file's form is the original's own, so the same file serves both clients.
-Rule 2: what is missing or of a wrong kind is named with its place in the file.
+Rule 2: what is missing or of a wrong kind is named with its place in the file; a key that has no effect is logged.
 """
 
 from __future__ import annotations
 
 import json
+import logging
+import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,24 +16,41 @@ from typing import Any
 
 from lucky_transport.errors import ConfigError, SpecError
 from lucky_transport_holodeck.agent_types import AgentType, type_in_scenario
-from lucky_transport_holodeck.sensor_types import SensorShape, is_task, sensor_shape
+from lucky_transport_holodeck.sensor_types import SensorShape, default_config, is_task, sensor_shape
 
 __all__ = ["AgentPlan", "Scenario", "SensorPlan", "load_scenario", "read_scenario"]
 
+_log = logging.getLogger("lucky_transport")
+
 _Triple = tuple[float, float, float]
+_ORIGIN: _Triple = (0.0, 0.0, 0.0)
+
+#: The keys that have an effect, and those that only tell the original's installation where the scenario belongs.
+_SCENARIO_KEYS = frozenset(
+    ("name", "world", "package_name", "main_agent", "agents", "weather", "window_width", "window_height")
+)
+_AGENT_KEYS = frozenset(
+    (
+        *("agent_name", "agent_type", "sensors", "control_scheme", "existing"),
+        *("location", "rotation", "location_randomization", "rotation_randomization"),
+    )
+)
+_SENSOR_KEYS = frozenset(("sensor_type", "sensor_name", "configuration", "socket", "location", "rotation"))
+_WEATHER_KEYS = frozenset(("hour", "type", "fog_density", "day_cycle_length"))
+_WEATHER_TYPES = ("rain", "cloudy", "sunny")
 
 
 @dataclass(frozen=True, slots=True)
 class SensorPlan:
-    """One sensor: `config` is its configuration, None for none; `shape` what its block holds."""
+    """One sensor: `config` is its configuration, empty for none; `shape` what its block holds."""
 
     name: str
     kind: str
     shape: SensorShape
-    config: Mapping[str, Any] | None = None
+    config: Mapping[str, Any] = field(default_factory=dict[str, Any])
     socket: str = ""
-    location: _Triple = (0.0, 0.0, 0.0)
-    rotation: _Triple = (0.0, 0.0, 0.0)
+    location: _Triple = _ORIGIN
+    rotation: _Triple = _ORIGIN
 
     @property
     def is_task(self) -> bool:
@@ -41,14 +60,34 @@ class SensorPlan:
 
 @dataclass(frozen=True, slots=True)
 class AgentPlan:
-    """One agent, where it starts (metres; roll, pitch, yaw in degrees) and how it is acted on."""
+    """One agent, where it starts (metres; roll, pitch, yaw in degrees) and how it is acted on.
+
+    location_reach, rotation_reach: how far its start may be from there. exists: the world has it; it is not spawned.
+    """
 
     name: str
     kind: AgentType
     sensors: tuple[SensorPlan, ...]
     control_scheme: int = 0
-    location: _Triple = (0.0, 0.0, 0.0)
-    rotation: _Triple = (0.0, 0.0, 0.0)
+    location: _Triple = _ORIGIN
+    rotation: _Triple = _ORIGIN
+    location_reach: _Triple = _ORIGIN
+    rotation_reach: _Triple = _ORIGIN
+    exists: bool = False
+
+    @property
+    def is_random(self) -> bool:
+        """True when its start differs from reset to reset."""
+        return any(self.location_reach) or any(self.rotation_reach)
+
+    def start(self, draws: random.Random) -> tuple[_Triple, _Triple]:
+        """Draw the location and the rotation of a start: six uniform numbers, in the original's order.
+
+        Client 0.3.1 gives the yaw the reach of the second number, so it does here.
+        """
+        roll, pitch, _ = self.rotation_reach
+        location = _drawn(self.location, self.location_reach, draws)
+        return location, _drawn(self.rotation, (roll, pitch, pitch), draws)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,38 +117,81 @@ def load_scenario(path: Path) -> Scenario:
 
 def read_scenario(plain: Mapping[str, Any]) -> Scenario:
     """Return the scenario that a file's JSON says; raises KeyError, TypeError, ValueError or SpecError."""
+    _name_others(plain, _SCENARIO_KEYS, "scenario")
     return Scenario(
         str(plain.get("world", "")),
         tuple(_agent(each) for each in plain["agents"]),
         str(plain.get("main_agent", "")),
         (int(plain.get("window_width", 1280)), int(plain.get("window_height", 720))),
-        dict(plain.get("weather", {})),
+        _weather(plain.get("weather", {})),
     )
+
+
+def _name_others(plain: Mapping[str, Any], known: frozenset[str], where: str) -> None:
+    """Log the keys that have no effect."""
+    others = [key for key in plain if key not in known]
+    if others:
+        _log.warning("Holodeck %s: %s has no effect; known: %s", where, ", ".join(others), ", ".join(sorted(known)))
+
+
+def _weather(plain: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the weather with what the original refuses refused, by ValueError, and the type in small letters."""
+    _name_others(plain, _WEATHER_KEYS, "scenario's weather")
+    weather = dict(plain)
+    if "type" in weather:
+        weather["type"] = kind = str(weather["type"]).lower()
+        if kind not in _WEATHER_TYPES:
+            raise ValueError(f"weather type {kind!r}: expected rain, cloudy or sunny")
+    if not 0 <= weather.get("fog_density", 0) <= 1:
+        raise ValueError(f"weather fog_density {weather['fog_density']}: expected 0 to 1")
+    if not weather.get("day_cycle_length", 1) > 0:
+        raise ValueError(f"weather day_cycle_length {weather['day_cycle_length']}: expected minutes above 0")
+    return weather
 
 
 def _agent(plain: Mapping[str, Any]) -> AgentPlan:
     kind = type_in_scenario(plain["agent_type"])
+    name = str(plain.get("agent_name", plain["agent_type"]))
+    _name_others(plain, _AGENT_KEYS, f"agent {name!r}")
+    exists = plain.get("existing", False)
+    if not isinstance(exists, bool):
+        raise ValueError(f"existing is {exists!r}: expected true or false")
     return AgentPlan(
-        str(plain.get("agent_name", plain["agent_type"])),
+        name,
         kind,
         tuple(_sensor(kind, each) for each in plain["sensors"]),
         int(plain.get("control_scheme", 0)) % len(kind.schemes),
         _triple(plain.get("location")),
         _triple(plain.get("rotation")),
+        _triple(plain.get("location_randomization")),
+        _triple(plain.get("rotation_randomization")),
+        exists,
     )
 
 
 def _sensor(agent: AgentType, plain: Mapping[str, Any]) -> SensorPlan:
     kind, config = plain["sensor_type"], plain.get("configuration")
+    name = str(plain.get("sensor_name", kind))
+    harmless = frozenset() if plain.get("existing") else frozenset(("existing",))  # client 0.3.1 adds it either way
+    _name_others(plain, _SENSOR_KEYS | harmless, f"sensor {name!r}")
+    if config is None:
+        config = default_config(kind)
+    if not isinstance(config, dict):
+        raise ValueError(f"configuration of {name} is {config!r}: expected a JSON object")
     return SensorPlan(
-        str(plain.get("sensor_name", kind)),
+        name,
         kind,
-        sensor_shape(kind, agent, config or {}),
+        sensor_shape(kind, agent, config),
         config,
         str(plain.get("socket", "")),
         _triple(plain.get("location")),
         _triple(plain.get("rotation")),
     )
+
+
+def _drawn(middle: _Triple, reach: _Triple, draws: random.Random) -> _Triple:
+    x, y, z = (at + draws.uniform(-most, most) for at, most in zip(middle, reach, strict=True))
+    return x, y, z
 
 
 def _triple(values: Any) -> _Triple:

@@ -15,7 +15,7 @@ import numpy as np
 from lucky_transport.errors import SpecError
 from lucky_transport_holodeck.agent_types import AgentType
 
-__all__ = ["CAMERAS", "SensorShape", "is_task", "sensor_shape"]
+__all__ = ["CAMERAS", "SensorShape", "default_config", "is_task", "sensor_shape", "wire_type"]
 
 #: Kinds that show pictures, uint8 (height, width, 4).
 CAMERAS = ("RGBCamera", "ViewportCapture")
@@ -71,6 +71,16 @@ _KINDS: dict[str, _Maker] = {
         ("DistanceTask", "LocationTask", "FollowTask", "AvoidTask", "CupGameTask", "CleanUpTask"), _fixed("float32", 2)
     ),
 }
+
+
+def wire_type(sensor_type: str) -> str:
+    """Return what a scenario's sensor type is called in commands."""
+    return "WorldNumSensor" if sensor_type == "BallLocationSensor" else sensor_type
+
+
+def default_config(sensor_type: str) -> dict[str, Any]:
+    """Return the configuration of a sensor for which a scenario has none."""
+    return {"Key": "BallLocation"} if sensor_type == "BallLocationSensor" else {}
 
 
 def is_task(sensor_type: str) -> bool:

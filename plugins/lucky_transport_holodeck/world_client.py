@@ -8,12 +8,15 @@
 Rule 1: a reset is the original's, tick by tick: three ticks for the world to load, then agents and sensors, then
         `pre_start_steps` and one more.
 Rule 2: every wait is bounded, and a dead engine ends it.
-Rule 3: an engine that was running before is left running, with a turn for its next client; what we started ends.
+Rule 3: an engine that was running before is left running, with a turn for its next client, and with all blocks: the
+        original's engine maps each once and would go on with what has no name any more. What we started ends.
+Rule 4: an agent that the scenario calls existing is not spawned; it gets its sensors and is acted on like the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import random
+from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -30,6 +33,7 @@ from lucky_transport_holodeck.engine_link import AttachedEngine, EngineLink, Sta
 from lucky_transport_holodeck.names import COMMAND_BOOL, COMMAND_BUFFER, RESET, Names
 from lucky_transport_holodeck.remote_agent import RemoteAgent
 from lucky_transport_holodeck.scenario import Scenario
+from lucky_transport_holodeck.sensor_types import wire_type
 from lucky_transport_holodeck.turns import ClientTurns
 from lucky_transport_holodeck.world_options import WorldOptions
 
@@ -55,6 +59,7 @@ class WorldClient:
         self._pre_start_steps = pre_start_steps
         self._commands: list[Command] = []
         self._is_closed = False
+        self._draws = [random.Random() for _ in scenario.agents]
         self._turns = ClientTurns(names, settings.wait, link.check)
         try:
             self._flag = Block(names.block(COMMAND_BOOL), "uint8", (1,))
@@ -147,6 +152,12 @@ class WorldClient:
             self.finish_tick()
         return self.state()
 
+    def seed(self, seeds: Sequence[int | None]) -> None:
+        """Have the starts that the scenario randomizes follow from `seeds`, one per agent (None: as they are)."""
+        for draws, seed in zip(self._draws, seeds, strict=True):
+            if seed is not None:
+                draws.seed(seed)
+
     def reset_ticks(self) -> Iterator[None]:
         """Prepare each tick of a reset in turn: have one pass at each item. Commands that waited are dropped."""
         self._commands.clear()
@@ -162,15 +173,18 @@ class WorldClient:
     def _populate(self) -> None:
         main = self.scenario.main_agent
         self.agents = {}
-        for plan in self.scenario.agents:
+        for plan, draws in zip(self.scenario.agents, self._draws, strict=True):
             if plan.name in self.agents:
                 raise SpecError(f"two agents are called {plan.name!r}", backend="holodeck", hint="rename one")
             self.agents[plan.name] = RemoteAgent(plan, self._names)
-            is_main = plan.name == main
-            self.send(spawn_agent(plan.name, plan.kind.wire_name, plan.location, plan.rotation, is_main=is_main))
+            location, rotation = plan.start(draws)
+            if not plan.exists:
+                is_main = plan.name == main
+                self.send(spawn_agent(plan.name, plan.kind.wire_name, location, rotation, is_main=is_main))
             for each in plan.sensors:
+                kind = wire_type(each.kind)
                 self.send(
-                    add_sensor(plan.name, each.name, each.kind, each.config, each.socket, each.location, each.rotation)
+                    add_sensor(plan.name, each.name, kind, each.config, each.socket, each.location, each.rotation)
                 )
         for name, strings, numbers in _weather(self.scenario):
             self.world_command(name, numbers, strings)
@@ -194,9 +208,9 @@ class WorldClient:
             self._turns.leave()
         self._turns.close()
         self._link.close()
-        for agent in self.agents.values():
-            agent.unlink()
         if ends:
+            for agent in self.agents.values():
+                agent.unlink()
             for block in (self._flag, self._buffer, self._reset):
                 block.unlink()
             _remove(self._names)

@@ -7,7 +7,8 @@
 
 Rule 1: the agents share a world, and a reset loads it anew for all. So when one env ends, the others are truncated
         with it ("world_reset"), and only all of them can be reset together.
-Rule 2: Holodeck has no typed calls and no seeds: they are Unimplemented.
+Rule 2: Holodeck has no typed calls and no seeds: they are Unimplemented. Only where the scenario randomizes the agents'
+        starts, which the client draws, SetSeeds decides the starts of the following resets.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.engine import RESET, Buffers
 from lucky_transport.errors import ClosedError, LocalProtocolError, PeerDied, TransportError, Unimplemented
 from lucky_transport.lockstep import Event, Lockstep, State
+from lucky_transport.messages.batch import SetSeedsRequest, SetSeedsResponse
 from lucky_transport.messages.methods import Method
+from lucky_transport.messages.methods import method as method_of
 from lucky_transport.specs import total_reward
 from lucky_transport.transport import Capabilities, Frame, Transport
 from lucky_transport_holodeck.names import Names
@@ -36,6 +39,8 @@ from lucky_transport_holodeck.world_options import WorldOptions
 from lucky_transport_holodeck.world_spec import batch_of, observation_rows
 
 __all__ = ["WorldTransport"]
+
+_SET_SEEDS = method_of("BatchService/SetSeeds")
 
 
 class WorldTransport(Transport):
@@ -158,13 +163,22 @@ class WorldTransport(Transport):
         self._check_process()
         check_unary(method)
         check_request(method, request)
-        raise self._unimplemented(method)
+        if not self.implements(method):
+            raise self._unimplemented(method)
+        return self._set_seeds(request)
+
+    def _set_seeds(self, request: SetSeedsRequest) -> SetSeedsResponse:
+        seeds, mask, n = request.seeds, request.mask, len(self._agents)
+        if len(seeds) != n or len(mask) not in (0, n):
+            return SetSeedsResponse(False, f"{len(seeds)} seeds and a mask of {len(mask)} for {n} envs")
+        self.world.seed([seed if not mask or mask[env] else None for env, seed in enumerate(seeds)])
+        return SetSeedsResponse(True)
 
     def _unimplemented(self, method: Method) -> TransportError:
         return Unimplemented(f"engine {self.spec.engine!r} does not implement {method.name}", backend="holodeck")
 
     def implements(self, method: Method) -> bool:
-        return False
+        return method is _SET_SEEDS and any(agent.is_random for agent in self._agents)
 
     def _check_process(self) -> None:
         if os.getpid() != self._pid:

@@ -1,9 +1,11 @@
-"""What the original `holodeck` client does in its own Python: `python -W ignore original_client.py WHAT [UUID]`.
+"""What the original `holodeck` client does in its own Python: `python -W ignore original_client.py WHAT [UUID [MORE]]`.
 
 It prints one JSON object. Nothing of this project is imported here.
 """
 
 import json
+import os
+import random
 import sys
 import time
 
@@ -88,6 +90,17 @@ def one_step(uuid):
     """A reset and three steps; the process then ends without a goodbye."""
     env = attach(uuid, [an_agent("a")], pre_start_steps=0)
     return [float(env.step(np.zeros(4))[1]) for _ in range(3)]
+
+
+def resets(uuid):
+    """A world with a scenario from a file; the seed is the process's own. Prints the sizes of all blocks."""
+    with open(sys.argv[3]) as file:
+        scenario = json.load(file)
+    random.seed(int(sys.argv[4]))
+    with HolodeckEnvironment(scenario=scenario, start_world=False, uuid=uuid, show_viewport=True, pre_start_steps=0):
+        prefix = f"HOLODECK_MEM{uuid}_"
+        names = [name for name in os.listdir("/dev/shm") if name.startswith(prefix)]
+        return {name[len(prefix) :]: os.stat(f"/dev/shm/{name}").st_size for name in names}
 
 
 if __name__ == "__main__":
