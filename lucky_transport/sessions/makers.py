@@ -16,12 +16,16 @@ __all__ = ["PlainMaker", "RecordingMaker", "ReplayMaker", "WorldMaker"]
 
 
 class PlainMaker:
-    """Makes worlds of one map with the same options. Raises SpecError for an unknown map."""
+    """Makes worlds of one map with the same options. Raises SpecError for an unknown map, or an option."""
 
     def __init__(self, worlds: Worlds, engine: str, map_name: str, options: Mapping[str, Any]) -> None:
         self.map_name = map_name or worlds.maps[0]
         if self.map_name not in worlds.maps:
             raise SpecError(f"no map {self.map_name!r}", backend=engine, hint=f"there are {', '.join(worlds.maps)}")
+        try:
+            worlds.check(options)
+        except ValueError as error:
+            raise SpecError(str(error), backend=engine) from error
         self._worlds = worlds
         self.options = dict(options)
 

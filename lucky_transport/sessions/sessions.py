@@ -82,8 +82,8 @@ class Sessions:
         """Return the id of a new session (12 hexadecimal digits), at once; its world is built meanwhile.
 
         map_name: one of `worlds.maps`, "" the first. record: keep what it is given, for `recording`. owner: the client
-        that it ends with (see `leave`), "" for none. Raises SpecError (unknown map), Busy (too many), ClosedError. What
-        goes wrong while the world is built is told by `state`, and by SessionEnded from every call.
+        that it ends with (see `leave`), "" for none. Raises SpecError (unknown map or option), Busy (too many),
+        ClosedError. What goes wrong while the world is built is told by `state`, and by SessionEnded from every call.
         """
         maker = RecordingMaker if record else PlainMaker
         return self._start(maker(self.worlds, self.engine, map_name, options or {}), seed, owner)

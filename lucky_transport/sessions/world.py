@@ -134,6 +134,9 @@ class Worlds(ABC):
     tick_s: float
     batch: WorldBatch | None = None
 
+    def check(self, options: Mapping[str, Any]) -> None:  # noqa: B027 - any option may be one that `create` takes
+        """Raise ValueError, with the remedy, for options that `create` would refuse; never takes long."""
+
     @abstractmethod
     def create(self, map_name: str, seed: int | None, options: Mapping[str, Any]) -> World:
         """Return a new world; may take long. map_name "" is the first of `maps`; seed None is the engine's choice.

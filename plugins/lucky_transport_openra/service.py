@@ -1,19 +1,23 @@
 """The unary methods of OpenRA-RL's bridge over an engine's sessions: a thin adapter.
 
 Rule 1: it keeps nothing but what the callers of FastAdvance saw last of each session.
-Rule 2: a call without a session id, which is all that the older client makes, means the oldest session that goes on. A
-        stream without one takes the oldest that no other stream has taken, or a new one: so clients do not meet.
+Rule 2: a call without a session id means the oldest session that goes on, else the newest. A stream without one takes
+        the oldest that no other stream has taken, or a new one: so clients do not meet.
 Rule 3: ticks are clamped to 1 to 5,000, as by the original; no wait is longer than the caller's own deadline.
+Rule 4: clients that know no sessions find a game as the original starts one when it is launched. Ours begins with the
+        first call that plays; until then GetState tells of it what it will be.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import UnknownSession
+from lucky_transport.sessions.makers import PlainMaker
 from lucky_transport.sessions.news import SessionState
 from lucky_transport.sessions.phase import Phase
 from lucky_transport.sessions.sessions import Sessions
@@ -25,6 +29,9 @@ from lucky_transport_openra.reader import Reader
 
 __all__ = ["MOST_TICKS", "PHASES", "BridgeService", "clamped"]
 
+_log = logging.getLogger("lucky_transport")
+#: The map that the original's programs ask for unless they are told otherwise.
+_DEFAULT_MAP = "singles"
 #: More ticks than this are not done in one call.
 MOST_TICKS = 5000
 
@@ -40,6 +47,11 @@ PHASES: Mapping[Phase, str] = {
 }
 
 _SIDES = ("player", "opponent")
+_PLAYERS: Mapping[str, Any] = {
+    "player_count": len(_SIDES),
+    "player_faction": _SIDES[0],
+    "enemy_faction": _SIDES[1],
+}
 _WINNERS = {"win": _SIDES[0], "lose": _SIDES[1]}
 _ENDED = (Phase.OVER, Phase.FAILED, Phase.GONE)
 
@@ -60,6 +72,7 @@ class BridgeService:
         self._lock = threading.Lock()
         self._claimed: set[str] = set()
         self.is_closing = False
+        PlainMaker(sessions.worlds, sessions.engine, *self._chosen("", ""))  # refuses options that no session can have
 
     @property
     def unary(self) -> Mapping[str, Callable[[Any, Any], Any]]:
@@ -95,11 +108,19 @@ class BridgeService:
     def open(self, map_name: str = "", bots: str = "", seed: int | None = None) -> str:
         """Create a session, as the server's options say where the caller does not, and return its id.
 
-        Raises Busy, SpecError (unknown map).
+        Raises Busy, SpecError (unknown map or opponent).
         """
-        bots = bots or self.options.bots
-        named = map_name.removesuffix(".oramap") or self.options.map_name
-        return self.sessions.create(named, seed, {"bots": bots} if bots else {})
+        named, options = self._chosen(map_name, bots)
+        return self.sessions.create(named, seed, options)
+
+    def _chosen(self, map_name: str, bots: str) -> tuple[str, Mapping[str, Any]]:
+        """Return the map and the options of a session."""
+        named, bots = map_name.removesuffix(".oramap"), bots or self.options.bots
+        if named == _DEFAULT_MAP and named not in self.sessions.worlds.maps:
+            played = self.options.map_name or self.sessions.worlds.maps[0]
+            _log.info("openra: map %r is not here; %r is played", named, played)
+            named = played
+        return named or self.options.map_name, {"bots": bots} if bots else {}
 
     def reader(self, session_id: str, deadline: Deadline) -> Reader:
         """Return a reader who begins with what is to be seen now; waits until the world is built."""
@@ -116,9 +137,15 @@ class BridgeService:
         except UnknownSession:
             return None
 
+    def _unnamed(self) -> str:
+        """Return the id of the session that a call without one means, "" when there is none."""
+        return next(self._going_on(), None) or next(reversed(self.sessions.ids()), "")
+
     def _get_state(self, request: Any, context: Any) -> Any:
-        newest = next(reversed(self.sessions.ids()), "")
-        state = self._state(request.session_id or next(self._going_on(), newest))
+        session_id = request.session_id or self._unnamed()
+        if not session_id:
+            return _pb.GameState(phase=PHASES[Phase.READY], **_PLAYERS)
+        state = self._state(session_id)
         if state is None:
             return _pb.GameState(phase="no_bridge")
         return _pb.GameState(
@@ -126,15 +153,14 @@ class BridgeService:
             tick=state.ticks,
             phase=PHASES[state.phase],
             winner=_WINNERS.get(state.result, ""),
-            player_count=len(_SIDES),
-            player_faction=_SIDES[0],
-            enemy_faction=_SIDES[1],
+            **_PLAYERS,
         )
 
     def _fast_advance(self, request: Any, context: Any) -> Any:
-        session_id = request.session_id or next(self._going_on(), "")
+        session_id = request.session_id
         if not session_id:
-            raise UnknownSession("no session goes on", backend="openra", hint="call CreateSession first")
+            with self._lock:
+                session_id = self._unnamed() or self.open()
         deadline = self.deadline(context)
         reader = self._readers.get(session_id)
         if reader is None:

@@ -15,7 +15,7 @@ from lucky_transport.engines.skirmish.orders import obey
 if TYPE_CHECKING:
     from lucky_transport.engines.skirmish.game import Game
 
-__all__ = ["SKILLS", "Opponent", "Skill"]
+__all__ = ["NEAREST", "SKILLS", "Opponent", "Skill"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,16 @@ SKILLS: Mapping[str, Skill] = {
     "medium": Skill(25, 1000, 6),
     "hard": Skill(15, 700, 6),
     "brutal": Skill(10, 450, 4),
+}
+
+#: OpenRA's own opponents that the skirmish does not have, and the skill nearest to each. OpenRA-RL itself plays
+#: "normal" for hard and "rush" for brutal.
+NEAREST: Mapping[str, str] = {
+    "dummy": "none",
+    "turtle": "medium",
+    "normal": "hard",
+    "naval": "hard",
+    "rush": "brutal",
 }
 
 _BUILD_ORDER = ("power", "refinery", "barracks", "power", "factory", "tower", "power", "tower")

@@ -1,11 +1,13 @@
 """A skirmish as a `World`, and all skirmishes as `Worlds`.
 
-Options of a new world: `bots`, the opponent's skill (one of `opponent.SKILLS`, or OpenRA's form
-"Multi1:rl-agent,Multi0:easy"); `cash`, credits at the start; `max_ticks`, after which it is a draw (0 = never).
+Options of a new world: `bots`, the opponent's skill (one of `opponent.SKILLS`, one of OpenRA's own opponents for which
+`opponent.NEAREST` has a skill, or OpenRA's form "Multi1:rl-agent,Multi0:easy"); `cash`, credits at the start;
+`max_ticks`, after which it is a draw (0 = never).
 """
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,7 +16,7 @@ from lucky_transport.engines.skirmish import view
 from lucky_transport.engines.skirmish.batch import SkirmishBatch
 from lucky_transport.engines.skirmish.game import EVENTS, Game
 from lucky_transport.engines.skirmish.messages import Observation, Orders
-from lucky_transport.engines.skirmish.opponent import SKILLS, Opponent
+from lucky_transport.engines.skirmish.opponent import NEAREST, SKILLS, Opponent
 from lucky_transport.engines.skirmish.orders import obey
 from lucky_transport.engines.skirmish.rules import TICK_S
 from lucky_transport.engines.skirmish.terrain import MAPS, Terrain, terrain
@@ -22,6 +24,7 @@ from lucky_transport.sessions.world import World, Worlds
 
 __all__ = ["OPTIONS", "SEEDS", "SkirmishWorld", "SkirmishWorlds", "folded"]
 
+_log = logging.getLogger("lucky_transport")
 _DEFAULTS: Mapping[str, Any] = {"bots": "beginner", "cash": 5000, "max_ticks": 0}
 #: The options that a new world takes.
 OPTIONS = tuple(_DEFAULTS)
@@ -90,10 +93,17 @@ class SkirmishWorlds(Worlds):
         self._defaults = {**_DEFAULTS, **_checked(defaults or {})}
         self.batch = SkirmishBatch()
 
+    def check(self, options: Mapping[str, Any]) -> None:
+        _checked(options)
+
     def create(self, map_name: str, seed: int | None, options: Mapping[str, Any]) -> SkirmishWorld:
         chosen = {**self._defaults, **_checked(options)}
         ground = terrain(map_name.removesuffix(".oramap") or self.maps[0])
-        return SkirmishWorld(ground, seed, _skill(chosen["bots"]), chosen["cash"], chosen["max_ticks"])
+        opponent = _opponent(chosen["bots"])
+        skill = NEAREST.get(opponent, opponent)
+        if skill != opponent:
+            _log.info("skirmish: opponent %r is not here; %r is nearest to it and plays", opponent, skill)
+        return SkirmishWorld(ground, seed, skill, chosen["cash"], chosen["max_ticks"])
 
 
 def _checked(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -105,15 +115,16 @@ def _checked(options: Mapping[str, Any]) -> dict[str, Any]:
         if not (type(value) is int and 0 <= value < _LARGEST) if is_number else not isinstance(value, str):
             raise ValueError(f"option {key} = {value!r}: expected {'a whole number >= 0' if is_number else 'text'}")
     if "bots" in options:
-        _skill(options["bots"])
+        _opponent(options["bots"])
     return dict(options)
 
 
-def _skill(bots: str) -> str:
-    """Return the opponent's skill that `bots` names."""
+def _opponent(bots: str) -> str:
+    """Return the opponent that `bots` names. Raises ValueError where it is no single one, or unknown."""
     parts = [part.rpartition(":")[2].strip() for part in bots.split(",")]
-    names = [name for name in parts if name and name != _AGENT]
-    skill = names[0] if names else str(_DEFAULTS["bots"])
-    if len(names) > 1 or skill not in SKILLS:
-        raise ValueError(f"bots {bots!r}: expected one opponent out of {', '.join(SKILLS)}")
-    return skill
+    names = [name for name in parts if name and name != _AGENT] or [str(_DEFAULTS["bots"])]
+    if len(names) > 1 or (names[0] not in SKILLS and names[0] not in NEAREST):
+        raise ValueError(
+            f"bots {bots!r}: expected one opponent out of {', '.join(SKILLS)} (or, of OpenRA's, {', '.join(NEAREST)})"
+        )
+    return names[0]

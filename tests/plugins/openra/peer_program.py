@@ -16,6 +16,10 @@ from openra_env.server.bridge_client import (  # pyright: ignore[reportMissingIm
     commands_to_proto,
     observation_to_dict,
 )
+from openra_env.server.openra_process import (  # pyright: ignore[reportMissingImports]
+    BOT_TYPE_MAP,
+    OpenRAConfig,
+)
 
 _BUILD_ORDER = ("power", "refinery", "barracks")
 
@@ -44,6 +48,7 @@ async def play(port: int) -> dict:
     """Return what the client saw of one game."""
     client = BridgeClient("127.0.0.1", port, timeout_s=10.0)
     is_ready = await client.wait_for_ready(max_retries=20, retry_interval=0.2)
+    before = await client.get_state()  # the original's env reads the factions before it starts the stream
     first = await client.start_session()
     again = await client.start_session()
     seen, ticks, steps = first, [first.tick], 0
@@ -60,6 +65,9 @@ async def play(port: int) -> dict:
         seen = await client.step(commands_to_proto([{"action": "surrender"}]))
     found = {
         "is_ready": is_ready,
+        "factions": [before.player_faction, before.enemy_faction],
+        "map_name": OpenRAConfig().map_name,
+        "opponents": sorted({OpenRAConfig().bot_type, *BOT_TYPE_MAP, *BOT_TYPE_MAP.values()}),
         "is_idempotent": again.tick >= first.tick,
         "first_tick": first.tick,
         "steps": steps,

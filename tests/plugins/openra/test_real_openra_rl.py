@@ -46,6 +46,7 @@ def peer() -> Callable[[Serving], dict[str, Any]]:
 def _check(said: dict[str, Any]) -> None:
     assert said["is_ready"]
     assert said["is_idempotent"]
+    assert said["factions"] == ["player", "opponent"]
     assert said["first_tick"] == 0
     assert said["is_rising"]
     assert said["built"] == ["barracks", "base", "power", "refinery"]
@@ -68,3 +69,15 @@ def test_several_of_them_play_games_of_their_own(serve: Serve, peer: Callable[[S
     with ThreadPoolExecutor(3) as pool:
         for said in pool.map(peer, [serving] * 3):
             _check(said)
+
+
+def test_the_map_and_the_opponents_that_it_names_are_played(
+    serve: Serve, stub: Any, peer: Callable[[Serving], dict[str, Any]]
+) -> None:
+    serving = serve(rate=400)
+    said = peer(serving)
+    assert {"normal", "rush", "hard", "brutal"} <= set(said["opponents"])
+    client = stub(serving)
+    for opponent in said["opponents"]:
+        session_id = client.ready(map_name=said["map_name"], bots=f"Multi1:rl-agent,Multi0:{opponent}")
+        assert client.call("FastAdvance", session_id=session_id, ticks=3).tick == 3

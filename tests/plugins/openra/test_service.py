@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -13,8 +14,10 @@ import pytest
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[openra]'")
 
+from lucky_transport import api
 from lucky_transport.engines.skirmish.messages import Order
 from lucky_transport.engines.skirmish.world import SkirmishWorld, SkirmishWorlds
+from lucky_transport.errors import SpecError
 from lucky_transport.serving import Serving
 from lucky_transport.sessions.limits import Limits
 from lucky_transport.sessions.sessions import Sessions
@@ -37,7 +40,7 @@ def test_a_session_has_an_id_of_12_hexadecimal_digits_at_once(serve: Serve, stub
 
 def test_a_session_can_be_played_once_its_phase_says_so(serve: Serve, stub: Any) -> None:
     client = stub(serve())
-    assert client.call("GetState").phase == "no_bridge"
+    assert client.call("GetState", session_id="0123456789ab").phase == "no_bridge"
     session_id = client.ready()
     state = client.call("GetState", session_id=session_id)
     assert (state.episode_id, state.tick, state.phase, state.winner) == (session_id, 0, "playing", "")
@@ -164,10 +167,8 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_unknown_session_is_unavailable(serve: Serve, stub: Any, refused: Any) -> None:
-    client = stub(serve())
-    for session_id in ("", "0123456789ab"):
-        error = refused(client.call, "FastAdvance", session_id=session_id, ticks=1)
-        assert error.code() is grpc.StatusCode.UNAVAILABLE
+    error = refused(stub(serve()).call, "FastAdvance", session_id="0123456789ab", ticks=1)
+    assert error.code() is grpc.StatusCode.UNAVAILABLE
 
 
 def test_an_unknown_map_is_an_invalid_argument(serve: Serve, stub: Any, refused: Any) -> None:
@@ -176,15 +177,94 @@ def test_an_unknown_map_is_an_invalid_argument(serve: Serve, stub: Any, refused:
     assert "there are plains, ridge, arena" in error.details()
 
 
-def test_a_world_that_cannot_be_built_aborts_the_call(
-    serve: Serve, stub: Any, refused: Any, eventually: Callable[..., None]
+@pytest.mark.parametrize("bots", ["godlike", "Multi1:rl-agent,Multi0:godlike", "Multi0:easy,Multi2:hard"])
+def test_an_unknown_opponent_is_refused_before_there_is_a_session(
+    serve: Serve, stub: Any, refused: Any, bots: str
 ) -> None:
+    serving = serve()
+    error = refused(stub(serving).call, "CreateSession", bots=bots)
+    assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert "expected one opponent out of none, beginner, easy, medium, hard, brutal" in error.details()
+    assert "rush" in error.details()
+    assert serving.host.sessions is not None
+    assert serving.host.sessions.ids() == []
+
+
+@pytest.mark.parametrize("option", ["map=moon", "bots=godlike"])
+def test_a_server_whose_own_map_or_opponent_is_unknown_does_not_start(option: str) -> None:
+    with (
+        pytest.raises(SpecError, match=option.partition("=")[2]),
+        api.serve("skirmish", f"openra://127.0.0.1:0?{option}"),
+    ):
+        pass
+
+
+def test_a_world_that_cannot_be_built_aborts_the_call(
+    serve: Serve, stub: Any, refused: Any, eventually: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: SkirmishWorld, *arguments: Any) -> None:
+        raise ValueError("no ground to stand on")
+
     client = stub(serve())
-    session_id = client.call("CreateSession", bots="godlike").session_id
+    monkeypatch.setattr(SkirmishWorld, "__init__", fail)
+    session_id = client.call("CreateSession").session_id
     eventually(lambda: client.call("GetState", session_id=session_id).phase == "no_bridge")
     error = refused(client.call, "FastAdvance", session_id=session_id, ticks=1)
     assert error.code() is grpc.StatusCode.ABORTED
-    assert "godlike" in error.details()
+    assert "no ground to stand on" in error.details()
+
+
+# the original's names, and its client of one session
+
+
+@pytest.fixture
+def shipped() -> Iterator[Serving]:
+    """The skirmish, served without any option."""
+    with api.serve("skirmish", "openra://127.0.0.1:0") as serving:
+        yield serving
+
+
+@pytest.mark.parametrize(
+    "opponent",
+    ["beginner", "easy", "medium", "normal", "hard", "brutal", "rush", "turtle", "naval", "dummy"],
+)
+def test_the_originals_default_map_and_each_of_its_opponents_are_played(
+    shipped: Serving, stub: Any, caplog: pytest.LogCaptureFixture, opponent: str
+) -> None:
+    caplog.set_level(logging.INFO, "lucky_transport")
+    client = stub(shipped)
+    session_id = client.ready(map_name="singles.oramap", bots=f"Multi1:rl-agent,Multi0:{opponent}")
+    seen = client.call("FastAdvance", session_id=session_id, ticks=5)
+    assert (seen.tick, seen.map_info.map_name) == (5, "plains")
+    said = "\n".join(record.getMessage() for record in caplog.records)
+    assert "map 'singles' is not here; 'plains' is played" in said
+    assert ("opponent" in said) == (opponent in ("normal", "rush", "turtle", "naval", "dummy"))
+
+
+def test_a_client_that_knows_no_sessions_finds_a_game_and_plays_it(shipped: Serving, stub: Any) -> None:
+    client = stub(shipped)
+    before = client.call("GetState")
+    assert (before.phase, before.tick, before.player_count) == ("playing", 0, 2)
+    assert (before.player_faction, before.enemy_faction) == ("player", "opponent")
+    assert shipped.host.sessions is not None
+    assert shipped.host.sessions.ids() == []  # asking starts no game
+    assert client.call("FastAdvance", ticks=10).tick == 10
+    assert client.call("FastAdvance", ticks=5).tick == 15
+    (session_id,) = shipped.host.sessions.ids()
+    state = client.call("GetState")
+    assert (state.episode_id, state.tick, state.phase) == (session_id, 15, "playing")
+
+
+def test_a_game_of_such_a_client_that_is_over_stays_over_until_it_is_destroyed(shipped: Serving, stub: Any) -> None:
+    client = stub(shipped)
+    seen = client.call("FastAdvance", ticks=1, commands=[_order(Order.SURRENDER)])
+    assert seen.done
+    assert client.call("FastAdvance", ticks=1).done
+    over = client.call("GetState")
+    assert over.phase == "game_over"
+    client.call("DestroySession", session_id=over.episode_id)
+    assert client.call("GetState").phase == "playing"
+    assert client.call("FastAdvance", ticks=3).tick == 3
 
 
 @pytest.mark.usefixtures("slow")

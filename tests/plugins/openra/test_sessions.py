@@ -267,7 +267,7 @@ def test_a_killed_engine_is_a_typed_error_at_once_and_a_new_one_is_found_again(s
         killer.join()
         engine.stop()
         engine = _start(port)
-        assert door.bridge.state("", Deadline(10)).phase == "no_bridge"
+        assert door.bridge.state("", Deadline(10)).phase == "playing"
         assert door.advance(door.create(), 5).ticks == 5
     finally:
         engine.stop()
