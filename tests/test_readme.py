@@ -196,12 +196,36 @@ def test_the_examples_of_typed_calls_run() -> None:
     endpoint = f"shm://{unique_name()}"
     namespace: dict[str, Any] = {"lucky_transport": lucky_transport}
     assert "shm://demo" in calls_example
-    exec(async_example, namespace)
     with lucky_transport.serve("mujoco:quadruped", endpoint):
+        exec(async_example.replace("shm://demo", endpoint), namespace)
         exec(calls_example.replace("shm://demo", endpoint), namespace)
         assert len(namespace["frame"].data) == 320 * 240 * 4
         _, state, observed = asyncio.run(namespace["watch"](endpoint))
         assert len(state.positions) == len(observed) == 19
+
+
+def test_an_engine_that_an_example_calls_is_served_further_up() -> None:
+    """Typed from top to bottom, no example waits for an engine that nothing has started."""
+    served: set[str] = set()
+    for language, block in re.findall(r"^```(\w+)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL):
+        if language == "sh":
+            served |= set(re.findall(r"lucky-transport serve .*--endpoint (shm://\w+)", block))
+        for endpoint in re.findall(r"connect(?:_async)?\(\"(shm://\w+)\"|run\(watch\(\"(shm://\w+)\"", block):
+            assert served.issuperset(filter(None, endpoint)), f"nothing serves {endpoint} before:\n{block}"
+
+
+def test_no_endpoint_is_served_twice_on_the_first_pages() -> None:
+    first_pages = README.partition("## Commands")[0]
+    served = [line for block in code_blocks(first_pages, "sh") for line in re.findall(r"serve .*(shm://\w+)", block)]
+    assert len(served) == len(set(served)), served
+
+
+@pytest.mark.parametrize("block", code_blocks(README.partition("## Switching")[0], "python"))
+def test_the_first_examples_import_what_they_use(block: str) -> None:
+    for module in ("lucky_transport", "lucky_transport_stubs", "asyncio"):
+        if f"{module}." in block:
+            assert f"import {module}\n" in block
+    assert "ThreadPoolExecutor(" not in block or "import ThreadPoolExecutor\n" in block
 
 
 def test_the_example_of_a_channel_and_a_server_makes_both() -> None:

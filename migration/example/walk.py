@@ -1,6 +1,7 @@
 """A training script for luckyrobots 0.5.0 from gRPC to `complete`, step by step, with the proof after each.
 
-    python migration/example/walk.py                              # about a minute
+    pip install -e '.[all]' luckyrobots==0.5.0                    # what it needs
+    python migration/example/walk.py                              # about two minutes
     python migration/example/walk.py --without-grpc VENV/bin/python
 
 Rule 1: every step is a command that a user types; it is shown, and what it says is shown where it fails.
@@ -11,6 +12,7 @@ Rule 3: the last run is made by a Python that has no grpcio: one in a new virtua
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import shlex
@@ -29,6 +31,14 @@ ENGINE, SEED = "mujoco:quadruped", 7
 #: Methods whose evidence the gate judges: those of every step; the others are called a few times a run.
 JUDGED = ("MujocoService/GetJointState", "AgentService/Step")
 _PATIENCE_S = 300
+#: Module -> what pip installs it by.
+NEEDED = {
+    "luckyrobots": "luckyrobots==0.5.0",
+    "grpc": "lucky-transport[grpc]",
+    "mujoco": "lucky-transport[mujoco]",
+    "libcst": "lucky-transport[migration]",
+    "tomlkit": "lucky-transport[migration]",
+}
 
 
 class Walk:
@@ -141,6 +151,14 @@ def headline(text: str) -> None:
     print(f"\n{text}", flush=True)
 
 
+def check_needed() -> None:
+    """End the program, before anything is made, when it lacks a package."""
+    missing = [module for module in NEEDED if importlib.util.find_spec(module) is None]
+    if missing:
+        packages = " ".join(f"'{package}'" for package in dict.fromkeys(NEEDED[module] for module in missing))
+        sys.exit(f"walk.py needs {', '.join(missing)}, not installed for {sys.executable}; pip install {packages}")
+
+
 def python_without_grpc(folder: Path) -> str:
     """Make a virtual environment with lucky-transport and MuJoCo, and nothing of gRPC; return its Python."""
     python = str(folder / "venv" / "bin" / "python")
@@ -154,6 +172,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--without-grpc", metavar="PYTHON", default="", help="a Python that has no grpcio")
     options = parser.parse_args()
+    check_needed()
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         python = options.without_grpc or python_without_grpc(folder)
