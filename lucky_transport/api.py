@@ -6,6 +6,7 @@ Rule 2: a transport is never changed in silence: what was taken and why goes to 
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -144,13 +145,45 @@ def make(
     """Return a `gymnasium.vector.VectorEnv` over the configured transport.
 
     With an endpoint (argument or `LUCKY_ENDPOINT`) it connects to the engine there; num_envs 1 then means "as many as
-    it has". Without one it starts an engine process of its own, which ends with `close`. `options` go to the engine's
-    constructor; `settings` are fields of `lucky_transport.config.Settings` (transport, endpoint, wait, ...). See
-    `lucky_transport.env.VectorEnv` for the rest.
+    it has". Without one it starts an engine process of its own, which ends with `close`.
+
+        with lucky_transport.make("toy", num_envs=4, options={"obs_size": 3}, autoreset_mode="SameStep") as env:
+            observations, info = env.reset(seed=0)
+            observations, rewards, terminated, truncated, info = env.step(env.action_space.sample())
+
+        env = lucky_transport.make(endpoint="shm://demo", step_timeout_s=5.0)  # an engine that runs already
+
+    engine: "name" or "name:variant"; `lucky-transport ls` lists them.
+    num_envs: how many envs are stepped together.
+    seed, options: of the engine's constructor; for an engine that is started here.
+    autoreset_mode: what a step after the end of an episode does. "NextStep" (default) resets that env, "SameStep" has
+        done so in the step that ended it, "Disabled" refuses it until `reset(options={"reset_mask": mask})`.
+    copy: False makes the observation a read-only view that is valid until the next step.
+    reward_fn: computes the reward from the signals, name -> float32 (num_envs,). None: their sum.
+    validate: "strict" refuses actions out of bounds; "pass" passes them on and counts them.
+    render_mode, camera, render_size: "rgb_array" lets `render` give images, of the camera of that name ("": the first),
+        with (width, height).
+
+    settings, each with a variable `LUCKY_<SETTING>` and a key of lucky_transport.toml:
+
+        transport           "auto" (default), "shm", "grpc" or "inproc"
+        endpoint            URL of a running engine
+        shm_name            name of the segment of an engine that is started here
+        wait                "adaptive" (default), "spin" or "block"
+        step_timeout_s      seconds until a step gives up (60)
+        command_timeout_s   seconds until a typed call gives up (10)
+        connect_timeout_s   seconds to look for an engine (10)
+        start_timeout_s     seconds for an engine process to get ready (60)
+        native              False: do without the native module
+        max_message_bytes   the longest message this side takes (4194304)
+        grpc_map            for `lucky-transport run`, without effect here
+        record              file to which everything is recorded that goes to the engine
+
+    Raises ConfigError for a wrong argument, UnknownName, MissingExtra, NotReachable, Busy, SpecError.
     """
     from lucky_transport.env import VectorEnv
 
-    resolved = load_settings(settings, others=_ARGUMENTS_OF_MAKE)
+    resolved = load_settings(settings, others=inspect.signature(make).parameters)
     check_num_envs(num_envs)
     arguments: dict[str, Any] = {
         "autoreset_mode": autoreset_mode,
@@ -217,13 +250,6 @@ def _start(
     except BaseException:
         owner.stop()
         raise
-
-
-#: What `make` takes beside settings.
-_ARGUMENTS_OF_MAKE = (
-    *("num_envs", "seed", "options", "autoreset_mode", "copy", "reward_fn", "validate", "engine"),
-    *("render_mode", "camera", "render_size"),
-)
 
 
 def _named(settings: Settings) -> TransportInfo:

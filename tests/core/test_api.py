@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import pickle
+import re
 import subprocess
 import sys
+import textwrap
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
 import pytest
+from gymnasium.vector import AutoresetMode
 
 import lucky_transport
 from lucky_transport import api
+from lucky_transport.config import Settings
 from lucky_transport.errors import ConfigError, NotReachable, SpecError, UnknownName
 from lucky_transport.hookspecs import TransportInfo
 from lucky_transport.registry import Registry, registry
@@ -249,3 +255,19 @@ def test_a_wrong_transport_is_named_with_its_source(monkeypatch: pytest.MonkeyPa
 def test_a_misspelt_argument_of_make_is_guessed() -> None:
     with pytest.raises(ConfigError, match=r"argument: unknown setting 'num_env'; did you mean 'num_envs'\?"):
         api.make("toy", num_env=4)
+
+
+def test_the_documentation_of_make_lists_what_it_takes() -> None:
+    text = api.make.__doc__ or ""
+    for name in [*inspect.signature(api.make).parameters, *(one.name for one in fields(Settings))]:
+        if name != "sources":
+            assert re.search(rf"^ +(\w+, )*{name}\b", text, re.MULTILINE), name
+    for mode in AutoresetMode:
+        assert f'"{mode.value}"' in text
+
+
+def test_the_example_of_make_runs() -> None:
+    (example,) = re.findall(r"^( +with lucky_transport\.make.*?)\n\n", api.make.__doc__ or "", re.MULTILINE | re.DOTALL)
+    namespace = {"lucky_transport": lucky_transport}
+    exec(textwrap.dedent(example), namespace)
+    assert namespace["observations"].shape == (4, 3)  # pyright: ignore[reportAttributeAccessIssue]
