@@ -163,8 +163,8 @@ def _warn_of_unknown(environ: Mapping[str, str]) -> None:
     for name in environ:
         if name.startswith("LUCKY_") and name not in known.values() and name not in _warned and not _is_other(name):
             _warned.add(name)
-            guess = did_you_mean(name.removeprefix("LUCKY_"), known)  # the prefix alone would make all of them alike
-            guess = guess.rstrip().replace("'", "'LUCKY_", 1) or f"known: {', '.join(known.values())}"
+            guess = did_you_mean(name.removeprefix("LUCKY_"), known, prefix="LUCKY_").rstrip()
+            guess = guess or f"known: {', '.join(known.values())}"
             _log.warning("environment variable %s=%r has no effect: no such setting; %s", name, environ[name], guess)
 
 

@@ -65,9 +65,10 @@ def check_call(engine: str, factory: Callable[..., Any], options: Mapping[str, A
 
 def unknown_variant(engine: str, variant: str, known: Iterable[str]) -> UnknownName:
     """Return the error for a variant that the engine does not have."""
-    names = [engine, *(f"{engine}:{one}" for one in known)]
+    variants = list(known)
+    names = [engine, *(f"{engine}:{one}" for one in variants)]
     return UnknownName(
         f"engine {engine!r} has no variant {variant!r}",
         backend=engine,
-        hint=f"{did_you_mean(f'{engine}:{variant}', names[1:])}use {' or '.join(names)}",
+        hint=f"{did_you_mean(variant, variants, prefix=f'{engine}:')}use {' or '.join(names)}",
     )

@@ -271,12 +271,15 @@ _BY_CODE: dict[int, type[TransportError]] = {
 }
 
 
-def did_you_mean(name: object, known: Iterable[str]) -> str:
-    """Return "did you mean 'x'? " with the name of `known` that is nearest to `name`, "" when none is near."""
+def did_you_mean(name: object, known: Iterable[str], *, prefix: str = "") -> str:
+    """Return "did you mean 'x'? " with the name of `known` that is nearest to `name`, "" when none is near.
+
+    prefix: what all these names begin with where they are written; it is shown and not compared.
+    """
     import difflib  # only an error needs it
 
     near = difflib.get_close_matches(str(name), list(known), n=1)
-    return f"did you mean {near[0]!r}? " if near else ""
+    return f"did you mean {prefix + near[0]!r}? " if near else ""
 
 
 def from_wire(

@@ -181,8 +181,8 @@ def test_the_examples_of_typed_calls_pass_strict_type_checking(tmp_path: Path) -
     pytest.importorskip("pyright", reason="pyright is not installed: pip install 'lucky-transport[dev]'")
     env_example, calls_example, async_example, *_ = code_blocks(README, "python")
     calls_of_an_env = "print(lucky_transport.make('toy').client.scene.get_info().scene_name)\n"
-    program = "\n".join([env_example, calls_example, async_example, calls_of_an_env])
-    (tmp_path / "program.py").write_text(program, encoding="utf-8")
+    for number, program in enumerate([env_example + calls_of_an_env, calls_example, async_example]):
+        (tmp_path / f"program_{number}.py").write_text(program, encoding="utf-8")
     settings = {"typeCheckingMode": "strict", "extraPaths": [str(ROOT)], "pythonVersion": "3.11"}
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings), encoding="utf-8")
     command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "--project", str(tmp_path)]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from lucky_transport.composite import views
 from lucky_transport.engine import HOLD, RESET, Buffers
-from lucky_transport.errors import EngineFailed, SpecError, Unimplemented
+from lucky_transport.errors import ConfigError, EngineFailed, SpecError, Unimplemented
 from lucky_transport.host.host import Host
 from lucky_transport.inproc import InprocTransport
 from lucky_transport.messages.batch import SetSeedsRequest
@@ -326,18 +326,18 @@ def test_a_library_that_makes_nothing_is_an_error(sample: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "words"),
+    ("values", "kind", "words"),
     [
-        ({"handle": 2}, "no 'handle'; did you mean 'handles'"),
-        ({"frobnicate": 2}, "it has handles, threads"),
-        ({"handles": 2.0}, "expected int"),
-        ({"handles": True}, "expected int"),
-        ({"contiguous": 1}, "expected bool"),
-        ([], "expected a dict"),
+        ({"handle": 2}, ConfigError, "no 'handle'; did you mean 'handles'"),
+        ({"frobnicate": 2}, ConfigError, "it has handles, threads"),
+        ({"handles": 2.0}, SpecError, "expected int"),
+        ({"handles": True}, SpecError, "expected int"),
+        ({"contiguous": 1}, SpecError, "expected bool"),
+        ([], SpecError, "expected a dict"),
     ],
 )
-def test_settings_that_are_none_are_refused(values: Any, words: str) -> None:
-    with pytest.raises(SpecError, match=words):
+def test_settings_that_are_none_are_refused(values: Any, kind: type[Exception], words: str) -> None:
+    with pytest.raises(kind, match=words):
         LibenvSettings.of(values)
 
 

@@ -133,7 +133,7 @@ def test_two_libraries_live_in_two_threads(toy: str) -> None:
 
 @pytest.mark.parametrize(
     ("options", "words"),
-    [({"episode": 1}, "unexpected keyword argument 'episode'"), ({"obs_size": 0}, "obs_size 0")],
+    [({"episode": 1}, "no option 'episode'; did you mean 'episode_steps'?"), ({"obs_size": 0}, "obs_size 0")],
 )
 def test_an_option_that_the_engine_does_not_take_is_said(
     toy: str, options: dict[str, Any], words: str, capfd: pytest.CaptureFixture[str]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from lucky_transport.api import make_engine
 from lucky_transport.engine import HOLD, RESET, Buffers, Engine
-from lucky_transport.errors import SpecError
+from lucky_transport.errors import ConfigError, SpecError, UnknownName
 from lucky_transport.messages.agent import SimulationContract
 from lucky_transport.messages.batch import SetResetOptionsRequest, SetSeedsRequest
 from lucky_transport.testing.contract import EngineContract
@@ -192,19 +192,26 @@ def test_actions_far_out_of_bounds_saturate_and_leave_everything_finite(robots: 
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "text"),
+    ("name", "options", "kind", "text"),
     [
-        ("mujoco:biped", {}, "no variant 'biped'; use mujoco:quadruped"),
-        ("mujoco", {"legs": 6}, "unexpected keyword argument 'legs'"),
-        ("mujoco", {"threads": -1}, "threads -1"),
-        ("mujoco", {"seed": -1}, "seed -1"),
-        ("mujoco", {"episode_s": 0}, "expected at least one step"),
-        ("mujoco", {"max_episode_steps": -5}, "expected at least one step"),
-        ("mujoco", {"num_envs": 0}, "num_envs 0"),
+        ("mujoco:biped", {}, UnknownName, "no variant 'biped'; use mujoco or mujoco:quadruped"),
+        (
+            "mujoco",
+            {"thread": 6},
+            ConfigError,
+            r"no option 'thread'; did you mean 'threads'\? options: seed, ",
+        ),
+        ("mujoco", {"threads": -1}, SpecError, "threads -1"),
+        ("mujoco", {"seed": -1}, SpecError, "seed -1"),
+        ("mujoco", {"episode_s": 0}, SpecError, "expected at least one step"),
+        ("mujoco", {"max_episode_steps": -5}, SpecError, "expected at least one step"),
+        ("mujoco", {"num_envs": 0}, ConfigError, "num_envs = 0"),
     ],
 )
-def test_what_the_engine_cannot_be_made_with_is_refused(name: str, options: dict[str, Any], text: str) -> None:
-    with pytest.raises(SpecError, match=text):
+def test_what_the_engine_cannot_be_made_with_is_refused(
+    name: str, options: dict[str, Any], kind: type[Exception], text: str
+) -> None:
+    with pytest.raises(kind, match=text):
         make_engine(name, **options)
 
 
