@@ -211,8 +211,6 @@ class WorldClient:
         if ends:
             for agent in self.agents.values():
                 agent.unlink()
-            for block in (self._flag, self._buffer, self._reset):
-                block.unlink()
             _remove(self._names)
 
     def __enter__(self) -> Self:
@@ -244,6 +242,8 @@ def _weather(scenario: Scenario) -> Iterator[tuple[str, tuple[str, ...], tuple[f
 
 
 def _remove(names: Names) -> None:
-    """Remove the semaphores of an engine that is no more."""
+    """Remove the semaphores of an engine that is no more, and the blocks that every pair has."""
     for name in (names.server, names.client, names.loading):
         semaphores.unlink(name)
+    for key in (COMMAND_BOOL, COMMAND_BUFFER, RESET):
+        names.block(key).unlink(missing_ok=True)

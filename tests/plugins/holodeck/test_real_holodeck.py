@@ -46,7 +46,8 @@ def _run(python: str, *arguments: str, **environment: str) -> Any:
 
 
 def _blocks() -> set[str]:
-    return {name for name in os.listdir("/dev/shm") if "HOLODECK" in name}
+    """Return the files of clients that chose a uuid themselves; those of tests beside this one have names of ours."""
+    return {name for name in os.listdir("/dev/shm") if "HOLODECK" in name and "lucky_" not in name}
 
 
 def test_it_starts_our_engine_resets_it_and_steps_it_for_1000_ticks_bit_for_bit(
@@ -57,7 +58,7 @@ def test_it_starts_our_engine_resets_it_and_steps_it_for_1000_ticks_bit_for_bit(
     write_package(tmp_path / "0.3.1" / "worlds", "toy", engine.spec, num_envs=1, seed=5, options=options)
     before = _blocks()
     found = _run(peer_python, "started", HOLODECKPATH=str(tmp_path))
-    assert _blocks() == before
+    assert _blocks() <= before
 
     with open_yardstick("toy", 1, seed=5, **options) as yardstick:
         reset = every(yardstick, RESET)
@@ -117,6 +118,6 @@ def test_an_engine_that_it_started_ends_when_it_is_killed(peer_python: str, tmp_
         assert process.stdout.readline() == b"there\n"
         process.kill()
     deadline = Deadline(PATIENCE_S)
-    while _blocks() != before and not deadline.expired:
+    while _blocks() - before and not deadline.expired:
         time.sleep(0.02)
-    assert _blocks() == before
+    assert _blocks() <= before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from lucky_transport import api
 from lucky_transport.config import load_settings
 from lucky_transport.engine import HOLD, RESET
 from lucky_transport.env import VectorEnv
-from lucky_transport.errors import ConfigError, LocalProtocolError, NotReachable, SpecError, Unimplemented
+from lucky_transport.errors import ConfigError, LocalProtocolError, NotReachable, PeerDied, SpecError, Unimplemented
 from lucky_transport.messages.batch import SetSeedsRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.testing.pair import every, open_yardstick, zeros
@@ -198,6 +199,27 @@ def test_an_engine_is_started_and_ended_with_its_client(bench: Any, tmp_path: Pa
         observations, _ = env.reset()
         assert observations.shape == (2, 8)
         env.step(np.zeros((2, 2), np.float32))
+    assert bench.leftovers() == []
+
+
+_SHORT_LIVED = """\
+#!{python}
+import posix_ipc, sys
+uuid = next(each.partition("=")[2] for each in sys.argv if each.startswith("--HolodeckUUID="))
+posix_ipc.Semaphore("/HOLODECK_SEMAPHORE_SERVER" + uuid, posix_ipc.O_CREX, initial_value=1)
+posix_ipc.Semaphore("/HOLODECK_SEMAPHORE_CLIENT" + uuid, posix_ipc.O_CREX, initial_value=0)
+posix_ipc.Semaphore("/HOLODECK_LOADING_SEM" + uuid).release()
+"""
+
+
+def test_an_engine_that_ends_as_soon_as_it_is_there_leaves_nothing_behind(bench: Any, tmp_path: Path) -> None:
+    binary = tmp_path / "engine"
+    binary.write_text(_SHORT_LIVED.format(python=sys.executable))
+    binary.chmod(0o755)
+    scenario = tmp_path / "scenario.json"
+    scenario.write_text(json.dumps({"agents": [{"agent_type": "UavAgent", "sensors": [_LASERS]}]}))
+    with pytest.raises(PeerDied, match="exit status 0"):
+        api.open_transport(f"holodeck://{bench.names.uuid}?scenario={scenario}&binary={binary}")
     assert bench.leftovers() == []
 
 
