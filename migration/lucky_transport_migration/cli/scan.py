@@ -37,9 +37,26 @@ _CHANGES = "lucky_transport_migration.scan.fix.changes"
     help="Where rewritten channels, servers, envs and clients find the engine, e.g. shm://demo."
     "  [default: as configured when the program runs]",
 )
+@click.option(
+    "--target",
+    "targets",
+    metavar="HOST:PORT",
+    multiple=True,
+    help="A target of gRPC that is the engine's too, as the program spells it; can be given several times."
+    "  [default: port 50051 of this host]",
+)
 @click.option("--gate", is_flag=True, help="Exit with 1 unless nothing of gRPC is left.")
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
-def scan(path: Path, fix: bool, diff: bool, yes: bool, endpoint: str | None, gate: bool, as_json: bool) -> None:
+def scan(
+    path: Path,
+    fix: bool,
+    diff: bool,
+    yes: bool,
+    endpoint: str | None,
+    targets: tuple[str, ...],
+    gate: bool,
+    as_json: bool,
+) -> None:
     """Find what is left of gRPC below PATH: imports, channels, stubs, servers, servicers, dependencies, build steps.
 
     Nothing is run or imported. Each place comes with the door that fits it: 1 runs unchanged under `lucky-transport
@@ -47,7 +64,8 @@ def scan(path: Path, fix: bool, diff: bool, yes: bool, endpoint: str | None, gat
     counted apart; --gate counts those with stubs, and files that cannot be understood, as something left.
 
     --fix rewrites luckyrobots' LuckyEnv and LuckyEngineClient, channels, servers, and requirements that nothing needs
-    any more. A target other than port 50051 of this host is only replaced with --endpoint. Notebooks are not rewritten.
+    any more. Only what is known to lead to the engine is replaced: port 50051 of this host, and what --target names;
+    everything else is listed with the reason. Notebooks are not rewritten.
     """
     if as_json and (fix or diff) and not (yes or diff):
         raise click.UsageError("--json with --fix cannot ask; add --yes, or --diff to change nothing")
@@ -57,7 +75,7 @@ def scan(path: Path, fix: bool, diff: bool, yes: bool, endpoint: str | None, gat
         endpoint = str(Endpoint.parse(endpoint))
     outcome, extra = _scan(path, silent=as_json), dict[str, Any]()
     if fix or diff:
-        outcome, extra = _fix(path, outcome, endpoint, write=fix and not diff, ask=not yes, silent=as_json)
+        outcome, extra = _fix(path, outcome, endpoint, targets, write=fix and not diff, ask=not yes, silent=as_json)
     if as_json:
         click.echo(json.dumps(outcome.plain() | extra, indent=2))
     else:
@@ -78,14 +96,21 @@ def _scan(path: Path, *, silent: bool) -> Outcome:
 
 
 def _fix(
-    path: Path, outcome: Outcome, endpoint: str | None, *, write: bool, ask: bool, silent: bool
+    path: Path,
+    outcome: Outcome,
+    endpoint: str | None,
+    targets: tuple[str, ...],
+    *,
+    write: bool,
+    ask: bool,
+    silent: bool,
 ) -> tuple[Outcome, dict[str, Any]]:
     """Return what is left after the rewrites, or before them where they were not wanted, and what JSON adds."""
     from lucky_transport.registry import load
     from lucky_transport_migration.scan.show import show_changes
 
     plan = load(f"{_CHANGES}:plan_changes", owner="command 'scan --fix'", extra="migration")
-    changes = plan(path, outcome, endpoint)
+    changes = plan(path, outcome, endpoint, targets)
     if not silent:
         show_changes(changes)
     if (

@@ -45,5 +45,5 @@ def parse(source: str | bytes) -> cst.Module:
         return cst.parse_module(source)
     except cst.ParserSyntaxError as error:
         raise Unreadable("is Python that LibCST cannot read", error.editor_line) from error
-    except (RecursionError, UnicodeError, LookupError) as error:
+    except (RecursionError, SyntaxError, UnicodeError, LookupError) as error:  # it looks for the encoding by itself
         raise Unreadable(f"is Python that LibCST cannot read: {type(error).__name__}") from error

@@ -24,10 +24,11 @@ def rewritten(source: str, endpoint: str | None = None) -> str:
         ("grpc.insecure_channel( '[::]:50051', )", None, "lucky_transport_stubs.channel( )"),
         ("grpc.insecure_channel('127.0.0.1:50051', [])", None, "lucky_transport_stubs.channel(None, [])"),
         ("grpc.insecure_channel(target='127.0.0.1:50051')", None, "lucky_transport_stubs.channel()"),
-        ("grpc.insecure_channel(t, options=o)", "shm://a", 'lucky_transport_stubs.channel("shm://a", options=o)'),
-        ("grpc.insecure_channel(options=o, target=t)", "shm://a",
+        ("grpc.insecure_channel('localhost:50051', options=o)", "shm://a",
+         'lucky_transport_stubs.channel("shm://a", options=o)'),
+        ("grpc.insecure_channel(options=o, target='dns:///localhost:50051')", "shm://a",
          'lucky_transport_stubs.channel(options=o, endpoint="shm://a")'),
-        ("grpc.aio.insecure_channel(f'{h}:1')", "shm://a", 'lucky_transport_stubs.aio_channel("shm://a")'),
+        ("grpc.aio.insecure_channel(f'localhost:{50051}')", "shm://a", 'lucky_transport_stubs.aio_channel("shm://a")'),
     ],
 )  # fmt: skip
 def test_a_channel_becomes_a_drop_in(call: str, endpoint: str | None, expected: str) -> None:
@@ -37,8 +38,8 @@ def test_a_channel_becomes_a_drop_in(call: str, endpoint: str | None, expected: 
 @pytest.mark.parametrize(
     ("source", "why"),
     [
-        ("import grpc\ngrpc.insecure_channel('robot.lab:443')\n", "say where with --endpoint"),
-        ("import grpc\ngrpc.insecure_channel(target)\n", "say where with --endpoint"),
+        ("import grpc\ngrpc.insecure_channel('robot.lab:443')\n", "say so with --target robot.lab:443"),
+        ("import grpc\ngrpc.insecure_channel(target)\n", "not a constant"),
         ("import grpc\ngrpc.insecure_channel(*arguments)\n", "the target is not to be seen"),
         ("import grpc\ngrpc.secure_channel(t, c)\n", "has credentials"),
         ("import grpc\ngrpc.server(pool).start()\n", "say so with --endpoint shm://NAME"),
@@ -48,6 +49,98 @@ def test_what_cannot_be_known_is_left_with_the_reason(source: str, why: str) -> 
     after, refused = rewrite_python(source.encode(), None)
     assert after.decode() == source
     assert [(line, why in text) for line, text in refused] == [(2, True)]
+
+
+#: Targets as programs spell them, and whether they are known to be the engine's.
+FOLDED = [
+    ("'localhost:50051'", True),
+    ("'metrics.lab:9000'", False),
+    ("'robot.lab:50051'", False),
+    ("'localhost:9000'", False),
+    ("'unix:/run/metrics.sock'", False),
+    ("'unix:///run/metrics.sock'", False),
+    ("'unix-abstract:metrics'", False),
+    ("ENGINE", True),
+    ("METRICS", False),
+    ("HOST + ':' + str(PORT)", True),
+    ("f'{HOST}:{PORT}'", True),
+    ("'%s:%d' % (HOST, PORT)", True),
+    ("'{}:{p}'.format(HOST, p=PORT)", True),
+    ("'local' 'host:50051'", True),
+    ("f'{OTHER}:{PORT}'", False),
+    ("f'{HOST}:{PORT + 1}'", False),
+    ("f'{HOST!r}:{PORT}'", False),
+    ("TWICE", False),
+    ("GROWN", False),
+    ("os.environ['TARGET']", False),
+    ("os.environ.get('TARGET', 'localhost:50051')", False),
+    ("parameter", False),
+    ("LOOP", False),
+    ("LOOP_OF_NAMES", False),
+]
+
+CONSTANTS = """
+import os
+import grpc
+HOST = "localhost"
+OTHER = "robot.lab"
+PORT = 50051
+ENGINE = f"localhost:{PORT}"
+METRICS = "metrics.lab:9000"
+TWICE = "localhost:50051"
+TWICE = os.environ.get("TARGET", TWICE)
+GROWN = "localhost:5005"
+GROWN += "1"
+LOOP_OF_NAMES = LOOP_OF_NAMES
+for LOOP in ("localhost:50051",):
+    pass
+"""
+
+
+@pytest.mark.parametrize("endpoint", [None, "shm://demo"])
+@pytest.mark.parametrize(("target", "is_engine"), FOLDED)
+def test_only_what_is_known_to_be_the_engines_is_rewritten(target: str, is_engine: bool, endpoint: str | None) -> None:
+    source = f"{CONSTANTS}def f(parameter='localhost:50051'):\n    return grpc.insecure_channel({target})\n"
+    after, refused = rewrite_python(source.encode(), endpoint)
+    assert (b"lucky_transport_stubs.channel" in after) is is_engine
+    assert bool(refused) is not is_engine, "what is left is listed"
+    if not is_engine:
+        assert after.decode() == source
+        assert any("is not known to be the engine" in why or "not a constant" in why for _, why in refused)
+
+
+@pytest.mark.parametrize("target", ["robot.lab:9000", "unix:/run/engine.sock"])
+def test_a_target_that_the_user_names_is_the_engines(target: str) -> None:
+    source = f"import grpc\na = grpc.insecure_channel('{target}')\nb = grpc.insecure_channel('other:1')\n"
+    after, refused = rewrite_python(source.encode(), "shm://demo", (target,))
+    assert b'a = lucky_transport_stubs.channel("shm://demo")' in after
+    assert b"b = grpc.insecure_channel('other:1')" in after
+    assert [line for line, _ in refused] == [3]
+
+
+@pytest.mark.parametrize("address", ["'0.0.0.0:9000'", "'unix:/run/metrics.sock'", "address"])
+def test_a_server_at_another_port_stays_on_grpc(address: str) -> None:
+    source = f"import grpc\ns = grpc.server(pool)\ns.add_insecure_port({address})\n"
+    after, refused = rewrite_python(source.encode(), "shm://demo")
+    assert after.decode() == source
+    assert len(refused) == 1
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from luckyrobots import LuckyEnv\ne = LuckyEnv(robot='a', host='robot.lab')\n",
+        "from luckyrobots import LuckyEnv\ne = LuckyEnv(robot='a', port=port)\n",
+        "from luckyrobots import LuckyEngineClient\nc = LuckyEngineClient('robot.lab', 50051)\nc.get_agent_schema()\n",
+        "from luckyrobots import LuckyEngineClient\nc = LuckyEngineClient(port=9000)\nc.get_agent_schema()\n",
+    ],
+)
+def test_luckyrobots_at_another_place_is_left_too(source: str) -> None:
+    after, refused = rewrite_python(source.encode(), "shm://demo")
+    assert after.decode() == source
+    assert refused
+    if "'robot.lab'" in source:
+        assert b"shm://demo" in rewrite_python(source.encode(), "shm://demo", ("robot.lab:50051",))[0]
 
 
 @pytest.mark.parametrize(

@@ -21,15 +21,15 @@ def rewritten(source: str, endpoint: str | None = None) -> str:
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ("from luckyrobots import LuckyEnv\nLuckyEnv(robot='a', host='h', port=50051)\n",
+        ("from luckyrobots import LuckyEnv\nLuckyEnv(robot='a', host='127.0.0.1', port=50051)\n",
          "from lucky_transport import LuckyEnv\nLuckyEnv(robot='a')\n"),
-        ("from luckyrobots.lucky_env import LuckyEnv as Env  # env\nEnv('a', port=p, timeout=1)\n",
+        ("from luckyrobots.lucky_env import LuckyEnv as Env  # env\nEnv('a', port=50051, timeout=1)\n",
          "from lucky_transport import LuckyEnv as Env  # env\nEnv('a', timeout=1)\n"),
         ("import luckyrobots\ndef f() -> luckyrobots.LuckyEnv:\n    return luckyrobots.LuckyEnv()\n",
          "from lucky_transport import LuckyEnv\ndef f() -> LuckyEnv:\n    return LuckyEnv()\n"),
         ("from luckyrobots import (\n    FPS,\n    LuckyEnv,\n)\nLuckyEnv()\n",
          "from luckyrobots import (\n    FPS,\n)\nfrom lucky_transport import LuckyEnv\nLuckyEnv()\n"),
-        ("def f():\n    from luckyrobots import LuckyEnv\n    LuckyEnv(\n        robot='a',\n        port=1,\n    )\n",
+        ("def f():\n    from luckyrobots import LuckyEnv\n    LuckyEnv(\n        robot='a', port=50051,\n    )\n",
          "def f():\n    from lucky_transport import LuckyEnv\n    LuckyEnv(\n        robot='a',\n    )\n"),
     ],
 )  # fmt: skip
@@ -38,7 +38,7 @@ def test_an_env_is_taken_from_lucky_transport_without_grpcs_address(before: str,
 
 
 def test_an_env_gets_the_endpoint_that_was_given() -> None:
-    source = "from luckyrobots import LuckyEnv\nLuckyEnv(\n    robot='a',\n    port=1,\n)\nLuckyEnv()\n"
+    source = "from luckyrobots import LuckyEnv\nLuckyEnv(\n    robot='a',\n    port=50051,\n)\nLuckyEnv()\n"
     assert rewritten(source, "shm://a") == (
         "from lucky_transport import LuckyEnv\nLuckyEnv(\n    robot='a',\n    endpoint=\"shm://a\",\n)\n"
         'LuckyEnv(endpoint="shm://a")\n'
@@ -46,7 +46,7 @@ def test_an_env_gets_the_endpoint_that_was_given() -> None:
 
 
 def test_an_endpoint_stands_in_a_line_of_its_own_where_the_others_do() -> None:
-    source = "from luckyrobots import LuckyEnv\nLuckyEnv(\n    robot='a',\n    port=1,\n    timeout=2.0,\n)\n"
+    source = "from luckyrobots import LuckyEnv\nLuckyEnv(\n    robot='a',\n    port=50051,\n    timeout=2.0,\n)\n"
     assert rewritten(source, "shm://a") == (
         "from lucky_transport import LuckyEnv\n"
         "LuckyEnv(\n    robot='a',\n    timeout=2.0,\n    endpoint=\"shm://a\",\n)\n"
@@ -143,3 +143,10 @@ def test_a_client_that_cannot_be_followed_is_left(call: str) -> None:
     source = f"from luckyrobots import LuckyEngineClient\n{call}\n"
     after, refused = rewrite_python(source.encode(), None)
     assert (after.decode(), [line for line, _ in refused]) == (source, [2])
+
+
+def test_an_import_in_the_line_of_its_block_is_left_with_the_reason() -> None:
+    source = b"if 1: import grpc; from luckyrobots import LuckyEnv as E\nE()\n"
+    after, refused = rewrite_python(source, "shm://demo")
+    assert after == source
+    assert [(line, "line of its own" in why) for line, why in refused] == [(1, True)]

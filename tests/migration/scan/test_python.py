@@ -7,7 +7,7 @@ import pytest
 from lucky_transport_migration.scan.doors import judge
 from lucky_transport_migration.scan.finding import Finding
 from lucky_transport_migration.scan.python import may_mention, places_in
-from lucky_transport_migration.scan.source import parse
+from lucky_transport_migration.scan.source import Unreadable, parse
 
 
 def find(source: str) -> list[Finding]:
@@ -147,3 +147,8 @@ def test_every_finding_says_why() -> None:
         "import grpc, luckyrobots\nfrom a_pb2_grpc import AStub, AServicer\nAStub(grpc.server(grpc.insecure_channel()))"
     )
     assert all(len(one.why) > 20 for one in find(source))
+
+
+def test_a_first_line_that_is_no_text_is_unreadable_not_a_crash() -> None:
+    with pytest.raises(Unreadable, match="LibCST cannot read"):
+        parse(b"#\x80")

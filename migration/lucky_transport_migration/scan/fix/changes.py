@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from difflib import unified_diff
 from pathlib import Path
@@ -22,6 +22,7 @@ from lucky_transport_migration.scan.fix.engine_client import rewrite_clients
 from lucky_transport_migration.scan.fix.lucky_env import rewrite_envs
 from lucky_transport_migration.scan.fix.requirements import rewrite_requirements, unneeded
 from lucky_transport_migration.scan.fix.stages import rewrite_stages
+from lucky_transport_migration.scan.fix.targets import Targets
 from lucky_transport_migration.scan.known import LUCKYROBOTS
 from lucky_transport_migration.scan.outcome import Outcome
 from lucky_transport_migration.scan.scanner import is_python, scan_again
@@ -71,10 +72,11 @@ class Changes:
         }
 
 
-def plan_changes(root: Path, outcome: Outcome, endpoint: str | None) -> Changes:
+def plan_changes(root: Path, outcome: Outcome, endpoint: str | None, targets: Sequence[str] = ()) -> Changes:
     """Return the rewrites of what a scan of `root` found; nothing is written.
 
     endpoint: where the channels, envs and clients are to lead; None: where the configuration says when they are made.
+    targets: those of gRPC that are the engine's, beside port 50051 of this host.
     """
     paths = {name_in(root, path): path for path in files_of(root)}
     of_rules = {one.path for one in outcome.findings if one.kind in ("channel", "server") or LUCKYROBOTS in one.symbol}
@@ -86,7 +88,7 @@ def plan_changes(root: Path, outcome: Outcome, endpoint: str | None) -> Changes:
         if paths[name].is_symlink():
             refusals.append(Refusal(name, 1, "a link: scan what it leads to"))
         elif name in of_rules and is_python(name, before):
-            after, refused = rewrite_python(before, endpoint)
+            after, refused = rewrite_python(before, endpoint, targets)
             files += _change(paths[name], name, before, after)
             refusals += [Refusal(name, line, why) for line, why in refused]
     code = scan_again(outcome, {one.name: one.after for one in files})
@@ -99,14 +101,17 @@ def plan_changes(root: Path, outcome: Outcome, endpoint: str | None) -> Changes:
     return Changes(files, scan_again(outcome, {one.name: one.after for one in files}), refusals)
 
 
-def rewrite_python(source: bytes, endpoint: str | None) -> tuple[bytes, list[tuple[int, str]]]:
+def rewrite_python(
+    source: bytes, endpoint: str | None, targets: Sequence[str] = ()
+) -> tuple[bytes, list[tuple[int, str]]]:
     """Return Python source after all rules, and (line, why) of what they leave; what cannot be read stays as it is."""
     try:
         draft = Draft(source)
-        rewrite_channels(draft, endpoint)
-        rewrite_servers(draft, endpoint)
-        rewrite_envs(draft, endpoint)
-        rewrite_clients(draft, endpoint)
+        engine = Targets(targets)
+        rewrite_channels(draft, endpoint, engine)
+        rewrite_servers(draft, endpoint, engine)
+        rewrite_envs(draft, endpoint, engine)
+        rewrite_clients(draft, endpoint, engine)
         after = draft.finish()
         check_syntax(after)
     except Unreadable as error:

@@ -14,6 +14,7 @@ from typing import Any
 import libcst as cst
 from libcst.metadata import (
     Assignment,
+    BaseAssignment,
     ImportAssignment,
     MetadataWrapper,
     ParentNodeProvider,
@@ -83,6 +84,11 @@ class Draft:
         scope = self._scopes.get(name)
         found = scope[name.value] if isinstance(scope, Scope) else ()
         return [one for one in found if isinstance(one, Assignment)]
+
+    def bindings_of(self, name: cst.Name) -> list[BaseAssignment]:
+        """Return everything that binds a name where it is used: assignments, parameters, imports, loops."""
+        scope = self._scopes.get(name)
+        return list(scope[name.value]) if isinstance(scope, Scope) else []
 
     def imports(self) -> Iterator[ImportAssignment]:
         """Yield every name that an import binds, in any scope."""

@@ -17,6 +17,7 @@ import libcst as cst
 
 from lucky_transport_migration.scan.fix.arguments import has_stars, keyword_argument, text_node, with_arguments
 from lucky_transport_migration.scan.fix.draft import Draft
+from lucky_transport_migration.scan.fix.targets import Targets
 from lucky_transport_migration.scan.known import luckyrobots_class
 
 __all__ = ["rewrite_clients"]
@@ -63,19 +64,22 @@ class _Use:
     statement: cst.SimpleStatementLine | None
 
 
-def rewrite_clients(draft: Draft, endpoint: str | None) -> None:
+def rewrite_clients(draft: Draft, endpoint: str | None, targets: Targets) -> None:
     """Have every client that is only used for calls with a typed twin made by `lucky_transport.connect`."""
     for call in draft.calls():
         names = draft.names(call.func)
         if names and all(luckyrobots_class(name) == "LuckyEngineClient" for name in names):
-            _rewrite_client(draft, call, endpoint)
+            _rewrite_client(draft, call, endpoint, targets)
 
 
-def _rewrite_client(draft: Draft, call: cst.Call, endpoint: str | None) -> None:
+def _rewrite_client(draft: Draft, call: cst.Call, endpoint: str | None, targets: Targets) -> None:
     variable = _variable(draft, call)
-    made = _arguments(call, _PARAMETERS)
+    made = _arguments(call, {name: name for name in _PARAMETERS})
     if variable is None or made is None:
         draft.refuse(call, "only a client that a plain name holds, made with host, port and timeout, can be followed")
+        return
+    if why := targets.why_not_at(draft, made.get("host"), made.get("port")):
+        draft.refuse(call, why)
         return
     uses = [_use(draft, node) for node in _uses_of(draft, variable)]
     unknown = [use for use in uses if not isinstance(use, _Use)]
@@ -83,7 +87,7 @@ def _rewrite_client(draft: Draft, call: cst.Call, endpoint: str | None) -> None:
         draft.refuse(node, "a use of the client whose typed twin answers otherwise, or is not known to a rule")
     if unknown:
         return
-    given = {name: value for name, value in made.items() if name}
+    given = {_PARAMETERS[name]: value for name, value in made.items() if _PARAMETERS[name]}
     arguments = [cst.Arg(text_node(endpoint))] if endpoint is not None else []
     arguments += [keyword_argument(name, value) for name, value in given.items()]
     draft.rename(call.func, _CONNECT, needs=_NEEDS)

@@ -3,7 +3,7 @@
     from luckyrobots import LuckyEnv            from lucky_transport import LuckyEnv
     LuckyEnv(robot="go2", port=50051)           LuckyEnv(robot="go2")
 
-Rule 1: `host` and `port` go: they are gRPC's address. The engine is where the configuration or the given endpoint says.
+Rule 1: `host` and `port` go, if they are the engine's. It is where the configuration or the given endpoint says.
 Rule 2: a file that looks inside the env, or derives from it, is left to a person.
 """
 
@@ -14,6 +14,7 @@ import libcst as cst
 from lucky_transport_migration.scan.fix.arguments import has_stars, keyword_argument, text_node, with_arguments
 from lucky_transport_migration.scan.fix.draft import Draft
 from lucky_transport_migration.scan.fix.imports import bound_name
+from lucky_transport_migration.scan.fix.targets import Targets
 from lucky_transport_migration.scan.known import luckyrobots_class
 
 __all__ = ["rewrite_envs"]
@@ -25,14 +26,18 @@ _BY_POSITION = 6  # parameters before `host`
 _INSIDE = "_client"
 
 
-def rewrite_envs(draft: Draft, endpoint: str | None) -> None:
+def rewrite_envs(draft: Draft, endpoint: str | None, targets: Targets) -> None:
     """Have every LuckyEnv of a file taken from lucky_transport; at `endpoint`, or as configured when that is None."""
     calls = [call for call in draft.calls() if _is_env(draft, call.func)]
     statements = [node for node in draft.nodes(cst.ImportFrom) if isinstance(node, cst.ImportFrom)]
     imported = [(one, alias) for one in statements for alias in _env_aliases(draft, one)]
     if not calls and not imported:
         return
-    if (obstacle := _obstacle(draft, calls)) is not None:
+    for statement, _ in imported:
+        if not isinstance(draft.parent(statement), cst.SimpleStatementLine):
+            draft.refuse(statement, "its import shares a line with the block it is in: give it a line of its own")
+            return
+    if (obstacle := _obstacle(draft, calls, targets)) is not None:
         node, why = obstacle
         draft.refuse(node, why)
         return
@@ -58,10 +63,13 @@ def _env_aliases(draft: Draft, statement: cst.ImportFrom) -> list[cst.ImportAlia
     return [alias for alias in statement.names if luckyrobots_class(f"{module}.{alias.evaluated_name}") == _CLASS]
 
 
-def _obstacle(draft: Draft, calls: list[cst.Call]) -> tuple[cst.CSTNode, str] | None:
+def _obstacle(draft: Draft, calls: list[cst.Call], targets: Targets) -> tuple[cst.CSTNode, str] | None:
     for call in calls:
         if has_stars(call) or sum(one.keyword is None for one in call.args) > _BY_POSITION:
             return call, "its host and port cannot be told from its other arguments: pass them by name"
+        named = {one.keyword.value: one.value for one in call.args if one.keyword is not None}
+        if why := targets.why_not_at(draft, named.get("host"), named.get("port")):
+            return call, why
     for node in draft.nodes(cst.ClassDef):
         if isinstance(node, cst.ClassDef) and any(_is_env(draft, base.value) for base in node.bases):
             return node, "a class derives from LuckyEnv: look at what it overrides, then import it from lucky_transport"
