@@ -1,8 +1,8 @@
 """A program as a child of ours that behaves as if it ran in our place.
 
 Rule 1: what ends the program ends us in the same way: the same exit status, or the same signal.
-Rule 2: a signal that somebody sends us reaches the program. One that the terminal sends to all of its foreground has
-        reached it already.
+Rule 2: a signal reaches the program once. One that is sent to us alone is passed on; one that the terminal, or a
+        supervisor, sends to the whole process group has reached it already.
 Rule 3: if we are killed, so is the program: nobody could report for it, and whoever killed us meant it.
 """
 
@@ -17,6 +17,7 @@ import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from lucky_transport.errors import UnknownName
+from lucky_transport_stubs.run.group import GroupWitness, is_in_our_group
 
 __all__ = ["end_like", "find_program", "replace_us", "run"]
 
@@ -68,16 +69,20 @@ def run(
     libc = ctypes.CDLL(None)
     if watch is not None:
         libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    program = subprocess.Popen(command, env=environ, preexec_fn=_prepare(libc, before))
-    while program.poll() is None:
-        if watch is None:
-            _pass_on(program, signal.sigwaitinfo(awaited))
-            continue
-        watch()
-        news = signal.sigtimedwait(awaited, pause_s)
-        if news is not None:
-            _pass_on(program, news)
-    return program.returncode
+    witness = GroupWitness(_prepare(libc, awaited))
+    try:
+        program = subprocess.Popen(command, env=environ, preexec_fn=_prepare(libc, before))
+        while program.poll() is None:
+            if watch is None:
+                _pass_on(program, signal.sigwaitinfo(awaited), witness)
+                continue
+            watch()
+            news = signal.sigtimedwait(awaited, pause_s)
+            if news is not None:
+                _pass_on(program, news, witness)
+        return program.returncode
+    finally:
+        witness.close()
 
 
 def _prepare(libc: ctypes.CDLL, mask: Iterable[int]) -> Callable[[], None]:
@@ -93,9 +98,12 @@ def _prepare(libc: ctypes.CDLL, mask: Iterable[int]) -> Callable[[], None]:
     return prepare
 
 
-def _pass_on(program: subprocess.Popen[bytes], news: signal.struct_siginfo) -> None:
+def _pass_on(program: subprocess.Popen[bytes], news: signal.struct_siginfo, witness: GroupWitness) -> None:
     sent_by_a_process = news.si_code <= 0  # SI_USER, SI_QUEUE, SI_TKILL; the kernel's own are above
-    if news.si_signo != signal.SIGCHLD and sent_by_a_process:
+    if news.si_signo == signal.SIGCHLD or not sent_by_a_process:
+        return
+    was_for_all = witness.saw(news.si_signo)
+    if not (was_for_all and is_in_our_group(program.pid)):
         program.send_signal(news.si_signo)
 
 
