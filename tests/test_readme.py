@@ -17,7 +17,6 @@ from types import ModuleType
 from typing import Any
 
 import click
-import numpy as np
 import pytest
 
 import lucky_transport
@@ -248,7 +247,7 @@ def test_the_example_of_a_channel_and_a_server_makes_both() -> None:
 
 @pytest.fixture
 def pigeon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ModuleType]:
-    """The engine of plugins/README.md as the module that its text says it is."""
+    """The plugin module of plugins/README.md's transport; its engine has tests of its own, test_plugin_guide.py."""
     package = tmp_path / "lucky_transport_pigeon"
     package.mkdir()
     (package / "__init__.py").touch()
@@ -257,32 +256,14 @@ def pigeon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ModuleTy
         if named:
             (package / f"{named[1]}.py").write_text(block, encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
-    yield importlib.import_module("lucky_transport_pigeon.engine")
+    yield importlib.import_module("lucky_transport_pigeon.plugin")
     for name in [name for name in sys.modules if name.partition(".")[0] == "lucky_transport_pigeon"]:
         del sys.modules[name]
 
 
-def test_the_engine_of_the_plugin_guide_steps_resets_and_holds(pigeon: ModuleType) -> None:
-    engine = pigeon.make_engine(num_envs=3)
-    with lucky_transport.serve(engine, "inproc://loft"), lucky_transport.connect("inproc://loft") as client:
-        transport = client.transport
-        transport.step(np.zeros((3, 1), np.float32), np.full(3, 1, np.uint8))
-        frame = transport.step(np.array([[1], [0.5], [-1]], np.float32))
-        assert frame.observations[:, 0].tolist() == [1.0, 0.5, -1.0]
-        frame = transport.step(np.ones((3, 1), np.float32), np.array([0, 1, 2], np.uint8))
-        assert frame.observations[:, 0].tolist() == [2.0, 0.0, -1.0]
-        for _ in range(9):
-            frame = transport.step(np.ones((3, 1), np.float32), np.array([0, 2, 2], np.uint8))
-        assert frame.terminated.tolist() == [1, 0, 0]
-        assert frame.rewards.tolist() == [11.0, 0.0, -1.0]
-
-
 def test_the_announcement_of_the_plugin_guide_is_understood(pigeon: ModuleType) -> None:
-    plugin = importlib.import_module("lucky_transport_pigeon.plugin")
-    (transport,) = plugin.lucky_transport_transports()
-    (engine,) = plugin.lucky_transport_engines()
+    (transport,) = pigeon.lucky_transport_transports()
     assert (transport.name, transport.schemes) == ("pigeon", ("pigeon",))
-    assert engine.factory == f"{pigeon.__name__}:make_engine"
 
 
 @pytest.mark.parametrize("text", [README, PLUGINS_README], ids=["README", "plugins/README"])

@@ -1,0 +1,154 @@
+"""plugins/README.md, typed as it stands: its files in an empty folder, its commands in an environment of their own."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import shlex
+import site
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+import lucky_transport
+from lucky_transport.process import unique_name
+from lucky_transport.testing.contract import EngineContract
+
+GUIDE = (Path(__file__).parents[1] / "plugins" / "README.md").read_text(encoding="utf-8")
+SECTION = GUIDE.partition("## An engine of your own\n")[2].partition("\n### ")[0]
+
+
+def _commands() -> list[str]:
+    """The command lines of the section, without what is said of them."""
+    (block,) = re.findall(r"^```sh\n(.*?)^```$", SECTION, re.MULTILINE | re.DOTALL)
+    return [line.partition(" #")[0].strip() for line in block.splitlines()]
+
+
+def _command(start: str) -> list[str]:
+    (line,) = (line for line in _commands() if line.startswith(start))
+    return shlex.split(line)
+
+
+class Environment:
+    """A virtual environment that sees the packages of this one, and a folder with the files of the guide."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "lucky-transport-loft"
+        self._environment = folder / "environment"
+        venv.create(self._environment, with_pip=False, symlinks=True)
+        (packages,) = self._environment.glob("lib/python*/site-packages")
+        seen = [path for path in sys.path if path and Path(path).is_dir() and Path(path).name.endswith("-packages")]
+        lines = [f"import site; site.addsitedir({path!r})" for path in dict.fromkeys([*seen, *site.getsitepackages()])]
+        (packages / "outside.pth").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        self.python = self._environment / "bin" / "python"
+        script = self._environment / "bin" / "lucky-transport"  # as pip writes it
+        script.write_text(f"#!{self.python}\nfrom lucky_transport.cli.main import main\nmain()\n", encoding="utf-8")
+        script.chmod(0o755)
+
+    def write_files(self) -> None:
+        """Write every block whose first line names its file."""
+        blocks = re.findall(r"^```\w+\n# (\S+)\n(.*?)^```$", SECTION, re.MULTILINE | re.DOTALL)
+        assert [name for name, _ in blocks] == [
+            "pyproject.toml",
+            "lucky_transport_loft/plugin.py",
+            "lucky_transport_loft/engine.py",
+            "test_loft.py",
+        ]
+        for name, text in blocks:
+            path = self.folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f"# {name}\n{text}", encoding="utf-8")
+
+    def start(self, command: list[str]) -> subprocess.Popen[str]:
+        """Start a command of the guide, in its folder."""
+        kept = {key: value for key, value in os.environ.items() if not key.startswith(("LUCKY_", "PYTEST_", "PYTHON"))}
+        search = f"{self._environment / 'bin'}:{os.environ['PATH']}"
+        environ = kept | {"PATH": search, "VIRTUAL_ENV": str(self._environment)}
+        pipe = subprocess.PIPE
+        return subprocess.Popen(command, cwd=self.folder, env=environ, stdout=pipe, stderr=pipe, text=True)
+
+    def run(self, command: list[str]) -> str:
+        """Run a command of the guide that must succeed, and return what it printed."""
+        process = self.start(command)
+        try:
+            said, complained = process.communicate(timeout=110)
+        finally:
+            process.kill()
+            process.wait()
+        assert process.returncode == 0, said + complained
+        return said
+
+
+@pytest.fixture(scope="module")
+def user(tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """Where the guide's author would be after its first command; pip takes nothing from a network."""
+    for module in ("pip", "setuptools"):
+        pytest.importorskip(module)
+    environment = Environment(tmp_path_factory.mktemp("guide"))
+    environment.write_files()
+    install, *what = _command("pip install")[1:]
+    assert (install, what) == ("install", ["-e", ".", "pytest"])
+    offline = ["--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--disable-pip-version-check"]
+    environment.run([str(environment.python), "-m", "pip", "install", *offline, "-e", "."])
+    return environment
+
+
+def test_the_engine_is_listed_and_loads(user: Environment) -> None:
+    said = user.run(_command("lucky-transport ls"))
+    (line,) = (line for line in said.splitlines() if "loft" in line)
+    assert "a loft of pigeons" in line
+
+
+def test_its_tests_pass(user: Environment) -> None:
+    said = user.run([*_command("python -m pytest"), "-p", "no:cacheprovider", "-W", "error"])
+    counted = re.search(r"(\d+) passed", said)
+    assert counted is not None, said
+    assert int(counted[1]) == sum(name.startswith("test_") for name in dir(EngineContract))
+    assert "skipped" not in said
+
+
+def test_it_answers_the_same_over_grpc_and_shared_memory(user: Environment) -> None:
+    pytest.importorskip("grpc")
+    said = user.run(_command("lucky-transport parity"))
+    assert "equal" in said.lower()
+
+
+def test_it_is_measured(user: Environment) -> None:
+    for module in ("grpc", "hdrh", "matplotlib", "rich"):
+        pytest.importorskip(module)
+    assert "shm" in user.run(_command("lucky-transport bench"))
+
+
+def test_it_is_served_with_a_seed_and_options(user: Environment) -> None:
+    name = unique_name()
+    command = _command("lucky-transport serve")
+    assert command[command.index("--seed") + 1] == "7"
+    process = user.start([f"shm://{name}" if part == "shm://loft" else part for part in command])
+    assert process.stdout is not None
+    try:
+        assert select.select([process.stdout], [], [], 60)[0], "the engine was not ready in 60 s"
+        assert process.stdout.readline().startswith(f"ready shm://{name}")
+        with lucky_transport.make(endpoint=f"shm://{name}") as env:
+            observations, _ = env.reset()
+            assert env.get_attr("max_episode_steps") == (50,) * 4
+            again, _ = env.reset(seed=7)
+            assert again.tobytes() == observations.tobytes()
+    finally:
+        process.terminate()
+        process.communicate(timeout=30)
+
+
+def test_a_seeded_env_repeats_its_episodes(user: Environment) -> None:
+    program = (
+        "import lucky_transport\n"
+        "for transport in ('shm', 'inproc'):\n"
+        "    with lucky_transport.make('loft', 2, seed=3, transport=transport) as env:\n"
+        "        env.action_space.seed(0)\n"
+        "        print(env.reset(seed=5)[0].tolist(), env.step(env.action_space.sample())[1].tolist())\n"
+    )
+    first, second = user.run([str(user.python), "-W", "error", "-c", program]).splitlines()
+    assert first == second
