@@ -5,12 +5,15 @@ Rule 1: metadata are what programs sent: what the two transports add by themselv
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from lucky_transport.calls.outcome import Metadata
+from lucky_transport_grpc.errors import code_of as status_code_of
+from lucky_transport_grpc.errors import details_of
 from lucky_transport_stubs.call_state import CallState
 from lucky_transport_stubs.rpc import Rpc
 from lucky_transport_stubs.status import Code, code_of
@@ -51,15 +54,30 @@ SO_FAR = Ending(is_early=True)
 
 
 def ending(call: Any) -> Ending:
-    """Return how a call of `grpc` ended; waits for its end."""
-    return _ending(call.code(), call.details(), call.initial_metadata(), call.trailing_metadata())
+    """Return how a call of `grpc`, or its error, ended; waits for its end.
+
+    What an interceptor of the program raises in gRPC's class need not have anything that a call has.
+    """
+    headers, trailing = (getattr(call, name, tuple)() for name in ("initial_metadata", "trailing_metadata"))
+    return _ending(status_code_of(call), details_of(call), headers, trailing)
+
+
+def is_hidden(call: Any) -> bool:
+    """True for a stream whose call an interceptor of the program hides behind a plain iterator: how it ends cannot be
+    asked, and it cannot be cancelled.
+    """
+    return not hasattr(call, "add_callback")
 
 
 def later_ending(call: Any) -> Callable[[], Ending]:
     """Return what reads how a call of `grpc` ended, once it has; it does not hold the call: who drops that ends it."""
     if isinstance(call, Rpc):
         return partial(_ending_of_ours, call.progress)
-    return partial(_ending_of_grpc, call._state)  # there is no public name for it
+    state = getattr(call, "_state", None)  # there is no public name for it
+    if state is not None:
+        return partial(_ending_of_grpc, state)
+    found = weakref.ref(call)  # an interceptor's own kind of call
+    return lambda: LEFT if (kept := found()) is None else ending(kept)
 
 
 def _ending_of_ours(progress: CallState) -> Ending:

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from lucky_transport_grpc.runtime import grpc
-from lucky_transport_stubs.staged.ending import Ending, ending, later_ending
+from lucky_transport_stubs.staged.ending import LEFT, SO_FAR, Ending, ending, is_hidden, later_ending
 from lucky_transport_stubs.staged.exchange import Exchange
 from lucky_transport_stubs.staged.fallback import FallbackFuture
 from lucky_transport_stubs.staged.staging import Staging
@@ -193,10 +193,25 @@ class _Requests:
 
 def _watched(call: Any, exchange: Exchange, staging: Staging) -> Any:
     """Return the call; the exchange will learn how it ended."""
+    if is_hidden(call):
+        return _read_through(call, exchange)
     over = partial(_end_later, exchange, later_ending(call), staging)
     if not call.add_callback(over):
         over()
     return call
+
+
+def _read_through(items: Iterable[Any], exchange: Exchange) -> Iterator[Any]:
+    """Yield the items of a stream whose call is hidden; of its end only the items are compared."""
+    found = LEFT
+    try:
+        yield from items
+        found = SO_FAR
+    except grpc.RpcError as error:
+        found = ending(error)
+        raise
+    finally:
+        exchange.ends(found)
 
 
 def _end_later(exchange: Exchange, read: Callable[[], Ending], staging: Staging) -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from lucky_transport.shm.gate import close_in_children
 from lucky_transport_grpc.runtime import grpc
-from lucky_transport_stubs.staged.ending import SO_FAR, Ending, ending
+from lucky_transport_stubs.staged.ending import SO_FAR, Ending, ending, is_hidden
 from lucky_transport_stubs.staged.items import Items
 from lucky_transport_stubs.staged.workers import Workers
 
@@ -162,9 +162,12 @@ def _read(call: Any, items: Items, exchange: Exchange) -> Ending:
         for item in call:
             items.add(item)
             if items.is_full or exchange.has_enough(len(items.kept)):
-                call.cancel()
+                if not is_hidden(call):
+                    call.cancel()  # else it ends where it is dropped
                 return SO_FAR
-    except grpc.RpcError:
-        if not exchange.is_over and exchange.timeout is None and call.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+    except grpc.RpcError as error:
+        found = ending(error if is_hidden(call) else call)
+        if not exchange.is_over and exchange.timeout is None and found.code == "DEADLINE_EXCEEDED":
             return SO_FAR  # the authority goes on as well: nobody is late
-    return ending(call)
+        return found
+    return SO_FAR if is_hidden(call) else ending(call)
