@@ -15,12 +15,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.engine_options import check_num_envs
-from lucky_transport.errors import NotReachable, SpecError, TransportError, from_wire
+from lucky_transport.errors import EngineFailed, NotReachable, SpecError, TransportError, from_wire
 from lucky_transport.shm import segment
 from lucky_transport.waiting import announced
 
@@ -28,6 +29,8 @@ __all__ = ["ChildProcess", "EngineProcess", "failure_line", "unique_name"]
 
 _STDERR_LINES = 12
 _FAILED = b"failed "
+#: How long a process that has told its failure may take to end: what it says on the way belongs to the error.
+_LAST_WORDS_S = 1.0
 
 
 def unique_name() -> str:
@@ -172,9 +175,22 @@ class EngineProcess(ChildProcess):
                 *lines, text = (text + chunk).split(b"\n")
                 for line in lines:
                     if line.startswith(_FAILED):
-                        raise _failure(line.removeprefix(_FAILED), self.engine)
+                        raise self._failure(line.removeprefix(_FAILED))
                 ready += [Endpoint.parse(line[6:].decode().strip()) for line in lines if line.startswith(b"ready ")]
         return ready
+
+    def _failure(self, line: bytes) -> TransportError:
+        """Return the error that `failure_line` wrote; of one that failed, with what its library said on stderr."""
+        told: dict[str, Any] = json.loads(line)
+        text: str = told["text"]
+        if told["code"] == EngineFailed.wire_code:
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(_LAST_WORDS_S)
+            said = [line for line in self.last_words().splitlines() if not line.strip().startswith("Error: ")]
+            text += "\n".join(said)
+        error = from_wire(told["code"], text, backend=self.engine)
+        error.hint = told["hint"]
+        return error
 
     def stop(self, grace_s: float = 5.0) -> int:
         status = super().stop(grace_s)
@@ -186,14 +202,6 @@ class EngineProcess(ChildProcess):
 def failure_line(error: TransportError) -> str:
     """Return the line by which a serving process tells the process that started it why it cannot serve."""
     return _FAILED.decode() + json.dumps({"code": error.wire_code, "text": str(error), "hint": error.hint})
-
-
-def _failure(line: bytes, engine: str) -> TransportError:
-    """Return the error that `failure_line` wrote."""
-    told: dict[str, Any] = json.loads(line)
-    error = from_wire(told["code"], told["text"], backend=engine)
-    error.hint = told["hint"]
-    return error
 
 
 def _json(engine: str, options: Mapping[str, Any]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,15 @@ import pytest
 from lucky_transport import api
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.engines.toy import ToyEngine
-from lucky_transport.errors import ClosedError, ConfigError, NotReachable, SpecError, TransportError, UnknownName
+from lucky_transport.errors import (
+    ClosedError,
+    ConfigError,
+    EngineFailed,
+    NotReachable,
+    SpecError,
+    TransportError,
+    UnknownName,
+)
 from lucky_transport.host.host import Host
 from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.serving import Serving
@@ -142,6 +151,21 @@ def test_an_impossible_number_of_envs_is_a_wrong_setting_everywhere(num_envs: An
     ):
         with pytest.raises(ConfigError, match=r"num_envs = .*; expected a whole number of envs, at least 1"):
             attempt()
+
+
+def test_what_a_failing_engine_said_on_stderr_belongs_to_its_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "talkative.py").write_text(
+        "import gymnasium, sys\n"
+        "def make(**options):\n"
+        "    print('the motor is cold', file=sys.stderr)\n"
+        "    raise RuntimeError('it does not start')\n"
+        "gymnasium.register('Cold-v0', 'talkative:make')\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(EngineFailed, match=r"RuntimeError: it does not start\n  the motor is cold$"):
+        EngineProcess("gymnasium:talkative:Cold-v0", ["inproc:"])
 
 
 def test_an_engine_process_that_stays_silent_is_given_up() -> None:

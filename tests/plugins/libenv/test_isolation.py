@@ -15,7 +15,7 @@ import pytest
 import lucky_transport as lt
 from lucky_transport.api import make_engine
 from lucky_transport.engine import RESET, Buffers
-from lucky_transport.errors import NotReachable, PeerDied, PeerTimeout, SpecError, UnknownName
+from lucky_transport.errors import EngineFailed, NotReachable, PeerDied, PeerTimeout, SpecError, UnknownName
 from lucky_transport_libenv.isolation import IsolatedEngine
 
 
@@ -56,17 +56,17 @@ def test_a_library_that_ends_its_process_is_an_error_with_its_last_words(
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "kind", "words"),
     [
-        ({"pace": 1}, "exit status 1\n  sample: wrong type of option 'pace'"),
-        ({"exit_at": True}, "wrong type of option 'exit_at'"),
-        ({"makes_nothing": True}, "libenv_make gave no env"),
+        ({"pace": 1}, NotReachable, "exit status 1\n  sample: wrong type of option 'pace'"),
+        ({"exit_at": True}, NotReachable, "wrong type of option 'exit_at'"),
+        ({"makes_nothing": True}, EngineFailed, "libenv_make gave no env"),
     ],
 )
 def test_an_option_that_the_library_does_not_take_is_an_error_with_its_words(
-    sample: str, options: dict[str, Any], words: str
+    sample: str, options: dict[str, Any], kind: type[Exception], words: str
 ) -> None:
-    with pytest.raises(NotReachable, match=re.escape(words)):
+    with pytest.raises(kind, match=re.escape(words)):
         make_engine(f"libenv:{sample}", 2, **options)
 
 
