@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ATOMICS_VERSION 16
+#define ATOMICS_VERSION 17
 
 #define GIL_LOOKS 64          /* looks with the GIL held, 1 to 3 us: a fast step pays neither for the GIL nor a clock */
 #define PAUSE_NS 10000        /* then pause without the GIL: the peer may share our core, so not for long */
@@ -50,6 +50,12 @@ static inline int64_t now_ns(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* `start + ns`, or as late as there is. */
+static inline int64_t later(int64_t start, int64_t ns) {
+    int64_t end;
+    return __builtin_add_overflow(start, ns, &end) ? (ns < 0 ? INT64_MIN : INT64_MAX) : end;
 }
 
 static inline void relax(void) {
@@ -82,17 +88,20 @@ static int gone(int pidfd) {
     return poll(&p, 1, 0) > 0;
 }
 
-/* What a waiter looks at: up to two words, each against the value it must leave. `wide` may not be NULL. */
+/* What a waiter looks at: up to two words, each against the value it must leave, and a word of this process that ends the
+ * wait once it is not 0. */
 typedef struct {
     const uint64_t *wide;
     uint64_t wide_old;
     const uint32_t *narrow;
     uint32_t narrow_old;
+    const uint32_t *stop;
 } Watch;
 
 static inline int changed(const Watch *w) {
     if (w->wide && load64(w->wide) != w->wide_old) return 1;
-    return w->narrow && load32(w->narrow) != w->narrow_old;
+    if (w->narrow && load32(w->narrow) != w->narrow_old) return 1;
+    return w->stop && load32(w->stop);
 }
 
 /* What an adaptive waiter learns from its waits: +1 for one that was over soon, -1 for one that was not, a new start at
@@ -174,7 +183,7 @@ static int wait_change(const Watch *w, Waiter *me, int64_t timeout_ns, int reste
         learn(me, 1);
         return result;
     }
-    int64_t start = now_ns(), t = start, until = start + timeout_ns;
+    int64_t start = now_ns(), t = start, until = later(start, timeout_ns);
     do {
         PyThreadState *thread = PyEval_SaveThread();
         result = wait_slice(w, me, until, rested);
@@ -274,7 +283,19 @@ typedef struct {
     /* the fused exchange: what it returns, who takes over when all is not well, how long one call may wait */
     PyObject *frame, *slow, *seq_name, *ended_name;
     int64_t slice_ns;
+    int ready; /* initialised, and whole */
 } Client;
+
+/* The channel of an object; NULL with TypeError for one whose initialisation never came or failed. */
+static PyObject *not_ready(void) {
+    PyErr_SetString(PyExc_TypeError, "this channel was never initialised");
+    return NULL;
+}
+
+static inline Client *client_of(PyObject *self) {
+    Client *c = (Client *)self;
+    return c->ready ? c : (Client *)not_ready();
+}
 
 static int fits(const Client *c, const Py_buffer *v) {
     if (v->len != c->action_bytes || v->ndim != c->ndim || !v->format || v->format[0] != c->format || v->format[1])
@@ -321,7 +342,7 @@ static int client_publish(Client *c, PyObject *actions, PyObject *control) {
 }
 
 static int client_collect(Client *c, int64_t timeout_ns) {
-    Watch w = {c->frame_seq, c->seq - 1, NULL, 0};
+    Watch w = {c->frame_seq, c->seq - 1, NULL, 0, NULL};
     int result = wait_change(&w, &c->waiter, timeout_ns, c->woke);
     if (result != 1) return result;
     if (load64(c->frame_seq) != c->seq) return OUT_OF_ORDER;
@@ -337,28 +358,34 @@ static PyObject *as_result(int result) { return result == -100 ? NULL : PyLong_F
 
 static PyObject *client_send(PyObject *self, PyObject *const *args, Py_ssize_t n) {
     if (n != 2) return PyErr_Format(PyExc_TypeError, "send(actions, control)");
-    return as_result(client_publish((Client *)self, args[0], args[1]));
+    Client *c = client_of(self);
+    return c ? as_result(client_publish(c, args[0], args[1])) : NULL;
 }
 
 static PyObject *client_recv(PyObject *self, PyObject *timeout) {
+    Client *c = client_of(self);
+    if (!c) return NULL;
     long long ns = PyLong_AsLongLong(timeout);
     if (ns == -1 && PyErr_Occurred()) return NULL;
-    return as_result(client_collect((Client *)self, ns));
+    return as_result(client_collect(c, ns));
 }
 
 static PyObject *client_step(PyObject *self, PyObject *const *args, Py_ssize_t n) {
+    Client *c = client_of(self);
+    if (!c) return NULL;
     if (n != 3) return PyErr_Format(PyExc_TypeError, "step(actions, control, timeout_ns)");
     long long ns = PyLong_AsLongLong(args[2]);
     if (ns == -1 && PyErr_Occurred()) return NULL;
-    int result = client_publish((Client *)self, args[0], args[1]);
-    return as_result(result == FRAME ? client_collect((Client *)self, ns) : result);
+    int result = client_publish(c, args[0], args[1]);
+    return as_result(result == FRAME ? client_collect(c, ns) : result);
 }
 
 /* fuse(frame, slow, slice_ns): from now on exchange(actions) returns `frame` with seq and any_ended set, and leaves
  * whatever is no plain, successful exchange to slow(code, actions, control, deadline). */
 static PyObject *client_fuse(PyObject *self, PyObject *const *args, Py_ssize_t n) {
+    Client *c = client_of(self);
+    if (!c) return NULL;
     if (n != 3) return PyErr_Format(PyExc_TypeError, "fuse(frame, slow, slice_ns)");
-    Client *c = (Client *)self;
     long long slice = PyLong_AsLongLong(args[2]);
     if (slice == -1 && PyErr_Occurred()) return NULL;
     PyObject *frame = c->frame, *slow = c->slow;
@@ -371,7 +398,8 @@ static PyObject *client_fuse(PyObject *self, PyObject *const *args, Py_ssize_t n
 }
 
 static PyObject *client_unfuse(PyObject *self, PyObject *unused) {
-    Client *c = (Client *)self;
+    Client *c = client_of(self);
+    if (!c) return NULL;
     c->slice_ns = -1;
     Py_RETURN_NONE;
 }
@@ -385,7 +413,8 @@ static int number_frame(Client *c, uint64_t seq) {
 
 /* exchange(actions, control=None, deadline=None) */
 static PyObject *client_exchange(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names) {
-    Client *c = (Client *)self;
+    Client *c = client_of(self);
+    if (!c) return NULL;
     PyObject *given[3] = {NULL, Py_None, Py_None};
     static const char *const keys[3] = {"actions", "control", "deadline"};
     if (n > 3 || !c->slow) return PyErr_Format(PyExc_TypeError, "step(actions, control=None, deadline=None)");
@@ -422,7 +451,8 @@ static PyObject *client_exchange(PyObject *self, PyObject *const *args, Py_ssize
 }
 
 static PyObject *client_frames(PyObject *self, void *closure) {
-    return PyLong_FromUnsignedLongLong(((Client *)self)->frames);
+    Client *c = client_of(self);
+    return c ? PyLong_FromUnsignedLongLong(c->frames) : NULL;
 }
 
 static int client_traverse(PyObject *self, visitproc visit, void *arg) {
@@ -441,11 +471,13 @@ static int client_clear(PyObject *self) {
 }
 
 static PyObject *client_seq(PyObject *self, void *closure) {
-    return PyLong_FromUnsignedLongLong(((Client *)self)->seq);
+    Client *c = client_of(self);
+    return c ? PyLong_FromUnsignedLongLong(c->seq) : NULL;
 }
 
 static PyObject *client_outside(PyObject *self, void *closure) {
-    return PyLong_FromUnsignedLongLong(((Client *)self)->out_of_bounds);
+    Client *c = client_of(self);
+    return c ? PyLong_FromUnsignedLongLong(c->out_of_bounds) : NULL;
 }
 
 /* Check that [offset, offset + size) lies inside the view and is aligned; the pointer, or NULL with ValueError. */
@@ -537,7 +569,8 @@ static int client_init(PyObject *self, PyObject *args, PyObject *kwargs) {
     c->slice_ns = -1;
     c->seq_name = PyUnicode_InternFromString("seq");
     c->ended_name = PyUnicode_InternFromString("any_ended");
-    return c->seq_name && c->ended_name ? 0 : -1;
+    c->ready = c->seq_name && c->ended_name;
+    return c->ready ? 0 : -1;
 }
 
 static void client_dealloc(PyObject *self) {
@@ -585,12 +618,18 @@ typedef struct {
     Waiter waiter;
     uint32_t num_envs, commands_read;
     uint64_t seq;
-    int rested, interrupted;
+    uint32_t interrupted; /* by another thread; the wait or the serving thread takes it back */
+    int rested, ready;
 } EngineEnd;
+
+static inline EngineEnd *engine_of(PyObject *self) {
+    EngineEnd *e = (EngineEnd *)self;
+    return e->ready ? e : (EngineEnd *)not_ready();
+}
 
 static Watch engine_watch(EngineEnd *e) {
     __atomic_store_n(e->heartbeat, *e->heartbeat + 1, __ATOMIC_RELAXED); /* one writer */
-    return (Watch){e->action_seq, e->seq, e->commands, e->commands_read};
+    return (Watch){e->action_seq, e->seq, e->commands, e->commands_read, &e->interrupted};
 }
 
 /* What there is to do: HAS_* bits, or OUT_OF_ORDER. */
@@ -608,6 +647,11 @@ static int engine_found(EngineEnd *e) {
     return found;
 }
 
+/* `found`, or TIMED_OUT after interrupt(): nothing is consumed yet, so what there is is found again. */
+static int engine_take_interrupt(EngineEnd *e, int found) {
+    return __atomic_exchange_n(&e->interrupted, 0, __ATOMIC_ACQ_REL) && found >= 0 ? TIMED_OUT : found;
+}
+
 /* One slice of waiting, and what was found; -100 with a Python exception. */
 static int engine_wait(EngineEnd *e, int64_t ns) {
     Watch w = engine_watch(e);
@@ -618,9 +662,11 @@ static int engine_wait(EngineEnd *e, int64_t ns) {
 }
 
 static PyObject *engine_next(PyObject *self, PyObject *timeout) {
+    EngineEnd *e = engine_of(self);
+    if (!e) return NULL;
     long long ns = PyLong_AsLongLong(timeout);
     if (ns == -1 && PyErr_Occurred()) return NULL;
-    return as_result(engine_wait((EngineEnd *)self, ns));
+    return as_result(engine_take_interrupt(e, engine_wait(e, ns)));
 }
 
 static void engine_announce(EngineEnd *e, uint32_t status) {
@@ -630,7 +676,8 @@ static void engine_announce(EngineEnd *e, uint32_t status) {
 }
 
 static PyObject *engine_publish(PyObject *self, PyObject *status) {
-    EngineEnd *e = (EngineEnd *)self;
+    EngineEnd *e = engine_of(self);
+    if (!e) return NULL;
     unsigned long code = PyLong_AsUnsignedLong(status);
     if (code == (unsigned long)-1 && PyErr_Occurred()) return NULL;
     engine_announce(e, (uint32_t)code);
@@ -647,8 +694,9 @@ static int call_nothing(PyObject *function) {
  * is found (what `next` returns), interrupt() was called (TIMED_OUT) or step raised. The lock stays held from one step
  * to the next while no other thread of this process can run between them; it is free during every longer wait. */
 static PyObject *engine_serve(PyObject *self, PyObject *const *args, Py_ssize_t n) {
+    EngineEnd *e = engine_of(self);
+    if (!e) return NULL;
     if (n != 4) return PyErr_Format(PyExc_TypeError, "serve(step, acquire, release, timeout_ns)");
-    EngineEnd *e = (EngineEnd *)self;
     long long ns = PyLong_AsLongLong(args[3]);
     if (ns == -1 && PyErr_Occurred()) return NULL;
     PyObject *plain = PyTuple_Pack(1, Py_None); /* one for all calls: that is a fast step's fifth part */
@@ -668,10 +716,7 @@ static PyObject *engine_serve(PyObject *self, PyObject *const *args, Py_ssize_t 
             locked = 0;
             found = engine_wait(e, ns);
         }
-        if (e->interrupted) {
-            e->interrupted = 0;
-            if (found >= 0) found = TIMED_OUT; /* nothing is consumed yet: it is found again */
-        }
+        found = engine_take_interrupt(e, found);
         if (found != HAS_ACTIONS) break;
         if (!locked && call_nothing(args[1])) {
             found = -100;
@@ -699,22 +744,26 @@ static PyObject *engine_serve(PyObject *self, PyObject *const *args, Py_ssize_t 
 }
 
 static PyObject *engine_interrupt(PyObject *self, PyObject *unused) {
-    EngineEnd *e = (EngineEnd *)self;
-    e->interrupted = 1;
+    EngineEnd *e = engine_of(self);
+    if (!e) return NULL;
+    __atomic_store_n(&e->interrupted, 1, __ATOMIC_RELEASE);
     wake(e->waiter.park);
     Py_RETURN_NONE;
 }
 
 static PyObject *engine_commands(PyObject *self, PyObject *position) {
+    EngineEnd *e = engine_of(self);
+    if (!e) return NULL;
     unsigned long value = PyLong_AsUnsignedLong(position);
     if (value == (unsigned long)-1 && PyErr_Occurred()) return NULL;
-    ((EngineEnd *)self)->commands_read = (uint32_t)value;
+    e->commands_read = (uint32_t)value;
     Py_RETURN_NONE;
 }
 
 static PyObject *engine_peer(PyObject *self, PyObject *const *args, Py_ssize_t n) {
+    EngineEnd *e = engine_of(self);
+    if (!e) return NULL;
     if (n != 2) return PyErr_Format(PyExc_TypeError, "set_peer(pidfd, peer)");
-    EngineEnd *e = (EngineEnd *)self;
     e->waiter.pidfd = (int)PyLong_AsLong(args[0]);
     e->waiter.wakes = (int)PyLong_AsLong(args[1]) & PEER_WAKES;
     if (PyErr_Occurred()) return NULL;
@@ -722,13 +771,15 @@ static PyObject *engine_peer(PyObject *self, PyObject *const *args, Py_ssize_t n
 }
 
 static PyObject *engine_resync(PyObject *self, PyObject *unused) {
-    EngineEnd *e = (EngineEnd *)self;
+    EngineEnd *e = engine_of(self);
+    if (!e) return NULL;
     __atomic_store_n(e->action_seq, e->seq, __ATOMIC_RELEASE);
     Py_RETURN_NONE;
 }
 
 static PyObject *engine_seq(PyObject *self, void *closure) {
-    return PyLong_FromUnsignedLongLong(((EngineEnd *)self)->seq);
+    EngineEnd *e = engine_of(self);
+    return e ? PyLong_FromUnsignedLongLong(e->seq) : NULL;
 }
 
 /* EngineChannel(mapping, frame_seq, frame_status, action_seq, heartbeat, park_engine, park_frame, commands, control,
@@ -759,6 +810,7 @@ static int engine_init(PyObject *self, PyObject *args, PyObject *kwargs) {
         !(e->commands = at(&e->view, commands, 4, 4)) || !(e->control = at(&e->view, control, num_envs, 1)))
         return -1;
     e->seq = load64(e->frame_seq);
+    e->ready = 1;
     return 0;
 }
 
@@ -766,7 +818,7 @@ static PyMethodDef engine_methods[] = {
     {"next", engine_next, METH_O, "Wait at most timeout_ns (one slice) for actions or commands."},
     {"publish", engine_publish, METH_O, "Announce the frame, or status != 0: there is none."},
     {"serve", (PyCFunction)(void (*)(void))engine_serve, METH_FASTCALL, "Answer plain actions until something else."},
-    {"interrupt", engine_interrupt, METH_NOARGS, "Make serve return after its present step."},
+    {"interrupt", engine_interrupt, METH_NOARGS, "Make next return at once, and serve after its present step."},
     {"commands_read", engine_commands, METH_O, "Commands up to this ring position are read."},
     {"set_peer", (PyCFunction)(void (*)(void))engine_peer, METH_FASTCALL, "The client's pidfd, and what it does (PEER_* bits)."},
     {"resync", engine_resync, METH_NOARGS, "Drop an exchange that a dead client left behind."},
@@ -872,7 +924,7 @@ static PyObject *words_wait32(PyObject *module, PyObject *args) {
         return NULL;
     int result = -100;
     if ((park = at(&view, park_offset, 4, 4))) {
-        Watch w = {NULL, 0, place, old};
+        Watch w = {NULL, 0, place, old, NULL};
         Waiter me = {strategy, wakes & PEER_WAKES, pidfd, park, 0};
         result = wait_change(&w, &me, timeout, 0);
     }
@@ -903,7 +955,7 @@ static PyObject *limits_echo(PyObject *module, PyObject *args) {
         Py_BEGIN_ALLOW_THREADS
         int64_t patience = now_ns() + 30000000000ll;
         for (uint64_t i = 1; i <= rounds && now_ns() < patience;) {
-            Watch w = {in, i - 1, NULL, 0};
+            Watch w = {in, i - 1, NULL, 0, NULL};
             if (strategy == WAIT_SPIN) {
                 for (uint32_t looks = 0; !changed(&w); relax())
                     if (!(++looks & 0xfffff) && now_ns() > patience) break;
@@ -948,7 +1000,7 @@ static PyObject *limits_ping(PyObject *module, PyObject *args) {
         Py_BEGIN_ALLOW_THREADS
         int64_t patience = now_ns() + 30000000000ll;
         for (uint64_t i = 1; i <= rounds; i++) {
-            Watch w = {answer, i - 1, NULL, 0};
+            Watch w = {answer, i - 1, NULL, 0, NULL};
             int64_t start = now_ns();
             memcpy(to, from, (size_t)bytes);
             __atomic_store_n(call, i, __ATOMIC_RELEASE);

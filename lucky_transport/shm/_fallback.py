@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from mmap import mmap
 from typing import Any, cast
 
@@ -94,13 +95,16 @@ def _wait(
     other_old: int,
     pidfd: int,
     timeout_ns: int,
+    stopped: Callable[[], bool] = lambda: False,
 ) -> int:
-    """Wait until one of two words leaves its value: 1, TIMED_OUT (also when the file is cut) or PEER_GONE."""
+    """Wait until one of two words leaves its value or `stopped()`: 1, TIMED_OUT (also when the file is cut) or
+    PEER_GONE.
+    """
     if is_cut(mapping):
         return Result.TIMED_OUT
 
     def changed() -> bool:
-        return word[0] != old or (other is not None and other[0] != other_old)
+        return word[0] != old or (other is not None and other[0] != other_old) or stopped()
 
     for _ in _SPIN if timeout_ns else range(1):
         if word[0] != old:
@@ -346,16 +350,21 @@ class EngineChannel:
         if is_cut(self._mapping):
             return Result.TIMED_OUT
         self._heartbeat[0] = (self._heartbeat[0] + 1) & 0xFFFFFFFFFFFFFFFF
-        result = _wait(
-            self._mapping, self._action_seq, self.seq, self._commands, self._commands_read, self._pidfd, timeout_ns
-        )
+        words = self._action_seq, self.seq, self._commands, self._commands_read
+        result = _wait(self._mapping, *words, self._pidfd, timeout_ns, self._is_interrupted)
         if result != 1:
             return result
+        if self._interrupted:
+            self._interrupted = False
+            return Result.TIMED_OUT  # nothing is consumed yet: what there is is found again
         actions = self._action_seq[0]
         found = Result.HAS_COMMANDS if self._commands[0] != self._commands_read else 0
         if actions == self.seq + 1:
             return found | Result.HAS_ACTIONS | (Result.HAS_CONTROL if self._any_control() else 0)
         return found if actions == self.seq else Result.OUT_OF_ORDER
+
+    def _is_interrupted(self) -> bool:
+        return self._interrupted
 
     def _any_control(self) -> bool:
         return _any_set(self._control, self._no_control)
@@ -398,7 +407,7 @@ class EngineChannel:
         return Result.HAS_ACTIONS
 
     def interrupt(self) -> None:
-        """Make `serve` return after its present step."""
+        """Make `next` return at once, and `serve` after its present step."""
         self._interrupted = True
 
     def commands_read(self, position: int) -> None:

@@ -7,7 +7,6 @@ Rule 3: `arm` may ask to be woken all the same: a system call stands between its
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from lucky_transport.errors import SegmentError
 from lucky_transport.shm import ring
 from lucky_transport.shm._fallback_words import is_cut
 from lucky_transport.shm._kernel import address_of, futex_wake, gone
+from lucky_transport.shm.bell import ring_bell
 from lucky_transport.shm.results import PEER_PARKS, PEER_WAKES, Result
 
 __all__ = ["RingReader", "RingWriter", "spin"]
@@ -75,8 +75,7 @@ class _Bell:
         if self.fd < 0:
             futex_wake(self._address)
         else:
-            with contextlib.suppress(BlockingIOError):
-                os.eventfd_write(self.fd, 1)
+            ring_bell(self.fd)
 
     def silence(self) -> None:
         """Ring no more."""

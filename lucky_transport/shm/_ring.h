@@ -69,14 +69,22 @@ static inline uint32_t ring_distance(const Ring *r, uint32_t write, uint32_t rea
     return (write | read) % 8 ? RING_SKIP : distance;
 }
 
+/* O_NONBLOCK belongs to the open file, which the peer shares and may change: a bell that is full is not written to, it
+ * rings already. bell.py does the same. */
+static void ring_bell(int bell) {
+    struct pollfd p = {bell, POLLOUT, 0};
+    if (poll(&p, 1, 0) <= 0 || !(p.revents & POLLOUT)) return;
+    uint64_t one = 1;
+    ssize_t written = write(bell, &one, sizeof one);
+    (void)written;
+}
+
 /* Wake whoever said that it is parked on `park`; 0 when nobody was. */
 static inline int ring_wake(uint32_t *park, int bell) {
     if (bell < 0) return wake(park);
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (!__atomic_load_n(park, __ATOMIC_RELAXED) || !__atomic_exchange_n(park, 0, __ATOMIC_ACQ_REL)) return 0;
-    uint64_t one = 1;
-    ssize_t written = write(bell, &one, sizeof one); /* never blocks; a bell that is full rings already */
-    (void)written;
+    ring_bell(bell);
     return 1;
 }
 
@@ -137,22 +145,39 @@ static inline Ring *open_ring_of(PyObject *self) {
 
 /* shut(why): refuse every record from now on, with the error that why() returns. */
 static PyObject *ring_shut(PyObject *self, PyObject *why) {
-    Ring *r = (Ring *)self;
+    Ring *r = ring_of(self);
+    if (!r) return NULL;
     PyObject *before = r->why;
     r->why = Py_NewRef(why);
     Py_XDECREF(before);
     Py_RETURN_NONE;
 }
 
+static int ring_traverse(PyObject *self, visitproc visit, void *arg) {
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(((Ring *)self)->why);
+    return 0;
+}
+
+static int ring_clear(PyObject *self) {
+    Py_CLEAR(((Ring *)self)->why);
+    return 0;
+}
+
 static void ring_dealloc(PyObject *self) {
-    Py_XDECREF(((Ring *)self)->why);
+    PyObject_GC_UnTrack(self);
+    ring_clear(self);
     channel_dealloc(self);
 }
 
-static PyObject *ring_size(PyObject *self, void *closure) { return PyLong_FromUnsignedLong(((Ring *)self)->size); }
+static PyObject *ring_size(PyObject *self, void *closure) {
+    Ring *r = ring_of(self);
+    return r ? PyLong_FromUnsignedLong(r->size) : NULL;
+}
 
 static PyObject *ring_position(PyObject *self, void *closure) {
-    return PyLong_FromUnsignedLong(((Ring *)self)->position);
+    Ring *r = ring_of(self);
+    return r ? PyLong_FromUnsignedLong(r->position) : NULL;
 }
 
 /* ---- the writing end -------------------------------------------------------------------------------------------- */
@@ -304,8 +329,10 @@ static PyObject *ring_push_pictured(PyObject *self, PyObject *const *args, Py_ss
 
 /* woke(): True when the reader was parked as the last record came; said once. */
 static PyObject *ring_woke(PyObject *self, PyObject *unused) {
-    int woke = ((Ring *)self)->woke;
-    ((Ring *)self)->woke = 0;
+    Ring *r = ring_of(self);
+    if (!r) return NULL;
+    int woke = r->woke;
+    r->woke = 0;
     return PyBool_FromLong(woke);
 }
 
@@ -354,7 +381,7 @@ static PyObject *ring_wait_room(PyObject *self, PyObject *const *args, Py_ssize_
     if (PyErr_Occurred()) return NULL;
     if (length < 1 || length > ring_largest(r)) return refuse(REFUSE_OUTGOING, (uint64_t)length, r->size, 0, 0);
     uint32_t skipped, read;
-    int64_t need = ring_need(r, (uint32_t)length, &skipped), until = now_ns() + ns;
+    int64_t need = ring_need(r, (uint32_t)length, &skipped), until = later(now_ns(), ns);
     for (;;) {
         int64_t room = ring_room(r, &read);
         if (room < 0) return ring_refuse(r, REFUSE_POSITIONS, r->position, read, r->size, 0);
@@ -369,7 +396,8 @@ static PyObject *ring_wait_room(PyObject *self, PyObject *const *args, Py_ssize_
 }
 
 static PyObject *ring_stop(PyObject *self, PyObject *unused) {
-    Ring *r = (Ring *)self;
+    Ring *r = ring_of(self);
+    if (!r) return NULL;
     __atomic_store_n(&r->stops, 1, __ATOMIC_RELEASE);
     r->bell = -1; /* it may be closed from now on */
     Py_RETURN_NONE;
@@ -531,7 +559,10 @@ static PyObject *ring_pending(PyObject *self, void *closure) {
                               : PyLong_FromUnsignedLong(distance);
 }
 
-static PyObject *ring_habit(PyObject *self, void *closure) { return PyLong_FromLong(((Ring *)self)->habit); }
+static PyObject *ring_habit(PyObject *self, void *closure) {
+    Ring *r = ring_of(self);
+    return r ? PyLong_FromLong(r->habit) : NULL;
+}
 
 static inline int ring_written(const Ring *r) { return load32(r->write) != r->position; }
 
@@ -549,7 +580,7 @@ static PyObject *ring_wait(PyObject *self, PyObject *const *args, Py_ssize_t n) 
     long long pidfd = PyLong_AsLongLong(args[0]), ns = PyLong_AsLongLong(args[1]);
     if (PyErr_Occurred()) return NULL;
     int crowded = n > 2 && PyObject_IsTrue(args[2]) && r->strategy == WAIT_ADAPTIVE;
-    Watch w = {&r->stops, 0, r->write, r->position};
+    Watch w = {&r->stops, 0, r->write, r->position, NULL};
     Waiter me = {crowded ? WAIT_CROWDED : r->strategy, r->wakes, (int)pidfd, r->park, r->habit};
     int result = wait_change(&w, &me, ns, n > 3 && PyObject_IsTrue(args[3]));
     r->habit = me.habit;
@@ -559,7 +590,8 @@ static PyObject *ring_wait(PyObject *self, PyObject *const *args, Py_ssize_t n) 
 }
 
 static PyObject *ring_interrupt(PyObject *self, PyObject *unused) {
-    Ring *r = (Ring *)self;
+    Ring *r = ring_of(self);
+    if (!r) return NULL;
     __atomic_store_n(&r->stops, 1, __ATOMIC_RELEASE);
     if (r->park) wake(r->park);
     Py_RETURN_NONE;
@@ -578,7 +610,8 @@ static PyObject *ring_arm(PyObject *self, PyObject *unused) {
 }
 
 static PyObject *ring_disarm(PyObject *self, PyObject *unused) {
-    Ring *r = (Ring *)self;
+    Ring *r = ring_of(self);
+    if (!r) return NULL;
     if (r->park) __atomic_store_n(r->park, 0, __ATOMIC_RELAXED);
     Py_RETURN_NONE;
 }
@@ -618,19 +651,25 @@ static int reader_init(PyObject *self, PyObject *args, PyObject *kwargs) { retur
 
 static PyType_Slot writer_slots[] = {{Py_tp_init, writer_init},
                                      {Py_tp_dealloc, ring_dealloc},
+                                     {Py_tp_traverse, ring_traverse},
+                                     {Py_tp_clear, ring_clear},
                                      {Py_tp_methods, writer_methods},
                                      {Py_tp_getset, writer_getset},
                                      {Py_tp_doc, "The writing end of a ring; see ends.py."},
                                      {0, NULL}};
-static PyType_Spec writer_spec = {"lucky_transport.shm._atomics.RingWriter", sizeof(Ring), 0, Py_TPFLAGS_DEFAULT,
+static PyType_Spec writer_spec = {"lucky_transport.shm._atomics.RingWriter", sizeof(Ring), 0,
+                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
                                   writer_slots};
 static PyType_Slot reader_slots[] = {{Py_tp_init, reader_init},
                                      {Py_tp_dealloc, ring_dealloc},
+                                     {Py_tp_traverse, ring_traverse},
+                                     {Py_tp_clear, ring_clear},
                                      {Py_tp_methods, reader_methods},
                                      {Py_tp_getset, reader_getset},
                                      {Py_tp_doc, "The reading end of a ring; see ends.py."},
                                      {0, NULL}};
-static PyType_Spec reader_spec = {"lucky_transport.shm._atomics.RingReader", sizeof(Ring), 0, Py_TPFLAGS_DEFAULT,
+static PyType_Spec reader_spec = {"lucky_transport.shm._atomics.RingReader", sizeof(Ring), 0,
+                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
                                   reader_slots};
 
 /* ---- many readers at once ---------------------------------------------------------------------------------------- */

@@ -46,7 +46,9 @@ static int as_number(PyObject *value, uint32_t *number) {
 
 static PyObject *slot_number(PyObject *self, PyObject *unused) {
     Slot *s = slot_of(self);
-    return s ? PyLong_FromUnsignedLong(load32(s->number)) : NULL;
+    if (!s) return NULL;
+    __atomic_thread_fence(__ATOMIC_ACQUIRE); /* a reader looks again once it has copied: not before the copy's loads */
+    return PyLong_FromUnsignedLong(load32(s->number));
 }
 
 static PyObject *slot_owner(PyObject *self, PyObject *unused) {
@@ -60,6 +62,7 @@ static PyObject *slot_take(PyObject *self, PyObject *value) {
     if (!s || as_number(value, &number)) return NULL;
     if (load32(s->owner)) Py_RETURN_FALSE;
     __atomic_store_n(s->number, number - 1, __ATOMIC_RELEASE);
+    __atomic_thread_fence(__ATOMIC_RELEASE); /* the picture's bytes come after it, for a reader's second look */
     Py_RETURN_TRUE;
 }
 

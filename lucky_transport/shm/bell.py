@@ -1,17 +1,50 @@
 """A bell: an eventfd that one process rings and another one waits on, among other descriptors.
 
 Rule 1: never blocking: a bell that is full rings already, one that was not rung is simply not drained.
+Rule 2: O_NONBLOCK belongs to the open file, which the peer shares and may change, so nothing relies on it. A read says
+        per call that it must not block. A write cannot; it is made only where there is room.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import select
 from typing import Any
 
 from lucky_transport.errors import RemoteProtocolError
 
-__all__ = ["Bell"]
+__all__ = ["Bell", "ring_bell"]
+
+_HERE = -1  # an eventfd has no positions
+
+
+def ring_bell(fd: int) -> None:
+    """Make the eventfd readable; the native module does the same."""
+    if _is_ready(fd, select.POLLOUT):
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_write(fd, 1)
+
+
+def _drain_bell(fd: int) -> None:
+    """Make the eventfd unreadable until it is rung again."""
+    try:
+        os.preadv(fd, [bytearray(8)], _HERE, os.RWF_NOWAIT)
+    except BlockingIOError:
+        pass
+    except OSError as error:
+        if error.errno != errno.EOPNOTSUPP:
+            raise
+        if _is_ready(fd, select.POLLIN):  # a kernel before 5.8
+            with contextlib.suppress(BlockingIOError):
+                os.eventfd_read(fd)
+
+
+def _is_ready(fd: int, events: int) -> bool:
+    poll = select.poll()
+    poll.register(fd, events)
+    return any(found & events for _, found in poll.poll(0))
 
 
 class Bell:
@@ -34,14 +67,12 @@ class Bell:
     def ring(self) -> None:
         """Make the descriptor readable; no effect once closed."""
         if self.fd >= 0:
-            with contextlib.suppress(BlockingIOError):
-                os.eventfd_write(self.fd, 1)
+            ring_bell(self.fd)
 
     def drain(self) -> None:
         """Make the descriptor unreadable until the next ring."""
         if self.fd >= 0:
-            with contextlib.suppress(BlockingIOError):
-                os.eventfd_read(self.fd)
+            _drain_bell(self.fd)
 
     def close(self) -> None:
         """Release the descriptor; idempotent."""

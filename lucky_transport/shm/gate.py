@@ -38,15 +38,23 @@ class Gate:
         self.forked = False
 
     def __enter__(self) -> None:
-        self._inside.append(None)
+        try:
+            self._inside.append(None)
+        except MemoryError:
+            raise
+        except BaseException:  # a signal handler's, which runs once append() is done: `with` then leaves nothing
+            self.__exit__()
+            raise
         if self.closed:
             self.__exit__()
             raise self.error()
 
     def __exit__(self, *error: Any) -> None:
-        self._inside.pop()
-        if self._last_out is not None:
-            self._go_last()
+        try:
+            self._inside.pop()
+        finally:  # also where a signal handler raises once pop() is done
+            if self._last_out is not None:
+                self._go_last()
 
     def _go_last(self) -> None:
         """Do what the last one out has to do, unless somebody is inside or it was done."""

@@ -35,9 +35,8 @@ _NATIVE = ("float32", "float64", "int64")
 def _limits(dtype: str) -> tuple[Any, Any]:
     if dtype == "bool":
         return 0, 1
-    kind = np.dtype(dtype).kind
-    limits = np.finfo(dtype) if kind == "f" else np.iinfo(dtype)
-    return limits.min.item() if kind == "f" else limits.min, limits.max.item() if kind == "f" else limits.max
+    limits: Any = np.finfo(dtype) if np.dtype(dtype).kind == "f" else np.iinfo(dtype)
+    return np.array(limits.min).item(), np.array(limits.max).item()
 
 
 def _exact(value: Any) -> Any:

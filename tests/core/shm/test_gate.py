@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any, SupportsIndex
 
 import pytest
 
@@ -26,6 +27,39 @@ def test_an_empty_gate_lets_go_at_once() -> None:
     assert gone == ["let go"]
     with pytest.raises(ClosedError, match="the thing is closed; connect again"), gate:
         pass
+
+
+class _Interrupted(list[None]):
+    """A list during whose methods Ctrl-C is pressed: its handler runs when the method is done."""
+
+    def append(self, item: None) -> None:
+        super().append(item)
+        raise KeyboardInterrupt
+
+    def pop(self, index: SupportsIndex = -1) -> None:
+        super().pop(index)
+        raise KeyboardInterrupt
+
+
+def test_ctrl_c_on_the_way_in_leaves_nobody_inside() -> None:
+    gate: Any = Gate("the thing")
+    gone: list[str] = []
+    gate._inside = _Interrupted()
+    with pytest.raises(KeyboardInterrupt), gate:
+        pytest.fail("it was interrupted before")
+    gate.close(lambda: gone.append("let go"))
+    assert gone == ["let go"]
+
+
+def test_ctrl_c_on_the_way_out_does_not_keep_what_was_closed_meanwhile() -> None:
+    gate: Any = Gate("the thing")
+    gone: list[str] = []
+    gate.__enter__()
+    gate.close(lambda: gone.append("let go"))
+    gate._inside = _Interrupted(gate._inside)
+    with pytest.raises(KeyboardInterrupt):
+        gate.__exit__(None, None, None)
+    assert gone == ["let go"]
 
 
 def test_many_threads_and_one_close() -> None:

@@ -1,0 +1,248 @@
+"""What a peer or a caller may do to the native types without crashing or hanging this process."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from mmap import mmap
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lucky_transport.shm.atomics import PEER_PARKS, PEER_WAKES, Result, implementation, native_error
+from lucky_transport.shm.bell import Bell
+
+needs_native = pytest.mark.skipif(bool(native_error()), reason=native_error() or "native")
+each_implementation = pytest.mark.parametrize("native", [pytest.param(True, marks=needs_native), False])
+
+FRAME, STATUS, ACTION, HEARTBEAT, PARK_ENGINE, PARK_FRAME, COMMANDS = 0, 8, 128, 256, 384, 512, 640
+BLOCK = 2
+LONGEST_NS = 2**63 - 1
+PATIENCE_S = 30
+BOTH = PEER_WAKES | PEER_PARKS
+
+
+def _run(code: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=2 * PATIENCE_S, check=False
+    )
+    assert done.returncode == 0, f"exit {done.returncode}: {done.stderr}"
+    return done.stdout
+
+
+_SWEEP = """
+from mmap import mmap
+from lucky_transport.shm import _atomics
+checked = 0
+def refuses(use):
+    try:
+        use()
+    except TypeError as error:
+        return "never initialised" in str(error)
+    return False
+def half(kind):
+    made = kind.__new__(kind)
+    far = 1 << 40
+    arguments = {
+        "ClientChannel": (0, 8, 128, 384, 512, 1024, 2048, 2112, far, 3, (3, 2), "f", -1.0, 1.0, 1, 3, -1),
+        "EngineChannel": (0, 8, 128, 256, 384, 512, 640, far, 3, 1),
+        "RingWriter": (far, 64), "RingReader": (far, 64), "Slot": (0, 4, far),
+    }[kind.__name__]
+    try:
+        made.__init__(mmap(-1, 4096), *arguments)
+    except ValueError:
+        return made
+    raise SystemExit(f"{kind.__name__} took what lies outside")
+for kind in (_atomics.ClientChannel, _atomics.EngineChannel, _atomics.RingWriter, _atomics.RingReader, _atomics.Slot):
+    for thing in (kind.__new__(kind), half(kind)):
+        for name, member in vars(kind).items():
+            if name.startswith("__"):
+                continue
+            if callable(member):
+                uses = [lambda n=n: member(thing, *[1] * n) for n in range(9)]
+            else:
+                uses = [lambda: getattr(thing, name)]
+            if not any([refuses(use) for use in uses]):
+                raise SystemExit(f"{kind.__name__}.{name} works without initialisation")
+            checked += 1
+print(checked)
+"""
+
+
+@needs_native
+def test_no_member_of_a_native_type_works_before_its_initialisation() -> None:
+    assert int(_run(_SWEEP)) > 60
+
+
+_RING = """
+import os
+from mmap import mmap
+from lucky_transport.shm.atomics import implementation
+fd = os.eventfd(0, os.EFD_CLOEXEC)  # O_NONBLOCK is cleared, as a peer may do at any time
+os.eventfd_write(fd, 2**64 - 2)
+memory = mmap(-1, 4096)
+writer = implementation({native}).RingWriter(memory, 1024, 64, 0, fd)
+memory[0] = 1
+assert writer.try_push(b"record")
+assert memory[0] == 0
+"""
+
+
+@each_implementation
+def test_a_full_bell_that_blocks_does_not_hold_up_who_rings_it(native: bool) -> None:
+    _run(_RING.format(native=native))
+
+
+def test_a_bell_that_blocks_is_rung_and_drained_without_waiting() -> None:
+    import os
+
+    with Bell() as bell:
+        os.set_blocking(bell.fd, True)
+
+        def use() -> None:
+            bell.drain()
+            os.eventfd_write(bell.fd, 2**64 - 2)
+            bell.ring()
+            bell.drain()
+            bell.drain()
+            bell.ring()
+
+        thread = threading.Thread(target=use, daemon=True)
+        thread.start()
+        thread.join(PATIENCE_S)
+        assert not thread.is_alive()
+        assert os.eventfd_read(bell.fd) == 1
+
+
+def test_a_bell_is_drained_on_a_kernel_that_cannot_read_without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    import errno
+    import os
+
+    def refuse(*arguments: Any) -> int:
+        raise OSError(errno.EOPNOTSUPP, "not supported")
+
+    monkeypatch.setattr(os, "preadv", refuse)
+    with Bell() as bell:
+        os.set_blocking(bell.fd, True)
+        bell.drain()
+        bell.ring()
+        bell.drain()
+        os.set_blocking(bell.fd, False)
+        with pytest.raises(BlockingIOError):
+            os.eventfd_read(bell.fd)
+
+
+def _answer_of(wait: Callable[[], Any], parked: Callable[[], bool], wake: Callable[[], Any]) -> Any:
+    """Return what `wait` returns in a thread of its own; `wake` is called once it is parked, or came back."""
+    answers: list[Any] = []
+    thread = threading.Thread(target=lambda: answers.append(wait()), daemon=True)
+    thread.start()
+    deadline = time.monotonic() + PATIENCE_S
+    while not parked() and thread.is_alive() and time.monotonic() < deadline:
+        time.sleep(0.001)
+    wake()
+    thread.join(PATIENCE_S)
+    assert not thread.is_alive(), "the wait goes on"
+    return answers[0]
+
+
+def _parked(memory: mmap, offset: int, native: bool) -> Callable[[], bool]:
+    """The fallback never parks: it is woken at once."""
+    return lambda: not native or memory[offset] == 1
+
+
+def _engine(native: bool, memory: mmap) -> Any:
+    words = FRAME, STATUS, ACTION, HEARTBEAT, PARK_ENGINE, PARK_FRAME, COMMANDS
+    engine = implementation(native).EngineChannel(memory, *words, 2048, 1, BLOCK)
+    engine.set_peer(-1, BOTH)
+    return engine
+
+
+def _client(native: bool, memory: mmap) -> Any:
+    words = FRAME, STATUS, ACTION, PARK_ENGINE, PARK_FRAME, 1024, 2048, 2112, 2176
+    return implementation(native).ClientChannel(memory, *words, 1, (1, 2), "f", None, None, BLOCK, BOTH, -1)
+
+
+def _nothing(*_: Any) -> None:
+    pass
+
+
+@each_implementation
+@pytest.mark.parametrize("way", ["next", "serve"])
+def test_an_interrupt_ends_a_wait_however_long_its_slice_is(native: bool, way: str) -> None:
+    memory = mmap(-1, 4096)
+    engine = _engine(native, memory)
+    slice_ns = 10 * PATIENCE_S * 1_000_000_000
+    waits = {
+        "next": lambda: engine.next(slice_ns),
+        "serve": lambda: engine.serve(_nothing, _nothing, _nothing, slice_ns),
+    }
+    assert _answer_of(waits[way], _parked(memory, PARK_ENGINE, native), engine.interrupt) == Result.TIMED_OUT
+    memory[ACTION] = 1
+    assert engine.next(0) == Result.HAS_ACTIONS, "an interrupt is taken once, and hides nothing"
+
+
+@each_implementation
+def test_an_interrupt_before_the_wait_ends_it_and_leaves_what_is_there(native: bool) -> None:
+    memory = mmap(-1, 4096)
+    engine = _engine(native, memory)
+    memory[ACTION] = 1
+    engine.interrupt()
+    assert engine.next(10 * PATIENCE_S * 1_000_000_000) == Result.TIMED_OUT
+    assert engine.next(0) == Result.HAS_ACTIONS
+
+
+@each_implementation
+def test_the_longest_timeout_is_no_short_one(native: bool) -> None:
+    module, memory = implementation(native), mmap(-1, 8192)
+    client, engine = _client(native, memory), _engine(native, memory)
+    client.send(np.zeros((1, 2), np.float32), None)
+    engine.next(0)
+    parked = _parked(memory, PARK_FRAME, native)
+    assert _answer_of(lambda: client.recv(LONGEST_NS), parked, lambda: engine.publish(0)) == Result.FRAME
+    send = lambda: client.send(np.zeros((1, 2), np.float32), None)  # noqa: E731
+    waited = _answer_of(lambda: engine.next(LONGEST_NS), _parked(memory, PARK_ENGINE, native), send)
+    assert waited == Result.HAS_ACTIONS
+
+    def bump() -> None:
+        memory[3000] = 1
+        module.wake(memory, 3004)
+
+    waited = _answer_of(
+        lambda: module.wait32(memory, 3000, 0, 3004, BLOCK, BOTH, -1, LONGEST_NS), _parked(memory, 3004, native), bump
+    )
+    assert waited == 1
+
+
+@each_implementation
+def test_the_longest_timeout_of_a_rings_ends_is_no_short_one(native: bool) -> None:
+    module, memory, (park, start) = implementation(native), mmap(-1, 8192), (0, 1024)
+    writer = module.RingWriter(memory, start, 64, park, -1, BLOCK)
+    reader = module.RingReader(memory, start, 64, park, -1, BLOCK)
+    parked = _parked(memory, park, native)
+    assert _answer_of(lambda: reader.wait(-1, LONGEST_NS), parked, lambda: writer.try_push(b"12345678")) == 1
+    while writer.try_push(b"12345678"):
+        pass
+    waits_for_room = _parked(memory, start + 192, native)
+    assert _answer_of(lambda: writer.wait_room(8, -1, LONGEST_NS), waits_for_room, reader.try_pop) == 1
+
+
+@each_implementation
+@pytest.mark.parametrize("end", ["RingWriter", "RingReader"])
+def test_an_end_that_its_own_refusal_refers_to_is_collected(native: bool, end: str) -> None:
+    class Pipe:
+        def __init__(self) -> None:
+            self.end = getattr(implementation(native), end)(mmap(-1, 4096), 1024, 64)
+            self.end.shut(lambda: RuntimeError(f"{self} is closed"))
+
+    pipe = Pipe()
+    gone = weakref.ref(pipe)
+    del pipe
+    gc.collect()
+    assert gone() is None
