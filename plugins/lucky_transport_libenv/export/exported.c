@@ -83,8 +83,14 @@ static int open_engine(struct env *e, int num, const struct libenv_options *opti
     char *text = greeting(&e->process), *rest = NULL;
     for (char *line = text ? strtok_r(text, "\n", &rest) : NULL; line; line = strtok_r(NULL, "\n", &rest)) {
         if (!strncmp(line, "error ", 6)) say("%s", line + 6);
-        if (!strncmp(line, "ready ", 6) && map(&e->segment, line + 6)) break;
-        if (e->count < MOST_TENSORS && read_tensor(line, &e->tensors[e->count])) e->count++;
+        else if (!strncmp(line, "ready ", 6)) {
+            if (!map(&e->segment, line + 6)) say("the engine's segment %s cannot be mapped", line + 6);
+        } else if (e->count == MOST_TENSORS) say("the engine has more than %d tensors", MOST_TENSORS);
+        else if (read_tensor(line, &e->tensors[e->count])) {
+            e->count++;
+            continue;
+        } else say("the engine's line '%s' cannot be read: export the library again with the version that runs it", line);
+        break;
     }
     free(text);
     if (!e->segment.base) return 0;
@@ -171,8 +177,11 @@ LIBENV_API void libenv_act(libenv_env *handle) {
         const struct tensor *t = &e->tensors[i];
         if (t->space != LIBENV_SPACE_ACTION) continue;
         for (uint32_t env = 0; env < s->num; env++) {
-            long bad = take(t, *in++, s->actions + env * s->action_bytes + t->offset);
-            if (bad >= 0) END("action '%s' of env %u is not finite at element %ld; no env was stepped", t->type.name, env, bad);
+            struct refusal no;
+            if (take(t, *in++, s->actions + env * s->action_bytes + t->offset, &no)) continue;
+            if (!no.why[0]) END("action '%s' of env %u is not finite at element %zu; no env was stepped", t->type.name, env, no.at);
+            END("action '%s' of env %u is %s at element %zu, more than the engine's type holds; no env was stepped",
+                t->type.name, env, no.why, no.at);
         }
     }
     memset(s->control, CONTROL_STEP, s->num);

@@ -64,7 +64,7 @@ def tensors_of(spec: BatchSpec) -> list[Tensor]:
     if spec.num_envs > 1 and not spec.hold:
         raise SpecError(
             f"engine {spec.engine!r} cannot reset one env while the others hold, which libenv needs of {spec.num_envs}",
-            hint="have libraries of one env each (gym3's ConcatEnv)",
+            hint="make its library with num=1 and join several by gym3's ConcatEnv; export-libenv --no-check writes it",
         )
     return [
         *_space(Space.OBSERVATION, spec.observation_parts or (Part(("observation",), spec.observation),)),

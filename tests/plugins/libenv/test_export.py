@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -206,6 +207,113 @@ def test_actions_that_are_not_finite_are_refused_before_anything_is_stepped(toy:
     assert "action 'action' of env 0 is not finite at element 0; no env was stepped" in text
 
 
+GERMAN = """
+import locale, sys
+from lucky_transport_libenv.engine import LibenvEngine
+locale.setlocale(locale.LC_ALL, "de_DE.UTF-8")
+assert locale.localeconv()["decimal_point"] == ","
+engine = LibenvEngine(sys.argv[1], 2)
+print([(part.path, part.array.shape, part.array.low, part.array.high) for part in engine.spec.action_parts])
+print([part.path for part in engine.spec.observation_parts])
+engine.close()
+"""
+
+
+def test_a_host_whose_locale_writes_a_decimal_comma_has_every_tensor(toy: str, tmp_path: Path) -> None:
+    tool = shutil.which("localedef")
+    if tool is None:
+        pytest.skip("no localedef; apt install locales")
+    target = tmp_path / "de_DE.UTF-8"
+    made = subprocess.run(
+        [tool, "-i", "de_DE", "-f", "UTF-8", target], capture_output=True, text=True, timeout=60, check=False
+    )
+    if not target.is_dir():
+        pytest.skip(f"localedef makes no de_DE here: {made.stderr}")
+    done = subprocess.run(
+        [sys.executable, "-c", GERMAN, toy],
+        env=os.environ | {"LOCPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["[(('action',), (2,), -1.0, 1.0)]", "[('observation',)]"]
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ("tensor 0 0 0 0 1 2 0 -1,5 1,5 1 2 observation", "line 'tensor 0 0 0 0 1 2 0 -1,5 1,5 1 2 observation'"),
+        ("tensor 1 0 0 4 2 1 0 0 3000000000 0 action", "line 'tensor 1 0 0 4 2 1 0 0 3000000000 0 action'"),
+        ("something new", "line 'something new' cannot be read: export the library again"),
+        ("ready no_such_segment", "segment no_such_segment cannot be mapped"),
+    ],
+)
+def test_a_line_of_the_engine_that_cannot_be_read_is_said_and_not_skipped(
+    compiler: str, tmp_path: Path, said: str, words: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\ncat >/dev/null\necho '{said}'\necho 'ready none'\n")
+    python.chmod(0o700)
+    build("toy", tmp_path / "libtoy.so", options={}, python=str(python))
+    with pytest.raises(EngineFailed, match="libenv_make gave no env"):
+        LibenvEngine(str(tmp_path / "libtoy.so"), N)
+    assert words in capfd.readouterr().err
+
+
+NARROW = """
+import gymnasium, numpy as np
+class Narrow(gymnasium.Env):
+    observation_space = gymnasium.spaces.Box(-1, 1, (1,), np.float32)
+    action_space = gymnasium.spaces.Box(0, 100, (3,), np.int8)
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(1, np.float32), {}
+    def step(self, action):
+        return np.float32([action.sum() / 1000]), 0.0, False, False, {}
+gymnasium.register("Narrow-v0", Narrow)
+"""
+
+NARROW_HOST = """
+import sys
+import numpy as np
+from lucky_transport.engine import Buffers
+from lucky_transport_libenv.engine import LibenvEngine
+engine = LibenvEngine(sys.argv[1], 1)
+buffers = Buffers.allocate(engine.spec)
+engine.bind(buffers)
+engine.step(None)
+actions = buffers.actions.view(np.int32)[0]
+actions[:3] = 100, 127, 3
+engine.step(None)
+print(buffers.observations.view(np.float32)[0, 0], flush=True)
+actions[1] = int(sys.argv[2])
+engine.step(None)
+"""
+
+
+@pytest.mark.parametrize("value", [128, -129, 2**31 - 1])
+def test_an_action_that_the_engines_type_cannot_hold_is_refused_and_not_cast(
+    compiler: str, tmp_path: Path, value: int
+) -> None:
+    (tmp_path / "narrow_env.py").write_text(NARROW)
+    library = tmp_path / "libnarrow.so"
+    build("gymnasium:narrow_env:Narrow-v0", library, options={})
+    paths = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-c", NARROW_HOST, library, str(value)],
+        env=os.environ | {"PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout == "0.23\n", done.stderr
+    assert done.returncode == 1
+    words = f"action 'action' of env 0 is {value} at element 1, more than the engine's type holds; no env was stepped"
+    assert words in done.stderr
+
+
 def test_a_forked_child_is_refused_and_harms_nothing(toy: str) -> None:
     client = host(toy, "fork")
     _, text = client.communicate("go\n", timeout=PATIENCE_S)
@@ -230,6 +338,8 @@ def test_the_command_refuses_an_engine_that_libenv_cannot_carry(tmp_path: Path, 
     done = CliRunner().invoke(cli, ["export-libenv", f"libenv:{sample}", "--output", str(tmp_path / "libx.so")])
     assert done.exit_code == 1
     assert "cannot reset one env while the others hold" in done.output
+    assert "num=1" in done.output
+    assert "export-libenv --no-check writes it" in done.output
     assert not list(tmp_path.iterdir())
 
 
