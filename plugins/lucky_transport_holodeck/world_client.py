@@ -77,6 +77,8 @@ class WorldClient:
         try:
             return cls(names, scenario, settings, link, pre_start_steps=pre_start_steps)
         except BaseException:
+            if not link.is_alive:
+                _remove(names)
             link.close()
             raise
 

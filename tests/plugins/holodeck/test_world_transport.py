@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +18,13 @@ pytest.importorskip("posix_ipc", reason="pip install 'lucky-transport[holodeck]'
 import lucky_transport
 from lucky_transport import api
 from lucky_transport.config import load_settings
+from lucky_transport.deadline import Deadline
 from lucky_transport.engine import HOLD, RESET
 from lucky_transport.env import VectorEnv
 from lucky_transport.errors import ConfigError, LocalProtocolError, NotReachable, PeerDied, SpecError, Unimplemented
 from lucky_transport.messages.batch import SetSeedsRequest
 from lucky_transport.messages.methods import method
-from lucky_transport.testing.pair import every, open_yardstick, zeros
+from lucky_transport.testing.pair import PATIENCE_S, every, open_yardstick, zeros
 from lucky_transport.testing.trajectories import random_actions
 from lucky_transport.transport import Transport
 
@@ -220,6 +224,35 @@ def test_an_engine_that_ends_as_soon_as_it_is_there_leaves_nothing_behind(bench:
     scenario.write_text(json.dumps({"agents": [{"agent_type": "UavAgent", "sensors": [_LASERS]}]}))
     with pytest.raises(PeerDied, match="exit status 0"):
         api.open_transport(f"holodeck://{bench.names.uuid}?scenario={scenario}&binary={binary}")
+    assert bench.leftovers() == []
+
+
+_SILENT = """
+import posix_ipc, sys, time
+server = posix_ipc.Semaphore("/HOLODECK_SEMAPHORE_SERVER" + sys.argv[1], posix_ipc.O_CREX, initial_value=1)
+client = posix_ipc.Semaphore("/HOLODECK_SEMAPHORE_CLIENT" + sys.argv[1], posix_ipc.O_CREX, initial_value=0)
+print("there", flush=True)
+time.sleep(60)
+"""
+
+
+def test_an_engine_that_is_killed_while_a_client_attaches_leaves_nothing_behind(bench: Any, agent: Any) -> None:
+    command = [sys.executable, "-c", _SILENT, bench.names.uuid]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as engine:
+        assert engine.stdout is not None
+        assert engine.stdout.readline() == b"there\n"
+
+        def kill_when_attached() -> None:
+            deadline = Deadline(PATIENCE_S)
+            while not bench.names.block("RESET").exists() and not deadline.expired:
+                time.sleep(0.005)
+            engine.kill()
+
+        killer = threading.Thread(target=kill_when_attached)
+        killer.start()
+        with pytest.raises(PeerDied, match="ended"):
+            bench.attach(agent("a"))
+        killer.join()
     assert bench.leftovers() == []
 
 
