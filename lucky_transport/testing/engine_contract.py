@@ -1,5 +1,7 @@
 """What every engine promises, as tests: inherit `EngineContract` and say how to make one.
 
+A failure names the rule, the value that breaks it, and the section of plugins/README.md that explains the rule.
+
 Rule 1: an env's trajectory depends on its seed, its actions and its own resets, and on nothing else: not on its
         neighbours, not on the buffers it is bound to, not on how often it was held.
 """
@@ -26,6 +28,7 @@ from lucky_transport.specs import BatchSpec, total_reward
 from lucky_transport.testing.pair import every, zeros
 from lucky_transport.testing.trajectories import (
     Move,
+    Trajectory,
     first_difference,
     random_actions,
     random_moves,
@@ -36,6 +39,20 @@ from lucky_transport.transport import Transport
 __all__ = ["EngineContract"]
 
 _SET_SEEDS = method("/lucky_transport.v1.BatchService/SetSeeds")
+
+
+def _require(kept: Any, rule: str, found: object, section: str) -> None:
+    """Fail with the rule, what was found instead, and the section of the guide, unless the rule is kept."""
+    __tracebackhide__ = True
+    if not kept:
+        pytest.fail(f"{rule}; found: {found}; see plugins/README.md, section {section!r}", pytrace=True)
+
+
+def _require_equal(left: Trajectory, right: Trajectory, rule: str, section: str) -> None:
+    """Fail as `_require` does where two trajectories differ."""
+    __tracebackhide__ = True
+    difference = first_difference(left, right)
+    _require(difference is None, rule, difference, section)
 
 
 class EngineContract:
@@ -89,20 +106,24 @@ class EngineContract:
             pytest.skip(f"engine {spec.engine!r} declares no hold")
 
     def test_the_spec_survives_its_journey(self, spec: BatchSpec) -> None:
-        assert BatchSpec.from_json(spec.to_json()) == spec
+        again = BatchSpec.from_json(spec.to_json())
+        _require(again == spec, "the spec is the same after its journey as JSON", again, "Spaces")
 
     def test_the_spec_offers_the_number_of_envs_asked_for(self, spec: BatchSpec) -> None:
-        assert spec.num_envs == self.num_envs
+        rule = f"make_engine({self.num_envs}) makes an engine of {self.num_envs} envs"
+        _require(spec.num_envs == self.num_envs, rule, f"spec.num_envs = {spec.num_envs}", "The factory")
 
     def test_equal_engines_give_equal_frames(self, spec: BatchSpec) -> None:
         moves = self.moves(spec)
-        assert first_difference(self.record(moves), self.record(moves)) is None
+        rule = "two engines made alike give the same frames"
+        _require_equal(self.record(moves), self.record(moves), rule, "The factory")
 
     def test_episodes_end_within_this_suite(self, spec: BatchSpec) -> None:
         start, *others = self.moves(spec)  # the first move resets: not every engine steps before that
         frames = self.record([start, *((actions, None) for actions, _ in others)])
         ended = (frames["terminated"] | frames["truncated"]).any()
-        assert ended, f"no episode ended in {self.steps} steps: shorten the episodes or raise `steps`"
+        rule = "episodes end within this suite: make them shorter in make_engine, or raise `steps` of the test class"
+        _require(ended, rule, f"no end in {self.steps} steps of {spec.num_envs} envs", "Time limits")
 
     def test_neighbours_have_no_influence(self, spec: BatchSpec) -> None:
         """Env 0 moves alike twice, while the others do something else."""
@@ -116,7 +137,7 @@ class EngineContract:
             mixed.append((actions_now, control_now))
         alone = {name: field[:, :1] for name, field in self.record(moves).items()}
         among_others = {name: field[:, :1] for name, field in self.record(mixed).items()}
-        assert first_difference(alone, among_others) is None
+        _require_equal(alone, among_others, "env 0 does the same whatever its neighbours do", "Independent envs")
 
     def test_holding_an_env_does_not_change_what_it_does_later(self, spec: BatchSpec) -> None:
         self.require_hold(spec)
@@ -130,13 +151,17 @@ class EngineContract:
         stepped = {name: np.concatenate([field[:1], field[1::2]]) for name, field in found.items() if name != "seq"}
         again = {name: np.concatenate([field[:1], field[2::2]]) for name, field in found.items() if name != "seq"}
         expected.pop("seq")
-        assert first_difference(expected, stepped) is None
-        assert first_difference(expected, again) is None
+        rule = "HOLD leaves an env and its rows exactly as they are"
+        _require_equal(expected, stepped, f"{rule}: what it does later is the same", "Resets")
+        _require_equal(expected, again, f"{rule}: the frame of a hold is the one before", "Resets")
 
     def test_the_rewards_are_the_sum_of_their_terms(self, spec: BatchSpec) -> None:
         frames = self.record(self.moves(spec))
-        for rewards, signals in zip(frames["rewards"], frames["signals"], strict=True):
-            assert rewards.tobytes() == total_reward(np.ascontiguousarray(signals.T), len(spec.reward_terms)).tobytes()
+        for step, (rewards, signals) in enumerate(zip(frames["rewards"], frames["signals"], strict=True)):
+            total = total_reward(np.ascontiguousarray(signals.T), len(spec.reward_terms))
+            rule = f"rewards are the float32 sum of {', '.join(spec.reward_terms)}, bit for bit"
+            found = f"rewards {rewards.tolist()} and sums {total.tolist()} in step {step}"
+            _require(rewards.tobytes() == total.tobytes(), rule, found, "Rewards")
 
     def test_a_reset_env_has_no_outcome(self, spec: BatchSpec) -> None:
         moves = self.moves(spec)
@@ -144,16 +169,27 @@ class EngineContract:
         for step, (_, control) in enumerate(moves):
             reset = np.zeros(spec.num_envs, np.bool_) if control is None else (control & RESET) != 0
             for name in ("rewards", "terminated", "truncated", "signals"):
-                assert not frames[name][step][reset].any(), (name, step)
+                left = frames[name][step][reset]
+                found = f"{name} {left.tolist()} in step {step}"
+                _require(not left.any(), "an env that is reset has no reward, flags or signals", found, "Resets")
 
     def test_the_termination_terms_explain_the_flags(self, spec: BatchSpec) -> None:
         frames = self.record(self.moves(spec))
         terms = frames["signals"][:, :, len(spec.reward_terms) :]
-        assert np.isin(terms, (0, 1)).all()
-        if spec.termination_terms:
-            truncating = np.isin(spec.termination_terms, spec.timeout_terms)
-            assert np.array_equal(terms[:, :, ~truncating].any(axis=2), frames["terminated"])
-            assert np.array_equal(terms[:, :, truncating].any(axis=2), frames["truncated"])
+        values = np.unique(terms).tolist()
+        _require(np.isin(terms, (0, 1)).all(), "a termination term is 0 or 1", values, "Time limits")
+        if not spec.termination_terms:
+            return
+        truncating = np.isin(spec.termination_terms, spec.timeout_terms)
+        for flag, among in (("terminated", ~truncating), ("truncated", truncating)):
+            names = np.array(spec.termination_terms)[among].tolist()
+            wrong = np.argwhere(terms[:, :, among].any(axis=2) != frames[flag])
+            rule = f"{flag} is set exactly where one of {names} is set"
+            if len(wrong):
+                step, env = wrong[0].tolist()
+                shown = dict(zip(names, terms[step, env, among].tolist(), strict=True))
+                found = f"{flag} {bool(frames[flag][step, env])} with {shown}, env {env} in step {step}"
+                _require(False, rule, found, "Time limits")
 
     def test_the_action_of_a_reset_env_is_ignored(self, spec: BatchSpec) -> None:
         moves = self.moves(spec)
@@ -163,7 +199,8 @@ class EngineContract:
             if control is not None:
                 reset = (control & RESET) != 0
                 actions[reset] = random_actions(spec, generator)[reset]
-        assert first_difference(self.record(moves), self.record(other)) is None
+        rule = "the action of an env that is reset has no effect"
+        _require_equal(self.record(moves), self.record(other), rule, "Resets")
 
     def test_observations_lie_in_their_space(self, spec: BatchSpec) -> None:
         whole = [Part((), spec.observation)]
@@ -173,7 +210,9 @@ class EngineContract:
             name = place(what, part.path) if spec.observation_parts else "observations"
             space, found = part.array.space(), frames[name]
             outside = [at for at in np.ndindex(found.shape[:2]) if not space.contains(np.asarray(found[at]))]
-            assert not outside, f"{name} of (step, env) {outside[0]}: {found[outside[0]]} is not in {space}"
+            rule = f"{name} lies in its space, {space}"
+            value = f"{found[outside[0]]} of (step, env) {outside[0]}" if outside else ""
+            _require(not outside, rule, value, "Spaces")
 
     def test_another_driver_finds_the_envs_as_they_are(self, spec: BatchSpec) -> None:
         """Binding to other buffers in between changes nothing, and the old buffers are left alone."""
@@ -189,10 +228,15 @@ class EngineContract:
                 engine.bind(buffers)
                 engine.step(control)
                 stepped = control == 0  # the host, not the engine, clears the outcome of a reset
-                for name, array in observation_fields(spec, buffers.observations).items():
-                    assert array.tobytes() == expected[name][step].tobytes(), (step, name)
-                assert buffers.rewards[stepped].tobytes() == expected["rewards"][step][stepped].tobytes(), step
-                assert buffers.actions.tobytes() == np.ascontiguousarray(actions).tobytes()
+                rule = "binding to other buffers between two steps changes nothing"
+                rows = {**observation_fields(spec, buffers.observations), "rewards": buffers.rewards}
+                for name, array in rows.items():
+                    envs = stepped if name == "rewards" else slice(None)
+                    before, now = expected[name][step][envs], array[envs]
+                    found = f"{name} {now.tolist()} in step {step}, {before.tolist()} without"
+                    _require(now.tobytes() == before.tobytes(), rule, found, "Independent envs")
+                kept = buffers.actions.tobytes() == np.ascontiguousarray(actions).tobytes()
+                _require(kept, "an engine only reads actions", buffers.actions.tolist(), "Independent envs")
                 control = (expected["terminated"][step] | expected["truncated"][step]).astype(np.uint8)
         finally:
             engine.close()
@@ -203,21 +247,27 @@ class EngineContract:
         with self.open_client() as client:
             starts = [client.step(zeros(client), every(client, RESET)).observations.copy() for _ in range(2)]
         rows = np.concatenate(starts).reshape(2 * spec.num_envs, -1)
-        assert len(np.unique(rows, axis=0)) == 2 * spec.num_envs
+        different = len(np.unique(rows, axis=0))
+        rule = f"two episodes of {spec.num_envs} envs have {2 * spec.num_envs} different starts"
+        found = f"{different}: {rows.tolist() if rows.size <= 64 else 'large rows'}"
+        _require(different == 2 * spec.num_envs, rule, found, "Different starts")
 
     def test_the_same_seeds_give_the_same_episodes_and_others_do_not(self, spec: BatchSpec) -> None:
-        first, again, other = (self._first_frame(spec, seed) for seed in (5, 5, 6000))
-        assert first.tobytes() == again.tobytes()
+        first, again, other = (self._first_frame(spec, seed, past) for seed, past in ((5, 5), (5, 6), (6000, 5)))
+        found = f"{first.tolist()} and {again.tolist()}" if first.size <= 64 else "two large observations"
+        rule = "the same seed gives the same start, whatever came before"
+        _require(first.tobytes() == again.tobytes(), rule, found, "Seeds")
         if self.random_start:
-            assert not (first == other).reshape(spec.num_envs, -1).all(axis=1).any()
+            alike = np.flatnonzero((first == other).reshape(spec.num_envs, -1).all(axis=1)).tolist()
+            _require(not alike, "another seed gives another start", f"envs {alike} start alike", "Seeds")
 
-    def _first_frame(self, spec: BatchSpec, seed: int) -> NDArray[Any]:
-        """Return the reset observation after some steps and then a SetSeeds."""
+    def _first_frame(self, spec: BatchSpec, seed: int, past: int) -> NDArray[Any]:
+        """Return the reset observation after some steps, others for another `past`, and then a SetSeeds."""
         with self.open_client() as client:
-            record_frames(client, self.moves(spec, seed)[:7], reset_ended=True)
+            record_frames(client, self.moves(spec, past)[:7], reset_ended=True)
             try:
                 answer = client.call(_SET_SEEDS, SetSeedsRequest([seed + i for i in range(spec.num_envs)]))
             except Unimplemented:
                 pytest.skip(f"engine {spec.engine!r} takes no seeds")
-            assert answer.success
+            _require(answer.success, "SetSeeds takes a seed per env", answer.message or "success = False", "Seeds")
             return client.step(zeros(client), every(client, RESET)).observations.copy()
