@@ -11,6 +11,9 @@ import select
 
 __all__ = ["Peer", "start_time"]
 
+#: The kernel's own limit (PID_MAX_LIMIT). A pid may come from memory that a peer writes.
+_LARGEST_PID = 1 << 22
+
 
 def start_time(pid: int) -> int:
     """Return when the process started, in clock ticks since boot (`/proc/PID/stat` field 22); 0 when it is gone."""
@@ -29,7 +32,7 @@ class Peer:
     def __init__(self, pid: int, started: int = 0) -> None:
         self.pid = pid
         try:
-            self.pidfd = os.pidfd_open(pid) if pid > 0 else -1
+            self.pidfd = os.pidfd_open(pid) if 0 < pid <= _LARGEST_PID else -1
         except OSError:
             self.pidfd = -1
         if self.pidfd >= 0 and started and start_time(pid) != started:

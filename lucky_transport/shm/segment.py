@@ -140,7 +140,8 @@ def open_segment(name: str, deadline: Deadline, *, directory: Path = DIRECTORY) 
         if mapping is not None and Words(mapping).load32(FIELDS["version"].offset):
             spec, layout = header.read(mapping, str(path))
             pid = header.get(mapping, "server_pid")
-            if start_time(pid) != header.get(mapping, "server_start"):
+            started = header.get(mapping, "server_start")
+            if not started or start_time(pid) != started:
                 raise NotReachable(
                     f"the engine of {path} (pid {pid}) is gone", backend="shm", hint="start the engine again"
                 )

@@ -13,17 +13,19 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
 __all__ = ["JOBS", "main"]
 
-#: What can be fuzzed, and the class that does it: made with a seed, `run(rounds)`, `seen`.
+#: What can be fuzzed, and the class that does it: made with a seed, `run(rounds)` or `run_for(seconds)`, `seen`.
 JOBS = {
+    "live": "lucky_transport.testing.fuzz_live:LiveFuzz",
     "envelopes": "lucky_transport.testing.fuzz_envelopes:EnvelopeFuzz",
     "rings": "lucky_transport.testing.fuzz_rings:RingFuzz",
 }
 #: Rounds between two lines of progress.
 _STRIDE = 50_000
+_STRIDE_S = 60.0
 
 
 class _Job(Protocol):
@@ -32,23 +34,31 @@ class _Job(Protocol):
     def run(self, rounds: int) -> None: ...
 
 
+@runtime_checkable
+class _TimedJob(Protocol):
+    seen: Counter[str]
+
+    def run_for(self, seconds: float) -> None: ...
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Play the rounds and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m lucky_transport.testing.fuzz", description=__doc__)
     parser.add_argument("job", choices=sorted(JOBS))
     parser.add_argument("--rounds", type=int, default=1_000_000, help="default: %(default)s")
+    seconds = "how long the live job runs, which has no fixed rounds; default: %(default)s"
+    parser.add_argument("--seconds", type=float, default=600, help=seconds)
     parser.add_argument("--seed", type=int, help="to play a run again")
     chosen = parser.parse_args(arguments)
     seed = secrets.randbits(32) if chosen.seed is None else chosen.seed
-    print(f"{chosen.job}: {chosen.rounds} rounds, seed {seed}", flush=True)
     job = _make(chosen.job, seed)
-    start, played = time.monotonic(), 0
     try:
-        while played < chosen.rounds:
-            rounds = min(_STRIDE, chosen.rounds - played)
-            job.run(rounds)
-            played += rounds
-            print(f"{played} rounds in {time.monotonic() - start:.0f} s", flush=True)
+        if isinstance(job, _TimedJob):
+            print(f"{chosen.job}: {chosen.seconds:g} s, seed {seed}", flush=True)
+            _play_for(job, chosen.seconds)
+        else:
+            print(f"{chosen.job}: {chosen.rounds} rounds, seed {seed}", flush=True)
+            _play(job, chosen.rounds)
     except AssertionError as finding:
         print(f"FOUND {finding}", file=sys.stderr)
         return 1
@@ -57,10 +67,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _make(job: str, seed: int) -> _Job:
+def _play(job: _Job, rounds: int) -> None:
+    start, played = time.monotonic(), 0
+    while played < rounds:
+        some = min(_STRIDE, rounds - played)
+        job.run(some)
+        played += some
+        print(f"{played} rounds in {time.monotonic() - start:.0f} s", flush=True)
+
+
+def _play_for(job: _TimedJob, seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        job.run_for(min(left, _STRIDE_S))
+        print(f"{max(0, end - time.monotonic()):.0f} s left", flush=True)
+
+
+def _make(job: str, seed: int) -> _Job | _TimedJob:
     module, _, name = JOBS[job].partition(":")
     made: Any = getattr(importlib.import_module(module), name)(seed)
-    return cast(_Job, made)
+    return cast("_Job | _TimedJob", made)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from lucky_transport.shm.liveness import Peer, start_time
 
 
@@ -37,3 +39,12 @@ def test_no_process_is_dead() -> None:
     assert not Peer(0).alive
     assert not Peer(2**22 + 5).alive
     assert start_time(2**22 + 5) == 0
+
+
+@pytest.mark.parametrize("pid", [-1, 2**22 + 1, 2**31 - 1, 2**31, 2**32 - 1, 2**64 - 1, -(2**63)])
+def test_what_no_process_can_be_numbered_is_dead(pid: int) -> None:
+    """A pid comes out of memory that a peer writes; pidfd_open raises OverflowError for most of these."""
+    peer = Peer(pid, 1)
+    assert not peer.alive
+    peer.close()
+    assert start_time(pid) == 0
