@@ -81,7 +81,7 @@ class Attendant:
             if on_end is not None:
                 try:
                     on_end()
-                except Exception:  # foreign code; it must not cost the other calls their attendant
+                except BaseException:  # foreign code; it must not cost the other calls their attendant
                     _log.exception("what was to be done at the end of a call failed")
 
     def _earliest(self) -> Deadline | None:

@@ -1,6 +1,7 @@
 """What is to be called once, when a call is over.
 
-Rule 1: foreign code may raise anything; it costs neither the call nor the other callbacks.
+Rule 1: foreign code may raise anything; it costs neither the call nor who finds its end.
+Rule 2: an exception costs no other callback; what is none (SystemExit) stops the others, as in gRPC.
 """
 
 from __future__ import annotations
@@ -39,3 +40,6 @@ class Callbacks:
                 callback()
             except Exception:
                 _log.exception("Exception in callback %r", callback)
+            except BaseException:  # not to be raised here: this may be the caller's thread, or one for all calls
+                _log.exception("Callback %r ended the callbacks of its call", callback)
+                return

@@ -45,6 +45,7 @@ class RingCall(Outcome):
         self._sends_no_more = False
         self._next: bytes | None = None  # the response; or a message that was taken to see whether it is the last
         self._timer: asyncio.TimerHandle | None = None
+        self._error: BaseException | None = None  # a callback's, for who waits for the response
         if deadline is not None:
             self._timer = self._loop.call_later(max(0.0, deadline - time.time()), self._expire)
 
@@ -53,8 +54,7 @@ class RingCall(Outcome):
     async def unary_unary(self, request: bytes | None, metadata: tuple[Any, ...], context: Any = None) -> bytes | None:
         """Return the response, None when the call failed. Raises TypeError for what is no message or no metadata."""
         await self._open(Shape.UNARY, metadata, _bytes(request, "request"))
-        await self._news.until(self.done)
-        return self._next
+        return await self._response()
 
     async def initiate_unary_stream(
         self, request: bytes | None, metadata: tuple[Any, ...], context: Any = None
@@ -69,8 +69,7 @@ class RingCall(Outcome):
         """As `unary_unary`; calls `metadata_sent_observer()` once messages may be sent, or the call has ended."""
         await self._open(Shape.CLIENT_STREAM, metadata)
         metadata_sent_observer()
-        await self._news.until(self.done)
-        return self._next
+        return await self._response()
 
     async def initiate_stream_stream(
         self, metadata: tuple[Any, ...], metadata_sent_observer: Any, context: Any = None
@@ -136,6 +135,20 @@ class RingCall(Outcome):
         if self._sends_no_more:
             await self.send_receive_close()
         self._on_news()
+
+    async def _response(self) -> bytes | None:
+        """Return the one response at the end, None for none; raises what a done callback raised, as gRPC does."""
+        await self._news.until(self.done)
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+        return self._next
+
+    def _callback_failed(self, error: BaseException) -> None:
+        if self._streams_back:
+            super()._callback_failed(error)
+        else:
+            self._error = error
 
     def _refuse_too_long(self, payload: bytes) -> None:
         limit = self._channel.max_send_bytes

@@ -107,7 +107,16 @@ class Outcome:
     def _finish(self, status: Status) -> None:
         """The call has ended with this status; no effect when it had before."""
         trailing = metadata_of(status.trailing)
-        self._end(RpcStatus(status.code.value[0], status.details, trailing, status.debug_error_string))
+        try:
+            self._end(RpcStatus(status.code.value[0], status.details, trailing, status.debug_error_string))
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # a callback's; as in gRPC it stops the others, and not who brings the status
+            self._callback_failed(error)
+
+    def _callback_failed(self, error: BaseException) -> None:
+        """A callback has raised while the status came in: tell the loop."""
+        self._loop.call_exception_handler({"message": "Exception in a done callback of a call", "exception": error})
 
     def _end(self, status: Any) -> None:
         if self._status is not None:

@@ -11,7 +11,7 @@ from lucky_transport_grpc.runtime import grpc
 from ..aio_ends import AioEnds
 from ..aio_records import WAYS, attempt, ended, finish, happened, read, start, state, status, taken, until
 from ..ends import method_handler, path
-from ..invoking import Way
+from ..invoking import Way, argument
 from ..records import PATIENCE_S, Record, classes, entries
 from ..registry import case, each
 
@@ -112,6 +112,63 @@ async def done_callbacks_come_once_and_in_order(ends: AioEnds, ending: str) -> R
     seen: Record = {"outcome": await attempt(call), "told": await until(lambda: len(told) == 2)}
     call.add_done_callback(lambda one: told.append(("late", one is call, one.done())))
     return {**seen, "late": await until(lambda: len(told) == 3), "order": told}
+
+
+@each(arity=("unary_unary", "unary_stream"), ending=("success", "failure"))
+async def a_done_callback_that_raises_stops_the_others(ends: AioEnds, arity: str, ending: str) -> Record:
+    loop, told, blamed = asyncio.get_running_loop(), list[str](), list[str]()
+    held = _Held(ends, arity)
+    method = await ends.method(arity, held.behaviour)
+    if ending == "failure":
+        method = await ends.method(arity, _aborting(arity))
+    loop.set_exception_handler(lambda _, context: blamed.append(repr(context.get("exception"))))
+    call = method(argument(arity), timeout=PATIENCE_S)
+
+    def fail(_: Any) -> None:
+        told.append("fails")
+        raise RuntimeError("a defect of the callback")
+
+    for callback in (lambda _: told.append("first"), fail, lambda _: told.append("third")):
+        call.add_done_callback(callback)
+    if ending == "success":
+        await asyncio.sleep(0.05)
+        held.let_go()
+    seen: Record = {"outcome": await _whatever(_answer(call, arity)), "code": (await call.code()).name}
+    held.let_go()
+    await until(lambda: len(told) >= 2)
+    seen["late"] = await _whatever(_add_late(call, fail))
+    await asyncio.sleep(0.05)  # what is not to come has had its chance
+    return {**seen, "told": told, "blamed": blamed}
+
+
+def _aborting(arity: str) -> Any:
+    async def abort(request: Any, context: Any) -> bytes:
+        await asyncio.sleep(0.05)
+        await context.abort(grpc.StatusCode.ABORTED, "so it goes")
+        return b""
+
+    async def abort_stream(request: Any, context: Any) -> AsyncIterator[bytes]:
+        yield await abort(request, context)
+
+    return abort_stream if arity.endswith("stream") else abort
+
+
+async def _answer(call: Any, arity: str) -> Any:
+    return [item async for item in call] if arity.endswith("stream") else await call
+
+
+async def _add_late(call: Any, callback: Any) -> None:
+    call.add_done_callback(callback)
+
+
+async def _whatever(outcome: Any) -> str:
+    """Return what came of it, an error in one line: also one that is no exception of the call's."""
+    try:
+        return repr(await outcome)
+    except grpc.RpcError as error:
+        return f"{type(error).__name__}: {error.details()}"  # pyright: ignore[reportAttributeAccessIssue]
+    except Exception as error:
+        return repr(error)
 
 
 @case

@@ -142,6 +142,23 @@ def a_callback_that_fails_stops_nobody(ends: Ends) -> Record:
     return {"result": attempt(future.result, timeout=PATIENCE_S), "diary": diary.after(2)}
 
 
+@each(way=FREE_WAYS)
+def a_late_callback_that_raises_is_the_callers(ends: Ends, way: Way) -> Record:
+    """Added to a call that has ended it runs at once, on the caller's thread; the others go on."""
+    diary = Diary()
+    held = _Held(ends, way)
+    held.let_go()
+    call = held.call
+    attempt(list, call) if way.style == "iterator" else attempt(call.result, timeout=PATIENCE_S)
+    call.code()
+
+    def fail(told: Any) -> None:
+        raise RuntimeError("a defect of the callback")
+
+    added = [repr(_raised(call.add_done_callback, one)) for one in (fail, lambda told: diary.note("is told"))]
+    return {"added": added, "diary": diary.after(1), "code": call.code().name}
+
+
 @case
 def a_callback_may_make_calls(ends: Ends) -> Record:
     diary, gate = Diary(), ends.gate()
