@@ -114,7 +114,25 @@ def test_its_tests_pass(user: Environment) -> None:
 def test_it_answers_the_same_over_grpc_and_shared_memory(user: Environment) -> None:
     pytest.importorskip("grpc")
     said = user.run(_command("lucky-transport parity"))
-    assert "equal" in said.lower()
+    assert "EQUAL: all" in said
+    assert "engine 'loft' offers 8 methods; the other" in said
+
+
+def test_parity_says_in_one_line_that_an_engine_has_no_services(user: Environment) -> None:
+    pytest.importorskip("grpc")
+    engine = user.folder / "lucky_transport_loft" / "engine.py"
+    kept = engine.read_text(encoding="utf-8")
+    services = 'return {"/lucky_transport.v1.BatchService/SetSeeds": self._set_seeds}'
+    assert kept.count(services) == 1
+    engine.write_text(kept.replace(services, "return {}"), encoding="utf-8")
+    try:
+        said = user.run(["lucky-transport", "parity", "loft", "--suite", "commands", "--count", "2"])
+    finally:
+        engine.write_text(kept, encoding="utf-8")
+    lines = " ".join(said.split())
+    assert "engine 'loft' has no services of its own: AgentService comes with every engine; the other" in lines
+    assert "never accepted" not in lines
+    assert "CameraService" not in lines
 
 
 def test_it_is_measured(user: Environment) -> None:

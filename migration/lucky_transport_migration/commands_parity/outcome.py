@@ -50,15 +50,22 @@ class CallDifference:
         return f"{where}: {values}; {self.request}"
 
 
+#: The service that the host answers for every engine.
+_OF_THE_HOST = "/hazel.rpc.AgentService/"
+
+
 @dataclass(slots=True)
 class MethodCounts:
-    """Calls of one method, by how they were answered. `equal`: those answered alike by all."""
+    """Calls of one method, by how they were answered. `equal`: those answered alike by all. `unimplemented`: those of
+    the raised ones that say that the engine does not offer the method.
+    """
 
     calls: int = 0
     equal: int = 0
     accepted: int = 0
     refused: int = 0
     raised: int = 0
+    unimplemented: int = 0
     first_difference: CallDifference | None = None
 
     @property
@@ -71,10 +78,11 @@ class MethodCounts:
 class CommandsParity:
     """The outcome; `equal` only when every answer was. `lost` says which connection ended the proof early, if any did.
 
-    methods: by full name, in the order of the table.
+    methods: by full name, in the order of the table. engine: its name.
     """
 
     between: list[str]
+    engine: str = ""
     methods: dict[str, MethodCounts] = field(default_factory=dict[str, MethodCounts])
     lost: str = ""
     rules: Rules = field(default_factory=Rules)
@@ -93,6 +101,24 @@ class CommandsParity:
     def never_accepted(self) -> list[str]:
         """Methods none of whose requests the engine accepted."""
         return [name for name, row in self.methods.items() if not row.accepted]
+
+    @property
+    def not_offered(self) -> list[str]:
+        """Methods that the engine does not have, and all transports alike say so."""
+        rows = self.methods.items()
+        return [name for name, row in rows if row.unimplemented and not row.accepted + row.refused + row.mismatches]
+
+    @property
+    def offer(self) -> str:
+        """What the engine offers, as one sentence; "" where it has every method."""
+        missing = self.not_offered
+        if not missing:
+            return ""
+        rest = f"the other {plural(len(missing), 'method')} it refuses alike over all transports"
+        if all(name.startswith(_OF_THE_HOST) for name in self.methods.keys() - set(missing)):
+            return f"engine {self.engine!r} has no services of its own: AgentService comes with every engine; {rest}"
+        offered = plural(len(self.methods) - len(missing), "method")
+        return f"engine {self.engine!r} offers {offered}; {rest}"
 
     @property
     def first_difference(self) -> CallDifference | None:
@@ -138,6 +164,7 @@ class CommandsParity:
             "lost": self.lost,
             "methods": {name: self._plain(name, row) for name, row in self.methods.items()},
             "never_accepted": self.never_accepted,
+            "not_offered": self.not_offered,
             "not_compared": _gaps(self.not_compared),
             "first_difference": None if first is None else asdict(first),
         }

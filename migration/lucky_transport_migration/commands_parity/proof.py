@@ -130,7 +130,8 @@ class _Run:
     def __init__(
         self, links: Sequence[Link], methods: Sequence[Method], random: Random, rules: Rules, witness: Witness
     ) -> None:
-        self.parity = CommandsParity([link.path.name for link in links], rules=rules)
+        names = [link.path.name for link in links]
+        self.parity = CommandsParity(names, links[0].transport.spec.engine, rules=rules)
         self._witness = witness
         self._links = links
         self._methods = list(methods)
@@ -196,6 +197,7 @@ class _Run:
         counts = self.parity.methods.setdefault(request.method.name, MethodCounts())
         counts.calls += 1
         setattr(counts, answers[0].verdict, getattr(counts, answers[0].verdict) + 1)
+        counts.unimplemented += isinstance(answers[0].raised, Unimplemented)
         for link, answer in zip(links[1:], answers[1:], strict=True):
             found = differing(request.method, answers[0], answer, self.parity.rules)
             if found is None and request.needs_wire and answer.items:
