@@ -18,6 +18,7 @@ from prometheus_client import CollectorRegistry
 from lucky_transport.messages import mujoco
 from lucky_transport.staging import Comparison
 from lucky_transport.testing.bit_flip import flip_message
+from lucky_transport_migration.evidence import board as board_module
 from lucky_transport_migration.evidence.board import EvidenceBoard
 from lucky_transport_migration.evidence.metrics import Metrics
 from lucky_transport_migration.evidence.record import EQUAL
@@ -51,6 +52,7 @@ def busy_board(project: Any, both: Both, monkeypatch: pytest.MonkeyPatch) -> tup
         held.wait(10)
 
     monkeypatch.setattr(Metrics, "add", waits)
+    monkeypatch.setattr(board_module, "_CLOSE_S", 60.0)  # a busy machine may take long over thousands of calls
     board = project.board()
     board.note(both([JOINTS], [JOINTS]))
     assert entered.wait(10)
@@ -128,6 +130,7 @@ import sys, time
 from pathlib import Path
 from lucky_transport.messages.mujoco import GetJointStateResponse
 from lucky_transport.staging import Comparison, Decision, Outcome
+from lucky_transport_migration.evidence import board as board_module
 from lucky_transport_migration.evidence.board import EvidenceBoard
 board = EvidenceBoard(Path(sys.argv[1]))
 answer = GetJointStateResponse()
