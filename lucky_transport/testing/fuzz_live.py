@@ -25,7 +25,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from mmap import mmap
 from pathlib import Path
 from typing import Any
@@ -209,7 +209,7 @@ def _map_new(name: str, files: dict[Path, mmap]) -> None:
 
 
 @contextlib.contextmanager
-def _child(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+def _child(*arguments: str) -> Generator[subprocess.Popen[str]]:
     command = [*_COMMAND, *arguments]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True) as child:
@@ -224,11 +224,15 @@ def _child(*arguments: str) -> Iterator[subprocess.Popen[str]]:
 
 def _engine(name: str) -> None:
     logging.basicConfig(format="%(levelname)s %(message)s", level=logging.ERROR)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    signal.signal(signal.SIGTERM, _leave)
     with api.serve(PictureEngine(2), f"shm://{name}"), api.serve("cartpole", f"shm://{name}_worlds"):
         print("ready", flush=True)
         while True:
             time.sleep(60)
+
+
+def _leave(number: int, frame: object) -> None:
+    sys.exit(0)
 
 
 class _Clients:
