@@ -112,6 +112,8 @@ class BatchDrive:
         """Return the frame; raises PeerTimeout, after which it may still come, PeerDied, or what the engine raised."""
         if deadline is not None or not self._client.take(min(self._step_timeout_s, _SLICE_S)):
             self._take_turn(Deadline.after(deadline, self._step_timeout_s))
+        if self._segment.mapping.is_lost:
+            raise self._segment.mapping.error()
         if self._fields.frame_status[0]:
             raise error_region.read(self._segment, "holodeck")
         frame = self._frame
@@ -135,7 +137,8 @@ class BatchDrive:
                 )
 
     def _check_engine(self) -> None:
-        """Raise PeerDied when the engine is gone or going."""
+        """Raise PeerDied when the engine is gone or going, SegmentError when its segment was truncated."""
+        self._segment.mapping.check()
         if self._is_served:
             return
         if self._engine.alive:
