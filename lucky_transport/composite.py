@@ -195,14 +195,19 @@ class Record:
                 "itemsize": row_bytes,
             }
         )
+        self._rows: NDArray[np.uint8] | None = None
+        self._views: Mapping[Path, NDArray[Any]] = {}
 
-    def views(self, rows: NDArray[np.uint8]) -> dict[Path, NDArray[Any]]:
+    def views(self, rows: NDArray[np.uint8]) -> Mapping[Path, NDArray[Any]]:
         """Return path -> view of each part: its dtype, (*leading axes of `rows`, *its shape).
 
         `rows`: uint8 (..., row_bytes), a row in one piece; what is written into a view is written into `rows`.
         """
-        records = rows.view(self._dtype)[..., 0]
-        return {path: records[name] for path, name in zip(self._paths, self._names, strict=True)}
+        if rows is not self._rows:  # most transports show every frame in the same array
+            records = rows.view(self._dtype)[..., 0]
+            self._views = {path: records[name] for path, name in zip(self._paths, self._names, strict=True)}
+            self._rows = rows
+        return self._views
 
 
 def arrays(rows: NDArray[Any], whole: ArraySpec, parts: Sequence[Part]) -> list[tuple[Path, ArraySpec, NDArray[Any]]]:
@@ -213,7 +218,7 @@ def arrays(rows: NDArray[Any], whole: ArraySpec, parts: Sequence[Part]) -> list[
     return [(part.path, part.array, found[part.path]) for part in parts]
 
 
-def views(array: NDArray[np.uint8], parts: Sequence[Part]) -> dict[Path, NDArray[Any]]:
+def views(array: NDArray[np.uint8], parts: Sequence[Part]) -> Mapping[Path, NDArray[Any]]:
     """Return path -> zero-copy view of each part in `array`, uint8 (..., row_bytes): its dtype, (..., *its shape)."""
     return Record(parts, array.shape[-1]).views(array)
 

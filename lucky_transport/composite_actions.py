@@ -61,7 +61,7 @@ class CompositeActions:
             for slot, values in checked:
                 slot.bounds.check(values, slot.name)
         for slot, values in checked:
-            np.copyto(slot.rows, values)
+            slot.rows[...] = values
         frame = self._transport.step(self._rows, control)
         self.out_of_bounds += sum([slot.bounds.count_outside(values) for slot, values in checked])
         return frame
