@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
 from lucky_transport.wording import plural
-from lucky_transport_migration.cli.arguments import NAMES, NUMBERS, choices
+from lucky_transport_migration.cli.arguments import JSON_OBJECT, NAMES, NUMBERS, choices
 from lucky_transport_migration.cli.bench_suites import SUITES_OF_CALLS, suite_of_calls, suite_of_steps
 
 __all__ = ["bench"]
@@ -19,6 +20,7 @@ _ENGINE = "toy:idle"
 
 @click.command(
     epilog="\b\nExamples:\n  lucky-transport bench --transports grpc,shm --num-envs 1,64,4096 --report ./bench-report"
+    "\n  lucky-transport bench toy --options '{\"episode_steps\": 50}'"
     "\n  lucky-transport bench --suite commands --check"
     "\n  lucky-transport bench --suite stubs --report ./bench-report"
     "\n  lucky-transport bench --suite systems --check"
@@ -37,6 +39,12 @@ _ENGINE = "toy:idle"
 @click.option("--num-envs", type=NUMBERS, help="Batch sizes.  [default: 1,64,4096; with --quick 1,64]")
 @click.option("--obs-size", default=100, show_default=True, type=click.IntRange(min=1), help="Floats observed per env.")
 @click.option("--act-size", default=12, show_default=True, type=click.IntRange(min=1), help="Floats acted per env.")
+@click.option(
+    "--options",
+    default="{}",
+    type=JSON_OBJECT,
+    help="Options of ENGINE's constructor, a JSON object; over --obs-size and --act-size.",
+)
 @click.option(
     "--payload",
     "payloads",
@@ -72,6 +80,7 @@ def bench(
     num_envs: tuple[int, ...] | None,
     obs_size: int,
     act_size: int,
+    options: dict[str, Any],
     payloads: tuple[int, ...] | None,
     peers: bool,
     waits: tuple[str, ...] | None,
@@ -112,14 +121,15 @@ def bench(
 
     old = None if before is None else read_result(before, suite)
     if suite in SUITES_OF_CALLS:
-        if engine != _ENGINE or num_envs is not None or payloads is not None or peers:
+        if engine != _ENGINE or num_envs is not None or payloads is not None or peers or options:
             raise click.UsageError(
-                f"--suite {suite} has an engine of its own: leave out ENGINE and --num-envs, --payload, --peers"
+                f"--suite {suite} has an engine of its own: leave out ENGINE and --num-envs, --options, --payload, "
+                f"--peers"
             )
         chosen = suite_of_calls(suite, transports, waits, rounds, quick)
     else:
-        sizes = {"obs_size": obs_size, "act_size": act_size}
-        chosen = suite_of_steps(engine, transports, num_envs, waits, sizes, rounds, quick, payloads, peers)
+        sizes = {"obs_size": obs_size, "act_size": act_size} if engine.startswith("toy") else {}
+        chosen = suite_of_steps(engine, transports, num_envs, waits, sizes | options, rounds, quick, payloads, peers)
     if not as_json:
         click.echo(
             f"about {chosen.minutes:.1f} min: {plural(chosen.pieces, 'piece')} in {plural(chosen.rounds, 'round')}",

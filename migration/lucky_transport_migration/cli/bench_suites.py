@@ -26,7 +26,7 @@ def suite_of_steps(
     transports: tuple[str, ...],
     num_envs: tuple[int, ...] | None,
     waits: tuple[str, ...] | None,
-    sizes: dict[str, Any],
+    options: dict[str, Any],
     rounds: int,
     quick: bool,
     payloads: tuple[int, ...] | None,
@@ -36,7 +36,6 @@ def suite_of_steps(
     from lucky_transport_migration import bench, tables, targets
     from lucky_transport_migration.bench_plan import plan_of
 
-    options = sizes if engine.startswith("toy") else {}
     plan = plan_of(
         engine, transports, num_envs, waits, options, rounds=rounds, quick=quick, payloads=payloads, peers=peers
     )
