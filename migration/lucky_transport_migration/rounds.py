@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lucky_transport.composite import unpack
 from lucky_transport.env import VectorEnv
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport.transport import Transport
@@ -90,8 +91,10 @@ def _measure_transport(
 def _measure_env(env: VectorEnv, cell: Cell, actions: NDArray[Any], effort: Effort, pid: int | None) -> Measurement:
     env.reset(seed=0)
     start = env.transport.step(actions).seq if cell.engine in (IDLE, COPY) else None
-    found = closed_loop(env.step, actions, effort, pid)
-    observations, rewards, _, _, _ = env.step(actions)
+    parts = env.batch_spec.action_parts
+    given = unpack(actions, parts) if parts else actions
+    found = closed_loop(env.step, given, effort, pid)
+    observations, rewards, _, _, _ = env.step(given)
     _check_content(cell.engine, observations)
     if rewards.shape != (cell.num_envs,):
         raise RemoteProtocolError(f"rewards of shape {rewards.shape} from {cell.num_envs} envs")

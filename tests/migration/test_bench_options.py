@@ -53,3 +53,9 @@ def test_options_that_are_no_object_are_refused() -> None:
     done = CliRunner().invoke(cli, ["bench", "--options", "[1]"])
     assert done.exit_code == 2
     assert "is no JSON object" in done.output
+
+
+def test_an_engine_with_composite_spaces_is_measured() -> None:
+    arguments = ["bench", "toy:composite", "--quick", "--num-envs", "1", "--transports", "shm", "--json"]
+    done = CliRunner().invoke(cli, arguments)
+    assert done.exit_code == 0, done.output
