@@ -15,16 +15,13 @@ from lucky_transport.calls.lifecycle import Shape
 from lucky_transport.calls.outcome import again
 from lucky_transport.codec.flatbuffers import DECODERS, ENCODERS, decode, encode
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import RemoteProtocolError
+from lucky_transport.errors import RemoteProtocolError, TransportError
 from lucky_transport.messages.images import frames_of, holds_images
 from lucky_transport.messages.media import ImageFrame
 from lucky_transport.messages.methods import Flow, Method
 from lucky_transport.transport import Stream
 
 __all__ = ["CallStream", "call", "response_of", "stream"]
-
-#: A stream whose pictures grow leaves files behind; more than so many are not kept mapped.
-_MOST_FILES = 8
 
 
 def call(calls: ClientCalls, method: Method, request: Any, deadline: Deadline) -> Any:
@@ -95,9 +92,7 @@ class CallStream(Stream):
         if self._held is not None:
             self._held.release()
             self._held = None
-        if self._files and len(self._files) > _MOST_FILES:
-            self._forget_files()
-        while (payload := self._call.recv()) is not None:
+        while (payload := self._recv()) is not None:
             if payload.__class__ is bytes:
                 return self._decode(payload)
             claim: Any = payload
@@ -111,17 +106,24 @@ class CallStream(Stream):
         raise StopIteration
 
     def _forget_files(self) -> None:
-        if self._images is not None and self._files:
-            self._images.forget(self._files)
-            self._files.clear()
+        files, self._files = self._files, set()
+        if self._images is not None and files:
+            self._images.forget(files)
+
+    def _recv(self) -> Any:
+        try:
+            return self._call.recv()
+        except TransportError:
+            self._forget_files()
+            raise
 
     def cancel(self) -> None:
         held = self._held
         if held is not None and not self._call.is_ended():
             held.keep()  # what was looked at last stays as it is: its file goes with the stream
         self._call.cancel()
+        self._forget_files()
 
     def __del__(self) -> None:
         if "_files" in vars(self):  # not so when opening it failed
             self.cancel()
-            self._forget_files()

@@ -179,6 +179,7 @@ class Host:
             if self._lease is not lease:
                 return
             self._lease = None
+            self._interrupt = _nothing  # it holds the driver's memory
             lease.valid = False
             own = Buffers.allocate(self.spec)
             self._buffers.copy_frame_to(own)

@@ -4,15 +4,18 @@ Rule 1: a claim gives its slots back once: when it is released, or dropped. Only
 Rule 2: the engine's words are checked each time they are used: file, slot, length and number; a picture that changed
         while it was copied is no picture.
 Rule 3: in a forked child nothing is given back: the slots are the parent's.
+Rule 4: a file stays mapped while the engine has it and a stream or an answer shows it; giving a slot back maps no file
+        for longer than that takes.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from lucky_transport.calls.images import PlaceFields
-from lucky_transport.errors import ClosedError, RemoteProtocolError, TransportError
+from lucky_transport.errors import ClosedError, RemoteProtocolError, SegmentError, TransportError
 from lucky_transport.messages.media import ImageFrame
 from lucky_transport.shm.gate import close_in_children
 from lucky_transport.shm.image_file import ImageFile
@@ -38,10 +41,33 @@ class ImageReader:
         """Return a file, mapped when it is first asked for. Raises SegmentError, ClosedError."""
         file = self.files.get(number)
         if file is None:
-            if self.closed:
-                raise ClosedError("the transport is closed, and its pictures with it", backend="shm")
-            self.files[number] = file = ImageFile.open(self._base, number, native=self._native)
+            self._forget_removed()
+            self.files[number] = file = self._open(number)
         return file
+
+    def give_back(self, number_of_file: int, slot: int, number: int) -> None:
+        """Give a slot back if it is still owned as `number`. Raises SegmentError, ClosedError."""
+        file = self.files.get(number_of_file) or self._open(number_of_file)
+        if slot < file.slots and file.mapping.may_be_touched:
+            file.words[slot].give_back(number)
+
+    def _open(self, number: int) -> ImageFile:
+        if self.closed:
+            raise ClosedError("the transport is closed, and its pictures with it", backend="shm")
+        try:
+            return ImageFile.open(self._base, number, native=self._native)
+        except OSError as error:
+            raise SegmentError(
+                f"picture file {number} of {self._base} cannot be mapped: {error.strerror}",
+                backend="shm",
+                hint="raise the limit of open files (ulimit -n), or read fewer streams at once",
+            ) from error
+
+    def _forget_removed(self) -> None:
+        """Let go of what the engine has removed: a picture that grew lies in another file."""
+        for number, file in tuple(self.files.items()):
+            if not file.path.exists():
+                self.files.pop(number, None)
 
     def forget(self, files: Iterable[int]) -> None:
         """Let go of these files; what is still looked at stays mapped."""
@@ -116,12 +142,8 @@ class Claim:
             return
         for _, number_of_file, slot, number in places:
             if number_of_file:
-                try:
-                    file = reader.files.get(number_of_file) or reader.file(number_of_file)
-                except TransportError:
-                    continue
-                if slot < file.slots and file.mapping.may_be_touched:
-                    file.words[slot].give_back(number)
+                with contextlib.suppress(TransportError):
+                    reader.give_back(number_of_file, slot, number)
 
     def keep(self) -> None:
         """Never give the slots back: the engine removes their file, and what was looked at stays as it is."""

@@ -75,6 +75,7 @@ class ImageStore:
                 file.unlink()
             self._files.clear()
             self._retired.clear()
+        self.shared.end(lost=True)  # it holds this store, and its slots hold the memory
 
     def make(self, least_bytes: int) -> ImageFile | None:
         """Return a new file, None when there are too many or the client is gone. Raises NoSpace."""

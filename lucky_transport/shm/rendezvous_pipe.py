@@ -4,7 +4,7 @@ Rule 1: a side sleeps in epoll: on its bell, the peer's pidfd and the socket, so
         each wake it at once. That epoll is also the descriptor that an event loop watches.
 Rule 2: before it sleeps it says so in its park word and looks once more; a peer rings only when the word says so.
 Rule 3: what the peer wrote before it left is still read; only then its end is an error.
-Rule 4: a closed pipe holds neither descriptors nor memory: its ends are then those of an empty ring of its own.
+Rule 4: a closed pipe holds no descriptors.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from mmap import mmap
 
 from lucky_transport.errors import ClosedError, PeerDied
 from lucky_transport.shm.bell import Bell
@@ -23,7 +22,7 @@ from lucky_transport.shm.ends import open_reader, open_writer, spin
 from lucky_transport.shm.gate import Gate, close_in_children
 from lucky_transport.shm.habit import Habit
 from lucky_transport.shm.liveness import Peer
-from lucky_transport.shm.pair import Pair, total_bytes
+from lucky_transport.shm.pair import Pair
 from lucky_transport.shm.record import largest_record
 from lucky_transport.shm.results import PEER_PARKS, PEER_WAKES, Result
 from lucky_transport.shm.ring_pipe import RingPipe
@@ -34,7 +33,6 @@ _LEFT = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
 #: A wait for room looks at the socket this often; at the process it looks by itself.
 _SLICE_NS = 50_000_000
 _LONGEST_NAP_S = 10.0
-_NO_RING = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,9 +239,4 @@ class RendezvousPipe(RingPipe):
         if self._epoll is not None:
             self._epoll.close()
         self._parts.close()
-        nothing = Pair(mmap(-1, total_bytes(_NO_RING)), _NO_RING)
-        self._parts = replace(self._parts, pair=nothing)
-        memory, native = nothing.mapping, self._native
-        writer = open_writer(memory, nothing.to_engine, _NO_RING, native=native)
-        writer.stop()
-        self.use(writer, open_reader(memory, nothing.to_client, _NO_RING, park=nothing.park_client, native=native))
+        self._parts = replace(self._parts, pair=self._let_go_of_rings(self._native))

@@ -2,14 +2,21 @@
 
 Rule 1: records are pushed and popped by the ends themselves, without a function of the pipe in between.
 Rule 2: who closes shuts the ends first: from then on nothing is written to rings that are nobody's any more.
+Rule 3: a closed pipe holds no memory of its rings, though others may still hold the pipe: its ends are then those of an
+        empty ring of its own.
 """
 
 from __future__ import annotations
 
-from lucky_transport.shm.ends import ReadingEnd, WritingEnd
+from mmap import mmap
+
+from lucky_transport.shm.ends import ReadingEnd, WritingEnd, open_reader, open_writer
 from lucky_transport.shm.gate import Gate
+from lucky_transport.shm.pair import Pair, total_bytes
 
 __all__ = ["RingPipe"]
+
+_NO_RING = 64
 
 
 class RingPipe:
@@ -26,6 +33,15 @@ class RingPipe:
             self._shut()
         self.try_push, self.push_plain, self.push_pictured = writer.try_push, writer.push_plain, writer.push_pictured
         self.try_pop, self.pop_plain, self.pop_run = reader.try_pop, reader.pop_plain, reader.pop_run
+
+    def _let_go_of_rings(self, native: bool) -> Pair:
+        """Have empty ends, which are shut, and return their memory; nobody is inside the gate."""
+        nothing = Pair(mmap(-1, total_bytes(_NO_RING)), _NO_RING)
+        memory = nothing.mapping
+        writer = open_writer(memory, nothing.to_engine, _NO_RING, native=native)
+        writer.stop()
+        self.use(writer, open_reader(memory, nothing.to_client, _NO_RING, park=nothing.park_client, native=native))
+        return nothing
 
     @property
     def closed(self) -> bool:

@@ -31,12 +31,15 @@ _CLIENT, _ENGINE = "park_command", "park_engine"
 class SegmentPipe(RingPipe):
     """One end of a segment's rings; a `calls.pipe.Pipe`. Made by `client_end` and `engine_end`."""
 
-    def __init__(self, segment: Segment, peer: str, writer: WritingEnd, reader: ReadingEnd, pidfd: int) -> None:
+    def __init__(
+        self, segment: Segment, peer: str, writer: WritingEnd, reader: ReadingEnd, pidfd: int, native: bool
+    ) -> None:
         super().__init__(Gate(f"the pipe to {peer} at {segment.path}"), writer, reader)
         self.peer = peer
         self._mapping = segment.mapping
         self.largest_record = largest_record(writer.size)
         self._pidfd = os.dup(pidfd) if pidfd >= 0 else -1
+        self._native = native
         self._waits = True
         close_in_children(self)
 
@@ -54,6 +57,7 @@ class SegmentPipe(RingPipe):
             _writer(segment, "ring_c2s", _ENGINE, strategy, peer_bits, native),
             _reader(segment, "ring_s2c", _CLIENT, strategy, peer_bits, native),
             pidfd,
+            native,
         )
 
     @classmethod
@@ -77,6 +81,7 @@ class SegmentPipe(RingPipe):
             _writer(segment, "ring_s2c", _CLIENT, strategy, peer_bits, native),
             _reader(segment, "ring_c2s", _ENGINE, strategy, peer_bits, native),
             pidfd,
+            native,
         )
         pipe._waits = False
         return pipe
@@ -151,6 +156,7 @@ class SegmentPipe(RingPipe):
         if self._pidfd >= 0:
             os.close(self._pidfd)
             self._pidfd = -1
+        self._let_go_of_rings(self._native)
 
 
 def _writer(segment: Segment, ring: str, park: str, strategy: int, peer: int, native: bool) -> WritingEnd:

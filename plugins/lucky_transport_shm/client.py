@@ -337,6 +337,9 @@ class ShmTransport(Transport):
         if self._state is State.CLOSED:
             return
         self._on(Event.CLOSE)
+        self._channel.fuse(
+            self._frame, _refuse_closed, self._slice_ns
+        )  # it held this transport, which holds the memory
         self._channel.unfuse()
         self._calls.close()
         _open.discard(self)
@@ -365,6 +368,11 @@ class ShmTransport(Transport):
         self._state = State.CLOSED
         self._channel.unfuse()
         self._forked = True
+
+
+def _refuse_closed(code: int, actions: Any, control: Any, deadline: Deadline | None) -> Frame:
+    """Stand in for `ShmTransport._step_slowly` once it is closed."""
+    raise Lockstep(_CLOSED, "shm").refusal(Event.SEND)
 
 
 def _peer_bits(features: int) -> int:

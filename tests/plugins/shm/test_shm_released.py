@@ -1,0 +1,124 @@
+"""What was opened is released by `close` and by leaving a stream, without the collector of cycles."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import lucky_transport
+from lucky_transport import api
+from lucky_transport.messages.camera import StreamCameraRequest
+from lucky_transport.messages.methods import method
+from lucky_transport.process import EngineProcess, unique_name
+from lucky_transport.shm.image_file import ImageFile
+from lucky_transport.shm.image_reader import ImageReader
+from lucky_transport.testing.resources import measure, released
+from lucky_transport.transport import Stream
+
+CAMERA = method("CameraService/StreamCamera")
+ROUNDS = 5
+
+
+@pytest.fixture
+def name() -> str:
+    return unique_name()
+
+
+@pytest.fixture
+def engine(name: str) -> Iterator[str]:
+    """An echo engine in a process of its own; its endpoint."""
+    process = EngineProcess("echo", [f"shm://{name}"], options={"width": 32, "height": 32})
+    try:
+        yield f"shm://{name}"
+    finally:
+        process.stop()
+
+
+@pytest.fixture(autouse=True)
+def _no_collector() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def _env(endpoint: str) -> None:
+    with lucky_transport.make(endpoint=endpoint) as env:
+        env.reset()
+        env.step(env.action_space.sample())
+
+
+def _connection(endpoint: str) -> None:
+    lucky_transport.connect(endpoint).close()
+
+
+def _two_connections(endpoint: str) -> None:
+    with lucky_transport.connect(endpoint), lucky_transport.connect(endpoint):
+        pass
+
+
+def _serving(endpoint: str) -> None:
+    other = f"shm://{unique_name()}"
+    with lucky_transport.serve("toy", other):
+        _env(other)
+
+
+@pytest.mark.parametrize("session", [_env, _connection, _two_connections, _serving])
+def test_a_closed_session_leaves_nothing_to_the_collector(
+    session: Callable[[str], None], engine: str, name: str
+) -> None:
+    session(engine)  # what is made once in a process
+    before = measure(name)
+    for _ in range(ROUNDS):
+        session(engine)
+    assert not released(before, name).exceeds(before)
+
+
+def _leave_unread(stream: Stream) -> None:
+    pass
+
+
+def _leave_after_two(stream: Stream) -> None:
+    next(stream)
+    next(stream)
+
+
+def _cancel(stream: Stream) -> None:
+    next(stream)
+    stream.cancel()
+    kept.append(stream)
+
+
+#: Streams that their readers still reference.
+kept: list[Stream] = []
+
+
+@pytest.mark.parametrize("copy", [True, False])
+@pytest.mark.parametrize("leave", [_leave_unread, _leave_after_two, _cancel])
+def test_image_streams_that_are_left_hold_neither_descriptors_nor_memory(
+    leave: Callable[[Stream], None], copy: bool, engine: str, name: str
+) -> None:
+    with api.open_transport(engine) as client:
+        before = measure(name)
+        with client.stream(CAMERA, StreamCameraRequest(name="x")) as other:
+            for _ in range(20):
+                leave(client.stream(CAMERA, StreamCameraRequest(name="x"), copy=copy))
+                next(other)
+        now = released(before, name)
+    kept.clear()
+    assert not now.exceeds(before)
+
+
+def test_a_claim_that_cannot_be_given_back_raises_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    claim = ImageReader(tmp_path / "engine").claim(b"", [(1, 1, 0, 2)])
+
+    def refuse(*_: object, **__: object) -> ImageFile:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(ImageFile, "open", refuse)
+    claim.release()
