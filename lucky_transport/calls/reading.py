@@ -6,7 +6,8 @@
 Rule 1: one thread reads at a time. Whoever reads runs `body`, which may begin anew at any time on another thread.
 Rule 2: a guarded task that has not ended after one or two PATIENCE_NS loses the reading to the guard; its thread ends
         when the task does, and a new guard takes the old one's place.
-Rule 3: while nothing is guarded the guard sleeps, and nothing wakes it.
+Rule 3: while nothing is guarded the guard sleeps, and nothing wakes it until `rest` ends it. With it go its thread and
+        its descriptor.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Reading:
         self._seen = 0  # of these, when the timer last went off
         self._busy = False
         self._ended = threading.Event()
-        self._closing = False
+        self._closing = self._resting = False
         self._threads: list[threading.Thread] = []
 
     @property
@@ -63,6 +64,14 @@ class Reading:
         for thread in self._threads:
             if thread is not threading.current_thread():
                 thread.join(patience_s)
+
+    def rest(self) -> None:
+        """End the guard, because nothing is to be guarded for now; only within `body`. The next task gets a new one."""
+        if self._timer is not None:
+            with self._lock:
+                if self._timer is not None:
+                    self._resting = True
+                    self._timer.set(1)
 
     def guarded(self, task: Callable[[], object]) -> None:
         """Run the task on this thread, which reads. Raises Overtaken when another reads by the time it has ended."""
@@ -87,6 +96,7 @@ class Reading:
             if self._timer is None:
                 self._timer = timer = Timer()
                 self._spawn(lambda: self._guard(timer))
+            self._resting = False
             self._timer.set(PATIENCE_NS)
 
     def _dismiss_guard(self) -> None:
@@ -105,9 +115,14 @@ class Reading:
         try:
             self._body()
         except Overtaken:
-            ended.set()
+            pass
+        except BaseException:
+            self._dismiss_guard()
+            raise
         else:
             self._dismiss_guard()
+        finally:
+            ended.set()
 
     def _guard(self, timer: Timer) -> None:
         """Sleep until a task takes too long, then read in its thread's place."""
@@ -115,7 +130,7 @@ class Reading:
         while self._timer is timer:
             timer.wait()
             with self._lock:
-                if self._closing:
+                if self._closing or self._may_rest():
                     self._timer = None
                 elif self._busy and self._tasks == self._seen:
                     ended = self._take_over()
@@ -125,6 +140,11 @@ class Reading:
         if ended is not None:
             self.on_overtaken(ended)
             self._read()
+
+    def _may_rest(self) -> bool:
+        if self._resting:
+            self._timer_is_set = False  # before the look: a task that begins after it sets the timer itself
+        return self._resting and not self._busy
 
     def _take_over(self) -> threading.Event:
         """Begin a new shift; the lock is held."""

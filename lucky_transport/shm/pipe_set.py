@@ -147,7 +147,7 @@ class PipeSet:
     def _sleep(self, timeout_ns: int, found: Round) -> None:
         """Sleep in the epoll, unless something is in a ring, and see to whatever is no record."""
         readers = self._readers
-        if timeout_ns > 0 and not self._interrupted:
+        if timeout_ns > 0 and not self._interrupted and not self._leaving:  # who left is reported before it sleeps
             patience = self.patience_ns
             nap_ns = min(_LONGEST_NAP_NS, timeout_ns, _LONGEST_NAP_NS if patience is None else patience)
         else:

@@ -95,6 +95,8 @@ class ReceptionThread:
         self.alarms.ring()
         if self.lane is not None:
             self.lane.flush()
+            if not self._reception.has_clients:
+                self._reading.rest()
 
     def _end(self) -> None:
         self._reception.close(ClosedError(self._farewell, backend="shm"))

@@ -305,3 +305,41 @@ def test_a_timer_goes_off_once_for_each_time_it_is_set() -> None:
     timer.close()
     with pytest.raises(OSError):
         timer.set(1)
+
+
+def test_a_guard_that_rests_ends_and_the_next_task_is_guarded_again(open_desk: Callable[[int], Desk]) -> None:
+    desk = open_desk(2)
+
+    def guards() -> int:
+        return len([thread for thread in threading.enumerate() if thread.name == "reader"]) - 1
+
+    deadline = time.monotonic() + PATIENCE_S
+    for _ in range(50):
+        desk.make_quick("quick")
+        desk.ask("quick", desk.reading.rest)  # in a task it only says so: the guard ends after it
+    desk.post(("rest", desk.reading.rest))
+    while guards():
+        desk.post(("rest", desk.reading.rest))
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+    desk.make_quick("quick")
+    assert desk.ask("quick", lambda: time.sleep(0.1)) == "reader"
+    assert desk.ask("other") != ""  # another thread read on
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_reader_that_breaks_dismisses_its_guard_and_frees_the_pool() -> None:
+    broken = threading.Event()
+
+    def body() -> None:
+        reading.guarded(lambda: None)
+        broken.set()
+        raise SystemExit  # what a handler may raise; a thread ends of it in silence
+
+    reading = Reading("broken reader", body)
+    reading.start()
+    assert broken.wait(PATIENCE_S)
+    deadline = time.monotonic() + PATIENCE_S
+    while any(thread.name == "broken reader" for thread in threading.enumerate()):
+        assert time.monotonic() < deadline
+        time.sleep(0.002)

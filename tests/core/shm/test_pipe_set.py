@@ -235,3 +235,33 @@ def test_a_forked_child_has_no_set_and_takes_nothing_away(pipes: PipeSet, join: 
     thread = soon(lambda: client.try_push(b"record"))
     assert wait_for(pipes, lambda found: found.ready) == [engine]
     thread.join()
+
+
+def test_it_does_not_sleep_while_a_client_that_left_is_not_reported(
+    pipes: PipeSet, join: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, engine = join()
+    client.try_push(b"last words")
+    client.close()
+    pipes._look_at = 0  # so that the first round sees both
+    assert pipes.wait(0).ready == [engine]
+    assert engine.try_pop() == b"last words"
+    naps: list[float] = []
+
+    class Epoll:
+        """The set's own, which says how long it was asked to sleep and does not."""
+
+        def __init__(self, epoll: Any) -> None:
+            self._epoll = epoll
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._epoll, name)
+
+        def poll(self, nap_s: float) -> Any:
+            naps.append(nap_s)
+            return self._epoll.poll(0)
+
+    monkeypatch.setattr(pipes, "_epoll", Epoll(pipes._epoll))
+    pipes._rested = True
+    assert pipes.wait(10_000_000_000).left == [engine]
+    assert not any(naps)

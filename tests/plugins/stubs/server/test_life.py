@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import subprocess
 import sys
 import threading
@@ -259,3 +260,29 @@ def test_what_is_no_handler_is_refused(make_server: Any) -> None:
     for misuse in (lambda: make_server(handlers=(5,)), lambda: make_server().add_generic_rpc_handlers((5,))):
         with pytest.raises(AttributeError, match='does not have "service" method'):
             misuse()
+
+
+def test_without_clients_a_server_has_one_thread_and_no_timer(serve: Any, dial: Any, until: Any) -> None:
+    served = serve({"unary_unary Echo": echo})
+
+    def threads() -> int:
+        return len([thread for thread in threading.enumerate() if thread.name.startswith("grpc server")])
+
+    assert threads() == 1
+    client = dial(served)
+    call = client.unary_unary("Echo")
+
+    def is_guarded() -> bool:  # once its handler has proved quick
+        call(b"", timeout=PATIENCE_S)
+        return threads() == 2
+
+    until(is_guarded)
+    client.channel.close()
+    until(lambda: threads() == 1)
+    until(lambda: not timers())
+
+
+def timers() -> list[str]:
+    """The timers of this process, by their descriptors."""
+    links = [f"/proc/self/fd/{number}" for number in os.listdir("/proc/self/fd")]
+    return [link for link in links if os.path.lexists(link) and "timerfd" in os.readlink(link)]
