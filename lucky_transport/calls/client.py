@@ -191,6 +191,7 @@ class ClientCalls:
             return self._pipe.arm()
         except TransportError as error:
             self._break(error)
+            self.check()
             raise
 
     def close(self) -> None:
@@ -393,7 +394,7 @@ class ClientCalls:
         """End everything for this reason; the first one counts."""
         is_first = self._error is None
         if is_first:
-            self._error = error
+            self._error = error.with_traceback(None)  # the frames would hold this connection, and its memory
         for correlation_id in tuple(self._calls):
             call = self._calls.pop(correlation_id, None)
             if call is not None:

@@ -67,11 +67,10 @@ class Reading:
 
     def rest(self) -> None:
         """End the guard, because nothing is to be guarded for now; only within `body`. The next task gets a new one."""
-        if self._timer is not None:
-            with self._lock:
-                if self._timer is not None:
-                    self._resting = True
-                    self._timer.set(1)
+        with self._lock:
+            if self._timer is not None:
+                self._resting = True
+                self._timer.set(1)
 
     def guarded(self, task: Callable[[], object]) -> None:
         """Run the task on this thread, which reads. Raises Overtaken when another reads by the time it has ended."""

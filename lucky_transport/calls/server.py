@@ -106,6 +106,7 @@ class ServerCalls:
         """End every call, with `error` as the reason its handler sees; idempotent, from any thread."""
         if self._error is None:
             self._error = error or ClosedError("the connection is closed")
+            self._error.__traceback__ = None  # the frames would hold this connection, and its memory
         for correlation_id in tuple(self._calls):
             call = self._calls.get(correlation_id)
             if call is not None:
@@ -134,7 +135,7 @@ class ServerCalls:
                 self.outlet.post(cut(record, correlation_id, self._largest, message_bytes))
         except TransportError as error:
             if self._error is None:
-                self._error = error
+                self._error = error.with_traceback(None)
 
     def post_plain(self, correlation_id: int, kind: int, payload: bytes) -> None:
         """As `post`, of a plain envelope: the fastest way where there is one."""
@@ -143,7 +144,7 @@ class ServerCalls:
                 return
         except TransportError as error:
             if self._error is None:
-                self._error = error
+                self._error = error.with_traceback(None)
             return
         self.post(encode_plain(0, correlation_id, kind, 0, payload), correlation_id, len(payload))
 

@@ -418,7 +418,7 @@ class ServerCall:
             if self._state is _ENDED:
                 return False
             self._state = after(ANSWERER, self._state, event, self._what)
-            self._error = error
+            self._error = error.with_traceback(None)  # the frames would hold the memory of images
         self._ended(lost=True)
         return True
 

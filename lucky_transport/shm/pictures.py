@@ -127,7 +127,7 @@ class Pictures:
                     places.append(Place())
                 else:
                     places.append(slot.post(_size(picture)))
-                    if not is_shared:
+                    if not is_shared and not self._ended:
                         self._posted.append(slot)
             if not is_shared:
                 self._drop(self._slots)
@@ -154,7 +154,8 @@ class Pictures:
         self._drawing, self._handed = None, 0  # no lock: the thread that asked for the buffer posts it
         self._check((slot,))
         place = slot.post(len(picture))
-        self._posted.append(slot)
+        if not self._ended:
+            self._posted.append(slot)
         return place
 
     def has_room(self) -> bool:
@@ -186,8 +187,9 @@ class Pictures:
 
     def wait_for_room(self, timeout_ns: int) -> None:
         """Wait until the client gives back the picture he got first, or for that long."""
-        if self._posted:
-            slot = self._posted[0]
+        posted = self._posted
+        if posted:
+            slot = posted[0]
             slot.file.wait_while_owned(slot.index, slot.number, self._store.strategy, timeout_ns)
 
     def _slot_with(self, picture: Picture) -> _Slot | None:
@@ -223,6 +225,8 @@ class Pictures:
             self._ended = True
             files = {slot.file for slot in self._slots}
             self._slots.clear()
+            # The call that sent them may be held by a cycle, and these hold the memory.
+            self._posted, self._drawing = deque(), None
         if files:
             self._store.retire(files, lost=lost)
 

@@ -15,6 +15,7 @@ from lucky_transport.shm.atomics import Words
 from lucky_transport.shm.ends import ReadingEnd, WritingEnd, open_reader, open_writer
 from lucky_transport.shm.gate import Gate, close_in_children
 from lucky_transport.shm.layout import FIELDS, RING_HEAD_BYTES
+from lucky_transport.shm.mapping import Mapping
 from lucky_transport.shm.record import largest_record
 from lucky_transport.shm.results import PEER_PARKS, PEER_WAKES, Result
 from lucky_transport.shm.ring import reset_ring
@@ -36,7 +37,7 @@ class SegmentPipe(RingPipe):
     ) -> None:
         super().__init__(Gate(f"the pipe to {peer} at {segment.path}"), writer, reader)
         self.peer = peer
-        self._mapping = segment.mapping
+        self._mapping: Mapping | None = segment.mapping
         self.largest_record = largest_record(writer.size)
         self._pidfd = os.dup(pidfd) if pidfd >= 0 else -1
         self._native = native
@@ -122,8 +123,9 @@ class SegmentPipe(RingPipe):
             )
         if result != 1 and self._gate.closed:
             raise self._gate.error()
-        if result != 1:
-            self._mapping.check()
+        mapping = self._mapping
+        if result != 1 and mapping is not None:
+            mapping.check()
         return result == 1
 
     def interrupt(self) -> None:
@@ -157,6 +159,7 @@ class SegmentPipe(RingPipe):
             os.close(self._pidfd)
             self._pidfd = -1
         self._let_go_of_rings(self._native)
+        self._mapping = None
 
 
 def _writer(segment: Segment, ring: str, park: str, strategy: int, peer: int, native: bool) -> WritingEnd:

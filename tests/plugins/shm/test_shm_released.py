@@ -114,6 +114,19 @@ def test_image_streams_that_are_left_hold_neither_descriptors_nor_memory(
     assert not now.exceeds(before)
 
 
+def test_an_engine_keeps_no_memory_of_image_streams_that_were_left(name: str) -> None:
+    with (
+        lucky_transport.serve("echo", f"shm://{name}", options={"width": 32, "height": 32}),
+        api.open_transport(f"shm://{name}") as client,
+    ):
+        _leave_after_two(client.stream(CAMERA, StreamCameraRequest(name="x")))
+        before = released(measure(name), name)
+        for _ in range(ROUNDS):
+            for leave in (_leave_unread, _leave_after_two):
+                leave(client.stream(CAMERA, StreamCameraRequest(name="x")))
+        assert released(before, name).mappings <= before.mappings
+
+
 def test_a_claim_that_cannot_be_given_back_raises_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     claim = ImageReader(tmp_path / "engine").claim(b"", [(1, 1, 0, 2)])
 

@@ -1,0 +1,84 @@
+"""Short soaks and a few kills; `lucky_transport.testing.leaks` and `kills` run the long ones."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+
+import pytest
+from click.testing import CliRunner
+
+from lucky_transport import api
+from lucky_transport.errors import PeerDied
+from lucky_transport.testing import kills, leaks, workloads
+from lucky_transport.testing.kill_run import Run, checked
+from lucky_transport.testing.leaks import available, find_leaks
+from lucky_transport.testing.resources import Resources
+from lucky_transport.transport import Transport
+
+kept: list[Transport] = []
+
+
+def leaking(endpoint: str) -> Generator[None]:
+    """Never close a connection."""
+    kept.append(api.open_transport(endpoint))
+    while True:
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _nothing_kept() -> Iterator[None]:
+    yield
+    while kept:
+        kept.pop().close()
+
+
+def test_nothing_stays_of_what_is_opened_and_left() -> None:
+    found = find_leaks(available(), 1.0, seed=1)
+    assert [one for one in found if one.is_left] == []
+    assert all(one.rounds for one in found)
+    assert all(one.peak.descriptors > one.start.descriptors for one in found if one.kind in workloads.WORKLOADS)
+
+
+def test_what_stays_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(workloads.WORKLOADS, "calls", f"{__name__}:leaking")
+    monkeypatch.setattr(leaks, "WARM_UP", 0)
+    monkeypatch.setattr(leaks, "PATIENCE_S", 0.1)
+    calls, *_ = find_leaks(["calls"], 0.1, seed=1)
+    assert calls.is_left
+    assert not calls.failure
+    assert calls.end.descriptors > calls.start.descriptors
+
+
+def test_the_soak_command_says_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    little, more = Resources(9, 2, 1, 3), Resources(10, 2, 1, 3)
+    monkeypatch.setattr(leaks, "find_leaks", lambda *_: [leaks.Found("calls", 7, little, more, little)])
+    result = CliRunner().invoke(leaks.main, ["--minutes", "0.01", "--kind", "calls", "--seed", "1"])
+    assert result.exit_code == 0
+    assert "calls: 7 rounds\n    start 9 descriptors, 2 threads, 1 mappings, 3 files\n    peak  10 d" in result.output
+    monkeypatch.setattr(leaks, "find_leaks", lambda *_: [leaks.Found("calls", 7, little, more, more)])
+    result = CliRunner().invoke(leaks.main, ["--minutes", "0.01", "--kind", "calls"])
+    assert result.exit_code == 1
+    assert "not released, or failed: calls" in result.output
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_kills_at_random_moments_are_noticed_and_leave_nothing(seed: int) -> None:
+    run = Run(available(), seed)
+    try:
+        run.play(6)
+    finally:
+        run.close()
+    assert run.found.failures == []
+    assert sum(map(len, run.found.noticed_s.values())) == 6
+
+
+def test_the_kills_command_says_what_failed() -> None:
+    result = CliRunner().invoke(kills.main, ["--kills", "2", "--kind", "calls", "--seed", "3"])
+    assert result.exit_code == 0, result.output
+    assert "nothing is left, and nothing hung" in result.output
+
+
+def test_an_error_that_does_not_say_what_happened_is_a_failure() -> None:
+    assert checked(PeerDied("the engine ended", backend="shm")) == "PeerDied"
+    with pytest.raises(AssertionError, match="the client got OSError"):
+        checked(OSError("bad descriptor"))
