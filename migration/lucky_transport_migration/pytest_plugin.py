@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from lucky_transport_migration.side_by_side.env import ComparedEnv
+    from lucky_transport.env import VectorEnv
     from lucky_transport_migration.side_by_side.hooks import Hooks
     from lucky_transport_migration.side_by_side.tally import Tally
 
@@ -80,7 +80,7 @@ def lucky_tally(request: pytest.FixtureRequest) -> Generator[Tally]:
 @pytest.fixture
 def lucky_side_by_side(
     request: pytest.FixtureRequest, lucky_tally: Tally
-) -> Callable[..., AbstractContextManager[ComparedEnv]]:
+) -> Callable[..., AbstractContextManager[VectorEnv]]:
     """Open an env that is several engines side by side: called with an engine, used by `with`.
 
     Further arguments: options, endpoints, between, and what `lucky_transport.env.VectorEnv` takes. What is not given
@@ -93,7 +93,7 @@ def lucky_side_by_side(
 
     def side_by_side(
         engine: Any = None, *, between: tuple[str, ...] = (), **arguments: Any
-    ) -> AbstractContextManager[ComparedEnv]:
+    ) -> AbstractContextManager[VectorEnv]:
         engines, env = engines_of(request.node, {"engine": engine, **arguments})
         return session.side_by_side(engines, lucky_tally, between, **env)
 
@@ -101,7 +101,7 @@ def lucky_side_by_side(
 
 
 @pytest.fixture
-def lucky_env(request: pytest.FixtureRequest, lucky_tally: Tally) -> Generator[ComparedEnv]:
+def lucky_env(request: pytest.FixtureRequest, lucky_tally: Tally) -> Generator[VectorEnv]:
     """An env of the marker's engine: the test runs once per transport, and every run is compared with the first."""
     from lucky_transport_migration.side_by_side.hooks import engines_of, run_of
 

@@ -10,9 +10,9 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from lucky_transport.env import VectorEnv
 from lucky_transport_migration.evidence.rules import Rules
 from lucky_transport_migration.side_by_side.engines import Engines
-from lucky_transport_migration.side_by_side.env import ComparedEnv
 from lucky_transport_migration.side_by_side.fan import SideBySideTransport
 from lucky_transport_migration.side_by_side.mismatch import Mismatch
 from lucky_transport_migration.side_by_side.recorded import RecordedTransport, Recording, first_between
@@ -35,7 +35,7 @@ class Session:
     @contextmanager
     def side_by_side(
         self, engines: Engines, tally: Tally, between: Sequence[str] = (), **env: Any
-    ) -> Generator[ComparedEnv]:
+    ) -> Generator[VectorEnv]:
         """Yield one env that steps an engine per transport and compares after each move.
 
         Raises Mismatch at the first difference, also where the test swallowed it.
@@ -43,18 +43,18 @@ class Session:
         with ExitStack() as stack:
             members = {name: engines.open(name, stack) for name in between or self.between}
             fan = SideBySideTransport(members, self.rules, tally)
-            made = stack.enter_context(ComparedEnv(fan, **env))
+            made = stack.enter_context(VectorEnv(fan, **env))
             yield made
             if fan.mismatch is not None:
                 raise fan.mismatch
 
     @contextmanager
-    def recorded(self, engines: Engines, key: Key, name: str, **env: Any) -> Generator[ComparedEnv]:
+    def recorded(self, engines: Engines, key: Key, name: str, **env: Any) -> Generator[VectorEnv]:
         """Yield the env of one run of a test, over the path `name`; what it does is kept for `check`."""
         with ExitStack() as stack:
             recording = self._recordings.setdefault(key, {})[name] = Recording(name)
             transport = RecordedTransport(engines.open(name, stack), recording)
-            yield stack.enter_context(ComparedEnv(transport, **env))
+            yield stack.enter_context(VectorEnv(transport, **env))
 
     def forget(self, key: Key, name: str) -> None:
         """Drop a run that failed by itself: it is no yardstick."""

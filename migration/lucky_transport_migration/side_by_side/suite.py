@@ -16,15 +16,15 @@ from typing import Any, ClassVar
 
 import pytest
 
+from lucky_transport.env import VectorEnv
 from lucky_transport.errors import SpecError, TransportError
 from lucky_transport.messages.methods import METHODS, Effect
 from lucky_transport_migration.answers import make_move
 from lucky_transport_migration.policy import Policy
-from lucky_transport_migration.side_by_side.env import ComparedEnv
 
 __all__ = ["SideBySideSuite"]
 
-_Open = Callable[..., AbstractContextManager[ComparedEnv]]
+_Open = Callable[..., AbstractContextManager[VectorEnv]]
 
 
 class SideBySideSuite:
@@ -36,7 +36,7 @@ class SideBySideSuite:
     steps: ClassVar[int] = 200
     options: ClassVar[Mapping[str, Any]] = {}
 
-    def _open(self, lucky_side_by_side: _Open, **env: Any) -> AbstractContextManager[ComparedEnv]:
+    def _open(self, lucky_side_by_side: _Open, **env: Any) -> AbstractContextManager[VectorEnv]:
         named = {"num_envs": self.num_envs, "seed": self.seed, "options": self.options}
         return lucky_side_by_side(self.engine or None, **named, **env)
 
