@@ -153,7 +153,7 @@ def bench_result(results: Results, plan: BenchPlan, command: str, load: float) -
             *(threads_row(path, wait, rounds) for (path, wait), rounds in results.threads.items()),
         ],
         "ratios": compared,
-        "verdict": verdict(plan.reference, compared, WHOLE),
+        "verdict": verdict(plan.reference, compared, WHOLE, floor),
         "noise_floor": floor,
         "notes": [
             *results.notes,

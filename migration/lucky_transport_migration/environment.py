@@ -12,6 +12,7 @@ import platform
 import shutil
 import subprocess
 import sys
+from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ def capture() -> dict[str, Any]:
     import lucky_transport
 
     return {
+        "date": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
         "cpu": _cpu_model(),
         "cores": os.cpu_count(),
         "usable_cores": len(os.sched_getaffinity(0)),

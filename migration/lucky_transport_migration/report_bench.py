@@ -45,7 +45,7 @@ def bench_page(result: Result) -> str:
     """Return the page of a bench's result."""
     title = f"Transports of {result['engine']}"
     parts = [
-        header(title, result["rounds"]),
+        header(title, result),
         _verdict(result),
         section("At a glance", *(_glance(one) for one in glances(result)), *_caption(result)),
         section("Charts", Html('<div class="charts">' + "".join(charts(result)) + "</div>")),

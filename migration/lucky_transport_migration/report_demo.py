@@ -22,7 +22,7 @@ from lucky_transport_migration.page import (
 from lucky_transport_migration.paths import label
 from lucky_transport_migration.plots.curves import percentile_curves
 from lucky_transport_migration.plots.marks import bars, lollipops, two_sided_dots
-from lucky_transport_migration.report_parts import STANDING_LIMITS, dot, machine, reading
+from lucky_transport_migration.report_parts import STANDING_LIMITS, dot, machine, measured_at, reading
 from lucky_transport_migration.stats import duration_text, times_text, us_text
 from lucky_transport_migration.tables import supported_us
 
@@ -39,7 +39,7 @@ def demo_page(result: Result) -> str:
     parts = [
         Html(
             f"<header><h1>{escape(title)}</h1><p>{envs}, {steps}, seed {result['seed']}, "
-            f"the same moves on every transport</p></header>"
+            f"the same moves on every transport{escape(measured_at(result))}</p></header>"
         ),
         _verdict(result),
         section("Side by side", _table(result, rows)),

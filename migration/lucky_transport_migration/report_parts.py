@@ -21,6 +21,7 @@ from lucky_transport_migration.page import (
 from lucky_transport_migration.palette import look
 from lucky_transport_migration.paths import label
 from lucky_transport_migration.stats import times_text, us_text
+from lucky_transport_migration.verdict import INCONCLUSIVE
 
 __all__ = [
     "STANDING_LIMITS",
@@ -28,6 +29,7 @@ __all__ = [
     "dot",
     "header",
     "machine",
+    "measured_at",
     "reading",
     "targets_section",
     "verdict_box",
@@ -44,10 +46,17 @@ STANDING_LIMITS = (
 )
 
 
-def header(title: str, rounds: int) -> Html:
-    """Return a page's title and how it was measured."""
-    pairs = plural(rounds, "round")
-    return Html(f"<header><h1>{escape(title)}</h1><p>{pairs} of fresh process pairs, in alternating order</p></header>")
+def header(title: str, result: Mapping[str, Any]) -> Html:
+    """Return a page's title, how it was measured and when."""
+    pairs = plural(result["rounds"], "round")
+    text = f"{pairs} of fresh process pairs, in alternating order{measured_at(result)}"
+    return Html(f"<header><h1>{escape(title)}</h1><p>{escape(text)}</p></header>")
+
+
+def measured_at(result: Mapping[str, Any]) -> str:
+    """Return when a result was measured, to be added to a sentence; "" for one that does not say."""
+    date = result["environment"].get("date")
+    return f"; measured {str(date).replace('T', ' ').replace('Z', ' UTC')}" if date else ""
 
 
 def dot(path: str, name: str | None = None) -> Html:
@@ -58,9 +67,11 @@ def dot(path: str, name: str | None = None) -> Html:
 def verdict_box(result: Mapping[str, Any], lead: str, big: Sequence[tuple[str, str]], lost: str) -> Html:
     """Return the first thing on a page: verdict, figures, what was not won, how many targets were met."""
     verdict = result["verdict"]
+    sentence = Html(f"{_word(verdict['word'])} {escape(verdict['sentence'])}")
+    if verdict["word"] == INCONCLUSIVE:
+        return Html(f'<div class="verdict">{paragraph(sentence, "lead")}</div>')
     body = [paragraph(lead, "lead")] if lead else []
-    mark = _word(verdict["word"])
-    body.append(paragraph(Html(f"{mark} {escape(verdict['sentence'])}")))
+    body.append(paragraph(sentence))
     if big:
         body += [paragraph(f"Times longer than {label(result['reference'])}:", "note"), numbers(big)]
     body += [paragraph(sentence, "note") for sentence in (*verdict["beside"], *([lost] if lost else []))]

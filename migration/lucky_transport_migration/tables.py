@@ -63,7 +63,6 @@ def print_text(console: Console, text: str, style: str = "") -> None:
 def show_parity(outcome: Parity) -> None:
     """Print a proof's outcome."""
     console = Console()
-    print_text(console, outcome.sentence, "bold green" if outcome.equal else "bold red")
     print_text(console, f"between {', '.join(label(name) for name in outcome.between)}")
     heads = ("mode", "steps", "values", "resets", "ended", "cut off", "final", "misuse")
     table = new_table(*heads)
@@ -74,6 +73,7 @@ def show_parity(outcome: Parity) -> None:
     console.print(table)
     for gap in outcome.not_compared:
         print_text(console, f"not compared: {gap['what']} ({gap['why']})", "dim")
+    print_text(console, outcome.sentence, "bold green" if outcome.equal else "bold red")
 
 
 def new_table(first: str, *others: str, title: str | None = None) -> Table:

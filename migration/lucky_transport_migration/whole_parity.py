@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import click
+
 from lucky_transport.errors import Unimplemented
 from lucky_transport_migration.commands_parity.outcome import CommandsParity
 from lucky_transport_migration.commands_parity.tables import show_commands_parity
@@ -30,6 +32,12 @@ class WholeParity:
         """True when no part differed."""
         return self.steps.equal and (self.calls is None or self.calls.equal)
 
+    @property
+    def differing(self) -> str:
+        """The parts that differ, in words."""
+        parts = {"steps": self.steps.equal, "calls": self.calls is None or self.calls.equal}
+        return " and ".join(name for name, equal in parts.items() if not equal)
+
     def plain(self) -> dict[str, Any]:
         """Return both parts as JSON values; `first_difference` is that of the steps where they have one."""
         steps = self.steps.plain()
@@ -49,9 +57,11 @@ def prove_whole(prove_steps: Callable[[], Parity], prove_calls: Callable[[], Com
 
 
 def show_whole_parity(outcome: WholeParity) -> None:
-    """Print both parts for a person, one that differs first."""
+    """Print both parts for a person, one that differs last, and the verdict on both in the last line."""
     parts = [(outcome.steps.equal, lambda: show_parity(outcome.steps))]
     if (calls := outcome.calls) is not None:
         parts.append((calls.equal, lambda: show_commands_parity(calls)))
-    for _, show in sorted(parts, key=lambda part: part[0]):
+    for _, show in sorted(parts, key=lambda part: not part[0]):
         show()
+    if len(parts) > 1:
+        click.echo("EQUAL: steps and calls." if outcome.equal else f"DIFFERENT: {outcome.differing}; see above.")

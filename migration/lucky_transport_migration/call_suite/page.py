@@ -32,7 +32,7 @@ def calls_page(result: Result) -> str:
     lost = [one["sentence"] for one in result["ratios"] if one["word"] != "FASTER"]
     floor = [result["noise_floor"]["sentence"]] if result["noise_floor"] else []
     parts = [
-        header(result["title"], result["rounds"]),
+        header(result["title"], result),
         _verdict(result),
         section("Rows", _rows(result)),
         section("Charts", Html('<div class="charts">' + "".join(charts(result)) + "</div>")),

@@ -107,7 +107,7 @@ class Prepared:
             ],
             "surroundings": [],
             "ratios": ratios,
-            "verdict": verdict(plan.reference, [one for one in ratios if one["main"]], CHECKED),
+            "verdict": verdict(plan.reference, [one for one in ratios if one["main"]], CHECKED, floor),
             "noise_floor": floor,
             "notes": [*_busy(load), *self.notes, *_COMMON_NOTES],
         }

@@ -59,7 +59,7 @@ _ENGINE = "toy:idle"
     help="Waiting strategies of shm.  [default: all three; with --quick adaptive]",
 )
 @click.option("--rounds", default=5, show_default=True, type=click.IntRange(min=1), help="Fresh process pairs each.")
-@click.option("--quick", is_flag=True, help="One round of short loops in about 15 s: a first look.")
+@click.option("--quick", is_flag=True, help="One round of short loops in about a minute: a first look.")
 @click.option("--check", is_flag=True, help="Compare with the project's targets, PASS or FAIL each.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option(

@@ -14,7 +14,6 @@ __all__ = ["show_commands_parity"]
 def show_commands_parity(outcome: CommandsParity) -> None:
     """Print the outcome."""
     console = Console()
-    print_text(console, outcome.sentence, "bold green" if outcome.equal else "bold red")
     print_text(console, f"between {', '.join(label(name) for name in outcome.between)}")
     missing = set(outcome.not_offered)
     table = new_table("method", "calls", "equal", "ok", "refused", "raised")
@@ -35,3 +34,4 @@ def show_commands_parity(outcome: CommandsParity) -> None:
         print_text(console, f"never accepted: {', '.join(never_accepted)}", "dim")
     for what, why in outcome.not_compared.items():
         print_text(console, f"not compared: {what} ({why})", "dim")
+    print_text(console, outcome.sentence, "bold green" if outcome.equal else "bold red")

@@ -76,11 +76,17 @@ def _inline(text: str, sentence: str) -> str:
     return themed(text)
 
 
+_FEWEST_TICKS = 3
+
+
 def us_axis(axis: Any, low: float, high: float) -> None:
     """Label a logarithmic axis of microseconds with durations in the unit that fits."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     stride = 1 if last - first <= 5 else 2
-    axis.set_major_locator(FixedLocator([10.0**k for k in range(first, last + 1, stride)]))
+    decades = [10.0**k for k in range(first, last + 1, stride)]
+    if sum(low <= one <= high for one in decades) < _FEWEST_TICKS:  # one tick alone gives no scale
+        decades = [step * 10.0**k for k in range(first, last + 1) for step in (1, 2, 5)]
+    axis.set_major_locator(FixedLocator([one for one in decades if low <= one <= high]))
     axis.set_major_formatter(FuncFormatter(lambda value, _: tick_text(value)))
     axis.set_minor_locator(NullLocator())
     axis.set_minor_formatter(NullFormatter())
