@@ -83,10 +83,13 @@ def us_axis(axis: Any, low: float, high: float) -> None:
     """Label a logarithmic axis of microseconds with durations in the unit that fits."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     stride = 1 if last - first <= 5 else 2
-    decades = [10.0**k for k in range(first, last + 1, stride)]
-    if sum(low <= one <= high for one in decades) < _FEWEST_TICKS:  # one tick alone gives no scale
-        decades = [step * 10.0**k for k in range(first, last + 1) for step in (1, 2, 5)]
-    axis.set_major_locator(FixedLocator([one for one in decades if low <= one <= high]))
+    ticks: list[float] = []
+    for every, steps in ((stride, (1,)), (1, (1,)), (1, (1, 2, 5))):  # the coarsest that still gives a scale
+        ticks = [step * 10.0**k for k in range(first, last + 1, every) for step in steps]
+        ticks = [one for one in ticks if low <= one <= high]
+        if len(ticks) >= _FEWEST_TICKS:
+            break
+    axis.set_major_locator(FixedLocator(ticks))
     axis.set_major_formatter(FuncFormatter(lambda value, _: tick_text(value)))
     axis.set_minor_locator(NullLocator())
     axis.set_minor_formatter(NullFormatter())
