@@ -10,7 +10,7 @@ import pytest
 from lucky_transport import api
 from lucky_transport.engine import RESET, TICK, Engine
 from lucky_transport.engines.cartpole import CartPoleWorlds, make_engine
-from lucky_transport.errors import SpecError
+from lucky_transport.errors import ConfigError, SpecError
 from lucky_transport.sessions.engine import WorldsEngine
 from lucky_transport.testing.contract import EngineContract
 from lucky_transport.testing.pair import every, open_yardstick, zeros
@@ -55,7 +55,12 @@ def test_worlds_that_are_no_rows_make_no_batch(worlds: Any) -> None:
         WorldsEngine(worlds, "scripted")
 
 
-@pytest.mark.parametrize("options", [{"gravity": 1}, {"wind": "strong"}, {"max_ticks": True}])
-def test_a_wrong_option_is_refused_before_anything_starts(options: dict[str, Any]) -> None:
+def test_an_option_of_another_name_is_refused_before_anything_starts() -> None:
+    with pytest.raises(ConfigError, match="no option 'gravity'; options: initial_angle, wind, max_ticks"):
+        make_engine("", 1, gravity=1)
+
+
+@pytest.mark.parametrize("options", [{"wind": "strong"}, {"max_ticks": True}])
+def test_an_option_of_a_wrong_kind_is_refused_before_anything_starts(options: dict[str, Any]) -> None:
     with pytest.raises(SpecError, match="expected numbers for initial_angle, wind, max_ticks"):
         make_engine("", 1, **options)
