@@ -4,15 +4,18 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 
 @pytest.fixture
-def skrl() -> Any:
-    """The package."""
-    return pytest.importorskip("skrl", reason="skrl is not installed: pip install skrl")
+def skrl() -> Iterator[Any]:
+    """The package; what it logs when the process ends would go to a stream that pytest has closed by then."""
+    yield pytest.importorskip("skrl", reason="skrl is not installed: pip install skrl")
+    logging.getLogger("skrl").handlers.clear()
 
 
 def _models(torch: Any, env: Any) -> dict[str, Any]:
