@@ -225,10 +225,11 @@ def _child(*arguments: str) -> Generator[subprocess.Popen[str]]:
 def _engine(name: str) -> None:
     logging.basicConfig(format="%(levelname)s %(message)s", level=logging.ERROR)
     signal.signal(signal.SIGTERM, _leave)
+    parent = os.getppid()
     with api.serve(PictureEngine(2), f"shm://{name}"), api.serve("cartpole", f"shm://{name}_worlds"):
         print("ready", flush=True)
-        while True:
-            time.sleep(60)
+        while os.getppid() == parent:
+            time.sleep(1)
 
 
 def _leave(number: int, frame: object) -> None:
