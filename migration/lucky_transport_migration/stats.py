@@ -204,7 +204,10 @@ def overall(name: str, others: str, words: Sequence[Word]) -> Verdict:
     if not n:
         return Verdict(Overall.UNKNOWN, f"Nothing was compared with {others}.")
     if won == n:
-        return Verdict(Overall.ALL, f"{name} is faster than {others} in all of {plural(n, 'comparison')}.")
+        return Verdict(
+            Overall.ALL,
+            f"{name} is faster than {others} in {'the one comparison' if n == 1 else f'all {n} comparisons'}.",
+        )
     if not won:
         return Verdict(Overall.NONE, f"{name} is faster than {others} in none of {plural(n, 'comparison')}.")
     word = Overall.MOST if won * 2 > n else Overall.SOME

@@ -57,7 +57,7 @@ def _without(value: Any) -> Any:
 
 def print_text(console: Console, text: str, style: str = "") -> None:
     """Print a sentence as it is."""
-    console.print(text, style=style, highlight=False, markup=False)
+    console.print(text, style=style, highlight=False, soft_wrap=True, markup=False)
 
 
 def show_parity(outcome: Parity) -> None:

@@ -37,7 +37,7 @@ def test_equal_transports_exit_with_zero_and_json(twin: str) -> None:
 def test_people_get_a_sentence_and_a_table(twin: str) -> None:
     done = parity("toy", "--between", f"inproc,{twin}", "--steps", "30", "--autoreset", "all")
     assert done.exit_code == 0, done.output
-    assert done.output.startswith("EQUAL: all ")
+    assert done.output.splitlines()[-1] == "EQUAL: steps and calls."
     assert all(mode in done.output for mode in ("frames", "next_step", "same_step", "disabled"))
 
 
@@ -68,7 +68,7 @@ def test_a_difference_exits_with_one(twin: str, json_flag: list[str], monkeypatc
         assert found["first_difference"]["field"] == "observations"
         assert found["first_difference"]["env"] == 0
     else:
-        assert done.output.startswith("DIFFERENT: observations of env 0")
+        assert done.output.splitlines()[-1].startswith("DIFFERENT: observations of env 0")
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_typed_calls_are_compared_as_json_for_scripts(twin: str) -> None:
 def test_typed_calls_are_compared_for_people(twin: str) -> None:
     done = parity("toy", "--suite", "commands", "--between", f"inproc,{twin}", "--count", "1")
     assert done.exit_code == 0, done.output
-    assert done.output.startswith("EQUAL: all ")
+    assert done.output.splitlines()[-1].startswith("EQUAL: all ")
     assert "SceneService/ListEntities" in done.output
     assert "not compared: AgentFrame.timestamp_ms" in done.output
 
@@ -131,7 +131,7 @@ def test_a_call_that_is_answered_otherwise_exits_with_one(twin: str, monkeypatch
     arguments = ["--suite", "commands", "--between", f"inproc,{twin}", "--count", "1", "--methods", "*/ResetAgent"]
     done = parity("toy", *arguments)
     assert done.exit_code == 1
-    assert done.output.startswith("DIFFERENT: ")
+    assert done.output.splitlines()[-1].startswith("DIFFERENT: ")
     assert "differs: response of /hazel.rpc.AgentService/ResetAgent" in done.output
 
 
@@ -157,7 +157,7 @@ def test_by_default_steps_and_all_typed_calls_are_compared(twin: str) -> None:
     assert all(gap["what"] and gap["why"] for each in found["methods"].values() for gap in each["not_compared"])
 
 
-def test_people_see_both_parts_and_the_one_that_differs_first(twin: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_people_see_both_parts_and_the_one_that_differs_last(twin: str, monkeypatch: pytest.MonkeyPatch) -> None:
     connect = paths.Link.connect
     plant = Plant(Fault.STATUS, "AgentService/GetAgentSchema", at=None)
 
@@ -168,7 +168,9 @@ def test_people_see_both_parts_and_the_one_that_differs_first(twin: str, monkeyp
     monkeypatch.setattr(paths.Link, "connect", planted)
     done = parity("toy", "--between", f"inproc,{twin}", "--count", "1", "--steps", "5", "--num-envs", "2")
     assert done.exit_code == 1
-    assert done.output.startswith("DIFFERENT: outcome of /hazel.rpc.AgentService/GetAgentSchema differs (code)")
+    assert done.output.splitlines()[-1].startswith(
+        "DIFFERENT: outcome of /hazel.rpc.AgentService/GetAgentSchema differs (code)"
+    )
     assert "EQUAL: all " in done.output
 
 
