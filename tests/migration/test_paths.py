@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from lucky_transport.errors import ConfigError, NotReachable, TransportError, UnknownName
+from lucky_transport.errors import ConfigError, SpecError, TransportError, UnknownName
 from lucky_transport.hookspecs import TransportInfo
 from lucky_transport.registry import registry
 from lucky_transport_migration.paths import Link, Path, find_path, label, open_links
@@ -75,5 +75,5 @@ def test_when_one_link_fails_the_others_are_closed() -> None:
 
 
 def test_an_engine_that_cannot_start_is_reported_with_its_own_words() -> None:
-    with pytest.raises(NotReachable, match="obs_size 0"):
+    with pytest.raises(SpecError, match="obs_size 0"):
         Link(find_path("shm"), "toy", 1, options={"obs_size": 0})
