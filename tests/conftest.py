@@ -22,6 +22,12 @@ settings.load_profile("lucky_transport")
 pytest.register_assert_rewrite("lucky_transport.testing")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Run files in their order: pytest-xdist runs those with few tests last, and here these are the longest."""
+    if hasattr(config.option, "loadscopereorder"):
+        config.option.loadscopereorder = False
+
+
 @pytest.fixture(autouse=True)
 def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     """A developer's own LUCKY_* variables must not decide what a test sees."""
