@@ -7,7 +7,8 @@ Rule 2: the order is the reader's: verdict, table, charts, where shm does not wi
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ def write_bench(result: Result, directory: Path) -> Path:
     """
     from lucky_transport_migration.hdr_log import hdr_log
 
+    _make_directory(directory)
     if "suite" in result:
         from lucky_transport_migration.call_suite.markdown import calls_markdown
         from lucky_transport_migration.call_suite.page import calls_page
@@ -46,18 +48,31 @@ def write_demo(result: Result, directory: Path) -> Path:
     """
     from lucky_transport_migration.report_demo import demo_page
 
+    _make_directory(directory)
     return _write(result, directory, "demo", {"demo.html": demo_page(result)})
+
+
+def _make_directory(directory: Path) -> None:
+    """Make the directory before anything is drawn, which takes seconds."""
+    with _named(directory):
+        directory.mkdir(parents=True, exist_ok=True)
 
 
 def _write(result: Result, directory: Path, name: str, texts: dict[str, str]) -> Path:
     """Write the texts and the result's JSON, and return the path of the page."""
     texts[f"{name}.json"] = json.dumps(result, indent=1, allow_nan=False) + "\n"
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
+    with _named(directory):
         for file, text in texts.items():
             (directory / file).write_text(text, encoding="utf-8")
+    return directory / f"{name}.html"
+
+
+@contextmanager
+def _named(directory: Path) -> Generator[None]:
+    """Turn what the system refuses into a ConfigError that names the directory."""
+    try:
+        yield
     except OSError as error:
         raise ConfigError(
             f"report directory {str(directory)!r}: {error.strerror}", hint="pass a writable one with --report"
         ) from error
-    return directory / f"{name}.html"

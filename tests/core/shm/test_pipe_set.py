@@ -238,7 +238,7 @@ def test_a_forked_child_has_no_set_and_takes_nothing_away(pipes: PipeSet, join: 
 
 
 def test_it_does_not_sleep_while_a_client_that_left_is_not_reported(
-    pipes: PipeSet, join: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+    pipes: Any, join: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client, engine = join()
     client.try_push(b"last words")
