@@ -30,6 +30,8 @@ HERE = Path(__file__).resolve().parent
 ENGINE, SEED = "mujoco:quadruped", 7
 #: Methods whose evidence the gate judges: those of every step; the others are called a few times a run.
 JUDGED = ("MujocoService/GetJointState", "AgentService/Step")
+#: train.py takes its port from the command line, so the user has to say that it is the engine's.
+PORT = ("--target", "localhost:port")
 _PATIENCE_S = 300
 #: Module -> what pip installs it by.
 NEEDED = {
@@ -144,7 +146,7 @@ def walk(walker: Walk, without_grpc: str) -> None:
 
     headline("gRPC goes")
     with walker.engine():
-        walker.tool("scan", ".", "--fix", "--yes", "--endpoint", f"shm://{walker.name}")
+        walker.tool("scan", ".", "--fix", "--yes", "--endpoint", f"shm://{walker.name}", *PORT)
         walker.tool("scan", ".", "--gate")
         walker.train("fixed", python=without_grpc)
 

@@ -118,6 +118,19 @@ def test_a_target_that_the_user_names_is_the_engines(target: str) -> None:
     assert [line for line, _ in refused] == [3]
 
 
+def test_a_target_that_is_no_constant_is_named_as_the_program_spells_it() -> None:
+    source = b"import grpc\na = grpc.insecure_channel(options.address)\nb = grpc.insecure_channel(other)\n"
+    after, refused = rewrite_python(source, "shm://demo", ("options.address",))
+    assert b'a = lucky_transport_stubs.channel("shm://demo")' in after
+    assert [(line, "--target other" in why) for line, why in refused] == [(3, True)]
+
+
+def test_a_port_that_is_no_constant_is_named_as_the_program_spells_it() -> None:
+    source = b"from luckyrobots import LuckyEnv\ne = LuckyEnv(robot='a', port=port)\n"
+    assert rewrite_python(source, "shm://demo")[0] == source
+    assert b"endpoint='shm://demo'" in rewrite_python(source, "shm://demo", ("localhost:port",))[0].replace(b'"', b"'")
+
+
 @pytest.mark.parametrize("address", ["'0.0.0.0:9000'", "'unix:/run/metrics.sock'", "address"])
 def test_a_server_at_another_port_stays_on_grpc(address: str) -> None:
     source = f"import grpc\ns = grpc.server(pool)\ns.add_insecure_port({address})\n"

@@ -8,6 +8,7 @@ Rule 2: everything else stays, with the reason: a rewrite of another service's c
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable
 
 import libcst as cst
@@ -27,7 +28,9 @@ Constant = str | int
 
 
 class Targets:
-    """The engine's targets; named: those that the user gives, as "host:port" or "unix:/path"."""
+    """The engine's targets; named: those that the user gives, as "host:port", "unix:/path" or as the program spells
+    them: "localhost:port", "arguments.address".
+    """
 
     def __init__(self, named: Iterable[str] = ()) -> None:
         self._named = {_bare(one) for one in named}
@@ -36,7 +39,7 @@ class Targets:
         """Return why a target is left alone, "" when it is the engine's."""
         text = folded(draft, target)
         if not isinstance(text, str):
-            return "its target is not a constant, so it is not known to be the engine's: make it one, or do it by hand"
+            return self._why_not_spelt("its target is not a constant", _source(target))
         return self._why_not(text)
 
     def why_not_at(self, draft: Draft, host: cst.BaseExpression | None, port: cst.BaseExpression | None) -> str:
@@ -45,9 +48,19 @@ class Targets:
             default if node is None else folded(draft, node) for node, default in ((host, "localhost"), (port, PORT))
         ]
         if None in known:
-            return "its host and port are not constants, so they are not known to be the engine's"
+            spelt = [
+                one if one is not None or node is None else _source(node)
+                for one, node in zip(known, (host, port), strict=True)
+            ]
+            return self._why_not_spelt("its host and port are not constants", f"{spelt[0]}:{spelt[1]}")
         name = f"[{known[0]}]" if ":" in str(known[0]) and not str(known[0]).startswith("[") else known[0]
         return self._why_not(f"{name}:{known[1]}")
+
+    def _why_not_spelt(self, why: str, spelt: str) -> str:
+        """Return the same of what is not known: the user may name it as the program spells it."""
+        if spelt in self._named:
+            return ""
+        return f"{why}, so it is not known to be the engine's; if it is, say so with --target {shlex.quote(spelt)}"
 
     def _why_not(self, text: str) -> str:
         bare = _bare(text)
@@ -152,6 +165,11 @@ def _filled(draft: Draft, call: cst.Call, depth: int) -> str | None:
         return text.format(*(value for name, value in values if not name), **{n: v for n, v in values if n})
     except (IndexError, KeyError, ValueError, AttributeError):
         return None
+
+
+def _source(node: cst.BaseExpression) -> str:
+    """Return an expression as the program spells it."""
+    return cst.Module([]).code_for_node(node)
 
 
 def _bare(target: str) -> str:
