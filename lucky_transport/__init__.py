@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lucky_transport import registration
+from lucky_transport.env import registration
 from lucky_transport.errors import TransportError
 
 if TYPE_CHECKING:
     from lucky_transport.api import connect, connect_async, make, serve
-    from lucky_transport.lucky_env import LuckyEnv
+    from lucky_transport.env.lucky_env import LuckyEnv
     from lucky_transport.marks import inline
     from lucky_transport.messages.images import image_array
 
@@ -38,7 +38,7 @@ def __getattr__(name: str) -> Any:
 
         return image_array
     if name == "LuckyEnv":
-        from lucky_transport.lucky_env import LuckyEnv
+        from lucky_transport.env.lucky_env import LuckyEnv
 
         return LuckyEnv
     if name == "inline":

@@ -1,7 +1,7 @@
 """The contract of calls for asyncio: what an asynchronous client needs, however a transport brings it about.
 
 A transport that can answer the event loop without a thread per call returns its own `AsyncCalls` from
-`Transport.async_calls`; for all others the client keeps a few threads (`lucky_transport.services.threads`).
+`Transport.async_calls`; for all others the client keeps a few threads (`lucky_transport.client.threads`).
 
 Rule 1: cancelling the task that waits cancels the call or stream on the engine's side as far as the transport can, and
         at once on ours.

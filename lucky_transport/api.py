@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lucky_transport.client import AsyncClient, Client
 from lucky_transport.config import Settings, load_settings
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.engine import Engine
@@ -22,7 +23,6 @@ from lucky_transport.errors import BrokenPlugin, ConfigError, MissingExtra, Spec
 from lucky_transport.hookspecs import TransportInfo
 from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.registry import load, registry
-from lucky_transport.services import AsyncClient, Client
 from lucky_transport.serving import Serving
 from lucky_transport.transport import Server, Transport
 from lucky_transport.waiting import announced
@@ -30,7 +30,7 @@ from lucky_transport.waiting import announced
 if TYPE_CHECKING:
     from gymnasium.vector import AutoresetMode
 
-    from lucky_transport.env import VectorEnv
+    from lucky_transport.env.vector_env import VectorEnv
 
 __all__ = ["connect", "connect_async", "make", "make_engine", "open_transport", "serve"]
 
@@ -181,7 +181,7 @@ def make(
 
     Raises ConfigError for a wrong argument, UnknownName, MissingExtra, NotReachable, Busy, SpecError.
     """
-    from lucky_transport.env import VectorEnv
+    from lucky_transport.env.vector_env import VectorEnv
 
     resolved = load_settings(settings, others=inspect.signature(make).parameters)
     check_num_envs(num_envs)

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.call import Call
-from lucky_transport.specs import BatchSpec
+from lucky_transport.spec.batch_spec import BatchSpec
 
 if TYPE_CHECKING:
     from lucky_transport.messages.media import NamedImageFrame

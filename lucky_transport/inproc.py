@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.actions import Bounds, check_actions, check_control
 from lucky_transport.call import Call, check_request, check_stream, check_unary
 from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
@@ -30,6 +29,7 @@ from lucky_transport.host.host import Host, Lease
 from lucky_transport.lockstep import Event, Lockstep, State
 from lucky_transport.messages.images import owned
 from lucky_transport.messages.methods import Method
+from lucky_transport.spec.actions import Bounds, check_actions, check_control
 from lucky_transport.transport import Capabilities, Frame, Server, Stream, Transport
 
 __all__ = ["InprocServer", "InprocTransport", "connect", "server"]

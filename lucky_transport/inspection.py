@@ -19,7 +19,7 @@ from lucky_transport.messages.methods import METHODS, Effect
 from lucky_transport.shm import header, segment
 from lucky_transport.shm.layout import FIELDS, HEADER_BYTES, EngineState, Feature, Layout
 from lucky_transport.shm.private_file import open_private
-from lucky_transport.specs import DTYPES, BatchSpec
+from lucky_transport.spec.batch_spec import DTYPES, BatchSpec
 from lucky_transport.transport import Transport
 
 __all__ = ["ANSWERS", "MISSING", "UNTRIED", "EngineReport", "HeaderField", "SegmentReport", "of_engine", "of_segment"]

@@ -24,7 +24,7 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.engine import Buffers
 from lucky_transport.errors import Unimplemented
 from lucky_transport.pending import Pending, Settled
-from lucky_transport.specs import BatchSpec
+from lucky_transport.spec.batch_spec import BatchSpec
 
 if TYPE_CHECKING:
     from lucky_transport.aio import AsyncCalls

@@ -23,18 +23,26 @@ MIGRATION = ROOT / "migration" / "lucky_transport_migration"
 
 #: The core's modules and packages, from the bottom up; each may import its own layer and those above in this list.
 LAYERS: list[set[str]] = [
-    {"errors", "registration", "wording"},
-    {"deadline", "waiting", "array_spec", "composite", "spaces", "specs", "endpoint", "hookspecs", "config", "messages"}
-    | {"engine_options", "lockstep", "marks"},
+    {"errors", "wording"},
+    {
+        "deadline",
+        "waiting",
+        "spec",
+        "endpoint",
+        "hookspecs",
+        "config",
+        "messages",
+        "engine_options",
+        "lockstep",
+        "marks",
+    },
     {"call", "pending"},
-    {"engine", "actions", "codec", "registry", "builtin"},
-    {"aio", "transport", "calls", "shm", "host", "engines", "process", "inventory", "sessions"},
-    {"attributes", "autoreset", "infos", "lifetime", "rendering", "resetting", "inproc", "serving", "services"}
-    | {"staging"},
-    {"announcing", "composite_actions", "composite_observations", "described"},
-    {"env", "inspection", "diagnosis"},
-    {"api"},
-    {"lucky_env", "supervised"},
+    {"engine", "codec", "registry", "builtin"},
+    {"aio", "transport", "rpc", "shm", "host", "agents", "engines", "process", "inventory", "sessions"},
+    {"inproc", "serving", "client", "staging"},
+    {"inspection", "diagnosis"},
+    {"env", "api"},
+    {"supervised"},
     {"cli", "testing", "auto", "__main__"},
 ]
 

@@ -26,7 +26,7 @@ from lucky_transport.config import Settings
 from lucky_transport.process import unique_name
 from lucky_transport.registry import registry
 from lucky_transport.shm.layout import plan
-from lucky_transport.specs import ArraySpec, BatchSpec
+from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 from lucky_transport.transport import Capabilities
 
 ROOT = Path(__file__).parents[1]

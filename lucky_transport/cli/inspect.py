@@ -11,7 +11,7 @@ from lucky_transport.cli.tables import show
 
 if TYPE_CHECKING:
     from lucky_transport.inspection import EngineReport, SegmentReport
-    from lucky_transport.specs import BatchSpec
+    from lucky_transport.spec.batch_spec import BatchSpec
 
 __all__ = ["inspect"]
 
@@ -126,7 +126,7 @@ def _show_spec(spec: BatchSpec | None) -> None:
 
 def _parts(spec: BatchSpec) -> list[tuple[str, int, str, str]]:
     """Return place, offset in its row, dtype and space of every part."""
-    from lucky_transport.composite import place
+    from lucky_transport.spec.composite import place
 
     kinds = {"observation": spec.observation_parts, "info": spec.info_parts, "action": spec.action_parts}
     return [

@@ -45,7 +45,7 @@ def space(roots: Roots) -> Check:
 
 def _segment_bytes(num_envs: int, observations: int, actions: int) -> int:
     from lucky_transport.shm.layout import plan
-    from lucky_transport.specs import ArraySpec, BatchSpec
+    from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 
     spec = BatchSpec("doctor", num_envs, ArraySpec(shape=(observations,)), ArraySpec(shape=(actions,)))
     return plan(spec).total_size
@@ -68,7 +68,7 @@ def trial_segment(roots: Roots) -> Check:
     name = "trial segment"
     from lucky_transport.process import unique_name
     from lucky_transport.shm import segment
-    from lucky_transport.specs import ArraySpec, BatchSpec
+    from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 
     spec = BatchSpec("doctor", 1, ArraySpec(shape=(1,)), ArraySpec(shape=(1,)))
     try:

@@ -25,7 +25,7 @@ from lucky_transport.errors import SpecError
 from lucky_transport.messages.scalars import F64
 from lucky_transport.sessions.engine import WorldsEngine
 from lucky_transport.sessions.world import Standing, World, WorldBatch, Worlds
-from lucky_transport.specs import ArraySpec
+from lucky_transport.spec.batch_spec import ArraySpec
 
 __all__ = ["CartPoleCommand", "CartPoleState", "CartPoleWorld", "CartPoleWorlds", "make_engine"]
 

@@ -29,7 +29,7 @@ from lucky_transport.messages.batch import (
     SetSeedsRequest,
     SetSeedsResponse,
 )
-from lucky_transport.specs import ArraySpec, BatchSpec, total_reward
+from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec, total_reward
 
 __all__ = ["ToyEngine", "make_engine"]
 

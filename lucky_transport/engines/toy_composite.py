@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.composite import Part, Record, pack
 from lucky_transport.engine import HOLD, RESET, Buffers, Engine, Handler, StreamHandler
 from lucky_transport.engines.toy import ToyEngine
-from lucky_transport.specs import ArraySpec, BatchSpec
+from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
+from lucky_transport.spec.composite import Part, Record, pack
 
 __all__ = ["CompositeToyEngine"]
 

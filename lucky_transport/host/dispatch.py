@@ -18,10 +18,6 @@ from functools import partial
 from typing import Any
 
 from lucky_transport.call import Call
-from lucky_transport.calls.lane import Lane
-from lucky_transport.calls.lifecycle import Shape
-from lucky_transport.calls.server_call import ServerCall
-from lucky_transport.calls.slots import Slots
 from lucky_transport.codec.flatbuffers import DECODERS, decode
 from lucky_transport.deadline import Deadline
 from lucky_transport.engine import Handler
@@ -33,6 +29,10 @@ from lucky_transport.host.lease import told
 from lucky_transport.host.workers import Workers
 from lucky_transport.messages.images import holds_images
 from lucky_transport.messages.methods import BY_ID, METHODS, Method, Runs
+from lucky_transport.rpc.lane import Lane
+from lucky_transport.rpc.lifecycle import Shape
+from lucky_transport.rpc.server_call import ServerCall
+from lucky_transport.rpc.slots import Slots
 
 __all__ = ["Dispatcher", "RawHandler"]
 

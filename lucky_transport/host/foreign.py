@@ -10,10 +10,10 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
-from lucky_transport.calls.server_call import ServerCall
 from lucky_transport.errors import MissingExtra, TransportError
 from lucky_transport.host.host import Host
 from lucky_transport.registry import load, registry
+from lucky_transport.rpc.server_call import ServerCall
 
 __all__ = ["ForeignServices", "RawHandler", "foreign_services"]
 

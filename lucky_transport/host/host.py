@@ -17,10 +17,10 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
+from lucky_transport.agents.agents import Agents
 from lucky_transport.call import Call, check_stream, check_unary, not_in_time
 from lucky_transport.engine import Buffers, Engine, Handler, StreamHandler
 from lucky_transport.errors import Busy, Cancelled, ClosedError, PeerTimeout, TransportError, Unimplemented
-from lucky_transport.host.agents import Agents
 from lucky_transport.host.lease import Lease, told
 from lucky_transport.host.task import task_handlers
 from lucky_transport.messages.methods import Method, Runs

@@ -5,10 +5,10 @@ Rule 1: one thread waits for all of them; it runs quick handlers itself and leav
 
 from __future__ import annotations
 
-from lucky_transport.calls.server import ServerCalls
 from lucky_transport.config import Settings
 from lucky_transport.host.dispatch import Dispatcher
 from lucky_transport.host.host import Host
+from lucky_transport.rpc.server import ServerCalls
 from lucky_transport.shm.image_store import ImageStores
 from lucky_transport.shm.reception import Reception
 from lucky_transport.shm.reception_thread import ReceptionThread

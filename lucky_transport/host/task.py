@@ -12,7 +12,7 @@ from importlib.metadata import version
 
 from lucky_transport.engine import Handler
 from lucky_transport.messages import agent, task
-from lucky_transport.specs import BatchSpec
+from lucky_transport.spec.batch_spec import BatchSpec
 
 __all__ = ["agent_index", "task_handlers"]
 

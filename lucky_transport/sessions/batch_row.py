@@ -12,7 +12,7 @@ import numpy as np
 
 from lucky_transport.engine import Buffers
 from lucky_transport.sessions.world import Standing, WorldBatch
-from lucky_transport.specs import total_reward
+from lucky_transport.spec.batch_spec import total_reward
 
 __all__ = ["BatchRow"]
 

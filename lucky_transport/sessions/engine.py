@@ -22,7 +22,7 @@ from lucky_transport.messages.batch import (
 from lucky_transport.sessions.batch_row import BatchRow
 from lucky_transport.sessions.seeds import EpisodeSeeds
 from lucky_transport.sessions.world import World, WorldBatch, Worlds
-from lucky_transport.specs import BatchSpec
+from lucky_transport.spec.batch_spec import BatchSpec
 
 __all__ = ["WorldsEngine", "batch_of", "batch_spec"]
 

@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.actions import Bounds, check_actions, check_control
 from lucky_transport.deadline import Deadline
 from lucky_transport.engine import HOLD, RESET, TICK, Buffers
 from lucky_transport.errors import PeerDied, TransportError, Unimplemented
@@ -33,6 +32,7 @@ from lucky_transport.sessions.door import SessionDoor
 from lucky_transport.sessions.engine import batch_of, batch_spec
 from lucky_transport.sessions.seeds import EpisodeSeeds
 from lucky_transport.sessions.turn import Turn
+from lucky_transport.spec.actions import Bounds, check_actions, check_control
 from lucky_transport.transport import Capabilities, Frame, Transport
 
 __all__ = ["SessionTransport"]

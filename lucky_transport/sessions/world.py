@@ -21,7 +21,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.specs import ArraySpec, Part
+from lucky_transport.spec.batch_spec import ArraySpec, Part
 
 __all__ = ["Standing", "World", "WorldBatch", "Worlds"]
 
@@ -87,7 +87,7 @@ class WorldBatch(ABC):
     """How a world is one row of a batch, so that worlds can be stepped as envs. It keeps nothing between calls.
 
     signals are the terms in the order reward_terms, termination_terms; timeout_terms are those that truncate. With
-    parts, observation and action are the rows they are packed into (`lucky_transport.composite.pack`).
+    parts, observation and action are the rows they are packed into (`lucky_transport.spec.composite.pack`).
     """
 
     observation: ArraySpec

@@ -19,7 +19,7 @@ from lucky_transport.shm.layout import (
     VERSION,
     Feature,
 )
-from lucky_transport.specs import DTYPES
+from lucky_transport.spec.batch_spec import DTYPES
 
 __all__ = ["render"]
 

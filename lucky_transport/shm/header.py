@@ -31,7 +31,7 @@ from lucky_transport.shm.layout import (
     dtype_code,
     plan,
 )
-from lucky_transport.specs import BatchSpec
+from lucky_transport.spec.batch_spec import BatchSpec
 
 __all__ = ["ENGINE_FEATURES", "get", "put", "read", "write"]
 

@@ -14,9 +14,9 @@ import contextlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from lucky_transport.calls.images import PlaceFields
 from lucky_transport.errors import ClosedError, RemoteProtocolError, SegmentError, TransportError
 from lucky_transport.messages.media import ImageFrame
+from lucky_transport.rpc.images import PlaceFields
 from lucky_transport.shm.gate import close_in_children
 from lucky_transport.shm.image_file import ImageFile
 
@@ -85,7 +85,7 @@ class ImageReader:
 
 
 class Claim:
-    """A message, and the slots that came with it; see `lucky_transport.calls.images.Claim`."""
+    """A message, and the slots that came with it; see `lucky_transport.rpc.images.Claim`."""
 
     __slots__ = ("_places", "_reader", "payload")
 
@@ -98,7 +98,7 @@ class Claim:
         return len(self.payload)
 
     def fill(self, frames: Sequence[ImageFrame], copy: bool, files: set[int] | None = None) -> bool:
-        """Put the pictures into the frames; see `lucky_transport.calls.images.Claim`."""
+        """Put the pictures into the frames; see `lucky_transport.rpc.images.Claim`."""
         places, reader = self._places, self._reader
         if len(frames) != len(places):
             raise RemoteProtocolError(

@@ -18,7 +18,7 @@ from enum import IntFlag
 from typing import NamedTuple
 
 from lucky_transport.errors import SpecError
-from lucky_transport.specs import DTYPES, BatchSpec
+from lucky_transport.spec.batch_spec import DTYPES, BatchSpec
 
 __all__ = [
     "EXTENSION_FIELDS",

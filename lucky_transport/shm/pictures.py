@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from lucky_transport.calls.images import Place
 from lucky_transport.errors import NoSpace
 from lucky_transport.messages.images import Picture
+from lucky_transport.rpc.images import Place
 from lucky_transport.shm.image_file import ImageFile
 
 if TYPE_CHECKING:

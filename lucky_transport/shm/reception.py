@@ -15,8 +15,8 @@ import itertools
 import logging
 from collections.abc import Callable
 
-from lucky_transport.calls.server import ServerCalls
 from lucky_transport.errors import PeerDied, TransportError
+from lucky_transport.rpc.server import ServerCalls
 from lucky_transport.shm.pipe_set import PipeSet, Round
 from lucky_transport.shm.rendezvous import Rendezvous
 from lucky_transport.shm.rendezvous_pipe import RendezvousPipe

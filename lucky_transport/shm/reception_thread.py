@@ -3,7 +3,7 @@
 Rule 1: it ends in two steps: from `stop` on nobody is let in, and when no call is under way any more, or the grace is
         over, every client is told that it ends here.
 Rule 2: a bug of ours ends this thread and its clients' calls, not the process.
-Rule 3: a handler that is not quick costs this thread its place: another one serves on (`lucky_transport.calls.lane`).
+Rule 3: a handler that is not quick costs this thread its place: another one serves on (`lucky_transport.rpc.lane`).
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import math
 import time
 from collections.abc import Callable
 
-from lucky_transport.calls.alarms import Alarms
-from lucky_transport.calls.lane import Lane
-from lucky_transport.calls.reading import Overtaken, Reading
-from lucky_transport.calls.slots import Slots
 from lucky_transport.errors import ClosedError
+from lucky_transport.rpc.alarms import Alarms
+from lucky_transport.rpc.lane import Lane
+from lucky_transport.rpc.reading import Overtaken, Reading
+from lucky_transport.rpc.slots import Slots
 from lucky_transport.shm.reception import Reception
 
 __all__ = ["ReceptionThread"]

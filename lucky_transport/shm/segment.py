@@ -26,7 +26,7 @@ from lucky_transport.shm.liveness import start_time
 from lucky_transport.shm.mapping import Mapping, map_file
 from lucky_transport.shm.private_file import open_private, remove_private
 from lucky_transport.shm.stale_sockets import remove_stale_sockets
-from lucky_transport.specs import BatchSpec
+from lucky_transport.spec.batch_spec import BatchSpec
 
 __all__ = ["DIRECTORY", "Found", "Segment", "create", "find", "open_segment", "remove_stale"]
 

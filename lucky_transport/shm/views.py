@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from lucky_transport.engine import Buffers
 from lucky_transport.shm.layout import Layout
-from lucky_transport.specs import BatchSpec
+from lucky_transport.spec.batch_spec import BatchSpec
 
 __all__ = ["buffers", "view"]
 

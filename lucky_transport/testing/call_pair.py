@@ -14,10 +14,10 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Self
 
-from lucky_transport.calls.client import ClientCalls
-from lucky_transport.calls.server import ServerCalls
-from lucky_transport.calls.server_call import ServerCall
 from lucky_transport.errors import TransportError, Unimplemented
+from lucky_transport.rpc.client import ClientCalls
+from lucky_transport.rpc.server import ServerCalls
+from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport.testing.memory_pipe import memory_pipes
 
 __all__ = ["CallPair"]

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from lucky_transport.client import AsyncClient, Client
 from lucky_transport.engine import RESET
 from lucky_transport.errors import Cancelled, ClosedError, Unimplemented
-from lucky_transport.services import AsyncClient, Client
 from lucky_transport.testing.pair import PATIENCE_S, Pair, every, zeros
 
 __all__ = ["ClientContract"]

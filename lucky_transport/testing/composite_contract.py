@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from lucky_transport import api
-from lucky_transport.composite import flat, unpack, views
 from lucky_transport.engine import RESET
-from lucky_transport.env import VectorEnv
+from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import SpecError
+from lucky_transport.spec.composite import flat, unpack, views
 from lucky_transport.testing.pair import Pair, every, open_yardstick
 from lucky_transport.testing.trajectories import first_difference, random_actions, random_moves, record_env
 from lucky_transport.transport import Transport

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.engine import HOLD, RESET, Buffers, Engine
-from lucky_transport.specs import ArraySpec, BatchSpec, total_reward
+from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec, total_reward
 
 __all__ = ["DialEngine"]
 

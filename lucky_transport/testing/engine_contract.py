@@ -16,15 +16,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from lucky_transport.composite import Part, place
-from lucky_transport.composite_observations import observation_fields
 from lucky_transport.engine import HOLD, RESET, Buffers, Engine
+from lucky_transport.env.composite_observations import observation_fields
 from lucky_transport.errors import Unimplemented
 from lucky_transport.host.host import Host
 from lucky_transport.inproc import InprocTransport
 from lucky_transport.messages.batch import SetSeedsRequest
 from lucky_transport.messages.methods import method
-from lucky_transport.specs import BatchSpec, total_reward
+from lucky_transport.spec.batch_spec import BatchSpec, total_reward
+from lucky_transport.spec.composite import Part, place
 from lucky_transport.testing.pair import every, zeros
 from lucky_transport.testing.trajectories import (
     Move,

@@ -15,16 +15,16 @@ import struct
 from collections import Counter
 from collections.abc import Iterator
 
-from lucky_transport.calls.client import ClientCalls
-from lucky_transport.calls.client_call import ClientCall
-from lucky_transport.calls.fragments import cut
-from lucky_transport.calls.lifecycle import Shape
-from lucky_transport.calls.server import ServerCalls
-from lucky_transport.calls.server_call import ServerCall
 from lucky_transport.codec.envelope import Envelope, Kind, Metadatum, encode_envelope
 from lucky_transport.codec.plain import decode_plain, encode_plain
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import PeerTimeout, RemoteProtocolError, TransportError
+from lucky_transport.rpc.client import ClientCalls
+from lucky_transport.rpc.client_call import ClientCall
+from lucky_transport.rpc.fragments import cut
+from lucky_transport.rpc.lifecycle import Shape
+from lucky_transport.rpc.server import ServerCalls
+from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport.testing.memory_pipe import MemoryPipe, memory_pipes
 
 __all__ = ["EnvelopeFuzz", "FuzzFinding"]

@@ -68,7 +68,7 @@ class ImagesContract(Pair):
             assert np.array_equal(image_array(next(stream)), pixels(1, 5, 3))
 
     def test_an_env_renders_each_of_its_envs(self) -> None:
-        from lucky_transport.env import VectorEnv
+        from lucky_transport.env.vector_env import VectorEnv
 
         with self.open_pictures() as (client, _):
             env = VectorEnv(client, render_mode="rgb_array", render_size=(5, 3))

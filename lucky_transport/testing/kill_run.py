@@ -28,7 +28,7 @@ _LATEST_S = 0.03
 #: Part of the clients that are killed from their start on, so that some die while they meet the engine.
 _EARLY = 0.25
 #: What a new process would spend its time importing.
-_PRELOAD = ["lucky_transport.testing.kill_run", "lucky_transport.env", "lucky_transport_stubs.workloads"]
+_PRELOAD = ["lucky_transport.testing.kill_run", "lucky_transport.env.vector_env", "lucky_transport_stubs.workloads"]
 
 
 @dataclass(slots=True)

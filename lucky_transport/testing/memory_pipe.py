@@ -2,7 +2,7 @@
 
     client_end, engine_end = memory_pipes()
 
-Rule 1: they keep `lucky_transport.calls.pipe.Pipe` to the letter, bounded like a ring: `capacity` bytes each way, the
+Rule 1: they keep `lucky_transport.rpc.pipe.Pipe` to the letter, bounded like a ring: `capacity` bytes each way, the
         longest record a quarter of it.
 Rule 2: `die` makes an end look as if its process had been killed.
 """

@@ -28,10 +28,10 @@ from pathlib import Path
 
 import click
 
-from lucky_transport.calls.fragments import Assemblies, cut
 from lucky_transport.codec.envelope import decode_envelope
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import PeerDied, RemoteProtocolError
+from lucky_transport.rpc.fragments import Assemblies, cut
 from lucky_transport.shm.meeting import meet
 from lucky_transport.shm.rendezvous import Rendezvous
 from lucky_transport.shm.rendezvous_pipe import RendezvousPipe

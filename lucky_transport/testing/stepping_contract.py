@@ -12,8 +12,8 @@ import pytest
 
 from lucky_transport import api
 from lucky_transport.engine import HOLD, RESET
-from lucky_transport.env import VectorEnv
-from lucky_transport.specs import total_reward
+from lucky_transport.env.vector_env import VectorEnv
+from lucky_transport.spec.batch_spec import total_reward
 from lucky_transport.testing.dial import DialEngine
 from lucky_transport.testing.pair import Pair, every, open_yardstick, zeros
 from lucky_transport.testing.trajectories import (

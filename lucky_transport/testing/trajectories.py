@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.composite import arrays, flat, unpack
-from lucky_transport.composite_observations import observation_fields
 from lucky_transport.engine import HOLD, RESET
-from lucky_transport.specs import BatchSpec
+from lucky_transport.env.composite_observations import observation_fields
+from lucky_transport.spec.batch_spec import BatchSpec
+from lucky_transport.spec.composite import arrays, flat, unpack
 from lucky_transport.transport import Transport
 
 if TYPE_CHECKING:
-    from lucky_transport.env import VectorEnv
+    from lucky_transport.env.vector_env import VectorEnv
 
 __all__ = [
     "Difference",

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.composite import flat, unpack
-from lucky_transport.composite_observations import observation_fields
 from lucky_transport.engine import HOLD, RESET
-from lucky_transport.env import VectorEnv
-from lucky_transport.specs import BatchSpec, total_reward
+from lucky_transport.env.composite_observations import observation_fields
+from lucky_transport.env.vector_env import VectorEnv
+from lucky_transport.spec.batch_spec import BatchSpec, total_reward
+from lucky_transport.spec.composite import flat, unpack
 from lucky_transport.transport import Transport
 from lucky_transport_migration.difference import flatten
 from lucky_transport_migration.policy import Move

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from lucky_transport.env import VectorEnv
-from lucky_transport.specs import BatchSpec
+from lucky_transport.env.vector_env import VectorEnv
+from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport_migration import environment
 from lucky_transport_migration.answers import env_answer, make_move
 from lucky_transport_migration.cells import IDLE

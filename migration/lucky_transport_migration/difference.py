@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.composite import flat
+from lucky_transport.spec.composite import flat
 from lucky_transport_migration.evidence.numbers import first_unequal_number
 from lucky_transport_migration.evidence.rule import EXACT, Rule
 from lucky_transport_migration.evidence.rules import Rules

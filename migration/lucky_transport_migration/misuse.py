@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lucky_transport.env import VectorEnv
+from lucky_transport.env.vector_env import VectorEnv
 
 __all__ = ["AFTER_CLOSE", "BEFORE_RESET", "outcome", "reset_randomized", "wrong_calls"]
 

@@ -17,9 +17,9 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
-from lucky_transport.env import VectorEnv
+from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import ConfigError
-from lucky_transport.specs import BatchSpec
+from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport_migration import misuse
 from lucky_transport_migration.comparison import Counts, compare_contract, compare_envs, compare_frames, compare_misuse
 from lucky_transport_migration.difference import Difference

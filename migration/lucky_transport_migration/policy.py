@@ -14,8 +14,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.composite import Path, arrays
-from lucky_transport.specs import ArraySpec, BatchSpec
+from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
+from lucky_transport.spec.composite import Path, arrays
 
 __all__ = ["Move", "Policy"]
 

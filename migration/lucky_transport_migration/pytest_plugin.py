@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from lucky_transport.env import VectorEnv
+    from lucky_transport.env.vector_env import VectorEnv
     from lucky_transport_migration.side_by_side.hooks import Hooks
     from lucky_transport_migration.side_by_side.tally import Tally
 
@@ -83,9 +83,9 @@ def lucky_side_by_side(
 ) -> Callable[..., AbstractContextManager[VectorEnv]]:
     """Open an env that is several engines side by side: called with an engine, used by `with`.
 
-    Further arguments: options, endpoints, between, and what `lucky_transport.env.VectorEnv` takes. What is not given
-    comes from the marker `lucky`, then from the configuration. Each step, reset and typed call (`env.client.scene...`)
-    is made over all transports and compared; the first difference fails the test.
+    Further arguments: options, endpoints, between, and what `lucky_transport.env.vector_env.VectorEnv` takes. What is
+    not given comes from the marker `lucky`, then from the configuration. Each step, reset and typed call
+    (`env.client.scene...`) is made over all transports and compared; the first difference fails the test.
     """
     from lucky_transport_migration.side_by_side.hooks import engines_of
 

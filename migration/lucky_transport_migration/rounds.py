@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.composite import unpack
-from lucky_transport.env import VectorEnv
+from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import RemoteProtocolError
+from lucky_transport.spec.composite import unpack
 from lucky_transport.transport import Transport
 from lucky_transport_migration.bench_plan import BenchPlan
 from lucky_transport_migration.cells import COPY, IDLE, Cell

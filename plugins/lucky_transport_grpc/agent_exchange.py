@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from lucky_transport.deadline import Deadline
 from lucky_transport.engine import HOLD, RESET, Buffers
 from lucky_transport.errors import EngineFailed, TransportError
-from lucky_transport.specs import BatchSpec
+from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Frame
 from lucky_transport_grpc import _pb
 from lucky_transport_grpc.agent_rows import AgentRows

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from lucky_transport.engine import Buffers
 from lucky_transport.errors import EngineFailed, RemoteProtocolError, SpecError
-from lucky_transport.specs import ArraySpec, BatchSpec, total_reward
+from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec, total_reward
 from lucky_transport.transport import Frame
 
 __all__ = ["AgentRows", "check_exact"]

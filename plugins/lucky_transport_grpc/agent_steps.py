@@ -1,4 +1,4 @@
-"""Step over protobuf: what gRPC adds to `lucky_transport.host.agent_steps`.
+"""Step over protobuf: what gRPC adds to `lucky_transport.agents.agent_steps`.
 
 Rule 1: calls of one batch (metadata) are gathered and become one exchange.
 Rule 2: requests are read and responses are made as protobuf, without our own messages in between: legacy programs make
@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lucky_transport.host.agent_steps import AgentStep, StepOptions
-from lucky_transport.host.agents import Agents
-from lucky_transport.host.step_reply import StepReplies
+from lucky_transport.agents.agent_steps import AgentStep, StepOptions
+from lucky_transport.agents.agents import Agents
+from lucky_transport.agents.step_reply import StepReplies
 from lucky_transport.messages.media import NamedImageFrame
 from lucky_transport.messages.stepping import GetCameraFrameRequest
 from lucky_transport_grpc import _pb

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.actions import check_actions, check_control
+from lucky_transport.agents.agents import Agents
+from lucky_transport.agents.seat import Seat
 from lucky_transport.errors import RemoteProtocolError, SpecError
-from lucky_transport.host.agents import Agents
-from lucky_transport.host.seat import Seat
+from lucky_transport.spec.actions import check_actions, check_control
 from lucky_transport_grpc import _pb
 from lucky_transport_grpc.caller import Caller
 from lucky_transport_grpc.packing import pack, unpack

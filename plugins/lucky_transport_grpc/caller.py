@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from lucky_transport.agents.seat import IDLE_S, Driver
 from lucky_transport.call import Call
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import LocalProtocolError, PeerDied
 from lucky_transport.host.host import Host
-from lucky_transport.host.seat import IDLE_S, Driver
 from lucky_transport_grpc.metadata import AFTER_RESET, BATCH, CLIENT, DROPPED, SEQ, TERMS, WINDOW
 
 __all__ = ["Caller", "House"]

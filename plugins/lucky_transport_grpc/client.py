@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.actions import Bounds, check_actions, check_control
 from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
@@ -24,7 +23,8 @@ from lucky_transport.errors import PeerDied, PeerTimeout, TransportError, Unimpl
 from lucky_transport.lockstep import Event, Lockstep, State
 from lucky_transport.messages.methods import Method
 from lucky_transport.pending import Pending
-from lucky_transport.specs import BatchSpec
+from lucky_transport.spec.actions import Bounds, check_actions, check_control
+from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Capabilities, Frame, Stream, Transport
 from lucky_transport_grpc import _pb
 from lucky_transport_grpc.address import service_of

@@ -16,7 +16,7 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.errors import SpecError, Unimplemented
 from lucky_transport.messages import agent, task
 from lucky_transport.messages.methods import Method, method
-from lucky_transport.specs import ArraySpec, BatchSpec
+from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 
 __all__ = ["MAX_AGENTS", "negotiate_all", "read_spec"]
 

@@ -13,11 +13,11 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from lucky_transport.agents.seat import IDLE_S
 from lucky_transport.config import Settings
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import NotReachable
 from lucky_transport.host.host import Host
-from lucky_transport.host.seat import IDLE_S
 from lucky_transport.transport import Server
 from lucky_transport_grpc.address import SocketFile, bind_failure, service_of, target_of
 from lucky_transport_grpc.caller import House
@@ -55,7 +55,7 @@ def server(endpoint: Endpoint, settings: Settings) -> GrpcServer:
 class GrpcServer(Server):
     """Lets gRPC clients drive a host.
 
-    `idle_s`: see `lucky_transport.host.seat`. `legacy` makes it an engine that does not know us: no BatchService, our
+    `idle_s`: see `lucky_transport.agents.seat`. `legacy` makes it an engine that does not know us: no BatchService, our
     metadata is ignored.
     """
 

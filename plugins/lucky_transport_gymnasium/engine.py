@@ -29,8 +29,8 @@ from lucky_transport.messages.batch import (
     SetSeedsRequest,
     SetSeedsResponse,
 )
-from lucky_transport.spaces import array_of
-from lucky_transport.specs import BatchSpec
+from lucky_transport.spec.batch_spec import BatchSpec
+from lucky_transport.spec.spaces import array_of
 from lucky_transport_gymnasium.making import make_envs
 from lucky_transport_gymnasium.rows import Rows
 

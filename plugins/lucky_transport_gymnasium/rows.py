@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from lucky_transport.composite import Part, Path, arrays, nested, place, tree_of
 from lucky_transport.engine import Buffers
 from lucky_transport.errors import SpecError
-from lucky_transport.specs import BatchSpec
+from lucky_transport.spec.batch_spec import BatchSpec
+from lucky_transport.spec.composite import Part, Path, arrays, nested, place, tree_of
 
 __all__ = ["Rows"]
 

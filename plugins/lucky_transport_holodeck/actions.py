@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.array_spec import ArraySpec
-from lucky_transport.composite import arrays
-from lucky_transport.specs import BatchSpec
+from lucky_transport.spec.array_spec import ArraySpec
+from lucky_transport.spec.batch_spec import BatchSpec
+from lucky_transport.spec.composite import arrays
 
 __all__ = ["ActionRows"]
 

@@ -12,18 +12,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.actions import Bounds, check_actions, check_control
-from lucky_transport.calls import typed
-from lucky_transport.calls.client import ClientCalls
 from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import ClosedError, PeerDied, PeerTimeout, TransportError
 from lucky_transport.lockstep import Event, Lockstep, State
 from lucky_transport.messages.methods import Method
+from lucky_transport.rpc import typed
+from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.shm.image_reader import ImageReader
 from lucky_transport.shm.meeting import meet
 from lucky_transport.shm.segment import Segment, open_segment
 from lucky_transport.shm.wait import strategy_code
+from lucky_transport.spec.actions import Bounds, check_actions, check_control
 from lucky_transport.transport import Capabilities, Frame, Stream, Transport
 from lucky_transport_holodeck.batch_drive import BatchDrive
 from lucky_transport_holodeck.names import Names

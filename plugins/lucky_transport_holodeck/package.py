@@ -17,9 +17,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lucky_transport.array_spec import ArraySpec
-from lucky_transport.composite import Part
-from lucky_transport.specs import BatchSpec
+from lucky_transport.spec.array_spec import ArraySpec
+from lucky_transport.spec.batch_spec import BatchSpec
+from lucky_transport.spec.composite import Part
 from lucky_transport_holodeck.agent_types import fitting_type
 
 __all__ = ["scenario_of", "write_package"]

@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.composite import views
 from lucky_transport.engine import Buffers
-from lucky_transport.specs import BatchSpec
+from lucky_transport.spec.batch_spec import BatchSpec
+from lucky_transport.spec.composite import views
 from lucky_transport_holodeck.poses import Poses
 from lucky_transport_holodeck.sensor_types import SensorShape, is_task
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from lucky_transport.array_spec import ArraySpec
-from lucky_transport.composite import Part, pack, views
 from lucky_transport.errors import SpecError
-from lucky_transport.specs import BatchSpec
+from lucky_transport.spec.array_spec import ArraySpec
+from lucky_transport.spec.batch_spec import BatchSpec
+from lucky_transport.spec.composite import Part, pack, views
 from lucky_transport_holodeck.scenario import AgentPlan, Scenario, SensorPlan
 from lucky_transport_holodeck.world_options import WorldOptions
 

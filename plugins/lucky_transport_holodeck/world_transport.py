@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.actions import Bounds, check_actions, check_control
 from lucky_transport.call import check_request, check_unary
 from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
@@ -31,7 +30,8 @@ from lucky_transport.lockstep import Event, Lockstep, State
 from lucky_transport.messages.batch import SetSeedsRequest, SetSeedsResponse
 from lucky_transport.messages.methods import Method
 from lucky_transport.messages.methods import method as method_of
-from lucky_transport.specs import total_reward
+from lucky_transport.spec.actions import Bounds, check_actions, check_control
+from lucky_transport.spec.batch_spec import total_reward
 from lucky_transport.transport import Capabilities, Frame, Transport
 from lucky_transport_holodeck.names import Names
 from lucky_transport_holodeck.world_client import WorldClient

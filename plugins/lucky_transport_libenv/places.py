@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport import engine
-from lucky_transport.composite import Part, Record
-from lucky_transport.specs import BatchSpec
+from lucky_transport.spec.batch_spec import BatchSpec
+from lucky_transport.spec.composite import Part, Record
 from lucky_transport_libenv.interface import Buffers
 
 __all__ = ["Places", "table"]

@@ -13,10 +13,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from lucky_transport.array_spec import ArraySpec
-from lucky_transport.composite import Part, pack
 from lucky_transport.errors import SpecError
-from lucky_transport.specs import BatchSpec
+from lucky_transport.spec.array_spec import ArraySpec
+from lucky_transport.spec.batch_spec import BatchSpec
+from lucky_transport.spec.composite import Part, pack
 from lucky_transport_libenv.interface import MAX_NDIM, Dtype, ScalarType, Space, TensorType
 from lucky_transport_libenv.library import Library
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from lucky_transport.host.task import agent_index
 from lucky_transport.messages.agent import ActionGroupEntry, SetActionGroupRequest, SetActionGroupResponse
-from lucky_transport.specs import BatchSpec
+from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport_mujoco.robot import Robot
 
 __all__ = ["ActionGroups", "groups"]

@@ -31,7 +31,7 @@ from lucky_transport.messages.batch import (
 )
 from lucky_transport.messages.media import NamedImageFrame
 from lucky_transport.messages.stepping import GetCameraFrameRequest
-from lucky_transport.specs import ArraySpec, BatchSpec, total_reward
+from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec, total_reward
 from lucky_transport_mujoco import contract, observation, robot, terrain
 from lucky_transport_mujoco.action_groups import ActionGroups, groups
 from lucky_transport_mujoco.commands import Pushes, VelocityCommands

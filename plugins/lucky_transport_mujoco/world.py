@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.specs import BatchSpec
+from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport_mujoco.bindings import Data, Model, mj
 from lucky_transport_mujoco.controllers import Controllers, env_of_robot, robot_entity
 from lucky_transport_mujoco.driving import Driving

@@ -14,18 +14,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.actions import Bounds, check_actions, check_control
-from lucky_transport.calls import typed
-from lucky_transport.calls.client import ClientCalls
-from lucky_transport.calls.client_call import ClientCall
-from lucky_transport.calls.lifecycle import Shape
 from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ClosedError, PeerDied, RemoteProtocolError, TransportError, Unimplemented
 from lucky_transport.lockstep import Event, Lockstep, State
 from lucky_transport.messages.methods import Method
-from lucky_transport.specs import BatchSpec
+from lucky_transport.rpc import typed
+from lucky_transport.rpc.client import ClientCalls
+from lucky_transport.rpc.client_call import ClientCall
+from lucky_transport.rpc.lifecycle import Shape
+from lucky_transport.spec.actions import Bounds, check_actions, check_control
+from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Capabilities, Frame, Stream, Transport
 from lucky_transport_pipe.address import BACKEND, name_of
 from lucky_transport_pipe.duplex import Duplex

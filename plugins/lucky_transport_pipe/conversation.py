@@ -15,7 +15,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeVar
 
-from lucky_transport.calls.outcome import again
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import (
     ClosedError,
@@ -27,6 +26,7 @@ from lucky_transport.errors import (
     TransportError,
     UnknownName,
 )
+from lucky_transport.rpc.outcome import again
 from lucky_transport_pipe.address import BACKEND
 from lucky_transport_pipe.control import CLIENT, Control, Event, State
 from lucky_transport_pipe.demultiplexer import Demultiplexer

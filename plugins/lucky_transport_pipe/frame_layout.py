@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.actions import check_actions, check_control
 from lucky_transport.engine import Buffers
 from lucky_transport.errors import RemoteProtocolError, SpecError
-from lucky_transport.specs import BatchSpec
+from lucky_transport.spec.actions import check_actions, check_control
+from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Frame
 from lucky_transport_pipe.address import BACKEND
 

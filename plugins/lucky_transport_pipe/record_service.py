@@ -11,13 +11,13 @@ import threading
 
 import numpy as np
 
-from lucky_transport.calls.server import ServerCalls
-from lucky_transport.calls.server_call import ServerCall
 from lucky_transport.config import Settings
 from lucky_transport.errors import PeerDied, TransportError
 from lucky_transport.host.dispatch import Dispatcher
 from lucky_transport.host.host import Host
 from lucky_transport.host.lease import Lease
+from lucky_transport.rpc.server import ServerCalls
+from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport_pipe.address import BACKEND
 from lucky_transport_pipe.frame_layout import EXCHANGE, GET_SPEC, FrameLayout, unpack_request
 from lucky_transport_pipe.record_pipe import RecordPipe

@@ -16,9 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.actions import Bounds, check_actions, check_control
-from lucky_transport.calls import pending, typed
-from lucky_transport.calls.client import ClientCalls
 from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
@@ -35,6 +32,8 @@ from lucky_transport.errors import (
 from lucky_transport.lockstep import Event, Lockstep, State
 from lucky_transport.messages.methods import Method
 from lucky_transport.pending import Pending
+from lucky_transport.rpc import pending, typed
+from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.shm import error_region, header, lockfile, views
 from lucky_transport.shm.atomics import PEER_PARKS, PEER_WAKES, Result, Words, implementation, native_error
 from lucky_transport.shm.image_reader import ImageReader
@@ -43,6 +42,7 @@ from lucky_transport.shm.liveness import Peer, start_time
 from lucky_transport.shm.segment import Segment, open_segment, remove_stale
 from lucky_transport.shm.segment_pipe import SegmentPipe
 from lucky_transport.shm.wait import strategy_code
+from lucky_transport.spec.actions import Bounds, check_actions, check_control
 from lucky_transport.transport import Capabilities, Frame, Stream, Transport
 from lucky_transport_shm.command_client import CommandTransport
 

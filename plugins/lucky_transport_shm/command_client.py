@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.calls import pending, typed
-from lucky_transport.calls.client import ClientCalls
 from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Busy, ClosedError
 from lucky_transport.lockstep import Event, Lockstep, State
 from lucky_transport.messages.methods import Method
 from lucky_transport.pending import Pending
+from lucky_transport.rpc import pending, typed
+from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.shm import lockfile
 from lucky_transport.shm.image_reader import ImageReader
 from lucky_transport.shm.meeting import meet

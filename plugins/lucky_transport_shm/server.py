@@ -15,7 +15,6 @@ import threading
 
 import numpy as np
 
-from lucky_transport.calls.server import ServerCalls
 from lucky_transport.config import Settings
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ClosedError, PeerDied, SegmentError, TransportError
@@ -23,6 +22,7 @@ from lucky_transport.host.dispatch import Dispatcher
 from lucky_transport.host.foreign import foreign_services
 from lucky_transport.host.host import Host, Lease
 from lucky_transport.host.reception import receive
+from lucky_transport.rpc.server import ServerCalls
 from lucky_transport.sessions.shelf import Shelf
 from lucky_transport.shm import error_region, header, views
 from lucky_transport.shm.atomics import PEER_PARKS, PEER_WAKES, Result, Words, implementation, native_error

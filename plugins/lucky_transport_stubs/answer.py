@@ -12,9 +12,9 @@ import contextlib
 from collections.abc import Iterable
 from typing import Any
 
-from lucky_transport.calls.lifecycle import Shape
-from lucky_transport.calls.server_call import ServerCall
 from lucky_transport.errors import Cancelled, LocalProtocolError, StatusError, TransportError
+from lucky_transport.rpc.lifecycle import Shape
+from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport_stubs.metadata import InvalidMetadata, checked
 from lucky_transport_stubs.options import sent_too_long
 from lucky_transport_stubs.status import Code, error_of

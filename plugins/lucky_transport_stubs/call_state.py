@@ -14,11 +14,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from lucky_transport.calls.client import ClientCalls
-from lucky_transport.calls.client_call import ClientCall
-from lucky_transport.calls.outcome import Metadata
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import StatusError, TransportError
+from lucky_transport.rpc.client import ClientCalls
+from lucky_transport.rpc.client_call import ClientCall
+from lucky_transport.rpc.outcome import Metadata
 from lucky_transport_stubs.callbacks import Callbacks
 from lucky_transport_stubs.link import OF_THE_PARENT, Link
 from lucky_transport_stubs.messages import Messages

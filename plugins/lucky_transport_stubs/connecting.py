@@ -9,11 +9,11 @@ from __future__ import annotations
 import contextlib
 import time
 
-from lucky_transport.calls.client import ClientCalls
 from lucky_transport.config import load_settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import NotReachable, PeerTimeout, TransportError
+from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.shm.meeting import meet
 from lucky_transport.shm.rendezvous_pipe import RendezvousPipe
 from lucky_transport.shm.wait import strategy_code

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
 
-from lucky_transport.calls.server_call import ServerCall
+from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.answer import Answer
 from lucky_transport_stubs.metadata import invocation_metadata

@@ -13,9 +13,9 @@ import threading
 from collections import defaultdict
 from typing import Any
 
-from lucky_transport.calls.server_call import ServerCall
 from lucky_transport.host.foreign import RawHandler
 from lucky_transport.host.host import Host
+from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport_grpc.caller import House
 from lucky_transport_grpc.services import HostServices
 from lucky_transport_stubs.answer import Answer

@@ -1,6 +1,6 @@
 """One channel's way to its engine: connected when first needed, and again after the connection broke.
 
-    calls = link.current() or link.reach(deadline)      # `lucky_transport.calls.client.ClientCalls`
+    calls = link.current() or link.reach(deadline)      # `lucky_transport.rpc.client.ClientCalls`
 
 Rule 1: a connection that has ended is not used again: calls find out before they are sent, so that they can be made
         over a new one. What an engine says when it goes is read then; one that dies is noticed by the watchman.
@@ -17,10 +17,10 @@ import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from lucky_transport.calls.client import ClientCalls
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import Busy, ClosedError, NotReachable, PeerTimeout, TransportError
+from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.shm.gate import close_in_children
 from lucky_transport.waiting import announced
 from lucky_transport_grpc.runtime import grpc

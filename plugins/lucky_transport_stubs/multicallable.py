@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from lucky_transport.calls.client import ClientCalls
-from lucky_transport.calls.client_call import ClientCall
-from lucky_transport.calls.lifecycle import Shape
-from lucky_transport.calls.outcome import Metadata
-from lucky_transport.calls.unary import UnaryAnswer
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import StatusError, TransportError
+from lucky_transport.rpc.client import ClientCalls
+from lucky_transport.rpc.client_call import ClientCall
+from lucky_transport.rpc.lifecycle import Shape
+from lucky_transport.rpc.outcome import Metadata
+from lucky_transport.rpc.unary import UnaryAnswer
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.call_state import CallState
 from lucky_transport_stubs.ended import failed, succeeded

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from lucky_transport.calls.fragments import DEFAULT_LIMIT
 from lucky_transport.errors import StatusError
+from lucky_transport.rpc.fragments import DEFAULT_LIMIT
 from lucky_transport_stubs.metadata import USER_AGENT
 from lucky_transport_stubs.status import Code, error_of
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lucky_transport.calls.server import ServerCalls
-from lucky_transport.calls.server_call import ServerCall
 from lucky_transport.config import load_settings
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import Busy, Unimplemented
+from lucky_transport.rpc.server import ServerCalls
+from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport.shm.reception import Reception
 from lucky_transport.shm.reception_thread import ReceptionThread
 from lucky_transport.shm.rendezvous import Rendezvous

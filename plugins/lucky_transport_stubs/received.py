@@ -12,8 +12,8 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from lucky_transport.calls.lifecycle import Shape
 from lucky_transport.errors import TransportError
+from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.answer import Answer
 from lucky_transport_stubs.status import Code

@@ -13,8 +13,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from lucky_transport.calls.client_call import ClientCall
 from lucky_transport.errors import StatusError, TransportError
+from lucky_transport.rpc.client_call import ClientCall
 from lucky_transport_stubs.messages import Messages
 from lucky_transport_stubs.status import Code, Status, status_of
 

@@ -15,10 +15,10 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-from lucky_transport.calls.server_call import ServerCall
-from lucky_transport.calls.slots import Slots
 from lucky_transport.errors import ClosedError
 from lucky_transport.marks import is_inline
+from lucky_transport.rpc.server_call import ServerCall
+from lucky_transport.rpc.slots import Slots
 from lucky_transport.shm.reception_thread import ReceptionThread
 from lucky_transport_stubs.answer import Answer
 from lucky_transport_stubs.answering import answer_call, behaviour_of

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from lucky_transport.calls.outcome import Metadata
 from lucky_transport.errors import NotReachable, PeerTimeout, StatusError, TransportError
+from lucky_transport.rpc.outcome import Metadata
 from lucky_transport_grpc.errors import code_for
 from lucky_transport_grpc.runtime import grpc
 

@@ -13,7 +13,7 @@ import pytest
 from lucky_transport.config import Settings
 from lucky_transport.process import unique_name
 from lucky_transport.shm import segment
-from lucky_transport.specs import ArraySpec, BatchSpec
+from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 
 #: Runs `lucky-transport ARGUMENTS...` to its end.
 Run = Callable[..., "subprocess.CompletedProcess[str]"]

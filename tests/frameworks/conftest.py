@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lucky_transport import api
-from lucky_transport.env import VectorEnv
+from lucky_transport.env.vector_env import VectorEnv
 
 Make = Callable[..., VectorEnv]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lucky_transport.env import VectorEnv
+from lucky_transport.env.vector_env import VectorEnv
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ import pytest
 from numpy.typing import NDArray
 
 from lucky_transport import api
-from lucky_transport.composite import arrays, views
-from lucky_transport.env import VectorEnv
+from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.process import unique_name
+from lucky_transport.spec.composite import arrays, views
 from lucky_transport.testing.planted import PlantedTransport
 from lucky_transport.transport import Frame, Transport
 from lucky_transport_migration.comparison import Counts, compare_envs, compare_frames

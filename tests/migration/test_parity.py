@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from lucky_transport import api
-from lucky_transport.env import VectorEnv
+from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import ConfigError, UnknownName
 from lucky_transport.process import unique_name
 from lucky_transport.transport import Frame, Transport

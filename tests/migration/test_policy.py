@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lucky_transport.specs import ArraySpec, BatchSpec
+from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 from lucky_transport_migration.policy import Move, Policy
 
 BOX = ArraySpec("float32", (2,), -1.0, 1.0)

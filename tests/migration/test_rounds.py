@@ -40,7 +40,7 @@ def test_a_torn_frame_is_found(engine: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_exchanges_that_the_loop_did_not_make_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    from lucky_transport.env import VectorEnv
+    from lucky_transport.env.vector_env import VectorEnv
 
     step = VectorEnv.step
 

@@ -16,7 +16,7 @@ from lucky_transport.engines.skirmish.messages import Command, Economy, MapInfo,
 from lucky_transport.engines.skirmish.rules import KINDS, QUEUES
 from lucky_transport.engines.skirmish.view import CHANNELS
 from lucky_transport.sessions.world import Standing, WorldBatch
-from lucky_transport.specs import ArraySpec
+from lucky_transport.spec.batch_spec import ArraySpec
 
 __all__ = ["GRID", "MOVES", "SkirmishBatch"]
 

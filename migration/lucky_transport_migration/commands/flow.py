@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from lucky_transport.client import Client
 from lucky_transport.engines.echo import shade
 from lucky_transport.errors import RemoteProtocolError
-from lucky_transport.services import Client
 from lucky_transport_migration.call_suite.flow import Flow, timed_flow
 from lucky_transport_migration.measuring import Effort
 

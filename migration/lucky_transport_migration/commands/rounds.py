@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from lucky_transport.client import Client
 from lucky_transport.engines.echo import IN_PLACE
 from lucky_transport.errors import RemoteProtocolError
-from lucky_transport.services import Client
 from lucky_transport_migration.call_suite.cell import CallCell
 from lucky_transport_migration.call_suite.rows import Measured
 from lucky_transport_migration.commands.cells import COMMANDS, CodecSetup, CommandPlan, CommandSetup

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from lucky_transport.services import Client
+from lucky_transport.client import Client
 from lucky_transport.transport import Stream
 from lucky_transport_migration.measuring import Effort
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from lucky_transport.client import Client
 from lucky_transport.engines.echo import IN_PLACE
-from lucky_transport.services import Client
 from lucky_transport_migration.call_suite.cell import CallCell
 from lucky_transport_migration.call_suite.results import Prepared
 from lucky_transport_migration.call_suite.rows import Measured

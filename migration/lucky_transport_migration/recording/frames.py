@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.composite_observations import observation_fields
+from lucky_transport.env.composite_observations import observation_fields
 from lucky_transport.errors import ConfigError
-from lucky_transport.specs import BatchSpec
+from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.staging import Outcome
 from lucky_transport.transport import Frame
 from lucky_transport_migration.evidence.numbers import first_unequal_number

@@ -25,7 +25,7 @@ from lucky_transport.errors import (
     TransportError,
 )
 from lucky_transport.messages.methods import BY_NAME, Method
-from lucky_transport.specs import BatchSpec
+from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.staging import Comparison, Decision, Outcome
 from lucky_transport.transport import Frame, Transport
 from lucky_transport_migration.evidence.compare import compare

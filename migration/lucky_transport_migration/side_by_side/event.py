@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.composite_observations import observation_fields
 from lucky_transport.engine import RESET
+from lucky_transport.env.composite_observations import observation_fields
 from lucky_transport.messages.methods import Method
-from lucky_transport.specs import BatchSpec
+from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Frame
 from lucky_transport_migration.commands_parity.answers import Answer, differing
 from lucky_transport_migration.commands_parity.outcome import CallDifference

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.messages.methods import Method
-from lucky_transport.specs import BatchSpec
+from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Capabilities, Frame, Stream, Transport
 from lucky_transport_migration.commands_parity.answers import Answer
 from lucky_transport_migration.difference import Difference

@@ -10,7 +10,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from lucky_transport.env import VectorEnv
+from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport_migration.evidence.rules import Rules
 from lucky_transport_migration.side_by_side.engines import Engines
 from lucky_transport_migration.side_by_side.fan import SideBySideTransport

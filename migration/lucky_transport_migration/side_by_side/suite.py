@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from lucky_transport.env import VectorEnv
+from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import SpecError, TransportError
 from lucky_transport.messages.methods import METHODS, Effect
 from lucky_transport_migration.answers import make_move

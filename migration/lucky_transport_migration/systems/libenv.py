@@ -10,7 +10,7 @@ from contextlib import closing
 
 import numpy as np
 
-from lucky_transport.env import VectorEnv
+from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport_migration.call_suite.cell import CallCell
 from lucky_transport_migration.measuring import Measurement, closed_loop

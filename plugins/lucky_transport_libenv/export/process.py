@@ -18,7 +18,7 @@ from lucky_transport import api
 from lucky_transport.cli.shutdown import Shutdown
 from lucky_transport.errors import TransportError
 from lucky_transport.process import unique_name
-from lucky_transport.specs import BatchSpec
+from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport_libenv.export.requests import read_request
 from lucky_transport_libenv.export.tensors import tensors_of
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lucky_transport.array_spec import DTYPES, ArraySpec
-from lucky_transport.composite import Part
 from lucky_transport.errors import SpecError
-from lucky_transport.specs import BatchSpec
+from lucky_transport.spec.array_spec import DTYPES, ArraySpec
+from lucky_transport.spec.batch_spec import BatchSpec
+from lucky_transport.spec.composite import Part
 from lucky_transport_libenv.interface import MAX_NAME_BYTES, MAX_NDIM, Dtype, ScalarType, Space
 
 __all__ = ["Region", "Tensor", "tensors_of"]

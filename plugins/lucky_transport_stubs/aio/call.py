@@ -11,10 +11,10 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any
 
-from lucky_transport.calls.client_call import ClientCall
-from lucky_transport.calls.lifecycle import Shape
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import PeerTimeout, TransportError
+from lucky_transport.rpc.client_call import ClientCall
+from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.inner import EOF
 from lucky_transport_stubs.aio.outcome import Outcome

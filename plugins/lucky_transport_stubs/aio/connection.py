@@ -16,9 +16,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from lucky_transport.calls.client import ClientCalls
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import NotReachable, TransportError
+from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.shm.gate import close_in_children
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.call import RingCall

@@ -14,9 +14,9 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from lucky_transport.calls.lifecycle import Shape
-from lucky_transport.calls.server_call import ServerCall
 from lucky_transport.errors import Cancelled, PeerTimeout, StatusError, TransportError
+from lucky_transport.rpc.lifecycle import Shape
+from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.news import News
 from lucky_transport_stubs.answer import number_of

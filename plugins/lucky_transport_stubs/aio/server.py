@@ -23,8 +23,8 @@ from functools import partial
 from typing import Any
 from weakref import WeakSet
 
-from lucky_transport.calls.server_call import ServerCall
 from lucky_transport.errors import ClosedError, StatusError
+from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport.shm.reception import Reception
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.answering import answer

@@ -100,7 +100,7 @@ ENGINE = """
 import os, sys
 from pathlib import Path
 from lucky_transport.shm import segment
-from lucky_transport.specs import ArraySpec, BatchSpec
+from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 spec = BatchSpec("toy", 1, ArraySpec(shape=(1,)), ArraySpec(shape=(1,)))
 segment.create(sys.argv[2], spec, directory=Path(sys.argv[1])).publish_ready()
 print("ready", flush=True)

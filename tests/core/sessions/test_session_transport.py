@@ -14,7 +14,7 @@ from lucky_transport import api
 from lucky_transport.deadline import Deadline
 from lucky_transport.engine import HOLD, RESET
 from lucky_transport.engines.cartpole import CartPoleWorlds
-from lucky_transport.env import VectorEnv
+from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import ClosedError, LocalProtocolError, SessionEnded, SpecError, Unimplemented
 from lucky_transport.messages.batch import SetSeedsRequest
 from lucky_transport.messages.methods import method

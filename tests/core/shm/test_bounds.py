@@ -16,16 +16,16 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from lucky_transport import api
-from lucky_transport.actions import Bounds
-from lucky_transport.array_spec import DTYPES, ArraySpec
-from lucky_transport.composite import pack
 from lucky_transport.config import load_settings
 from lucky_transport.engine import Buffers, Engine
-from lucky_transport.env import VectorEnv
+from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.process import unique_name
 from lucky_transport.serving import Serving
 from lucky_transport.shm.atomics import implementation, native_error
-from lucky_transport.specs import BatchSpec, Part
+from lucky_transport.spec.actions import Bounds
+from lucky_transport.spec.array_spec import DTYPES, ArraySpec
+from lucky_transport.spec.batch_spec import BatchSpec, Part
+from lucky_transport.spec.composite import pack
 from lucky_transport.transport import Transport
 
 #: Channels count these themselves; the transport counts the others by `Bounds`.

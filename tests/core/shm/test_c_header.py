@@ -11,7 +11,7 @@ import pytest
 
 from lucky_transport.shm import segment
 from lucky_transport.shm.c_header import render
-from lucky_transport.specs import ArraySpec, BatchSpec
+from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 
 ROOT = Path(__file__).parents[3]
 

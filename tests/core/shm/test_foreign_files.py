@@ -26,7 +26,7 @@ from lucky_transport.shm.image_file import ImageFile, remove_images
 from lucky_transport.shm.look_file import LookFile
 from lucky_transport.shm.segment import Segment
 from lucky_transport.shm.stale_sockets import remove_stale_sockets
-from lucky_transport.specs import ArraySpec, BatchSpec
+from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 from lucky_transport.testing.planter import KINDS, Plant, foreign_uid, make
 
 SPEC = BatchSpec("toy", 3, ArraySpec("float32", (5,)), ArraySpec("float32", (2,), -1.0, 1.0))
@@ -222,7 +222,7 @@ from pathlib import Path
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import SegmentError
 from lucky_transport.shm import segment
-from lucky_transport.specs import ArraySpec, BatchSpec
+from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 os.setgroups([]); os.setgid(54000); os.setuid(54000)
 directory = Path(sys.argv[1])
 for use in (

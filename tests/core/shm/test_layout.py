@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lucky_transport.errors import SpecError
 from lucky_transport.shm import layout
 from lucky_transport.shm.layout import EXTENSION_FIELDS, FIELDS, HEADER_BYTES, SEED_FIELDS, FieldPlace, plan
-from lucky_transport.specs import ArraySpec, BatchSpec
+from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 
 SEED_ORDER = [
     *("magic", "version", "server_pid", "client_pid", "mode", "num_envs", "obs_size", "act_size"),

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from lucky_transport.calls.client import ClientCalls
-from lucky_transport.calls.server import ServerCalls
-from lucky_transport.calls.server_call import ServerCall
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import ClosedError, NotReachable, PeerDied, TransportError
+from lucky_transport.rpc.client import ClientCalls
+from lucky_transport.rpc.server import ServerCalls
+from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport.shm.meeting import meet
 from lucky_transport.shm.reception import Reception
 from lucky_transport.shm.reception_thread import ReceptionThread
@@ -28,7 +28,7 @@ PATIENCE_S = 20.0
 CALLER = """
 import sys
 from pathlib import Path
-from lucky_transport.calls.client import ClientCalls
+from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.deadline import Deadline
 from lucky_transport.shm.meeting import meet
 calls = ClientCalls(meet("demo", Deadline(20), directories=[Path(sys.argv[1])]))

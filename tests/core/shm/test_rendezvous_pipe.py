@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from lucky_transport.calls.pipe import Pipe
 from lucky_transport.errors import ClosedError, PeerDied, SpecError
+from lucky_transport.rpc.pipe import Pipe
 from lucky_transport.shm.atomics import native_error
 from lucky_transport.shm.rendezvous import Rendezvous
 from lucky_transport.shm.rendezvous_pipe import RendezvousPipe

@@ -19,7 +19,7 @@ from lucky_transport.errors import Busy, ConfigError, NoSpace, NotReachable, Seg
 from lucky_transport.shm import header, lockfile, segment
 from lucky_transport.shm.layout import FIELDS, HEADER_BYTES
 from lucky_transport.shm.segment import Segment
-from lucky_transport.specs import ArraySpec, BatchSpec
+from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 
 SPEC = BatchSpec("toy", 3, ArraySpec("float32", (5,)), ArraySpec("float32", (2,), -1.0, 1.0))
 RING = 4096
@@ -95,7 +95,7 @@ _DIE_WITH_A_SEGMENT = """
 import os, sys
 from pathlib import Path
 from lucky_transport.shm import segment
-from lucky_transport.specs import ArraySpec, BatchSpec
+from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 spec = BatchSpec("old", 9, ArraySpec("float32", (5,)), ArraySpec("float32", (2,)))
 segment.create("one", spec, directory=Path(sys.argv[1])).publish_ready()
 os._exit(0)

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from lucky_transport.calls.pipe import Pipe
 from lucky_transport.errors import ClosedError, LocalProtocolError, PeerDied, RemoteProtocolError
+from lucky_transport.rpc.pipe import Pipe
 from lucky_transport.shm.atomics import Words, native_error
 from lucky_transport.shm.layout import FIELDS
 from lucky_transport.shm.liveness import Peer
 from lucky_transport.shm.results import PEER_PARKS, PEER_WAKES
 from lucky_transport.shm.segment import Segment, create
 from lucky_transport.shm.segment_pipe import SegmentPipe
-from lucky_transport.specs import ArraySpec, BatchSpec
+from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 
 LONG_NS = 20_000_000_000
 BITS = PEER_WAKES | PEER_PARKS

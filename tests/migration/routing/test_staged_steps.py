@@ -10,7 +10,7 @@ import pytest
 
 from lucky_transport import api
 from lucky_transport.deadline import Deadline
-from lucky_transport.env import VectorEnv
+from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import LocalProtocolError, NotReachable, PeerDied, PeerTimeout
 from lucky_transport.messages.agent import ResetAgentRequest
 from lucky_transport.messages.methods import method

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.actions import Bounds, check_actions, check_control
 from lucky_transport.call import check_request, check_unary
 from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
@@ -18,7 +17,8 @@ from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ClosedError, NotReachable, PeerDied, PeerTimeout, from_wire
 from lucky_transport.lockstep import Event, Lockstep, State
 from lucky_transport.messages.methods import Method
-from lucky_transport.specs import BatchSpec
+from lucky_transport.spec.actions import Bounds, check_actions, check_control
+from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Capabilities, Frame, Transport
 from lucky_transport_mailbox.server import address_of
 

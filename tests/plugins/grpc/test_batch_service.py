@@ -13,7 +13,7 @@ pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-
 from lucky_transport.engine import HOLD, RESET
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.serving import Serving
-from lucky_transport.specs import BatchSpec
+from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.testing.pair import open_yardstick
 from lucky_transport_grpc import _pb
 from lucky_transport_grpc.runtime import grpc

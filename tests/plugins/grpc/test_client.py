@@ -37,7 +37,7 @@ from lucky_transport.errors import (
 from lucky_transport.messages import agent, mujoco
 from lucky_transport.messages.methods import method
 from lucky_transport.serving import Serving
-from lucky_transport.specs import ArraySpec
+from lucky_transport.spec.batch_spec import ArraySpec
 from lucky_transport.testing.pair import every, open_yardstick
 from lucky_transport.testing.trajectories import first_difference, random_moves, record_frames
 from lucky_transport_grpc import client as grpc_client

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lucky_transport.errors import RemoteProtocolError, SpecError
-from lucky_transport.specs import DTYPES
+from lucky_transport.spec.batch_spec import DTYPES
 from lucky_transport_grpc.packing import pack, unpack
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete, Graph, MultiBinary, MultiDiscrete, Sequence, Text, Tuple
 
-from lucky_transport.composite import flat
+from lucky_transport.spec.composite import flat
 
 
 class Diary(gymnasium.Env[Any, Any]):

@@ -13,10 +13,10 @@ import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from lucky_transport import api
-from lucky_transport.composite import flat
-from lucky_transport.env import VectorEnv
+from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import EngineFailed, SpecError
 from lucky_transport.process import unique_name
+from lucky_transport.spec.composite import flat
 
 PATCHWORK = "lucky_test/Patchwork-v0"
 NUM_ENVS = 3

@@ -16,7 +16,7 @@ from lucky_transport.host.host import Host
 from lucky_transport.messages.agent import SimulationContract
 from lucky_transport.messages.batch import SetResetOptionsRequest, SetSeedsRequest
 from lucky_transport.messages.methods import method
-from lucky_transport.specs import BatchSpec
+from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.testing.contract import EngineContract
 from lucky_transport.testing.trajectories import random_actions
 

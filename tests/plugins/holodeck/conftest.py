@@ -18,7 +18,7 @@ from lucky_transport.config import load_settings
 from lucky_transport.engine import HOLD, RESET, Buffers, Engine, Handler
 from lucky_transport.messages import geometry, scene
 from lucky_transport.process import EngineProcess, unique_name
-from lucky_transport.specs import ArraySpec, BatchSpec
+from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 from lucky_transport_holodeck.names import Names
 from lucky_transport_holodeck.scenario import read_scenario
 

@@ -20,7 +20,7 @@ from lucky_transport import api
 from lucky_transport.config import load_settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.engine import HOLD, RESET
-from lucky_transport.env import VectorEnv
+from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import ConfigError, LocalProtocolError, NotReachable, PeerDied, SpecError, Unimplemented
 from lucky_transport.messages.batch import SetSeedsRequest
 from lucky_transport.messages.methods import method

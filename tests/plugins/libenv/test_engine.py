@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from lucky_transport.composite import views
 from lucky_transport.engine import HOLD, RESET, Buffers
 from lucky_transport.errors import ConfigError, EngineFailed, SpecError, Unimplemented
 from lucky_transport.host.host import Host
 from lucky_transport.inproc import InprocTransport
 from lucky_transport.messages.batch import SetSeedsRequest
-from lucky_transport.specs import BatchSpec
+from lucky_transport.spec.batch_spec import BatchSpec
+from lucky_transport.spec.composite import views
 from lucky_transport.testing.contract import EngineContract
 from lucky_transport.testing.trajectories import Move, first_difference, random_actions, record_frames
 from lucky_transport.transport import Frame

@@ -18,11 +18,11 @@ from click.testing import CliRunner
 
 from lucky_transport import api
 from lucky_transport.cli.main import cli
-from lucky_transport.composite import views
 from lucky_transport.deadline import Deadline
 from lucky_transport.engine import RESET, Buffers
 from lucky_transport.errors import ConfigError, EngineFailed, MissingExtra
 from lucky_transport.shm import segment
+from lucky_transport.spec.composite import views
 from lucky_transport_libenv.engine import LibenvEngine
 from lucky_transport_libenv.export.build import build
 

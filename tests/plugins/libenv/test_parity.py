@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 import lucky_transport as lt
 from lucky_transport.api import open_transport
-from lucky_transport.composite import views
+from lucky_transport.client import Client
 from lucky_transport.engine import RESET, Buffers
-from lucky_transport.env import VectorEnv
+from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.process import unique_name
-from lucky_transport.services import Client
+from lucky_transport.spec.composite import views
 from lucky_transport.testing.trajectories import first_difference, random_actions, record_env
 from lucky_transport_libenv.engine import LibenvEngine
 

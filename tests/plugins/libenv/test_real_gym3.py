@@ -21,9 +21,9 @@ import pytest
 from numpy.typing import NDArray
 
 from lucky_transport.api import make_engine
-from lucky_transport.composite import views
 from lucky_transport.engine import Buffers
 from lucky_transport.errors import NotReachable
+from lucky_transport.spec.composite import views
 from lucky_transport_libenv.engine import LibenvEngine
 from lucky_transport_libenv.export.build import build
 

@@ -11,9 +11,9 @@ from gymnasium.spaces import Box, Dict, Discrete
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lucky_transport.composite import pack
 from lucky_transport.errors import SpecError
-from lucky_transport.specs import BatchSpec
+from lucky_transport.spec.batch_spec import BatchSpec
+from lucky_transport.spec.composite import pack
 from lucky_transport_libenv.engine import LibenvEngine
 from lucky_transport_libenv.interface import Space, TensorType
 from lucky_transport_libenv.library import Library

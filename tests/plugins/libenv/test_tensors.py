@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from lucky_transport.array_spec import DTYPES, ArraySpec
 from lucky_transport.errors import SpecError
-from lucky_transport.specs import BatchSpec
+from lucky_transport.spec.array_spec import DTYPES, ArraySpec
+from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport_libenv.export.tensors import Tensor, tensors_of
 from lucky_transport_libenv.interface import Dtype, ScalarType
 
@@ -63,7 +63,7 @@ def test_several_envs_of_an_engine_that_cannot_hold_are_refused() -> None:
 
 
 def test_a_name_that_is_too_long_is_refused() -> None:
-    from lucky_transport.composite import Part, pack
+    from lucky_transport.spec.composite import Part, pack
 
     row, parts, _ = pack([Part(("x" * 128,), ArraySpec())])
     with pytest.raises(SpecError, match="is too much for libenv"):

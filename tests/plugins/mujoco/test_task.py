@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lucky_transport.specs import total_reward
+from lucky_transport.spec.batch_spec import total_reward
 
 pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transport[mujoco]'")
 

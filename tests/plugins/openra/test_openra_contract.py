@@ -12,7 +12,7 @@ pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-
 from lucky_transport import api
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.engine import HOLD, RESET
-from lucky_transport.env import VectorEnv
+from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.serving import Serving
 from lucky_transport.testing.contract import TransportContract
 from lucky_transport.testing.pair import open_yardstick

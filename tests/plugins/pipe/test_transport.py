@@ -15,7 +15,7 @@ from lucky_transport import api
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.engine import RESET
 from lucky_transport.errors import Busy, ConfigError, RemoteProtocolError, SpecError
-from lucky_transport.specs import ArraySpec, BatchSpec
+from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 from lucky_transport.testing.trajectories import first_difference, record_env
 from lucky_transport_pipe.address import path_of
 from lucky_transport_pipe.frame_layout import FrameLayout, pack_request, unpack_request

@@ -18,8 +18,6 @@ import numpy as np
 import pytest
 
 from lucky_transport import api
-from lucky_transport.calls.lifecycle import Shape
-from lucky_transport.calls.server_call import ServerCall
 from lucky_transport.config import load_settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.engine import RESET
@@ -35,6 +33,8 @@ from lucky_transport.errors import (
 )
 from lucky_transport.messages.methods import method
 from lucky_transport.process import EngineProcess, unique_name
+from lucky_transport.rpc.lifecycle import Shape
+from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport.shm.atomics import native_error
 
 SCHEMA = method("AgentService/GetAgentSchema")

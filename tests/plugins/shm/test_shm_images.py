@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 from lucky_transport import api
-from lucky_transport.calls.images import Picture, Place
 from lucky_transport.config import load_settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.engines.echo import shade
@@ -24,6 +23,7 @@ from lucky_transport.messages.media import ImageFrame
 from lucky_transport.messages.methods import method
 from lucky_transport.messages.stepping import GetCameraFrameRequest, StepRequest
 from lucky_transport.process import EngineProcess, unique_name
+from lucky_transport.rpc.images import Picture, Place
 from lucky_transport.shm.image_file import ImageFile
 from lucky_transport.shm.pictures import Pictures
 from lucky_transport.shm.segment import remove_stale

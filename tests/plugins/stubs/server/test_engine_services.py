@@ -19,7 +19,7 @@ import lucky_transport
 import lucky_transport_stubs
 from lucky_transport import api
 from lucky_transport.process import EngineProcess
-from lucky_transport.specs import BatchSpec
+from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport_grpc import _pb
 from lucky_transport_grpc.runtime import grpc
 

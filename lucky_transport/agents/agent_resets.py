@@ -1,0 +1,114 @@
+"""The ResetAgent of typed calls: one agent per call, at once.
+
+Rule 1: a call resets its agent in one exchange with all other envs held; resets that belong together become one
+        exchange.
+Rule 2: a SimulationContract reaches the engine before the reset it belongs to; agents with different contracts are
+        reset one contract after the other.
+Rule 3: a contract is its agent's: it holds for that agent's resets until another one is given, its client leaves, or
+        somebody sets the engine's reset options; an agent that was given none follows the engine's own.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lucky_transport.agents.seat import Driver, Seat, only
+from lucky_transport.agents.step_request import env_of
+from lucky_transport.engine import RESET
+from lucky_transport.messages.agent import SimulationContract
+from lucky_transport.messages.batch import SetResetOptionsRequest
+from lucky_transport.messages.methods import method
+
+__all__ = ["SET_RESET_OPTIONS", "AgentReset", "AgentResets"]
+
+SET_RESET_OPTIONS = method("/lucky_transport.v1.BatchService/SetResetOptions")
+
+
+@dataclass(frozen=True, slots=True)
+class AgentReset:
+    """One agent's reset; `contract` is None when it asks for nothing, `refusal` why there is none."""
+
+    env: int
+    contract: SimulationContract | None = None
+    refusal: str = ""
+
+
+class AgentResets:
+    """The ResetAgents of one seat."""
+
+    def __init__(self, seat: Seat) -> None:
+        self._seat = seat
+        self._given: dict[int, SimulationContract] = {}
+        self._staged: SimulationContract | None = None  # what the engine follows because of us
+        self._staging = False
+        self._lease = 0
+
+    def read(self, agent_name: str, contract: SimulationContract | None) -> AgentReset:
+        """Return what a ResetAgentRequest asks for; never raises for what is wrong with it."""
+        try:
+            env = env_of(self._seat.spec, agent_name)
+        except ValueError as error:
+            return AgentReset(0, refusal=str(error))
+        return AgentReset(env, contract if contract != SimulationContract() else None)
+
+    def run(self, resets: Sequence[AgentReset], driver: Driver, timeout_s: float) -> list[str]:
+        """Reset all and return why each was not, "" where it was.
+
+        Raises Busy, PeerTimeout, LocalProtocolError (no hold) and what the engine's step raises.
+        """
+        if all(reset.refusal for reset in resets):
+            return [reset.refusal for reset in resets]
+        refusals: dict[int, str] = {}
+        with self._seat.driven_by(driver, timeout_s):
+            if self._lease != self._seat.leases:
+                self._given.clear()
+                self._lease = self._seat.leases
+            for contract, envs in self._groups(resets):
+                refusal = self._stage(contract)
+                refusals |= dict.fromkeys(envs, refusal)
+                if not refusal:
+                    self._seat.exchange(only(self._seat.spec, envs, RESET))
+                    self._seat.fresh[envs] = True
+                    if contract is not None:
+                        self._given |= dict.fromkeys(envs, contract)
+        return [reset.refusal or refusals[reset.env] for reset in resets]
+
+    def forget_contracts(self) -> None:
+        """Somebody set the engine's own reset options: from now on they hold for every agent."""
+        if self._staging:
+            return
+        self._given.clear()
+        self._staged = None
+
+    def _groups(self, resets: Sequence[AgentReset]) -> list[tuple[SimulationContract | None, list[int]]]:
+        """Return the contracts in force and the envs to be reset under each, those without one first."""
+        groups: list[tuple[SimulationContract | None, list[int]]] = [(None, [])]
+        for reset in resets:
+            if reset.refusal:
+                continue
+            wanted = reset.contract or self._given.get(reset.env)
+            envs = next((envs for contract, envs in groups if contract == wanted), None)
+            if envs is None:
+                groups.append((copy.deepcopy(wanted), [reset.env]))  # the caller may change what he passed
+            else:
+                envs.append(reset.env)
+        return [(contract, envs) for contract, envs in groups if envs]
+
+    def _stage(self, contract: SimulationContract | None) -> str:
+        """Have the engine follow a contract, its own for None; return why it does not, "" if it does."""
+        if contract is None and self._staged is None:
+            return ""
+        host = self._seat.host
+        if not host.implements(SET_RESET_OPTIONS):
+            return f"engine {self._seat.spec.engine!r} takes no simulation contract; reset without one"
+        self._staging = True
+        try:
+            answer = host.call(SET_RESET_OPTIONS, SetResetOptionsRequest(contract))
+        finally:
+            self._staging = False
+        if not answer.success:
+            return answer.message or "the engine refused the simulation contract"
+        self._staged = contract
+        return ""

@@ -1,0 +1,127 @@
+"""From the arguments of a call to its request message.
+
+    client.scene.list_entities(include_transforms=True)     keywords are the request's fields
+    client.agent.get_schema("agent_1")                      the first field may stand alone
+    client.camera.stream("front", fps=30)                   of an id and a name: text is the name, a number the id
+    client.camera.stream(StreamCameraRequest(...))          or the whole request, alone
+
+Rule 1: `fps` is `target_fps`; `timeout_s` is the deadline of the call, so a request's own field of that name is
+        `engine_timeout_s`.
+Rule 2: what cannot be a request raises TypeError or ValueError before anything is sent, with the method's name, the
+        field's name and the fields there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lucky_transport.client.values import Convert, converter
+from lucky_transport.errors import did_you_mean
+from lucky_transport.messages.fields import Field, fields_of
+from lucky_transport.messages.geometry import EntityId
+from lucky_transport.messages.methods import Method
+from lucky_transport.messages.scalars import one_of_fields
+
+__all__ = ["IDENTIFIER", "Arguments", "keyword_of"]
+
+#: The fields of which one says what a request is about.
+IDENTIFIER = ("id", "name")
+
+_ALIASES = {"fps": "target_fps"}
+_RENAMED = {"timeout_s": "engine_timeout_s"}
+
+
+def keyword_of(field: Field) -> str:
+    """Return the keyword under which a field of a request is given."""
+    return _RENAMED.get(field.name, field.name)
+
+
+class Arguments:
+    """How one method is called. `label` is what errors call it, "camera.stream".
+
+    fields: of the request, by keyword. aliases: further keywords -> the field's. has_identifier: one of id and name
+    must be given. first: the keyword that the positional argument stands for, "" for none.
+    """
+
+    def __init__(self, label: str, method: Method) -> None:
+        self.label = label
+        self.request: type[Any] = method.request
+        self.fields = {keyword_of(field): field for field in fields_of(method.request)}
+        self.aliases = {alias: name for alias, name in _ALIASES.items() if name in self.fields}
+        self.has_identifier = one_of_fields(method.request) == IDENTIFIER
+        self.first = "" if self.has_identifier else next(iter(self.fields), "")
+        self._slots: dict[str, tuple[str, Convert]] = {
+            keyword: (field.name, converter(field)) for keyword, field in self.fields.items()
+        }
+        self._slots |= {alias: self._slots[name] for alias, name in self.aliases.items()}
+        #: Of the field that may stand alone: the usual call gets by with it.
+        self._lone = self._slots[self.first][1] if self.first else None
+
+    def build(self, given: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
+        """Return the request; raises TypeError and ValueError."""
+        if len(given) == 1 and not keywords and self._lone and not isinstance(given[0], self.request):
+            try:
+                return self.request(self._lone(given[0]))
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"{self.label}: {self.first}: {error}") from None
+        if given:
+            first, *others = given
+            if isinstance(first, self.request):
+                return self._ready(first, others, keywords)
+            keywords = self._with_first(first, others, keywords)
+        values: dict[str, Any] = {}
+        for keyword, value in keywords.items():
+            slot = self._slots.get(keyword)
+            if slot is None:
+                raise self._unknown(keyword)
+            name, convert = slot
+            if name in values:
+                raise TypeError(f"{self.label}: {keyword!r} and {self._other(keyword)!r} are the same; give one")
+            try:
+                values[name] = convert(value)
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"{self.label}: {keyword}: {error}") from None
+        if self.has_identifier and ("id" in values) == ("name" in values):
+            raise TypeError(f"{self.label}: expected a name or an id, got {'both' if 'id' in values else 'neither'}")
+        return self.request(**values)
+
+    def _ready(self, request: Any, others: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        if others or keywords:
+            surplus = ", ".join([*(repr(one) for one in others), *keywords])
+            raise TypeError(f"{self.label}: a whole {self.request.__name__} stands alone; drop {surplus}")
+        return request
+
+    def _with_first(self, first: Any, others: Sequence[Any], keywords: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the keywords with the positional argument among them."""
+        if not self.first and not self.has_identifier:
+            raise TypeError(f"{self.label} takes no arguments but timeout_s, got {first!r}")
+        if others:
+            raise TypeError(f"{self.label} takes one argument by position, got {1 + len(others)}; {self._listed()}")
+        keyword = self._identify(first) if self.has_identifier else self.first
+        if keyword in keywords:
+            raise TypeError(f"{self.label}: {keyword!r} is given twice, by position and by keyword")
+        return {keyword: first, **keywords}
+
+    def _identify(self, value: Any) -> str:
+        if isinstance(value, str):
+            return "name"
+        if isinstance(value, EntityId) or (hasattr(value, "__index__") and not isinstance(value, bool)):
+            return "id"
+        raise TypeError(f"{self.label}: expected a name or an id, got {value!r}")
+
+    def _other(self, keyword: str) -> str:
+        pairs = self.aliases | {name: alias for alias, name in self.aliases.items()}
+        return pairs[keyword]
+
+    def _unknown(self, keyword: str) -> TypeError:
+        guess = did_you_mean(keyword, [*self._slots, "timeout_s"])
+        return TypeError(f"{self.label} has no field {keyword!r}; {guess}{self._listed()}")
+
+    def _listed(self) -> str:
+        names = [f"{name} (or {alias})" if alias else name for name, alias in self._with_aliases()]
+        return f"fields: {', '.join(names)}" if names else "it has none but timeout_s"
+
+    def _with_aliases(self) -> list[tuple[str, str]]:
+        back = {name: alias for alias, name in self.aliases.items()}
+        return [(name, back.get(name, "")) for name in self.fields]

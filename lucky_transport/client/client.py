@@ -1,0 +1,199 @@
+"""A connection with one attribute per service, for ordinary code and for asyncio.
+
+Rule 1: both know the same services and methods by the same names, over every transport.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from lucky_transport.aio import AsyncCalls
+from lucky_transport.client.names import SERVICES
+from lucky_transport.client.threads import ThreadedCalls
+from lucky_transport.client.typed import AsyncServices, Services
+from lucky_transport.errors import ClosedError, LocalProtocolError, did_you_mean
+from lucky_transport.spec.batch_spec import BatchSpec
+from lucky_transport.transport import Transport
+from lucky_transport.wording import plural
+
+__all__ = ["AsyncClient", "Client"]
+
+
+def _implemented(transport: Transport) -> frozenset[str] | None:
+    found: set[str] = set()
+    for attribute, methods in SERVICES.items():
+        for name, method in methods.items():
+            answer = transport.implements(method)
+            if answer is None:
+                return None
+            if answer:
+                found.add(f"{attribute}.{name}")
+    return frozenset(found)
+
+
+def _no_service(name: str) -> AttributeError:
+    guess = did_you_mean(name, SERVICES)
+    return AttributeError(f"no service {name!r}; {guess}there are: {', '.join(sorted(SERVICES))}")
+
+
+def _text(kind: str, transport: Transport) -> str:
+    where = f"of engine {transport.spec.engine!r} ({plural(transport.spec.num_envs, 'env')}) over {transport.name}"
+    return f"<{kind} {where}; services: {', '.join(SERVICES)}>"
+
+
+class Client(Services):
+    """A connection with one attribute per service (`agent`, `scene`, `camera`, ...); `transport` steps the batch."""
+
+    def __init__(self, transport: Transport) -> None:
+        super().__init__(transport)
+        self.transport = transport
+
+    @property
+    def spec(self) -> BatchSpec:
+        """The engine's batch spec."""
+        return self.transport.spec
+
+    def implemented(self) -> frozenset[str] | None:
+        """Return all names of the methods this engine answers ("scene.list_entities"), None where the transport cannot
+        tell without trying.
+        """
+        return _implemented(self.transport)
+
+    if not TYPE_CHECKING:  # a type checker knows the services from typed.pyi and shall refuse all others
+
+        def __getattr__(self, name: str) -> Any:
+            raise _no_service(name)
+
+    def __dir__(self) -> list[str]:
+        return sorted([*SERVICES, "close", "implemented", "spec", "transport"])
+
+    def __repr__(self) -> str:
+        return _text("client", self.transport)
+
+    def close(self) -> None:
+        """End the connection; idempotent."""
+        self.transport.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class _Link:
+    """What the services of an asynchronous client are called over, once it is connected."""
+
+    def __init__(self) -> None:
+        self.opened: tuple[Transport, AsyncCalls] | None = None
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.closed = False
+
+    @property
+    def transport(self) -> Transport:
+        return self._opened()[0]
+
+    @property
+    def calls(self) -> AsyncCalls:
+        calls = self._opened()[1]
+        if asyncio.get_running_loop() is not self.loop:
+            raise LocalProtocolError(
+                "this client belongs to another event loop", hint="connect in the loop that uses it"
+            )
+        return calls
+
+    def _opened(self) -> tuple[Transport, AsyncCalls]:
+        if self.opened is None:
+            if self.closed:
+                raise ClosedError("the client is closed", hint="connect again")
+            raise LocalProtocolError(
+                "the client is not connected yet", hint="use `async with connect_async(...)` or `await` it"
+            )
+        return self.opened
+
+
+class AsyncClient(AsyncServices):
+    """As Client, for asyncio: `async with connect_async(endpoint) as client`, or `client = await connect_async(...)`
+    and `await client.close()`. It belongs to the event loop in which it was connected.
+    """
+
+    def __init__(self, open_transport: Callable[[], Transport]) -> None:
+        self._link = _Link()
+        self._open_transport = open_transport
+        super().__init__(self._link)
+
+    @property
+    def transport(self) -> Transport:
+        """The transport below, which also steps the batch (its calls block)."""
+        return self._link.transport
+
+    @property
+    def spec(self) -> BatchSpec:
+        """The engine's batch spec."""
+        return self.transport.spec
+
+    def implemented(self) -> frozenset[str] | None:
+        """Return all names of the methods this engine answers ("scene.list_entities"), None where the transport cannot
+        tell without trying.
+        """
+        return _implemented(self.transport)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise _no_service(name)
+
+    def __dir__(self) -> list[str]:
+        return sorted([*SERVICES, "close", "implemented", "spec", "transport"])
+
+    def __repr__(self) -> str:
+        opened = self._link.opened
+        if opened is None:
+            return f"<asyncio client, {'closed' if self._link.closed else 'not connected'}>"
+        return _text("asyncio client", opened[0])
+
+    def __await__(self) -> Generator[Any, Any, Self]:
+        return self._connect().__await__()
+
+    async def __aenter__(self) -> Self:
+        return await self._connect()
+
+    async def _connect(self) -> Self:
+        """Connect on a thread, so that a slow engine keeps no other task waiting; idempotent."""
+        link = self._link
+        if link.closed:
+            raise ClosedError("the client is closed", hint="connect again")
+        if link.opened is None:
+            link.loop = asyncio.get_running_loop()
+            opening = link.loop.run_in_executor(None, self._open_transport)
+            try:
+                transport = await asyncio.shield(opening)
+            except asyncio.CancelledError:
+                opening.add_done_callback(_close_unused)
+                raise
+            link.opened = (transport, transport.async_calls() or ThreadedCalls(transport))
+        return self
+
+    async def close(self) -> None:
+        """End the connection and all its calls and streams; idempotent."""
+        link = self._link
+        opened, link.opened, link.closed = link.opened, None, True
+        if opened is not None:
+            transport, calls = opened
+            calls.close()
+            await asyncio.get_running_loop().run_in_executor(None, transport.close)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+def _close_unused(opening: asyncio.Future[Transport]) -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()

@@ -1,0 +1,1 @@
+"""Gymnasium's vector API over any transport, and luckyrobots' own env on top of it."""

@@ -1,0 +1,200 @@
+"""What a call of `reset(seed=..., options=...)` asks for, checked and translated before anything is sent.
+
+Options with a meaning here: "reset_mask" (bool (num_envs,): only these envs are reset, the others hold still) and
+"randomization" (a `SimulationContract` or a dict of its fields). All others go to the engine as they are.
+
+Rule 1: `options` is read, never changed: wrappers above look at the very same dict afterwards.
+Rule 2: env i of an integer seed gets seed + i; None in a list leaves that env's random stream as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, SupportsIndex, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_transport.engine import HOLD, RESET
+from lucky_transport.errors import SpecError, did_you_mean
+from lucky_transport.messages.agent import SimulationContract
+from lucky_transport.messages.batch import SetResetOptionsRequest, SetSeedsRequest
+from lucky_transport.messages.fields import Field, fields_of
+from lucky_transport.spec.actions import Bounds, check_control
+from lucky_transport.spec.batch_spec import BatchSpec
+from lucky_transport.spec.composite import arrays
+
+__all__ = ["ResetRequest", "Seed", "read_reset", "resting_actions"]
+
+#: One seed for all envs, or one per env (None: none for this env).
+Seed = SupportsIndex | Sequence[SupportsIndex | None] | NDArray[np.integer[Any]]
+
+_SEED_LIMIT = 1 << 64
+
+
+@dataclass(frozen=True, slots=True)
+class ResetRequest:
+    """`mask`: bool (num_envs,), the envs to reset. `control`: the exchange's bytes. The messages are None where there
+    is nothing to say.
+    """
+
+    mask: NDArray[np.bool_]
+    control: NDArray[np.uint8]
+    seeds: SetSeedsRequest | None
+    options: SetResetOptionsRequest | None
+
+    @property
+    def partial(self) -> bool:
+        """True when some envs hold still."""
+        return not self.mask.all()
+
+
+def read_reset(spec: BatchSpec, seed: Any, options: Any) -> ResetRequest:
+    """Return what a reset with these arguments has to do: `seed` a `Seed` or None, `options` a mapping or None.
+
+    Raises TypeError / ValueError naming the offending value (for a mask the same classes as Gymnasium's own vector
+    envs), LocalProtocolError for a partial mask where the engine cannot hold envs.
+    """
+    if options is None:
+        options = {}
+    elif not isinstance(options, Mapping):
+        raise TypeError(f"options must be a dict, got {type(options).__name__}: {options!r}")
+    known = cast("Mapping[Any, Any]", options)
+    mask = _mask(spec.num_envs, known)
+    control = check_control(spec, np.where(mask, np.uint8(RESET), np.uint8(HOLD)))
+    return ResetRequest(mask, control, _seeds(spec.num_envs, seed, mask), _options(known))
+
+
+def resting_actions(spec: BatchSpec) -> NDArray[Any]:
+    """Return actions for an exchange that ignores them, spec dtype (num_envs, *action shape), read-only: zeros, or the
+    nearest values that are in bounds, so that they never count as out of bounds.
+    """
+    actions = np.zeros(spec.action_shape, spec.action.dtype)
+    for _, array, values in arrays(actions, spec.action, spec.action_parts):
+        bounds = Bounds(array)
+        if bounds.low is not None:
+            np.fmax(values, bounds.low, out=values)  # NaN bounds nothing
+        if bounds.high is not None:
+            np.fmin(values, bounds.high, out=values)
+    actions.flags.writeable = False
+    return actions
+
+
+def _mask(num_envs: int, options: Mapping[Any, Any]) -> NDArray[np.bool_]:
+    if "reset_mask" not in options:
+        return np.ones(num_envs, np.bool_)
+    given: Any = options["reset_mask"]
+    if not isinstance(given, np.ndarray):
+        raise TypeError(f"options['reset_mask'] must be a numpy array, got {type(given).__name__}: {given!r}")
+    mask = cast("NDArray[Any]", given)
+    if mask.shape != (num_envs,):
+        raise ValueError(f"options['reset_mask'] must have shape ({num_envs},), got {mask.shape}")
+    if mask.dtype != np.bool_:
+        raise TypeError(f"options['reset_mask'] must have dtype bool, got {mask.dtype}")
+    if not mask.any():
+        raise ValueError(f"options['reset_mask'] must have at least one True, got {mask}")
+    return mask.copy()
+
+
+def _seeds(num_envs: int, seed: Any, mask: NDArray[np.bool_]) -> SetSeedsRequest | None:
+    if seed is None:
+        return None
+    if isinstance(seed, (Sequence, np.ndarray)) and not (isinstance(seed, np.ndarray) and seed.ndim == 0):
+        seeds = [None if one is None else _index(one) for one in cast("Sequence[Any]", seed)]
+        if len(seeds) != num_envs:
+            raise ValueError(f"{len(seeds)} seeds for {num_envs} envs: pass one per env, or a single integer")
+    else:
+        first = _index(seed)
+        seeds = [first + i for i in range(num_envs)]
+    for i, one in enumerate(seeds):
+        if one is not None and not 0 <= one < _SEED_LIMIT:
+            raise ValueError(f"seed {one} of env {i}: expected 0 <= seed < 2**64")
+    given = mask & np.array([one is not None for one in seeds])
+    if not given.any():
+        return None
+    return SetSeedsRequest([one or 0 for one in seeds], b"" if given.all() else given.tobytes())
+
+
+def _index(seed: Any) -> int:
+    try:
+        return operator.index(seed)
+    except TypeError:
+        raise TypeError(f"seed {seed!r}: expected an integer, a list of integers (one per env) or None") from None
+
+
+def _options(options: Mapping[Any, Any]) -> SetResetOptionsRequest | None:
+    randomization = options.get("randomization")
+    contract = None if randomization is None else _contract(randomization)
+    rest = {key: value for key, value in options.items() if key not in ("reset_mask", "randomization")}
+    if contract is None and not rest:
+        return None
+    return SetResetOptionsRequest(contract, _json(rest) if rest else "")
+
+
+def _json(options: Mapping[Any, Any]) -> str:
+    parts: list[str] = []
+    for key, value in options.items():
+        if not isinstance(key, str):
+            raise TypeError(f"options[{key!r}]: keys must be strings, got {type(key).__name__}")
+        try:
+            parts.append(f"{json.dumps(key)}:{json.dumps(value, default=_plain, allow_nan=False)}")
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"options[{key!r}] = {value!r} cannot go to the engine as JSON: {error}") from error
+        except RecursionError:
+            raise SpecError(
+                f"options[{key!r}] is nested too deeply to go to the engine as JSON", hint="pass flatter options"
+            ) from None
+    return f"{{{','.join(parts)}}}"
+
+
+def _plain(value: Any) -> Any:
+    """Return NumPy numbers and arrays as JSON's own; the callers of `reset` have them at hand."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        return cast("Any", value).tolist()
+    raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+def _contract(randomization: Any) -> SimulationContract:
+    known = {field.name: field for field in fields_of(SimulationContract)}
+    if isinstance(randomization, SimulationContract):
+        randomization = {name: getattr(randomization, name) for name in known}
+    if not isinstance(randomization, Mapping):
+        raise TypeError(
+            f"options['randomization'] must be a SimulationContract or a dict of its fields, "
+            f"got {type(randomization).__name__}"
+        )
+    values: dict[str, Any] = {}
+    for name, value in cast("Mapping[Any, Any]", randomization).items():
+        if name not in known:
+            guess = did_you_mean(name, known)
+            raise ValueError(f"options['randomization'] has no field {name!r}; {guess}known: {', '.join(known)}")
+        values[name] = _field_value(known[name], value)
+    return SimulationContract(**values)
+
+
+def _field_value(field: Field, value: Any) -> Any:
+    """Return `value` as the field's own type, so that a wrong one fails here and not in a codec."""
+    if field.kind == "str":
+        if isinstance(value, str):
+            return value
+    elif field.shape == "list":
+        if isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, (str, bytes)):
+            return [_number(field, one) for one in cast("Sequence[Any]", value)]
+    elif field.shape == "one":
+        return _number(field, value)
+    raise TypeError(f"options['randomization'][{field.name!r}] = {value!r}: expected {_expected(field)}")
+
+
+def _number(field: Field, value: Any) -> float:
+    if isinstance(value, (int, float, np.number)):
+        return float(cast("float", value))
+    raise TypeError(f"options['randomization'][{field.name!r}]: {value!r} is no number; expected {_expected(field)}")
+
+
+def _expected(field: Field) -> str:
+    if field.kind == "str":
+        return "a string"
+    return "a list of numbers [low, high]" if field.shape == "list" else "a number"

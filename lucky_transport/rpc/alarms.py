@@ -1,0 +1,67 @@
+"""Calls that end at their deadline by themselves, though their handler waits for something else.
+
+A caller's own clock ends his call and his cancel tells us; this is for what has to happen in time even if he hangs.
+
+Rule 1: only calls that somebody asked for are watched; most are answered long before anybody cares.
+Rule 2: one thread calls `ring`, whenever `patience_ns` is over; `watch` may be called by any.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from lucky_transport.errors import PeerTimeout
+from lucky_transport.rpc.server_call import ServerCall
+
+__all__ = ["Alarms"]
+
+_NEVER_NS = 1 << 63
+
+
+class Alarms:
+    """The deadlines of watched calls; `wake()` is called when `patience_ns` has become shorter."""
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self._wake = wake
+        self._lock = threading.Lock()
+        self._at_ns: dict[ServerCall, int] = {}
+        self._next_ns = _NEVER_NS
+
+    def __len__(self) -> int:
+        """Return how many calls are watched."""
+        return len(self._at_ns)
+
+    def watch(self, call: ServerCall) -> None:
+        """Have the call end at its deadline; without one nothing happens."""
+        if call.deadline is None:
+            return
+        at_ns = call.deadline.at_ns
+        with self._lock:
+            self._at_ns[call] = at_ns
+            is_next = at_ns < self._next_ns
+            if is_next:
+                self._next_ns = at_ns
+        call.call.on_end(lambda: self._forget(call))
+        if is_next:
+            self._wake()
+
+    def _forget(self, call: ServerCall) -> None:
+        with self._lock:
+            self._at_ns.pop(call, None)
+
+    def patience_ns(self, most: int) -> int:
+        """Return the nanoseconds until `ring` has something to do, `most` at most."""
+        return max(0, min(most, self._next_ns - time.monotonic_ns()))
+
+    def ring(self) -> None:
+        """End the calls whose deadline has passed; their handlers see it, their callers know it by themselves."""
+        now = time.monotonic_ns()
+        if now < self._next_ns:
+            return
+        with self._lock:
+            due = [call for call, at_ns in self._at_ns.items() if at_ns <= now]
+            self._next_ns = min((at_ns for at_ns in self._at_ns.values() if at_ns > now), default=_NEVER_NS)
+        for call in due:
+            call.lose(PeerTimeout(f"{call.name}: its caller waited until its deadline and no longer"))

@@ -1,0 +1,407 @@
+"""The caller's end of a pipe: `ClientCalls`, for any number of threads.
+
+    calls = ClientCalls(pipe)
+    payload = calls.unary(method.id, request, Deadline(10))
+    call = calls.open(method.id, request, shape=Shape.SERVER_STREAM)     # see `lucky_transport.rpc.client_call`
+    while (item := call.recv()) is not None: ...
+
+Rule 1: payloads are bytes; who knows the messages encodes and decodes them (`lucky_transport.rpc.typed`).
+Rule 2: whoever waits reads the pipe for all (`lucky_transport.rpc.turns`); there is no reader thread.
+Rule 3: an answer to a call that was given up is dropped when it comes.
+Rule 4: the end of the connection ends every call with its reason, at once.
+Rule 5: a method called by its name gets a number with its first request, and goes by that from then on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable, Iterable
+from operator import attrgetter
+from time import monotonic_ns
+from typing import Any, cast
+
+from lucky_transport.call import not_in_time
+from lucky_transport.codec.envelope import Envelope, Kind, decode_envelope, encode_envelope
+from lucky_transport.codec.plain import encode_plain
+from lucky_transport.codec.popped import Items, Popped, envelope_of, taken_apart
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import ClosedError, PeerTimeout, SpecError, TransportError, from_wire
+from lucky_transport.messages.methods import Flow
+from lucky_transport.rpc.attendant import Attendant
+from lucky_transport.rpc.client_call import ClientCall
+from lucky_transport.rpc.fragments import DEFAULT_LIMIT, Assemblies, TooLarge, cut, too_large, whole
+from lucky_transport.rpc.images import ImageSource, Place, no_source
+from lucky_transport.rpc.lifecycle import Event, Shape, opened
+from lucky_transport.rpc.numbers import Numbered
+from lucky_transport.rpc.outcome import GOODBYE, Metadata, again, name_of, to_metadata
+from lucky_transport.rpc.outlet import Outlet
+from lucky_transport.rpc.pipe import Pipe
+from lucky_transport.rpc.turns import Turns
+from lucky_transport.rpc.unary import UnaryAnswer
+from lucky_transport.rpc.window import Window, window_of
+
+__all__ = ["ClientCalls"]
+
+#: As `UnaryAnswer.is_done`, without a Python frame.
+_IS_DONE = attrgetter("done")
+_REQUEST, _RESPONSE, _STREAM_ITEM = int(Kind.REQUEST), int(Kind.RESPONSE), int(Kind.STREAM_ITEM)
+
+
+class ClientCalls:
+    """All calls over one pipe. `backend` names the transport in errors, `max_message_bytes` limits what is received,
+    `refusal` words the error of a message that is longer, `images` is where pictures are that do not come through the
+    pipe.
+
+    on_break: called once with the reason, when the connection ends, from any thread; it must not block.
+    """
+
+    def __init__(
+        self,
+        pipe: Pipe,
+        *,
+        backend: str = "",
+        max_message_bytes: int = DEFAULT_LIMIT,
+        refusal: Callable[[int, int], TransportError] = too_large,
+        images: ImageSource | None = None,
+    ) -> None:
+        self.backend = backend
+        self.images = images
+        self._claim = no_source if images is None else images.claim
+        self.on_break: Callable[[TransportError], None] | None = None
+        self.turns = Turns(pipe, self._on_record, self._break)
+        self.outlet = Outlet(pipe, self.turns.read_waiting)
+        self._pipe = pipe
+        self._largest = pipe.largest_record
+        self._ids = itertools.count(1)
+        self._calls: dict[int, UnaryAnswer | ClientCall] = {}
+        self._numbered = Numbered()
+        self._assemblies = Assemblies(max_message_bytes, refusal)
+        self._attendant = Attendant(self.turns)
+        self._error: TransportError | None = None
+
+    @property
+    def open_calls(self) -> int:
+        """Calls that have not ended."""
+        return len(self._calls)
+
+    def unary(self, method: int | str, payload: bytes, deadline: Deadline, metadata: Metadata = ()) -> bytes:
+        """Return the response to one request, for a method given by id or, without one, by its full name.
+
+        Raises the error that the engine answered with, PeerTimeout, PeerDied, ClosedError, RemoteProtocolError.
+        """
+        answer = self.exchange(method, payload, deadline, metadata)
+        if answer.error is not None:
+            raise again(answer.error, self.backend)
+        return answer.payload
+
+    def exchange(
+        self, method: int | str, payload: bytes, deadline: Deadline | None, metadata: Metadata = ()
+    ) -> UnaryAnswer:
+        """As `unary`, with all that came with the response; what ended the call on the other side is its `error`.
+
+        Without a deadline it waits as long as the engine lives. Raises PeerTimeout, PeerDied, ClosedError.
+        """
+        # Few Python frames: one that runs seldom takes a microsecond and more, as nothing of it is in the caches.
+        correlation_id = next(self._ids)
+        remaining_ns = 0 if deadline is None else deadline.at_ns - monotonic_ns()
+        if remaining_ns <= 0:
+            remaining_ns = self._remaining_ns(method, deadline)
+        slot = UnaryAnswer()
+        self._calls[correlation_id] = slot
+        try:
+            if self._error is not None:
+                self.check()
+            number = self._numbered.get(method) if isinstance(method, str) else method
+            try:
+                sent = (
+                    not metadata
+                    and number is not None
+                    and self.outlet.try_post_plain(number, correlation_id, _REQUEST, remaining_ns, payload)
+                )
+            except TransportError as error:
+                self._break(error)
+                self.check()
+                raise
+            if not sent:
+                record = self._request(method, correlation_id, payload, remaining_ns, metadata)
+                self._send_request(record, correlation_id, method, deadline, slot.is_done, len(payload))
+            if not self.turns.wait(slot, _IS_DONE, deadline):
+                assert deadline is not None
+                raise self.late(method, deadline)
+        except BaseException:
+            self._give_up(correlation_id, slot)
+            raise
+        return slot
+
+    def open(
+        self,
+        method: int | str,
+        payload: bytes = b"",
+        *,
+        shape: Shape = Shape.SERVER_STREAM,
+        flow: Flow = Flow.EVERY,
+        deadline: Deadline | None = None,
+        metadata: Metadata = (),
+        may_wait: bool = True,
+    ) -> ClientCall:
+        """Start a call of any shape; `payload` is the request where requests are no stream.
+
+        `deadline` ends the call wherever it is then. Unless it `may_wait` for room, the request is kept until there is
+        some. Raises PeerTimeout, PeerDied, ClosedError.
+        """
+        remaining_ns = self._remaining_ns(method, deadline)
+        correlation_id = next(self._ids)
+        window = window_of(flow)
+        record = self._request(method, correlation_id, payload, remaining_ns, metadata, shape, window)
+        call = ClientCall(self, correlation_id, method, opened(Event.OPEN, shape), window, deadline)
+        self._calls[correlation_id] = call
+        try:
+            self.check()
+            if may_wait:
+                self._send_request(record, correlation_id, method, deadline, call.is_ended, len(payload))
+            else:
+                self._post_request(record, correlation_id, method, len(payload))
+        except BaseException:
+            self._give_up(correlation_id, call)
+            raise
+        return call
+
+    def attend(self, call: ClientCall, on_end: Callable[[], None]) -> None:
+        """See to it that the call is read to its end, and its deadline kept, though no thread waits for it.
+
+        `on_end()` is called once, when it has ended, on a thread of ours.
+        """
+        self._attendant.watch(call, on_end)
+
+    def pump(self) -> None:
+        """Handle everything that has come, unless a thread waits and does so anyway; never blocks (for event loops)."""
+        self.turns.read_waiting()
+
+    def fileno(self) -> int:
+        """A descriptor that turns readable when `pump` may have something to do; -1 where the pipe has none."""
+        return self._pipe.fileno()
+
+    def arm(self) -> bool:
+        """Have `fileno()` turn readable with the next record; True when there is one already: then `pump` again.
+
+        Raises PeerDied, ClosedError, and the connection has then ended.
+        """
+        try:
+            return self._pipe.arm()
+        except TransportError as error:
+            self._break(error)
+            self.check()
+            raise
+
+    def close(self) -> None:
+        """End every call with ClosedError and let go of the pipe; idempotent, from any thread."""
+        self._break(ClosedError("the transport is closed", backend=self.backend, hint="connect again"))
+        if self.images is not None:
+            self.images.close()
+
+    def check(self) -> None:
+        """Raise what ended the connection, if it has ended."""
+        if self._error is not None:
+            raise again(self._error, self.backend)
+
+    def late(self, method: int | str, deadline: Deadline) -> PeerTimeout:
+        """Return the error of a call that did not end in time."""
+        return not_in_time(name_of(method), deadline.timeout_s, self.backend)
+
+    def cut(self, record: bytes, correlation_id: int, message_bytes: int) -> Any:
+        """Return the records in which an envelope with a message of that length travels."""
+        return (record,) if len(record) <= self._largest else cut(record, correlation_id, self._largest, message_bytes)
+
+    def forget(self, correlation_id: int) -> None:
+        """Drop whatever still comes for this call."""
+        self._calls.pop(correlation_id, None)
+        self._assemblies.drop(correlation_id)
+
+    # -- sending ------------------------------------------------------------------------------------------------------
+
+    def _remaining_ns(self, method: int | str, deadline: Deadline | None) -> int:
+        """Return the nanoseconds that the engine has, 0 for no limit. Raises PeerTimeout when there are none left."""
+        if deadline is None:
+            return 0
+        remaining_ns = deadline.remaining_ns
+        if not remaining_ns:
+            raise self.late(method, deadline)
+        return remaining_ns
+
+    def _request(
+        self,
+        method: int | str,
+        correlation_id: int,
+        payload: bytes,
+        remaining_ns: int,
+        metadata: Metadata,
+        shape: Shape = Shape.UNARY,
+        window: Window | None = None,
+    ) -> bytes:
+        """Return the record that opens a call."""
+        path = ""
+        if isinstance(method, str):
+            number = self._numbered.get(method)
+            if number is None:
+                path, number = method, self._numbered.number(method, correlation_id)
+        else:
+            number = method
+        if not shape and not path and not metadata:
+            return encode_plain(number, correlation_id, Kind.REQUEST, remaining_ns, payload)
+        envelope = Envelope(
+            number,
+            correlation_id,
+            Kind.REQUEST,
+            remaining_ns,
+            metadata=to_metadata(metadata),
+            payload=payload,
+            path=path,
+            streams=int(shape),
+        )
+        if window is not None and shape & Shape.SERVER_STREAM:
+            envelope.items, envelope.window = window.items, window.bytes
+        return encode_envelope(envelope)
+
+    def _send_request(
+        self,
+        record: bytes,
+        correlation_id: int,
+        method: int | str,
+        deadline: Deadline | None,
+        is_over: Callable[[], bool],
+        message_bytes: int,
+    ) -> None:
+        for part in self.cut(record, correlation_id, message_bytes):
+            if not self.push(part, deadline, is_over) and not is_over() and deadline is not None:
+                raise PeerTimeout(
+                    f"{name_of(method)}: the engine took no command within {deadline.timeout_s} s, its ring is full",
+                    backend=self.backend,
+                    hint="the engine may hang; restart it",
+                )
+        if isinstance(method, str) and len(record) <= self._largest:
+            self._numbered.left(method, correlation_id)
+
+    def _post_request(self, record: bytes, correlation_id: int, method: int | str, message_bytes: int) -> None:
+        self.post_all(self.cut(record, correlation_id, message_bytes))
+        if len(record) <= self._largest and isinstance(method, str):
+            self._numbered.left(method, correlation_id)
+
+    def push(self, record: bytes, deadline: Deadline | None, is_over: Callable[[], bool]) -> bool:
+        """As `Outlet.send`; an error ends the connection, and what ended it first is raised."""
+        try:
+            return self.outlet.send(record, deadline, is_over)
+        except SpecError:
+            raise
+        except TransportError as error:
+            self._break(error)
+            self.check()
+            raise
+
+    def post(self, record: bytes) -> None:
+        """As `Outlet.post_one`; an error ends the connection, and whoever waits finds out."""
+        try:
+            self.outlet.post_one(record)
+        except TransportError as error:
+            self._break(error)
+
+    def post_all(self, records: Iterable[bytes]) -> None:
+        """As `Outlet.post`; likewise."""
+        try:
+            self.outlet.post(records)
+        except TransportError as error:
+            self._break(error)
+
+    def _give_up(self, correlation_id: int, call: UnaryAnswer | ClientCall) -> None:
+        """Nobody waits for the answer any more: tell the engine, as far as that is possible."""
+        was_open = self._calls.pop(correlation_id, None) is not None
+        self._assemblies.drop(correlation_id)
+        if was_open and self._error is None and not call.is_done():
+            with contextlib.suppress(TransportError):
+                self.outlet.post_one(encode_plain(0, correlation_id, Kind.CANCEL, 0, b""))
+
+    # -- receiving ----------------------------------------------------------------------------------------------------
+
+    def _on_record(self, record: Popped | Items) -> None:
+        """Handle what was taken from the pipe; raises RemoteProtocolError for what no honest engine sends."""
+        if not isinstance(record, tuple):
+            self._on_envelope(decode_envelope(record))
+            return
+        if len(record) == 5:
+            _, correlation_id, _, kind, payload = record
+            dropped = 0
+        elif len(record) == 2:
+            self._on_items(*record)
+            return
+        else:
+            correlation_id, kind, dropped, payload, length, file, slot, number = record
+            payload = self._claim(payload, ((length, file, slot, number),))
+        call = self._calls.get(correlation_id)
+        if call is None:
+            return  # given up
+        if kind == _STREAM_ITEM:
+            call.on_item(payload, dropped)
+        elif kind == _RESPONSE:
+            call.on_response(payload, ())
+            self._calls.pop(correlation_id, None)
+        else:
+            self._on_envelope(envelope_of(record))
+            return
+        if call.gates:
+            self.turns.wake_followers(call)
+
+    def _on_items(self, correlation_id: int, payloads: list[bytes]) -> None:
+        call = self._calls.get(correlation_id)
+        if call is not None:
+            call.on_items(payloads)
+            if call.gates:
+                self.turns.wake_followers(call)
+
+    def _on_envelope(self, envelope: Envelope) -> None:
+        if envelope.kind is Kind.FRAGMENT:
+            self._on_fragment(envelope)
+            return
+        correlation_id = envelope.correlation_id
+        if correlation_id == GOODBYE and envelope.kind is Kind.ERROR:
+            self._break(from_wire(envelope.status, envelope.details, backend=self.backend))
+            return
+        if envelope.images:  # claimed even when the call was given up: then the claim gives the places back
+            places = [Place(place.length, place.file, place.slot, place.number) for place in envelope.images]
+            envelope.payload = cast(Any, self._claim(envelope.payload, places))
+        call = self._calls.get(correlation_id)
+        if call is not None:
+            call.on_envelope(envelope)
+            if call.is_done():
+                self.forget(correlation_id)
+            self.turns.wake_followers(call)
+
+    def _on_fragment(self, fragment: Envelope) -> None:
+        call = self._calls.get(fragment.correlation_id)
+        if call is None:
+            self._assemblies.drop(fragment.correlation_id)
+            return
+        try:
+            record = self._assemblies.add(fragment)
+        except TooLarge as error:
+            self._give_up(fragment.correlation_id, call)
+            call.on_error(error.error)
+            self.turns.wake_followers(call)
+            return
+        if record is not None:
+            self._on_record(taken_apart(whole(record, fragment.correlation_id)))
+
+    def _break(self, error: TransportError) -> None:
+        """End everything for this reason; the first one counts."""
+        is_first = self._error is None
+        if is_first:
+            self._error = error.with_traceback(None)  # the frames would hold this connection, and its memory
+        for correlation_id in tuple(self._calls):
+            call = self._calls.pop(correlation_id, None)
+            if call is not None:
+                call.on_error(error)
+                self.turns.wake(call)
+        self.outlet.close()
+        self._pipe.interrupt()
+        self._pipe.close()
+        if is_first and self.on_break is not None:
+            self.on_break(error)

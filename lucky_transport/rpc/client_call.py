@@ -1,0 +1,328 @@
+"""One call of any shape, as its caller sees it.
+
+Rule 1: `send`, `half_close` and `recv` belong to one thread each, which may be two; `cancel` to any.
+Rule 2: what came before the end is handed out before the end is, except after `cancel`.
+Rule 3: the call's deadline ends it wherever it is; a deadline given to `recv` or `send` ends only that wait.
+Rule 4: `try_recv` and `try_send` never wait; `on_news` tells when to try again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from lucky_transport.codec.envelope import Envelope, Kind, encode_envelope
+from lucky_transport.codec.plain import encode_plain
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import Cancelled, StatusError, TransportError
+from lucky_transport.rpc.lifecycle import CALLER, Event, State, after
+from lucky_transport.rpc.outcome import Metadata, again, error_in, from_metadata, name_of
+from lucky_transport.rpc.window import Credit, Grant, Window
+
+if TYPE_CHECKING:
+    from lucky_transport.rpc.attendant import Attendant
+    from lucky_transport.rpc.client import ClientCalls
+
+__all__ = ["ClientCall"]
+
+#: Looking up a member of an enumeration takes as long as calling a function.
+_ENDED, _ITEM = State.ENDED, int(Kind.STREAM_ITEM)
+#: Records read at once by a thread that waits for items.
+_BATCH = 64
+#: Kinds that end a call, and those that only a caller may send: for these the table has no row.
+_ENDS = {
+    Kind.END: Event.PEER_FINISHES,
+    Kind.ERROR: Event.PEER_FAILS,
+    Kind.HALF_CLOSE: Event.PEER_HALF_CLOSES,
+    Kind.CANCEL: Event.PEER_CANCELS,
+}
+#: Where an item may come and changes nothing: the table need not be asked.
+_MAY_COME = frozenset(state for state, row in CALLER.items() if row.get(Event.PEER_SENDS) is state)
+
+
+class ClientCall:
+    """Made by `ClientCalls.open`. dropped: items the engine skipped so far. trailing: metadata that came with the end.
+
+    headers: metadata that came before all else; None until something came. error: why the call ended before its time.
+    on_news: called after anything came for the call, or it was ended here, on whichever thread noticed; it must neither
+    wait nor make calls. gates, attendant: for `Turns` and `Attendant`.
+    """
+
+    def __init__(
+        self,
+        calls: ClientCalls,
+        correlation_id: int,
+        method: int | str,
+        state: State,
+        window: Window,
+        deadline: Deadline | None,
+    ) -> None:
+        self.correlation_id = correlation_id
+        self.deadline = deadline
+        self.dropped = 0
+        self.headers: Metadata | None = None
+        self.trailing: Metadata = ()
+        self.error: TransportError | None = None
+        self.on_news: Callable[[], None] | None = None
+        self.gates: list[Any] = []
+        self.attendant: Attendant | None = None
+        self._calls = calls
+        self._method = method
+        self._state = state
+        self._inbox: deque[Any] = deque()
+        self._grant = Grant(window)
+        self._credit = Credit()
+        self._lock = threading.RLock()  # reentrant: a finalizer may cancel in the middle of anything
+
+    # -- the caller's side --------------------------------------------------------------------------------------------
+
+    def is_ended(self) -> bool:
+        """True once nothing more comes from the engine; what came may still be waiting for `recv`."""
+        return self._state is _ENDED
+
+    def recv(self, deadline: Deadline | None = None) -> bytes | None:
+        """Return the next item, or the response; None after the last. Over a connection with an `ImageSource` it is a
+        `Claim` where pictures came with it.
+
+        Raises the error that ended the call (the engine's, PeerTimeout, PeerDied, Cancelled), or PeerTimeout at
+        `deadline`.
+        """
+        inbox = self._inbox
+        if not inbox and self._state is not _ENDED and not self._wait(ClientCall._has_news, deadline):
+            raise self._too_late(deadline)
+        if inbox:
+            payload = inbox.popleft()
+            renewed = self._grant.consumed(len(payload) if payload.__class__ is bytes else len(payload.payload))
+            if renewed is not None and self._state is not _ENDED:
+                self._grant_more(*renewed)
+            return payload
+        if self.error is not None:
+            raise again(self.error, self._calls.backend)
+        return None
+
+    def try_recv(self) -> bytes | None:
+        """Return the next item, or the response, if it is here; None when nothing is."""
+        return self.recv() if self._inbox else None
+
+    def wait_headers(self) -> None:
+        """Wait until `headers` are known or the call has ended."""
+        self._wait(ClientCall._has_headers, None)
+
+    def wait_end(self, deadline: Deadline | None = None) -> bool:
+        """Wait until the call has ended; False at `deadline`."""
+        return self._wait(ClientCall.is_ended, deadline)
+
+    def send(self, payload: bytes, deadline: Deadline | None = None) -> None:
+        """Send one item; waits until the engine takes it.
+
+        Raises LocalProtocolError after `half_close` or the end, the error that ended the call, PeerTimeout.
+        """
+        self._go(Event.SEND)
+        while not self._credit.try_spend(len(payload)):
+            if not self._wait(ClientCall._may_send, deadline):
+                raise self._too_late(deadline)
+            if self.is_ended():
+                self._go(Event.SEND)
+        record = encode_plain(0, self.correlation_id, _ITEM, 0, payload)
+        until = _earlier(self.deadline, deadline)
+        for part in self._calls.cut(record, self.correlation_id, len(payload)):
+            if not self._calls.push(part, until, self.is_ended):
+                # Half an item may be under way: the engine could not understand what followed, and must let go of it.
+                if not self._lose(self._calls.late(self._method, until or Deadline(0))):
+                    self._tell_cancelled()
+                self._go(Event.SEND)
+
+    def try_send(self, payload: bytes) -> bool:
+        """As `send`, without waiting; False, and nothing was sent, while the engine takes no more items."""
+        self._go(Event.SEND)
+        if not self._credit.try_spend(len(payload)):
+            return False
+        record = encode_plain(0, self.correlation_id, _ITEM, 0, payload)
+        self._calls.post_all(self._calls.cut(record, self.correlation_id, len(payload)))
+        return True
+
+    def half_close(self) -> None:
+        """Say that no further item comes. Raises LocalProtocolError when that was said, or the end's error."""
+        self._go(Event.HALF_CLOSE)
+        self._calls.post(encode_plain(0, self.correlation_id, Kind.HALF_CLOSE, 0, b""))
+
+    def cancel(self) -> None:
+        """End the call from any thread: a waiting `recv` or `send` raises Cancelled. No effect once it has ended."""
+        if self._lose(Cancelled(f"{name_of(self._method)} was cancelled", backend=self._calls.backend)):
+            self._inbox.clear()
+
+    def expire(self) -> None:
+        """End the call if its deadline has passed."""
+        if self.deadline is not None and self.deadline.expired:
+            self._lose(self._calls.late(self._method, self.deadline))
+
+    def __enter__(self) -> ClientCall:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.cancel()
+
+    # -- what the engine sends (called by the thread that reads) ------------------------------------------------------
+
+    def is_done(self) -> bool:
+        """True once no record for this call is expected."""
+        return self._state is _ENDED
+
+    def on_item(self, payload: Any, dropped: int) -> None:
+        """Take a stream item. Raises RemoteProtocolError when none is due or it was not granted."""
+        with self._lock:
+            if self._state is _ENDED:
+                return
+            if self._state not in _MAY_COME:
+                self._state = after(CALLER, self._state, Event.PEER_SENDS, self._what)
+            self._grant.arrived(len(payload) if payload.__class__ is bytes else len(payload.payload))
+            self._inbox.append(payload)
+            if dropped > self.dropped:
+                self.dropped = dropped
+            if self.headers is None:
+                self.headers = ()
+        if self.on_news is not None:
+            self.on_news()
+
+    def on_items(self, payloads: list[bytes]) -> None:
+        """Take several stream items; as `on_item` of each."""
+        with self._lock:
+            if self._state is _ENDED:
+                return
+            if self._state not in _MAY_COME:
+                self._state = after(CALLER, self._state, Event.PEER_SENDS, self._what)
+            for payload in payloads:
+                self._grant.arrived(len(payload))
+                self._inbox.append(payload)
+            if self.headers is None:
+                self.headers = ()
+        self._tell()
+
+    def on_response(self, payload: Any, trailing: Metadata) -> None:
+        """Take the response. Raises RemoteProtocolError when none is due."""
+        with self._lock:
+            if self._state is _ENDED:
+                return
+            self._state = after(CALLER, self._state, Event.PEER_RESPONDS, self._what)
+            self.trailing = trailing
+            self._inbox.append(payload)
+        self._tell_end()
+
+    def on_envelope(self, envelope: Envelope) -> None:
+        """Take any other envelope for this call."""
+        if self._state is _ENDED:
+            return
+        kind = envelope.kind
+        if kind is Kind.STREAM_ITEM:
+            self.on_item(envelope.payload, envelope.dropped)
+        elif kind is Kind.RESPONSE:
+            self.on_response(envelope.payload, from_metadata(envelope.metadata))
+        elif kind is Kind.CREDIT:
+            with self._lock:
+                self._state = after(CALLER, self._state, Event.PEER_GRANTS, self._what)
+                self._credit.add(envelope.items, envelope.window)
+            self._tell()
+        elif kind is Kind.HEADERS:
+            with self._lock:
+                self._state = after(CALLER, self._state, Event.PEER_STARTS, self._what)
+                self.headers = from_metadata(envelope.metadata)
+            self._tell()
+        else:
+            self._on_end(envelope)
+
+    def on_error(self, error: TransportError) -> None:
+        """The connection has ended, or what came could not be taken."""
+        with self._lock:
+            if self._state is _ENDED:
+                return
+            self._fail(error)
+        self._tell_end()
+
+    def _on_end(self, envelope: Envelope) -> None:
+        with self._lock:
+            self._state = after(CALLER, self._state, _ENDS.get(envelope.kind, Event.PEER_OPENS), self._what)
+            self.dropped = max(self.dropped, envelope.dropped)
+            if envelope.kind is Kind.ERROR:
+                self._fail(error_in(envelope))
+            else:
+                self.trailing = from_metadata(envelope.metadata)
+        self._tell_end()
+
+    # -- within -------------------------------------------------------------------------------------------------------
+
+    def _what(self) -> str:
+        return f"call {self.correlation_id} of {name_of(self._method)}"
+
+    def _has_news(self) -> bool:
+        return bool(self._inbox) or self._state is _ENDED
+
+    def _has_headers(self) -> bool:
+        return self.headers is not None or self._state is _ENDED
+
+    def _may_send(self) -> bool:
+        return self._credit.is_open or self._state is _ENDED
+
+    def _wait(self, is_ready: Callable[[ClientCall], bool], deadline: Deadline | None) -> bool:
+        """Wait until then; False when `deadline` came first. The call's own deadline ends the call instead."""
+        until = deadline if self.deadline is None else _earlier(self.deadline, deadline)
+        if self._calls.turns.wait(self, is_ready, until, _BATCH):
+            return True
+        self.expire()
+        return self._state is _ENDED
+
+    def _lose(self, error: TransportError) -> bool:
+        """End the call for this reason and tell the engine; False when it had ended."""
+        with self._lock:
+            if self._state is _ENDED:
+                return False
+            self._fail(error)
+        self._calls.forget(self.correlation_id)
+        self._tell_cancelled()
+        self._calls.turns.wake(self)
+        self._tell_end()
+        return True
+
+    def _fail(self, error: TransportError) -> None:
+        """End with this error; the lock is held."""
+        self.error = error
+        if isinstance(error, StatusError):
+            self.trailing = error.trailing
+        self._state = _ENDED
+
+    def _tell(self) -> None:
+        if self.on_news is not None:
+            self.on_news()
+
+    def _tell_end(self) -> None:
+        if self.headers is None:
+            self.headers = ()
+        self._tell()
+        if self.attendant is not None:
+            self.attendant.note_end(self)
+
+    def _tell_cancelled(self) -> None:
+        self._calls.outlet.post_late(encode_plain(0, self.correlation_id, Kind.CANCEL, 0, b""))
+
+    def _go(self, event: Event) -> None:
+        """Do what is ours to do; raises the call's error when it failed, LocalProtocolError when it is not possible."""
+        with self._lock:
+            if self.error is not None:
+                raise again(self.error, self._calls.backend)
+            self._state = after(CALLER, self._state, event, self._what)
+
+    def _grant_more(self, items: int, window: int) -> None:
+        credit = Envelope(0, self.correlation_id, Kind.CREDIT, items=items, window=window)
+        self._calls.post(encode_envelope(credit))
+
+    def _too_late(self, deadline: Deadline | None) -> TransportError:
+        if self.error is not None:
+            return again(self.error, self._calls.backend)
+        return self._calls.late(self._method, deadline or self.deadline or Deadline(0))
+
+
+def _earlier(one: Deadline | None, other: Deadline | None) -> Deadline | None:
+    if one is None or other is None:
+        return one or other
+    return one if one.at_ns <= other.at_ns else other

@@ -1,0 +1,275 @@
+"""The answerer's end of a pipe: `ServerCalls`.
+
+    calls = ServerCalls(pipe, dispatcher.begin)
+    while pipe.wait(timeout_ns): calls.feed()
+
+Rule 1: `feed` handles what waits and never blocks; who wants to take longer does so on another thread.
+Rule 2: a caller that sends what it may not is told so and dropped: `feed` raises and every call ends.
+Rule 3: while answers pile up because the caller does not read them, its requests are left in the pipe.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from types import MappingProxyType
+from typing import Any
+
+from lucky_transport.codec.envelope import Envelope, Kind, encode_envelope
+from lucky_transport.codec.plain import encode_plain
+from lucky_transport.codec.popped import Popped, envelope_of, taken_apart
+from lucky_transport.errors import Busy, ClosedError, RemoteProtocolError, TransportError
+from lucky_transport.rpc.fragments import DEFAULT_LIMIT, Assemblies, TooLarge, cut, too_large, whole
+from lucky_transport.rpc.images import ImageStore
+from lucky_transport.rpc.numbers import FIRST_NUMBER, Named
+from lucky_transport.rpc.outcome import GOODBYE, error_envelope
+from lucky_transport.rpc.outlet import CONGESTED_BYTES, Outlet
+from lucky_transport.rpc.pipe import Pipe
+from lucky_transport.rpc.server_call import ServerCall
+
+__all__ = ["MAX_CALLS", "ServerCalls"]
+
+_REQUEST, _RESPONSE, _STREAM_ITEM = int(Kind.REQUEST), int(Kind.RESPONSE), int(Kind.STREAM_ITEM)
+#: Calls that one caller may have open.
+MAX_CALLS = 1024
+#: Records handled in one go: the thread that feeds has other things to do.
+_BATCH = 64
+
+
+class ServerCalls:
+    """All calls that come through one pipe. `begin(call)` starts to answer one, in the thread that feeds.
+
+    at_once(method, deadline_ns, caller, payload): the short way for plain unary requests: the response, or None when
+    the call has to be begun; it raises the TransportError that the caller gets. inline: by a method's id, what does so
+    with the request alone.
+    caller: its name, different for each connection (default: `pipe.peer`). refusal: words the error of a message of (so
+    many bytes, where so many are allowed). between_steps: how a stream's handler gets the engine to itself. images:
+    where pictures go that shall not travel through the pipe.
+    """
+
+    def __init__(
+        self,
+        pipe: Pipe,
+        begin: Callable[[ServerCall], None],
+        *,
+        at_once: Callable[[int, int, str, bytes], bytes | None] | None = None,
+        inline: Mapping[int, Callable[[bytes], bytes]] = MappingProxyType({}),
+        caller: str = "",
+        max_message_bytes: int = DEFAULT_LIMIT,
+        refusal: Callable[[int, int], TransportError] = too_large,
+        between_steps: Callable[[], AbstractContextManager[object]] = nullcontext,
+        images: ImageStore | None = None,
+    ) -> None:
+        self.images = images
+        self.peer = caller or pipe.peer
+        self.lock = threading.Lock()
+        self.outlet = Outlet(pipe)
+        self.between_steps = between_steps
+        self._pipe = pipe
+        self._largest = pipe.largest_record
+        self._begin = begin
+        self._at_once = at_once
+        self._inline = inline
+        self._calls: dict[int, ServerCall] = {}
+        self._named = Named()
+        self._assemblies = Assemblies(max_message_bytes, refusal)
+        self._max_message_bytes = max_message_bytes
+        self._refusal = refusal
+        self._highest = 0
+        self._error: TransportError | None = None
+
+    @property
+    def open_calls(self) -> int:
+        """Calls that are not answered yet."""
+        return len(self._calls)
+
+    def feed(self) -> bool:
+        """Handle what waits, some records at most; False when the caller must read its answers before it goes on.
+
+        Raises what ended the connection (RemoteProtocolError, PeerDied, ClosedError); every call has then ended.
+        """
+        try:
+            for _ in range(_BATCH):
+                if self.outlet.kept_bytes > CONGESTED_BYTES:
+                    return False
+                record = self._pipe.pop_plain()
+                if record is None:
+                    break
+                self._on_record(record)
+        except TransportError as error:
+            self.shut_down(error)
+            raise
+        return True
+
+    def close(self, error: TransportError | None = None) -> None:
+        """End every call, with `error` as the reason its handler sees; idempotent, from any thread."""
+        if self._error is None:
+            self._error = error or ClosedError("the connection is closed")
+            self._error.__traceback__ = None  # the frames would hold this connection, and its memory
+        for correlation_id in tuple(self._calls):
+            call = self._calls.get(correlation_id)
+            if call is not None:
+                call.lose(self._error)
+        self._assemblies.clear()
+        self.outlet.close()
+        self._pipe.close()
+        if self.images is not None:
+            self.images.close()
+
+    def shut_down(self, error: TransportError) -> None:
+        """Tell the caller of every call, and of all that would come, that it ends here; then `close`."""
+        for call in tuple(self._calls.values()):
+            call.abort(error)
+        self.post(encode_envelope(error_envelope(0, GOODBYE, error)), GOODBYE)
+        self.close(error)
+
+    # -- for ServerCall -----------------------------------------------------------------------------------------------
+
+    def post(self, record: bytes, correlation_id: int, message_bytes: int = 0) -> None:
+        """Send an answer or keep it until there is room; a caller that is gone is found by whoever feeds."""
+        try:
+            if len(record) <= self._largest:
+                self.outlet.post_one(record)
+            else:
+                self.outlet.post(cut(record, correlation_id, self._largest, message_bytes))
+        except TransportError as error:
+            if self._error is None:
+                self._error = error.with_traceback(None)
+
+    def post_plain(self, correlation_id: int, kind: int, payload: bytes) -> None:
+        """As `post`, of a plain envelope: the fastest way where there is one."""
+        try:
+            if self.outlet.try_post_plain(0, correlation_id, kind, 0, payload):
+                return
+        except TransportError as error:
+            if self._error is None:
+                self._error = error.with_traceback(None)
+            return
+        self.post(encode_plain(0, correlation_id, kind, 0, payload), correlation_id, len(payload))
+
+    def cut(self, record: bytes, correlation_id: int, message_bytes: int) -> Any:
+        """Return the records in which an envelope with a message of that length travels."""
+        return (record,) if len(record) <= self._largest else cut(record, correlation_id, self._largest, message_bytes)
+
+    def forget(self, correlation_id: int) -> None:
+        """The call has ended; what still comes for it is ignored."""
+        self._calls.pop(correlation_id, None)
+        self._assemblies.drop(correlation_id)
+
+    def takes(self, correlation_id: int, payload: bytes) -> bool:
+        """True unless the message is longer than allowed, in one record or in many: then its call has ended."""
+        if len(payload) <= self._max_message_bytes:
+            return True
+        self._refuse(correlation_id, self._refusal(len(payload), self._max_message_bytes))
+        return False
+
+    # -- receiving ----------------------------------------------------------------------------------------------------
+
+    def _on_record(self, record: Popped) -> None:
+        if not isinstance(record, tuple) or len(record) != 5:
+            self._on_envelope(envelope_of(record))
+            return
+        method, correlation_id, deadline_ns, kind, payload = record
+        if kind == _REQUEST:
+            if self._at_once is None or not self._answer(self._at_once, *record):
+                call = ServerCall(self, method, correlation_id, deadline_ns, payload)
+                if method >= FIRST_NUMBER:
+                    call.path = self._named.name(method)
+                self._open(call)
+        elif kind == _STREAM_ITEM:
+            call = self._known(correlation_id, Kind.STREAM_ITEM)
+            if call is not None:
+                call.on_item(payload)
+        else:
+            self._on_envelope(envelope_of(record))
+
+    def _answer(
+        self,
+        at_once: Callable[[int, int, str, bytes], bytes | None],
+        method: int,
+        correlation_id: int,
+        deadline_ns: int,
+        kind: int,
+        payload: bytes,
+    ) -> bool:
+        """Answer a plain request without the ceremony of a `ServerCall`; False when it needs one."""
+        if correlation_id in self._calls or correlation_id == GOODBYE:
+            return False
+        try:
+            inline = self._inline.get(method)
+            response = at_once(method, deadline_ns, self.peer, payload) if inline is None else inline(payload)
+        except TransportError as error:
+            self._calls[correlation_id] = call = ServerCall(self, method, correlation_id, deadline_ns, payload)
+            call.fail(error)
+        else:
+            if response is None:
+                return False
+            self.post_plain(correlation_id, _RESPONSE, response)
+        self._highest = max(self._highest, correlation_id)
+        return True
+
+    def _on_envelope(self, envelope: Envelope) -> None:
+        if envelope.kind is Kind.REQUEST:
+            if envelope.method >= FIRST_NUMBER:
+                self._name(envelope)
+            self._open(ServerCall.of(self, envelope))
+        elif envelope.kind is Kind.FRAGMENT:
+            self._on_fragment(envelope)
+        else:
+            if envelope.kind is Kind.CANCEL:  # the call may have ended, or not have begun
+                self._assemblies.drop(envelope.correlation_id)
+            call = self._known(envelope.correlation_id, envelope.kind)
+            if call is not None:
+                call.on_envelope(envelope)
+
+    def _name(self, request: Envelope) -> None:
+        """Learn, or look up, the name behind a number."""
+        if request.path:
+            self._named.note(request.method, request.correlation_id, request.path)
+        else:
+            request.path = self._named.name(request.method)
+
+    def _known(self, correlation_id: int, kind: Kind) -> ServerCall | None:
+        """Return the call, None when it has ended. Raises RemoteProtocolError when there never was one.
+
+        A caller may cancel a request that he could not send.
+        """
+        call = self._calls.get(correlation_id)
+        if call is None and correlation_id > self._highest and kind is not Kind.CANCEL:
+            raise RemoteProtocolError(
+                f"{kind.name} for call {correlation_id}, which was never opened",
+                hint="the peer is broken or speaks another protocol; connect again",
+            )
+        return call
+
+    def _open(self, call: ServerCall) -> None:
+        correlation_id = call.correlation_id
+        if correlation_id in self._calls or correlation_id == GOODBYE:
+            raise RemoteProtocolError(f"a request with the number {correlation_id}, which is none or of an open call")
+        self._highest = max(self._highest, correlation_id)
+        self._calls[correlation_id] = call
+        if len(self._calls) > MAX_CALLS:
+            call.fail(Busy(f"{MAX_CALLS} calls of this client are open", hint="wait for some of them"))
+            return
+        if self.takes(correlation_id, call.payload):
+            self._begin(call)
+
+    def _on_fragment(self, fragment: Envelope) -> None:
+        correlation_id = fragment.correlation_id
+        self._highest = max(self._highest, correlation_id)
+        try:
+            record = self._assemblies.add(fragment)
+        except TooLarge as error:
+            self._refuse(correlation_id, error.error)
+            return
+        if record is not None:
+            self._on_record(taken_apart(whole(record, correlation_id)))
+
+    def _refuse(self, correlation_id: int, error: TransportError) -> None:
+        """Tell the caller that this call's message was not taken."""
+        call = self._calls.get(correlation_id)
+        if call is not None:
+            call.abort(error)
+        else:
+            self.post(encode_envelope(error_envelope(0, correlation_id, error)), correlation_id)

@@ -1,0 +1,129 @@
+"""Typed calls over a pipe: messages in, messages out; what `Transport.call` and `Transport.stream` need.
+
+Rule 1: a message that does not fit is refused before anything is sent; what the engine sends is verified as it is read.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lucky_transport.call import check_request, check_stream, check_unary
+from lucky_transport.codec.flatbuffers import DECODERS, ENCODERS, decode, encode
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import RemoteProtocolError, TransportError
+from lucky_transport.messages.images import frames_of, holds_images
+from lucky_transport.messages.media import ImageFrame
+from lucky_transport.messages.methods import Flow, Method
+from lucky_transport.rpc.client import ClientCalls
+from lucky_transport.rpc.client_call import ClientCall
+from lucky_transport.rpc.images import Claim, Payload
+from lucky_transport.rpc.lifecycle import Shape
+from lucky_transport.rpc.outcome import again
+from lucky_transport.transport import Stream
+
+__all__ = ["CallStream", "call", "response_of", "stream"]
+
+
+def call(calls: ClientCalls, method: Method, request: Any, deadline: Deadline) -> Any:
+    """Return the response of a unary method.
+
+    Raises TypeError or ValueError for a request that does not fit, LocalProtocolError for a stream, the error the
+    engine answered with, PeerTimeout, PeerDied, ClosedError.
+    """
+    if method.stream is not None:
+        check_unary(method)
+    if not isinstance(request, method.request):
+        check_request(method, request)
+    answer = calls.exchange(method.id, ENCODERS[request.__class__](request), deadline)
+    if answer.error is not None:
+        raise again(answer.error, calls.backend)
+    if answer.payload.__class__ is not bytes:
+        return response_of(calls, method, answer.payload)
+    return DECODERS[method.response](answer.payload)
+
+
+def response_of(calls: ClientCalls, method: Method, payload: Payload) -> Any:
+    """Return the response that `payload` holds, with its pictures. Raises RemoteProtocolError."""
+    cls: type[Any] = method.response
+    if isinstance(payload, bytes):
+        return decode(cls, payload)
+    response = decode(cls, payload.payload)
+    if not payload.fill(frames_of(response), copy=True):
+        raise RemoteProtocolError(
+            f"the engine has overwritten the pictures of its answer to {method.name}",
+            backend=calls.backend,
+            hint="the engine is broken; restart it",
+        )
+    return response
+
+
+def stream(
+    calls: ClientCalls, method: Method, request: Any, deadline: Deadline | None, *, copy: bool = True
+) -> CallStream:
+    """Open a server stream; `copy` as in `Transport.stream`. Raises as `call`."""
+    check_stream(method)
+    check_request(method, request)
+    flow = method.stream or Flow.EVERY
+    if calls.images is not None and holds_images(method.response):
+        flow = Flow.EVERY  # pictures are held back by themselves, as long as they are not given back
+    opened = calls.open(method.id, encode(request), shape=Shape.SERVER_STREAM, flow=flow, deadline=deadline)
+    return CallStream(calls, opened, method.response, copy)
+
+
+class CallStream(Stream):
+    """A server stream over a pipe; see `lucky_transport.transport.Stream`."""
+
+    def __init__(self, calls: ClientCalls, opened: ClientCall, response: type, copy: bool) -> None:
+        self._call = opened
+        self._decode = DECODERS[response]
+        self._copy = copy
+        self._is_frame = response is ImageFrame
+        self._images = calls.images
+        self._overwritten = 0
+        self._held: Claim | None = None
+        self._files: set[int] = set()
+
+    @property
+    def dropped(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Items that the engine skipped so far because this side was slow."""
+        return self._call.dropped + self._overwritten
+
+    def __next__(self) -> Any:
+        if self._held is not None:
+            self._held.release()
+            self._held = None
+        while (payload := self._recv()) is not None:
+            if payload.__class__ is bytes:
+                return self._decode(payload)
+            claim: Any = payload
+            item = self._decode(claim.payload)
+            if claim.fill((item,) if self._is_frame else frames_of(item), self._copy, self._files):
+                if not self._copy:
+                    self._held = claim
+                return item
+            self._overwritten += 1
+        self._forget_files()
+        raise StopIteration
+
+    def _forget_files(self) -> None:
+        files, self._files = self._files, set()
+        if self._images is not None and files:
+            self._images.forget(files)
+
+    def _recv(self) -> Any:
+        try:
+            return self._call.recv()
+        except TransportError:
+            self._forget_files()
+            raise
+
+    def cancel(self) -> None:
+        held = self._held
+        if held is not None and not self._call.is_ended():
+            held.keep()  # what was looked at last stays as it is: its file goes with the stream
+        self._call.cancel()
+        self._forget_files()
+
+    def __del__(self) -> None:
+        if "_files" in vars(self):  # not so when opening it failed
+            self.cancel()

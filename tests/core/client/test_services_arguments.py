@@ -1,0 +1,189 @@
+"""From a call's arguments to its request: what is taken, and what is refused in which words."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lucky_transport.client.arguments import Arguments, keyword_of
+from lucky_transport.codec.flatbuffers import decode, encode
+from lucky_transport.messages.camera import CameraConfig, SetCameraConfigRequest, StreamCameraRequest
+from lucky_transport.messages.fields import fields_of
+from lucky_transport.messages.geometry import EntityId, Quat, Transform, Vec3
+from lucky_transport.messages.methods import METHODS, Method, method
+from lucky_transport.messages.scene import SimulationMode
+from lucky_transport.testing.messages import messages
+
+CAMERA = Arguments("camera.stream", method("CameraService/StreamCamera"))
+TRANSFORM = Arguments("scene.set_entity_transform", method("SceneService/SetEntityTransform"))
+MODE = Arguments("scene.set_simulation_mode", method("SceneService/SetSimulationMode"))
+SEEDS = Arguments("batch.set_seeds", method("BatchService/SetSeeds"))
+CONTROL = Arguments("mujoco_scene.set_control", method("MujocoSceneService/SetControl"))
+DRAW = Arguments("debug.draw", method("DebugService/Draw"))
+PLAY = Arguments("scene.enter_play_mode", method("SceneService/EnterPlayMode"))
+CONFIG = Arguments("camera.set_config", method("CameraService/SetCameraConfig"))
+
+
+# what is taken
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("front", StreamCameraRequest(name="front")),
+        (7, StreamCameraRequest(id=EntityId(7))),
+        (np.uint64(7), StreamCameraRequest(id=EntityId(7))),
+        (EntityId(7), StreamCameraRequest(id=EntityId(7))),
+    ],
+)
+def test_text_is_the_name_and_a_number_the_id(value: Any, expected: StreamCameraRequest) -> None:
+    assert CAMERA.build((value,), {}) == expected
+
+
+def test_an_identifier_may_be_given_by_keyword() -> None:
+    assert CAMERA.build((), {"name": "front"}) == StreamCameraRequest(name="front")
+    assert CAMERA.build((), {"id": 7}) == StreamCameraRequest(id=EntityId(7))
+
+
+def test_fps_is_target_fps() -> None:
+    assert CAMERA.build(("front",), {"fps": 30}) == CAMERA.build(("front",), {"target_fps": 30})
+
+
+def test_a_whole_request_stands_for_its_fields() -> None:
+    request = StreamCameraRequest(name="front", width=64)
+    assert CAMERA.build((request,), {}) is request
+
+
+def test_a_struct_may_be_a_sequence_and_an_entity_a_number() -> None:
+    place = Transform(Vec3(1, 2, 3), Quat(0, 0, 0, 1))
+    assert TRANSFORM.build((5,), {"transform": place}).id == EntityId(5)
+    request = DRAW.build((), {"velocity_command": None, "clear_previous": np.True_})
+    assert (request.velocity_command, request.clear_previous) == (None, True)
+
+
+@pytest.mark.parametrize("value", ["fast", "FAST", SimulationMode.FAST, 2, np.int32(2)])
+def test_an_enum_is_given_by_member_name_or_number(value: Any) -> None:
+    assert MODE.build((value,), {}).mode is SimulationMode.FAST
+
+
+@pytest.mark.parametrize("vector", [[1, 2.5], (1, 2.5), np.array([1, 2.5], np.float32), iter([1, 2.5])])
+def test_a_vector_is_any_sequence_of_numbers(vector: Any) -> None:
+    bulk = CONTROL.build((vector,), {}).bulk
+    assert bulk == [1.0, 2.5]
+    assert [type(one) for one in bulk] == [float, float]
+
+
+@pytest.mark.parametrize("seeds", [[1, 2], np.array([1, 2], np.uint64), range(1, 3)])
+def test_integers_are_any_sequence_of_integers(seeds: Any) -> None:
+    assert SEEDS.build((seeds,), {"mask": bytearray(b"\x01\x00")}).seeds == [1, 2]
+
+
+def test_infinite_and_undefined_numbers_are_numbers() -> None:
+    bulk = CONTROL.build(([math.inf, -math.inf, math.nan],), {}).bulk
+    assert bulk[:2] == [math.inf, -math.inf]
+    assert math.isnan(bulk[2])
+
+
+def test_a_method_without_fields_takes_nothing() -> None:
+    assert PLAY.build((), {}) == PLAY.request()
+
+
+@given(data=st.data(), row=st.sampled_from(METHODS))
+def test_whatever_a_request_can_hold_can_be_given_by_keyword(data: st.DataObject, row: Method) -> None:
+    """And what comes out can be sent: the codec takes it and gives it back."""
+    request: Any = data.draw(messages(row.request))
+    arguments = Arguments("any.method", row)
+    given_fields = {keyword_of(field): getattr(request, field.name) for field in fields_of(row.request)}
+    if arguments.has_identifier:
+        unused = "name" if request.id is not None else "id"
+        del given_fields[unused]
+        setattr(request, unused, row.request().__getattribute__(unused))
+    for keyword, field in arguments.fields.items():
+        value = given_fields.get(keyword)
+        if field.enum is not None and value not in field.enum.__members__.values():
+            del given_fields[keyword]
+            setattr(request, field.name, getattr(row.request(), field.name))
+    built = arguments.build((), given_fields)
+    assert repr(built) == repr(request)
+    assert repr(decode(row.request, encode(built))) == repr(decode(row.request, encode(request)))
+
+
+# what is refused
+
+
+@pytest.mark.parametrize(
+    ("arguments", "given_values", "keywords", "words"),
+    [
+        (CAMERA, (), {}, "camera.stream: expected a name or an id, got neither"),
+        (CAMERA, (), {"name": "a", "id": 1}, "camera.stream: expected a name or an id, got both"),
+        (CAMERA, ("a",), {"name": "b"}, "camera.stream: 'name' is given twice, by position and by keyword"),
+        (CAMERA, (1.5,), {}, "camera.stream: expected a name or an id, got 1.5"),
+        (CAMERA, (True,), {}, "camera.stream: expected a name or an id, got True"),
+        (
+            CAMERA,
+            ("a", 30),
+            {},
+            "camera.stream takes one argument by position, got 2; fields: id, name, target_fps (or",
+        ),
+        (CAMERA, ("a",), {"fps": 1, "target_fps": 1}, "camera.stream: 'target_fps' and 'fps' are the same; give one"),
+        (CAMERA, ("a",), {"frames": 1}, "camera.stream has no field 'frames'; did you mean 'name'? fields: id, name"),
+        (CAMERA, ("a",), {"widht": 1}, "camera.stream has no field 'widht'; did you mean 'width'? fields: id, name"),
+        (CAMERA, ("a",), {"timeout": 1}, "did you mean 'timeout_s'?"),
+        (CAMERA, ("a",), {"width": 1.5}, "camera.stream: width: expected a whole number, got 1.5 of type float"),
+        (CAMERA, ("a",), {"width": True}, "camera.stream: width: expected a whole number, got True of type bool"),
+        (CAMERA, ("a",), {"width": None}, "camera.stream: width: expected a whole number, got None of type NoneType"),
+        (CAMERA, ("a",), {"format": b"raw"}, "camera.stream: format: expected text, got b'raw' of type bytes"),
+        (CAMERA, (CAMERA.request(), 1), {}, "camera.stream: a whole StreamCameraRequest stands alone; drop 1"),
+        (CAMERA, (CAMERA.request(),), {"fps": 1}, "camera.stream: a whole StreamCameraRequest stands alone; drop fps"),
+        (MODE, (1.0,), {}, "scene.set_simulation_mode: mode: expected a whole number, got 1.0 of type float"),
+        (SEEDS, (["1"],), {}, "batch.set_seeds: seeds: item 0: expected a whole number, got '1' of type str"),
+        (SEEDS, ("12",), {}, "batch.set_seeds: seeds: expected a sequence, got '12' of type str"),
+        (SEEDS, (3,), {}, "batch.set_seeds: seeds: expected a sequence, got 3 of type int"),
+        (SEEDS, (), {"mask": [1]}, "batch.set_seeds: mask: expected bytes, got [1] of type list"),
+        (CONTROL, ([1, "x"],), {}, "mujoco_scene.set_control: bulk: item 1: expected a number, got 'x' of type str"),
+        (CONTROL, ([1, True],), {}, "mujoco_scene.set_control: bulk: item 1: expected a number, got True of type bool"),
+        (CONTROL, ([1, None],), {}, "mujoco_scene.set_control: bulk: item 1: expected a number, got None of type None"),
+        (CONTROL, (), {"named": [3]}, "named: item 0: expected NamedControlEntry, got 3 of type int"),
+        (CONTROL, (), {"wait_for_next_step": 1}, "wait_for_next_step: expected True or False, got 1 of type int"),
+        (TRANSFORM, (5,), {"transform": 3}, "transform: expected Transform, got 3 of type int"),
+        (PLAY, (1,), {}, "scene.enter_play_mode takes no arguments but timeout_s, got 1"),
+        (PLAY, (), {"mode": 1}, "scene.enter_play_mode has no field 'mode'; it has none but timeout_s"),
+    ],
+)
+def test_what_does_not_fit_is_a_type_error_that_says_where(
+    arguments: Arguments, given_values: tuple[Any, ...], keywords: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(TypeError) as refused:
+        arguments.build(given_values, keywords)
+    assert words in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "given_values", "keywords", "words"),
+    [
+        (CAMERA, (-1,), {}, "camera.stream: id: -1 is not within 0 and 18446744073709551615"),
+        (CAMERA, ("a",), {"fps": -1}, "camera.stream: fps: -1 is not within 0 and 4294967295"),
+        (CAMERA, ("a",), {"width": 2**32}, "camera.stream: width: 4294967296 is not within 0 and 4294967295"),
+        (MODE, ("quick",), {}, "mode: no SimulationMode is called 'quick'; there are: realtime, deterministic, fast"),
+        (MODE, (7,), {}, "mode: no SimulationMode has the number 7; there are: realtime, deterministic, fast"),
+        (CONTROL, ([1.0, 1e39],), {}, "bulk: item 1: 1e+39 does not fit a 32-bit float"),
+        (CONTROL, (np.zeros((2, 2)),), {}, "bulk: an array of shape (2, 2), expected one axis"),
+        (SEEDS, ([1, -2],), {}, "seeds: item 1: -2 is not within 0 and 18446744073709551615"),
+    ],
+)
+def test_what_is_out_of_range_is_a_value_error_that_says_where(
+    arguments: Arguments, given_values: tuple[Any, ...], keywords: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(ValueError) as refused:
+        arguments.build(given_values, keywords)
+    assert words in str(refused.value)
+
+
+def test_a_message_within_a_request_is_given_as_it_is() -> None:
+    config = CameraConfig(width=64)
+    assert CONFIG.build(("front",), {"config": config}) == SetCameraConfigRequest(name="front", config=config)

@@ -1,0 +1,359 @@
+"""The asyncio client: the same methods, awaited; cancelling a task cancels its call or stream."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, assert_type
+
+import pytest
+
+import lucky_transport
+from lucky_transport import api
+from lucky_transport.aio import AsyncCalls, AsyncItemStream, AsyncStream
+from lucky_transport.call import Call
+from lucky_transport.client import AsyncClient
+from lucky_transport.client.names import SERVICES
+from lucky_transport.engines.toy import ToyEngine
+from lucky_transport.errors import (
+    Cancelled,
+    ClosedError,
+    ConfigError,
+    EngineFailed,
+    LocalProtocolError,
+    NotReachable,
+    Unimplemented,
+)
+from lucky_transport.messages.agent import GetAgentSchemaResponse
+from lucky_transport.messages.camera import ListCamerasRequest, ListCamerasResponse, StreamCameraRequest
+from lucky_transport.messages.controllers import PolicySlotSummary
+from lucky_transport.messages.media import ImageFrame
+
+PATIENCE_S = 10.0
+ITEMS = 500
+
+
+class SlowToy(ToyEngine):
+    """A toy engine whose list of cameras comes when `gate` opens, and whose camera shows how often it was looked at."""
+
+    def __init__(self) -> None:
+        super().__init__(2, slots=ITEMS, faulty=True)
+        self.gate = threading.Event()
+        self.calls: list[Call] = []
+        self.looked = 0
+
+    @property
+    def services(self) -> dict[str, Any]:
+        return {**super().services, "/hazel.rpc.CameraService/ListCameras": self._list}
+
+    @property
+    def streams(self) -> dict[str, Any]:
+        return {**super().streams, "/hazel.rpc.CameraService/StreamCamera": self._stream}
+
+    def _list(self, _: ListCamerasRequest) -> ListCamerasResponse:
+        assert self.gate.wait(PATIENCE_S)
+        return ListCamerasResponse()
+
+    def _stream(self, request: StreamCameraRequest, call: Call) -> Iterator[ImageFrame]:
+        self.calls.append(call)
+        while not call.is_over:
+            self.looked += 1
+            yield ImageFrame(frame_number=self.looked)
+            if request.name == "stuck":
+                while call.wait(PATIENCE_S):
+                    pass
+
+
+@pytest.fixture
+def engine() -> Iterator[SlowToy]:
+    made = SlowToy()
+    with api.serve(made, "inproc://asynchronous"):
+        yield made
+        made.gate.set()
+
+
+def run(use: Callable[[AsyncClient], Awaitable[None]]) -> None:
+    """Run `use` with a connected client, in an event loop of its own."""
+
+    async def main() -> None:
+        async with lucky_transport.connect_async("inproc://asynchronous") as client:
+            await asyncio.wait_for(use(client), PATIENCE_S)
+
+    asyncio.run(main())
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait until it holds."""
+    end = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < end, "did not happen"
+        await asyncio.sleep(0.001)
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_method_is_awaited_and_takes_the_same_arguments() -> None:
+    async def use(client: AsyncClient) -> None:
+        schema = await client.agent.get_schema("agent_1", timeout_s=5)
+        assert_type(schema, GetAgentSchemaResponse)
+        assert schema.schema is not None
+        assert schema.schema.agent_name == "agent_1"
+        assert client.spec.num_envs == 2
+
+    run(use)
+
+
+@pytest.mark.usefixtures("engine")
+def test_errors_are_those_of_the_ordinary_client() -> None:
+    async def use(client: AsyncClient) -> None:
+        with pytest.raises(Unimplemented, match=r"does not implement /hazel\.rpc\.DebugService/Draw"):
+            await client.debug.draw()
+        with pytest.raises(EngineFailed, match="LookupError"):
+            await client.lidar.get_beam_count(3)
+        with pytest.raises(TypeError, match="did you mean 'agent_name'"):
+            await client.agent.get_schema(agent_nam="x")  # type: ignore[call-overload] # pyright: ignore
+        with pytest.raises(EngineFailed, match="ArithmeticError"):
+            async for _ in client.viewport.stream():
+                pass
+
+    run(use)
+
+
+@pytest.mark.usefixtures("engine")
+def test_many_calls_wait_side_by_side() -> None:
+    async def use(client: AsyncClient) -> None:
+        names = [f"agent_{number % 2}" for number in range(100)]
+        found = await asyncio.gather(*(client.agent.get_schema(name) for name in names))
+        assert [one.schema.agent_name for one in found if one.schema is not None] == names
+
+    run(use)
+
+
+def test_a_slow_call_keeps_no_other_task_waiting(engine: SlowToy) -> None:
+    async def use(client: AsyncClient) -> None:
+        slow = asyncio.create_task(client.camera.list())
+        for _ in range(20):
+            await client.agent.get_schema()
+        assert not slow.done()
+        engine.gate.set()
+        assert_type(await slow, ListCamerasResponse)
+
+    run(use)
+
+
+def test_cancelling_a_task_ends_its_wait_at_once(engine: SlowToy) -> None:
+    async def use(client: AsyncClient) -> None:
+        slow = asyncio.create_task(client.camera.list())
+        await asyncio.sleep(0.01)
+        slow.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await slow
+        assert not engine.gate.is_set()
+        assert (await client.agent.get_schema()).schema is not None
+
+    run(use)
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_stream_that_skips_nothing_gives_every_item_in_order() -> None:
+    async def use(client: AsyncClient) -> None:
+        stream = client.agent.stream_policy_slot_state(1)
+        assert_type(stream, AsyncItemStream[PolicySlotSummary])
+        assert isinstance(stream, AsyncStream)
+        assert [item.slot_id async for item in stream] == list(range(ITEMS))
+        with pytest.raises(StopAsyncIteration):
+            await anext(stream)
+
+    run(use)
+
+
+def test_a_stream_that_may_skip_is_asked_only_when_somebody_waits(engine: SlowToy) -> None:
+    async def use(client: AsyncClient) -> None:
+        stream = client.camera.stream("front")
+        for number in range(1, 6):
+            assert (await anext(stream)).frame_number == number
+            await asyncio.sleep(0.005)
+            assert engine.looked == number
+        stream.cancel()
+
+    run(use)
+
+
+def test_leaving_a_loop_ends_the_stream_on_the_engines_side(engine: SlowToy) -> None:
+    async def use(client: AsyncClient) -> None:
+        async for frame in client.camera.stream("front", fps=30):
+            assert_type(frame, ImageFrame)
+            if frame.frame_number == 3:
+                break
+        gc.collect()
+        await until(lambda: engine.calls[0].is_over)
+
+    run(use)
+
+
+def test_leaving_a_with_block_ends_the_stream(engine: SlowToy) -> None:
+    async def use(client: AsyncClient) -> None:
+        async with client.camera.stream("front") as stream:
+            await anext(stream)
+            assert stream.dropped == 0
+        with pytest.raises(Cancelled):
+            await anext(stream)
+        await stream.aclose()
+        await until(lambda: engine.calls[0].is_over)
+
+    run(use)
+
+
+def test_cancelling_a_task_ends_the_stream_it_waits_for(engine: SlowToy) -> None:
+    async def use(client: AsyncClient) -> None:
+        stream = client.camera.stream("stuck")
+        await anext(stream)
+        waiting = asyncio.create_task(_next(stream))
+        await asyncio.sleep(0.01)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        await until(lambda: engine.calls[0].is_over)
+
+    run(use)
+
+
+def test_a_stream_is_cancelled_from_another_thread(engine: SlowToy) -> None:
+    async def use(client: AsyncClient) -> None:
+        stream = client.camera.stream("stuck")
+        await anext(stream)
+        waiting = asyncio.create_task(_next(stream))
+        await asyncio.sleep(0.01)
+        threading.Thread(target=stream.cancel).start()
+        with pytest.raises(Cancelled):
+            await waiting
+        await until(lambda: engine.calls[0].is_over)
+
+    run(use)
+
+
+async def _next(stream: AsyncStream) -> Any:
+    return await anext(stream)
+
+
+@pytest.mark.usefixtures("engine")
+def test_streams_and_calls_go_on_side_by_side() -> None:
+    async def use(client: AsyncClient) -> None:
+        async def count(robot: int) -> int:
+            return len([item async for item in client.agent.stream_policy_slot_state(robot)])
+
+        counts = await asyncio.gather(*(count(robot) for robot in range(20)), client.agent.get_schema())
+        assert counts[:-1] == [ITEMS] * 20
+
+    run(use)
+
+
+def test_closing_ends_what_waits(engine: SlowToy) -> None:
+    async def main() -> None:
+        client = await lucky_transport.connect_async("inproc://asynchronous")
+        slow = asyncio.create_task(client.camera.list())
+        stream = client.camera.stream("stuck")
+        await anext(stream)
+        waiting = asyncio.create_task(_next(stream))
+        await asyncio.sleep(0.01)
+        await client.close()
+        await client.close()
+        with pytest.raises(ClosedError, match="connect again"):
+            await slow
+        with pytest.raises(Cancelled):
+            await waiting
+        with pytest.raises(ClosedError):
+            await client.agent.get_schema()
+        assert repr(client) == "<asyncio client, closed>"
+        await until(lambda: engine.calls[0].is_over)
+
+    asyncio.run(main())
+
+
+def test_no_thread_is_left_behind(engine: SlowToy) -> None:
+    async def use(client: AsyncClient) -> None:
+        await client.agent.get_schema()
+        await anext(client.camera.stream("front"))
+
+    engine.gate.set()
+    run(use)
+    end = time.monotonic() + PATIENCE_S
+    while any(thread.name.startswith("lucky_transport_") for thread in threading.enumerate()):
+        assert time.monotonic() < end, threading.enumerate()
+        time.sleep(0.005)
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_client_belongs_to_the_loop_in_which_it_was_connected() -> None:
+    async def connect() -> AsyncClient:
+        return await lucky_transport.connect_async("inproc://asynchronous")
+
+    async def use(client: AsyncClient) -> None:
+        with pytest.raises(LocalProtocolError, match="another event loop"):
+            await client.agent.get_schema()
+        await client.close()
+
+    asyncio.run(use(asyncio.run(connect())))
+
+
+@pytest.mark.usefixtures("engine")
+def test_before_it_is_connected_a_client_says_what_to_do() -> None:
+    async def main() -> None:
+        client = lucky_transport.connect_async("inproc://asynchronous")
+        assert repr(client) == "<asyncio client, not connected>"
+        with pytest.raises(LocalProtocolError, match="async with"):
+            await client.agent.get_schema()
+
+    asyncio.run(main())
+
+
+def test_what_connecting_raises_comes_from_connecting() -> None:
+    async def main() -> None:
+        with pytest.raises(NotReachable):
+            await lucky_transport.connect_async("inproc://nowhere")
+
+    asyncio.run(main())
+    with pytest.raises(ConfigError, match="no endpoint"):
+        lucky_transport.connect_async()
+
+
+@pytest.mark.usefixtures("engine")
+def test_it_shows_what_the_ordinary_client_shows() -> None:
+    async def use(client: AsyncClient) -> None:
+        assert dir(client) == sorted([*SERVICES, "close", "implemented", "spec", "transport"])
+        assert repr(client).startswith("<asyncio client of engine 'toy' (2 envs) over inproc")
+        found = client.implemented()
+        assert found is not None
+        assert "camera.list" in found
+        assert "list(*, timeout_s=None) -> ListCamerasResponse" in repr(client.camera)
+        with pytest.raises(AttributeError, match="did you mean 'scene'"):
+            getattr(client, "scen")  # noqa: B009
+
+    run(use)
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_transports_own_calls_are_used_where_it_has_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Own(AsyncCalls):
+        closed = False
+
+        async def call(self, method: Any, request: Any, deadline: Any = None) -> Any:
+            return method.python_name, request
+
+        def stream(self, method: Any, request: Any, deadline: Any = None, *, copy: bool = True) -> Any:
+            return method.python_name
+
+        def close(self) -> None:
+            self.closed = True
+
+    own = Own()
+    monkeypatch.setattr("lucky_transport.inproc.InprocTransport.async_calls", lambda transport: own)
+
+    async def use(client: AsyncClient) -> None:
+        assert await client.camera.list() == ("list_cameras", ListCamerasRequest())
+        assert client.camera.stream("x") == "stream_camera"  # pyright: ignore[reportUnnecessaryComparison]
+
+    run(use)
+    assert own.closed

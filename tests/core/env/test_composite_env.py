@@ -1,0 +1,341 @@
+"""A vector env over an engine with parts: nested observations, actions and infos, each part like a plain array."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from collections.abc import Callable, Generator
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium.wrappers.vector import FlattenObservation, RecordEpisodeStatistics
+from numpy.typing import NDArray
+
+from lucky_transport import api
+from lucky_transport.engine import RESET, Buffers
+from lucky_transport.env.autoreset import NeedsReset
+from lucky_transport.env.resetting import resting_actions
+from lucky_transport.env.vector_env import VectorEnv
+from lucky_transport.spec.batch_spec import ArraySpec
+from lucky_transport.spec.composite import Part, flat, pack, unpack, views
+from lucky_transport.testing.trajectories import random_actions
+from lucky_transport.transport import Frame
+
+NUM_ENVS = 3
+
+Make = Callable[..., VectorEnv]
+
+
+@pytest.fixture
+def make() -> Generator[Make]:
+    with ExitStack() as stack:
+
+        def make(mode: str = "NextStep", episode_steps: int = 100, **arguments: Any) -> VectorEnv:
+            arguments |= {"transport": "inproc", "autoreset_mode": mode, "options": {"episode_steps": episode_steps}}
+            return stack.enter_context(api.make("toy:composite", NUM_ENVS, **arguments))
+
+        yield make
+
+
+def actions_of(env: VectorEnv, seed: int = 0) -> Any:
+    """Return random actions within bounds, nested as the action space."""
+    spec = env.batch_spec
+    return unpack(random_actions(spec, np.random.default_rng(seed)), spec.action_parts)
+
+
+def sent(env: VectorEnv) -> list[NDArray[np.uint8]]:
+    """Write down the rows that go out from now on."""
+    rows: list[NDArray[np.uint8]] = []
+    step = env.transport.step
+
+    def spy(actions: Any, control: Any = None, deadline: Any = None) -> Frame:
+        rows.append(np.array(actions))
+        return step(actions, control, deadline)
+
+    vars(env.transport)["step"] = spy
+    return rows
+
+
+def test_observations_lie_in_the_nested_space(make: Make) -> None:
+    env = make()
+    observations, _ = env.reset(seed=1)
+    assert list(observations) == ["point", "camera", "arms"]
+    assert isinstance(observations["arms"], tuple)
+    assert env.observation_space.contains(observations)
+    assert env.observation_space.contains(env.step(actions_of(env))[0])
+
+
+def test_copies_are_the_callers_and_in_one_piece(make: Make) -> None:
+    env = make()
+    first = flat("observation", env.reset(seed=1)[0])
+    kept = {place: array.copy() for place, array in first.items()}
+    env.step(actions_of(env))
+    for place, array in first.items():
+        assert array.tobytes() == kept[place].tobytes()
+        assert array.flags.c_contiguous
+        assert array.flags.writeable
+
+
+def test_without_copies_parts_are_read_only_views_of_the_frame(make: Make) -> None:
+    env = make(copy=False)
+    shown = flat("observation", env.reset(seed=1)[0])
+    assert not [place for place, array in shown.items() if array.flags.writeable]
+    before = shown['observation["point"]'].copy()
+    env.step(actions_of(env))
+    assert (shown['observation["point"]'] != before).any()
+
+
+def test_every_part_of_an_action_arrives(make: Make) -> None:
+    env = make()
+    env.reset(seed=1)
+    actions = {
+        "push": np.array([[0.5, -0.5], [0, 1], [1, 1]], np.float32),
+        "gears": np.array([[1, 2], [0, 1], [0, 0]]),
+        "buttons": np.array([[1, 0, 1], [0, 0, 0], [1, 1, 1]], np.int8),
+        "mode": np.array([3, 0, 1]),
+    }
+    rows = sent(env)
+    observations = env.step(actions)[0]
+    gears, buttons, mode = observations["arms"]
+    assert (gears * 2).tolist() == actions["gears"].tolist()
+    assert buttons.tolist() == actions["buttons"].tolist()
+    assert mode.tolist() == actions["mode"].tolist()
+    arrived = unpack(rows[0], env.batch_spec.action_parts)
+    assert {name: part.tolist() for name, part in arrived.items()} == {k: v.tolist() for k, v in actions.items()}
+
+
+def test_parts_are_cast_like_plain_actions(make: Make) -> None:
+    env, other = make(), make()
+    env.reset(seed=1)
+    other.reset(seed=1)
+    actions = actions_of(env)
+    cast = {
+        "push": actions["push"].astype(np.float64),
+        "gears": actions["gears"].astype(np.int8),
+        "buttons": actions["buttons"].tolist(),
+        "mode": list(actions["mode"]),
+    }
+    found, expected = env.step(cast)[0], other.step(actions)[0]
+    assert found["point"].tobytes() == expected["point"].tobytes()
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "error", "text"),
+    [
+        (
+            "push",
+            np.full((3, 2), np.nan),
+            ValueError,
+            'actions["push"] are not finite: nan at [0, 0] (env 0)',
+        ),
+        ("push", np.full((3, 2), np.inf), ValueError, 'actions["push"] are not finite: inf'),
+        ("push", np.zeros((3, 3)), ValueError, 'actions["push"] have shape (3, 3), expected (3, 2)'),
+        ("push", "left", TypeError, 'actions["push"] have dtype <U4'),
+        ("gears", np.full((3, 2), 0.5), TypeError, 'actions["gears"] have dtype float64, expected integers (int64)'),
+        ("buttons", np.full((3, 3), 300), ValueError, 'actions["buttons"] do not fit int8: 300 at [0, 0] (env 0)'),
+        ("mode", np.zeros(2, np.int64), ValueError, 'actions["mode"] have shape (2,), expected (3,)'),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_wrong_part_is_refused_by_its_name_and_nothing_is_sent(
+    make: Make, part: str, value: Any, error: type[Exception], text: str
+) -> None:
+    env = make()
+    env.reset(seed=1)
+    rows = sent(env)
+    actions = actions_of(env)
+    with pytest.raises(error, match=re.escape(text)):
+        env.step(actions | {part: value})
+    assert rows == []
+    env.step(actions)
+    assert rows[0].tobytes() == random_actions(env.batch_spec, np.random.default_rng(0)).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (
+            lambda actions: list(actions.values()),
+            "actions is a list of 4, expected a dict with the keys ['push', 'gears'",
+        ),
+        (lambda actions: None, "actions is NoneType, expected a dict"),
+        (
+            lambda actions: actions | {"brake": 1},
+            "actions is a dict with the keys ['push', 'gears', 'buttons', 'mode', 'brake']",
+        ),
+        (
+            lambda actions: {"push": actions["push"]},
+            "actions is a dict with the keys ['push'], expected a dict with the keys ['push', 'gears'",
+        ),
+        (lambda actions: np.zeros((3, 256), np.uint8), "actions is ndarray, expected a dict"),
+    ],
+    ids=["list", "nothing", "a key too many", "keys too few", "packed rows"],
+)
+def test_actions_nested_otherwise_are_refused(make: Make, change: Callable[[Any], Any], text: str) -> None:
+    env = make()
+    env.reset(seed=1)
+    with pytest.raises(TypeError, match=re.escape(text)):
+        env.step(change(actions_of(env)))
+
+
+def test_actions_written_in_place_are_passed_on_as_they_are(make: Make) -> None:
+    env, other = make(), make()
+    env.reset(seed=1)
+    other.reset(seed=1)
+    actions = actions_of(env, seed=5)
+    parts = views(env.transport.actions, env.batch_spec.action_parts)
+    for (name,), part in parts.items():
+        part[...] = actions[name]
+    assert env.step(env.transport.actions)[0]["point"].tobytes() == other.step(actions)[0]["point"].tobytes()
+
+
+def test_values_out_of_bounds_pass_and_are_counted_part_by_part(make: Make) -> None:
+    env = make()
+    env.reset(seed=1)
+    assert env.out_of_bounds == 0
+    actions = actions_of(env)
+    actions["push"][:] = 2
+    actions["mode"][1] = 9
+    env.step(actions)
+    assert env.out_of_bounds == 7
+
+
+def test_strict_validation_names_the_part_and_sends_nothing(make: Make) -> None:
+    env = make(validate="strict")
+    env.reset(seed=1)
+    rows = sent(env)
+    actions = actions_of(env)
+    actions["gears"][2, 1] = 3
+    text = 'actions["gears"] are out of bounds: 3 at [2, 1] (env 2), expected 0 to 2; nothing was sent'
+    with pytest.raises(ValueError, match=re.escape(text)):
+        env.step(actions)
+    assert rows == []
+    env.step(actions_of(env))
+    assert env.out_of_bounds == 0
+
+
+def test_a_step_before_the_reset_is_refused_before_its_actions_are_looked_at(make: Make) -> None:
+    with pytest.raises(NeedsReset):
+        make().step({"nonsense": 1})
+
+
+# --- infos ---
+
+
+def test_info_parts_come_out_with_masks_at_every_level(make: Make) -> None:
+    env = make()
+    _, info = env.reset(seed=1)
+    assert sorted(info) == ["_clock", "_clock/ticks", "_distance", "clock/ticks", "distance"]
+    observations, *_, info = env.step(actions_of(env))
+    assert info["distance"].tolist() == np.abs(observations["point"][:, 0]).tolist()
+    assert (info["clock"]["ticks"].tolist(), info["clock"]["_ticks"].tolist()) == ([1] * 3, [True] * 3)
+    assert info["_distance"].all()
+    assert info["_clock"].all()
+
+
+def test_info_parts_are_copies(make: Make) -> None:
+    env = make(copy=False)
+    env.reset(seed=1)
+    info = env.step(actions_of(env))[4]
+    env.step(actions_of(env))
+    assert info["clock"]["ticks"].tolist() == [1, 1, 1]
+
+
+def test_a_partial_reset_masks_the_infos_of_the_others(make: Make) -> None:
+    env = make()
+    env.reset(seed=1)
+    env.step(actions_of(env))
+    _, info = env.reset(options={"reset_mask": np.array([True, False, True])})
+    assert info["_distance"].tolist() == info["_clock"].tolist() == [True, False, True]
+    assert info["distance"][1] == 0
+    assert info["distance"][[0, 2]].all()
+
+
+def test_an_env_that_is_reset_by_next_step_shows_its_new_infos(make: Make) -> None:
+    env = make("NextStep", episode_steps=1)
+    env.reset(seed=1)
+    assert env.step(actions_of(env))[3].all()
+    info = env.step(actions_of(env))[4]
+    assert info["clock"]["ticks"].tolist() == [0, 0, 0]
+    assert info["_clock"].all()
+    assert not info["_reward_terms"].any()
+
+
+# --- the end of an episode ---
+
+
+def test_same_step_gives_the_last_observation_and_infos_of_the_ended_envs_only(make: Make) -> None:
+    env, other = make("SameStep", episode_steps=4), make("Disabled", episode_steps=4)
+    env.reset(seed=1)
+    other.reset(seed=1)
+    mask = np.array([True, False, False])
+    for one in (env, other):
+        one.step(actions_of(one))
+        one.reset(options={"reset_mask": mask})  # from here on env 0 is one step behind
+        one.step(actions_of(one, 1))
+        one.step(actions_of(one, 2))
+    found, expected = env.step(actions_of(env, 3)), other.step(actions_of(other, 3))
+    ended = found[2] | found[3]
+    assert ended.tolist() == [False, True, True]
+    assert found[4]["_final_obs"].tolist() == found[4]["final_info"]["_distance"].tolist() == ended.tolist()
+    finals, last = flat("observation", found[4]["final_obs"]), flat("observation", expected[0])
+    for place, array in last.items():
+        assert finals[place][ended].tobytes() == array[ended].tobytes(), place
+        assert not finals[place][~ended].any(), place
+    assert found[4]["final_info"]["clock"]["ticks"].tolist() == [0, 4, 4]
+    assert found[4]["clock"]["ticks"].tolist() == [3, 0, 0]
+    assert found[0]["point"][0].tobytes() == expected[0]["point"][0].tobytes()
+
+
+def test_disabled_waits_for_a_mask(make: Make) -> None:
+    env = make("Disabled", episode_steps=1)
+    env.reset(seed=1)
+    ended = env.step(actions_of(env))[3]
+    with pytest.raises(NeedsReset):
+        env.step(actions_of(env))
+    observations, _ = env.reset(options={"reset_mask": ended})
+    assert env.observation_space.contains(observations)
+
+
+# --- around it ---
+
+
+def test_an_env_with_parts_comes_back_from_a_pickle(make: Make) -> None:
+    env = make()
+    with pickle.loads(pickle.dumps(env)) as again:
+        found, expected = again.reset(seed=4)[0], env.reset(seed=4)[0]
+        assert found["point"].tobytes() == expected["point"].tobytes()
+
+
+def test_wrappers_of_gymnasium_take_it(make: Make) -> None:
+    env = RecordEpisodeStatistics(FlattenObservation(make(episode_steps=2)))
+    observations, _ = env.reset(seed=1)
+    size = 8 + 2 * 4 * 6 * 3 + 2 + 3 + 4  # a Discrete flattens to one number per value
+    assert observations.shape == (NUM_ENVS, size)
+    actions = env.action_space.sample()
+    env.step(actions)
+    info = env.step(actions)[4]
+    assert info["episode"]["l"].tolist() == [2, 2, 2]
+
+
+def test_a_resting_part_is_in_its_bounds() -> None:
+    spec = api.make_engine("toy:composite", 2).spec
+    parts = [Part(("far",), ArraySpec("float32", (2,), 3.0, 4.0)), Part(("low",), ArraySpec("int8", (), -9, -5, n=5))]
+    action, action_parts, _ = pack(parts)
+    rows = resting_actions(replace(spec, action=action, action_parts=action_parts))
+    assert {name: part.tolist() for name, part in unpack(rows, action_parts).items()} == {
+        "far": [[3, 3], [3, 3]],
+        "low": [-5, -5],
+    }
+
+
+def test_the_engines_buffers_are_rows_of_bytes() -> None:
+    engine = api.make_engine("toy:composite", 2)
+    buffers = Buffers.allocate(engine.spec)
+    engine.bind(buffers)
+    engine.step(np.full(2, RESET, np.uint8))
+    assert (buffers.observations.dtype, buffers.observations.shape) == (np.uint8, (2, 640))
+    assert unpack(buffers.observations, engine.spec.observation_parts)["camera"]["left"].shape == (2, 4, 6, 3)

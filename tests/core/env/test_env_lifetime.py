@@ -1,0 +1,311 @@
+"""How an env ends and comes back: close, bad luck, fork, pickle."""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import subprocess
+import sys
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.envs.registration import EnvSpec
+from numpy.typing import NDArray
+
+from lucky_transport import api
+from lucky_transport.deadline import Deadline
+from lucky_transport.engines.toy import ToyEngine
+from lucky_transport.env.vector_env import VectorEnv
+from lucky_transport.errors import (
+    ClosedError,
+    EngineFailed,
+    PeerDied,
+    PeerTimeout,
+    TransportError,
+)
+from lucky_transport.host.host import Host
+from lucky_transport.inproc import InprocTransport
+from lucky_transport.process import EngineProcess
+from lucky_transport.transport import Frame
+
+
+class Owner:
+    """Counts how often it was stopped; says `words` when asked how its process ended."""
+
+    def __init__(self, words: str = "") -> None:
+        self.stopped = 0
+        self._words = words
+
+    def stop(self) -> None:
+        self.stopped += 1
+
+    def obituary(self) -> str:
+        return self._words
+
+
+class Unlucky(InprocTransport):
+    """Raises the given errors, one per exchange, before it goes on as usual; counts its closes."""
+
+    def __init__(self, *errors: BaseException, num_envs: int = 2, **options: Any) -> None:
+        super().__init__(Host(ToyEngine(num_envs, **options)))
+        self.errors = list(errors)
+        self.closed = 0
+
+    def recv(self, deadline: Deadline | None = None) -> Frame:
+        if self.errors:
+            raise self.errors.pop(0)
+        return super().recv(deadline)
+
+    def close(self) -> None:
+        self.closed += 1
+        super().close()
+
+
+def _zeros(env: VectorEnv) -> NDArray[Any]:
+    return np.zeros(env.batch_spec.action_shape)
+
+
+def _running(*errors: BaseException, **arguments: Any) -> tuple[Unlucky, VectorEnv]:
+    """Return an env that was reset and then runs into `errors`."""
+    transport = Unlucky()
+    env = VectorEnv(transport, **arguments)
+    env.reset(seed=0)
+    transport.errors = list(errors)
+    return transport, env
+
+
+# closing
+
+
+def test_closing_ends_transport_and_owner_once() -> None:
+    transport, owner = Unlucky(), Owner()
+    env = VectorEnv(transport, owner=owner)
+    env.close()
+    env.close(timeout=5)
+    assert (transport.closed, owner.stopped, env.closed) == (1, 1, True)
+
+
+def test_the_owner_ends_even_where_closing_the_transport_fails() -> None:
+    class Stubborn(Unlucky):
+        def close(self) -> None:
+            raise OSError("stuck")
+
+    owner = Owner()
+    env = VectorEnv(Stubborn(), owner=owner)
+    with pytest.raises(OSError, match="stuck"):
+        env.close()
+    assert owner.stopped == 1
+    with pytest.raises(ClosedError):
+        env.step(_zeros(env))
+    env.close()
+
+
+@pytest.mark.parametrize("what", ["step", "reset"])
+def test_a_closed_env_refuses_to_step_and_to_reset(what: str) -> None:
+    env = VectorEnv(Unlucky())
+    env.reset()
+    env.close()
+    with pytest.raises(ClosedError, match=f"^{what}: the env is closed; make a new one$"):
+        env.step(_zeros(env)) if what == "step" else env.reset()
+
+
+def test_leaving_the_context_closes_even_after_an_error() -> None:
+    transport = Unlucky()
+    with pytest.raises(ZeroDivisionError), VectorEnv(transport):
+        raise ZeroDivisionError
+    assert transport.closed == 1
+
+
+def test_an_env_that_is_forgotten_is_closed() -> None:
+    transport, owner = Unlucky(), Owner()
+    env = VectorEnv(transport, owner=owner)
+    del env
+    gc.collect()
+    assert (transport.closed, owner.stopped) == (1, 1)
+
+
+def test_arrays_stay_readable_after_close() -> None:
+    env = VectorEnv(Unlucky(), copy=False)
+    observations, _ = env.reset(seed=0)
+    shown = observations.copy()
+    env.close()
+    assert observations.tobytes() == shown.tobytes()
+
+
+def test_an_env_that_could_not_be_made_leaves_the_transport_to_its_owner() -> None:
+    transport = Unlucky()
+    with pytest.raises(ValueError, match="autoreset_mode"):
+        VectorEnv(transport, autoreset_mode="never")
+    gc.collect()
+    assert transport.closed == 0
+
+
+# bad luck
+
+
+def test_after_a_failed_step_the_env_asks_for_a_reset_and_then_goes_on() -> None:
+    env = VectorEnv(Unlucky(fail_at=2))
+    env.reset()
+    with pytest.raises(EngineFailed, match="asked to fail at step 2"):
+        env.step(_zeros(env))
+    with pytest.raises(gymnasium.error.ResetNeeded, match=r"the last step or reset failed, .* call reset\(\)"):
+        env.step(_zeros(env))
+    with pytest.raises(gymnasium.error.ResetNeeded, match="a partial reset is not possible"):
+        env.reset(options={"reset_mask": np.array([True, False])})
+    env.reset()
+    env.step(_zeros(env))
+
+
+def test_after_a_timeout_a_reset_first_receives_the_late_frame() -> None:
+    transport, env = _running(PeerTimeout("late"))
+    before = transport._frame.seq  # pyright: ignore[reportPrivateUsage]
+    with pytest.raises(PeerTimeout):
+        env.step(_zeros(env))
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        env.step(_zeros(env))
+    env.reset()
+    env.step(_zeros(env))
+    assert transport._frame.seq == before + 3  # pyright: ignore[reportPrivateUsage]
+
+
+def test_a_frame_that_stays_late_times_out_again_and_again() -> None:
+    _, env = _running(PeerTimeout("late"), PeerTimeout("later"))
+    with pytest.raises(PeerTimeout, match="late"):
+        env.step(_zeros(env))
+    with pytest.raises(PeerTimeout, match="later"):
+        env.reset()
+    env.reset()
+    env.step(_zeros(env))
+
+
+def test_an_interrupted_step_does_not_break_the_env() -> None:
+    _, env = _running(KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        env.step(_zeros(env))
+    env.reset()
+    env.step(_zeros(env))
+
+
+def test_same_steps_second_exchange_can_fail_too() -> None:
+    transport = Unlucky(episode_steps=1)
+    env = VectorEnv(transport, autoreset_mode="SameStep")
+    env.reset()
+
+    exchanges = iter([None, PeerTimeout("late")])
+    plain = transport.recv
+
+    def recv(deadline: Deadline | None = None) -> Frame:
+        error = next(exchanges, None)
+        if error is not None:
+            raise error
+        return plain(deadline)
+
+    transport.recv = recv  # pyright: ignore[reportAttributeAccessIssue]
+    with pytest.raises(PeerTimeout):
+        env.step(_zeros(env))
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        env.step(_zeros(env))
+    env.reset()
+    assert env.step(_zeros(env))[3].all()
+
+
+def test_a_dead_engines_last_words_are_in_the_error() -> None:
+    _, env = _running(PeerDied("the engine is gone"), owner=Owner("exit status 3\n  Traceback: boom"))
+    with pytest.raises(PeerDied) as died:
+        env.step(_zeros(env))
+    assert str(died.value) == "the engine is gone\nthe engine process ended with exit status 3\n  Traceback: boom"
+    assert isinstance(died.value.__cause__, PeerDied)
+
+
+def test_without_last_words_the_error_is_as_it_came() -> None:
+    error = PeerDied("the engine is gone")
+    _, env = _running(error, owner=Owner(""))
+    with pytest.raises(PeerDied) as died:
+        env.step(_zeros(env))
+    assert died.value is error
+    assert died.value.__cause__ is None
+
+
+# fork
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_child_can_neither_step_nor_end_its_parents_env() -> None:
+    owner = Owner()
+    env = VectorEnv(Unlucky(), owner=owner)
+    env.reset()
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            try:
+                env.step(_zeros(env))
+            except TransportError as error:
+                env.close()
+                os.write(writer, f"{type(error).__name__}: {error} {owner.stopped}".encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as said:
+        assert said.read() == "ClosedError: this transport belongs to the parent process; connect again after fork() 0"
+    os.waitpid(pid, 0)
+    env.step(_zeros(env))
+
+
+# pickling
+
+
+def test_an_env_is_pickled_as_the_recipe_of_one_like_it() -> None:
+    with api.make("toy", 3, transport="inproc", seed=4, autoreset_mode="SameStep", options={"obs_size": 5}) as env:
+        env.spec = EnvSpec("lucky_transport/Toy-v0", entry_point="x:y")
+        text = pickle.dumps(env)
+        start = env.reset()[0]
+        with pickle.loads(text) as again:
+            assert again is not env
+            assert repr(again) == repr(env)
+            assert again.spec == env.spec
+            assert again.reset()[0].tobytes() == start.tobytes()
+
+
+def test_an_env_on_a_transport_object_cannot_be_pickled_and_says_why() -> None:
+    with pytest.raises(TypeError, match=r"VectorEnv\(toy, .*cannot be pickled: it was built on a transport"):
+        pickle.dumps(VectorEnv(Unlucky()))
+
+
+def test_a_lambda_in_the_recipe_gives_pickles_own_error() -> None:
+    with (
+        api.make("toy", transport="inproc", reward_fn=lambda signals: signals["alive"]) as env,
+        pytest.raises((AttributeError, pickle.PicklingError), match="lambda"),
+    ):
+        pickle.dumps(env)
+
+
+# processes
+
+
+def test_an_engine_process_of_its_own_ends_with_the_env() -> None:
+    process = EngineProcess("toy", ["inproc:"])
+    env = VectorEnv(Unlucky(), owner=process)
+    env.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(process.pid, 0)
+
+
+def test_a_program_that_forgets_to_close_leaves_no_engine_process_behind() -> None:
+    program = (
+        "from lucky_transport.env.vector_env import VectorEnv; from lucky_transport.process import EngineProcess\n"
+        "from lucky_transport.inproc import InprocTransport; from lucky_transport.host.host import Host\n"
+        "from lucky_transport.engines.toy import ToyEngine\n"
+        "process = EngineProcess('toy', ['inproc:'])\n"
+        "env = VectorEnv(InprocTransport(Host(ToyEngine(1))), owner=process); env.reset()\n"
+        "print(process.pid)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert ended.stderr == ""
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(ended.stdout), 0)

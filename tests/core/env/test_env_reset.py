@@ -1,0 +1,359 @@
+"""What a reset takes: seeds, masks, randomisation and options, each checked before anything is sent."""
+
+from __future__ import annotations
+
+import copy
+import json
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from lucky_transport import api
+from lucky_transport.engine import HOLD, RESET, Handler
+from lucky_transport.engines.toy import ToyEngine
+from lucky_transport.env.resetting import read_reset, resting_actions
+from lucky_transport.env.vector_env import VectorEnv
+from lucky_transport.errors import LocalProtocolError, SpecError
+from lucky_transport.host.host import Host
+from lucky_transport.inproc import InprocTransport
+from lucky_transport.messages.agent import SimulationContract
+from lucky_transport.messages.batch import SetResetOptionsRequest, SetResetOptionsResponse
+from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
+
+
+def _make(num_envs: int = 3, *, options: dict[str, Any] | None = None, **arguments: Any) -> VectorEnv:
+    return api.make("toy", num_envs, transport="inproc", options=options, **arguments)
+
+
+def _start(seed: Any, options: Mapping[str, Any] | None = None, num_envs: int = 3) -> NDArray[Any]:
+    with _make(num_envs) as env:
+        return env.reset(seed=seed, options=options)[0]
+
+
+class Curious(ToyEngine):
+    """Remembers the reset options it was sent and answers as it was told."""
+
+    def __init__(self, answer: SetResetOptionsResponse | None = None, *, deaf: bool = False) -> None:
+        super().__init__(3, seedable=not deaf)
+        self.asked: list[SetResetOptionsRequest] = []
+        self._answer = answer or SetResetOptionsResponse(True)
+        self._deaf = deaf
+
+    @property
+    def services(self) -> Mapping[str, Handler]:
+        def take(request: SetResetOptionsRequest) -> SetResetOptionsResponse:
+            self.asked.append(request)
+            return self._answer
+
+        return {} if self._deaf else {**super().services, "/lucky_transport.v1.BatchService/SetResetOptions": take}
+
+
+def _curious(*arguments: Any, **keywords: Any) -> tuple[Curious, VectorEnv]:
+    engine = Curious(*arguments, **keywords)
+    return engine, VectorEnv(InprocTransport(Host(engine)))
+
+
+# seeds
+
+
+def test_the_same_seed_gives_the_same_start_and_another_does_not() -> None:
+    assert _start(5).tobytes() == _start(5).tobytes() != _start(6).tobytes()
+
+
+def test_env_i_gets_the_seed_plus_i() -> None:
+    assert _start(5)[1:].tobytes() == _start(6)[:2].tobytes()
+    assert _start(5).tobytes() == _start([5, 6, 7]).tobytes()
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [np.int64(5), np.uint8(5), np.array(5), [np.int32(5), 6, 7], (5, 6, 7), np.arange(5, 8), np.array([5, 6, 7])],
+)
+def test_a_seed_may_be_any_kind_of_integer(seed: Any) -> None:
+    assert _start(seed).tobytes() == _start(5).tobytes()
+
+
+def test_none_in_a_list_leaves_that_envs_stream_as_it_is() -> None:
+    start, plain = _start([5, None, 7]), _start(None)
+    assert start[1].tobytes() == plain[1].tobytes()
+    assert start[[0, 2]].tobytes() == _start(5)[[0, 2]].tobytes()
+    assert _start([None, None, None]).tobytes() == plain.tobytes()
+
+
+def test_without_a_seed_the_next_episodes_differ() -> None:
+    with _make() as env:
+        assert env.reset(seed=5)[0].tobytes() != env.reset()[0].tobytes()
+
+
+@pytest.mark.parametrize(
+    ("seed", "kind", "text"),
+    [
+        (-1, ValueError, "seed -1 of env 0: expected 0 <= seed"),
+        (1 << 64, ValueError, r"seed 18446744073709551616 of env 0"),
+        ((1 << 64) - 1, ValueError, r"of env 1: expected 0 <= seed < 2\*\*64"),
+        ([1, 2], ValueError, "2 seeds for 3 envs: pass one per env, or a single integer"),
+        ([1, 2, -3], ValueError, "seed -3 of env 2"),
+        (1.5, TypeError, "seed 1.5: expected an integer"),
+        ("5", TypeError, "seed '5': expected an integer"),
+        ([1, 2, 3.0], TypeError, "seed 3.0: expected an integer"),
+        (np.array([1.0, 2.0, 3.0]), TypeError, "expected an integer"),
+    ],
+)
+def test_a_wrong_seed_is_refused_with_its_value(seed: Any, kind: type[Exception], text: str) -> None:
+    with _make() as env, pytest.raises(kind, match=text):
+        env.reset(seed=seed)
+
+
+@given(seed=st.integers(0, (1 << 64) - 4))
+def test_every_seed_of_64_bits_is_taken(seed: int) -> None:
+    request = read_reset(ToyEngine(3).spec, seed, None).seeds
+    assert request is not None
+    assert request.seeds == [seed, seed + 1, seed + 2]
+
+
+def test_an_engine_without_seeds_is_said_once_and_the_reset_goes_on() -> None:
+    with _make(options={"seedable": False}) as env:
+        with pytest.warns(UserWarning, match="engine 'toy' takes no seeds: episodes are not reproducible"):
+            env.reset(seed=1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            env.reset(seed=2)
+
+
+# masks
+
+
+def test_a_mask_resets_its_envs_and_leaves_the_others_where_they_are() -> None:
+    with _make() as env:
+        env.reset(seed=0)
+        before = env.step(np.ones((3, 2)))[0]
+        after, info = env.reset(options={"reset_mask": np.array([True, False, True])})
+        assert after[1].tobytes() == before[1].tobytes()
+        assert (after[[0, 2]] != before[[0, 2]]).any(axis=1).all()
+        assert info == {}
+
+
+def test_seeds_count_only_for_the_envs_of_the_mask() -> None:
+    mask = np.array([False, True, False])
+    with _make() as env, _make() as plain:
+        for each in (env, plain):
+            each.reset(seed=0)
+        assert env.reset(seed=50, options={"reset_mask": mask})[0][1].tobytes() == _start(50)[1].tobytes()
+        plain.reset(options={"reset_mask": mask})
+        assert env.reset()[0][[0, 2]].tobytes() == plain.reset()[0][[0, 2]].tobytes()
+
+
+def test_a_mask_of_all_is_a_full_reset_even_as_the_first_one() -> None:
+    assert _start(5, {"reset_mask": np.ones(3, np.bool_)}).tobytes() == _start(5).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("mask", "kind", "text"),
+    [
+        ([True, False, True], TypeError, r"must be a numpy array, got list: \[True, False, True\]"),
+        (None, TypeError, "must be a numpy array, got NoneType"),
+        (np.ones(2, np.bool_), ValueError, r"must have shape \(3,\), got \(2,\)"),
+        (np.ones((3, 1), np.bool_), ValueError, r"must have shape \(3,\), got \(3, 1\)"),
+        (np.ones(3, np.uint8), TypeError, "must have dtype bool, got uint8"),
+        (np.zeros(3, np.bool_), ValueError, r"at least one True, got \[False False False\]"),
+    ],
+)
+def test_a_wrong_mask_raises_the_class_gymnasium_raises(mask: Any, kind: type[Exception], text: str) -> None:
+    import gymnasium
+
+    theirs = gymnasium.make_vec("CartPole-v1", num_envs=3, vectorization_mode="sync")
+    theirs.reset()
+    with pytest.raises(kind):
+        theirs.reset(options={"reset_mask": mask})
+    theirs.close()
+    with _make() as env:
+        env.reset()
+        with pytest.raises(kind, match=text):
+            env.reset(options={"reset_mask": mask})
+
+
+def test_the_first_reset_must_reset_every_env() -> None:
+    with _make() as env, pytest.raises(LocalProtocolError, match="a partial reset is not possible: the env was never"):
+        env.reset(options={"reset_mask": np.array([True, False, True])})
+
+
+def test_a_partial_reset_needs_an_engine_that_can_hold() -> None:
+    with _make(options={"hold": False}) as env:
+        env.reset()
+        with pytest.raises(LocalProtocolError, match="cannot hold envs while others step"):
+            env.reset(options={"reset_mask": np.array([True, False, True])})
+        env.step(np.zeros((3, 2)))
+
+
+def test_changing_the_mask_afterwards_changes_nothing() -> None:
+    mask = np.array([True, False, False])
+    request = read_reset(ToyEngine(3).spec, None, {"reset_mask": mask})
+    mask[:] = True
+    assert request.mask.tolist() == [True, False, False]
+    assert request.control.tolist() == [RESET, HOLD, HOLD]
+
+
+# options
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"reset_mask": np.array([True, True, True]), "randomization": {"friction_range": [0.5, 1.5]}, "level": 3},
+        {"randomization": SimulationContract(joint_position_noise=0.1)},
+        {"lerobot_new_rollout": True},
+    ],
+)
+def test_options_are_read_and_never_changed(options: dict[str, Any]) -> None:
+    _, env = _curious()
+    kept, identities = copy.deepcopy(options), {key: id(value) for key, value in options.items()}
+    env.reset(options=options)
+    assert str(options) == str(kept)
+    assert {key: id(value) for key, value in options.items()} == identities
+
+
+def test_other_options_go_to_the_engine_as_json() -> None:
+    engine, env = _curious()
+    env.reset(options={"level": np.int64(3), "pose": np.array([1.5, 2.0]), "deep": {"a": [None, True, "ü"]}})
+    (request,) = engine.asked
+    assert request.contract is None
+    assert json.loads(request.options_json) == {"level": 3, "pose": [1.5, 2.0], "deep": {"a": [None, True, "ü"]}}
+
+
+def test_without_options_nothing_is_sent() -> None:
+    engine, env = _curious()
+    env.reset()
+    env.reset(options={})
+    env.reset(options={"reset_mask": np.ones(3, np.bool_), "randomization": None})
+    assert engine.asked == []
+
+
+def test_options_take_effect_in_that_very_reset() -> None:
+    quiet, loud = _start(5, {"noise": 0.0}), _start(5)
+    assert quiet.tobytes() == loud.tobytes()  # noise acts in steps, not in the start
+    with _make() as env, _make() as plain:
+        for each, options in ((env, {"noise": 0.0}), (plain, None)):
+            each.reset(seed=5, options=options)
+        assert (env.step(np.zeros((3, 2)))[0] != plain.step(np.zeros((3, 2)))[0]).any()
+
+
+def test_options_nested_too_deeply_are_refused() -> None:
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    _, env = _curious()
+    with pytest.raises(SpecError, match=r"options\['deep'\] is nested too deeply to go to the engine as JSON"):
+        env.reset(options={"deep": deep})
+    while deep:  # freed level by level: the interpreter's own way may need as deep a stack
+        deep = deep[0]
+
+
+@pytest.mark.parametrize("options", [{"when": object()}, {"rate": float("nan")}, {"ids": {1, 2}}, {"x": 1j}])
+def test_an_option_that_is_no_json_is_refused_by_its_key(options: dict[str, Any]) -> None:
+    engine, env = _curious()
+    key = next(iter(options))
+    with pytest.raises(TypeError, match=rf"options\['{key}'\] = .* cannot go to the engine as JSON: "):
+        env.reset(options={"fine": 1, **options})
+    assert engine.asked == []
+
+
+def test_options_of_another_form_are_refused() -> None:
+    with _make() as env:
+        with pytest.raises(TypeError, match=r"options must be a dict, got list: \['a'\]"):
+            env.reset(options=["a"])  # pyright: ignore[reportArgumentType]
+        with pytest.raises(TypeError, match=r"options\[3\]: keys must be strings, got int"):
+            env.reset(options={3: 4})  # pyright: ignore[reportArgumentType]
+
+
+def test_an_engine_without_reset_options_is_said_once() -> None:
+    _, env = _curious(deaf=True)
+    with pytest.warns(UserWarning, match="takes no reset options: they have no effect"):
+        env.reset(options={"level": 1})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        env.reset(options={"level": 2})
+
+
+def test_options_the_engine_refuses_are_an_error_and_the_env_goes_on_as_it_was() -> None:
+    _, env = _curious(SetResetOptionsResponse(False, "no level 9"))
+    env.reset()
+    with pytest.raises(SpecError, match="engine 'toy' refused set_reset_options: no level 9"):
+        env.reset(seed=3, options={"level": 9})
+    env.step(np.zeros((3, 2)))
+
+
+# randomisation
+
+
+@pytest.mark.parametrize(
+    "randomization",
+    [
+        {"friction_range": [0.5, 1.5], "joint_position_noise": 0.1, "terrain_type": "rough"},
+        {"friction_range": np.array([0.5, 1.5]), "joint_position_noise": np.float64(0.1), "terrain_type": "rough"},
+        SimulationContract(friction_range=[0.5, 1.5], joint_position_noise=0.1, terrain_type="rough"),
+        SimulationContract(friction_range=(0.5, 1.5), joint_position_noise=0.1, terrain_type="rough"),  # pyright: ignore[reportArgumentType]
+    ],
+)
+def test_randomization_is_a_contract_or_a_dict_of_its_fields(randomization: Any) -> None:
+    engine, env = _curious()
+    env.reset(options={"randomization": randomization})
+    expected = SimulationContract(friction_range=[0.5, 1.5], joint_position_noise=0.1, terrain_type="rough")
+    assert engine.asked == [SetResetOptionsRequest(expected, "")]
+
+
+@pytest.mark.parametrize(
+    ("randomization", "kind", "text"),
+    [
+        (
+            {"fricton_range": [1, 2]},
+            ValueError,
+            "no field 'fricton_range'; did you mean 'friction_range'. known: ",
+        ),
+        ({"gravity": 1}, ValueError, "no field 'gravity'; known: pose_position_noise, "),
+        ({"friction_range": 3}, TypeError, r"\['friction_range'\] = 3: expected a list of numbers \[low, high\]"),
+        ({"friction_range": "ab"}, TypeError, r"\['friction_range'\] = 'ab': expected a list of numbers"),
+        ({"friction_range": ["a", "b"]}, TypeError, r"\['friction_range'\]: 'a' is no number; expected a list"),
+        (
+            {"joint_position_noise": [1]},
+            TypeError,
+            r"\['joint_position_noise'\]: \[1\] is no number",
+        ),
+        ({"terrain_type": 3}, TypeError, r"\['terrain_type'\] = 3: expected a string"),
+        ([("friction_range", [1, 2])], TypeError, "must be a SimulationContract or a dict of its fields, got list"),
+    ],
+)
+def test_wrong_randomization_is_refused_by_its_field(randomization: Any, kind: type[Exception], text: str) -> None:
+    with _make() as env, pytest.raises(kind, match=text):
+        env.reset(options={"randomization": randomization})
+
+
+# the exchange itself
+
+
+@pytest.mark.parametrize(
+    ("action", "value"),
+    [
+        (ArraySpec("float32", (2,), -1.0, 1.0), 0.0),
+        (ArraySpec("float32", (2,), 0.5, 2.0), 0.5),
+        (ArraySpec("float32", (2,), None, -3.0), -3.0),
+        (ArraySpec("int64", (), 4, 6, 3), 4),
+        (ArraySpec("float32", (2,)), 0.0),
+    ],
+)
+def test_the_ignored_actions_of_a_reset_are_within_bounds(action: ArraySpec, value: float) -> None:
+    actions = resting_actions(BatchSpec("e", 2, ArraySpec(), action))
+    assert (actions == value).all()
+    assert actions.dtype == action.dtype
+
+
+def test_resets_never_count_as_out_of_bounds() -> None:
+    with _make() as env:
+        for _ in range(3):
+            env.reset()
+        assert env.out_of_bounds == 0

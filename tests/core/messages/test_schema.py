@@ -1,0 +1,236 @@
+"""schema/hazel_rpc.fbs says the same as the dataclasses, and code that flatc makes of it exchanges bytes with us."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import flatbuffers
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from lucky_transport.codec.envelope import Envelope, ImagePlace, Kind, Metadatum, decode_envelope, encode_envelope
+from lucky_transport.codec.flatbuffers import decode, encode
+from lucky_transport.messages.fields import Field, fields_of, member
+from lucky_transport.messages.methods import METHODS
+from lucky_transport.messages.scalars import is_struct
+from lucky_transport.testing.messages import any_message, message_classes, messages
+from lucky_transport.testing.schema import Enum, Item, Schema, read_schema
+
+SCHEMA = Path(__file__).parents[3] / "schema" / "hazel_rpc.fbs"
+NAMESPACE = "Lucky.Rpc"
+CLASSES = (Envelope, ImagePlace, Metadatum, *message_classes())
+SPELLINGS = {"f32": "float", "f64": "double", "i32": "int", "u32": "uint", "u64": "ulong"}
+SPELLINGS |= {"bool": "bool", "str": "string"}
+ENUMS = {enum.__name__: enum for cls in CLASSES for enum in (field.enum for field in fields_of(cls)) if enum}
+
+MESSAGE_ENUMS = [enum for enum in ENUMS.values() if enum is not Kind]
+
+
+def spelling(field: Field) -> str:
+    """Return how the schema spells a field's type."""
+    if field.kind == "bytes" and field.shape == "one":
+        return "[ubyte]"
+    named = field.message or field.enum
+    one = named.__name__ if named else SPELLINGS[field.kind]
+    if field.shape == "map":
+        return f"[{one[0].upper()}{one[1:]}Entry]"
+    return f"[{one}]" if field.shape == "list" else one
+
+
+def expected(cls: type) -> tuple[Item, ...]:
+    """Return the fields as the dataclass demands them."""
+    items = [Item(field.name, spelling(field), "null" if field.optional else "") for field in fields_of(cls)]
+    if cls is Envelope:  # in Python a number, for peers of other languages the names
+        items[0] = Item("method", "MethodId")
+    return tuple(items)
+
+
+def expected_entries() -> dict[str, tuple[Item, ...]]:
+    """Return the tables for the entries of maps."""
+    maps = [field for cls in CLASSES for field in fields_of(cls) if field.shape == "map"]
+    key = Item("key", "string", "", "key")
+    return {
+        spelling(field)[1:-1]: (key, Item("value", spelling(Field("value", field.kind, "one", field.message))))
+        for field in maps
+    }
+
+
+@pytest.fixture(scope="module")
+def schema() -> Schema:
+    return read_schema(SCHEMA.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+def test_a_table_or_struct_has_the_fields_of_its_dataclass_in_the_same_order(cls: type, schema: Schema) -> None:
+    assert (schema.structs if is_struct(cls) else schema.tables).get(cls.__name__) == expected(cls)
+
+
+def test_a_map_is_a_vector_of_entries_with_a_key(schema: Schema) -> None:
+    assert {name: schema.tables.get(name) for name in expected_entries()} == expected_entries()
+
+
+def test_the_schema_holds_nothing_that_no_message_uses(schema: Schema) -> None:
+    used = {cls.__name__ for cls in CLASSES} | set(expected_entries())
+    assert {*schema.tables, *schema.structs} == used
+
+
+def test_the_method_ids_are_those_of_the_table_of_methods(schema: Schema) -> None:
+    ids = {f"{row.service.rpartition('.')[2]}_{row.short_name}": row.id for row in METHODS}
+    assert schema.enums["MethodId"] == Enum("uint", {"NONE": 0, **ids})
+
+
+def test_the_enums_have_the_members_of_their_classes(schema: Schema) -> None:
+    kinds = {field.enum.__name__: field.kind for cls in CLASSES for field in fields_of(cls) if field.enum}
+    classes = {
+        name: Enum(SPELLINGS[kinds[name]], {each.name: each.value for each in enum}) for name, enum in ENUMS.items()
+    }
+    assert {name: enum for name, enum in schema.enums.items() if name != "MethodId"} == classes
+
+
+@pytest.mark.parametrize("cls", [*message_classes(), *MESSAGE_ENUMS], ids=lambda cls: cls.__name__)
+def test_the_schema_explains_a_message_in_the_words_of_its_dataclass(cls: type) -> None:
+    """Units and meaning must reach those who read the schema only."""
+    found = re.findall(rf"((?:^///.*\n)+)(?:table|struct|enum) {cls.__name__}\b", SCHEMA.read_text(), re.MULTILINE)
+    assert [words(each.replace("///", " ")) for each in found] == [words(cls.__doc__ or "")]
+
+
+def words(explanation: str) -> str:
+    return " ".join(explanation.split())
+
+
+def test_the_root_is_the_envelope_in_a_namespace_apart_from_protobuf(schema: Schema) -> None:
+    assert (schema.namespace, schema.root) == (NAMESPACE, "Envelope")
+
+
+# --- the code that flatc generates ---
+
+
+@pytest.fixture(scope="module")
+def generated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Compile the schema to Python with flatc and make the result importable."""
+    flatc = shutil.which("flatc")
+    if flatc is None:
+        pytest.skip("flatc is not installed: apt-get install flatbuffers-compiler")
+    folder = tmp_path_factory.mktemp("generated")
+    command = [flatc, "--python", "--gen-object-api", "-o", str(folder), str(SCHEMA)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    sys.path.insert(0, str(folder))
+    yield
+    sys.path.remove(str(folder))
+    for name in [name for name in sys.modules if name.split(".")[0] == NAMESPACE.split(".")[0]]:
+        del sys.modules[name]
+
+
+def generated_class(name: str, suffix: str = "") -> Any:
+    """Return the generated class `name`, or with suffix "T" its object form."""
+    return getattr(importlib.import_module(f"{NAMESPACE}.{name}"), name + suffix)
+
+
+def generated_name(name: str) -> str:
+    """Return a field's name as flatc spells it: observation_names -> observationNames."""
+    return re.sub(r"_(\w)", lambda match: match[1].upper(), name)
+
+
+def to_generated(message: Any, write_empty: bool) -> Any:
+    """Return the object of the generated class that says the same."""
+    made = generated_class(type(message).__name__, "T")()
+    for field in fields_of(type(message)):
+        value = getattr(message, field.name)
+        if value or write_empty or field.kind in ("f32", "f64") or field.optional:
+            setattr(made, generated_name(field.name), part_to_generated(field, value, write_empty))
+    return made
+
+
+def part_to_generated(field: Field, value: Any, write_empty: bool) -> Any:
+    if field.shape == "list" and field.message:
+        return [to_generated(element, write_empty) for element in value]
+    if field.shape == "map":
+        entries: list[Any] = []
+        for key in sorted(value):
+            entry = generated_class(spelling(field)[1:-1], "T")()
+            entry.key = key
+            entry.value = to_generated(value[key], write_empty) if field.message else value[key]
+            entries.append(entry)
+        return entries
+    if field.message:
+        return None if value is None else to_generated(value, write_empty)
+    return list(value) if field.kind == "bytes" else value
+
+
+def from_generated(cls: type, made: Any) -> Any:
+    """Return our message that says the same as an object of the generated class."""
+    names = {field: generated_name(field.name) for field in fields_of(cls)}
+    values = {field.name: part_from_generated(field, getattr(made, name)) for field, name in names.items()}
+    return cls(**{name: value for name, value in values.items() if value is not None})
+
+
+def part_from_generated(field: Field, value: Any) -> Any:
+    if value is None:
+        return None
+    if field.shape == "map":
+        of = Field("value", field.kind, "one", field.message)
+        return {text(entry.key): part_from_generated(of, entry.value) for entry in value}
+    if field.shape == "list" and field.message:
+        return [from_generated(field.message, element) for element in value]
+    if field.message:
+        return from_generated(field.message, value)
+    if field.enum:
+        return member(field.enum, value)
+    if field.kind == "str":
+        return [text(element) for element in value] if field.shape == "list" else text(value)
+    if field.kind == "bytes":
+        return bytes(bytearray(value))
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+def text(value: bytes | str) -> str:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def pack(made: Any) -> bytes:
+    builder = flatbuffers.Builder(0)
+    builder.Finish(made.Pack(builder))
+    return bytes(builder.Output())
+
+
+def unpack(cls: type, data: bytes) -> Any:
+    root = generated_class(cls.__name__).GetRootAs(data)
+    return from_generated(cls, generated_class(cls.__name__, "T").InitFromObj(root))
+
+
+def unsigned_zeros(message: Any) -> str:
+    """Return the message's text with 0.0 for -0.0: generated code takes both for the default and writes neither."""
+    return re.sub(r"-0\.0(?!\d)", "0.0", repr(message))
+
+
+@pytest.mark.usefixtures("generated")
+@settings(max_examples=60, deadline=None)
+@given(message=any_message())
+def test_generated_code_reads_our_bytes(message: Any) -> None:
+    assert repr(unpack(type(message), encode(message))) == repr(message)
+
+
+@pytest.mark.usefixtures("generated")
+@settings(max_examples=60, deadline=None)
+@given(message=any_message(), write_empty=...)
+def test_we_read_the_bytes_of_generated_code(message: Any, write_empty: bool) -> None:
+    again = decode(type(message), pack(to_generated(message, write_empty)))
+    assert unsigned_zeros(again) == unsigned_zeros(message)
+
+
+@pytest.mark.usefixtures("generated")
+@settings(max_examples=30, deadline=None)
+@given(envelope=messages(Envelope))
+def test_generated_code_reads_and_writes_our_envelopes(envelope: Envelope) -> None:
+    envelope.kind = Kind.ERROR
+    assert unpack(Envelope, encode_envelope(envelope)) == envelope
+    assert decode_envelope(pack(to_generated(envelope, write_empty=False))) == envelope

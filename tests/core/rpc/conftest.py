@@ -1,0 +1,87 @@
+"""A pair of ends with the handlers that the tests of calls use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from lucky_transport.errors import EngineFailed, StatusError
+from lucky_transport.rpc.server_call import ServerCall
+from lucky_transport.testing.call_pair import CallPair
+
+
+def echo(call: ServerCall) -> None:
+    """Answer with what came; item by item where the caller streams."""
+    if not call.shape:
+        call.finish(call.payload)
+        return
+    while (item := call.recv()) is not None:
+        call.send(item)
+    call.finish()
+
+
+def count(call: ServerCall) -> None:
+    """Send the numbers up to the one that was asked for."""
+    for number in range(int(call.payload)):
+        call.send(b"%d" % number)
+    call.finish(trailing=(("sent", call.payload.decode()),))
+
+
+def total(call: ServerCall) -> None:
+    """Answer a stream of numbers with their sum."""
+    result = 0
+    while (item := call.recv()) is not None:
+        result += int(item)
+    call.finish(b"%d" % result)
+
+
+def hang(call: ServerCall) -> None:
+    """Answer nothing until the caller gives up."""
+    call.call.wait(30)
+
+
+def endless(call: ServerCall) -> None:
+    """Send items until the caller has enough."""
+    while True:
+        call.send(b"more")
+
+
+def fail(call: ServerCall) -> None:
+    raise EngineFailed("the engine's own words: ünïcode \udc80")
+
+
+def headers(call: ServerCall) -> None:
+    """Answer with the metadata that came."""
+    call.finish(repr(call.call.metadata).encode())
+
+
+def status(call: ServerCall) -> None:
+    """Send metadata, an item where items are streamed, and then fail with a status of another protocol."""
+    call.send_headers((("where", "here"), ("raw-bin", b"\x00\xff")))
+    if call.shape:
+        call.send(b"item")
+    call.fail(StatusError(5, "nöthing there", (("why", "gone"), ("why", "twice"))))
+
+
+HANDLERS = {f"/t/{handler.__name__}": handler for handler in (echo, count, total, hang, endless, fail, headers, status)}
+
+
+@pytest.fixture
+def open_pair() -> Iterator[Callable[..., CallPair]]:
+    """Return a function that makes pairs; they are closed after the test."""
+    pairs: list[CallPair] = []
+
+    def make(**options: Any) -> CallPair:
+        pairs.append(CallPair(HANDLERS, **options))
+        return pairs[-1]
+
+    yield make
+    for pair in pairs:
+        pair.close()
+
+
+@pytest.fixture
+def pair(open_pair: Callable[..., CallPair]) -> CallPair:
+    return open_pair()

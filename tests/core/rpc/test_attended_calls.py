@@ -1,0 +1,199 @@
+"""Calls that nobody waits for: what is told when, without waiting; and who sees to their end."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import Cancelled, ClosedError, LocalProtocolError, PeerTimeout, StatusError
+from lucky_transport.rpc.client_call import ClientCall
+from lucky_transport.rpc.lifecycle import Shape
+from lucky_transport.testing.call_pair import CallPair
+
+HEADERS = (("where", "here"), ("raw-bin", b"\x00\xff"))
+TRAILING = (("why", "gone"), ("why", "twice"))
+
+
+def soon() -> Deadline:
+    return Deadline(20)
+
+
+def until(condition: Callable[[], object]) -> None:
+    deadline = soon()
+    while not condition():
+        assert not deadline.expired
+        time.sleep(0.002)
+
+
+def attended(pair: CallPair, call: ClientCall) -> threading.Event:
+    over = threading.Event()
+    pair.client.attend(call, over.set)
+    return over
+
+
+# --- headers, status and trailing metadata ---
+
+
+def test_a_foreign_status_comes_with_its_headers_and_trailing_metadata(pair: CallPair) -> None:
+    answer = pair.client.exchange("/t/status", b"", soon())
+    assert (answer.headers, answer.trailing) == (HEADERS, TRAILING)
+    assert isinstance(answer.error, StatusError)
+    assert (answer.error.code, answer.error.details, answer.error.trailing) == (5, "nöthing there", TRAILING)
+    with pytest.raises(StatusError, match=r"^nöthing there$") as caught:
+        pair.client.unary("/t/status", b"", soon())
+    assert (caught.value.code, caught.value.trailing) == (5, TRAILING)
+
+
+def test_headers_of_a_stream_are_there_before_its_first_item(pair: CallPair) -> None:
+    call = pair.client.open("/t/status", shape=Shape.SERVER_STREAM)
+    call.wait_headers()
+    assert call.headers == HEADERS
+    assert call.recv(soon()) == b"item"
+    with pytest.raises(StatusError):
+        call.recv(soon())
+    assert call.trailing == TRAILING
+
+
+@pytest.mark.parametrize("path", ["/t/count", "/t/fail", "/t/nothing"])
+def test_a_call_without_headers_has_empty_ones_once_something_came(pair: CallPair, path: str) -> None:
+    call = pair.client.open(path, b"1", shape=Shape.SERVER_STREAM)
+    call.wait_headers()
+    assert call.headers == ()
+
+
+def test_waiting_for_headers_ends_with_the_call(pair: CallPair) -> None:
+    call = pair.client.open("/t/hang", shape=Shape.SERVER_STREAM, deadline=Deadline(0.05))
+    call.wait_headers()
+    assert isinstance(call.error, PeerTimeout)
+
+
+# --- the caller, without waiting ---
+
+
+def test_a_call_can_be_made_without_ever_waiting(pair: CallPair) -> None:
+    pair.pause()
+    time.sleep(0.05)  # longer than one slice of the feeding thread
+    call = pair.client.open("/t/echo", shape=Shape.BIDIRECTIONAL, may_wait=False)
+    news = threading.Event()
+    call.on_news = news.set
+    over = attended(pair, call)
+    assert not call.try_send(b"too early: nothing is granted yet")
+    assert call.try_recv() is None
+    pair.go_on()
+    until(lambda: call.try_send(b"one"))
+    until(lambda: call.try_recv() == b"one")
+    assert news.is_set()
+    call.half_close()
+    assert over.wait(20)
+    assert call.error is None
+
+
+def test_news_come_with_headers_item_and_end(pair: CallPair) -> None:
+    seen: list[tuple[bool, int, bool]] = []
+    call = pair.client.open("/t/status", shape=Shape.SERVER_STREAM)
+    call.on_news = lambda: seen.append((call.headers is not None, len(call._inbox), call.is_ended()))  # pyright: ignore[reportPrivateUsage]
+    assert call.wait_end(soon())
+    assert seen[-1] == (True, 1, True)
+
+
+def test_waiting_for_the_end_stops_at_its_own_deadline(pair: CallPair) -> None:
+    with pair.client.open("/t/hang", shape=Shape.SERVER_STREAM) as call:
+        assert not call.wait_end(Deadline(0.02))
+        assert not call.is_ended()
+
+
+def test_nothing_can_be_sent_after_the_half_close_without_waiting_either(pair: CallPair) -> None:
+    call = pair.client.open("/t/total", shape=Shape.CLIENT_STREAM)
+    call.half_close()
+    with pytest.raises(LocalProtocolError, match="cannot send an item"):
+        call.try_send(b"1")
+
+
+# --- the engine, without waiting ---
+
+
+def test_the_engine_can_answer_a_stream_without_ever_waiting(pair: CallPair) -> None:
+    hung = pair.client.open("/t/hang", shape=Shape.BIDIRECTIONAL)
+    until(lambda: pair.begun)
+    theirs, news = pair.begun[0], threading.Event()
+    theirs.on_news = news.set
+    assert theirs.try_recv() is None
+    hung.send(b"question", soon())
+    until(lambda: news.is_set() and theirs.try_recv() == b"question")
+    assert theirs.try_send(b"answer")
+    assert hung.recv(soon()) == b"answer"
+    assert not theirs.half_closed
+    hung.half_close()
+    until(lambda: theirs.half_closed)
+    while theirs.try_send(bytes(60_000)):
+        pass
+    news.clear()
+    assert hung.recv(soon()) == bytes(60_000)
+    hung.cancel()
+    until(lambda: theirs.is_ended)
+    assert news.is_set()
+
+
+# --- the attendant ---
+
+
+def test_an_attended_call_ends_though_nobody_waits(pair: CallPair) -> None:
+    calls = [pair.client.open("/t/echo", b"%d" % number, shape=Shape.UNARY) for number in range(20)]
+    ends = [attended(pair, call) for call in calls]
+    assert all(over.wait(20) for over in ends)
+    assert [call.try_recv() for call in calls] == [b"%d" % number for number in range(20)]
+
+
+def test_the_deadline_of_an_attended_call_is_kept(pair: CallPair) -> None:
+    late = pair.client.open("/t/hang", shape=Shape.UNARY, deadline=Deadline(30))
+    soon_over = pair.client.open("/t/hang", shape=Shape.UNARY, deadline=Deadline(0.05))
+    still = attended(pair, late)
+    assert attended(pair, soon_over).wait(20)
+    assert isinstance(soon_over.error, PeerTimeout)
+    assert not still.is_set()
+    late.cancel()
+    assert still.wait(20)
+    assert isinstance(late.error, Cancelled)
+
+
+def test_a_call_that_had_ended_before_is_told_all_the_same(pair: CallPair) -> None:
+    call = pair.client.open("/t/echo", b"x", shape=Shape.UNARY)
+    assert call.wait_end(soon())
+    assert attended(pair, call).wait(20)
+
+
+def test_what_is_done_at_the_end_may_make_calls_itself(pair: CallPair) -> None:
+    answers: list[bytes] = []
+    call = pair.client.open("/t/echo", b"x", shape=Shape.UNARY)
+    pair.client.attend(call, lambda: answers.append(pair.client.unary("/t/echo", b"again", soon())))
+    until(lambda: answers == [b"again"])
+
+
+def test_what_fails_at_the_end_costs_the_other_calls_nothing(pair: CallPair, caplog: pytest.LogCaptureFixture) -> None:
+    pair.client.attend(pair.client.open("/t/echo", b"1", shape=Shape.UNARY), lambda: print(1 // 0))
+    assert attended(pair, pair.client.open("/t/echo", b"2", shape=Shape.UNARY)).wait(20)
+    until(lambda: "ZeroDivisionError" in caplog.text)
+
+
+def test_attended_and_waiting_threads_share_the_reading(pair: CallPair) -> None:
+    ends: list[threading.Event] = []
+    for number in range(200):
+        ends.append(attended(pair, pair.client.open("/t/echo", b"a", shape=Shape.UNARY)))
+        assert pair.client.unary("/t/echo", b"%d" % number, soon()) == b"%d" % number
+    assert all(over.wait(20) for over in ends)
+
+
+def test_the_end_of_the_connection_ends_attended_calls_and_is_told_once(pair: CallPair) -> None:
+    reasons: list[Exception] = []
+    pair.client.on_break = reasons.append
+    call = pair.client.open("/t/hang", shape=Shape.UNARY)
+    over = attended(pair, call)
+    pair.client.close()
+    pair.client.close()
+    assert over.wait(20)
+    assert isinstance(call.error, ClosedError)
+    assert [type(reason) for reason in reasons] == [ClosedError]

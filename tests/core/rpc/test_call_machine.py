@@ -1,0 +1,174 @@
+"""Random lives of calls against a plain model: two queues and what each side has said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
+
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import Cancelled, EngineFailed, LocalProtocolError, PeerTimeout
+from lucky_transport.rpc.client import ClientCalls
+from lucky_transport.rpc.client_call import ClientCall
+from lucky_transport.rpc.lifecycle import Shape
+from lucky_transport.rpc.server import ServerCalls
+from lucky_transport.rpc.server_call import ServerCall
+from lucky_transport.testing.memory_pipe import memory_pipes
+
+
+def has_credit(end: Any) -> bool:
+    """True when this end may send an item without waiting."""
+    return end._credit.is_open
+
+
+class Model:
+    """One call: both ends of it, and what a perfect wire would have done."""
+
+    def __init__(self, call: ClientCall, shape: Shape) -> None:
+        self.call, self.shape = call, shape
+        self.served: ServerCall
+        self.up: list[bytes] = []
+        self.down: list[bytes] = []
+        self.closed_up = not shape & Shape.CLIENT_STREAM
+        self.end = ""  # "", "finished", "failed" or "cancelled"
+
+
+class Calls(RuleBasedStateMachine):
+    """Client and server in one thread: every wait is one that needs none, or is expected to time out."""
+
+    calls = Bundle("calls")
+
+    def __init__(self) -> None:
+        super().__init__()
+        pipe, end = memory_pipes(1 << 20)
+        self.began: list[ServerCall] = []
+        self.client = ClientCalls(pipe)
+        self.server = ServerCalls(end, self.began.append)
+        self.live: list[Model] = []
+
+    def exchange(self) -> None:
+        """Let everything arrive that is under way."""
+        for _ in range(3):
+            self.server.feed()
+            self.client.pump()
+
+    @rule(target=calls, shape=st.sampled_from(Shape), payload=st.binary(max_size=5))
+    def open(self, shape: Shape, payload: bytes) -> Model:
+        model = Model(self.client.open("/t/any", payload, shape=shape), shape)
+        self.exchange()
+        model.served = self.began[-1]
+        assert model.served.payload == payload
+        assert model.served.shape == shape
+        self.live.append(model)
+        return model
+
+    @rule(model=calls, item=st.binary(max_size=3000))
+    def send_up(self, model: Model, item: bytes) -> None:
+        try:
+            model.call.send(item, Deadline(0))
+        except PeerTimeout:
+            assert not model.end
+            assert not has_credit(model.call)
+        except (LocalProtocolError, Cancelled, EngineFailed):
+            assert model.closed_up or model.end
+        else:
+            model.up.append(item)
+        self.exchange()
+
+    @rule(model=calls)
+    def read_up(self, model: Model) -> None:
+        if not model.end and model.shape & Shape.CLIENT_STREAM and (model.up or model.closed_up):
+            assert model.served.recv() == (model.up.pop(0) if model.up else None)
+            self.exchange()
+
+    @rule(model=calls)
+    def accept(self, model: Model) -> None:
+        if not model.end and model.shape & Shape.CLIENT_STREAM:
+            model.served.accept()
+            self.exchange()
+
+    @rule(model=calls)
+    def half_close(self, model: Model) -> None:
+        try:
+            model.call.half_close()
+        except (LocalProtocolError, Cancelled, EngineFailed):
+            assert model.closed_up or model.end
+        else:
+            assert not model.closed_up
+            model.closed_up = True
+        self.exchange()
+
+    @rule(model=calls, item=st.binary(max_size=3000))
+    def send_down(self, model: Model, item: bytes) -> None:
+        if not model.shape & Shape.SERVER_STREAM or model.end or has_credit(model.served):
+            try:
+                model.served.send(item)
+            except (LocalProtocolError, Cancelled):
+                assert model.end or not model.shape & Shape.SERVER_STREAM
+            else:
+                model.down.append(item)
+            self.exchange()
+
+    @rule(model=calls)
+    def read_down(self, model: Model) -> None:
+        try:
+            item = model.call.recv(Deadline(0))
+        except PeerTimeout:
+            assert not model.down
+            assert not model.end
+        except Cancelled:
+            assert model.end == "cancelled"
+        except EngineFailed:
+            assert not model.down
+            assert model.end == "failed"
+        else:
+            assert item == (model.down.pop(0) if model.down else None)
+            assert item is not None or model.end == "finished"
+        self.exchange()
+
+    @rule(model=calls, payload=st.binary(max_size=5))
+    def finish(self, model: Model, payload: bytes) -> None:
+        self.end(model, "finished", lambda: model.served.finish(payload))
+        if model.end == "finished" and not model.shape & Shape.SERVER_STREAM and not hasattr(model, "answered"):
+            model.answered = True  # type: ignore[attr-defined]
+            model.down.append(payload)
+
+    @rule(model=calls)
+    def fail(self, model: Model) -> None:
+        self.end(model, "failed", lambda: model.served.fail(EngineFailed("no")))
+
+    def end(self, model: Model, how: str, act: Any) -> None:
+        try:
+            act()
+        except LocalProtocolError:
+            assert model.end in ("finished", "failed")
+        else:
+            assert model.end in ("", "cancelled")
+            model.end = model.end or how
+        self.exchange()
+
+    @rule(model=consumes(calls))
+    def cancel(self, model: Model) -> None:
+        model.call.cancel()
+        if not model.end:
+            model.end = "cancelled"
+            model.down.clear()
+        self.exchange()
+        self.read_down(model)
+        assert model.served.is_over
+
+    @invariant()
+    def both_sides_know_the_same_calls(self) -> None:
+        still_open = sum(not model.end for model in self.live)
+        assert self.server.open_calls == still_open
+        assert self.client.open_calls == still_open
+
+    def teardown(self) -> None:
+        self.client.close()
+        self.server.close()
+
+
+TestCalls = Calls.TestCase
+TestCalls.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

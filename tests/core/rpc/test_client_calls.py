@@ -1,0 +1,383 @@
+"""Calls over a pipe, seen from the caller: every shape, and every way in which one can end."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import (
+    Cancelled,
+    ClosedError,
+    EngineFailed,
+    LocalProtocolError,
+    PeerDied,
+    PeerTimeout,
+    RemoteProtocolError,
+    SpecError,
+    Unimplemented,
+)
+from lucky_transport.messages.methods import Flow
+from lucky_transport.rpc.lifecycle import Shape
+from lucky_transport.testing.call_pair import CallPair
+
+PATIENCE = 20.0
+
+
+def soon() -> Deadline:
+    return Deadline(PATIENCE)
+
+
+def until(condition: Callable[[], Any]) -> None:
+    """Wait until the condition holds."""
+    deadline = soon()
+    while not condition():
+        assert not deadline.expired
+        time.sleep(0.002)
+
+
+def rest_of(call: Any) -> list[bytes]:
+    items: list[bytes] = []
+    while (item := call.recv(soon())) is not None:
+        items.append(item)
+    return items
+
+
+# --- what goes well ---
+
+
+@pytest.mark.parametrize("payload", [b"", b"ping", bytes(200_000)], ids=["empty", "short", "long"])
+def test_a_unary_call_brings_its_answer(pair: CallPair, payload: bytes) -> None:
+    assert pair.client.unary("/t/echo", payload, soon()) == payload
+
+
+def test_metadata_reaches_the_handler_in_order_and_repeated(pair: CallPair) -> None:
+    sent = (("key", "1"), ("key", "ä"), ("raw-bin", b"\xff\x00"))
+    assert pair.client.unary("/t/headers", b"", soon(), sent) == repr(sent).encode()
+
+
+@pytest.mark.parametrize("length", [0, 1, 63, 64, 65, 1000])
+@pytest.mark.parametrize("flow", Flow)
+def test_a_server_stream_brings_every_item_in_order_and_then_its_end(pair: CallPair, length: int, flow: Flow) -> None:
+    call = pair.client.open("/t/count", b"%d" % length, flow=flow)
+    assert rest_of(call) == [b"%d" % number for number in range(length)]
+    assert call.recv() is None
+    assert call.trailing == (("sent", str(length)),)
+
+
+def test_a_client_stream_is_answered_after_its_end(pair: CallPair) -> None:
+    call = pair.client.open("/t/total", shape=Shape.CLIENT_STREAM)
+    for number in range(500):
+        call.send(b"%d" % number, soon())
+    call.half_close()
+    assert call.recv(soon()) == b"%d" % sum(range(500))
+    assert call.recv(soon()) is None
+
+
+def test_both_sides_may_stream_at_once(pair: CallPair) -> None:
+    call = pair.client.open("/t/echo", shape=Shape.BIDIRECTIONAL)
+    for number in range(200):
+        call.send(b"%d" % number, soon())
+        assert call.recv(soon()) == b"%d" % number
+    call.half_close()
+    assert call.recv(soon()) is None
+
+
+@settings(max_examples=25, deadline=None)
+@given(sizes=st.lists(st.integers(0, 40_000), max_size=12))
+def test_items_of_any_size_come_back_whole_through_a_small_ring(sizes: list[int]) -> None:
+    def echo(call: Any) -> None:
+        while (item := call.recv()) is not None:
+            call.send(item)
+        call.finish()
+
+    sent = [bytes([number % 256]) * size for number, size in enumerate(sizes)]
+    with CallPair({"/t/echo": echo}, capacity=4096) as pair:
+        call = pair.client.open("/t/echo", shape=Shape.BIDIRECTIONAL)
+        sender = threading.Thread(target=lambda: ([call.send(item) for item in sent], call.half_close()))
+        sender.start()
+        assert rest_of(call) == sent
+        sender.join(PATIENCE)
+        assert pair.fault is None
+
+
+def test_64_mebibytes_go_both_ways_where_the_limit_is_raised(open_pair: Callable[..., CallPair]) -> None:
+    pair = open_pair(max_message_bytes=64 << 20)
+    message = bytes(range(256)) * (64 << 12)
+    assert pair.client.unary("/t/echo", message, Deadline(60)) == message
+
+
+# --- what is refused ---
+
+
+def test_a_message_beyond_the_limit_is_refused_by_its_size_and_the_next_call_works(pair: CallPair) -> None:
+    with pytest.raises(SpecError, match=r"a message of 5242880 bytes, the limit is 4194304; .*raise max_mess"):
+        pair.client.unary("/t/echo", bytes(5 << 20), soon())
+    assert pair.client.unary("/t/echo", b"next", soon()) == b"next"
+
+
+def test_an_answer_beyond_our_limit_is_refused_and_the_next_call_works(open_pair: Callable[..., CallPair]) -> None:
+    pair = open_pair(max_message_bytes=8 << 20)
+    client: Any = pair.client
+    client._assemblies.limit = 1 << 20  # the two sides may be configured differently
+    with pytest.raises(SpecError, match="the limit is 1048576"):
+        pair.client.unary("/t/echo", bytes(2 << 20), soon())
+    assert pair.client.unary("/t/echo", b"next", soon()) == b"next"
+
+
+def test_an_unknown_method_is_unimplemented(pair: CallPair) -> None:
+    with pytest.raises(Unimplemented, match="no /t/nothing"):
+        pair.client.unary("/t/nothing", b"", soon())
+    with pytest.raises(Unimplemented, match="no method 4711"):
+        pair.client.open(4711).recv(soon())
+
+
+def test_a_handlers_error_keeps_its_class_and_text(pair: CallPair) -> None:
+    with pytest.raises(EngineFailed, match=r"the engine's own words: ünïcode \?"):
+        pair.client.unary("/t/fail", b"", soon())
+
+
+def test_sending_after_the_half_close_is_our_fault(pair: CallPair) -> None:
+    call = pair.client.open("/t/total", shape=Shape.CLIENT_STREAM)
+    call.half_close()
+    with pytest.raises(LocalProtocolError, match=r"cannot send an item: call 1 of /t/total is awaiting one response"):
+        call.send(b"1")
+    with pytest.raises(LocalProtocolError, match="cannot end the sending"):
+        call.half_close()
+    assert call.recv(soon()) == b"0"
+
+
+def test_sending_into_a_call_with_one_request_is_our_fault(pair: CallPair) -> None:
+    with pair.client.open("/t/count", b"3") as call, pytest.raises(LocalProtocolError, match="awaiting a stream"):
+        call.send(b"1")
+
+
+# --- deadlines ---
+
+
+def test_a_deadline_in_the_past_is_refused_before_anything_is_sent(pair: CallPair) -> None:
+    past = Deadline(0)
+    with pytest.raises(PeerTimeout, match="/t/echo did not end within 0"):
+        pair.client.unary("/t/echo", b"", past)
+    with pytest.raises(PeerTimeout):
+        pair.client.open("/t/count", b"1", deadline=past)
+    assert pair.client.unary("/t/echo", b"next", soon()) == b"next"
+    assert len(pair.begun) == 1
+
+
+def test_an_unanswered_call_ends_at_its_deadline_and_its_handler_is_told(pair: CallPair) -> None:
+    with pytest.raises(PeerTimeout, match=r"within 0\.05 s; raise its timeout"):
+        pair.client.unary("/t/hang", b"", Deadline(0.05))
+    until(lambda: pair.begun[0].is_ended)
+    assert pair.client.unary("/t/echo", b"next", soon()) == b"next"
+
+
+def test_a_streams_deadline_ends_it_after_the_items_that_came(pair: CallPair) -> None:
+    call = pair.client.open("/t/endless", deadline=Deadline(0.2))
+    with pytest.raises(PeerTimeout, match=r"/t/endless did not end within 0\.2 s"):
+        rest_of(call)
+    until(lambda: pair.begun[0].is_ended)
+
+
+def test_a_deadline_of_one_wait_leaves_the_call_as_it_is(pair: CallPair) -> None:
+    call = pair.client.open("/t/echo", shape=Shape.BIDIRECTIONAL)
+    with pytest.raises(PeerTimeout):
+        call.recv(Deadline(0.02))
+    call.send(b"still", soon())
+    assert call.recv(soon()) == b"still"
+    call.cancel()
+
+
+def test_a_server_that_reads_nothing_for_ever_is_no_hang(open_pair: Callable[..., CallPair]) -> None:
+    pair = open_pair(capacity=8192)
+    pair.client.unary("/t/echo", b"", soon())
+    pair.pause()
+    with pytest.raises(PeerTimeout, match="its ring is full"):
+        pair.client.unary("/t/echo", bytes(50_000), Deadline(0.2))
+    pair.go_on()
+    assert pair.client.unary("/t/echo", b"next", soon()) == b"next"
+
+
+def test_a_client_stream_that_is_not_read_waits_for_credit_no_longer_than_its_deadline(pair: CallPair) -> None:
+    call = pair.client.open("/t/hang", shape=Shape.CLIENT_STREAM)
+    with pytest.raises(PeerTimeout):
+        call.send(b"never granted", Deadline(0.05))
+    call.cancel()
+
+
+# --- cancel ---
+
+
+@pytest.mark.parametrize("when", ["at once", "between items"])
+def test_cancel_ends_a_stream_here_and_there(pair: CallPair, when: str) -> None:
+    call = pair.client.open("/t/endless")
+    if when == "between items":
+        assert call.recv(soon()) == b"more"
+    call.cancel()
+    with pytest.raises(Cancelled, match=r"^/t/endless was cancelled"):
+        call.recv(soon())
+    until(lambda: pair.begun and pair.begun[0].is_ended)
+    with pytest.raises(Cancelled, match="cancelled by its caller"):
+        pair.begun[0].send(b"too late")
+
+
+def test_cancel_from_another_thread_ends_a_wait(pair: CallPair) -> None:
+    call = pair.client.open("/t/hang")
+    threading.Timer(0.05, call.cancel).start()
+    with pytest.raises(Cancelled):
+        call.recv(soon())
+
+
+def test_cancel_reaches_a_thread_whose_records_another_one_reads(pair: CallPair) -> None:
+    leading, following = pair.client.open("/t/hang"), pair.client.open("/t/hang")
+    ended: list[str] = []
+
+    def wait_for(call: Any, name: str) -> None:
+        with pytest.raises(Cancelled):
+            call.recv(soon())
+        ended.append(name)
+
+    threads = [threading.Thread(target=wait_for, args=args) for args in ((leading, "one"), (following, "other"))]
+    for thread in threads:
+        thread.start()
+        time.sleep(0.03)
+    following.cancel()
+    threads[1].join(PATIENCE)
+    assert ended == ["other"]
+    leading.cancel()
+    threads[0].join(PATIENCE)
+    assert ended == ["other", "one"]
+
+
+def test_cancel_after_the_end_changes_nothing(pair: CallPair) -> None:
+    call = pair.client.open("/t/count", b"2")
+    assert rest_of(call) == [b"0", b"1"]
+    call.cancel()
+    call.cancel()
+    assert call.recv() is None
+
+
+def test_what_comes_for_a_given_up_call_is_dropped(pair: CallPair) -> None:
+    for _ in range(20):
+        call = pair.client.open("/t/endless")
+        call.recv(soon())
+        call.cancel()
+    assert pair.client.unary("/t/echo", b"mine", soon()) == b"mine"
+    assert pair.fault is None
+    assert pair.client.open_calls == 0
+
+
+def test_a_call_cancelled_in_the_middle_of_a_long_message_leaves_no_piece_behind(
+    open_pair: Callable[..., CallPair],
+) -> None:
+    pair = open_pair(capacity=8192)
+    pair.client.unary("/t/echo", b"", soon())
+    pair.pause()
+    with pytest.raises(PeerTimeout):
+        pair.client.unary("/t/echo", bytes(100_000), Deadline(0.1))
+    pair.go_on()
+    assert pair.client.unary("/t/echo", b"next", soon()) == b"next"
+    server: Any = pair.server
+    until(lambda: not server._assemblies._parts)
+
+
+# --- the end of the connection ---
+
+
+@pytest.mark.parametrize("ending", ["death", "close"])
+def test_the_end_of_the_connection_ends_every_call_at_once(pair: CallPair, ending: str) -> None:
+    found: list[type[Exception]] = []
+
+    def ask(streaming: bool) -> None:
+        try:
+            if streaming:
+                pair.client.open("/t/hang").recv(soon())
+            else:
+                pair.client.unary("/t/hang", b"", soon())
+        except Exception as error:
+            found.append(type(error))
+
+    threads = [threading.Thread(target=ask, args=(number % 2 == 0,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    until(lambda: len(pair.begun) == 6)
+    pair.server_pipe.die() if ending == "death" else pair.client.close()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert found == [PeerDied if ending == "death" else ClosedError] * 6
+    with pytest.raises((PeerDied, ClosedError)):
+        pair.client.unary("/t/echo", b"", soon())
+
+
+def test_items_that_came_before_the_death_are_handed_out(pair: CallPair) -> None:
+    call = pair.client.open("/t/count", b"3")
+    until(lambda: pair.begun and pair.begun[0].is_ended)
+    pair.server_pipe.die()
+    assert rest_of(call) == [b"0", b"1", b"2"]
+
+
+@pytest.mark.parametrize("garbage", [b"\0" * 40, b"\xff" * 100, b"x"])
+def test_an_engine_that_writes_garbage_ends_the_connection_with_a_typed_error(pair: CallPair, garbage: bytes) -> None:
+    pair.server_pipe.try_push(garbage)
+    with pytest.raises(RemoteProtocolError):
+        pair.client.unary("/t/hang", b"", soon())
+    with pytest.raises(RemoteProtocolError):
+        pair.client.unary("/t/echo", b"", soon())
+
+
+# --- many threads ---
+
+
+def test_many_threads_get_each_their_own_answers(pair: CallPair) -> None:
+    wrong: list[Any] = []
+
+    def ask(name: int) -> None:
+        for number in range(60):
+            sent = b"%d of %d" % (number, name) * (1 + number % 7)
+            answer = pair.client.unary("/t/echo", sent, soon())
+            if answer != sent:
+                wrong.append((sent, answer))
+        call = pair.client.open("/t/count", b"%d" % (100 + name))
+        if len(rest_of(call)) != 100 + name:
+            wrong.append(name)
+
+    threads = [threading.Thread(target=ask, args=(name,)) for name in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert not any(thread.is_alive() for thread in threads)
+    assert wrong == []
+
+
+def test_an_idle_caller_of_streams_holds_nobody_else_up(pair: CallPair) -> None:
+    idle = [pair.client.open("/t/endless") for _ in range(12)]
+    for number in range(50):
+        assert pair.client.unary("/t/echo", b"%d" % number, soon()) == b"%d" % number
+    for call in idle:
+        call.cancel()
+
+
+def test_a_caller_dropped_by_the_garbage_collector_in_the_middle_of_a_call_locks_nothing(pair: CallPair) -> None:
+    """Finalizers run anywhere, also in a thread that holds the lock which a cancel would need."""
+
+    class Loop:
+        def __init__(self, call: Any) -> None:
+            self.call, self.me = call, self
+
+        def __del__(self) -> None:
+            self.call.cancel()
+
+    Loop(pair.client.open("/t/endless"))
+    outlet: Any = pair.client.outlet
+    with outlet._lock:
+        gc.collect()
+    assert pair.client.unary("/t/echo", b"after", soon()) == b"after"
+    until(lambda: pair.begun[0].is_ended)

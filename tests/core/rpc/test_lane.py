@@ -1,0 +1,345 @@
+"""Quick handlers run on the thread that reads, slow ones in the pool; and nobody but the clock can tell."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
+
+import pytest
+
+from lucky_transport.rpc.lane import Lane
+from lucky_transport.rpc.reading import Reading
+from lucky_transport.rpc.slots import LONG_NS, QUICK_NS, Pace, Slots
+from lucky_transport.rpc.timer import Timer
+
+PATIENCE_S = 20.0
+#: Quick runs after which a new method is trusted, and more.
+PROOF = 20
+
+Request = tuple[str, Callable[[], object]]
+
+
+class Desk:
+    """A thread that reads requests from a queue, as a reception reads calls from pipes."""
+
+    def __init__(self, threads: int) -> None:
+        self.pool = ThreadPoolExecutor(threads, thread_name_prefix="pool")
+        self.slots = Slots(self.pool.submit, threads)
+        self.reading = Reading("reader", self._body)
+        self.lane = Lane(self.slots, self.reading)
+        self.refused: list[Exception] = []
+        self._requests: SimpleQueue[Request | None] = SimpleQueue()
+        self.reading.start()
+
+    def _body(self) -> None:
+        while (request := self._requests.get()) is not None:
+            self.lane.run(*request, self.refused.append)
+            while not self._requests.empty() and (more := self._requests.get()) is not None:
+                self.lane.run(*more, self.refused.append)
+            self.lane.flush()
+
+    def post(self, *requests: Request) -> None:
+        for request in requests:
+            self._requests.put(request)
+
+    def ask(self, method: str, task: Callable[[], object] = lambda: None) -> str:
+        """Have the task run and return the name of the thread that ran it."""
+        done: SimpleQueue[str] = SimpleQueue()
+
+        def run() -> None:
+            task()
+            done.put(threading.current_thread().name)
+
+        self.post((method, run))
+        return done.get(timeout=PATIENCE_S)
+
+    def make_quick(self, *methods: str) -> None:
+        """Have the methods trusted. Another process may take the core away in the middle of any run: tried again."""
+        deadline = time.monotonic() + PATIENCE_S
+        for method in methods:
+            while self.ask(method) != "reader":
+                assert time.monotonic() < deadline
+
+    def close(self) -> None:
+        self._requests.put(None)
+        self.reading.close(PATIENCE_S)
+        self.pool.shutdown()
+
+
+@pytest.fixture
+def open_desk() -> Iterator[Callable[[int], Desk]]:
+    desks: list[Desk] = []
+
+    def make(threads: int) -> Desk:
+        desks.append(Desk(threads))
+        return desks[-1]
+
+    yield make
+    for desk in desks:
+        desk.close()
+
+
+@pytest.fixture
+def desk(open_desk: Callable[[int], Desk]) -> Desk:
+    return open_desk(4)
+
+
+# --- pace ---
+
+
+def trusted() -> Pace:
+    pace = Pace()
+    while pace.to_prove:
+        pace.note(0)
+    return pace
+
+
+def test_a_method_is_trusted_after_eight_quick_runs_in_a_row() -> None:
+    pace = Pace()
+    for took in [QUICK_NS] * 7 + [QUICK_NS + 1] + [0] * 7:
+        pace.note(took)
+        assert pace.to_prove
+    pace.note(0)
+    assert not pace.to_prove
+
+
+def test_a_slow_run_now_and_then_costs_no_trust_but_many_do() -> None:
+    pace = trusted()
+    for _ in range(100):
+        pace.note(QUICK_NS + 1)
+        for _ in range(8):
+            pace.note(0)
+    assert not pace.to_prove
+    for _ in range(7):
+        pace.note(QUICK_NS + 1)
+        assert not pace.to_prove
+    pace.note(QUICK_NS + 1)
+    assert pace.to_prove
+
+
+def test_one_long_run_costs_all_trust() -> None:
+    pace = trusted()
+    pace.note(LONG_NS)
+    assert pace.to_prove
+
+
+def test_each_disappointment_asks_for_four_times_as_many_runs() -> None:
+    pace = Pace()
+    proofs: list[int] = []
+    for _ in range(10):
+        while pace.to_prove:
+            pace.note(0)
+        pace.note(LONG_NS)
+        proofs.append(pace.to_prove)
+    assert proofs == [32, 128, 512, 1024, 1024, 1024, 1024, 1024, 1024, 1024]
+
+
+def test_a_handler_that_raises_is_timed_all_the_same() -> None:
+    pace = Pace()
+    pace.note(0)
+    with pytest.raises(ZeroDivisionError):
+        pace.timed(lambda: (time.sleep(0.001), 1 // 0))
+    assert pace.to_prove == 8
+
+
+# --- who runs what ---
+
+
+def test_an_unknown_method_runs_in_the_pool_and_a_quick_one_on_the_thread_that_reads(desk: Desk) -> None:
+    assert desk.ask("/s/new").startswith("pool")
+    desk.make_quick("/s/quick")
+    assert desk.ask("/s/new").startswith("pool")
+
+
+def test_a_slow_method_stays_in_the_pool(desk: Desk) -> None:
+    names = {desk.ask("/s/slow", lambda: time.sleep(0.001)) for _ in range(PROOF)}
+    assert all(name.startswith("pool") for name in names)
+
+
+def test_a_method_that_was_slow_once_goes_back_to_the_pool(desk: Desk) -> None:
+    desk.make_quick("/s/moody")
+    assert desk.ask("/s/moody", lambda: time.sleep(0.001)) == "reader"
+    assert desk.ask("/s/moody").startswith("pool")
+
+
+def test_while_a_trusted_handler_hangs_others_are_answered_and_its_method_runs_in_the_pool(desk: Desk) -> None:
+    desk.make_quick("/s/moody", "/s/other")
+    held, ended = threading.Event(), threading.Event()
+
+    def hang() -> None:
+        assert held.wait(PATIENCE_S)
+        ended.set()
+
+    desk.post(("/s/moody", hang))
+    for _ in range(PROOF):
+        desk.ask("/s/other")
+    assert not ended.is_set()
+    held.set()
+    assert ended.wait(PATIENCE_S)
+    assert desk.ask("/s/moody").startswith("pool")
+    desk.make_quick("/s/other")  # the new reader runs quick handlers too
+
+
+def test_readers_may_be_overtaken_one_after_the_other(desk: Desk) -> None:
+    for number in range(3):
+        desk.make_quick(f"/s/{number}")
+    held = threading.Event()
+    for number in range(3):
+        desk.post((f"/s/{number}", lambda: held.wait(PATIENCE_S)))
+        time.sleep(0.05)  # some times as long as a guard is patient
+    assert desk.ask("/s/next").startswith("pool")
+    held.set()
+    desk.make_quick("/s/next")
+
+
+def test_what_waits_behind_a_hanging_handler_is_run_by_the_pool(desk: Desk) -> None:
+    desk.make_quick("/s/moody", "/s/quick")
+    held = threading.Event()
+    names: SimpleQueue[str] = SimpleQueue()
+    quick = ("/s/quick", lambda: names.put(threading.current_thread().name))
+    with desk.slots._lock:  # pyright: ignore[reportPrivateUsage]  # so that all are read in one go
+        desk.post(("/s/quick", lambda: None))
+        time.sleep(0.02)
+        desk.post(("/s/moody", lambda: held.wait(PATIENCE_S)), quick, quick)
+    assert {names.get(timeout=PATIENCE_S) for _ in range(2)}
+    held.set()
+
+
+# --- never more at once than the pool has threads ---
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_no_more_handlers_run_at_once_than_the_pool_has_threads(open_desk: Callable[[int], Desk], threads: int) -> None:
+    desk = open_desk(threads)
+    desk.make_quick("/s/quick", "/s/moody")
+    lock = threading.Lock()
+    running, most, done = 0, 0, threading.Semaphore(0)
+
+    def work(seconds: float) -> None:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        if seconds:
+            time.sleep(seconds)
+        with lock:
+            running -= 1
+        done.release()
+
+    for _ in range(30):
+        desk.post(
+            ("/s/quick", lambda: work(0)),
+            ("/s/slow", lambda: work(0.0005)),
+            ("/s/moody", lambda: work(0.006)),
+            ("/s/quick", lambda: work(0)),
+        )
+    for _ in range(120):
+        assert done.acquire(timeout=PATIENCE_S)
+    assert most <= threads
+
+
+def test_with_one_thread_handlers_run_in_the_order_of_their_calls(open_desk: Callable[[int], Desk]) -> None:
+    desk = open_desk(1)
+    desk.make_quick("/s/quick", "/s/moody")
+    order: list[int] = []
+    over = threading.Event()
+
+    def step(number: int, seconds: float) -> None:
+        time.sleep(seconds)
+        order.append(number)
+        if number == 59:
+            over.set()
+
+    methods = (("/s/quick", 0.0), ("/s/slow", 0.001), ("/s/moody", 0.006))
+    for number in range(60):
+        method, seconds = methods[number % 3]
+        desk.post((method, lambda number=number, seconds=seconds: step(number, seconds)))
+    assert over.wait(PATIENCE_S)
+    assert order == list(range(60))
+
+
+# --- what goes wrong ---
+
+
+def test_a_task_that_breaks_costs_neither_the_reader_nor_a_slot(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    desk.make_quick("/s/broken")
+    desk.post(("/s/broken", lambda: 1 // 0))
+    desk.make_quick("/s/other")
+    deadline = time.monotonic() + PATIENCE_S
+    while desk.slots.in_use or "ZeroDivisionError" not in caplog.text:
+        assert time.monotonic() < deadline
+
+
+def test_what_a_closed_pool_does_not_take_is_refused(desk: Desk) -> None:
+    desk.pool.shutdown()
+    desk.post(("/s/new", lambda: None))
+    deadline = time.monotonic() + PATIENCE_S
+    while not desk.refused:
+        assert time.monotonic() < deadline
+    assert "shutdown" in str(desk.refused[0])
+    assert desk.slots.in_use == 0
+
+
+def test_closing_leaves_no_thread_behind(open_desk: Callable[[int], Desk]) -> None:
+    before = set(threading.enumerate())
+    desk = open_desk(2)
+    desk.make_quick("/s/quick")
+    desk.close()
+    deadline = time.monotonic() + PATIENCE_S
+    while set(threading.enumerate()) - before:
+        assert time.monotonic() < deadline
+
+
+def test_a_timer_goes_off_once_for_each_time_it_is_set() -> None:
+    timer = Timer()
+    start = time.monotonic()
+    timer.set(20_000_000)
+    timer.wait()
+    assert time.monotonic() - start >= 0.02
+    timer.set(1)
+    timer.wait()
+    timer.close()
+    timer.close()
+    with pytest.raises(OSError):
+        timer.set(1)
+
+
+def test_a_guard_that_rests_ends_and_the_next_task_is_guarded_again(open_desk: Callable[[int], Desk]) -> None:
+    desk = open_desk(2)
+
+    def guards() -> int:
+        return len([thread for thread in threading.enumerate() if thread.name == "reader"]) - 1
+
+    deadline = time.monotonic() + PATIENCE_S
+    for _ in range(50):
+        desk.make_quick("quick")
+        desk.ask("quick", desk.reading.rest)  # in a task it only says so: the guard ends after it
+    desk.post(("rest", desk.reading.rest))
+    while guards():
+        desk.post(("rest", desk.reading.rest))
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+    desk.make_quick("quick")
+    assert desk.ask("quick", lambda: time.sleep(0.1)) == "reader"
+    assert desk.ask("other") != ""  # another thread read on
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_reader_that_breaks_dismisses_its_guard_and_frees_the_pool() -> None:
+    broken = threading.Event()
+
+    def body() -> None:
+        reading.guarded(lambda: None)
+        broken.set()
+        raise SystemExit  # what a handler may raise; a thread ends of it in silence
+
+    reading = Reading("broken reader", body)
+    reading.start()
+    assert broken.wait(PATIENCE_S)
+    deadline = time.monotonic() + PATIENCE_S
+    while any(thread.name == "broken reader" for thread in threading.enumerate()):
+        assert time.monotonic() < deadline
+        time.sleep(0.002)

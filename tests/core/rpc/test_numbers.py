@@ -1,0 +1,117 @@
+"""A method called by name travels by name once, and by a number of its connection from then on."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from lucky_transport.codec.envelope import Envelope, Kind, decode_envelope, encode_envelope
+from lucky_transport.codec.plain import decode_plain
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import RemoteProtocolError, Unimplemented
+from lucky_transport.rpc.lifecycle import Shape
+from lucky_transport.rpc.numbers import FIRST_NUMBER, Named, Numbered
+from lucky_transport.rpc.server import ServerCalls
+from lucky_transport.rpc.server_call import ServerCall
+from lucky_transport.testing.call_pair import CallPair
+from lucky_transport.testing.memory_pipe import MemoryPipe, memory_pipes
+
+
+def soon() -> Deadline:
+    return Deadline(20)
+
+
+def test_the_second_request_of_a_method_is_a_plain_one(
+    open_pair: Callable[..., CallPair], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records: list[bytes] = []
+    push = MemoryPipe.try_push
+
+    def noted(self: MemoryPipe, record: bytes) -> bool:
+        if self is pair.client_pipe:
+            records.append(bytes(record))
+        return push(self, record)
+
+    monkeypatch.setattr(MemoryPipe, "try_push", noted)
+    pair = open_pair()
+    for payload in (b"1", b"2", b"3"):
+        assert pair.client.unary("/t/echo", payload, soon()) == payload
+    first, *others = records
+    assert decode_envelope(first).path == "/t/echo"
+    assert [plain is not None and plain[0] == FIRST_NUMBER + 1 for plain in map(decode_plain, others)] == [True, True]
+    assert [call.name for call in pair.begun] == ["/t/echo"] * 3
+
+
+def test_metadata_and_streams_go_by_the_number_too(pair: CallPair) -> None:
+    pair.client.unary("/t/headers", b"", soon())
+    assert pair.client.unary("/t/headers", b"", soon(), (("a", "b"),)) == b"(('a', 'b'),)"
+    for _ in range(2):
+        call = pair.client.open("/t/count", b"2", shape=Shape.SERVER_STREAM)
+        assert [call.recv(soon()) for _ in range(3)] == [b"0", b"1", None]
+
+
+def test_a_request_that_travels_in_pieces_gives_no_number(open_pair: Callable[..., CallPair]) -> None:
+    pair = open_pair(capacity=4096)
+    assert pair.client.unary("/t/echo", bytes(9000), soon()) == bytes(9000)
+    assert pair.client.unary("/t/echo", b"x", soon()) == b"x"
+    assert pair.client.unary("/t/echo", bytes(9000), soon()) == bytes(9000)
+    assert [call.name for call in pair.begun] == ["/t/echo"] * 3
+
+
+def test_threads_that_name_a_method_at_the_same_time_are_all_understood(pair: CallPair) -> None:
+    answers: list[bytes] = []
+    start = threading.Barrier(8)
+
+    def call() -> None:
+        start.wait(10)
+        answers.extend(pair.client.unary("/t/echo", b"x", soon()) for _ in range(20))
+
+    threads = [threading.Thread(target=call) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert answers == [b"x"] * 160
+
+
+def test_there_are_only_so_many_numbers_and_the_other_methods_go_by_name() -> None:
+    book = Numbered()
+    for call in range(1, 3000):
+        book.left(f"/s/{call}", call)
+    assert book.get("/s/1024") == FIRST_NUMBER + 1024
+    assert book.get("/s/1025") is None
+    assert book.number("/s/5000", 5000) == 0
+
+
+def test_a_method_without_a_name_is_unknown_and_costs_nobody_the_connection(pair: CallPair) -> None:
+    for _ in range(2):
+        with pytest.raises(Unimplemented):
+            pair.client.unary("", b"", soon())
+    assert pair.client.unary("/t/echo", b"x", soon()) == b"x"
+
+
+def test_a_number_that_was_never_given_drops_the_caller() -> None:
+    pipe, end = memory_pipes()
+    calls = ServerCalls(end, list[ServerCall]().append)
+    pipe.try_push(encode_envelope(Envelope(FIRST_NUMBER + 9, 1, Kind.REQUEST)))
+    with pytest.raises(
+        RemoteProtocolError, match=f"method {FIRST_NUMBER + 9}, a number that this caller has not given"
+    ):
+        calls.feed()
+
+
+def test_a_caller_cannot_make_the_engine_remember_without_end() -> None:
+    book = Named()
+    for call in range(8192):
+        book.note(FIRST_NUMBER + call, call, f"/s/{call}")
+    with pytest.raises(RemoteProtocolError, match="given 8192 methods numbers, and gives one more"):
+        book.note(FIRST_NUMBER + 8192, 8192, "/s/8192")
+
+
+def test_a_number_is_only_ever_that_of_the_call_that_gives_it() -> None:
+    book = Named()
+    book.note(FIRST_NUMBER + 1, 1, "/s/honest")
+    book.note(FIRST_NUMBER + 1, 2, "/s/thief")
+    assert book.name(FIRST_NUMBER + 1) == "/s/honest"

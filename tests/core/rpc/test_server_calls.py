@@ -1,0 +1,339 @@
+"""Calls over a pipe, seen from the engine: what a client may send, and what drops it."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from lucky_transport.codec.envelope import Envelope, Kind, decode_envelope, encode_envelope
+from lucky_transport.codec.plain import encode_plain
+from lucky_transport.errors import (
+    Busy,
+    Cancelled,
+    ClosedError,
+    LocalProtocolError,
+    PeerTimeout,
+    RemoteProtocolError,
+    SpecError,
+)
+from lucky_transport.rpc.lifecycle import Shape
+from lucky_transport.rpc.server import MAX_CALLS, ServerCalls
+from lucky_transport.rpc.server_call import ServerCall
+from lucky_transport.testing.memory_pipe import memory_pipes
+
+
+class Bench:
+    """A server's end whose client is this test: it writes records by hand and sees every answer."""
+
+    def __init__(self, capacity: int = 512 << 10, **options: Any) -> None:
+        self.pipe, end = memory_pipes(capacity)
+        self.began: list[ServerCall] = []
+        self.calls = ServerCalls(end, self.began.append, **options)
+
+    def write(self, kind: Kind, call: int = 1, payload: bytes = b"", **fields: Any) -> None:
+        method = 0 if kind is not Kind.REQUEST else 40
+        envelope = Envelope(method, call, kind, payload=payload, **fields)
+        assert self.pipe.try_push(encode_envelope(envelope))
+
+    def feed(self, kind: Kind, call: int = 1, payload: Any = b"", **fields: Any) -> None:
+        self.write(kind, call, payload, **fields)
+        self.calls.feed()
+
+    def answers(self) -> list[Envelope]:
+        found: list[Envelope] = []
+        while (record := self.pipe.try_pop()) is not None:
+            found.append(decode_envelope(record))
+        return found
+
+
+STREAM = {"streams": int(Shape.SERVER_STREAM), "items": 2, "window": 1000}
+
+
+def test_a_request_begins_a_call_and_its_answer_carries_its_number() -> None:
+    bench = Bench()
+    bench.feed(Kind.REQUEST, 7, b"question", deadline_ns=10**10)
+    call = bench.began[0]
+    assert (call.method, call.payload, call.shape, call.name) == (
+        40,
+        b"question",
+        0,
+        "/hazel.rpc.MujocoService/GetJointState",
+    )
+    assert call.deadline is not None
+    assert 9 < call.deadline.remaining_s <= 10
+    call.finish(b"answer")
+    assert bench.answers() == [Envelope(0, 7, Kind.RESPONSE, payload=b"answer")]
+    assert bench.calls.open_calls == 0
+
+
+def test_feed_never_blocks_and_handles_what_is_there() -> None:
+    bench = Bench()
+    assert bench.calls.feed()
+    for number in range(1, 6):
+        bench.write(Kind.REQUEST, number)
+    assert bench.calls.feed()
+    assert [call.correlation_id for call in bench.began] == [1, 2, 3, 4, 5]
+
+
+def test_a_stream_sends_no_more_than_it_was_granted() -> None:
+    bench = Bench()
+    bench.feed(Kind.REQUEST, **STREAM)
+    call = bench.began[0]
+    sent = threading.Event()
+
+    def send() -> None:
+        for item in (b"1", b"2", b"3"):
+            call.send(item)
+        sent.set()
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    assert not sent.wait(0.05)
+    assert [answer.payload for answer in bench.answers()] == [b"1", b"2"]
+    bench.feed(Kind.CREDIT, items=1, window=10)
+    assert sent.wait(5)
+    thread.join()
+    call.finish(dropped=4)
+    assert [(answer.kind, answer.payload, answer.dropped) for answer in bench.answers()] == [
+        (Kind.STREAM_ITEM, b"3", 0),
+        (Kind.END, b"", 4),
+    ]
+
+
+def test_the_bytes_granted_hold_a_stream_up_too_and_one_item_may_exceed_them() -> None:
+    bench = Bench()
+    bench.feed(Kind.REQUEST, **{**STREAM, "items": 9, "window": 10})
+    call = bench.began[0]
+    call.send(bytes(5000))
+    threading.Timer(0.05, lambda: bench.feed(Kind.CANCEL)).start()
+    with pytest.raises(Cancelled):
+        call.send(b"x")
+
+
+def test_an_answer_is_not_held_up_by_a_stream_that_found_no_room() -> None:
+    bench = Bench(capacity=1024)
+    bench.feed(Kind.REQUEST, 1, **{**STREAM, "items": 99, "window": 1 << 20})
+    bench.feed(Kind.REQUEST, 2)
+    stream, unary = bench.began
+    thread = threading.Thread(target=lambda: [stream.send(bytes(100)) for _ in range(20)])
+    thread.start()
+    thread.join(0.1)
+    assert thread.is_alive()
+    unary.finish(b"answer")  # finds the ring full, does not block, and goes before the items that wait
+    seen: list[Envelope] = []
+    while not any(answer.kind is Kind.RESPONSE for answer in seen):
+        assert bench.pipe.wait(5 * 10**9)
+        seen += bench.answers()
+    assert len(seen) < 20
+    while thread.is_alive():
+        bench.answers()
+        thread.join(0.01)
+
+
+def test_a_client_that_reads_no_answers_is_not_read_any_more_either() -> None:
+    bench = Bench(capacity=64 << 10)
+    bench.feed(Kind.REQUEST, 1)
+    bench.began[0].finish(bytes(3 << 20))
+    bench.write(Kind.REQUEST, 2)
+    assert not bench.calls.feed()
+    assert len(bench.began) == 1
+    while len(bench.began) < 2:
+        bench.answers()
+        bench.calls.feed()
+    bench.calls.close()
+
+
+def test_a_cancelled_call_tells_its_handler_and_drops_its_answer() -> None:
+    bench = Bench()
+    bench.feed(Kind.REQUEST)
+    call = bench.began[0]
+    ended = threading.Event()
+    call.call.on_end(ended.set)
+    bench.feed(Kind.CANCEL)
+    assert ended.is_set()
+    assert call.is_over
+    call.finish(b"nobody wants it")
+    assert bench.answers() == []
+
+
+def test_what_comes_after_the_end_of_a_call_is_ignored() -> None:
+    bench = Bench()
+    bench.feed(Kind.REQUEST, **STREAM)
+    bench.began[0].finish()
+    for kind in (Kind.CREDIT, Kind.CANCEL, Kind.HALF_CLOSE, Kind.STREAM_ITEM):
+        bench.feed(kind)
+    assert [answer.kind for answer in bench.answers()] == [Kind.END]
+
+
+def test_a_deadline_in_the_past_is_over_at_once() -> None:
+    bench = Bench()
+    bench.feed(Kind.REQUEST, deadline_ns=1, **STREAM)
+    call = bench.began[0]
+    assert call.is_over
+    assert call.call.is_over
+    call.send(b"1")
+    call.send(b"2")
+    with pytest.raises(PeerTimeout, match="its caller waited"):
+        call.send(b"3")
+
+
+def test_a_call_is_answered_once() -> None:
+    bench = Bench()
+    bench.feed(Kind.REQUEST)
+    bench.began[0].finish(b"1")
+    with pytest.raises(LocalProtocolError, match=r"cannot send the response: call 1 .* is ended"):
+        bench.began[0].finish(b"2")
+    with pytest.raises(LocalProtocolError):
+        bench.began[0].send(b"3")
+
+
+def test_close_ends_every_call_with_its_reason() -> None:
+    bench = Bench()
+    bench.feed(Kind.REQUEST, 1, **STREAM)
+    bench.feed(Kind.REQUEST, 2, streams=int(Shape.CLIENT_STREAM))
+    found: list[str] = []
+
+    def wait_for(wait: Any) -> None:
+        try:
+            wait()
+        except ClosedError as error:
+            found.append(str(error))
+
+    stream, reader = bench.began
+    waits = (lambda: [stream.send(b"") for _ in range(9)], reader.recv)
+    threads = [threading.Thread(target=wait_for, args=(wait,)) for wait in waits]
+    for thread in threads:
+        thread.start()
+    bench.calls.close(ClosedError("the engine is closing"))
+    for thread in threads:
+        thread.join(5)
+    assert found == ["the engine is closing"] * 2
+    with pytest.raises(ClosedError):
+        bench.calls.feed()
+
+
+def test_too_many_open_calls_are_busy_and_not_fatal() -> None:
+    bench = Bench(capacity=4 << 20)
+    for number in range(1, MAX_CALLS + 3):
+        bench.write(Kind.REQUEST, number)
+    for _ in range(MAX_CALLS):
+        bench.calls.feed()
+    assert len(bench.began) == MAX_CALLS
+    refused = bench.answers()
+    assert [(answer.correlation_id, answer.status) for answer in refused] == [
+        (MAX_CALLS + 1, Busy.wire_code),
+        (MAX_CALLS + 2, Busy.wire_code),
+    ]
+
+
+#: (what the client does, what it is told). Each is preceded by the stream request of call 1.
+SLIPS: dict[str, tuple[dict[str, Any], str]] = {
+    "an answer": ({"kind": Kind.RESPONSE}, "sent a response, but call 1 of .* is owing a stream"),
+    "an end": ({"kind": Kind.END}, "sent a end"),
+    "an error": ({"kind": Kind.ERROR}, "sent a error"),
+    "the same number again": ({"kind": Kind.REQUEST}, "a request with the number 1"),
+    "items for one request": ({"kind": Kind.STREAM_ITEM}, "sent a stream item"),
+    "a half-close for one request": ({"kind": Kind.HALF_CLOSE}, "sent a half-close"),
+    "credit for a call that never was": ({"kind": Kind.CREDIT, "call": 99}, "CREDIT for call 99, which was never open"),
+    "a shape that is none": ({"kind": Kind.REQUEST, "call": 2, "streams": 4}, "streams = 4; known are 0 to 3"),
+    "an empty fragment": ({"kind": Kind.FRAGMENT, "call": 2, "total": 10}, "0 bytes at 0 of 10"),
+    "a fragment that is too long": (
+        {"kind": Kind.FRAGMENT, "call": 2, "total": 1, "payload": b"xx"},
+        "2 bytes at 0 of 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("slip", SLIPS)
+def test_a_client_that_breaks_the_rules_is_dropped_with_all_its_calls(slip: str) -> None:
+    bench = Bench()
+    bench.feed(Kind.REQUEST, **STREAM)
+    fields, text = SLIPS[slip]
+    with pytest.raises(RemoteProtocolError, match=text):
+        bench.feed(**fields)
+    assert bench.calls.open_calls == 0
+    assert bench.began[0].is_ended
+
+
+def test_items_that_were_not_granted_drop_the_client() -> None:
+    bench = Bench()
+    bench.feed(Kind.REQUEST, streams=int(Shape.CLIENT_STREAM))
+    with pytest.raises(RemoteProtocolError, match="without credit"):
+        bench.feed(Kind.STREAM_ITEM, payload=b"x")
+
+
+def test_fragments_of_a_fragment_drop_the_client() -> None:
+    bench = Bench()
+    inner = encode_envelope(Envelope(0, 3, Kind.FRAGMENT, payload=b"x", total=9))
+    with pytest.raises(RemoteProtocolError, match="fragments of call 3 hold FRAGMENT"):
+        bench.feed(Kind.FRAGMENT, 3, inner, total=len(inner))
+
+
+def test_fragments_hold_only_their_own_call() -> None:
+    bench = Bench()
+    inner = encode_plain(40, 4, Kind.REQUEST, 0, b"")
+    with pytest.raises(RemoteProtocolError, match="fragments of call 3 hold REQUEST of call 4"):
+        bench.feed(Kind.FRAGMENT, 3, inner, total=len(inner))
+
+
+def test_a_message_in_one_record_is_as_limited_as_one_in_many() -> None:
+    bench = Bench(max_message_bytes=100)
+    bench.feed(Kind.REQUEST, 1, bytes(101))
+    assert bench.began == []
+    bench.feed(Kind.REQUEST, 2, streams=int(Shape.CLIENT_STREAM))
+    call = bench.began[0]
+    call.accept()
+    for length in (100, 101):
+        bench.feed(Kind.STREAM_ITEM, 2, bytes(length))
+    assert call.recv() == bytes(100)
+    with pytest.raises(SpecError, match="a message of 101 bytes, the limit is 100"):
+        call.recv()
+    refusals = [(answer.correlation_id, answer.kind) for answer in bench.answers() if answer.kind is Kind.ERROR]
+    assert refusals == [(1, Kind.ERROR), (2, Kind.ERROR)]
+    assert bench.calls.open_calls == 0
+
+
+def test_who_still_receives_when_the_call_is_answered_is_released() -> None:
+    bench = Bench()
+    bench.feed(Kind.REQUEST, streams=int(Shape.CLIENT_STREAM))
+    call = bench.began[0]
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.append(call.recv()))
+    thread.start()
+    thread.join(0.05)
+    call.finish(b"enough")
+    thread.join(5)
+    assert found == [None]
+    assert call.recv() is None
+
+
+def test_who_still_sends_when_the_call_is_answered_is_released() -> None:
+    bench = Bench()
+    bench.feed(Kind.REQUEST, **{**STREAM, "items": 0})
+    call = bench.began[0]
+    found: list[Any] = []
+
+    def send() -> None:
+        try:
+            call.send(b"item")
+        except LocalProtocolError as error:
+            found.append(error)
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    thread.join(0.05)
+    call.finish()
+    thread.join(5)
+    assert "is ended" in str(found[0])
+
+
+def test_what_is_done_at_the_end_of_a_call_delays_no_answer() -> None:
+    bench = Bench()
+    seen: list[int] = []
+    for number, end in enumerate((lambda call: call.finish(b"x"), lambda call: call.fail(Busy("no"))), 1):
+        bench.feed(Kind.REQUEST, number)
+        bench.began[-1].call.on_end(lambda: seen.append(len(bench.answers())))
+        end(bench.began[-1])
+    assert seen == [1, 1]

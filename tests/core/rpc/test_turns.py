@@ -1,0 +1,260 @@
+"""Who reads for whom: threads that wait on one pipe, whose peer answers as each test says."""
+
+from __future__ import annotations
+
+import queue
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import PeerDied, TransportError
+from lucky_transport.rpc.turns import Turns
+
+PATIENCE_S = 20.0
+#: Calls that a thread makes flat out until threads are surely taken for a relay.
+WARM = 400
+
+
+class Question:
+    """What one call waits for."""
+
+    def __init__(self) -> None:
+        self.gates: list[Any] = []
+        self.answered = False
+
+    def is_answered(self) -> bool:
+        return self.answered
+
+
+class Wire:
+    """A pipe in memory, and the turns that read it. asked: questions that nobody has answered yet."""
+
+    largest_record, peer = 1 << 20, "a test"
+
+    def __init__(self) -> None:
+        self.asked: queue.SimpleQueue[Question | None] = queue.SimpleQueue()
+        self.turns = Turns(self, self._on_record, self._on_broken)  # type: ignore[arg-type]
+        self.error: TransportError | None = None
+        self._answers: queue.SimpleQueue[Question] = queue.SimpleQueue()
+        self._news = threading.Event()
+        self._waiting: set[Question] = set()
+        self._dead = False
+
+    def ask(self, timeout_s: float = PATIENCE_S) -> bool:
+        """Make a call; False when its time was over first."""
+        question = Question()
+        return self.begin(question) and self.end(question, timeout_s)
+
+    def begin(self, question: Question) -> bool:
+        self._waiting.add(question)
+        self.asked.put(question)
+        return True
+
+    def end(self, question: Question, timeout_s: float = PATIENCE_S) -> bool:
+        try:
+            return self.turns.wait(question, Question.is_answered, Deadline(timeout_s))
+        finally:
+            self._waiting.discard(question)
+
+    def answer(self, question: Question) -> None:
+        self._answers.put(question)
+        self._news.set()
+
+    def die(self) -> None:
+        self._dead = True
+        self._news.set()
+
+    def pop_run(self, limit: int) -> Any:
+        try:
+            return self._answers.get_nowait()
+        except queue.Empty:
+            return None
+
+    def wait(self, timeout_ns: int, crowded: bool = False) -> bool:
+        if self._dead:
+            raise PeerDied("gone")
+        found = self._news.wait(timeout_ns / 1e9)
+        self._news.clear()
+        return found
+
+    def interrupt(self) -> None:
+        self._news.set()
+
+    def _on_record(self, record: Any) -> None:
+        record.answered = True
+        self.turns.wake_followers(record)
+
+    def _on_broken(self, error: TransportError) -> None:
+        self.error = error
+        for question in tuple(self._waiting):
+            question.answered = True
+            self.turns.wake(question)
+
+
+@pytest.fixture
+def wire() -> Wire:
+    return Wire()
+
+
+@pytest.fixture
+def peer(wire: Wire) -> Iterator[Callable[[Callable[[Question], None]], None]]:
+    """Have a thread answer: it is given each question; by default it answers at once."""
+    threads: list[threading.Thread] = []
+
+    def start(on_question: Callable[[Question], None] = wire.answer) -> None:
+        def run() -> None:
+            while (question := wire.asked.get()) is not None:
+                on_question(question)
+
+        threads.append(threading.Thread(target=run))
+        threads[-1].start()
+
+    yield start
+    for _ in threads:
+        wire.asked.put(None)
+    for thread in threads:
+        thread.join(PATIENCE_S)
+
+
+def in_threads(count: int, body: Callable[[int], Any]) -> list[Any]:
+    """Run the body in so many threads at once and return what each returned, in order."""
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(body, range(count)))
+
+
+def flat_out(wire: Wire, calls: int) -> bool:
+    return all(wire.ask() for _ in range(calls))
+
+
+def test_every_caller_gets_its_answer_however_many_call_flat_out(wire: Wire, peer: Any) -> None:
+    peer()
+    assert all(in_threads(16, lambda _: flat_out(wire, WARM)))
+
+
+def test_answers_in_another_order_reach_their_callers(wire: Wire, peer: Any) -> None:
+    dice, held = random.Random(3), []
+
+    def shuffle(question: Question) -> None:
+        held.append(question)
+        if len(held) > 3 or wire.asked.empty():
+            dice.shuffle(held)
+            while held:
+                wire.answer(held.pop())
+
+    peer(shuffle)
+    assert all(in_threads(12, lambda _: flat_out(wire, WARM)))
+
+
+def test_a_caller_that_goes_away_in_the_middle_keeps_nobody_waiting(wire: Wire, peer: Any) -> None:
+    peer()
+
+    def call_and_go(index: int) -> float:
+        dice = random.Random(index)
+        slowest = 0.0
+        for _ in range(6):
+            for _ in range(dice.randrange(100, 300)):
+                start = time.monotonic()
+                assert wire.ask()
+                slowest = max(slowest, time.monotonic() - start)
+            time.sleep(dice.random() * 0.02)
+        return slowest
+
+    # Not a measurement: a caller that were forgotten would wait for its deadline of PATIENCE_S.
+    assert max(in_threads(8, call_and_go)) < PATIENCE_S / 2
+
+
+def test_the_last_caller_is_answered_though_all_others_left(wire: Wire, peer: Any) -> None:
+    late: list[Question] = []
+    slow = Question()
+
+    def all_but_one(question: Question) -> None:
+        (late.append if question is slow else wire.answer)(question)
+
+    peer(all_but_one)
+    wire.begin(slow)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(wire.end, slow)
+        assert all(in_threads(8, lambda _: flat_out(wire, WARM)))
+        wire.answer(late.pop())
+        assert waiting.result(PATIENCE_S / 2)
+
+
+def test_a_deadline_is_kept_beside_callers_that_never_stop(wire: Wire, peer: Any) -> None:
+    never = Question()
+    peer(lambda question: None if question is never else wire.answer(question))
+    stop = threading.Event()
+
+    def call(index: int) -> bool:
+        if index:
+            while not stop.is_set():
+                assert wire.ask()
+            return True
+        time.sleep(0.1)  # the others are a relay by then
+        wire.begin(never)
+        try:
+            return wire.end(never, 0.2)
+        finally:
+            stop.set()
+
+    assert in_threads(6, call) == [False, True, True, True, True, True]
+
+
+def test_whoever_is_called_off_returns_at_once_beside_callers_that_never_stop(wire: Wire, peer: Any) -> None:
+    never = Question()
+    peer(lambda question: None if question is never else wire.answer(question))
+    stop = threading.Event()
+
+    def call(index: int) -> bool:
+        if index == 1:
+            time.sleep(0.1)
+            never.answered = True
+            wire.turns.wake(never)
+            return True
+        if index == 0:
+            wire.begin(never)
+            try:
+                return wire.end(never)
+            finally:
+                stop.set()
+        while not stop.is_set():
+            assert wire.ask()
+        return True
+
+    assert all(in_threads(6, call))
+
+
+def test_the_end_of_the_connection_reaches_every_caller(wire: Wire, peer: Any) -> None:
+    peer(lambda question: wire.answer(question) if wire.error is None else None)
+
+    def call(index: int) -> TransportError | None:
+        if index == 0:
+            time.sleep(0.1)
+            wire.die()
+        while wire.error is None:
+            assert wire.ask()
+        return wire.error
+
+    assert {type(error) for error in in_threads(8, call)} == {PeerDied}
+
+
+def test_who_only_looks_wakes_those_whose_answers_he_found(wire: Wire, peer: Any) -> None:
+    peer()
+    assert all(in_threads(8, lambda _: flat_out(wire, WARM)))
+    stop = threading.Event()
+
+    def call(index: int) -> bool:
+        if index:
+            found = flat_out(wire, WARM)
+            stop.set()
+            return found
+        while not stop.is_set():
+            wire.turns.read_waiting()
+        return True
+
+    assert all(in_threads(8, call))

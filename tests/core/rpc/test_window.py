@@ -1,0 +1,65 @@
+"""Credits: the books of both sides agree, nothing stalls, and overdrawing is noticed."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lucky_transport.errors import RemoteProtocolError
+from lucky_transport.messages.methods import Flow
+from lucky_transport.rpc.window import EVERY, LATEST, Credit, Grant, Window, window_of
+
+
+@given(
+    lengths=st.lists(st.integers(0, 200_000), max_size=300),
+    window=st.sampled_from([EVERY, LATEST, Window(1, 1, 4, 4)]),
+    eager=st.booleans(),
+)
+def test_a_stream_of_any_lengths_flows_and_never_oversteps(lengths: list[int], window: Window, eager: bool) -> None:
+    grant, credit = Grant(window), Credit(window.items, window.bytes)
+    on_its_way: list[int] = []
+    waiting = list(lengths)
+    while waiting or on_its_way:
+        while waiting and credit.try_spend(waiting[0]):
+            grant.arrived(waiting[0])  # raises when the two books disagree
+            on_its_way.append(waiting.pop(0))
+        assert len(on_its_way) <= window.most_items
+        assert sum(on_its_way[:-1]) < window.most_bytes
+        assert on_its_way, "the stream stalls"
+        for _ in range(1 if eager else len(on_its_way)):
+            renewed = grant.consumed(on_its_way.pop(0))
+            if renewed is not None:
+                credit.add(*renewed)
+
+
+@pytest.mark.parametrize("window", [Window(2, 1000, 2, 1000), Window(99, 20, 99, 20)], ids=["items", "bytes"])
+def test_an_item_without_credit_is_the_senders_fault(window: Window) -> None:
+    grant = Grant(window)
+    grant.arrived(10)
+    grant.arrived(10)
+    with pytest.raises(RemoteProtocolError, match="a stream item of 10 bytes without credit"):
+        grant.arrived(10)
+
+
+def test_a_receiver_that_keeps_up_grants_more_up_to_a_limit() -> None:
+    window = Window(4, 1000, 16, 1000)
+    grant, credit = Grant(window), Credit(4, 1000)
+    under_way: list[int] = []
+    for _ in range(6):
+        sent = 0
+        while credit.try_spend(1):
+            grant.arrived(1)
+            sent += 1
+        for _ in range(sent):
+            if (renewed := grant.consumed(1)) is not None:
+                credit.add(*renewed)
+        under_way.append(sent)
+    assert under_way[0] == 4
+    assert max(under_way) <= 16
+    assert under_way[-1] > 8
+
+
+def test_the_latest_is_kept_fresh_by_few_items_and_every_one_fast_by_many() -> None:
+    assert 2 <= window_of(Flow.LATEST).items <= 4
+    assert (window_of(Flow.EVERY).items, window_of(Flow.EVERY).bytes) == (64, 64 << 10)

@@ -1,0 +1,139 @@
+"""One place says what valid actions are, in words that name the first offending place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lucky_transport.errors import LocalProtocolError
+from lucky_transport.spec.actions import Bounds, check_actions, check_control
+from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
+
+
+def _spec(**changes: Any) -> BatchSpec:
+    plain = {"engine": "e", "num_envs": 2, "observation": ArraySpec(), "action": ArraySpec("float32", (3,), -1, 1)}
+    return BatchSpec(**plain | changes)
+
+
+DISCRETE = ArraySpec("int64", (), 0, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [("int8", 128), ("int8", -129), ("uint8", -1), ("uint8", 256), ("uint32", 1 << 32), ("int64", 1 << 63)],
+)
+def test_integers_that_the_dtype_cannot_hold_are_refused_and_not_wrapped(dtype: str, value: int) -> None:
+    spec = _spec(action=ArraySpec(dtype, (3,)))
+    actions = np.zeros((2, 3), np.uint64 if value >= 1 << 63 else np.int64)
+    actions[1, 2] = value
+    with pytest.raises(ValueError, match=rf"^actions do not fit {dtype}: {value} at \[1, 2\] \(env 1\); nothing was"):
+        check_actions(spec, actions)
+    actions[1, 2] = 1
+    assert check_actions(spec, actions).dtype == dtype
+
+
+def test_the_text_calls_actions_by_the_name_they_have() -> None:
+    with pytest.raises(ValueError, match=r'^actions\["arm"\] have shape \(2,\), expected \(2, 3\)'):
+        check_actions(_spec(), np.zeros(2), 'actions["arm"]')
+    with pytest.raises(ValueError, match=r'^actions\["arm"\] are out of bounds: 2'):
+        Bounds(ArraySpec("float32", (3,), -1, 1)).check(np.full((2, 3), 2, np.float32), 'actions["arm"]')
+
+
+def test_a_right_batch_is_returned_as_it_is() -> None:
+    actions = np.zeros((2, 3), np.float32)
+    assert check_actions(_spec(), actions) is actions
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float16", "int8", "uint64", "bool"])
+def test_real_numbers_are_cast(dtype: str) -> None:
+    checked = check_actions(_spec(), np.ones((2, 3), dtype))
+    assert checked.dtype == np.float32
+    assert (checked == 1).all()
+
+
+def test_any_memory_layout_becomes_contiguous() -> None:
+    checked = check_actions(_spec(), np.ones((3, 4), np.float32).T[::2])
+    assert checked.flags.c_contiguous
+
+
+@pytest.mark.parametrize(
+    ("actions", "kind", "text"),
+    [
+        (np.zeros((3, 3)), ValueError, r"shape \(3, 3\), expected \(2, 3\): axis 0 has 3 instead of 2"),
+        (np.zeros((2, 4)), ValueError, r"shape \(2, 4\), expected \(2, 3\): axis 1 has 4 instead of 3"),
+        (np.zeros(6), ValueError, r"shape \(6,\), expected \(2, 3\): 1 axes instead of 2"),
+        (np.full((2, 3), "left"), TypeError, r"dtype <U4, expected real numbers that cast to float32"),
+        (np.zeros((2, 3), complex), TypeError, r"dtype complex128, expected real numbers"),
+        (np.full((2, 3), None), TypeError, r"dtype object, expected real numbers"),
+        (None, TypeError, r"dtype object, expected real numbers"),
+    ],
+)
+def test_a_wrong_batch_is_refused_with_its_values(actions: Any, kind: type[Exception], text: str) -> None:
+    with pytest.raises(kind, match=text):
+        check_actions(_spec(), actions)
+
+
+@given(
+    at=st.tuples(st.integers(0, 1), st.integers(0, 2)),
+    value=st.sampled_from([np.nan, np.inf, -np.inf, 1e300]),
+)
+def test_the_first_value_that_is_not_finite_is_named(at: tuple[int, int], value: float) -> None:
+    actions = np.zeros((2, 3))
+    actions[at] = value
+    actions[1, 2] = np.nan
+    with pytest.raises(ValueError, match=rf"at \[{at[0]}, {at[1]}\] \(env {at[0]}\); nothing was sent"):
+        check_actions(_spec(), actions)
+
+
+def test_fractional_actions_of_a_discrete_space_are_refused() -> None:
+    with pytest.raises(TypeError, match=r"dtype float64, expected integers \(int64\): the action space is discrete"):
+        check_actions(_spec(action=DISCRETE), np.zeros(2))
+
+
+def test_integers_of_any_width_are_discrete_actions() -> None:
+    assert check_actions(_spec(action=DISCRETE), np.array([0, 2], np.uint8)).dtype == np.int64
+
+
+def test_right_control_bytes_are_returned() -> None:
+    assert check_control(_spec(), np.array([1, 2], np.uint8)).tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("control", [np.zeros(3, np.uint8), np.zeros((2, 1), np.uint8), np.zeros(2, np.int32), [0, 0]])
+def test_wrong_control_bytes_are_refused_with_their_form(control: Any) -> None:
+    with pytest.raises(ValueError, match=r"expected uint8 \(2,\): one byte per env"):
+        check_control(_spec(), control)
+
+
+def test_hold_needs_an_engine_that_can() -> None:
+    with pytest.raises(LocalProtocolError, match=r"engine 'e' cannot hold envs .*; use autoreset_mode=NEXT_STEP"):
+        check_control(_spec(hold=False), np.array([0, 2], np.uint8))
+    assert check_control(_spec(hold=False), np.array([0, 1], np.uint8)).tolist() == [0, 1]
+
+
+def test_values_outside_the_bounds_are_counted_on_both_sides() -> None:
+    actions = np.array([[-1.5, -1, 0], [1, 1.5, 99]], np.float32)
+    assert Bounds(ArraySpec("float32", (3,), -1, 1)).count_outside(actions) == 3
+    assert Bounds(ArraySpec("float32", (3,), -1, None)).count_outside(actions) == 1
+    assert Bounds(ArraySpec("float32", (3,), None, [1, 2, 3])).count_outside(actions) == 1
+    assert Bounds(ArraySpec("float32", (3,))).count_outside(actions) == 0
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "text"),
+    [
+        (-1, 1, r"-1\.5 at \[0, 0\] \(env 0\), expected -1\.0 to 1\.0; nothing was sent"),
+        (None, [1, 2, 3], r"99\.0 at \[1, 2\] \(env 1\), expected -inf to 3\.0"),
+        (-1, None, r"-1\.5 at \[0, 0\] \(env 0\), expected -1\.0 to inf"),
+    ],
+)
+def test_the_strict_check_names_the_first_value_outside(low: Any, high: Any, text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        Bounds(ArraySpec("float32", (3,), low, high)).check(np.array([[-1.5, -1, 0], [1, 1.5, 99]], np.float32))
+
+
+def test_the_strict_check_lets_the_bounds_themselves_pass() -> None:
+    Bounds(ArraySpec("float32", (2,), -1, 1)).check(np.array([[-1, 1]], np.float32))
