@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +27,12 @@ def pytest_configure(config: pytest.Config) -> None:
     """Run files in their order: pytest-xdist runs those with few tests last, and here these are the longest."""
     if hasattr(config.option, "loadscopereorder"):
         config.option.loadscopereorder = False
+
+
+def pytest_collection_finish() -> None:
+    """Keep the collected tests out of the garbage collector's way: many tests ask it to collect, for descriptors."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
