@@ -1,4 +1,4 @@
-"""The promise in full: 2,000 steps over gRPC and shared memory, in each autoreset mode, on each kind of engine."""
+"""The promise: 2,000 steps over gRPC and shared memory on each kind of engine, in every autoreset mode on one."""
 
 from __future__ import annotations
 
@@ -12,13 +12,19 @@ STEPS = 2_000
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("engine", ["toy", "mujoco:quadruped", "gymnasium:CartPole-v1"])
-def test_legacy_grpc_and_shared_memory_give_the_same_trajectory_bit_for_bit(engine: str) -> None:
+@pytest.mark.parametrize(
+    ("engine", "modes"),
+    [("toy", MODES[:1]), ("mujoco:quadruped", MODES), ("gymnasium:CartPole-v1", MODES[:1])],
+    ids=["toy", "mujoco:quadruped", "gymnasium:CartPole-v1"],
+)
+def test_legacy_grpc_and_shared_memory_give_the_same_trajectory_bit_for_bit(
+    engine: str, modes: tuple[str, ...]
+) -> None:
     if engine.startswith("mujoco"):
         pytest.importorskip("mujoco")
-    outcome = prove(engine, ("grpc", "shm"), num_envs=3, steps=STEPS, seed=11, modes=("frames", *MODES))
+    outcome = prove(engine, ("grpc", "shm"), num_envs=3, steps=STEPS, seed=11, modes=("frames", *modes))
     assert outcome.equal, outcome.sentence
-    for mode in MODES:
+    for mode in modes:
         counts = outcome.modes[mode]
         assert counts.steps >= STEPS
         assert counts.terminations > 0

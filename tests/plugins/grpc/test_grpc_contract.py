@@ -15,6 +15,8 @@ from lucky_transport import api
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.engine import Engine
 from lucky_transport.testing.contract import TransportContract
+from lucky_transport.testing.stepping_contract import SteppingContract
+from lucky_transport.testing.trouble_contract import TroubleContract
 
 
 class TestBatchService(TransportContract):
@@ -27,7 +29,7 @@ class TestAgentService(TransportContract):
     hot_path_excludes_steps = False
 
 
-class TestUnixSocket(TransportContract):
+class TestUnixSocket(SteppingContract, TroubleContract):
     @pytest.fixture(autouse=True)
     def _folder(self, tmp_path: Path) -> None:
         self.folder = tmp_path

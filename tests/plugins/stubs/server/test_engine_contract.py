@@ -19,6 +19,9 @@ from lucky_transport.endpoint import Endpoint
 from lucky_transport.engine import Engine
 from lucky_transport.process import unique_name
 from lucky_transport.testing.contract import TransportContract
+from lucky_transport.testing.pair import Pair
+from lucky_transport.testing.stepping_contract import SteppingContract
+from lucky_transport.testing.streams_contract import StreamsContract
 from lucky_transport_grpc import connection
 from lucky_transport_grpc.runtime import grpc
 
@@ -33,8 +36,8 @@ class Redirected:
         return getattr(grpc, name)
 
 
-class OverSharedMemory(TransportContract):
-    """A contract whose client believes that the engine is at grpc://name:1."""
+class OverSharedMemory(Pair):
+    """A pair whose client believes that the engine is at grpc://name:1."""
 
     service = ""
 
@@ -49,11 +52,11 @@ class OverSharedMemory(TransportContract):
             yield Endpoint.parse(f"grpc://{name}:1?service={self.service}")
 
 
-class TestBatchService(OverSharedMemory):
+class TestBatchService(OverSharedMemory, TransportContract):
     service = "batch"
 
 
-class TestAgentService(OverSharedMemory):
+class TestAgentService(OverSharedMemory, SteppingContract, StreamsContract):
     service = "agent"
     hot_path_excludes_steps = False
     carries_parts = False
