@@ -19,7 +19,7 @@ from lucky_transport.errors import TransportError
 if TYPE_CHECKING:
     from lucky_transport.api import connect, connect_async, make, serve
     from lucky_transport.env.lucky_env import LuckyEnv
-    from lucky_transport.marks import inline
+    from lucky_transport.handler_options import inline
     from lucky_transport.messages.images import image_array
 
 __all__ = ["LuckyEnv", "TransportError", "connect", "connect_async", "image_array", "inline", "make", "serve"]
@@ -42,7 +42,7 @@ def __getattr__(name: str) -> Any:
 
         return LuckyEnv
     if name == "inline":
-        from lucky_transport.marks import inline
+        from lucky_transport.handler_options import inline
 
         return inline
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

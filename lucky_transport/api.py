@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from lucky_transport.client import AsyncClient, Client
 from lucky_transport.config import Settings, load_settings
+from lucky_transport.deadline import log_long_wait
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.engine import Engine
 from lucky_transport.engine_options import check_call, check_num_envs
@@ -25,7 +26,6 @@ from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.registry import load, registry
 from lucky_transport.serving import Serving
 from lucky_transport.transport import Server, Transport
-from lucky_transport.waiting import announced
 
 if TYPE_CHECKING:
     from gymnasium.vector import AutoresetMode
@@ -70,7 +70,7 @@ def open_transport(endpoint: str | Endpoint, settings: Settings | None = None) -
         endpoint = Endpoint(_RECORDED, "", (("to", str(endpoint)), ("file", settings.record)))
     info = registry().transport_of_scheme(endpoint.scheme)
     client = load(info.client, owner=f"transport {info.name!r}", extra=info.extra)
-    with announced(f"the engine at {endpoint}", settings.connect_timeout_s):
+    with log_long_wait(f"the engine at {endpoint}", settings.connect_timeout_s):
         return client(endpoint, settings)
 
 

@@ -24,7 +24,11 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.errors import LocalProtocolError, PeerTimeout
 from lucky_transport.messages.methods import Method
 
-__all__ = ["Call", "check_request", "check_stream", "check_unary", "not_in_time"]
+__all__ = ["Call", "Metadata", "check_request", "check_stream", "check_unary", "not_in_time"]
+
+
+#: (key, value) pairs; keys may repeat and their order counts.
+Metadata = tuple[tuple[str, str | bytes], ...]
 
 
 class Call:
@@ -41,7 +45,7 @@ class Call:
         self,
         caller: str,
         deadline: Deadline | None = None,
-        metadata: tuple[tuple[str, str | bytes], ...] = (),
+        metadata: Metadata = (),
         *,
         between_steps: Callable[[], AbstractContextManager[object]] = nullcontext,
         image_buffer: Callable[[int], memoryview] | None = None,

@@ -1,15 +1,24 @@
-"""One point in time that a whole chain of waits shares.
+"""One point in time that a chain of waits shares, and the log line of a wait that has become long.
 
-Rule 1: a timeout is turned into a `Deadline` once, at the API's edge; below it only the deadline travels.
+A timeout is turned into a `Deadline` once, at the edge of the API; below it only the deadline travels.
 """
 
 from __future__ import annotations
 
+import logging
+import threading
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 
-__all__ = ["Deadline"]
+__all__ = ["NOTICE_AFTER_S", "Deadline", "log_long_wait"]
 
+_log = logging.getLogger("lucky_transport")
 
+#: A shorter wait is not logged.
+NOTICE_AFTER_S = 2.0
+
+#: Longer timeouts are cut to this: about 30 years.
 _LONGEST_S = 1e9
 
 
@@ -46,3 +55,24 @@ class Deadline:
 
     def __repr__(self) -> str:
         return f"Deadline({self.timeout_s} s, {self.remaining_s:.3f} s left)"
+
+
+@contextmanager
+def log_long_wait(what: str, timeout_s: float | None = None) -> Generator[None]:
+    """A context in which something waits for `what`, at most `timeout_s` (None: without a limit).
+
+    After `NOTICE_AFTER_S` the wait is logged to "lucky_transport", as a warning: warnings are shown where no logging is
+    configured. A wait with a shorter timeout is not logged, because its own error comes as soon.
+    """
+    if timeout_s is not None and timeout_s <= NOTICE_AFTER_S:
+        yield
+        return
+    end = "" if timeout_s is None else f"; gives up after {timeout_s:g} s"
+    timer = threading.Timer(NOTICE_AFTER_S, _log.warning, ("still waiting for %s%s", what, end))
+    timer.name = "lucky-notice"
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

@@ -59,6 +59,7 @@ __all__ = [
     "UnknownSession",
     "did_you_mean",
     "from_wire",
+    "plural",
     "status_of",
 ]
 
@@ -280,6 +281,11 @@ def did_you_mean(name: object, known: Iterable[str], *, prefix: str = "") -> str
 
     near = difflib.get_close_matches(str(name), list(known), n=1)
     return f"did you mean {prefix + near[0]!r}? " if near else ""
+
+
+def plural(count: int, noun: str, many: str = "") -> str:
+    """Return the count with its noun; many: the noun for other counts than one where that is not `noun` + "s"."""
+    return f"{count:,} {noun if count == 1 else many or f'{noun}s'}"
 
 
 def from_wire(

@@ -18,12 +18,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from lucky_transport.deadline import Deadline
+from lucky_transport.deadline import Deadline, log_long_wait
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.engine_options import check_num_envs
 from lucky_transport.errors import EngineFailed, NotReachable, SpecError, TransportError, from_wire
 from lucky_transport.shm import segment
-from lucky_transport.waiting import announced
 
 __all__ = ["ChildProcess", "EngineProcess", "failure_line", "unique_name"]
 
@@ -146,7 +145,7 @@ class EngineProcess(ChildProcess):
         self.engine = engine
         super().__init__(engine, command, takes_stdout=True)
         try:
-            with announced(f"engine {engine!r} to start", start_timeout_s):
+            with log_long_wait(f"engine {engine!r} to start", start_timeout_s):
                 self.endpoints = self._await_ready(len(endpoints), Deadline(start_timeout_s))
         except BaseException:
             self.stop(grace_s=0.5)

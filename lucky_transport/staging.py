@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from lucky_transport.rpc.outcome import Metadata
+from lucky_transport.call import Metadata
 
 __all__ = ["Board", "Comparison", "Decision", "Outcome"]
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lucky_transport.errors import ConfigError
-from lucky_transport.wording import plural
+from lucky_transport.errors import ConfigError, plural
 
 ROOT = Path(__file__).parents[1]
 

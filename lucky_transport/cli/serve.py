@@ -10,8 +10,8 @@ from typing import Any, cast
 import click
 
 from lucky_transport.cli.shutdown import Shutdown
+from lucky_transport.deadline import log_long_wait
 from lucky_transport.errors import TransportError
-from lucky_transport.waiting import announced
 
 __all__ = ["options_of", "serve"]
 
@@ -62,7 +62,7 @@ def serve(
         settings = {"wait": wait, "native": False if no_native else None}
         try:
             # a process that started us waits itself, and says so
-            with announced(f"engine {engine!r} to start") if parent_pid is None else nullcontext():
+            with log_long_wait(f"engine {engine!r} to start") if parent_pid is None else nullcontext():
                 serving = api.serve(engine, endpoints, num_envs=num_envs, seed=seed, options=engine_options, **settings)
         except TransportError as error:
             if parent_pid is not None:

@@ -14,10 +14,9 @@ from lucky_transport.aio import AsyncCalls
 from lucky_transport.client.names import SERVICES
 from lucky_transport.client.threads import ThreadedCalls
 from lucky_transport.client.typed import AsyncServices, Services
-from lucky_transport.errors import ClosedError, LocalProtocolError, did_you_mean
+from lucky_transport.errors import ClosedError, LocalProtocolError, did_you_mean, plural
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Transport
-from lucky_transport.wording import plural
 
 __all__ = ["AsyncClient", "Client"]
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from lucky_transport.call import Metadata
 from lucky_transport.codec.envelope import Envelope, Kind, Metadatum
 from lucky_transport.errors import StatusError, TransportError, from_wire
 from lucky_transport.messages.methods import BY_ID
@@ -15,8 +16,6 @@ __all__ = ["GOODBYE", "Metadata", "again", "error_envelope", "error_in", "from_m
 
 #: The number of no call: an error that carries it ends the connection.
 GOODBYE = 0
-#: (key, value) pairs; keys may repeat and their order counts.
-Metadata = tuple[tuple[str, str | bytes], ...]
 
 
 def name_of(method: int | str) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from lucky_transport.wording import plural
+from lucky_transport.errors import plural
 from lucky_transport_migration.histogram import Histogram
 from lucky_transport_migration.measuring import Measurement
 from lucky_transport_migration.parity import Parity

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from lucky_transport.wording import plural
+from lucky_transport.errors import plural
 from lucky_transport_migration.cells import work_of
 from lucky_transport_migration.peers.kinds import PEERS
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lucky_transport.wording import plural
+from lucky_transport.errors import plural
 from lucky_transport_migration.paths import label
 from lucky_transport_migration.stats import times_text, us_text
 

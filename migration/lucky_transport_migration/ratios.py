@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from lucky_transport.wording import plural
+from lucky_transport.errors import plural
 from lucky_transport_migration.bench_plan import BenchPlan
 from lucky_transport_migration.cells import COPY, IDLE, Cell, work_of
 from lucky_transport_migration.measuring import Measurement

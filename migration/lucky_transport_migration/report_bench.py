@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from lucky_transport.wording import plural
+from lucky_transport.errors import plural
 from lucky_transport_migration.cells import IDLE
 from lucky_transport_migration.glance import CAPTION, Glance, Seen, glances, is_again, name_of, rows_with_floor
 from lucky_transport_migration.headlines import (

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from lucky_transport.wording import plural
+from lucky_transport.errors import plural
 from lucky_transport_migration.cells import COPY, IDLE, OPEN_LOOP_HZ, Cell, Place
 from lucky_transport_migration.measuring import Effort
 from lucky_transport_migration.peers.kinds import AT_A_RATE, IN_PLACE, VECTOR_ENV

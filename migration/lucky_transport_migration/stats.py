@@ -18,7 +18,7 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.wording import plural
+from lucky_transport.errors import plural
 
 __all__ = [
     "CHECKED",

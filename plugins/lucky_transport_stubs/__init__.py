@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lucky_transport.marks import inline
+    from lucky_transport.handler_options import inline
     from lucky_transport_stubs.aio.channel import aio_channel
     from lucky_transport_stubs.aio.server import aio_server
     from lucky_transport_stubs.channel import channel
@@ -28,7 +28,7 @@ _HOMES = {
     "aio_channel": "lucky_transport_stubs.aio.channel",
     "aio_server": "lucky_transport_stubs.aio.server",
     "channel": "lucky_transport_stubs.channel",
-    "inline": "lucky_transport.marks",
+    "inline": "lucky_transport.handler_options",
     "server": "lucky_transport_stubs.server",
 }
 

@@ -17,12 +17,11 @@ import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from lucky_transport.deadline import Deadline
+from lucky_transport.deadline import Deadline, log_long_wait
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import Busy, ClosedError, NotReachable, PeerTimeout, TransportError
 from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.shm.gate import close_in_children
-from lucky_transport.waiting import announced
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.connecting import connect
 from lucky_transport_stubs.options import max_receive_bytes
@@ -91,7 +90,7 @@ class Link:
         except (NotReachable, Busy):
             if not wait_for_ready or not is_wanted():
                 raise
-        with announced(f"the engine at {self.endpoint}", None if deadline is None else deadline.timeout_s):
+        with log_long_wait(f"the engine at {self.endpoint}", None if deadline is None else deadline.timeout_s):
             return self._await(deadline, is_wanted)
 
     def _await(self, deadline: Deadline | None, is_wanted: Callable[[], bool]) -> ClientCalls:

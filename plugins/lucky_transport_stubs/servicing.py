@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from lucky_transport.errors import ClosedError
-from lucky_transport.marks import is_inline
+from lucky_transport.handler_options import is_inline
 from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport.rpc.slots import Slots
 from lucky_transport.shm.reception_thread import ReceptionThread

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from lucky_transport.wording import plural
+from lucky_transport.errors import plural
 from lucky_transport_migration.cli.arguments import JSON_OBJECT, NAMES, NUMBERS, choices
 from lucky_transport_migration.cli.bench_suites import SUITES_OF_CALLS, suite_of_calls, suite_of_steps
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lucky_transport.wording import plural
+from lucky_transport.errors import plural
 
 if TYPE_CHECKING:
     from lucky_transport_migration.scan.outcome import Outcome

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from lucky_transport.errors import plural
 from lucky_transport.messages.methods import Method, method
-from lucky_transport.wording import plural
 from lucky_transport_migration.commands_parity.answers import MOST_ITEMS
 from lucky_transport_migration.evidence.items import Found
 from lucky_transport_migration.evidence.rules import Rules

@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from lucky_transport.wording import plural
+from lucky_transport.errors import plural
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, FAILED, Evidence
 
 __all__ = ["Summary", "say"]

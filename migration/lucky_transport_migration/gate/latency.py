@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.wording import plural
+from lucky_transport.errors import plural
 from lucky_transport_migration.gate.binomial import rank_bounds
 from lucky_transport_migration.stats import NEEDED, SHARES, duration_text, percentile, times_text
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from lucky_transport.wording import plural
+from lucky_transport.errors import plural
 from lucky_transport_migration.evidence.record import DIFFERENT, FAILED
 from lucky_transport_migration.gate.binomial import needed_calls, upper_bound
 from lucky_transport_migration.gate.latency import Latency, compare_latency, needed_samples, noise_limit

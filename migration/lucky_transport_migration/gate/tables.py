@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from lucky_transport.cli.tables import show
-from lucky_transport.wording import plural
+from lucky_transport.errors import plural
 from lucky_transport_migration.gate.method import MethodVerdict
 from lucky_transport_migration.gate.verdict import Verdict
 from lucky_transport_migration.stats import duration_text

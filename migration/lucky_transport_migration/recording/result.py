@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from lucky_transport.wording import plural
+from lucky_transport.errors import plural
 from lucky_transport_migration.evidence.record import EQUAL, NOT_COMPARED, Evidence
 
 __all__ = ["MethodCounts", "ReplayResult"]

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.deadline import Deadline
+from lucky_transport.errors import plural
 from lucky_transport.messages.methods import Method
 from lucky_transport.transport import Frame, Stream, Transport
-from lucky_transport.wording import plural
 from lucky_transport_migration.commands_parity.answers import Answer
 from lucky_transport_migration.difference import Difference
 from lucky_transport_migration.evidence.rules import Rules

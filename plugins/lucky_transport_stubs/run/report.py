@@ -15,8 +15,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from lucky_transport.errors import ConfigError
-from lucky_transport.wording import plural
+from lucky_transport.errors import ConfigError, plural
 from lucky_transport_stubs.run.escapes import Escape
 from lucky_transport_stubs.run.ledger import Calls, ProcessCalls, read
 

@@ -9,7 +9,7 @@ import pytest
 
 import lucky_transport
 from lucky_transport.errors import ConfigError
-from lucky_transport.marks import inline, is_inline
+from lucky_transport.handler_options import inline, is_inline
 
 
 class Greeter:

@@ -1,12 +1,9 @@
-"""What the author of a handler says about it, for whoever runs it.
+"""Options that the author of a handler sets on the function itself.
 
-    class Greeter(GreeterServicer):
-        @lucky_transport.inline
-        def SayHello(self, request, context):        # on the thread that reads: no change of threads, half the time
-            return HelloReply(message="hello")
-
-Rule 1: a mark lies on the plain function, so that it is seen through bound methods, `functools.partial` and whatever
-        `functools.wraps` made; only who looks for it acts on it.
+class Greeter(GreeterServicer):
+@lucky_transport.inline
+def SayHello(self, request, context):        # on the thread that reads: no change of threads, half the time
+return HelloReply(message="hello")
 """
 
 from __future__ import annotations
@@ -26,11 +23,11 @@ _INLINE = "__lucky_transport_inline__"
 def inline(function: _Function) -> _Function:
     """Mark a handler of unary calls as fast and return it: it then runs on the thread that reads the requests.
 
-    It must take less than 50 us and never wait for anything: all clients of its server wait meanwhile. Raises
-    ConfigError for what cannot carry a mark (a function written in C).
+    It must take less than 50 us and never wait: all clients of its server wait meanwhile. Raises ConfigError for a
+    function that takes no attributes (one written in C).
     """
     try:
-        setattr(_plain(function), _INLINE, True)
+        setattr(_undecorated(function), _INLINE, True)
     except (AttributeError, TypeError) as error:
         raise ConfigError(f"{function!r} cannot be marked inline", hint="mark a function written in Python") from error
     return function
@@ -38,11 +35,15 @@ def inline(function: _Function) -> _Function:
 
 def is_inline(function: Callable[..., Any]) -> bool:
     """True when the function, or the one it was made of, is marked inline."""
-    return getattr(_plain(function), _INLINE, False) is True
+    return getattr(_undecorated(function), _INLINE, False) is True
 
 
-def _plain(function: Any) -> Any:
-    """Return the function behind a bound method or a partial."""
+def _undecorated(function: Any) -> Any:
+    """Return the function behind a bound method or a partial.
+
+    The option lies on that function, so that it is found through bound methods, `functools.partial` and the results of
+    `functools.wraps`.
+    """
     while True:
         if isinstance(function, functools.partial):
             function = function.func

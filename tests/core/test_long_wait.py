@@ -8,16 +8,15 @@ from collections.abc import Callable
 
 import pytest
 
-from lucky_transport import api, waiting
-from lucky_transport.deadline import Deadline
+from lucky_transport import api, deadline
+from lucky_transport.deadline import Deadline, log_long_wait
 from lucky_transport.errors import NotReachable
 from lucky_transport.process import EngineProcess, unique_name
-from lucky_transport.waiting import announced
 
 
 @pytest.fixture
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting, "NOTICE_AFTER_S", 0.05)
+    monkeypatch.setattr(deadline, "NOTICE_AFTER_S", 0.05)
 
 
 @pytest.fixture
@@ -31,7 +30,7 @@ def noticed(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
 @pytest.mark.usefixtures("_impatient")
 def test_a_wait_that_lasts_says_what_it_waits_for_and_how_long(noticed: Callable[[], list[str]]) -> None:
     deadline = Deadline(30)
-    with announced("the kettle", 30.0):
+    with log_long_wait("the kettle", 30.0):
         while not noticed():
             assert not deadline.expired
             threading.Event().wait(0.01)
@@ -40,9 +39,9 @@ def test_a_wait_that_lasts_says_what_it_waits_for_and_how_long(noticed: Callable
 
 def test_a_wait_that_is_over_or_may_not_last_is_silent(noticed: Callable[[], list[str]]) -> None:
     before = threading.active_count()
-    with announced("the kettle", waiting.NOTICE_AFTER_S):
+    with log_long_wait("the kettle", deadline.NOTICE_AFTER_S):
         assert threading.active_count() == before
-    with announced("the kettle"):
+    with log_long_wait("the kettle"):
         pass
     assert noticed() == []
 
