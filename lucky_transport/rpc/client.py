@@ -22,9 +22,8 @@ from time import monotonic_ns
 from typing import Any, cast
 
 from lucky_transport.call import not_in_time
+from lucky_transport.codec.compact import ItemRun, Popped, encode_compact, envelope_of, fields_of
 from lucky_transport.codec.envelope import Envelope, Kind, decode_envelope, encode_envelope
-from lucky_transport.codec.plain import encode_plain
-from lucky_transport.codec.popped import Items, Popped, envelope_of, taken_apart
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import ClosedError, PeerTimeout, SpecError, TransportError, from_wire
 from lucky_transport.messages.methods import Flow
@@ -117,7 +116,7 @@ class ClientCalls:
                 sent = (
                     not metadata
                     and number is not None
-                    and self.outlet.try_post_plain(number, correlation_id, _REQUEST, remaining_ns, payload)
+                    and self.outlet.try_post(_REQUEST, correlation_id, payload, number, remaining_ns)
                 )
             except TransportError as error:
                 self._break(error)
@@ -248,7 +247,7 @@ class ClientCalls:
         else:
             number = method
         if not shape and not path and not metadata:
-            return encode_plain(number, correlation_id, Kind.REQUEST, remaining_ns, payload)
+            return encode_compact(Kind.REQUEST, correlation_id, payload, number, remaining_ns)
         envelope = Envelope(
             number,
             correlation_id,
@@ -318,24 +317,21 @@ class ClientCalls:
         self._assemblies.drop(correlation_id)
         if was_open and self._error is None and not call.is_done():
             with contextlib.suppress(TransportError):
-                self.outlet.post_one(encode_plain(0, correlation_id, Kind.CANCEL, 0, b""))
+                self.outlet.post_one(encode_compact(Kind.CANCEL, correlation_id, b""))
 
     # -- receiving ----------------------------------------------------------------------------------------------------
 
-    def _on_record(self, record: Popped | Items) -> None:
+    def _on_record(self, record: Popped | ItemRun) -> None:
         """Handle what was taken from the pipe; raises RemoteProtocolError for what no honest engine sends."""
         if not isinstance(record, tuple):
             self._on_envelope(decode_envelope(record))
             return
-        if len(record) == 5:
-            _, correlation_id, _, kind, payload = record
-            dropped = 0
-        elif len(record) == 2:
+        if len(record) == 2:
             self._on_items(*record)
             return
-        else:
-            correlation_id, kind, dropped, payload, length, file, slot, number = record
-            payload = self._claim(payload, ((length, file, slot, number),))
+        kind, correlation_id, payload, _, _, dropped, image = record
+        if image is not None:
+            payload = self._claim(payload, (image,))
         call = self._calls.get(correlation_id)
         if call is None:
             return  # given up
@@ -388,7 +384,7 @@ class ClientCalls:
             self.turns.wake_followers(call)
             return
         if record is not None:
-            self._on_record(taken_apart(whole(record, fragment.correlation_id)))
+            self._on_record(fields_of(whole(record, fragment.correlation_id)))
 
     def _break(self, error: TransportError) -> None:
         """End everything for this reason; the first one counts."""

@@ -13,8 +13,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from lucky_transport.codec.compact import encode_compact
 from lucky_transport.codec.envelope import Envelope, Kind, encode_envelope
-from lucky_transport.codec.plain import encode_plain
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Cancelled, StatusError, TransportError
 from lucky_transport.rpc.lifecycle import CALLER, Event, State, after
@@ -125,7 +125,7 @@ class ClientCall:
                 raise self._too_late(deadline)
             if self.is_ended():
                 self._go(Event.SEND)
-        record = encode_plain(0, self.correlation_id, _ITEM, 0, payload)
+        record = encode_compact(_ITEM, self.correlation_id, payload)
         until = _earlier(self.deadline, deadline)
         for part in self._calls.cut(record, self.correlation_id, len(payload)):
             if not self._calls.push(part, until, self.is_ended):
@@ -139,14 +139,14 @@ class ClientCall:
         self._go(Event.SEND)
         if not self._credit.try_spend(len(payload)):
             return False
-        record = encode_plain(0, self.correlation_id, _ITEM, 0, payload)
+        record = encode_compact(_ITEM, self.correlation_id, payload)
         self._calls.post_all(self._calls.cut(record, self.correlation_id, len(payload)))
         return True
 
     def half_close(self) -> None:
         """Say that no further item comes. Raises LocalProtocolError when that was said, or the end's error."""
         self._go(Event.HALF_CLOSE)
-        self._calls.post(encode_plain(0, self.correlation_id, Kind.HALF_CLOSE, 0, b""))
+        self._calls.post(encode_compact(Kind.HALF_CLOSE, self.correlation_id, b""))
 
     def cancel(self) -> None:
         """End the call from any thread: a waiting `recv` or `send` raises Cancelled. No effect once it has ended."""
@@ -303,7 +303,7 @@ class ClientCall:
             self.attendant.note_end(self)
 
     def _tell_cancelled(self) -> None:
-        self._calls.outlet.post_late(encode_plain(0, self.correlation_id, Kind.CANCEL, 0, b""))
+        self._calls.outlet.post_late(encode_compact(Kind.CANCEL, self.correlation_id, b""))
 
     def _go(self, event: Event) -> None:
         """Do what is ours to do; raises the call's error when it failed, LocalProtocolError when it is not possible."""

@@ -12,8 +12,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 
+from lucky_transport.codec.compact import decode_compact
 from lucky_transport.codec.envelope import Envelope, Kind, decode_envelope, encode_envelope
-from lucky_transport.codec.plain import decode_plain
 from lucky_transport.errors import RemoteProtocolError, SpecError, TransportError
 
 __all__ = ["DEFAULT_LIMIT", "Assemblies", "TooLarge", "cut", "too_large", "whole"]
@@ -153,9 +153,9 @@ class Assemblies:
 
 def whole(record: bytes, correlation_id: int) -> bytes:
     """Return a record put together from fragments of that call; raises RemoteProtocolError when it holds another."""
-    plain = decode_plain(record)
-    if plain is not None:
-        found, kind = plain[1], Kind(plain[3])
+    fields = decode_compact(record)
+    if fields is not None:
+        kind, found = Kind(fields[0]), fields[1]
     else:
         envelope = decode_envelope(record)
         found, kind = envelope.correlation_id, envelope.kind

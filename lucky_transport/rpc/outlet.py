@@ -16,11 +16,9 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from lucky_transport.codec.pictured import PICTURED_BYTES
-from lucky_transport.codec.plain import PLAIN_BYTES
+from lucky_transport.codec.compact import COMPACT_BYTES, IMAGE_BYTES, ImageFields
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import TransportError
-from lucky_transport.rpc.images import Place
 from lucky_transport.rpc.pipe import Pipe
 
 __all__ = ["CONGESTED_BYTES", "Outlet"]
@@ -41,8 +39,8 @@ class Outlet:
     def __init__(self, pipe: Pipe, while_full: Callable[[], None] | None = None) -> None:
         self._pipe = pipe
         self._largest = pipe.largest_record
-        self._largest_payload = self._largest - PLAIN_BYTES
-        self._largest_pictured = self._largest - PICTURED_BYTES
+        self._largest_payload = self._largest - COMPACT_BYTES
+        self._largest_with_image = self._largest - IMAGE_BYTES
         self._while_full = while_full
         self._lock = threading.Lock()
         self._room = threading.Lock()
@@ -74,22 +72,26 @@ class Outlet:
         elif self._late:
             self._post_what_came_late()
 
-    def try_post_plain(self, method: int, correlation_id: int, kind: int, deadline_ns: int, payload: bytes) -> bool:
-        """Send a plain envelope if it is short and there is room for it now: the fastest way. False: it was not sent.
+    def try_post(
+        self,
+        kind: int,
+        correlation_id: int,
+        payload: bytes,
+        method: int = 0,
+        deadline_ns: int = 0,
+        dropped: int = 0,
+        image: ImageFields | None = None,
+    ) -> bool:
+        """Send a compact or image envelope if it fits into one record and there is free space for it now.
 
-        Raises RemoteProtocolError, PeerDied, ClosedError.
+        Returns False, with nothing sent, otherwise. Raises RemoteProtocolError, PeerDied, ClosedError.
         """
-        if self._late or len(payload) > self._largest_payload:
+        if self._late or len(payload) > (self._largest_payload if image is None else self._largest_with_image):
             return False
         with self._lock:
-            return not self._kept and self._pipe.push_plain(method, correlation_id, kind, deadline_ns, payload)
-
-    def try_post_pictured(self, call: int, kind: int, dropped: int, payload: bytes, place: Place) -> bool:
-        """As `try_post_plain`, of an envelope with one picture."""
-        if self._late or len(payload) > self._largest_pictured:
-            return False
-        with self._lock:
-            return not self._kept and self._pipe.push_pictured(call, kind, dropped, payload, *place)
+            return not self._kept and self._pipe.push(
+                kind, correlation_id, payload, method, deadline_ns, dropped, image
+            )
 
     def post_late(self, record: bytes) -> None:
         """As `post`, for finalizers; raises nothing: what cannot be sent any more need not be."""

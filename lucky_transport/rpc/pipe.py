@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from lucky_transport.codec.popped import Items, Popped
+from lucky_transport.codec.compact import ImageFields, ItemRun, Popped
 
 __all__ = ["Pipe"]
 
@@ -35,27 +35,30 @@ class Pipe(Protocol):
         """
         ...
 
-    def try_pop(self) -> bytes | None:
-        """Return the oldest record from the peer, None when there is none. Raises RemoteProtocolError, ClosedError."""
-        ...
+    def push(
+        self,
+        kind: int,
+        correlation_id: int,
+        payload: bytes,
+        method: int = 0,
+        deadline_ns: int = 0,
+        dropped: int = 0,
+        image: ImageFields | None = None,
+        /,
+    ) -> bool:
+        """Append the compact or image envelope of these fields, as `try_push` does its record.
 
-    def push_plain(self, method: int, correlation_id: int, kind: int, deadline_ns: int, payload: bytes) -> bool:
-        """As `try_push` of the plain envelope of these (`lucky_transport.codec.plain`): the short way."""
-        ...
-
-    def push_pictured(self, correlation_id: int, kind: int, dropped: int, payload: bytes, *place: int) -> bool:
-        """As `try_push` of an envelope with one picture (`lucky_transport.codec.pictured`): the short way.
-
-        place: the four numbers of its `ImagePlace`.
+        Raises also OverflowError or ValueError for what `lucky_transport.codec.compact.encode_compact` refuses.
         """
         ...
 
-    def pop_plain(self) -> Popped | None:
-        """As `try_pop`, with a plain envelope taken apart already: the short way."""
-        ...
+    def pop_batch(self, limit: int, /) -> Popped | ItemRun | None:
+        """Return the oldest record from the peer, None when there is none: see `Popped`.
 
-    def pop_run(self, limit: int) -> Popped | Items | None:
-        """As `pop_plain`, but up to `limit` plain stream items of one call, one behind the other, may come together."""
+        Up to `limit` consecutive compact stream items of one call may come together, as an `ItemRun`.
+
+        Raises RemoteProtocolError for what no writer may produce (the ring is then left as it is), ClosedError.
+        """
         ...
 
     def wait(self, timeout_ns: int, crowded: bool = False) -> bool:

@@ -16,9 +16,8 @@ from contextlib import AbstractContextManager, nullcontext
 from types import MappingProxyType
 from typing import Any
 
+from lucky_transport.codec.compact import ItemRun, Popped, encode_compact, envelope_of, fields_of
 from lucky_transport.codec.envelope import Envelope, Kind, encode_envelope
-from lucky_transport.codec.plain import encode_plain
-from lucky_transport.codec.popped import Popped, envelope_of, taken_apart
 from lucky_transport.errors import Busy, ClosedError, RemoteProtocolError, TransportError
 from lucky_transport.rpc.fragments import DEFAULT_LIMIT, Assemblies, TooLarge, cut, too_large, whole
 from lucky_transport.rpc.images import ImageStore
@@ -93,7 +92,7 @@ class ServerCalls:
             for _ in range(_BATCH):
                 if self.outlet.kept_bytes > CONGESTED_BYTES:
                     return False
-                record = self._pipe.pop_plain()
+                record = self._pipe.pop_batch(1)
                 if record is None:
                     break
                 self._on_record(record)
@@ -140,13 +139,13 @@ class ServerCalls:
     def post_plain(self, correlation_id: int, kind: int, payload: bytes) -> None:
         """As `post`, of a plain envelope: the fastest way where there is one."""
         try:
-            if self.outlet.try_post_plain(0, correlation_id, kind, 0, payload):
+            if self.outlet.try_post(kind, correlation_id, payload):
                 return
         except TransportError as error:
             if self._error is None:
                 self._error = error.with_traceback(None)
             return
-        self.post(encode_plain(0, correlation_id, kind, 0, payload), correlation_id, len(payload))
+        self.post(encode_compact(kind, correlation_id, payload), correlation_id, len(payload))
 
     def cut(self, record: bytes, correlation_id: int, message_bytes: int) -> Any:
         """Return the records in which an envelope with a message of that length travels."""
@@ -166,13 +165,17 @@ class ServerCalls:
 
     # -- receiving ----------------------------------------------------------------------------------------------------
 
-    def _on_record(self, record: Popped) -> None:
-        if not isinstance(record, tuple) or len(record) != 5:
+    def _on_record(self, record: Popped | ItemRun) -> None:
+        if not isinstance(record, tuple):
             self._on_envelope(envelope_of(record))
             return
-        method, correlation_id, deadline_ns, kind, payload = record
+        assert len(record) == 7  # a batch of one is no run
+        kind, correlation_id, payload, method, deadline_ns, _, image = record
+        if image is not None:
+            self._on_envelope(envelope_of(record))
+            return
         if kind == _REQUEST:
-            if self._at_once is None or not self._answer(self._at_once, *record):
+            if self._at_once is None or not self._answer(self._at_once, method, correlation_id, deadline_ns, payload):
                 call = ServerCall(self, method, correlation_id, deadline_ns, payload)
                 if method >= FIRST_NUMBER:
                     call.path = self._named.name(method)
@@ -190,7 +193,6 @@ class ServerCalls:
         method: int,
         correlation_id: int,
         deadline_ns: int,
-        kind: int,
         payload: bytes,
     ) -> bool:
         """Answer a plain request without the ceremony of a `ServerCall`; False when it needs one."""
@@ -264,7 +266,7 @@ class ServerCalls:
             self._refuse(correlation_id, error.error)
             return
         if record is not None:
-            self._on_record(taken_apart(whole(record, correlation_id)))
+            self._on_record(fields_of(whole(record, correlation_id)))
 
     def _refuse(self, correlation_id: int, error: TransportError) -> None:
         """Tell the caller that this call's message was not taken."""

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lucky_transport.call import Call
+from lucky_transport.codec.compact import encode_compact
 from lucky_transport.codec.envelope import Envelope, ImagePlace, Kind, encode_envelope
-from lucky_transport.codec.plain import encode_plain
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Cancelled, PeerTimeout, TransportError
 from lucky_transport.rpc.images import Pictures, Place
@@ -236,7 +236,7 @@ class ServerCall:
         Raises what `send` and `wait_for_credit` do, and what items and encoder raise.
         """
         credit, seen, correlation_id = self._credit, self.call, self.correlation_id
-        post = self._calls.outlet.try_post_plain
+        post = self._calls.outlet.try_post
         while True:
             # As `wait_for_credit`, and below as `send`, which would be three functions more for each item.
             if (
@@ -249,7 +249,7 @@ class ServerCall:
             if item is _LAST:
                 return
             payload = encode(item)
-            if self._state in _MAY_SEND and not seen.dropped and post(0, correlation_id, _ITEM, 0, payload):
+            if self._state in _MAY_SEND and not seen.dropped and post(_ITEM, correlation_id, payload):
                 credit.spent_items += 1
                 credit.spent_bytes += len(payload)
             else:
@@ -290,9 +290,9 @@ class ServerCall:
             self._wait_for_credit()
         outlet, call = self._calls.outlet, self.correlation_id
         if len(images) == 1:
-            if outlet.try_post_pictured(call, _ITEM, dropped, payload, images[0]):
+            if outlet.try_post(_ITEM, call, payload, 0, 0, dropped, images[0]):
                 return
-        elif not dropped and not images and outlet.try_post_plain(0, call, _ITEM, 0, payload):
+        elif not dropped and not images and outlet.try_post(_ITEM, call, payload):
             return
         if dropped or images:
             item = Envelope(
@@ -305,7 +305,7 @@ class ServerCall:
             )
             record = encode_envelope(item)
         else:
-            record = encode_plain(0, call, Kind.STREAM_ITEM, 0, payload)
+            record = encode_compact(Kind.STREAM_ITEM, call, payload)
         if outlet.try_send(record):
             return
         for part in self._calls.cut(record, call, len(payload)):

@@ -18,7 +18,7 @@ from enum import Enum, auto
 from time import monotonic_ns
 from typing import Any, Protocol, TypeVar
 
-from lucky_transport.codec.popped import Items, Popped
+from lucky_transport.codec.compact import ItemRun, Popped
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import TransportError
 from lucky_transport.rpc.pipe import Pipe
@@ -54,7 +54,7 @@ class Turns:
     """Who reads `pipe`. `on_record` handles one record, `on_broken` the error that ended the connection."""
 
     def __init__(
-        self, pipe: Pipe, on_record: Callable[[Popped | Items], None], on_broken: Callable[[TransportError], None]
+        self, pipe: Pipe, on_record: Callable[[Popped | ItemRun], None], on_broken: Callable[[TransportError], None]
     ) -> None:
         self._pipe = pipe
         self._on_record, self._on_broken = on_record, on_broken
@@ -87,7 +87,7 @@ class Turns:
         """Handle the records that are there now, unless somebody reads already; never blocks."""
         if self._reading.acquire(blocking=False):
             try:
-                while (record := self._pipe.pop_run(1)) is not None:
+                while (record := self._pipe.pop_batch(1)) is not None:
                     self._on_record(record)
             except TransportError as error:
                 self._on_broken(error)
@@ -119,7 +119,7 @@ class Turns:
         """Read for everybody; the lock is held, and is not when this returns."""
         self._shifts += 1
         self._leading = awaited
-        pop, on_record = self._pipe.pop_run, self._on_record
+        pop, on_record = self._pipe.pop_batch, self._on_record
         end = _End.READY
         try:
             while not is_ready(awaited):

@@ -13,9 +13,7 @@ from collections.abc import Callable
 from mmap import mmap
 from typing import Any
 
-from lucky_transport.codec.pictured import encode_pictured
-from lucky_transport.codec.plain import encode_plain
-from lucky_transport.codec.popped import Items, Popped, taken_apart
+from lucky_transport.codec.compact import ItemRun, Popped, encode_compact, fields_of
 from lucky_transport.errors import SegmentError
 from lucky_transport.shm import ring
 from lucky_transport.shm._fallback_words import is_cut
@@ -103,13 +101,8 @@ class RingWriter(ring.RingWriter):
             self._bell.ring()
         return pushed
 
-    def push_plain(self, method: int, correlation_id: int, kind: int, deadline_ns: int, payload: bytes) -> bool:
-        """As `try_push`, of a plain envelope."""
-        return self.try_push(encode_plain(method, correlation_id, kind, deadline_ns, payload))
-
-    def push_pictured(self, correlation_id: int, kind: int, dropped: int, payload: bytes, *place: int) -> bool:
-        """As `try_push`, of an envelope with one picture."""
-        return self.try_push(encode_pictured(correlation_id, kind, dropped, payload, *place))
+    def push(self, kind: int, correlation_id: int, payload: bytes, *fields: Any) -> bool:
+        return self.try_push(encode_compact(kind, correlation_id, payload, *fields))
 
     def wait_room(self, length: int, pidfd: int, timeout_ns: int) -> int:
         """Wait until a record of `length` bytes fits: 1, TIMED_OUT (also after `stop`) or PEER_GONE."""
@@ -162,14 +155,10 @@ class RingReader(ring.RingReader):
             futex_wake(self._room_address)
         return record
 
-    def pop_plain(self) -> Popped | None:
-        """As `try_pop`, but a plain envelope as its fields."""
+    def pop_batch(self, limit: int) -> Popped | ItemRun | None:
+        """Return one record: a ring in Python gathers no run."""
         record = self.try_pop()
-        return None if record is None else taken_apart(record)
-
-    def pop_run(self, limit: int) -> Popped | Items | None:
-        """As `pop_plain`: one record at a time."""
-        return self.pop_plain()
+        return None if record is None else fields_of(record)
 
     def shut(self, why: Callable[[], Exception]) -> None:
         """Pop nothing from now on."""

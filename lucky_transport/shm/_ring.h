@@ -263,12 +263,12 @@ static PyObject *ring_push_headed(Ring *r, PyObject *payload, const uint8_t *hea
     Py_RETURN_TRUE;
 }
 
-/* The head of every plain envelope, as in codec/plain.py: root offset, vtable, distance back to it. */
-static const uint8_t PLAIN_HEAD[32] = {28, 0, 0,  0, 0,  0, 0, 0, 20, 0, 32, 0, 4,  0, 8,  0,
-                                       24, 0, 16, 0, 0,  0, 0, 0, 0,  0, 28, 0, 20, 0, 0,  0};
-#define PLAIN_BYTES 68
-#define PLAIN_PAYLOAD 8 /* offset of the payload, from its own word */
-#define KINDS 10        /* of envelopes */
+/* The head of every compact envelope, as in codec/compact.py: root offset, vtable, distance back to it. */
+static const uint8_t COMPACT_HEAD[32] = {28, 0, 0,  0, 0,  0, 0, 0, 20, 0, 32, 0, 4,  0, 8,  0,
+                                         24, 0, 16, 0, 0,  0, 0, 0, 0,  0, 28, 0, 20, 0, 0,  0};
+#define COMPACT_BYTES 68
+#define COMPACT_PAYLOAD 8 /* offset of the payload, from its own word */
+#define KINDS 10          /* of envelopes */
 #define STREAM_ITEM 2
 
 /* The rest of it: unaligned, so it is copied field by field. */
@@ -276,27 +276,14 @@ typedef struct __attribute__((packed)) {
     uint32_t method;
     uint64_t correlation_id, deadline_ns;
     uint32_t kind, offset, padding, length;
-} PlainRest;
+} CompactRest;
 
-/* push_plain(method, correlation_id, kind, deadline_ns, payload): as try_push of the plain envelope of these. */
-static PyObject *ring_push_plain(PyObject *self, PyObject *const *args, Py_ssize_t n) {
-    Ring *r = open_ring_of(self);
-    if (!r) return NULL;
-    if (n != 5) return PyErr_Format(PyExc_TypeError, "push_plain(method, correlation_id, kind, deadline_ns, payload)");
-    unsigned long method = PyLong_AsUnsignedLong(args[0]), kind = PyLong_AsUnsignedLong(args[2]);
-    unsigned long long call = PyLong_AsUnsignedLongLong(args[1]), deadline = PyLong_AsUnsignedLongLong(args[3]);
-    if (PyErr_Occurred()) return NULL;
-    if (method > UINT32_MAX || kind > UINT32_MAX) return PyErr_Format(PyExc_OverflowError, "method or kind above 2**32");
-    PlainRest rest = {(uint32_t)method, call, deadline, (uint32_t)kind, PLAIN_PAYLOAD, 0, 0};
-    return ring_push_headed(r, args[4], PLAIN_HEAD, sizeof PLAIN_HEAD, &rest, sizeof rest);
-}
-
-/* The head of every envelope with one picture, as in codec/pictured.py. */
-static const uint8_t PICTURED_HEAD[48] = {44, 0, 0, 0, 0, 0, 0, 0, 36, 0, 28, 0, 0,  0, 8,  0, 16, 0, 0,  0, 0,  0, 0, 0,
-                                          0,  0, 20, 0, 0, 0, 0, 0, 0, 0, 0,  0, 0,  0, 0,  0, 4,  0, 24, 0, 36, 0, 0, 0};
-#define PICTURED_BYTES 108
-#define PICTURED_PAYLOAD 40 /* offsets, each from its own word */
-#define PICTURED_IMAGES 4
+/* The head of every image envelope. */
+static const uint8_t IMAGE_HEAD[48] = {44, 0, 0, 0, 0, 0, 0, 0, 36, 0, 28, 0, 0,  0, 8,  0, 16, 0, 0,  0, 0,  0, 0, 0,
+                                       0,  0, 20, 0, 0, 0, 0, 0, 0, 0, 0,  0, 0,  0, 0,  0, 4,  0, 24, 0, 36, 0, 0, 0};
+#define IMAGE_BYTES 108
+#define IMAGE_PAYLOAD 40 /* offsets, each from its own word */
+#define IMAGE_IMAGES 4
 
 typedef struct __attribute__((packed)) {
     uint32_t dropped;
@@ -306,25 +293,55 @@ typedef struct __attribute__((packed)) {
     uint32_t file, slot, number;
     uint64_t padding;
     uint32_t length;
-} PicturedRest;
+} ImageRest;
 
-/* push_pictured(correlation_id, kind, dropped, payload, length, file, slot, number): as push_plain, with one picture. */
-static PyObject *ring_push_pictured(PyObject *self, PyObject *const *args, Py_ssize_t n) {
+static int as_u64(PyObject *value, uint64_t *number) {
+    *number = PyLong_AsUnsignedLongLong(value);
+    return *number == (uint64_t)-1 && PyErr_Occurred() ? -1 : 0;
+}
+
+static int as_u32(PyObject *value, uint32_t *number) {
+    uint64_t found;
+    if (as_u64(value, &found)) return -1;
+    *number = (uint32_t)found;
+    if (found == *number) return 0;
+    PyErr_Format(PyExc_OverflowError, "%llu in an envelope, expected less than 2**32", (unsigned long long)found);
+    return -1;
+}
+
+/* push(kind, correlation_id, payload, method=0, deadline_ns=0, dropped=0, image=None): as try_push of the compact
+ * envelope of these; of the image envelope, where image is (length, file, slot, number). */
+static PyObject *ring_push_fields(PyObject *self, PyObject *const *args, Py_ssize_t n) {
     Ring *r = open_ring_of(self);
     if (!r) return NULL;
-    if (n != 8)
-        return PyErr_Format(PyExc_TypeError,
-                            "push_pictured(correlation_id, kind, dropped, payload, length, file, slot, number)");
-    unsigned long long call = PyLong_AsUnsignedLongLong(args[0]), bytes = PyLong_AsUnsignedLongLong(args[4]);
-    unsigned long kind = PyLong_AsUnsignedLong(args[1]), dropped = PyLong_AsUnsignedLong(args[2]);
-    unsigned long file = PyLong_AsUnsignedLong(args[5]), slot = PyLong_AsUnsignedLong(args[6]);
-    unsigned long number = PyLong_AsUnsignedLong(args[7]);
-    if (PyErr_Occurred()) return NULL;
-    if ((kind | dropped | file | slot | number) > UINT32_MAX)
-        return PyErr_Format(PyExc_OverflowError, "kind, dropped, file, slot or number above 2**32");
-    PicturedRest rest = {(uint32_t)dropped, call, (uint32_t)kind, PICTURED_PAYLOAD, PICTURED_IMAGES, 1, bytes,
-                         (uint32_t)file, (uint32_t)slot, (uint32_t)number, 0, 0};
-    return ring_push_headed(r, args[3], PICTURED_HEAD, sizeof PICTURED_HEAD, &rest, sizeof rest);
+    if (n < 3 || n > 7)
+        return PyErr_Format(PyExc_TypeError, "push(kind, correlation_id, payload, method, deadline_ns, dropped, image)");
+    uint32_t kind, method = 0, dropped = 0;
+    uint64_t call, deadline = 0;
+    if (as_u32(args[0], &kind) || as_u64(args[1], &call) || (n > 3 && as_u32(args[3], &method)) ||
+        (n > 4 && as_u64(args[4], &deadline)) || (n > 5 && as_u32(args[5], &dropped)))
+        return NULL;
+    PyObject *image = n > 6 && args[6] != Py_None ? args[6] : NULL;
+    if (image ? method || deadline : dropped)
+        return PyErr_Format(PyExc_ValueError,
+                            "a compact envelope has no dropped, an image envelope no method and no deadline");
+    if (!image) {
+        CompactRest rest = {method, call, deadline, kind, COMPACT_PAYLOAD, 0, 0};
+        return ring_push_headed(r, args[2], COMPACT_HEAD, sizeof COMPACT_HEAD, &rest, sizeof rest);
+    }
+    ImageRest rest = {dropped, call, kind, IMAGE_PAYLOAD, IMAGE_IMAGES, 1, 0, 0, 0, 0, 0, 0};
+    uint64_t bytes;
+    uint32_t place[3];
+    if (!PyTuple_Check(image) || PyTuple_Size(image) != 4)
+        return PyErr_Format(PyExc_TypeError, "image: expected (length, file, slot, number)");
+    if (as_u64(PyTuple_GetItem(image, 0), &bytes)) return NULL;
+    for (int i = 0; i < 3; i++)
+        if (as_u32(PyTuple_GetItem(image, i + 1), &place[i])) return NULL;
+    rest.bytes = bytes;
+    rest.file = place[0];
+    rest.slot = place[1];
+    rest.number = place[2];
+    return ring_push_headed(r, args[2], IMAGE_HEAD, sizeof IMAGE_HEAD, &rest, sizeof rest);
 }
 
 /* woke(): True when the reader was parked as the last record came; said once. */
@@ -471,84 +488,115 @@ static PyObject *ring_pop(PyObject *self, PyObject *unused) {
     return record ? ring_taken(r, after, record) : NULL;
 }
 
-/* True for a plain envelope, with all that is behind its head in `rest`: the peer may change it under us. */
-static inline int plain_rest(const uint8_t *start, uint32_t length, PlainRest *rest) {
-    if (length < PLAIN_BYTES || memcmp(start, PLAIN_HEAD, sizeof PLAIN_HEAD)) return 0;
-    memcpy(rest, start + sizeof PLAIN_HEAD, sizeof *rest);
-    return rest->offset == PLAIN_PAYLOAD && rest->length == length - PLAIN_BYTES && rest->kind < KINDS;
+/* True for a compact envelope, with all that is behind its head in `rest`: the peer may change it under us. */
+static inline int compact_rest(const uint8_t *start, uint32_t length, CompactRest *rest) {
+    if (length < COMPACT_BYTES || memcmp(start, COMPACT_HEAD, sizeof COMPACT_HEAD)) return 0;
+    memcpy(rest, start + sizeof COMPACT_HEAD, sizeof *rest);
+    return rest->offset == COMPACT_PAYLOAD && rest->length == length - COMPACT_BYTES && rest->kind < KINDS;
 }
 
-/* The fields of a plain envelope, (method, correlation_id, deadline_ns, kind, payload); NULL for any other record. */
-static PyObject *plain_fields(const uint8_t *start, uint32_t length) {
-    PlainRest rest;
-    if (!plain_rest(start, length, &rest)) return NULL;
-    return Py_BuildValue("IKKIy#", (unsigned)rest.method, (unsigned long long)rest.correlation_id,
-                         (unsigned long long)rest.deadline_ns, (unsigned)rest.kind, (const char *)start + PLAIN_BYTES,
-                         (Py_ssize_t)rest.length);
+/* The same of an image envelope. */
+static inline int image_rest(const uint8_t *start, uint32_t length, ImageRest *rest) {
+    if (length < IMAGE_BYTES || memcmp(start, IMAGE_HEAD, sizeof IMAGE_HEAD)) return 0;
+    memcpy(rest, start + sizeof IMAGE_HEAD, sizeof *rest);
+    return rest->payload == IMAGE_PAYLOAD && rest->images == IMAGE_IMAGES && rest->count == 1 &&
+           rest->length == length - IMAGE_BYTES && rest->kind < KINDS;
 }
 
-/* Likewise of one with a picture, (correlation_id, kind, dropped, payload, length, file, slot, number). */
-static PyObject *pictured_fields(const uint8_t *start, uint32_t length) {
-    if (length < PICTURED_BYTES || memcmp(start, PICTURED_HEAD, sizeof PICTURED_HEAD)) return NULL;
-    PicturedRest rest;
-    memcpy(&rest, start + sizeof PICTURED_HEAD, sizeof rest);
-    if (rest.payload != PICTURED_PAYLOAD || rest.images != PICTURED_IMAGES || rest.count != 1 ||
-        rest.length != length - PICTURED_BYTES || rest.kind >= KINDS)
-        return NULL;
-    return Py_BuildValue("KIIy#KIII", (unsigned long long)rest.correlation_id, (unsigned)rest.kind,
-                         (unsigned)rest.dropped, (const char *)start + PICTURED_BYTES, (Py_ssize_t)rest.length,
-                         (unsigned long long)rest.bytes, (unsigned)rest.file, (unsigned)rest.slot,
-                         (unsigned)rest.number);
+/* A tuple of `n` new references; NULL with an error when one of them is NULL. */
+static PyObject *tuple_of(PyObject **items, int n) {
+    PyObject *tuple = PyTuple_New(n);
+    for (int i = 0; i < n; i++) {
+        if (!items[i] && tuple) {
+            Py_DECREF(tuple);
+            tuple = NULL;
+        }
+    }
+    for (int i = 0; i < n; i++) {
+        if (tuple) PyTuple_SetItem(tuple, i, items[i]);
+        else Py_XDECREF(items[i]);
+    }
+    return tuple;
 }
 
-/* pop_plain(): as try_pop, but a plain envelope or one with a picture as its fields. */
-static PyObject *ring_pop_plain(PyObject *self, PyObject *unused) {
-    Ring *r = open_ring_of(self);
-    if (!r) return NULL;
-    uint32_t length, after;
-    const uint8_t *start = ring_oldest(r, &length, &after);
-    if (!start) return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
-    PyObject *found = plain_fields(start, length);
-    if (!found && !PyErr_Occurred()) found = pictured_fields(start, length);
-    if (!found && !PyErr_Occurred()) found = PyBytes_FromStringAndSize((const char *)start, (Py_ssize_t)length);
-    return found ? ring_taken(r, after, found) : NULL;
+/* What push takes of a compact or image envelope, in its order; the bytes of any other record. */
+static PyObject *record_fields(const uint8_t *start, uint32_t length) {
+    CompactRest c;
+    ImageRest i;
+    if (compact_rest(start, length, &c)) {
+        PyObject *fields[7] = {PyLong_FromUnsignedLong(c.kind),
+                               PyLong_FromUnsignedLongLong(c.correlation_id),
+                               PyBytes_FromStringAndSize((const char *)start + COMPACT_BYTES, (Py_ssize_t)c.length),
+                               PyLong_FromUnsignedLong(c.method),
+                               PyLong_FromUnsignedLongLong(c.deadline_ns),
+                               PyLong_FromLong(0),
+                               Py_NewRef(Py_None)};
+        return tuple_of(fields, 7);
+    }
+    if (image_rest(start, length, &i)) {
+        PyObject *image[4] = {PyLong_FromUnsignedLongLong(i.bytes), PyLong_FromUnsignedLong(i.file),
+                              PyLong_FromUnsignedLong(i.slot), PyLong_FromUnsignedLong(i.number)};
+        PyObject *fields[7] = {PyLong_FromUnsignedLong(i.kind),
+                               PyLong_FromUnsignedLongLong(i.correlation_id),
+                               PyBytes_FromStringAndSize((const char *)start + IMAGE_BYTES, (Py_ssize_t)i.length),
+                               PyLong_FromLong(0),
+                               PyLong_FromLong(0),
+                               PyLong_FromUnsignedLong(i.dropped),
+                               tuple_of(image, 4)};
+        return tuple_of(fields, 7);
+    }
+    return PyBytes_FromStringAndSize((const char *)start, (Py_ssize_t)length);
 }
 
-/* pop_run(limit): as pop_plain; but plain stream items of one call that lie behind each other, up to `limit` of them,
- * as (correlation_id, [payload, ...]). */
-static PyObject *ring_pop_run(PyObject *self, PyObject *limit) {
-    Ring *r = open_ring_of(self);
-    if (!r) return NULL;
-    long most = PyLong_AsLong(limit);
-    if (most == -1 && PyErr_Occurred()) return NULL;
+/* The compact stream items of one call that lie behind each other, from the oldest record on and up to `limit`, as
+ * (correlation_id, [payload, ...]). NULL: there is no second one, or with an error. The reader then stands where it
+ * stood; nothing is given back in either case. */
+static PyObject *ring_items(Ring *r, long limit) {
     uint32_t length, after, begin = r->position;
     uint64_t call = 0;
     PyObject *items = NULL;
     const uint8_t *start;
-    for (long n = 0; n < most && (start = ring_oldest(r, &length, &after)); n++) {
-        PlainRest rest;
-        if (!plain_rest(start, length, &rest) || rest.kind != STREAM_ITEM || (n && rest.correlation_id != call)) break;
+    for (long n = 0; n < limit && (start = ring_oldest(r, &length, &after)); n++) {
+        CompactRest rest;
+        if (!compact_rest(start, length, &rest) || rest.kind != STREAM_ITEM || (n && rest.correlation_id != call)) break;
         if (!n) {
             call = rest.correlation_id;
-            if (load32(r->write) == after) break; /* the only one: pop_plain is quicker */
+            if (load32(r->write) == after) return NULL;
             if (!(items = PyList_New(0))) return NULL;
         }
-        PyObject *payload = PyBytes_FromStringAndSize((const char *)start + PLAIN_BYTES, (Py_ssize_t)rest.length);
+        PyObject *payload = PyBytes_FromStringAndSize((const char *)start + COMPACT_BYTES, (Py_ssize_t)rest.length);
         int failed = !payload || PyList_Append(items, payload);
         Py_XDECREF(payload);
         if (failed) {
             Py_DECREF(items);
-            r->position = begin; /* nothing was given back */
+            r->position = begin;
             return NULL;
         }
         r->position = after;
     }
-    if (PyErr_Occurred()) {
-        if (!items) return NULL;
-        PyErr_Clear(); /* it is found again once these are read */
-    }
-    if (!items) return ring_pop_plain(self, NULL);
-    return ring_taken(r, r->position, Py_BuildValue("KN", (unsigned long long)call, items));
+    if (!items) return NULL;
+    PyErr_Clear(); /* a bad record behind them: it is found again once these are read */
+    PyObject *fields[2] = {PyLong_FromUnsignedLongLong(call), items};
+    PyObject *run = tuple_of(fields, 2);
+    if (!run) r->position = begin;
+    return run;
+}
+
+/* pop_batch(limit): the oldest record as push takes it, as its bytes where it is no such envelope, None when there is
+ * none; or, up to `limit` of them, the stream items of one call together. */
+static PyObject *ring_pop_batch(PyObject *self, PyObject *limit) {
+    Ring *r = open_ring_of(self);
+    if (!r) return NULL;
+    long most = PyLong_AsLong(limit);
+    if (most == -1 && PyErr_Occurred()) return NULL;
+    PyObject *run = most > 1 ? ring_items(r, most) : NULL;
+    if (run) return ring_taken(r, r->position, run);
+    if (PyErr_Occurred()) return NULL;
+    uint32_t length, after;
+    const uint8_t *start = ring_oldest(r, &length, &after);
+    if (!start) return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+    PyObject *fields = record_fields(start, length);
+    return fields ? ring_taken(r, after, fields) : NULL;
 }
 
 static PyObject *ring_pending(PyObject *self, void *closure) {
@@ -618,8 +666,7 @@ static PyObject *ring_disarm(PyObject *self, PyObject *unused) {
 
 static PyMethodDef writer_methods[] = {
     {"try_push", ring_push, METH_O, "Append the record and wake the reader; False when it does not fit now."},
-    {"push_plain", (PyCFunction)(void (*)(void))ring_push_plain, METH_FASTCALL, "As try_push, of a plain envelope."},
-    {"push_pictured", (PyCFunction)(void (*)(void))ring_push_pictured, METH_FASTCALL, "The same with one picture."},
+    {"push", (PyCFunction)(void (*)(void))ring_push_fields, METH_FASTCALL, "Append a compact or image envelope."},
     {"wait_room", (PyCFunction)(void (*)(void))ring_wait_room, METH_FASTCALL, "Wait until a record of a length fits."},
     {"woke", ring_woke, METH_NOARGS, "True when the last record found the reader parked; said once."},
     {"shut", ring_shut, METH_O, "Refuse every record from now on, with the error that a function returns."},
@@ -631,8 +678,7 @@ static PyGetSetDef writer_getset[] = {{"size", ring_size, NULL, "Data bytes.", N
                                       {NULL, NULL, NULL, NULL, NULL}};
 static PyMethodDef reader_methods[] = {
     {"try_pop", ring_pop, METH_NOARGS, "Return the oldest record, None when there is none."},
-    {"pop_plain", ring_pop_plain, METH_NOARGS, "As try_pop, but the usual envelopes as their fields."},
-    {"pop_run", ring_pop_run, METH_O, "As pop_plain, but several stream items of one call together."},
+    {"pop_batch", ring_pop_batch, METH_O, "Return the oldest record as its fields, or some stream items of one call."},
     {"shut", ring_shut, METH_O, "Refuse to pop from now on, with the error that a function returns."},
     {"ready", ring_ready, METH_NOARGS, "True when something was written and not popped."},
     {"wait", (PyCFunction)(void (*)(void))ring_wait, METH_FASTCALL, "Wait for a record."},

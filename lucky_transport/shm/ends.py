@@ -1,8 +1,8 @@
 """The two ends of a ring with their waits: the native ones where the module was built, else pure Python.
 
-    WritingEnd   try_push(record) · push_plain(method, correlation_id, kind, deadline_ns, payload) · free ·
-                 wait_room(length, pidfd, timeout_ns) · shut(why) · stop()
-    ReadingEnd   try_pop() · pop_plain() · ready() · pending · position · wait(pidfd, timeout_ns) · interrupt() ·
+    WritingEnd   try_push(record) · push(kind, correlation_id, payload, ...) · free · shut(why) · stop() ·
+                 wait_room(length, pidfd, timeout_ns)
+    ReadingEnd   try_pop() · pop_batch(limit) · ready() · pending · position · wait(pidfd, timeout_ns) · interrupt() ·
                  arm() · disarm() · shut(why)
 
 Rule 1: `park` is the byte of the reader's park word in the same memory: the reader sets it to 1 before it sleeps, the
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol, cast
 
-from lucky_transport.codec.popped import Items, Popped
+from lucky_transport.codec.compact import ImageFields, ItemRun, Popped
 from lucky_transport.shm.atomics import implementation
 from lucky_transport.shm.results import PEER_PARKS, PEER_WAKES
 from lucky_transport.shm.ring import check_place
@@ -56,12 +56,18 @@ class WritingEnd(Protocol):
         """
         ...
 
-    def push_plain(self, method: int, correlation_id: int, kind: int, deadline_ns: int, payload: bytes) -> bool:
-        """As `try_push` of the plain envelope of these; raises as it, or OverflowError."""
-        ...
-
-    def push_pictured(self, correlation_id: int, kind: int, dropped: int, payload: bytes, *place: int) -> bool:
-        """As `try_push` of an envelope with these and one picture; raises as it, or OverflowError, ValueError."""
+    def push(
+        self,
+        kind: int,
+        correlation_id: int,
+        payload: bytes,
+        method: int = 0,
+        deadline_ns: int = 0,
+        dropped: int = 0,
+        image: ImageFields | None = None,
+        /,
+    ) -> bool:
+        """See `Pipe.push`."""
         ...
 
     def wait_room(self, length: int, pidfd: int, timeout_ns: int) -> int:
@@ -105,12 +111,8 @@ class ReadingEnd(Protocol):
         """
         ...
 
-    def pop_plain(self) -> Popped | None:
-        """As `try_pop`, with a plain envelope taken apart already (`lucky_transport.codec.plain`)."""
-        ...
-
-    def pop_run(self, limit: int) -> Popped | Items | None:
-        """As `pop_plain`, but up to `limit` plain stream items of one call, one behind the other, may come together."""
+    def pop_batch(self, limit: int, /) -> Popped | ItemRun | None:
+        """See `Pipe.pop_batch`."""
         ...
 
     def shut(self, why: Callable[[], Exception]) -> None:

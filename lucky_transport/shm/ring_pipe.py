@@ -31,8 +31,8 @@ class RingPipe:
         self._writer, self.reader = writer, reader
         if self._gate.closed:
             self._shut()
-        self.try_push, self.push_plain, self.push_pictured = writer.try_push, writer.push_plain, writer.push_pictured
-        self.try_pop, self.pop_plain, self.pop_run = reader.try_pop, reader.pop_plain, reader.pop_run
+        self.try_push, self.push = writer.try_push, writer.push
+        self.try_pop, self.pop_batch = reader.try_pop, reader.pop_batch
 
     def _let_go_of_rings(self, native: bool) -> Pair:
         """Have empty ends, which are shut, and return their memory; nobody is inside the gate."""

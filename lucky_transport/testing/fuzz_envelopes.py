@@ -15,8 +15,8 @@ import struct
 from collections import Counter
 from collections.abc import Iterator
 
+from lucky_transport.codec.compact import decode_compact, encode_compact
 from lucky_transport.codec.envelope import Envelope, Kind, Metadatum, encode_envelope
-from lucky_transport.codec.plain import decode_plain, encode_plain
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import PeerTimeout, RemoteProtocolError, TransportError
 from lucky_transport.rpc.client import ClientCalls
@@ -88,9 +88,9 @@ class EnvelopeFuzz:
         payload = rnd.randbytes(rnd.choice((0, 1, 8, 40, 300)))
         kind = rnd.choice(kinds)
         if rnd.random() < 0.3:
-            return encode_plain(rnd.choice((0, 1, 40, 4711)), call, kind, rnd.choice((0, 1, 10**10)), payload)
+            return encode_compact(kind, call, payload, rnd.choice((0, 1, 40, 4711)), rnd.choice((0, 1, 10**10)))
         if rnd.random() < 0.1:
-            whole = encode_plain(1, call, kind, 0, rnd.randbytes(2000))
+            whole = encode_compact(kind, call, rnd.randbytes(2000), 1)
             return rnd.choice(tuple(cut(whole, call, 900)))
         return encode_envelope(
             Envelope(
@@ -205,11 +205,11 @@ class _Server(_Victim):
 
     def check_honest_call(self) -> None:
         number, payload = (1 << 50) + self.age, b"honest %d" % self.age
-        self.attacker.try_push(encode_plain(40, number, Kind.REQUEST, 0, payload))
+        self.attacker.try_push(encode_compact(Kind.REQUEST, number, payload, 40))
         self._calls.feed()
         self._began.pop().finish(payload)
-        answer = decode_plain(self.attacker.try_pop() or b"")
-        if answer is None or answer[1:] != (number, 0, Kind.RESPONSE, payload):
+        answer = decode_compact(self.attacker.try_pop() or b"")
+        if answer is None or answer[:3] != (Kind.RESPONSE, number, payload):
             raise ValueError(f"an honest request got {answer}")
 
     def close(self) -> None:
@@ -259,7 +259,7 @@ class _Client(_Victim):
     def check_honest_call(self) -> None:
         payload = b"honest %d" % self.age
         call = self._calls.open(40, payload, shape=Shape.UNARY)
-        self.attacker.try_push(encode_plain(0, call.correlation_id, Kind.RESPONSE, 0, payload))
+        self.attacker.try_push(encode_compact(Kind.RESPONSE, call.correlation_id, payload))
         answer = call.recv(Deadline(5))
         if answer != payload:
             raise ValueError(f"an honest call got {answer}")

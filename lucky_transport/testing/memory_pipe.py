@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from typing import Any
 
-from lucky_transport.codec.pictured import encode_pictured
-from lucky_transport.codec.plain import encode_plain
-from lucky_transport.codec.popped import Items, Popped, taken_apart
+from lucky_transport.codec.compact import ItemRun, Popped, encode_compact, fields_of
 from lucky_transport.errors import ClosedError, LocalProtocolError, PeerDied, SpecError
 
 __all__ = ["MemoryPipe", "memory_pipes"]
@@ -74,18 +73,12 @@ class MemoryPipe:
             self._changed.notify_all()
             return record
 
-    def push_plain(self, method: int, correlation_id: int, kind: int, deadline_ns: int, payload: bytes) -> bool:
-        return self.try_push(encode_plain(method, correlation_id, kind, deadline_ns, payload))
+    def push(self, kind: int, correlation_id: int, payload: bytes, /, *fields: Any) -> bool:
+        return self.try_push(encode_compact(kind, correlation_id, payload, *fields))
 
-    def push_pictured(self, correlation_id: int, kind: int, dropped: int, payload: bytes, *place: int) -> bool:
-        return self.try_push(encode_pictured(correlation_id, kind, dropped, payload, *place))
-
-    def pop_plain(self) -> Popped | None:
+    def pop_batch(self, limit: int, /) -> Popped | ItemRun | None:
         record = self.try_pop()
-        return None if record is None else taken_apart(record)
-
-    def pop_run(self, limit: int) -> Popped | Items | None:
-        return self.pop_plain()
+        return None if record is None else fields_of(record)
 
     def wait(self, timeout_ns: int, crowded: bool = False) -> bool:
         with self._changed:

@@ -21,10 +21,9 @@ import socket
 import struct
 import threading
 import time
+from typing import Any
 
-from lucky_transport.codec.pictured import encode_pictured
-from lucky_transport.codec.plain import encode_plain
-from lucky_transport.codec.popped import Items, Popped, taken_apart
+from lucky_transport.codec.compact import ItemRun, Popped, encode_compact, fields_of
 from lucky_transport.errors import ClosedError, RemoteProtocolError, SpecError
 from lucky_transport.shm.bell import Bell
 from lucky_transport.shm.gate import Gate, close_in_children
@@ -84,13 +83,9 @@ class RecordPipe:
             finally:
                 self._sending.release()
 
-    def push_plain(self, method: int, correlation_id: int, kind: int, deadline_ns: int, payload: bytes) -> bool:
-        """See `Pipe.push_plain`."""
-        return self.try_push(encode_plain(method, correlation_id, kind, deadline_ns, payload))
-
-    def push_pictured(self, correlation_id: int, kind: int, dropped: int, payload: bytes, *place: int) -> bool:
-        """See `Pipe.push_pictured`."""
-        return self.try_push(encode_pictured(correlation_id, kind, dropped, payload, *place))
+    def push(self, kind: int, correlation_id: int, payload: bytes, /, *fields: Any) -> bool:
+        """See `Pipe.push`."""
+        return self.try_push(encode_compact(kind, correlation_id, payload, *fields))
 
     def _send_rest(self) -> bool:
         """Send what is left of the last record, unless another thread is about to; True when nothing is left."""
@@ -135,7 +130,7 @@ class RecordPipe:
     # -- receiving ----------------------------------------------------------------------------------------------------
 
     def try_pop(self) -> bytes | None:
-        """See `Pipe.try_pop`."""
+        """Return the oldest record from the peer, None when there is none. Raises RemoteProtocolError, ClosedError."""
         if self._gate.closed:
             raise self._gate.error()
         record = self._next()
@@ -145,14 +140,10 @@ class RecordPipe:
             record = self._next()
         return record
 
-    def pop_plain(self) -> Popped | None:
-        """See `Pipe.pop_plain`."""
+    def pop_batch(self, limit: int, /) -> Popped | ItemRun | None:
+        """See `Pipe.pop_batch`; one record at a time."""
         record = self.try_pop()
-        return None if record is None else taken_apart(record)
-
-    def pop_run(self, limit: int) -> Popped | Items | None:
-        """See `Pipe.pop_run`; one record at a time."""
-        return self.pop_plain()
+        return None if record is None else fields_of(record)
 
     def _next(self) -> bytes | None:
         """Return the oldest whole record that has arrived."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from lucky_transport.codec.compact import encode_compact
 from lucky_transport.codec.envelope import Kind
-from lucky_transport.codec.plain import encode_plain
 from lucky_transport.rpc.alarms import Alarms
 from lucky_transport.rpc.server import ServerCalls
 from lucky_transport.rpc.server_call import ServerCall
@@ -29,7 +29,7 @@ class Bench:
         self.woken += 1
 
     def begin(self, deadline_ms: int) -> ServerCall:
-        record = encode_plain(40, len(self.began) + 1, Kind.REQUEST, deadline_ms * 1_000_000, b"")
+        record = encode_compact(Kind.REQUEST, len(self.began) + 1, b"", 40, deadline_ms * 1_000_000)
         assert self.pipe.try_push(record)
         self.calls.feed()
         return self.began[-1]

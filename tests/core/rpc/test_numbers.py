@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
+from lucky_transport.codec.compact import decode_compact
 from lucky_transport.codec.envelope import Envelope, Kind, decode_envelope, encode_envelope
-from lucky_transport.codec.plain import decode_plain
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import RemoteProtocolError, Unimplemented
 from lucky_transport.rpc.lifecycle import Shape
@@ -40,7 +40,10 @@ def test_the_second_request_of_a_method_is_a_plain_one(
         assert pair.client.unary("/t/echo", payload, soon()) == payload
     first, *others = records
     assert decode_envelope(first).path == "/t/echo"
-    assert [plain is not None and plain[0] == FIRST_NUMBER + 1 for plain in map(decode_plain, others)] == [True, True]
+    assert [fields is not None and fields[3] == FIRST_NUMBER + 1 for fields in map(decode_compact, others)] == [
+        True,
+        True,
+    ]
     assert [call.name for call in pair.begun] == ["/t/echo"] * 3
 
 

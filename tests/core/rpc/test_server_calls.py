@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from lucky_transport.codec.compact import encode_compact
 from lucky_transport.codec.envelope import Envelope, Kind, decode_envelope, encode_envelope
-from lucky_transport.codec.plain import encode_plain
 from lucky_transport.errors import (
     Busy,
     Cancelled,
@@ -273,7 +273,7 @@ def test_fragments_of_a_fragment_drop_the_client() -> None:
 
 def test_fragments_hold_only_their_own_call() -> None:
     bench = Bench()
-    inner = encode_plain(40, 4, Kind.REQUEST, 0, b"")
+    inner = encode_compact(Kind.REQUEST, 4, b"", 40)
     with pytest.raises(RemoteProtocolError, match="fragments of call 3 hold REQUEST of call 4"):
         bench.feed(Kind.FRAGMENT, 3, inner, total=len(inner))
 

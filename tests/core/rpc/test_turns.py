@@ -70,7 +70,7 @@ class Wire:
         self._dead = True
         self._news.set()
 
-    def pop_run(self, limit: int) -> Any:
+    def pop_batch(self, limit: int) -> Any:
         try:
             return self._answers.get_nowait()
         except queue.Empty:

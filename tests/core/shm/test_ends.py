@@ -336,10 +336,10 @@ def test_an_end_that_was_shut_refuses_every_record_and_touches_nothing(writer: W
         end.shut(lambda: ClosedError("it is closed"))
     pushes: list[Callable[[], object]] = [
         lambda: writer.try_push(b"after"),
-        lambda: writer.push_plain(1, 2, 0, 0, b"after"),
-        lambda: writer.push_pictured(1, 2, 0, b"after", 1, 1, 0, 2),
+        lambda: writer.push(0, 2, b"after", 1),
+        lambda: writer.push(0, 2, b"after", 0, 0, 0, (1, 1, 0, 2)),
     ]
-    for use in (*pushes, reader.try_pop, reader.pop_plain, lambda: reader.pop_run(8)):
+    for use in (*pushes, reader.try_pop, lambda: reader.pop_batch(1), lambda: reader.pop_batch(8)):
         for _ in range(3):
             with pytest.raises(ClosedError, match="it is closed"):
                 use()

@@ -1,0 +1,174 @@
+"""`push` writes the bytes that `encode_compact` makes, `pop_batch` finds the fields that `decode_compact` finds."""
+
+from __future__ import annotations
+
+import os
+from mmap import mmap
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lucky_transport.codec.compact import ImageFields, encode_compact, fields_of
+from lucky_transport.codec.envelope import Kind
+from lucky_transport.errors import RemoteProtocolError, SpecError
+from lucky_transport.shm.atomics import native_error
+from lucky_transport.shm.ends import ReadingEnd, WritingEnd, open_reader, open_writer
+from lucky_transport.shm.layout import RING_HEAD_BYTES
+
+SIZE = 4096
+NATIVE = pytest.param(
+    True, marks=pytest.mark.skipif(bool(native_error()), reason=f"no native module: {native_error()}")
+)
+u32, u64 = st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)
+
+
+def ends(native: bool) -> tuple[WritingEnd, ReadingEnd]:
+    memory = mmap(-1, 2 * SIZE)
+    return open_writer(memory, 0, SIZE, native=native), open_reader(memory, 0, SIZE, native=native)
+
+
+IMAGE = st.none() | st.tuples(u64, u32, u32, u32)
+
+
+@pytest.mark.parametrize("native", [NATIVE, False])
+@given(kind=st.integers(0, 9), call=u64, payload=st.binary(max_size=900), method=u32, number=u64, image=IMAGE)
+def test_push_and_pop_batch_agree_with_the_codec(
+    native: bool, kind: int, call: int, payload: bytes, method: int, number: int, image: ImageFields | None
+) -> None:
+    writer, reader = ends(native)
+    fields = (kind, call, payload) + ((method, number, 0, None) if image is None else (0, 0, method, image))
+    record = encode_compact(*fields)
+    assert writer.push(*fields)
+    assert reader.try_pop() == record
+    assert writer.try_push(record)
+    assert reader.pop_batch(1) == fields
+    assert reader.pop_batch(1) is None
+
+
+@pytest.mark.parametrize("native", [NATIVE, False])
+@given(where=st.integers(0, 107), value=st.integers(0, 255), image=st.sampled_from([None, (4, 5, 6, 7)]))
+def test_a_record_that_is_no_such_envelope_comes_as_it_is(
+    native: bool, where: int, value: int, image: ImageFields | None
+) -> None:
+    writer, reader = ends(native)
+    record = bytearray(encode_compact(3, 2, bytes(50), image=image))
+    record[where] = value
+    assert writer.try_push(record)
+    assert reader.pop_batch(1) == fields_of(bytes(record))
+
+
+RECORDS = st.lists(
+    st.builds(encode_compact, st.sampled_from([1, 2, 2, 2]), st.integers(1, 2), st.binary(max_size=9))
+    | st.builds(
+        encode_compact,
+        st.just(2),
+        st.integers(1, 2),
+        st.binary(max_size=9),
+        image=st.tuples(u64, u32, u32, u32),
+    )
+    | st.binary(min_size=1, max_size=80),
+    max_size=16,
+)
+
+
+@pytest.mark.parametrize("native", [NATIVE, False])
+@given(records=RECORDS, limit=st.integers(1, 6))
+def test_runs_hold_the_same_records_in_the_same_order(native: bool, records: list[bytes], limit: int) -> None:
+    writer, reader = ends(native)
+    assert all(writer.try_push(record) for record in records)
+    taken: list[object] = []
+    while (popped := reader.pop_batch(limit)) is not None:
+        if isinstance(popped, tuple) and len(popped) == 2:
+            call, payloads = popped
+            assert 1 <= len(payloads) <= limit
+            taken += [(int(Kind.STREAM_ITEM), call, payload, 0, 0, 0, None) for payload in payloads]
+        else:
+            taken.append(popped)
+    assert taken == [fields_of(record) for record in records]
+    assert writer.free == SIZE
+
+
+@pytest.mark.skipif(bool(native_error()), reason=f"no native module: {native_error()}")
+def test_what_no_writer_may_produce_is_refused_after_the_run_before_it() -> None:
+    memory = mmap(-1, 2 * SIZE)
+    writer, reader = open_writer(memory, 0, SIZE), open_reader(memory, 0, SIZE)
+    for payload in (b"one", b"two", b"three"):
+        assert writer.push(int(Kind.STREAM_ITEM), 7, payload)
+    third = RING_HEAD_BYTES + 2 * 80
+    memory[third : third + 4] = (SIZE).to_bytes(4, "little")
+    assert reader.pop_batch(9) == (7, [b"one", b"two"])
+    with pytest.raises(RemoteProtocolError):
+        reader.pop_batch(9)
+
+
+@pytest.mark.parametrize("native", [NATIVE, False])
+def test_records_shorter_than_a_compact_envelope_come_as_they_are(native: bool) -> None:
+    writer, reader = ends(native)
+    record = encode_compact(3, 2, b"", 1, 4)
+    for length in (1, 31, 32, 67):
+        assert writer.try_push(record[:length])
+        assert reader.pop_batch(1) == record[:length]
+
+
+@pytest.mark.parametrize("native", [NATIVE, False])
+def test_a_full_ring_takes_no_more_and_loses_nothing(native: bool) -> None:
+    writer, reader = ends(native)
+    sent = 0
+    while writer.push(1, sent, bytes(100), 1):
+        sent += 1
+    assert sent == SIZE // 176
+    taken = [reader.pop_batch(1) for _ in range(sent)]
+    assert [record[1] for record in taken if isinstance(record, tuple)] == list(range(sent))
+    assert writer.push(1, sent, bytes(100), 1)
+
+
+@pytest.mark.parametrize("native", [NATIVE, False])
+def test_what_can_never_fit_is_refused(native: bool) -> None:
+    writer, reader = ends(native)
+    with pytest.raises(SpecError, match="a record of 1088 bytes, expected 1 to 1020"):
+        writer.push(3, 2, bytes(1020), 1, 4)
+    with pytest.raises(SpecError, match="a record of 1028 bytes, expected 1 to 1020"):
+        writer.push(2, 1, bytes(920), 0, 0, 3, (4, 5, 6, 7))
+    image = (1, 1, 1, 1)
+    for numbers in (
+        (2**64, 1, 0, 0, 0, None),
+        (1, -1, 0, 0, 0, None),
+        (1, 1, 2**32, 0, 0, None),
+        (1, 1, 0, 2**64, 0, None),
+        (1, 1, 0, 0, 2**32, image),
+        (1, 1, 0, 0, 0, (2**64, 1, 1, 1)),
+        (1, 1, 0, 0, 0, (1, 2**32, 1, 1)),
+        (1, 1, 0, 0, 0, (1, 1, 1, -1)),
+    ):
+        with pytest.raises((OverflowError, ValueError)):
+            writer.push(numbers[0], numbers[1], b"", *numbers[2:])
+    assert reader.pop_batch(1) is None
+
+
+@pytest.mark.parametrize("native", [NATIVE, False])
+def test_fields_that_the_layout_lacks_are_refused(native: bool) -> None:
+    writer, reader = ends(native)
+    impossible: list[tuple[Any, ...]] = [(0, 0, 1), (1, 0, 0, (1, 1, 1, 1)), (0, 1, 0, (1, 1, 1, 1))]
+    for fields in impossible:
+        with pytest.raises(ValueError, match="a compact envelope has no dropped"):
+            writer.push(2, 1, b"", *fields)
+    assert reader.pop_batch(1) is None
+
+
+@pytest.mark.skipif(bool(native_error()), reason=f"no native module: {native_error()}")
+def test_a_writer_says_once_that_it_found_the_reader_parked() -> None:
+    memory = mmap(-1, 2 * SIZE)
+    park = 2 * SIZE - 64
+    bell = os.eventfd(0, os.EFD_NONBLOCK)
+    writer = open_writer(memory, 0, SIZE, park=park, bell=bell)
+    reader = open_reader(memory, 0, SIZE, park=park, bell=bell)
+    assert writer.push(3, 2, b"", 1, 4)
+    assert not writer.woke()
+    assert reader.pop_batch(1)
+    assert not reader.arm()
+    assert writer.push(3, 2, b"", 1, 4)
+    assert os.eventfd_read(bell) == 1
+    assert [writer.woke(), writer.woke()] == [True, False]
+    os.close(bell)
