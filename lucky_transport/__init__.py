@@ -18,8 +18,8 @@ from lucky_transport.errors import TransportError
 
 if TYPE_CHECKING:
     from lucky_transport.api import connect, connect_async, make, serve
-    from lucky_transport.env.lucky_env import LuckyEnv
     from lucky_transport.handler_options import inline
+    from lucky_transport.lucky_env import LuckyEnv
     from lucky_transport.messages.images import image_array
 
 __all__ = ["LuckyEnv", "TransportError", "connect", "connect_async", "image_array", "inline", "make", "serve"]
@@ -38,7 +38,7 @@ def __getattr__(name: str) -> Any:
 
         return image_array
     if name == "LuckyEnv":
-        from lucky_transport.env.lucky_env import LuckyEnv
+        from lucky_transport.lucky_env import LuckyEnv
 
         return LuckyEnv
     if name == "inline":

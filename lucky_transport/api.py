@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -194,11 +195,11 @@ def make(
         "camera": camera,
         "render_size": render_size,
     }
-    recipe: dict[str, Any] = {"engine": engine, "num_envs": num_envs, "seed": seed, "options": dict(options or {})}
-    recipe |= arguments | settings
+    own: dict[str, Any] = {"engine": engine, "num_envs": num_envs, "seed": seed, "options": dict(options or {})}
+    recipe = partial(make, **own, **arguments, **settings)
     if resolved.endpoint:
         _check_agreement(resolved)
-        recipe["endpoint"] = resolved.endpoint  # a pickled env returns to the same engine, wherever it is loaded
+        recipe = partial(recipe, endpoint=resolved.endpoint)  # a pickled env returns to the same engine
         transport = open_transport(resolved.endpoint, resolved)
         try:
             _check_num_envs(transport, num_envs, resolved.endpoint)

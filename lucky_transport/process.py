@@ -29,7 +29,7 @@ __all__ = ["ChildProcess", "EngineProcess", "failure_line", "unique_name"]
 _STDERR_LINES = 12
 _FAILED = b"failed "
 #: How long a process that has told its failure may take to end: what it says on the way belongs to the error.
-_LAST_WORDS_S = 1.0
+_STDERR_TAIL_S = 1.0
 
 
 def unique_name() -> str:
@@ -38,7 +38,7 @@ def unique_name() -> str:
 
 
 class ChildProcess:
-    """A process that ends with this object's `stop`; what it writes to stderr is kept for its obituary.
+    """A process that ends with this object's `stop`; its stderr is kept for the exit report.
 
     name: what it is called in texts. environ: its whole environment, None = ours. takes_stdout: `_process.stdout` is a
     pipe, else what it writes there is thrown away.
@@ -75,15 +75,15 @@ class ChildProcess:
         """True until it has ended."""
         return self._process.poll() is None
 
-    def obituary(self) -> str:
-        """Return how the process ended and what it wrote last, "" while it lives."""
+    def exit_report(self) -> str:
+        """Return how the process ended and the tail of its stderr, "" while it runs."""
         status = self._process.poll()
         if status is None:
             return ""
         how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
-        return how + self.last_words()
+        return how + self.stderr_tail()
 
-    def last_words(self) -> str:
+    def stderr_tail(self) -> str:
         """Return the last lines of the process's stderr, led by a line break; "" when there are none."""
         if self._stderr.closed:
             return ""
@@ -161,7 +161,7 @@ class EngineProcess(ChildProcess):
             while len(ready) < count:
                 if not selector.select(deadline.remaining_s):
                     raise NotReachable(
-                        f"engine {self.engine!r} was not ready within {deadline.timeout_s} s{self.last_words()}",
+                        f"engine {self.engine!r} was not ready within {deadline.timeout_s} s{self.stderr_tail()}",
                         backend=self.engine,
                         hint="raise start_timeout_s (LUCKY_START_TIMEOUT_S)",
                     )
@@ -169,7 +169,7 @@ class EngineProcess(ChildProcess):
                 if not chunk:
                     self._process.wait()
                     raise NotReachable(
-                        f"engine {self.engine!r} ended before it was ready: {self.obituary()}", backend=self.engine
+                        f"engine {self.engine!r} ended before it was ready: {self.exit_report()}", backend=self.engine
                     )
                 *lines, text = (text + chunk).split(b"\n")
                 for line in lines:
@@ -184,8 +184,8 @@ class EngineProcess(ChildProcess):
         text: str = told["text"]
         if told["code"] == EngineFailed.wire_code:
             with suppress(subprocess.TimeoutExpired):
-                self._process.wait(_LAST_WORDS_S)
-            said = [line for line in self.last_words().splitlines() if not line.strip().startswith("Error: ")]
+                self._process.wait(_STDERR_TAIL_S)
+            said = [line for line in self.stderr_tail().splitlines() if not line.strip().startswith("Error: ")]
             text += "\n".join(said)
         error = from_wire(told["code"], text, backend=self.engine)
         error.hint = told["hint"]

@@ -80,7 +80,7 @@ class SupervisedSessions:
 
     def _start(self) -> SessionClient:
         """Start an engine, in the place of one that died, and connect to it."""
-        words = self._process.obituary() if self._process is not None else ""
+        words = self._process.exit_report() if self._process is not None else ""
         self._end()
         last: NotReachable | None = None
         while self._failures < self._most_failures:

@@ -54,6 +54,7 @@ LAYERS = (
     "serving",
     "process",
     "api",
+    "lucky_env",
     "auto",
     "supervised",
     "engines",
@@ -71,7 +72,7 @@ CONTRACTS = {"lucky_transport.engine", "lucky_transport.transport"}
 #: Imports that still point upwards; nothing is ever added here.
 KNOWN = {
     "lucky_transport.engine imports lucky_transport.sessions.world",
-    "lucky_transport.env.lucky_env imports lucky_transport.api",
+    "lucky_transport.lucky_env imports lucky_transport.api",
     "lucky_transport.env.registration imports lucky_transport.api",
     "lucky_transport.host.host imports lucky_transport.agents.agents",
     "lucky_transport.sessions.session imports lucky_transport.host.lease",

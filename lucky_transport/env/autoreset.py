@@ -1,10 +1,8 @@
 """Gymnasium's three ways of starting the next episode, and when a step has to wait for a reset.
 
-    NEXT_STEP   the step after the end resets the env: its action is ignored, reward 0, flags False
-    SAME_STEP   the step that ends the episode returns the reset observation; the last one is in info["final_obs"]
-    DISABLED    nothing resets by itself; the caller passes options={"reset_mask": mask}
-
-Rule 1: a mode is chosen at construction and never changes; it stands in `metadata` and in the env's repr.
+NEXT_STEP   the step after the end resets the env: its action is ignored, reward 0, flags False
+SAME_STEP   the step that ends the episode returns the reset observation; the last one is in info["final_obs"]
+DISABLED    nothing resets by itself; the caller passes options={"reset_mask": mask}
 """
 
 from __future__ import annotations
@@ -19,14 +17,14 @@ from numpy.typing import NDArray
 from lucky_transport.errors import ClosedError, LocalProtocolError, SpecError, TransportError
 from lucky_transport.spec.batch_spec import BatchSpec
 
-__all__ = ["Block", "NeedsReset", "check_mode", "parse_mode", "refusal"]
+__all__ = ["NeedsReset", "NotSteppable", "check_mode", "parse_mode", "state_error"]
 
 
 class NeedsReset(LocalProtocolError, gymnasium.error.ResetNeeded):
     """`step` was called where only `reset` can follow; also catchable as `gymnasium.error.ResetNeeded`."""
 
 
-class Block(Enum):
+class NotSteppable(Enum):
     """Why an env cannot step now; the value is what the error says."""
 
     FRESH = "the env was never reset"
@@ -35,12 +33,12 @@ class Block(Enum):
     CLOSED = "the env is closed"
 
 
-def refusal(what: str, block: Block, ended: NDArray[np.bool_] | None, *, backend: str) -> TransportError:
-    """Return the error for `what` while `block` stands; `ended`: bool (num_envs,), the envs that wait for a reset."""
-    if block is Block.CLOSED:
+def state_error(what: str, reason: NotSteppable, ended: NDArray[np.bool_] | None, *, backend: str) -> TransportError:
+    """Return the error for `what` refused for `reason`; `ended`: bool (num_envs,), the envs that wait for a reset."""
+    if reason is NotSteppable.CLOSED:
         return ClosedError(f"{what}: the env is closed", backend=backend, hint="make a new one")
-    text, hint = f"{what} is not possible: {block.value}", "call reset()"
-    if ended is not None and block is Block.ENDED:
+    text, hint = f"{what} is not possible: {reason.value}", "call reset()"
+    if ended is not None and reason is NotSteppable.ENDED:
         text += f" (envs {np.flatnonzero(ended).tolist()})"
         hint = "pass their mask to reset(options={'reset_mask': mask})"
     return NeedsReset(text, backend=backend, hint=hint)

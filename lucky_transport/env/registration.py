@@ -1,11 +1,10 @@
-"""Makes the envs known to Gymnasium, whichever of the two packages is imported first.
+"""Registers the envs with Gymnasium, whichever of the two packages is imported first.
 
     gymnasium.make_vec("lucky_transport/Env", endpoint="shm://lucky_demo")
     gymnasium.make_vec("lucky_transport/Toy-v0", num_envs=4)
     gymnasium.make_vec("lucky_transport:lucky_transport/Quadruped-v0", num_envs=16)     # imports us by itself
 
-Rule 1: importing this file imports neither Gymnasium nor NumPy: `import lucky_transport` has to stay light, and a
-        program that never imports Gymnasium never pays for it.
+Importing this file imports neither Gymnasium nor NumPy, so that `import lucky_transport` stays fast.
 """
 
 from __future__ import annotations
@@ -14,14 +13,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from lucky_transport.env.vector_env import VectorEnv
+__all__ = ["IDS", "install"]
 
-__all__ = ["IDS", "install", "make_env", "rebuild"]
-
-#: Env id -> arguments of `make_env` that it stands for.
+#: Env id -> the arguments of `lucky_transport.make` that it stands for.
 IDS: Mapping[str, Mapping[str, Any]] = {
     "lucky_transport/Env": {},
     "lucky_transport/Toy-v0": {"engine": "toy"},
@@ -29,20 +25,6 @@ IDS: Mapping[str, Mapping[str, Any]] = {
 }
 
 _REGISTRY = "gymnasium.envs.registration"
-
-
-def make_env(num_envs: int = 1, **arguments: Any) -> VectorEnv:
-    """Return `lucky_transport.make(num_envs=num_envs, **arguments)`; the vector entry point of every id."""
-    from lucky_transport import api
-
-    return api.make(num_envs=num_envs, **arguments)
-
-
-def rebuild(recipe: Mapping[str, Any]) -> VectorEnv:
-    """Return the env that `recipe` (arguments of `lucky_transport.make`) describes; how a pickled env comes back."""
-    from lucky_transport import api
-
-    return api.make(**recipe)
 
 
 def install() -> None:
@@ -60,7 +42,7 @@ def _register(gymnasium_registration: ModuleType) -> None:
             gymnasium_registration.register(
                 id=env_id,
                 entry_point=None,
-                vector_entry_point="lucky_transport.env.registration:make_env",
+                vector_entry_point="lucky_transport.api:make",
                 kwargs=dict(arguments),
             )
 

@@ -1,16 +1,15 @@
-"""What a call of `reset(seed=..., options=...)` asks for, checked and translated before anything is sent.
+"""The arguments of `reset(seed=..., options=...)`: checked, translated, and sent to the engine before the exchange.
 
 Options with a meaning here: "reset_mask" (bool (num_envs,): only these envs are reset, the others hold still) and
 "randomization" (a `SimulationContract` or a dict of its fields). All others go to the engine as they are.
-
-Rule 1: `options` is read, never changed: wrappers above look at the very same dict afterwards.
-Rule 2: env i of an integer seed gets seed + i; None in a list leaves that env's random stream as it is.
+`options` is never changed, because wrappers read the same dict afterwards.
 """
 
 from __future__ import annotations
 
 import json
 import operator
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, SupportsIndex, cast
@@ -19,20 +18,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.engine import HOLD, RESET
-from lucky_transport.errors import SpecError, did_you_mean
+from lucky_transport.errors import SpecError, Unimplemented, did_you_mean
 from lucky_transport.messages.agent import SimulationContract
 from lucky_transport.messages.batch import SetResetOptionsRequest, SetSeedsRequest
 from lucky_transport.messages.fields import Field, fields_of
+from lucky_transport.messages.methods import Method, method
 from lucky_transport.spec.actions import Bounds, check_control
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.spec.composite import arrays
+from lucky_transport.transport import Transport
 
-__all__ = ["ResetRequest", "Seed", "read_reset", "resting_actions"]
+__all__ = ["ResetNegotiator", "ResetRequest", "Seed", "neutral_actions", "read_reset"]
 
-#: One seed for all envs, or one per env (None: none for this env).
+#: One seed (env i gets seed + i), or one per env (None leaves that env's random stream as it is).
 Seed = SupportsIndex | Sequence[SupportsIndex | None] | NDArray[np.integer[Any]]
 
 _SEED_LIMIT = 1 << 64
+
+_SET_SEEDS = method("/lucky_transport.v1.BatchService/SetSeeds")
+_SET_RESET_OPTIONS = method("/lucky_transport.v1.BatchService/SetResetOptions")
+
+#: What an engine without the method ignores.
+_LOSSES = {
+    _SET_SEEDS.name: "seeds: episodes are not reproducible",
+    _SET_RESET_OPTIONS.name: "reset options: they have no effect",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +78,7 @@ def read_reset(spec: BatchSpec, seed: Any, options: Any) -> ResetRequest:
     return ResetRequest(mask, control, _seeds(spec.num_envs, seed, mask), _options(known))
 
 
-def resting_actions(spec: BatchSpec) -> NDArray[Any]:
+def neutral_actions(spec: BatchSpec) -> NDArray[Any]:
     """Return actions for an exchange that ignores them, spec dtype (num_envs, *action shape), read-only: zeros, or the
     nearest values that are in bounds, so that they never count as out of bounds.
     """
@@ -81,6 +91,35 @@ def resting_actions(spec: BatchSpec) -> NDArray[Any]:
             np.fmin(values, bounds.high, out=values)
     actions.flags.writeable = False
     return actions
+
+
+class ResetNegotiator:
+    """Sends the seeds and options of resets over one transport; a method that the engine lacks is tried once."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._unimplemented: set[str] = set()
+
+    def send(self, request: ResetRequest) -> None:
+        """Send the seeds and options of `request`, if it has any; the next exchange resets with them.
+
+        Raises SpecError when the engine refuses them, PeerTimeout, PeerDied, EngineFailed.
+        """
+        for message, row in ((request.options, _SET_RESET_OPTIONS), (request.seeds, _SET_SEEDS)):
+            if message is None or row.name in self._unimplemented:
+                continue
+            try:
+                response = self._transport.call(row, message)
+            except Unimplemented:
+                self._warn_without(row)
+                continue
+            if not response.success:
+                raise SpecError(f"engine {self._transport.spec.engine!r} refused {row.python_name}: {response.message}")
+
+    def _warn_without(self, row: Method) -> None:
+        self._unimplemented.add(row.name)
+        text = f"engine {self._transport.spec.engine!r} takes no {_LOSSES[row.name]}"
+        warnings.warn(text, UserWarning, stacklevel=4)
 
 
 def _mask(num_envs: int, options: Mapping[Any, Any]) -> NDArray[np.bool_]:
@@ -140,7 +179,7 @@ def _json(options: Mapping[Any, Any]) -> str:
         if not isinstance(key, str):
             raise TypeError(f"options[{key!r}]: keys must be strings, got {type(key).__name__}")
         try:
-            parts.append(f"{json.dumps(key)}:{json.dumps(value, default=_plain, allow_nan=False)}")
+            parts.append(f"{json.dumps(key)}:{json.dumps(value, default=_json_value, allow_nan=False)}")
         except (TypeError, ValueError) as error:
             raise TypeError(f"options[{key!r}] = {value!r} cannot go to the engine as JSON: {error}") from error
         except RecursionError:
@@ -150,8 +189,8 @@ def _json(options: Mapping[Any, Any]) -> str:
     return f"{{{','.join(parts)}}}"
 
 
-def _plain(value: Any) -> Any:
-    """Return NumPy numbers and arrays as JSON's own; the callers of `reset` have them at hand."""
+def _json_value(value: Any) -> Any:
+    """Return NumPy numbers and arrays as JSON values."""
     if isinstance(value, (np.ndarray, np.generic)):
         return cast("Any", value).tolist()
     raise TypeError(f"{type(value).__name__} is not JSON")

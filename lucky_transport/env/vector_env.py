@@ -4,36 +4,37 @@
         observations, info = env.reset(seed=0)
         observations, rewards, terminated, truncated, info = env.step(actions)
 
-Rule 1: a step is one exchange and a handful of copies; nothing loops over envs (SAME_STEP: two when an episode ended).
-Rule 2: only the observation may be a view (`copy=False`, read-only); rewards and flags are always fresh arrays, because
-        wrappers write into them.
-Rule 3: what is refused is refused before anything is sent, and leaves the env as it was.
+A step is one exchange (SAME_STEP: two when an episode ended) and a handful of copies; nothing loops over envs. Wrong
+arguments are refused before anything is sent, and leave the env unchanged.
 """
 
 from __future__ import annotations
 
+import os
+import time
+import warnings
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import cached_property
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import gymnasium
 import numpy as np
+from gymnasium.spaces import Space
 from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
+from lucky_transport.client.client import Client
+from lucky_transport.deadline import Deadline
 from lucky_transport.engine import HOLD, RESET
-from lucky_transport.env.announcing import Announcer
-from lucky_transport.env.autoreset import Block, check_mode, parse_mode, refusal
-from lucky_transport.env.composite_actions import CompositeActions
-from lucky_transport.env.composite_observations import CompositeObservations
-from lucky_transport.env.described import DescribedEnv
+from lucky_transport.env.autoreset import NotSteppable, check_mode, parse_mode, state_error
+from lucky_transport.env.composite import CompositeActions, CompositeObservations
 from lucky_transport.env.infos import Info, InfoParts, TermColumns
-from lucky_transport.env.lifetime import Lifetime, Owner
-from lucky_transport.env.registration import make_env, rebuild
-from lucky_transport.env.rendering import make_renderer
-from lucky_transport.env.resetting import Seed, read_reset, resting_actions
+from lucky_transport.env.rendering import RENDER_MODES, Renderer, can_render, make_renderer
+from lucky_transport.env.resetting import ResetNegotiator, Seed, neutral_actions, read_reset
 from lucky_transport.errors import (
     Busy,
     ClosedError,
@@ -44,9 +45,10 @@ from lucky_transport.errors import (
     TransportError,
 )
 from lucky_transport.spec.actions import Bounds, check_actions
+from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Frame, Transport
 
-__all__ = ["RewardFunction", "VectorEnv", "make_env"]
+__all__ = ["Owner", "RewardFunction", "VectorEnv", "attributes_of", "frames_per_second"]
 
 #: Computes the reward, float (num_envs,), from the signals: term name -> float32 (num_envs,).
 RewardFunction = Callable[[dict[str, NDArray[np.float32]]], NDArray[Any]]
@@ -54,14 +56,33 @@ RewardFunction = Callable[[dict[str, NDArray[np.float32]]], NDArray[Any]]
 #: What a step returns: observations, rewards, terminated, truncated, info.
 StepResult = tuple[Any, NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
 
+#: Names that stacks written against `gymnasium.Env` use, and the attribute that answers them.
+_ALIASES = {"_max_episode_steps": "max_episode_steps"}
 
-# Gymnasium's class is named once more: skrl knows an env by the names of its direct bases.
-class VectorEnv(DescribedEnv, gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):
+#: How long a dead engine's exit status is waited for.
+_REAPING_S = 0.05
+
+
+class Owner(Protocol):
+    """Something that ends with the env, for instance the engine's process."""
+
+    def stop(self) -> object:
+        """End it; idempotent."""
+        ...
+
+
+class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):
     """A batch of envs behind a transport; made by `lucky_transport.make` or `gymnasium.make_vec`.
 
-    An in-place policy writes into `transport.actions` and passes that array to `step`. Where the spec has parts,
-    observations and actions are dicts and tuples of arrays, nested as in the spaces.
+    `batch_spec` is the engine's description of itself, `transport` the connection, `client` the typed calls over it,
+    `spec` Gymnasium's own and settable. An in-place policy writes into `transport.actions` and passes that array to
+    `step`. Where the spec has parts, observations and actions are dicts and tuples of arrays, nested as in the spaces.
     """
+
+    observation_space: Space[Any]
+    action_space: Space[Any]
+    single_observation_space: Space[Any]
+    single_action_space: Space[Any]
 
     closed = True  # until it is made: Gymnasium closes what it collects, also half made
 
@@ -77,15 +98,15 @@ class VectorEnv(DescribedEnv, gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]
         camera: str = "",
         render_size: tuple[int, int] | None = None,
         owner: Owner | None = None,
-        recipe: Mapping[str, Any] | None = None,
+        recipe: Callable[[], VectorEnv] | None = None,
     ) -> None:
         """Take over `transport` and `owner`; `close` ends both.
 
         `copy=False` hands observations out as read-only views, valid until the next call. `reward_fn` replaces the
         engine's total reward. `validate="strict"` refuses actions outside the action space. `render_mode="rgb_array"`
         lets `render` return images of `camera` (default: the engine's first), of `render_size` (width, height) or the
-        camera's own. `recipe`: the arguments of `lucky_transport.make` that give an env like this one; pickling needs
-        them. Raises ValueError for an unknown mode or validation, SpecError for a mode the engine cannot do,
+        camera's own. `recipe`: a picklable function that makes an env like this one; pickling needs it. Raises
+        ValueError for an unknown mode or validation, SpecError for a mode that the engine cannot do,
         Unimplemented for a render mode of an engine without a camera, UnknownName for an unknown camera.
         """
         if validate not in ("pass", "strict"):
@@ -93,22 +114,42 @@ class VectorEnv(DescribedEnv, gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]
         spec = transport.spec
         mode = parse_mode(autoreset_mode)
         check_mode(mode, spec, spec.hold and transport.capabilities.hold)
-        super().__init__(transport, mode, make_renderer(transport, render_mode, camera, render_size))
+        self.transport = transport
+        self.autoreset_mode = mode
+        self.batch_spec = spec
+        self._describe(make_renderer(transport, render_mode, camera, render_size))
         self._set_shown(copy=copy)
         self._reward_fn = reward_fn
         self._set_exchange(strict=validate == "strict")
         self._columns = TermColumns(spec)
         self._info_parts = InfoParts(spec) if spec.info_parts else None
-        self._recipe = None if recipe is None else dict(recipe)
-        self._announcer = Announcer(transport)
-        self._resting_actions = resting_actions(spec)
-        self._block: Block | None = Block.FRESH
+        self._recipe = recipe
+        self._reset_negotiator = ResetNegotiator(transport)
+        self._neutral_actions = neutral_actions(spec)
+        self._not_steppable: NotSteppable | None = NotSteppable.FRESH
         self._ended: NDArray[np.bool_] | None = None  # envs that wait for their reset
         self._control: NDArray[np.uint8] | None = None  # the next step's control bytes
         self._outstanding = False  # a frame may still come for a step that was given up
-        self._lifetime = Lifetime(transport, owner)
-        self._end = weakref.finalize(self, self._lifetime.end)
+        self._connection = _Connection(transport, owner)
+        self._end = weakref.finalize(self, self._connection.end)
         self.closed = False
+
+    def _describe(self, renderer: Renderer | None) -> None:
+        """Set what Gymnasium's API asks of an env: spaces, metadata and attributes; none of it changes later."""
+        spec = self.batch_spec
+        self.num_envs = spec.num_envs
+        observation_space, action_space = spec.observation_space(), spec.action_space()
+        self.single_observation_space, self.single_action_space = observation_space, action_space
+        self.observation_space = batch_space(observation_space, spec.num_envs)
+        self.action_space = batch_space(action_space, spec.num_envs)
+        self._renderer = renderer
+        self.render_mode = None if renderer is None else RENDER_MODES[0]
+        render_modes = list(RENDER_MODES) if renderer is not None or can_render(self.transport) else []
+        self.metadata = {"render_modes": render_modes, "autoreset_mode": self.autoreset_mode}
+        fps = frames_per_second(spec)
+        if fps is not None:
+            self.metadata["render_fps"] = fps
+        self._attributes = attributes_of(spec)
 
     def _set_exchange(self, *, strict: bool) -> None:
         """Choose how actions go out; the hot path of a plain spec is the transport's own."""
@@ -144,8 +185,8 @@ class VectorEnv(DescribedEnv, gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]
         `lucky_transport.env.infos`). Raises ValueError / TypeError
         for wrong actions, NeedsReset where a reset must come first, PeerDied, PeerTimeout, EngineFailed, ClosedError.
         """
-        if self._block is not None:
-            raise self._refusal("step")
+        if self._not_steppable is not None:
+            raise self._state_error("step")
         if self._bounds is not None:
             actions = check_actions(self.batch_spec, actions)
             self._bounds.check(actions)
@@ -204,7 +245,7 @@ class VectorEnv(DescribedEnv, gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]
         """SAME_STEP's second exchange: the ended envs are reset, the others hold still."""
         control = np.where(ended, np.uint8(RESET), np.uint8(HOLD))
         try:
-            return self.transport.step(self._resting_actions, control)
+            return self.transport.step(self._neutral_actions, control)
         except BaseException as error:
             self._note_failure(error, sent=True)
             raise
@@ -213,7 +254,7 @@ class VectorEnv(DescribedEnv, gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]
         """From now on the envs of `ended` wait for their reset (None: no env does)."""
         self._ended = ended
         if self.autoreset_mode is AutoresetMode.DISABLED:
-            self._block = None if ended is None else Block.ENDED
+            self._not_steppable = None if ended is None else NotSteppable.ENDED
         else:
             self._control = None if ended is None else ended.view(np.uint8)  # True is RESET
 
@@ -236,25 +277,25 @@ class VectorEnv(DescribedEnv, gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]
         read, never changed; see `lucky_transport.env.resetting`. Returns observations (num_envs, *shape), copies unless
         `copy=False`, and an info that is empty but for info parts. Also the way back after EngineFailed or PeerTimeout.
         """
-        if self._block is Block.CLOSED:
-            raise self._refusal("reset")
+        if self._not_steppable is NotSteppable.CLOSED:
+            raise self._state_error("reset")
         request = read_reset(self.batch_spec, seed, options)
-        if request.partial and self._block in (Block.FRESH, Block.LOST):
-            raise self._refusal("a partial reset")
+        if request.partial and self._not_steppable in (NotSteppable.FRESH, NotSteppable.LOST):
+            raise self._state_error("a partial reset")
         try:
-            self._settle()
-            self._announcer.tell(request)
-            frame = self.transport.step(self._resting_actions, request.control)
+            self._drain_outstanding()
+            self._reset_negotiator.send(request)
+            frame = self.transport.step(self._neutral_actions, request.control)
         except BaseException as error:
             self._note_failure(error, sent=True)
             raise
-        self._block = None
+        self._not_steppable = None
         still = None if self._ended is None else self._ended & ~request.mask
         self._await_reset(still if still is not None and still.any() else None)
         info = Info() if self._info_parts is None else self._info_parts.info(frame.observations, request.mask)
         return frame.observations if self._shown is None else self._shown(frame.observations), info
 
-    def _settle(self) -> None:
+    def _drain_outstanding(self) -> None:
         """Receive the frame of a step that was given up; how that step ended does not matter any more."""
         if self._outstanding:
             with suppress(LocalProtocolError, EngineFailed, Busy):
@@ -262,29 +303,72 @@ class VectorEnv(DescribedEnv, gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]
             self._outstanding = False
 
     def _note_failure(self, error: BaseException, *, sent: bool = False) -> None:
-        """Remember what a failed exchange means for the next call; a dead engine's last words go into the error.
+        """Remember what a failed exchange means for the next call.
 
-        `sent`: something may have reached the engine before `error` was raised.
+        The exit report of a dead engine becomes part of the error. `sent`: something may have reached the engine
+        before `error` was raised.
         """
         ours = isinstance(error, TransportError)
         if isinstance(error, PeerDied):
-            words = self._lifetime.last_words()
-            if words:
-                raise PeerDied(f"{error}\nthe engine process ended with {words}", backend=error.backend) from error
+            report = self._connection.exit_report()
+            if report:
+                raise PeerDied(f"{error}\nthe engine process ended with {report}", backend=error.backend) from error
             return
         if isinstance(error, (LocalProtocolError, ClosedError, SpecError)):
             return  # nothing reached the engine
         if ours or sent or not isinstance(error, (ValueError, TypeError)):
-            self._block = Block.LOST
+            self._not_steppable = NotSteppable.LOST
             self._outstanding = True
 
-    def _refusal(self, what: str) -> TransportError:
-        assert self._block is not None
-        return refusal(what, self._block, self._ended, backend=self.transport.name)
+    def _state_error(self, what: str) -> TransportError:
+        assert self._not_steppable is not None
+        return state_error(what, self._not_steppable, self._ended, backend=self.transport.name)
+
+    def get_attr(self, name: str) -> tuple[Any, ...]:
+        """Return an attribute of the envs, once per env; raises AttributeError naming those there are."""
+        if name not in self._attributes:
+            raise AttributeError(
+                f"the envs have no attribute {name!r}; they have: {', '.join(sorted(self._attributes))}"
+            )
+        return (self._attributes[name],) * self.num_envs
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Return an attribute of the envs (as Gymnasium's `call` does for what cannot be called), or render them."""
+        if name == "render":
+            return self.render()
+        return self.get_attr(name)
+
+    def set_attr(self, name: str, values: Any) -> None:
+        """Raise AttributeError: what the engine told about itself is fixed."""
+        raise AttributeError(
+            f"attribute {name!r} cannot be set: it is engine {self.batch_spec.engine!r}'s own; pass "
+            f"reset(options={{...}}), or start the engine with other options"
+        )
+
+    @cached_property
+    def client(self) -> Client:
+        """Typed calls to the engine (`env.client.scene.get_info()`), over the env's own transport and closed with it.
+
+        It is what `lucky_transport.connect` returns, without a second connection.
+        """
+        return Client(self.transport)
+
+    def render(self) -> tuple[Any, ...]:
+        """Return one image per env, uint8 (height, width, 3), of the state after the last step or reset.
+
+        Without a render mode it warns and returns None per env, as Gymnasium's own envs do. Raises PeerTimeout,
+        PeerDied, ClosedError, EngineFailed.
+        """
+        if self._renderer is None:
+            warnings.warn(
+                "render() without a render mode shows nothing; pass make(..., render_mode='rgb_array')", stacklevel=2
+            )
+            return (None,) * self.num_envs
+        return self._renderer.render()
 
     def close_extras(self, **kwargs: Any) -> None:
         """Close the transport and end the owner; called once, by `close`. Arrays already handed out stay readable."""
-        self._block = Block.CLOSED
+        self._not_steppable = NotSteppable.CLOSED
         self._end()
 
     def __enter__(self) -> Self:
@@ -295,11 +379,72 @@ class VectorEnv(DescribedEnv, gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]
     ) -> None:
         self.close()
 
+    def __repr__(self) -> str:
+        return (
+            f"VectorEnv({self.batch_spec.engine}, num_envs={self.num_envs}, transport={self.transport.name}, "
+            f"autoreset_mode={self.autoreset_mode.name})"
+        )
+
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle as the recipe: loading connects again, or starts an engine process of its own."""
+        """Pickle as the recipe: loading connects again, or starts another engine process."""
         if self._recipe is None:
             raise TypeError(
                 f"{self!r} cannot be pickled: it was built on a transport object; use lucky_transport.make, "
                 f"which remembers how"
             )
-        return rebuild, (self._recipe,), {"spec": self.spec}
+        return self._recipe, (), {"spec": self.spec}
+
+
+class _Connection:
+    """A transport and the engine process it was started with, if any; `end` closes both.
+
+    It ends once: at `close`, at garbage collection or when the program ends.
+    """
+
+    def __init__(self, transport: Transport, owner: Owner | None) -> None:
+        self._transport = transport
+        self._owner = owner
+        self._pid = os.getpid()
+
+    def end(self) -> None:
+        """Close the transport, then stop the owner even if closing failed."""
+        if os.getpid() != self._pid:  # a forked child: both belong to its parent
+            return
+        try:
+            self._transport.close()
+        finally:
+            if self._owner is not None:
+                self._owner.stop()
+
+    def exit_report(self) -> str:
+        """Return how our own engine process ended and the tail of its stderr; "" when it runs or is not ours."""
+        exit_report = getattr(self._owner, "exit_report", None)
+        if exit_report is None:
+            return ""
+        deadline = Deadline(_REAPING_S)  # a connection breaks a moment before its process can be waited for
+        while not (report := exit_report()) and not deadline.expired:
+            time.sleep(_REAPING_S / 10)
+        return report
+
+
+def attributes_of(spec: BatchSpec) -> Mapping[str, Any]:
+    """Return attribute name -> value: those of the spec, Gymnasium's aliases of them, and `render_fps` if known."""
+    table = dict(spec.attributes)
+    for alias, name in _ALIASES.items():
+        if name in table:
+            table.setdefault(alias, table[name])
+    fps = frames_per_second(spec)
+    if fps is not None:
+        table["render_fps"] = fps
+    return table
+
+
+def frames_per_second(spec: BatchSpec) -> int | float | None:
+    """Return how many steps make a simulated second (a whole number as int), None when the step's time is unknown."""
+    given = spec.attributes.get("render_fps")
+    if given is not None:
+        return given
+    if not spec.step_s:
+        return None
+    rate = round(1 / spec.step_s, 6)
+    return int(rate) if rate.is_integer() else rate

@@ -17,7 +17,7 @@ import pytest
 from numpy.typing import NDArray
 
 from lucky_transport.engine import HOLD, RESET, Buffers, Engine
-from lucky_transport.env.composite_observations import observation_fields
+from lucky_transport.env.composite import observation_fields
 from lucky_transport.errors import Unimplemented
 from lucky_transport.host.host import Host
 from lucky_transport.inproc import InprocTransport

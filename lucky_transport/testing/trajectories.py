@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.engine import HOLD, RESET
-from lucky_transport.env.composite_observations import observation_fields
+from lucky_transport.env.composite import observation_fields
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.spec.composite import arrays, flat, unpack
 from lucky_transport.transport import Transport

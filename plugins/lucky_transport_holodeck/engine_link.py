@@ -107,7 +107,7 @@ class StartedEngine(EngineLink):
         while not loading.take(min(deadline.remaining_s, _SLICE_S)):
             ended = self._process.poll() is not None
             if ended or deadline.expired:
-                why = f"ended: {self._obituary()}" if ended else f"was not there within {deadline.timeout_s} s"
+                why = f"ended: {self._exit_report()}" if ended else f"was not there within {deadline.timeout_s} s"
                 self.close()
                 raise NotReachable(
                     f"the Holodeck engine {why}", backend="holodeck", hint="raise start_timeout_s, or run it by hand"
@@ -119,9 +119,11 @@ class StartedEngine(EngineLink):
 
     def check(self) -> None:
         if self._process.poll() is not None:
-            raise PeerDied(f"the Holodeck engine ended: {self._obituary()}", backend="holodeck", hint="start it again")
+            raise PeerDied(
+                f"the Holodeck engine ended: {self._exit_report()}", backend="holodeck", hint="start it again"
+            )
 
-    def _obituary(self) -> str:
+    def _exit_report(self) -> str:
         self._output.seek(0)
         said = self._output.read()[-_LAST_WORDS:].decode(errors="replace").strip()
         return f"exit status {self._process.returncode}" + (f"\n  {said}" if said else "")

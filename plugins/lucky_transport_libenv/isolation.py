@@ -106,7 +106,7 @@ class IsolatedEngine(Engine):
         try:
             frame = self._transport.step(out.actions, control)
         except PeerDied as error:
-            raise PeerDied(f"{error}{self._obituary()}", backend="libenv") from error
+            raise PeerDied(f"{error}{self._exit_report()}", backend="libenv") from error
         except PeerTimeout as error:
             self._process.kill()
             raise PeerTimeout(f"{error}; its process was ended", backend="libenv") from error
@@ -116,10 +116,10 @@ class IsolatedEngine(Engine):
         np.copyto(out.truncated, frame.truncated)
         np.copyto(out.signals, frame.signals)
 
-    def _obituary(self) -> str:
+    def _exit_report(self) -> str:
         """Return how the library's process ended; it can be waited for a moment after its connection broke."""
         deadline = Deadline(_REAPING_S)
-        while not (words := self._process.obituary()) and not deadline.expired:
+        while not (words := self._process.exit_report()) and not deadline.expired:
             time.sleep(_REAPING_S / 50)
         return f"\nthe library's process ended with {words}" if words else ""
 

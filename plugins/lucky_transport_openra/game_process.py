@@ -30,10 +30,10 @@ class GameProcess(ChildProcess):
         """Return once the bridge accepts connections. Raises PeerDied with its last words, PeerTimeout."""
         while not self._accepts():
             if not self.is_alive:
-                raise PeerDied(f"the engine ended before it served: {self.obituary()}", backend="openra")
+                raise PeerDied(f"the engine ended before it served: {self.exit_report()}", backend="openra")
             if deadline.expired:
                 raise PeerTimeout(
-                    f"the engine did not serve port {self._port} within {deadline.timeout_s:g} s{self.last_words()}",
+                    f"the engine did not serve port {self._port} within {deadline.timeout_s:g} s{self.stderr_tail()}",
                     backend="openra",
                     hint="raise start_timeout_s (LUCKY_START_TIMEOUT_S)",
                 )
@@ -50,7 +50,7 @@ class GameProcess(ChildProcess):
                 )
             time.sleep(min(_LOOK_S, deadline.remaining_s))
         if self._process.returncode:
-            raise PeerDied(f"the engine failed: {self.obituary()}", backend="openra")
+            raise PeerDied(f"the engine failed: {self.exit_report()}", backend="openra")
 
     def _accepts(self) -> bool:
         try:

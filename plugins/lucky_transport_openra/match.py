@@ -200,7 +200,7 @@ class Match:
             raise
         except (PeerDied, SessionEnded, UnknownSession) as error:
             self._life.on(Event.LOST)
-            words = self._obituary()
+            words = self._exit_report()
             self._clean_up()
             if words:
                 raise PeerDied(f"{error}\nthe engine process ended with {words}", backend="openra") from error
@@ -209,8 +209,8 @@ class Match:
             self._clean_up()
             raise
 
-    def _obituary(self) -> str:
-        return self._supervisor.obituary() if self._supervisor is not None else ""
+    def _exit_report(self) -> str:
+        return self._supervisor.exit_report() if self._supervisor is not None else ""
 
     def _clean_up(self) -> None:
         """End the game from whatever stage it is in; afterwards the match is idle."""

@@ -40,7 +40,7 @@ class Supervisor:
         """
         if self._process is not None and self._process.is_alive:
             return self._process
-        words = self._process.obituary() if self._process is not None else ""
+        words = self._process.exit_report() if self._process is not None else ""
         self.stop()
         if self._failures >= self._most_failures:
             raise NotReachable(
@@ -52,11 +52,11 @@ class Supervisor:
         self.restarts += 1
         return self._process
 
-    def obituary(self) -> str:
+    def exit_report(self) -> str:
         """Return how the engine ended and what it wrote last; "" while it runs. It may take a moment to end."""
         deadline = Deadline(_REAPING_S)
         while self._process is not None:
-            if (words := self._process.obituary()) or deadline.expired:
+            if (words := self._process.exit_report()) or deadline.expired:
                 return words
             time.sleep(_REAPING_S / 10)
         return ""

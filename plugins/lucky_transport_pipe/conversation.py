@@ -55,17 +55,17 @@ class ClientRun:
 class Conversation:
     """Lines over `duplex`, which belongs to it from now on. warnings: the texts of the engine's last warnings.
 
-    obituary: how the engine's process ended and what it wrote last, "" where that is not known.
+    exit_report: how the engine's process ended and what it wrote last, "" where that is not known.
     """
 
-    def __init__(self, duplex: Duplex, timeout_s: float, obituary: Callable[[], str] = lambda: "") -> None:
+    def __init__(self, duplex: Duplex, timeout_s: float, exit_report: Callable[[], str] = lambda: "") -> None:
         self.peer = duplex.peer
         self.timeout_s = timeout_s
         self.warnings: deque[str] = deque(maxlen=_MOST_WARNINGS)
         self.control = Control(CLIENT)
         self.run: ClientRun | None = None
         self._duplex = duplex
-        self._obituary = obituary
+        self._exit_report = exit_report
         self._cutter = LineCutter()
         self._changed = threading.Condition()
         self._is_read = False
@@ -203,7 +203,7 @@ class Conversation:
         except PeerTimeout:
             raise
         except PeerDied as error:
-            words = self._obituary()
+            words = self._exit_report()
             failure = PeerDied(f"{error}; its process: {words}", backend=BACKEND) if words else error
         except TransportError as error:
             failure = error

@@ -62,21 +62,21 @@ class Instance:
             if command:
                 arguments = (*_ARGUMENTS, name) if adds_arguments else ()
                 self._process = ChildProcess(command[0], [*command, *arguments])
-            duplex = self._offer.accept(Deadline(connect_timeout_s), self._obituary)
+            duplex = self._offer.accept(Deadline(connect_timeout_s), self._exit_report)
         except BaseException:
             self._let_go(0.0)
             raise
-        self._conversation = Conversation(duplex, timeout_s, self._last_words)
+        self._conversation = Conversation(duplex, timeout_s, self._last_exit_report)
 
-    def _obituary(self) -> str:
-        return "" if self._process is None else self._process.obituary()
+    def _exit_report(self) -> str:
+        return "" if self._process is None else self._process.exit_report()
 
-    def _last_words(self) -> str:
+    def _last_exit_report(self) -> str:
         """Return how the process ended; a connection breaks a moment before its process can be waited for."""
         deadline = Deadline(_REAPING_S)
-        while self._process is not None and not deadline.expired and not self._process.obituary():
+        while self._process is not None and not deadline.expired and not self._process.exit_report():
             time.sleep(_LOOK_S)
-        return self._obituary()
+        return self._exit_report()
 
     @property
     def warnings(self) -> Sequence[str]:

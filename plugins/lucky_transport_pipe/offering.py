@@ -33,11 +33,11 @@ _OTHER_PLACE = "use another name or TMPDIR"
 class Offer(Protocol):
     """A pipe on offer until `close`; `accept` waits for the engine."""
 
-    def accept(self, deadline: Deadline, obituary: Callable[[], str] = ...) -> Duplex:
+    def accept(self, deadline: Deadline, exit_report: Callable[[], str] = ...) -> Duplex:
         """Return the connection of the engine that comes; nobody else can come then.
 
-        obituary: how the engine's process ended, "" while it lives. Raises NotReachable when none has come in time or
-        the process has ended, RemoteProtocolError for another user's process.
+        exit_report: how the engine's process ended, "" while it lives. Raises NotReachable when none has come in time
+        or the process has ended, RemoteProtocolError for another user's process.
         """
         ...
 
@@ -123,13 +123,13 @@ class SocketOffer:
                 f"no pipe can be at {self.path}: a file that is no socket is there", backend=BACKEND, hint=_OTHER_PLACE
             )
 
-    def accept(self, deadline: Deadline, obituary: Callable[[], str] = lambda: "") -> SocketDuplex:
+    def accept(self, deadline: Deadline, exit_report: Callable[[], str] = lambda: "") -> SocketDuplex:
         """See `Offer.accept`; the socket's file is gone afterwards."""
         assert self._listener is not None
         poller = select.poll()
         poller.register(self._listener, select.POLLIN)
         while not poller.poll(min(_SLICE_MS, deadline.remaining_s * 1000)):
-            if words := obituary():
+            if words := exit_report():
                 raise NotReachable(f"the engine ended before it came to pipe {self.name!r}: {words}", backend=BACKEND)
             if deadline.expired:
                 raise NotReachable(

@@ -74,14 +74,14 @@ class MessageOffer:  # pragma: no cover - untested: no Windows here
         self._path = path
         self._listener = Listener(path, "AF_PIPE")
 
-    def accept(self, deadline: Deadline, obituary: Callable[[], str] = lambda: "") -> Duplex:
+    def accept(self, deadline: Deadline, exit_report: Callable[[], str] = lambda: "") -> Duplex:
         """See `Offer.accept`. The library's own wait has no end, so a thread waits in it."""
         found: queue.SimpleQueue[Any] = queue.SimpleQueue()
         threading.Thread(target=lambda: found.put(self._listener.accept()), name="pipe offer", daemon=True).start()
         while True:
             with contextlib.suppress(queue.Empty):
                 return MessageDuplex(found.get(timeout=min(_LONGEST_SLICE_S, deadline.remaining_s)), "the engine")
-            if words := obituary():
+            if words := exit_report():
                 raise NotReachable(f"the engine ended before it came to pipe {self._path}: {words}", backend=BACKEND)
             if deadline.expired:
                 raise NotReachable(f"no engine came to {self._path} within {deadline.timeout_s} s", backend=BACKEND)

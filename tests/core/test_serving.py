@@ -100,7 +100,7 @@ def test_names_of_engines_are_unique_and_tell_their_process() -> None:
 def test_an_engine_process_is_ready_when_it_is_there_and_ends_when_told() -> None:
     process = EngineProcess("toy", ["inproc://a", "inproc://b"], num_envs=2, seed=3, options={"obs_size": 4})
     assert [str(endpoint) for endpoint in process.endpoints] == ["inproc://a", "inproc://b"]
-    assert process.obituary() == ""
+    assert process.exit_report() == ""
     assert process.stop() == 0
     assert process.stop() == 0
 
@@ -173,8 +173,8 @@ def test_an_engine_process_that_stays_silent_is_given_up() -> None:
         EngineProcess("toy", ["inproc:"], options={"start_delay_s": 60}, start_timeout_s=0.5)
 
 
-def test_a_killed_engine_process_has_an_obituary() -> None:
+def test_a_killed_engine_process_has_an_exit_report() -> None:
     process = EngineProcess("toy", ["inproc:"])
     process.kill()
     assert process.stop() == -signal.SIGKILL
-    assert process.obituary() == "signal SIGKILL"
+    assert process.exit_report() == "signal SIGKILL"

@@ -156,7 +156,7 @@ def test_a_training_program_runs_unchanged_over_grpc_and_under_the_launcher() ->
         assert training.measure_training(_quick(setup)).n > 0
 
 
-def test_a_client_that_fails_is_reported_with_its_last_words() -> None:
+def test_a_client_that_fails_is_reported_with_its_exit_report() -> None:
     complaint = r"grpc-tcp: the client failed with exit status 3\n  out of luck"
     with pytest.raises(NotReachable, match=complaint):
         program(

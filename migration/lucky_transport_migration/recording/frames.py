@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.env.composite_observations import observation_fields
+from lucky_transport.env.composite import observation_fields
 from lucky_transport.errors import ConfigError
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.staging import Outcome

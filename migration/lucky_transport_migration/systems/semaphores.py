@@ -39,7 +39,7 @@ class SemaphorePair:
             self._client.acquire(PATIENCE_S)
         except posix_ipc.BusyError as error:
             raise PeerDied(
-                f"no turn came back within {PATIENCE_S:g} s {self._process.obituary()}", backend="bench"
+                f"no turn came back within {PATIENCE_S:g} s {self._process.exit_report()}", backend="bench"
             ) from error
 
     def close(self) -> None:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from lucky_transport import api
 from lucky_transport.engine import RESET, Buffers
 from lucky_transport.env.autoreset import NeedsReset
-from lucky_transport.env.resetting import resting_actions
+from lucky_transport.env.resetting import neutral_actions
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.spec.batch_spec import ArraySpec
 from lucky_transport.spec.composite import Part, flat, pack, unpack, views
@@ -325,7 +325,7 @@ def test_a_resting_part_is_in_its_bounds() -> None:
     spec = api.make_engine("toy:composite", 2).spec
     parts = [Part(("far",), ArraySpec("float32", (2,), 3.0, 4.0)), Part(("low",), ArraySpec("int8", (), -9, -5, n=5))]
     action, action_parts, _ = pack(parts)
-    rows = resting_actions(replace(spec, action=action, action_parts=action_parts))
+    rows = neutral_actions(replace(spec, action=action, action_parts=action_parts))
     assert {name: part.tolist() for name, part in unpack(rows, action_parts).items()} == {
         "far": [[3, 3], [3, 3]],
         "low": [-5, -5],

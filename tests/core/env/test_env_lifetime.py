@@ -42,7 +42,7 @@ class Owner:
     def stop(self) -> None:
         self.stopped += 1
 
-    def obituary(self) -> str:
+    def exit_report(self) -> str:
         return self._words
 
 
@@ -212,7 +212,7 @@ def test_same_steps_second_exchange_can_fail_too() -> None:
     assert env.step(_zeros(env))[3].all()
 
 
-def test_a_dead_engines_last_words_are_in_the_error() -> None:
+def test_a_dead_engines_exit_report_is_in_the_error() -> None:
     _, env = _running(PeerDied("the engine is gone"), owner=Owner("exit status 3\n  Traceback: boom"))
     with pytest.raises(PeerDied) as died:
         env.step(_zeros(env))
@@ -220,7 +220,7 @@ def test_a_dead_engines_last_words_are_in_the_error() -> None:
     assert isinstance(died.value.__cause__, PeerDied)
 
 
-def test_without_last_words_the_error_is_as_it_came() -> None:
+def test_without_an_exit_report_the_error_is_as_it_came() -> None:
     error = PeerDied("the engine is gone")
     _, env = _running(error, owner=Owner(""))
     with pytest.raises(PeerDied) as died:

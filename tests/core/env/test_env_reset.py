@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from lucky_transport import api
 from lucky_transport.engine import HOLD, RESET, Handler
 from lucky_transport.engines.toy import ToyEngine
-from lucky_transport.env.resetting import read_reset, resting_actions
+from lucky_transport.env.resetting import neutral_actions, read_reset
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import LocalProtocolError, SpecError
 from lucky_transport.host.host import Host
@@ -347,7 +347,7 @@ def test_wrong_randomization_is_refused_by_its_field(randomization: Any, kind: t
     ],
 )
 def test_the_ignored_actions_of_a_reset_are_within_bounds(action: ArraySpec, value: float) -> None:
-    actions = resting_actions(BatchSpec("e", 2, ArraySpec(), action))
+    actions = neutral_actions(BatchSpec("e", 2, ArraySpec(), action))
     assert (actions == value).all()
     assert actions.dtype == action.dtype
 

@@ -11,7 +11,7 @@ import pytest
 from gymnasium.envs.registration import EnvSpec, registry
 
 from lucky_transport import api, registration
-from lucky_transport.env.vector_env import VectorEnv, make_env
+from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import ConfigError, SpecError
 
 
@@ -27,7 +27,7 @@ def _run(program: str) -> str:
 def test_every_id_is_registered_with_a_vector_entry_point(env_id: str) -> None:
     spec = registry[env_id]
     assert spec.entry_point is None
-    assert spec.vector_entry_point == "lucky_transport.env.registration:make_env"
+    assert spec.vector_entry_point == "lucky_transport.api:make"
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,3 @@ def test_an_argument_nobody_knows_is_refused_by_name() -> None:
 def test_a_single_env_of_ours_does_not_exist() -> None:
     with pytest.raises(gymnasium.error.Error, match="entry_point is not specified"):
         gymnasium.make("lucky_transport/Toy-v0")
-
-
-def test_the_entry_point_is_also_found_where_the_envs_are() -> None:
-    assert make_env is registration.make_env

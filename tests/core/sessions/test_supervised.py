@@ -44,7 +44,7 @@ def test_an_engine_that_was_killed_is_started_again_without_its_sessions() -> No
         assert supervised.restarts == 1
 
 
-def test_an_engine_that_cannot_start_is_given_up_with_its_last_words() -> None:
+def test_an_engine_that_cannot_start_is_given_up_with_its_exit_report() -> None:
     with (
         SupervisedSessions("cartpole", start_timeout_s=0, most_failures=2) as supervised,
         pytest.raises(NotReachable, match=r"failed 2 times in a row, last with .* was not ready within 0.0 s"),

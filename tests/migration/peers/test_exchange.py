@@ -104,6 +104,6 @@ def test_workers_of_async_vector_env_are_measured_with_their_cpu() -> None:
     assert found.engine_cpu_ns > 0
 
 
-def test_a_vector_env_that_fails_gives_its_last_words() -> None:
+def test_a_vector_env_that_fails_gives_its_exit_report() -> None:
     with pytest.raises(NotReachable, match="AsyncVectorEnv of 0 envs: the client failed"):
         measure_vector_env(VectorJob(0, 4, 2, EFFORT))

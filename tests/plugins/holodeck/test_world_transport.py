@@ -256,7 +256,7 @@ def test_an_engine_that_is_killed_while_a_client_attaches_leaves_nothing_behind(
     assert bench.leftovers() == []
 
 
-def test_an_engine_that_ends_before_it_is_there_is_told_with_its_last_words(bench: Any, tmp_path: Path) -> None:
+def test_an_engine_that_ends_before_it_is_there_is_told_with_its_exit_report(bench: Any, tmp_path: Path) -> None:
     binary = tmp_path / "engine"
     binary.write_text("#!/bin/sh\necho no display >&2\nexit 3\n")
     binary.chmod(0o755)

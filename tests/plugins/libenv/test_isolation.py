@@ -45,7 +45,7 @@ def step_until_it_ends(env: lt.VectorEnv, steps: int = 10) -> None:
         ("shm", "exit_at", "exit status 7"),
     ],
 )
-def test_a_library_that_ends_its_process_is_an_error_with_its_last_words(
+def test_a_library_that_ends_its_process_is_an_error_with_its_exit_report(
     sample: str, transport: str, option: str, how: str
 ) -> None:
     with lt.make(f"libenv:{sample}", 2, options={option: 3}, transport=transport) as env:

@@ -154,7 +154,7 @@ def test_an_engine_that_dies_is_a_lost_connection_and_is_started_again(launch: A
     assert played.pid not in (0, first)
 
 
-def test_an_engine_that_fails_again_and_again_is_given_up_with_its_last_words(launch: Any, match: Any) -> None:
+def test_an_engine_that_fails_again_and_again_is_given_up_with_its_exit_report(launch: Any, match: Any) -> None:
     played = match(launch(mod="broken"))
     for _ in range(3):
         with pytest.raises(PeerDied, match="the mod is broken"):

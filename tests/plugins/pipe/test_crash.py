@@ -103,7 +103,7 @@ def test_a_killed_client_costs_the_engine_nothing(name: str, how: str, serving: 
             assert instance.experiment("cart_pole", [INIT]).next() is not None
 
 
-def test_a_program_that_ends_before_it_comes_is_reported_with_its_last_words(name: str) -> None:
+def test_a_program_that_ends_before_it_comes_is_reported_with_its_exit_report(name: str) -> None:
     command = [sys.executable, "-c", "import sys; sys.exit('no display')"]
     with pytest.raises(NotReachable, match=r"(?s)ended before it came to pipe .*exit status 1.*no display"):
         Instance(name, command, connect_timeout_s=PATIENCE_S)
