@@ -25,8 +25,8 @@ from lucky_transport.errors import BrokenPlugin, ConfigError, MissingExtra, Spec
 from lucky_transport.hookspecs import TransportInfo
 from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.registry import load, registry
-from lucky_transport.serving import Serving
-from lucky_transport.transport import Server, Transport
+from lucky_transport.serving import Server, Serving
+from lucky_transport.transport import Transport
 
 if TYPE_CHECKING:
     from gymnasium.vector import AutoresetMode

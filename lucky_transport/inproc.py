@@ -29,8 +29,9 @@ from lucky_transport.host.host import Host, Lease
 from lucky_transport.lockstep import Event, Lockstep, State
 from lucky_transport.messages.images import owned
 from lucky_transport.messages.methods import Method
+from lucky_transport.serving import Server
 from lucky_transport.spec.actions import Bounds, check_actions, check_control
-from lucky_transport.transport import Capabilities, Frame, Server, Stream, Transport
+from lucky_transport.transport import Capabilities, Frame, Stream, Transport
 
 __all__ = ["InprocServer", "InprocTransport", "connect", "server"]
 

@@ -1,11 +1,9 @@
-"""One engine at one or several endpoints, in this process.
-
-Rule 1: servers start in the given order and stop in the reverse one, then the engine; a failed start stops the others.
-"""
+"""The engine end of a transport (`Server`), and one engine at one or several endpoints of this process (`Serving`)."""
 
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
@@ -13,13 +11,27 @@ from typing import Self
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.engine import Engine
 from lucky_transport.host.host import Host
-from lucky_transport.transport import Server
 
-__all__ = ["Serving"]
+__all__ = ["Server", "Serving"]
+
+
+class Server(ABC):
+    """The engine end of a transport: lets clients at one endpoint drive a host."""
+
+    @abstractmethod
+    def start(self, host: Host) -> Endpoint:
+        """Accept clients from now on and return the endpoint they connect to (the real port, the real name)."""
+
+    @abstractmethod
+    def stop(self, grace_s: float = 1.0) -> None:
+        """Tell clients that the engine closes, end within about `grace_s` and leave nothing behind; idempotent."""
 
 
 class Serving:
-    """A running host with its servers; `endpoints` are where clients connect. Use as a context manager, or `stop`."""
+    """A running host with its servers; `endpoints` are where clients connect. Use as a context manager, or `stop`.
+
+    Servers start in the given order and stop in the reverse one, then the engine; a failed start stops the others.
+    """
 
     def __init__(self, engine: Engine, servers: Sequence[Server]) -> None:
         self.host = Host(engine)

@@ -1,4 +1,4 @@
-"""THE contract of a transport: its client end (`Transport`) and its engine end (`Server`).
+"""The contract of a transport's client end; its engine end is `lucky_transport.serving.Server`.
 
 One exchange is `send` and then `recv`; `step` is both in one call, and the only thing a hot loop needs:
 
@@ -28,11 +28,9 @@ from lucky_transport.spec.batch_spec import BatchSpec
 
 if TYPE_CHECKING:
     from lucky_transport.aio import AsyncCalls
-    from lucky_transport.endpoint import Endpoint
-    from lucky_transport.host.host import Host
     from lucky_transport.messages.methods import Method
 
-__all__ = ["Capabilities", "Frame", "Server", "Stream", "Transport"]
+__all__ = ["Capabilities", "Frame", "Stream", "Transport"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,15 +212,3 @@ class Stream(ABC):
 
     def __del__(self) -> None:
         self.cancel()
-
-
-class Server(ABC):
-    """The engine end of a transport: lets clients at one endpoint drive a host."""
-
-    @abstractmethod
-    def start(self, host: Host) -> Endpoint:
-        """Accept clients from now on and return the endpoint they connect to (the real port, the real name)."""
-
-    @abstractmethod
-    def stop(self, grace_s: float = 1.0) -> None:
-        """Tell clients that the engine closes, end within about `grace_s` and leave nothing behind; idempotent."""

@@ -36,6 +36,7 @@ LAYERS = (
     "spec",
     "messages",
     "call",
+    "world",
     "engine",
     "engine_options",
     "aio",
@@ -50,8 +51,8 @@ LAYERS = (
     "agents",
     "client",
     "env",
-    "inproc",
     "serving",
+    "inproc",
     "process",
     "api",
     "lucky_env",
@@ -71,13 +72,11 @@ CONTRACTS = {"lucky_transport.engine", "lucky_transport.transport"}
 
 #: Imports that still point upwards; nothing is ever added here.
 KNOWN = {
-    "lucky_transport.engine imports lucky_transport.sessions.world",
     "lucky_transport.lucky_env imports lucky_transport.api",
     "lucky_transport.env.registration imports lucky_transport.api",
     "lucky_transport.host.host imports lucky_transport.agents.agents",
     "lucky_transport.sessions.session imports lucky_transport.host.lease",
     "lucky_transport.sessions.sessions imports lucky_transport.host.workers",
-    "lucky_transport.transport imports lucky_transport.host.host",
 }
 
 #: What must never be imported by the core: it has to work without.

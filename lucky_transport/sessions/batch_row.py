@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from lucky_transport.engine import Buffers
-from lucky_transport.sessions.world import Standing, WorldBatch
 from lucky_transport.spec.batch_spec import total_reward
+from lucky_transport.world import Standing, WorldBatch
 
 __all__ = ["BatchRow"]
 

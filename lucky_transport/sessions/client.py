@@ -28,8 +28,8 @@ from lucky_transport.sessions.phase import Phase
 from lucky_transport.sessions.sessions import DEFAULT_TIMEOUT_S
 from lucky_transport.sessions.shared_look import SharedLook, snapshot_of
 from lucky_transport.sessions.turn import Turn, check_turns
-from lucky_transport.sessions.world import Worlds
 from lucky_transport.transport import Transport
+from lucky_transport.world import Worlds
 
 __all__ = ["SessionClient", "worlds_of"]
 

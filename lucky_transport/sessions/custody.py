@@ -24,7 +24,7 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.sessions.action_queue import ActionQueue
 from lucky_transport.sessions.news import Snapshot
 from lucky_transport.sessions.showcase import Showcase
-from lucky_transport.sessions.world import World
+from lucky_transport.world import World
 
 __all__ = ["Custody", "Viewer"]
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from lucky_transport.deadline import Deadline
 from lucky_transport.sessions.news import Advanced, SessionState, Snapshot
 from lucky_transport.sessions.turn import Turn
-from lucky_transport.sessions.world import Worlds
+from lucky_transport.world import Worlds
 
 __all__ = ["SessionDoor"]
 

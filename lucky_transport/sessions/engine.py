@@ -21,8 +21,8 @@ from lucky_transport.messages.batch import (
 )
 from lucky_transport.sessions.batch_row import BatchRow
 from lucky_transport.sessions.seeds import EpisodeSeeds
-from lucky_transport.sessions.world import World, WorldBatch, Worlds
 from lucky_transport.spec.batch_spec import BatchSpec
+from lucky_transport.world import World, WorldBatch, Worlds
 
 __all__ = ["WorldsEngine", "batch_of", "batch_spec"]
 

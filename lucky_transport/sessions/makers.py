@@ -10,7 +10,7 @@ from typing import Any
 from lucky_transport.errors import LocalProtocolError, SpecError
 from lucky_transport.messages.session import SessionRecording
 from lucky_transport.sessions.recording import RecordedWorld, ReplayedWorld
-from lucky_transport.sessions.world import World, Worlds
+from lucky_transport.world import World, Worlds
 
 __all__ = ["PlainMaker", "RecordingMaker", "ReplayMaker", "WorldMaker"]
 

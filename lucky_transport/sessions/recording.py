@@ -12,7 +12,7 @@ from typing import Any
 
 from lucky_transport.codec.flatbuffers import decode, encode
 from lucky_transport.messages.session import RecordedActions, SessionAction, SessionRecording
-from lucky_transport.sessions.world import World
+from lucky_transport.world import World
 
 __all__ = ["RecordedWorld", "ReplayedWorld"]
 

@@ -20,7 +20,7 @@ from lucky_transport.sessions.makers import WorldMaker
 from lucky_transport.sessions.news import Advanced, SessionState, Snapshot, nothing_newer
 from lucky_transport.sessions.phase import ENDED, Event, Phase, following
 from lucky_transport.sessions.worker_slots import WorkerSlots
-from lucky_transport.sessions.world import World
+from lucky_transport.world import World
 
 __all__ = ["Session"]
 

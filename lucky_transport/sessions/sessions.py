@@ -38,7 +38,7 @@ from lucky_transport.sessions.shelf import Shelf
 from lucky_transport.sessions.turn import Turn, check_turns
 from lucky_transport.sessions.watch import Watch
 from lucky_transport.sessions.worker_slots import WorkerSlots
-from lucky_transport.sessions.world import Worlds
+from lucky_transport.world import Worlds
 
 __all__ = ["DEFAULT_TIMEOUT_S", "Sessions"]
 

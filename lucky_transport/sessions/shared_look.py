@@ -18,11 +18,11 @@ from lucky_transport.errors import ClosedError, PeerDied, RemoteProtocolError, S
 from lucky_transport.messages.session import SessionLook, ShareSessionResponse
 from lucky_transport.sessions.news import Snapshot, nothing_newer
 from lucky_transport.sessions.sessions import DEFAULT_TIMEOUT_S
-from lucky_transport.sessions.world import Worlds
 from lucky_transport.shm.liveness import Peer
 from lucky_transport.shm.look_file import LookFile, LookState
 from lucky_transport.shm.results import Result
 from lucky_transport.shm.segment import DIRECTORY
+from lucky_transport.world import Worlds
 
 __all__ = ["SharedLook", "snapshot_of"]
 

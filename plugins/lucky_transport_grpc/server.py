@@ -18,7 +18,7 @@ from lucky_transport.config import Settings
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import NotReachable
 from lucky_transport.host.host import Host
-from lucky_transport.transport import Server
+from lucky_transport.serving import Server
 from lucky_transport_grpc.address import SocketFile, bind_failure, service_of, target_of
 from lucky_transport_grpc.caller import House
 from lucky_transport_grpc.metadata import WINDOW

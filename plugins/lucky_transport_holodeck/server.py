@@ -15,7 +15,7 @@ from lucky_transport.config import Settings
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ConfigError
 from lucky_transport.host.host import Host
-from lucky_transport.transport import Server
+from lucky_transport.serving import Server
 from lucky_transport_holodeck.batch_seat import BatchSeat
 from lucky_transport_holodeck.guest import Guest
 from lucky_transport_holodeck.names import Names

@@ -27,7 +27,7 @@ from lucky_transport.sessions.joint_advance import JointAdvance
 from lucky_transport.sessions.news import Advanced, SessionState, Snapshot
 from lucky_transport.sessions.phase import Phase
 from lucky_transport.sessions.turn import Turn, check_turns
-from lucky_transport.sessions.world import Worlds
+from lucky_transport.world import Worlds
 from lucky_transport_openra.bridge import Bridge, advance_request
 from lucky_transport_openra.codec import BridgeCodec
 from lucky_transport_openra.game_stream import GameStreamClient

@@ -20,8 +20,8 @@ from lucky_transport.engines.skirmish.batch import SkirmishBatch
 from lucky_transport.engines.skirmish.world import SkirmishWorlds
 from lucky_transport.errors import NotReachable, PeerDied, PeerTimeout, SpecError, Unimplemented
 from lucky_transport.sessions.transport import SessionTransport
-from lucky_transport.sessions.world import WorldBatch
 from lucky_transport.transport import Transport
+from lucky_transport.world import WorldBatch
 from lucky_transport_grpc import client as grpc_client
 from lucky_transport_openra.bridge_sessions import BridgeSessions
 from lucky_transport_openra.options import ClientOptions, client_options, grpc_endpoint

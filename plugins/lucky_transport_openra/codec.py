@@ -12,7 +12,7 @@ from typing import Any
 
 from lucky_transport.errors import Unimplemented
 from lucky_transport.messages.fields import fields_of
-from lucky_transport.sessions.world import Worlds
+from lucky_transport.world import Worlds
 from lucky_transport_grpc import codec
 from lucky_transport_openra import _pb
 

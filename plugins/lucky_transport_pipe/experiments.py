@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lucky_transport.errors import EngineFailed
-from lucky_transport.sessions.world import World, Worlds
+from lucky_transport.world import World, Worlds
 from lucky_transport_pipe.address import BACKEND
 from lucky_transport_pipe.json_codec import codec_of, snake_case
 

@@ -22,7 +22,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from lucky_transport.sessions.world import World
+from lucky_transport.world import World
 from lucky_transport_pipe.experiments import Experiments, session_failed
 from lucky_transport_pipe.lines import score_text
 from lucky_transport_pipe.rules import Rules

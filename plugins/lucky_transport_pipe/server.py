@@ -16,7 +16,7 @@ from lucky_transport.errors import ClosedError, PeerDied, TransportError
 from lucky_transport.host.dispatch import Dispatcher
 from lucky_transport.host.host import Host
 from lucky_transport.process import unique_name
-from lucky_transport.transport import Server
+from lucky_transport.serving import Server
 from lucky_transport_pipe.address import path_of
 from lucky_transport_pipe.attaching import remove_left_over, try_attach
 from lucky_transport_pipe.duplex import SocketDuplex

@@ -23,6 +23,7 @@ from lucky_transport.host.foreign import foreign_services
 from lucky_transport.host.host import Host, Lease
 from lucky_transport.host.reception import receive
 from lucky_transport.rpc.server import ServerCalls
+from lucky_transport.serving import Server
 from lucky_transport.sessions.shelf import Shelf
 from lucky_transport.shm import error_region, header, views
 from lucky_transport.shm.atomics import PEER_PARKS, PEER_WAKES, Result, Words, implementation, native_error
@@ -32,7 +33,6 @@ from lucky_transport.shm.liveness import Peer
 from lucky_transport.shm.segment import create
 from lucky_transport.shm.segment_pipe import SegmentPipe
 from lucky_transport.shm.wait import strategy_code
-from lucky_transport.transport import Server
 
 __all__ = ["ShmServer", "server"]
 

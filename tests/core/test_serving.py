@@ -24,8 +24,7 @@ from lucky_transport.errors import (
 )
 from lucky_transport.host.host import Host
 from lucky_transport.process import EngineProcess, unique_name
-from lucky_transport.serving import Serving
-from lucky_transport.transport import Server
+from lucky_transport.serving import Server, Serving
 
 
 class Recorded(Server):

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from lucky_transport.engines.skirmish.messages import Command, Economy, MapInfo, Military, Observation, Order, Orders
 from lucky_transport.engines.skirmish.rules import KINDS, QUEUES
 from lucky_transport.engines.skirmish.view import CHANNELS
-from lucky_transport.sessions.world import Standing, WorldBatch
 from lucky_transport.spec.batch_spec import ArraySpec
+from lucky_transport.world import Standing, WorldBatch
 
 __all__ = ["GRID", "MOVES", "SkirmishBatch"]
 

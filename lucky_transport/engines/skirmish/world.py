@@ -20,7 +20,7 @@ from lucky_transport.engines.skirmish.opponent import NEAREST, SKILLS, Opponent
 from lucky_transport.engines.skirmish.orders import obey
 from lucky_transport.engines.skirmish.rules import TICK_S
 from lucky_transport.engines.skirmish.terrain import MAPS, Terrain, terrain
-from lucky_transport.sessions.world import World, Worlds
+from lucky_transport.world import World, Worlds
 
 __all__ = ["OPTIONS", "SEEDS", "SkirmishWorld", "SkirmishWorlds", "folded"]
 

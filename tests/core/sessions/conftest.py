@@ -13,7 +13,7 @@ import pytest
 from lucky_transport.messages.scalars import U64
 from lucky_transport.sessions.limits import Limits
 from lucky_transport.sessions.sessions import Sessions
-from lucky_transport.sessions.world import World, Worlds
+from lucky_transport.world import World, Worlds
 
 PATIENCE_S = 10.0
 

@@ -23,7 +23,7 @@ from lucky_transport.engine import Buffers
 from lucky_transport.errors import NotReachable, TransportError, Unimplemented
 from lucky_transport.host.host import Host, Lease
 from lucky_transport.messages.methods import BY_NAME
-from lucky_transport.transport import Server
+from lucky_transport.serving import Server
 
 _POLL_S = 0.02
 _numbers = itertools.count(1)

@@ -15,7 +15,7 @@ from lucky_transport.engines.cartpole import CartPoleCommand, CartPoleState, Car
 from lucky_transport.errors import EngineFailed, LocalProtocolError
 from lucky_transport.process import unique_name
 from lucky_transport.sessions.engine import WorldsEngine
-from lucky_transport.sessions.world import World
+from lucky_transport.world import World
 from lucky_transport_pipe.experiment import Score, Started, State
 from lucky_transport_pipe.instance import Instance
 from lucky_transport_pipe.unity_instance import UnityInstance
