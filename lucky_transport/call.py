@@ -24,7 +24,7 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.errors import LocalProtocolError, PeerTimeout
 from lucky_transport.messages.methods import Method
 
-__all__ = ["Call", "Metadata", "check_request", "check_stream", "check_unary", "not_in_time"]
+__all__ = ["Call", "Metadata", "check_request", "check_stream", "check_unary", "deadline_error"]
 
 
 #: (key, value) pairs; keys may repeat and their order counts.
@@ -128,7 +128,7 @@ def check_request(method: Method, request: object) -> None:
         raise TypeError(f"{expected}: got {type(request).__name__}, expected {expected}")
 
 
-def not_in_time(name: str, timeout_s: float, backend: str) -> PeerTimeout:
+def deadline_error(name: str, timeout_s: float, backend: str) -> PeerTimeout:
     """Return the error, in the words of every transport, of a call or stream of the method `name` at its deadline."""
     return PeerTimeout(
         f"{name} did not end within {timeout_s:g} s",

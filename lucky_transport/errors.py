@@ -35,6 +35,7 @@ from collections.abc import Iterable
 from enum import IntEnum
 
 __all__ = [
+    "MAX_TEXT_BYTES",
     "BrokenPlugin",
     "Busy",
     "Cancelled",
@@ -58,9 +59,11 @@ __all__ = [
     "UnknownName",
     "UnknownSession",
     "did_you_mean",
+    "engine_failed",
     "from_wire",
     "plural",
     "status_of",
+    "to_wire_error",
 ]
 
 
@@ -304,3 +307,30 @@ def from_wire(
     if code == StatusError.wire_code:
         return StatusError(status, message, trailing, backend=backend)
     return _BY_CODE.get(code, TransportError)(message, backend=backend)
+
+
+#: The longest text of an error that reaches a client, in UTF-8: gRPC's trailing metadata hold no more.
+MAX_TEXT_BYTES = 3000
+_CUT = " ..."
+
+
+def engine_failed(engine: str, what: str, error: Exception) -> EngineFailed:
+    """Return the error that a client gets when foreign code of `engine` raised `error` in `what`."""
+    return EngineFailed(f"engine {engine!r} failed in {what}: {type(error).__name__}: {error}", backend=engine)
+
+
+def to_wire_error(engine: str, what: str, error: Exception) -> TransportError:
+    """Return the error that a client gets when `what` raised `error`: `error` itself where that can travel as it is.
+
+    A foreign error becomes EngineFailed. Its text is the same over every transport, so it is cut to what each of them
+    can carry.
+    """
+    raised = error if isinstance(error, TransportError) else engine_failed(engine, what, error)
+    text = str(raised)
+    if len(text) * 4 <= MAX_TEXT_BYTES:
+        return raised
+    encoded = text.encode(errors="replace")
+    if len(encoded) <= MAX_TEXT_BYTES:
+        return raised
+    short = encoded[: MAX_TEXT_BYTES - len(_CUT)].decode(errors="ignore") + _CUT
+    return from_wire(type(raised).wire_code, short, backend=raised.backend)

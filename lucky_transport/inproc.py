@@ -94,7 +94,7 @@ class InprocTransport(Transport):
 
     def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
         if self._lockstep.state is not State.READY:
-            raise self._lockstep.refusal(Event.SEND)
+            raise self._lockstep.state_error(Event.SEND)
         self._check_process()
         checked = actions if actions is self.actions else check_actions(self.spec, actions)
         if control is not None:
@@ -107,7 +107,7 @@ class InprocTransport(Transport):
 
     def recv(self, deadline: Deadline | None = None) -> Frame:
         if self._lockstep.state is not State.SENT:
-            raise self._lockstep.refusal(Event.FRAME)
+            raise self._lockstep.state_error(Event.FRAME)
         try:
             if self._lease is None:
                 self._lease = self._host.drive(f"inproc client of pid {self._pid}", self._buffers)

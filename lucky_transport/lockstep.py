@@ -85,10 +85,10 @@ class Lockstep:
         """
         following = TRANSITIONS[self.state].get(event)
         if following is None:
-            raise self.refusal(event)
+            raise self.state_error(event)
         self.state = following
 
-    def refusal(self, event: Event) -> TransportError:
+    def state_error(self, event: Event) -> TransportError:
         """Return the error that explains why `event` cannot happen now."""
         kind, text = _REMEDIES.get(
             (self.state, event), (LocalProtocolError, f"{event.value} is not possible in state {self.state.value}")

@@ -75,8 +75,6 @@ KNOWN = {
     "lucky_transport.lucky_env imports lucky_transport.api",
     "lucky_transport.env.registration imports lucky_transport.api",
     "lucky_transport.host.host imports lucky_transport.agents.agents",
-    "lucky_transport.sessions.session imports lucky_transport.host.lease",
-    "lucky_transport.sessions.sessions imports lucky_transport.host.workers",
 }
 
 #: What must never be imported by the core: it has to work without.

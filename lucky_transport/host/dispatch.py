@@ -21,18 +21,17 @@ from lucky_transport.call import Call
 from lucky_transport.codec.flatbuffers import DECODERS, decode
 from lucky_transport.deadline import Deadline
 from lucky_transport.engine import Handler
-from lucky_transport.errors import EngineFailed, LocalProtocolError, TransportError, Unimplemented
+from lucky_transport.errors import EngineFailed, LocalProtocolError, TransportError, Unimplemented, to_wire_error
 from lucky_transport.host.encoding import encode_answer, encode_response, item_encoder, response_encoder
 from lucky_transport.host.foreign import ForeignServices, RawHandler
 from lucky_transport.host.host import Host
-from lucky_transport.host.lease import told
-from lucky_transport.host.workers import Workers
 from lucky_transport.messages.images import holds_images
 from lucky_transport.messages.methods import BY_ID, METHODS, Method, Runs
 from lucky_transport.rpc.lane import Lane
 from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport.rpc.slots import Slots
+from lucky_transport.rpc.worker_pool import WorkerPool
 
 __all__ = ["Dispatcher", "RawHandler"]
 
@@ -55,9 +54,9 @@ class Dispatcher:
         self, host: Host, *, pool: int = _POOL, streams: int = _STREAMS, foreign: Sequence[ForeignServices] = ()
     ) -> None:
         self._host = host
-        self._pool = Workers("command handlers", pool, _POOL_WAITING)
+        self._pool = WorkerPool("command handlers", pool, _POOL_WAITING)
         self.slots = Slots(self._pool.run, pool)
-        self._streams = Workers("streams", streams)
+        self._streams = WorkerPool("streams", streams)
         #: What answers a plain request of an inline method, by its id: bytes in, bytes out, or a TransportError.
         self.inline: dict[int, Callable[[bytes], bytes]] = {
             row.id: self._answerer(row, handler)
@@ -99,7 +98,7 @@ class Dispatcher:
             try:
                 response = handler(request)
             except Exception as error:  # a handler is foreign code and may raise anything
-                known = told(self._host.spec.engine, method.name, error)
+                known = to_wire_error(self._host.spec.engine, method.name, error)
                 if known is error:
                     raise
                 raise known from error

@@ -18,10 +18,18 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from lucky_transport.agents.agents import Agents
-from lucky_transport.call import Call, check_stream, check_unary, not_in_time
+from lucky_transport.call import Call, check_stream, check_unary, deadline_error
 from lucky_transport.engine import Buffers, Engine, Handler, StreamHandler
-from lucky_transport.errors import Busy, Cancelled, ClosedError, PeerTimeout, TransportError, Unimplemented
-from lucky_transport.host.lease import Lease, told
+from lucky_transport.errors import (
+    Busy,
+    Cancelled,
+    ClosedError,
+    PeerTimeout,
+    TransportError,
+    Unimplemented,
+    to_wire_error,
+)
+from lucky_transport.host.lease import Lease
 from lucky_transport.host.task import task_handlers
 from lucky_transport.messages.methods import Method, Runs
 from lucky_transport.sessions.service import session_handlers
@@ -128,7 +136,7 @@ class Host:
         try:
             yield from handler(request, call)
         except Exception as error:  # a handler is foreign code and may raise anything
-            known = told(self.spec.engine, method.name, error)
+            known = to_wire_error(self.spec.engine, method.name, error)
             if known is error:
                 raise
             raise known from error
@@ -193,7 +201,7 @@ class Host:
     def inline_handler(self, method: Method) -> Handler | None:
         """Return the engine's handler of an inline method that need not know its call, None for any other.
 
-        What it raises is foreign: tell it by `told`.
+        What it raises is foreign: tell it by `to_wire_error`.
         """
         return self._plain.get(method.name) if method.runs is Runs.INLINE else None
 
@@ -221,7 +229,7 @@ class Host:
                     return handler(request, call)
             raise self._late(method, call)
         except Exception as error:  # a handler is foreign code and may raise anything
-            known = told(self.spec.engine, method.name, error)
+            known = to_wire_error(self.spec.engine, method.name, error)
             if known is error:
                 raise
             raise known from error
@@ -244,7 +252,7 @@ class Host:
 
     def _late(self, method: Method, call: Call) -> PeerTimeout:
         timeout_s = call.deadline.timeout_s if call.deadline is not None else 0.0
-        return not_in_time(method.name, timeout_s, self.spec.engine)
+        return deadline_error(method.name, timeout_s, self.spec.engine)
 
     def close(self, timeout_s: float = 5.0) -> None:
         """End the engine; idempotent. A step in progress is waited for, an engine that hangs in one is left to exit."""

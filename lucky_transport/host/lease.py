@@ -1,7 +1,4 @@
-"""The right to step the engine, and what is said when an engine fails.
-
-Rule 1: every step happens under the host's lock; a lease that was lost steps no more.
-"""
+"""The right to step the engine: every step happens under the host's lock, and a lease that was lost steps no more."""
 
 from __future__ import annotations
 
@@ -13,16 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.engine import RESET, Buffers, Engine
-from lucky_transport.errors import Busy, EngineFailed, TransportError, from_wire
+from lucky_transport.errors import Busy, TransportError, engine_failed
 
 if TYPE_CHECKING:
     from lucky_transport.host.host import Host
 
-__all__ = ["MAX_TEXT_BYTES", "Lease", "failure", "told"]
-
-#: What a caller is told of an error at most, in UTF-8: gRPC's trailing metadata hold no more.
-MAX_TEXT_BYTES = 3000
-_CUT = " ..."
+__all__ = ["Lease"]
 
 
 class Lease:
@@ -59,7 +52,7 @@ class Lease:
 
     def failure(self, error: Exception) -> TransportError:
         """Return what a client is told when the engine's step raised `error`."""
-        return error if isinstance(error, TransportError) else failure(self._engine, "step", error)
+        return error if isinstance(error, TransportError) else engine_failed(self._engine, "step", error)
 
     def step(self, control: NDArray[np.uint8] | None = None) -> None:
         """Do one exchange: afterwards the driver's buffers hold the frame.
@@ -96,23 +89,3 @@ class Lease:
     def release(self) -> None:
         """Let somebody else drive; idempotent."""
         self._host.release(self)
-
-
-def failure(engine: str, what: str, error: Exception) -> EngineFailed:
-    """Return what a client is told when foreign code of `engine` raised `error` in `what`."""
-    return EngineFailed(f"engine {engine!r} failed in {what}: {type(error).__name__}: {error}", backend=engine)
-
-
-def told(engine: str, what: str, error: Exception) -> TransportError:
-    """Return what a client is told when `what` raised `error`: the same over every transport, so never a longer text
-    than any can carry. It is `error` itself where nothing is to be changed.
-    """
-    raised = error if isinstance(error, TransportError) else failure(engine, what, error)
-    text = str(raised)
-    if len(text) * 4 <= MAX_TEXT_BYTES:
-        return raised
-    encoded = text.encode(errors="replace")
-    if len(encoded) <= MAX_TEXT_BYTES:
-        return raised
-    short = encoded[: MAX_TEXT_BYTES - len(_CUT)].decode(errors="ignore") + _CUT
-    return from_wire(type(raised).wire_code, short, backend=raised.backend)

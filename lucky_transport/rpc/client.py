@@ -21,7 +21,7 @@ from operator import attrgetter
 from time import monotonic_ns
 from typing import Any, cast
 
-from lucky_transport.call import not_in_time
+from lucky_transport.call import deadline_error
 from lucky_transport.codec.compact import ItemRun, Popped, encode_compact, envelope_of, fields_of
 from lucky_transport.codec.envelope import Envelope, Kind, decode_envelope, encode_envelope
 from lucky_transport.deadline import Deadline
@@ -33,7 +33,7 @@ from lucky_transport.rpc.fragments import DEFAULT_LIMIT, Assemblies, TooLarge, c
 from lucky_transport.rpc.images import ImageSource, Place, no_source
 from lucky_transport.rpc.lifecycle import Event, Shape, opened
 from lucky_transport.rpc.numbers import Numbered
-from lucky_transport.rpc.outcome import GOODBYE, Metadata, again, name_of, to_metadata
+from lucky_transport.rpc.outcome import GOODBYE, Metadata, copy_error, name_of, to_metadata
 from lucky_transport.rpc.outlet import Outlet
 from lucky_transport.rpc.pipe import Pipe
 from lucky_transport.rpc.turns import Turns
@@ -91,7 +91,7 @@ class ClientCalls:
         """
         answer = self.exchange(method, payload, deadline, metadata)
         if answer.error is not None:
-            raise again(answer.error, self.backend)
+            raise copy_error(answer.error, self.backend)
         return answer.payload
 
     def exchange(
@@ -202,11 +202,11 @@ class ClientCalls:
     def check(self) -> None:
         """Raise what ended the connection, if it has ended."""
         if self._error is not None:
-            raise again(self._error, self.backend)
+            raise copy_error(self._error, self.backend)
 
     def late(self, method: int | str, deadline: Deadline) -> PeerTimeout:
         """Return the error of a call that did not end in time."""
-        return not_in_time(name_of(method), deadline.timeout_s, self.backend)
+        return deadline_error(name_of(method), deadline.timeout_s, self.backend)
 
     def cut(self, record: bytes, correlation_id: int, message_bytes: int) -> Any:
         """Return the records in which an envelope with a message of that length travels."""

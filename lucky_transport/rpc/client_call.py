@@ -18,7 +18,7 @@ from lucky_transport.codec.envelope import Envelope, Kind, encode_envelope
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Cancelled, StatusError, TransportError
 from lucky_transport.rpc.lifecycle import CALLER, Event, State, after
-from lucky_transport.rpc.outcome import Metadata, again, error_in, from_metadata, name_of
+from lucky_transport.rpc.outcome import Metadata, copy_error, error_in, from_metadata, name_of
 from lucky_transport.rpc.window import Credit, Grant, Window
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class ClientCall:
                 self._grant_more(*renewed)
             return payload
         if self.error is not None:
-            raise again(self.error, self._calls.backend)
+            raise copy_error(self.error, self._calls.backend)
         return None
 
     def try_recv(self) -> bytes | None:
@@ -309,7 +309,7 @@ class ClientCall:
         """Do what is ours to do; raises the call's error when it failed, LocalProtocolError when it is not possible."""
         with self._lock:
             if self.error is not None:
-                raise again(self.error, self._calls.backend)
+                raise copy_error(self.error, self._calls.backend)
             self._state = after(CALLER, self._state, event, self._what)
 
     def _grant_more(self, items: int, window: int) -> None:
@@ -318,7 +318,7 @@ class ClientCall:
 
     def _too_late(self, deadline: Deadline | None) -> TransportError:
         if self.error is not None:
-            return again(self.error, self._calls.backend)
+            return copy_error(self.error, self._calls.backend)
         return self._calls.late(self._method, deadline or self.deadline or Deadline(0))
 
 

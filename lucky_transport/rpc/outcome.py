@@ -12,7 +12,7 @@ from lucky_transport.codec.envelope import Envelope, Kind, Metadatum
 from lucky_transport.errors import StatusError, TransportError, from_wire
 from lucky_transport.messages.methods import BY_ID
 
-__all__ = ["GOODBYE", "Metadata", "again", "error_envelope", "error_in", "from_metadata", "name_of", "to_metadata"]
+__all__ = ["GOODBYE", "Metadata", "copy_error", "error_envelope", "error_in", "from_metadata", "name_of", "to_metadata"]
 
 #: The number of no call: an error that carries it ends the connection.
 GOODBYE = 0
@@ -39,7 +39,7 @@ def from_metadata(entries: Iterable[Metadatum]) -> Metadata:
     )
 
 
-def again(error: TransportError, backend: str) -> TransportError:
+def copy_error(error: TransportError, backend: str) -> TransportError:
     """Return a new error of the same class with the same text."""
     if isinstance(error, StatusError):
         return StatusError(error.code, error.details, error.trailing, backend=error.backend or backend)

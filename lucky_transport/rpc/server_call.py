@@ -21,7 +21,7 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Cancelled, PeerTimeout, TransportError
 from lucky_transport.rpc.images import Pictures, Place
 from lucky_transport.rpc.lifecycle import ANSWERER, Event, Shape, State, after, opened
-from lucky_transport.rpc.outcome import Metadata, again, error_envelope, from_metadata, name_of, to_metadata
+from lucky_transport.rpc.outcome import Metadata, copy_error, error_envelope, from_metadata, name_of, to_metadata
 from lucky_transport.rpc.window import EVERY, Credit, Grant, Window
 
 if TYPE_CHECKING:
@@ -444,14 +444,14 @@ class ServerCall:
     def _check(self) -> None:
         """Raise why the call is over, if it is."""
         if self._error is not None:
-            raise again(self._error, "")
+            raise copy_error(self._error, "")
         if self.deadline is not None and self.deadline.expired:
             raise PeerTimeout(f"{self.name}: its caller waited {self.deadline.timeout_s:g} s and no longer")
 
     def _go(self, event: Event) -> None:
         with self._lock:
             if event.is_ours and self._error is not None:
-                raise again(self._error, "")
+                raise copy_error(self._error, "")
             if event.is_ours or self._state is not _ENDED:
                 self._state = after(ANSWERER, self._state, event, self._what)
 

@@ -18,7 +18,7 @@ from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.rpc.client_call import ClientCall
 from lucky_transport.rpc.images import Claim, Payload
 from lucky_transport.rpc.lifecycle import Shape
-from lucky_transport.rpc.outcome import again
+from lucky_transport.rpc.outcome import copy_error
 from lucky_transport.transport import Stream
 
 __all__ = ["CallStream", "call", "response_of", "stream"]
@@ -36,7 +36,7 @@ def call(calls: ClientCalls, method: Method, request: Any, deadline: Deadline) -
         check_request(method, request)
     answer = calls.exchange(method.id, ENCODERS[request.__class__](request), deadline)
     if answer.error is not None:
-        raise again(answer.error, calls.backend)
+        raise copy_error(answer.error, calls.backend)
     if answer.payload.__class__ is not bytes:
         return response_of(calls, method, answer.payload)
     return DECODERS[method.response](answer.payload)

@@ -13,8 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import Busy, PeerTimeout, SessionEnded, TransportError
-from lucky_transport.host.lease import told
+from lucky_transport.errors import Busy, PeerTimeout, SessionEnded, TransportError, to_wire_error
 from lucky_transport.sessions.custody import Custody
 from lucky_transport.sessions.makers import WorldMaker
 from lucky_transport.sessions.news import Advanced, SessionState, Snapshot, nothing_newer
@@ -206,7 +205,7 @@ class Session:
             raise self._fail(error) from error
 
     def _fail(self, error: Exception) -> TransportError:
-        failure = told(self._engine, f"session {self.id}", error)
+        failure = to_wire_error(self._engine, f"session {self.id}", error)
         self._error = str(failure)
         self._go(Event.FAILED)
         self.custody.discard()

@@ -25,9 +25,9 @@ from typing import Any
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Busy, ClosedError, Unimplemented, UnknownSession
-from lucky_transport.host.workers import Workers
 from lucky_transport.messages.session import SessionRecording, ShareSessionResponse
 from lucky_transport.pending import Settled
+from lucky_transport.rpc.worker_pool import WorkerPool
 from lucky_transport.sessions.joint_advance import JointAdvance
 from lucky_transport.sessions.limits import Limits
 from lucky_transport.sessions.makers import PlainMaker, RecordingMaker, ReplayMaker, WorldMaker
@@ -63,7 +63,7 @@ class Sessions:
         self.shelf: Shelf | None = None
         self._sessions: dict[str, Session] = {}
         self._lock = threading.Lock()
-        self._builders = Workers(f"session builders of {engine}", self.limits.builders, self.limits.sessions)
+        self._builders = WorkerPool(f"session builders of {engine}", self.limits.builders, self.limits.sessions)
         self._quick_maps: set[str] = set()  # the last world of these was built within `_AT_ONCE_S`
         self._slots = WorkerSlots(self.limits.slots, self.limits.patience_s)
         self._pacer = Pacer(f"session clock of {engine}")

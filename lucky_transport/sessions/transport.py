@@ -79,7 +79,7 @@ class SessionTransport(Transport):
 
     def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
         if self._lockstep.state is not State.READY:
-            raise self._lockstep.refusal(Event.SEND)
+            raise self._lockstep.state_error(Event.SEND)
         if actions is not self.actions:
             checked = check_actions(self.spec, actions)
             self.out_of_bounds += self._bounds.count_outside(checked)
@@ -89,7 +89,7 @@ class SessionTransport(Transport):
 
     def recv(self, deadline: Deadline | None = None) -> Frame:
         if self._lockstep.state is not State.SENT:
-            raise self._lockstep.refusal(Event.FRAME)
+            raise self._lockstep.state_error(Event.FRAME)
         deadline = Deadline.after(deadline, self._timeout_s)
         try:
             self._step(deadline)
@@ -139,7 +139,7 @@ class SessionTransport(Transport):
 
     def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
         if self._lockstep.state is State.CLOSED:
-            raise self._lockstep.refusal(Event.SEND)
+            raise self._lockstep.state_error(Event.SEND)
         if method is not _SET_SEEDS:
             raise Unimplemented(f"a batch of sessions does not answer {method.name}", backend=self.name)
         return self._set_seeds(request)

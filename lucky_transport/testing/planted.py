@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.call import not_in_time
+from lucky_transport.call import deadline_error
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import PeerDied, TransportError, UnknownName
 from lucky_transport.messages.methods import Method
@@ -118,7 +118,7 @@ class _Peer:
         if plant.fault is Fault.SLOW:
             time.sleep(plant.delay_s if deadline is None else min(plant.delay_s, deadline.remaining_s))
             if deadline is not None and deadline.expired:
-                raise not_in_time(what, deadline.timeout_s, self.name)
+                raise deadline_error(what, deadline.timeout_s, self.name)
         elif plant.fault is Fault.STATUS:
             raise UnknownName(f"{what}: a planted status", backend=self.name)
         elif plant.fault is Fault.CRASH:

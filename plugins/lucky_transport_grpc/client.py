@@ -142,7 +142,7 @@ class GrpcTransport(Transport):
 
     def recv(self, deadline: Deadline | None = None) -> Frame:
         if self._lockstep.state is not State.SENT:
-            raise self._lockstep.refusal(Event.FRAME)
+            raise self._lockstep.state_error(Event.FRAME)
         self._connection.check_process()
         try:
             frame = self._exchange.finish(Deadline.after(deadline, self._settings.step_timeout_s))
@@ -167,7 +167,7 @@ class GrpcTransport(Transport):
         self, actions: NDArray[Any], control: NDArray[np.uint8] | None
     ) -> tuple[NDArray[Any], NDArray[np.uint8] | None]:
         if self._lockstep.state is not State.READY:
-            raise self._lockstep.refusal(Event.SEND)
+            raise self._lockstep.state_error(Event.SEND)
         self._connection.check_process()
         checked = check_actions(self.spec, actions)
         if control is not None:

@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from lucky_transport.call import not_in_time
+from lucky_transport.call import deadline_error
 from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
@@ -163,7 +163,7 @@ class Connection:
 
     def stream_late(self, what: str, deadline: Deadline) -> PeerTimeout:
         """Return the error of a stream that reached its deadline."""
-        return not_in_time(what, deadline.timeout_s, "grpc")
+        return deadline_error(what, deadline.timeout_s, "grpc")
 
     def late(self, deadline: Deadline) -> PeerTimeout:
         """Return the error of a wait that reached its deadline."""

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from lucky_transport.errors import (
+    MAX_TEXT_BYTES,
     Busy,
     Cancelled,
     EngineFailed,
@@ -27,7 +28,6 @@ from lucky_transport.errors import (
     from_wire,
     status_of,
 )
-from lucky_transport.host.lease import MAX_TEXT_BYTES
 from lucky_transport_grpc.metadata import ERROR
 from lucky_transport_grpc.runtime import grpc
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lucky_transport.call import check_stream, check_unary, not_in_time
+from lucky_transport.call import check_stream, check_unary, deadline_error
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import PeerTimeout, Unimplemented
 from lucky_transport.messages.batch import SetResetOptionsResponse
@@ -44,7 +44,7 @@ class TypedCalls:
             response = self._connection.call(self._method(method), message, deadline)
         except PeerTimeout as error:
             if deadline.expired:
-                raise not_in_time(method.name, deadline.timeout_s, "grpc") from error
+                raise deadline_error(method.name, deadline.timeout_s, "grpc") from error
             raise
         return decode(response, method.response)
 
@@ -65,7 +65,7 @@ class TypedCalls:
         check_stream(method)
         message = self._message(method, request)
         if deadline is not None and deadline.expired:
-            raise not_in_time(method.name, deadline.timeout_s, "grpc")
+            raise deadline_error(method.name, deadline.timeout_s, "grpc")
         call = self._connection.stream(method.name, message, deadline)
         return GrpcStream(self._connection, method, call, deadline)
 
@@ -74,7 +74,7 @@ class TypedCalls:
         check_unary(method)
         message = self._message(method, request)
         if deadline.expired:  # gRPC rounds deadlines up: it might make the call all the same
-            raise not_in_time(method.name, deadline.timeout_s, "grpc")
+            raise deadline_error(method.name, deadline.timeout_s, "grpc")
         return message
 
     def _method(self, method: Method) -> Any:

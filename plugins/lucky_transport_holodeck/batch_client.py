@@ -63,7 +63,7 @@ class BatchTransport(Transport):
 
     def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
         if self._lockstep.state is not State.READY:
-            raise self._lockstep.refusal(Event.SEND)
+            raise self._lockstep.state_error(Event.SEND)
         self._check_process()
         checked = actions if actions is self.actions else check_actions(self.spec, actions)
         if control is not None:
@@ -77,7 +77,7 @@ class BatchTransport(Transport):
 
     def recv(self, deadline: Deadline | None = None) -> Frame:
         if self._lockstep.state is not State.SENT or self._drive is None:
-            raise self._lockstep.refusal(Event.FRAME)
+            raise self._lockstep.state_error(Event.FRAME)
         self._check_process()
         try:
             frame = self._drive.recv(deadline)
@@ -104,7 +104,7 @@ class BatchTransport(Transport):
 
     def _check_usable(self) -> None:
         if self._lockstep.state in (State.CLOSED, State.LOST):
-            raise self._lockstep.refusal(Event.SEND)
+            raise self._lockstep.state_error(Event.SEND)
         self._check_process()
 
     def _check_process(self) -> None:

@@ -83,7 +83,7 @@ class WorldTransport(Transport):
 
     def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
         if self._lockstep.state is not State.READY:
-            raise self._lockstep.refusal(Event.SEND)
+            raise self._lockstep.state_error(Event.SEND)
         self._check_process()
         checked = actions if actions is self.actions else check_actions(self.spec, actions)
         resets = control is not None and self._resets(check_control(self.spec, control))
@@ -117,7 +117,7 @@ class WorldTransport(Transport):
 
     def recv(self, deadline: Deadline | None = None) -> Frame:
         if self._lockstep.state is not State.SENT:
-            raise self._lockstep.refusal(Event.FRAME)
+            raise self._lockstep.state_error(Event.FRAME)
         self._check_process()
         try:
             self.world.finish_tick(deadline)
@@ -159,7 +159,7 @@ class WorldTransport(Transport):
 
     def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
         if self._lockstep.state in (State.CLOSED, State.LOST):
-            raise self._lockstep.refusal(Event.SEND)
+            raise self._lockstep.state_error(Event.SEND)
         self._check_process()
         check_unary(method)
         check_request(method, request)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lucky_transport.call import not_in_time
+from lucky_transport.call import deadline_error
 from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
@@ -138,7 +138,7 @@ class Bridge:
 
     def _error(self, name: str, error: Any, deadline: Deadline) -> TransportError:
         if is_local_timeout(error):
-            return not_in_time(METHODS[name].path, deadline.timeout_s, "openra")
+            return deadline_error(METHODS[name].path, deadline.timeout_s, "openra")
         return self.error(error)
 
     def _check_open(self) -> None:
@@ -150,7 +150,7 @@ class Bridge:
     def _check_in_time(name: str, deadline: Deadline) -> None:
         """Raise PeerTimeout where no time is left: gRPC rounds deadlines up, and might make the call all the same."""
         if deadline.expired:
-            raise not_in_time(METHODS[name].path, deadline.timeout_s, "openra")
+            raise deadline_error(METHODS[name].path, deadline.timeout_s, "openra")
 
     def close(self) -> None:
         """End everything; idempotent."""

@@ -103,10 +103,10 @@ class Lifecycle:
         """Go to the stage that follows; raises LocalProtocolError when the event cannot happen now."""
         following = TRANSITIONS[self.stage].get(event)
         if following is None:
-            raise self.refusal(event)
+            raise self.state_error(event)
         self.past.append(following)
 
-    def refusal(self, event: Event) -> LocalProtocolError:
+    def state_error(self, event: Event) -> LocalProtocolError:
         """Return the error that explains why `event` cannot happen now."""
         possible = ", ".join(sorted(each.value for each in TRANSITIONS[self.stage]))
         return LocalProtocolError(

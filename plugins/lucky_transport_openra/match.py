@@ -110,7 +110,7 @@ class Match:
         if self.stage is Stage.PLANNING:
             self._life.on(Event.ACT)
         if self.stage is not Stage.PLAYING or self._play is None:
-            raise self._life.refusal(Event.ACT)
+            raise self._life.state_error(Event.ACT)
         with self._guarded():
             advanced = self._play.step([] if orders is None else [orders], ticks, interrupts)
             if advanced.is_over:

@@ -101,7 +101,7 @@ class PipeTransport(Transport):
 
     def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
         if self._lockstep.state is not State.READY:
-            raise self._lockstep.refusal(Event.SEND)
+            raise self._lockstep.state_error(Event.SEND)
         self._check_process()
         checked = check_actions(self.spec, actions)
         if control is not None:
@@ -118,7 +118,7 @@ class PipeTransport(Transport):
 
     def recv(self, deadline: Deadline | None = None) -> Frame:
         if self._lockstep.state is not State.SENT:
-            raise self._lockstep.refusal(Event.FRAME)
+            raise self._lockstep.state_error(Event.FRAME)
         self._check_process()
         exchange = self._exchange
         assert exchange is not None

@@ -118,10 +118,10 @@ class Control:
         """
         following = self._table[self.state].get(event)
         if following is None:
-            raise self.refusal(event)
+            raise self.state_error(event)
         self.state = following
 
-    def refusal(self, event: Event) -> TransportError:
+    def state_error(self, event: Event) -> TransportError:
         """Return the error that explains why `event` cannot happen now."""
         if self.state in _ENDINGS:
             kind, text, hint = _ENDINGS[self.state]

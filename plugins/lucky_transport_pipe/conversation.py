@@ -26,7 +26,7 @@ from lucky_transport.errors import (
     TransportError,
     UnknownName,
 )
-from lucky_transport.rpc.outcome import again
+from lucky_transport.rpc.outcome import copy_error
 from lucky_transport_pipe.address import BACKEND
 from lucky_transport_pipe.control import CLIENT, Control, Event, State
 from lucky_transport_pipe.demultiplexer import Demultiplexer
@@ -128,7 +128,7 @@ class Conversation:
             self._check()
             run = self.run
             if run is not None and run.error is not None and not self.control.allows(event):
-                raise again(run.error, BACKEND)
+                raise copy_error(run.error, BACKEND)
             self.control.on(event)
             return run if run is not None else ClientRun("")
 
@@ -183,7 +183,7 @@ class Conversation:
             if found is not None:
                 return found
             if run.error is not None:
-                raise again(run.error, BACKEND)
+                raise copy_error(run.error, BACKEND)
             if self.run is not run:
                 raise ClosedError(f"the run of {run.experiment!r} was left for another one", backend=BACKEND)
             return () if run.is_over else None
@@ -267,7 +267,7 @@ class Conversation:
 
     def _check(self) -> None:
         if self._error is not None:
-            raise again(self._error, BACKEND)
+            raise copy_error(self._error, BACKEND)
 
     def _lose(self, error: TransportError) -> None:
         """End for this reason; the first one counts."""

@@ -312,7 +312,7 @@ class ShmTransport(Transport):
             return ClosedError(
                 "this transport belongs to the parent process", backend="shm", hint="connect again after fork()"
             )
-        return Lockstep(self._state, "shm").refusal(event)
+        return Lockstep(self._state, "shm").state_error(event)
 
     # -- the rest -----------------------------------------------------------------------------------------------------
 
@@ -372,7 +372,7 @@ class ShmTransport(Transport):
 
 def _refuse_closed(code: int, actions: Any, control: Any, deadline: Deadline | None) -> Frame:
     """Stand in for `ShmTransport._step_slowly` once it is closed."""
-    raise Lockstep(_CLOSED, "shm").refusal(Event.SEND)
+    raise Lockstep(_CLOSED, "shm").state_error(Event.SEND)
 
 
 def _peer_bits(features: int) -> int:

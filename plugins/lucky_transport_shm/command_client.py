@@ -68,7 +68,7 @@ class CommandTransport(Transport):
         )
 
     def recv(self, deadline: Deadline | None = None) -> Frame:
-        raise self._lockstep.refusal(Event.FRAME)
+        raise self._lockstep.state_error(Event.FRAME)
 
     def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
         self._check_open()

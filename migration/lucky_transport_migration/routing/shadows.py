@@ -16,7 +16,7 @@ from functools import partial
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Busy, PeerTimeout, TransportError
-from lucky_transport.host.workers import Workers
+from lucky_transport.rpc.worker_pool import WorkerPool
 from lucky_transport_migration.routing.exchange import Exchange
 from lucky_transport_migration.routing.follower import Follower
 from lucky_transport_migration.routing.outcomes import answer, failure
@@ -38,8 +38,8 @@ class Shadows:
 
     def __init__(self, sides: Mapping[str, Side]) -> None:
         self._sides = {name: side.twin() for name, side in sides.items()}
-        self._calls = Workers("shadow calls", _CALLS, _WAITING_CALLS)
-        self._streams = Workers("shadow streams", _STREAMS)
+        self._calls = WorkerPool("shadow calls", _CALLS, _WAITING_CALLS)
+        self._streams = WorkerPool("shadow streams", _STREAMS)
         self._pending: set[Exchange] = set()
         self._closing = False
 
@@ -74,7 +74,7 @@ class Shadows:
         for exchange in list(self._pending):
             exchange.unshadowed(_CLOSED)
 
-    def _run(self, workers: Workers, exchange: Exchange, ask: Callable[[], None]) -> None:
+    def _run(self, workers: WorkerPool, exchange: Exchange, ask: Callable[[], None]) -> None:
         def task() -> None:
             try:
                 if exchange.waits:

@@ -15,6 +15,7 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.engine import HOLD, RESET, Buffers, Engine, Handler, StreamHandler
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import (
+    MAX_TEXT_BYTES,
     Busy,
     Cancelled,
     ClosedError,
@@ -26,7 +27,6 @@ from lucky_transport.errors import (
     UnknownName,
 )
 from lucky_transport.host.host import Host
-from lucky_transport.host.lease import MAX_TEXT_BYTES
 from lucky_transport.messages.agent import GetAgentSchemaRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.messages.mujoco import GetJointStateRequest, GetMujocoInfoRequest, GetMujocoInfoResponse

@@ -55,7 +55,7 @@ class MailboxTransport(Transport):
 
     def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
         if self._lockstep.state is not State.READY:
-            raise self._lockstep.refusal(Event.SEND)
+            raise self._lockstep.state_error(Event.SEND)
         self._check_process()
         checked = check_actions(self.spec, actions)
         checked_control = None if control is None else check_control(self.spec, control)
@@ -65,7 +65,7 @@ class MailboxTransport(Transport):
 
     def recv(self, deadline: Deadline | None = None) -> Frame:
         if self._lockstep.state is not State.SENT:
-            raise self._lockstep.refusal(Event.FRAME)
+            raise self._lockstep.state_error(Event.FRAME)
         _, kind, *rest = self._fetch(self._steps, Deadline.after(deadline, self._settings.step_timeout_s))
         if kind == "error":
             self._lockstep.on(Event.REFUSED)

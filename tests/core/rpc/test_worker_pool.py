@@ -1,4 +1,4 @@
-"""Worker threads: bounded, kept, and none of them waited for longer than asked."""
+"""The worker pool: bounded, its threads are kept, and closing it waits no longer than asked."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 import pytest
 
 from lucky_transport.errors import Busy
-from lucky_transport.host.workers import Workers
+from lucky_transport.rpc.worker_pool import WorkerPool
 
 
 def _wait(running: threading.Semaphore, release: threading.Event) -> None:
@@ -27,7 +27,7 @@ def _fail() -> None:
 
 
 def test_no_more_than_the_limit_run_and_wait() -> None:
-    workers, release, running = Workers("testers", 2, waiting=1), threading.Event(), threading.Semaphore(0)
+    workers, release, running = WorkerPool("testers", 2, waiting=1), threading.Event(), threading.Semaphore(0)
     for _ in range(3):
         workers.run(lambda: _wait(running, release))
     assert running.acquire(timeout=5)
@@ -40,7 +40,7 @@ def test_no_more_than_the_limit_run_and_wait() -> None:
 
 
 def test_a_thread_is_kept_for_the_next_task() -> None:
-    workers = Workers("testers", 8)
+    workers = WorkerPool("testers", 8)
     seen: set[int] = set()
     for _ in range(20):
         done = threading.Event()
@@ -52,7 +52,7 @@ def test_a_thread_is_kept_for_the_next_task() -> None:
 
 
 def test_a_task_that_breaks_costs_no_thread(caplog: pytest.LogCaptureFixture) -> None:
-    workers, done = Workers("testers", 1, waiting=5), threading.Event()
+    workers, done = WorkerPool("testers", 1, waiting=5), threading.Event()
     with caplog.at_level(logging.ERROR):
         workers.run(_fail)
         workers.run(done.set)
@@ -62,7 +62,7 @@ def test_a_task_that_breaks_costs_no_thread(caplog: pytest.LogCaptureFixture) ->
 
 
 def test_close_waits_no_longer_than_its_grace_and_nothing_starts_afterwards() -> None:
-    workers, release = Workers("testers", 1), threading.Event()
+    workers, release = WorkerPool("testers", 1), threading.Event()
     workers.run(lambda: _wait(threading.Semaphore(0), release))
     start = time.monotonic()
     workers.close(0.05)

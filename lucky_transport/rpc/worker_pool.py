@@ -1,7 +1,7 @@
-"""Threads that run what may take long, at most so many at once.
+"""A bounded pool of daemon threads for work that may take long: handlers, streams, the building of worlds.
 
-Rule 1: a thread is started when all are busy and the limit allows, and kept for the next task.
-Rule 2: threads are daemons: a handler that hangs keeps no process alive. `close` waits a moment for the others.
+`concurrent.futures.ThreadPoolExecutor` is joined when the interpreter exits, so one handler that hangs would keep the
+engine's process alive; the threads of this pool are daemons.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from queue import SimpleQueue
 
 from lucky_transport.errors import Busy
 
-__all__ = ["Workers"]
+__all__ = ["WorkerPool"]
 
 _log = logging.getLogger("lucky_transport")
 
 
-class Workers:
-    """At most `limit` threads; `waiting` tasks may wait for one (0: a task without a thread is refused)."""
+class WorkerPool:
+    """At most `limit` threads, each started when all others are busy; up to `waiting` tasks wait for one."""
 
     def __init__(self, name: str, limit: int, waiting: int = 0) -> None:
         self._name = name
@@ -33,7 +33,7 @@ class Workers:
         self._closed = False
 
     def run(self, task: Callable[[], object]) -> None:
-        """Run the task on a thread, soon. Raises Busy when too many run and wait already."""
+        """Run the task on a thread of the pool. Raises Busy when `limit` tasks run and `waiting` wait already."""
         with self._lock:
             if self._closed:
                 raise Busy("the engine is closing")
@@ -49,7 +49,7 @@ class Workers:
         self._tasks.put(task)
 
     def close(self, grace_s: float = 1.0) -> None:
-        """Start nothing any more and wait up to `grace_s` for what runs; idempotent."""
+        """Refuse further tasks and wait up to `grace_s` for those that run; idempotent."""
         with self._lock:
             self._closed = True
             threads = tuple(self._threads)
@@ -64,7 +64,7 @@ class Workers:
         while (task := self._tasks.get()) is not None:
             try:
                 task()
-            except Exception:  # tasks answer their own errors; this one is a fault of ours and must not cost a thread
+            except Exception:  # tasks handle their own errors; a bug in one must not cost a thread
                 _log.exception("a task of %s broke", self._name)
             finally:
                 del task  # nothing of it is kept while the thread waits
