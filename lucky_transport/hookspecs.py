@@ -67,11 +67,15 @@ class EngineInfo:
 
 @dataclass(frozen=True, slots=True)
 class CommandInfo:
-    """A subcommand of `lucky-transport`: `command` is "module:click_command", imported when it is used."""
+    """A subcommand of `lucky-transport`: `command` is "module:click_command", imported when it is used.
+
+    `extra`: what to `pip install 'lucky-transport[extra]'` when a package is missing; several are separated by commas.
+    """
 
     name: str
     command: str
     summary: str
+    extra: str = ""
 
 
 @dataclass(frozen=True, slots=True)

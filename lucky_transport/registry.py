@@ -27,7 +27,7 @@ from lucky_transport.hookspecs import (
     TransportInfo,
 )
 
-__all__ = ["Registry", "load", "registry"]
+__all__ = ["Registry", "load", "missing_extra", "registry"]
 
 #: Import name -> what pip calls it, for packages of the extras that have two names.
 _DISTRIBUTIONS = {
@@ -35,6 +35,7 @@ _DISTRIBUTIONS = {
     "grpc": "grpcio",
     "grpc_health": "grpcio-health-checking",
     "grpc_reflection": "grpcio-reflection",
+    "hdrh": "hdrhistogram",
     "posix_ipc": "posix-ipc",
     "prometheus_client": "prometheus-client",
     "zmq": "pyzmq",
@@ -95,16 +96,28 @@ def load(target: str, *, owner: str, extra: str = "") -> Any:
     try:
         return getattr(importlib.import_module(module_name), attribute)
     except ModuleNotFoundError as error:
-        missing = (error.name or "").partition(".")[0]
-        if extra and missing and missing != module_name.partition(".")[0] and missing != PROJECT:
-            raise MissingExtra(
-                f"{owner} needs the package {_DISTRIBUTIONS.get(missing, missing)!r}, which is not installed",
-                backend=owner,
-                hint=f"pip install 'lucky-transport[{extra}]'",
-            ) from error
+        if (error.name or "").partition(".")[0] != module_name.partition(".")[0]:
+            missing = missing_extra(error, owner=owner, extra=extra)
+            if missing is not None:
+                raise missing from error
         raise BrokenPlugin(f"{owner} failed to load: {_describe(error)}", backend=owner) from error
     except Exception as error:  # a foreign module may raise anything while it is imported
         raise BrokenPlugin(f"{owner} failed to load: {_describe(error)}", backend=owner) from error
+
+
+def missing_extra(error: ModuleNotFoundError, *, owner: str, extra: str) -> MissingExtra | None:
+    """Return the error with the pip command that installs what `owner` lacks.
+
+    None where `extra` is empty or a module of this project is missing: no command installs that.
+    """
+    missing = (error.name or "").partition(".")[0]
+    if not extra or not missing or missing.startswith(PROJECT):
+        return None
+    return MissingExtra(
+        f"{owner} needs the package {_DISTRIBUTIONS.get(missing, missing)!r}, which is not installed",
+        backend=owner,
+        hint=f"pip install 'lucky-transport[{extra}]'",
+    )
 
 
 @cache

@@ -77,8 +77,8 @@ def test_the_changelog_knows_this_version() -> None:
 
 
 def test_every_extra_that_an_error_can_name_exists() -> None:
-    offered = [*registry().transports.values(), *registry().engines.values()]
-    named = {info.extra for info in offered if info.extra}
+    offered = [*registry().transports.values(), *registry().engines.values(), *registry().commands.values()]
+    named = {extra for info in offered if info.extra for extra in info.extra.split(",")}
     assert named <= set(EXTRAS)
     for path in [*ROOT.glob("lucky_transport/**/*.py"), *ROOT.glob("plugins/**/*.py"), *ROOT.glob("migration/**/*.py")]:
         for hint in re.findall(r"lucky-transport\[([\w,]+)\]", path.read_text(encoding="utf-8")):
@@ -89,7 +89,7 @@ def test_every_extra_that_an_error_can_name_exists() -> None:
 def test_all_is_the_sum_of_the_extras_for_users() -> None:
     (everything,) = EXTRAS["all"]
     summed = everything.removeprefix("lucky-transport[").removesuffix("]").split(",")
-    assert sorted(summed) == sorted(set(EXTRAS) - {"all", "dev", "peers"})
+    assert sorted(summed) == sorted(set(EXTRAS) - {"all", "dev", "migration", "peers"})
 
 
 @pytest.mark.parametrize("name", sorted(PYPROJECT["project"]["entry-points"]["lucky_transport"]))

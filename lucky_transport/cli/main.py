@@ -1,8 +1,6 @@
-"""`lucky-transport`: finds the commands, loads the one asked for.
+"""`lucky-transport`: lists the commands without importing them, and loads the one that runs.
 
-Rule 1: listing the commands imports none of them; `--help` never imports numpy.
-Rule 2: a TransportError ends a command with its text on stderr and exit code 1; a traceback is a bug.
-Rule 3: Ctrl-C ends a command with exit code 130, but `serve` with 0: that is how it is told to stop.
+A TransportError ends a command with its text on stderr and exit code 1; a traceback is a bug.
 """
 
 from __future__ import annotations
@@ -16,11 +14,11 @@ from typing import Any, NoReturn
 import click
 
 from lucky_transport.errors import TransportError
-from lucky_transport.registry import load, registry
+from lucky_transport.registry import load, missing_extra, registry
 
 __all__ = ["INTERRUPTED", "cli", "main"]
 
-#: The exit code after Ctrl-C, as of a program that SIGINT ended.
+#: The exit code after Ctrl-C, that of a program that SIGINT ended; `serve` exits with 0, because Ctrl-C stops it.
 INTERRUPTED = 128 + signal.SIGINT
 
 
@@ -32,7 +30,7 @@ class _Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         info = registry().commands.get(cmd_name)
-        return None if info is None else load(info.command, owner=f"command {cmd_name!r}")
+        return None if info is None else load(info.command, owner=f"command {cmd_name!r}", extra=info.extra)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -51,6 +49,13 @@ class _Commands(click.Group):
             return super().invoke(ctx)
         except TransportError as error:
             raise click.ClickException(str(error)) from error
+        except ModuleNotFoundError as error:  # commands import what they need when they run
+            name = ctx.invoked_subcommand or ""
+            info = registry().commands.get(name)
+            missing = info and missing_extra(error, owner=f"command {name!r}", extra=info.extra)
+            if not missing:
+                raise
+            raise click.ClickException(str(missing)) from error
         except (KeyboardInterrupt, click.Abort) as error:  # click makes an Abort of a Ctrl-C at a question
             if isinstance(error, click.Abort) and not isinstance(error.__context__, KeyboardInterrupt):
                 raise
@@ -59,7 +64,7 @@ class _Commands(click.Group):
 
 
 def _unknown(name: str) -> str:
-    """Say which commands there are, which is near, and which plugins could not bring theirs."""
+    """Return the error text: the nearest command or all of them, and the plugins that failed to load."""
     known = sorted(registry().commands)
     near = difflib.get_close_matches(name, known, n=2)
     guess = f"; did you mean {' or '.join(near)}?" if near else f"; there are: {', '.join(known)}"

@@ -1,48 +1,34 @@
-"""Tables on stdout: drawn by rich where a person looks, plain aligned columns in a pipe or a file.
-
-Rule 1: plain output is never cut to a width, so that a script can read it.
-"""
+"""Tables on stdout: aligned columns, never cut to a width so that a script can read them, coloured on a terminal."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
 import click
 
 __all__ = ["show"]
 
+#: Words that are a verdict where they stand alone in a cell, and their colour.
+_COLOURS = {"ok": "green", "yes": "green", "warn": "yellow", "stale": "yellow", "fail": "red", "no": "red"}
+
 
 def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], *, empty: str = "none") -> None:
-    """Print one table; `empty` is what stands there when there are no rows."""
+    """Print one table; `empty` is printed where there are no rows."""
+    click.echo(click.style(title, bold=True))
+    if not rows:
+        click.echo(f"  {empty}\n")
+        return
     texts = [[str(cell) for cell in row] for row in rows]
-    if not texts:
-        click.echo(f"{title}\n  {empty}\n")
-    elif sys.stdout.isatty():
-        _show_drawn(title, columns, texts)
-    else:
-        _show_plain(title, columns, texts)
-
-
-def _show_plain(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    widths = [max(len(row[i]) for row in (columns, *rows)) for i in range(len(columns))]
-    click.echo(title)
-    for row in (columns, *rows):
-        click.echo("  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    widths = [max(len(row[i]) for row in (columns, *texts)) for i in range(len(columns))]
+    click.echo(_line(columns, widths, bold=True))
+    for row in texts:
+        click.echo(_line(row, widths))
     click.echo()
 
 
-def _show_drawn(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(*columns, title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
-    for row in rows:
-        table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))  # Text: a value is never markup
-    Console(highlight=False).print(table)
-
-
-#: Words that are a verdict wherever they stand alone in a cell.
-_STYLES = {"ok": "green", "yes": "green", "warn": "yellow", "stale": "yellow", "fail": "bold red", "no": "red"}
+def _line(cells: Sequence[str], widths: Sequence[int], *, bold: bool = False) -> str:
+    """Return the cells, padded to the columns' widths; click removes the colours where stdout is no terminal."""
+    last = max((i for i, cell in enumerate(cells) if cell), default=0)
+    padded = [cell.ljust(width) for cell, width in zip(cells[:last], widths[:last], strict=True)]
+    texts = [*padded, *cells[last : last + 1]]
+    return "  " + "  ".join(click.style(text, fg=_COLOURS.get(text.strip()), bold=bold or None) for text in texts)

@@ -1,27 +1,61 @@
-"""Checks of what is installed: versions, extras, plugins.
-
-Rule 1: versions are read from installed metadata and compared with what our own metadata asks for; no number is
-        repeated here.
-"""
+"""Checks of what is installed, against what the metadata of this distribution requires: versions, extras, plugins."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib import metadata
-
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 
 from lucky_transport import inventory
 from lucky_transport.diagnosis.check import Check, Roots, Verdict
 from lucky_transport.registry import Registry
 
-__all__ = ["DISTRIBUTION", "broken_plugins", "extras", "requirements", "versions"]
+__all__ = ["DISTRIBUTION", "Requirement", "broken_plugins", "extras", "requirements", "versions"]
 
 DISTRIBUTION = "lucky-transport"
 
-#: Extras that a user chooses among; `all` is their sum and `dev` is for work on this project.
-_COLLECTIONS = ("all", "dev")
+#: Extras that stand for several others, or are for work on this project.
+_COLLECTIONS = ("all", "dev", "migration")
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One line of this distribution's metadata: `name[extras]>=at_least; extra == "extra"`."""
+
+    name: str
+    extras: tuple[str, ...] = ()
+    at_least: str = ""
+    extra: str = ""
+
+    @classmethod
+    def parse(cls, line: str) -> Requirement:
+        """Return the requirement of a line; raises ValueError for a form that pyproject.toml of this project lacks."""
+        found = _LINE.fullmatch(line.strip())
+        if found is None:
+            raise ValueError(f"requirement {line!r}: expected name[extras]>=version; extra == 'name'")
+        extras = tuple(one.strip() for one in (found["extras"] or "").split(",") if one.strip())
+        return cls(found["name"], extras, found["at_least"] or "", found["extra"] or "")
+
+
+_LINE = re.compile(
+    r"""(?P<name>[\w.-]+)\s*(\[(?P<extras>[^]]*)\])?\s*(>=\s*(?P<at_least>[\w.]+))?"""
+    r"""\s*(;\s*extra\s*==\s*["'](?P<extra>[\w-]+)["'])?"""
+)
+
+
+def _canonical(name: str) -> str:
+    """Return a distribution's name as package indexes compare it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _release(version: str) -> tuple[int, ...]:
+    """Return the numbers a version begins with, without trailing zeros; a pre-release counts as its release."""
+    numbers = re.match(r"(?:\d+!)?(\d+(?:\.\d+)*)", version)
+    release = [int(part) for part in numbers[1].split(".")] if numbers else []
+    while release and not release[-1]:
+        release.pop()
+    return tuple(release)
 
 
 def requirements() -> dict[str, list[Requirement]]:
@@ -32,13 +66,8 @@ def requirements() -> dict[str, list[Requirement]]:
     extras: list[str] = metadata.metadata(DISTRIBUTION).get_all("Provides-Extra") or []
     found: dict[str, list[Requirement]] = {extra: [] for extra in ("", *extras)}
     for line in metadata.requires(DISTRIBUTION) or []:
-        one = Requirement(line)
-        if one.marker is None:
-            found[""].append(one)
-            continue
-        for extra in extras:
-            if one.marker.evaluate({"extra": extra}) and not one.marker.evaluate({"extra": ""}):
-                found[extra].append(one)
+        one = Requirement.parse(line)
+        found[one.extra].append(one)
     return {extra: _flattened(extra, found, frozenset()) for extra in found}
 
 
@@ -49,10 +78,10 @@ def _flattened(extra: str, found: dict[str, list[Requirement]], within: frozense
     """
     flat: list[Requirement] = []
     for one in found.get(extra, []):
-        if canonicalize_name(one.name) != DISTRIBUTION:
+        if _canonical(one.name) != DISTRIBUTION:
             flat.append(one)
             continue
-        for other in sorted(one.extras - within - {extra}):
+        for other in sorted(set(one.extras) - within - {extra}):
             flat += _flattened(other, found, within | {extra})
     return flat
 
@@ -63,8 +92,8 @@ def _problem(requirement: Requirement) -> str:
         version = metadata.version(requirement.name)
     except metadata.PackageNotFoundError:
         return f"{requirement.name} is not installed"
-    if not requirement.specifier.contains(version, prereleases=True):
-        return f"{requirement.name} {version} is installed, needed is {requirement.specifier}"
+    if _release(version) < _release(requirement.at_least):
+        return f"{requirement.name} {version} is installed, needed is >={requirement.at_least}"
     return ""
 
 

@@ -11,15 +11,37 @@ __all__: list[str] = []
 def lucky_transport_commands() -> list[CommandInfo]:
     return [
         CommandInfo(
-            "demo", "lucky_transport_migration.cli.demo:demo", "step one batch over gRPC and shm, side by side"
+            "demo",
+            "lucky_transport_migration.cli.demo:demo",
+            "step one batch over gRPC and shm, side by side",
+            extra="bench",
         ),
-        CommandInfo("parity", "lucky_transport_migration.cli.parity:parity", "prove that transports answer the same"),
-        CommandInfo("bench", "lucky_transport_migration.cli.bench:bench", "measure transports against each other"),
-        CommandInfo("stage", "lucky_transport_migration.cli.stage:stage", "show and set how far each method has moved"),
-        CommandInfo("gate", "lucky_transport_migration.cli.gate:gate", "judge by evidence whether methods may move on"),
+        CommandInfo(
+            "parity",
+            "lucky_transport_migration.cli.parity:parity",
+            "prove that transports answer the same",
+            extra="bench",
+        ),
+        CommandInfo(
+            "bench", "lucky_transport_migration.cli.bench:bench", "measure transports against each other", extra="bench"
+        ),
+        CommandInfo(
+            "stage",
+            "lucky_transport_migration.cli.stage:stage",
+            "show and set how far each method has moved",
+            extra="scan",
+        ),
+        CommandInfo(
+            "gate",
+            "lucky_transport_migration.cli.gate:gate",
+            "judge by evidence whether methods may move on",
+            extra="scan",
+        ),
         CommandInfo("record", "lucky_transport_migration.cli.record:record", "record what a client does"),
         CommandInfo("replay", "lucky_transport_migration.cli.replay:replay", "make recorded calls again and compare"),
-        CommandInfo("scan", "lucky_transport_migration.cli.scan:scan", "find what is left of gRPC in Python code"),
+        CommandInfo(
+            "scan", "lucky_transport_migration.cli.scan:scan", "find what is left of gRPC in Python code", extra="scan"
+        ),
     ]
 
 

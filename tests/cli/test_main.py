@@ -24,7 +24,18 @@ from lucky_transport.registry import Registry, registry
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 Start = Callable[..., "subprocess.Popen[str]"]
 
-HEAVY = ("numpy", "gymnasium", "grpc", "mujoco", "flatbuffers", "matplotlib", "rich", "google.protobuf")
+HEAVY = (
+    "numpy",
+    "gymnasium",
+    "grpc",
+    "mujoco",
+    "flatbuffers",
+    "matplotlib",
+    "rich",
+    "google.protobuf",
+    "libcst",
+    "tomlkit",
+)
 
 LIST_IMPORTS = """
 import json, sys
@@ -106,7 +117,7 @@ def test_an_error_inside_a_command_of_a_plugin_is_treated_alike(monkeypatch: pyt
 
     found = Registry(commands={"refuse": CommandInfo("refuse", "plugin:refuse", "refuses")})
     monkeypatch.setattr(main_module, "registry", lambda: found)
-    monkeypatch.setattr(main_module, "load", lambda target, owner: refuse)
+    monkeypatch.setattr(main_module, "load", lambda target, owner, extra: refuse)
     done = CliRunner().invoke(cli, ["refuse"])
     assert done.exit_code == 1
     assert done.output == "Error: the engine is driven by somebody else; close that client\n"
@@ -132,7 +143,7 @@ def speak():
     logging.getLogger("lucky_transport").info("took shm")
 
 main.registry().commands["speak"] = CommandInfo("speak", "somewhere:speak", "speaks")
-main.load = lambda target, owner: speak
+main.load = lambda target, owner, extra: speak
 main.main()
 """
 
@@ -172,7 +183,7 @@ def declines() -> None:
 def test_ctrl_c_is_exit_code_130(name: str, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
     found = Registry(commands={name: CommandInfo(name, f"{__name__}:{name}", "x")})
     monkeypatch.setattr(main_module, "registry", lambda: found)
-    monkeypatch.setattr(main_module, "load", lambda target, owner: globals()[name])
+    monkeypatch.setattr(main_module, "load", lambda target, owner, extra: globals()[name])
     done = CliRunner().invoke(cli, [name])
     assert (done.exit_code, "Traceback" in done.output) == (code, False)
 

@@ -90,7 +90,7 @@ def _scan(path: Path, *, silent: bool) -> Outcome:
     from lucky_transport_migration.progress import watched
     from lucky_transport_migration.scan.tree import files_of
 
-    run = load(f"{_SCANNER}:scan", owner="command 'scan'", extra="migration")
+    run = load(f"{_SCANNER}:scan", owner="command 'scan'", extra="scan")
     with watched("reading", sum(1 for _ in files_of(path)), silent=silent) as advance:
         return run(path, advance=advance)
 
@@ -109,7 +109,7 @@ def _fix(
     from lucky_transport.registry import load
     from lucky_transport_migration.scan.show import show_changes
 
-    plan = load(f"{_CHANGES}:plan_changes", owner="command 'scan --fix'", extra="migration")
+    plan = load(f"{_CHANGES}:plan_changes", owner="command 'scan --fix'", extra="scan")
     changes = plan(path, outcome, endpoint, targets)
     if not silent:
         show_changes(changes)
@@ -118,6 +118,6 @@ def _fix(
         and changes.files
         and (not ask or click.confirm(f"Change {plural(len(changes.files), 'file')}?", default=False))
     ):
-        load(f"{_CHANGES}:write_changes", owner="command 'scan --fix'", extra="migration")(changes)
+        load(f"{_CHANGES}:write_changes", owner="command 'scan --fix'", extra="scan")(changes)
         outcome = changes.after
     return outcome, changes.plain()

@@ -110,7 +110,7 @@ def demote(method: str, to: Any, why: str, as_json: bool) -> None:
 
 
 def _moves() -> Any:
-    return load("lucky_transport_migration.stages.moves:Moves", owner="lucky-transport stage", extra="migration")()
+    return load("lucky_transport_migration.stages.moves:Moves", owner="lucky-transport stage", extra="scan")()
 
 
 def _done(moves: Sequence[Move], *, as_json: bool) -> None:

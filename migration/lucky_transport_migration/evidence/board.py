@@ -168,7 +168,7 @@ def _weight(comparison: Comparison) -> int:
 def _open_metrics(port: int, tell: Callable[[str], None]) -> Metrics | None:
     """Return the metrics of the process, served where a port is given; None where their library is missing."""
     try:
-        return load("lucky_transport_migration.evidence.metrics:open_metrics", owner="metrics", extra="migration")(port)
+        return load("lucky_transport_migration.evidence.metrics:open_metrics", owner="metrics", extra="metrics")(port)
     except (MissingExtra, OSError) as error:
         if port:
             tell(f"no metrics at port {port}: {error}")

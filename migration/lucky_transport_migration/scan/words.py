@@ -8,8 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from packaging.utils import canonicalize_name
-
 from lucky_transport_migration.scan.finding import Kind
 from lucky_transport_migration.scan.known import LUCKYROBOTS, PORT, is_grpc_distribution
 
@@ -50,7 +48,7 @@ def requirement_name(text: str) -> str | None:
     match = _REQUIREMENT.fullmatch(text.strip())
     if match is None:
         return None
-    name = canonicalize_name(match["name"])
+    name = re.sub(r"[-_.]+", "-", match["name"]).lower()  # as package indexes compare names
     extras = {extra.strip().lower() for extra in (match["extras"] or "").split(",")}
     if is_grpc_distribution(name) or name == LUCKYROBOTS:
         return name

@@ -6,10 +6,10 @@ from email.message import Message
 from importlib import metadata
 
 import pytest
-from packaging.requirements import Requirement
 
 from lucky_transport.diagnosis import packages
 from lucky_transport.diagnosis.check import Roots, Verdict
+from lucky_transport.diagnosis.packages import Requirement
 from lucky_transport.errors import BrokenPlugin
 from lucky_transport.hookspecs import EngineInfo, TransportInfo
 from lucky_transport.registry import Registry
@@ -19,7 +19,9 @@ HERE = Roots()
 
 def require(monkeypatch: pytest.MonkeyPatch, **extras: list[str]) -> None:
     """Let our own metadata ask for this (`always` = without any extra)."""
-    wanted = {("" if extra == "always" else extra): [Requirement(r) for r in lines] for extra, lines in extras.items()}
+    wanted = {
+        ("" if extra == "always" else extra): [Requirement.parse(r) for r in lines] for extra, lines in extras.items()
+    }
     monkeypatch.setattr(packages, "requirements", lambda: {"": [], **wanted})
 
 
@@ -45,8 +47,49 @@ def test_an_extra_that_refers_to_another_requires_what_that_one_does(monkeypatch
     extras = {"wire": ["a_package_nobody_has>=2"], "game": ["lucky_transport[wire]"], "all": ["Lucky-Transport[game]"]}
     lines_of_metadata(monkeypatch, **extras)
     found = packages.requirements()
-    assert [str(one).partition(";")[0] for one in found["game"]] == ["a_package_nobody_has>=2"]
+    assert found["game"] == [Requirement("a_package_nobody_has", at_least="2", extra="wire")]
     assert [one.name for one in found["all"]] == ["a_package_nobody_has"]
+
+
+@pytest.mark.parametrize(
+    ("line", "parsed"),
+    [
+        ("numpy>=1.26", Requirement("numpy", at_least="1.26")),
+        ("posix-ipc >= 1.1 ; extra == 'holodeck'", Requirement("posix-ipc", at_least="1.1", extra="holodeck")),
+        ('lucky-transport[bench,scan]; extra == "all"', Requirement("lucky-transport", ("bench", "scan"), extra="all")),
+    ],
+)
+def test_lines_of_metadata_are_read(line: str, parsed: Requirement) -> None:
+    assert Requirement.parse(line) == parsed
+
+
+def test_a_line_of_another_form_is_refused() -> None:
+    with pytest.raises(ValueError, match="numpy<3"):
+        Requirement.parse("numpy<3")
+
+
+def test_every_requirement_of_ours_can_be_read() -> None:
+    for line in metadata.requires(packages.DISTRIBUTION) or []:
+        assert Requirement.parse(line).name
+
+
+@pytest.mark.parametrize(
+    ("installed", "needed", "met"),
+    [
+        ("1.26.0", "1.26", True),
+        ("1.26", "1.26.0", True),
+        ("2.0rc1", "2.0", True),
+        ("1.9", "1.10", False),
+        ("2026.1", "23", True),
+        ("1.25.9+local", "1.26", False),
+    ],
+)
+def test_versions_are_compared_by_their_numbers(
+    monkeypatch: pytest.MonkeyPatch, installed: str, needed: str, met: bool
+) -> None:
+    require(monkeypatch, always=[f"numpy>={needed}"])
+    monkeypatch.setattr(packages.metadata, "version", lambda name: installed)
+    assert (packages.versions(HERE).verdict is Verdict.OK) == met
 
 
 def test_extras_in_a_circle_end(monkeypatch: pytest.MonkeyPatch) -> None:

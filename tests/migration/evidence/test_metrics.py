@@ -86,5 +86,5 @@ def test_without_prometheus_client_nothing_is_counted_and_only_a_port_makes_that
     board.note(both([JOINTS], [JOINTS]))
     board.close()
     assert project.told[0].startswith("no metrics at port 9: ")
-    assert project.told[0].endswith("pip install 'lucky-transport[migration]'")
+    assert project.told[0].endswith("pip install 'lucky-transport[metrics]'")
     assert len(project.evidence) == 1

@@ -117,4 +117,4 @@ def test_without_libcst_the_remedy_is_said(tree: Any, monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "libcst", None)
     done = run(str(tree({"a.py": "import grpc\n"})))
     assert done.exit_code == 1
-    assert "pip install 'lucky-transport[migration]'" in done.output
+    assert "pip install 'lucky-transport[scan]'" in done.output

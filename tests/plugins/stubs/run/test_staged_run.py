@@ -15,7 +15,7 @@ import lucky_transport
 from lucky_transport.process import unique_name
 
 pytest.importorskip("grpc")
-pytest.importorskip("tomlkit", reason="needs pip install 'lucky-transport[migration]'")
+pytest.importorskip("tomlkit", reason="needs pip install 'lucky-transport[scan]'")
 
 Launch = Callable[..., "subprocess.CompletedProcess[str]"]
 Python = Callable[..., list[str]]
