@@ -87,9 +87,7 @@ def _change(old: Mapping[str, Any], new: Mapping[str, Any], floor: float) -> dic
         "what": what,
         "before_us": old["us"]["p50"],
         "now_us": new["us"]["p50"],
-        "ratio": round(interval.mid, 4),
-        "low": round(interval.low, 4),
-        "high": round(interval.high, 4),
+        **interval.row(),
         "word": verdict.word.value,
         "sentence": verdict.sentence,
     }

@@ -55,10 +55,7 @@ def demo_result(
             "step_p50_high": round(speedups["grpc"].high, 3),
             "transport_p50": round(_p50_us(alone["grpc"]) / _p50_us(alone["shm"]), 3),
         },
-        "ratios": {
-            name: {"ratio": round(one.mid, 3), "low": round(one.low, 3), "high": round(one.high, 3)}
-            for name, one in speedups.items()
-        },
+        "ratios": {name: one.row() for name, one in speedups.items()},
         "verdict": _verdict(num_envs, measured, speedups, alone),
         "limits": [*_limits(measured, speedups), *tail_losses(transports)],
         "environment": environment,

@@ -79,6 +79,14 @@ class Interval:
         """Return the interval of 1/x."""
         return Interval(1 / self.mid, 1 / self.high, 1 / self.low, self.rounds)
 
+    def row(self) -> dict[str, float]:
+        """Return it as a report keeps it: six significant digits, so that no positive ratio becomes zero."""
+        return {"ratio": _significant(self.mid), "low": _significant(self.low), "high": _significant(self.high)}
+
+
+def _significant(value: float) -> float:
+    return float(f"{value:.6g}")
+
 
 class Word(Enum):
     """The outcome of a comparison, in one word."""

@@ -46,6 +46,12 @@ def test_one_round_has_an_interval_of_no_width() -> None:
     assert stats.bootstrap([7.0]) == Interval(7.0, 7.0, 7.0, 1)
 
 
+@given(st.floats(1e-9, 1e9))
+def test_a_ratio_that_is_kept_is_never_zero(value: float) -> None:
+    kept = Interval(value, value * 0.5, value * 2, 6).row()
+    assert 0 < kept["low"] < kept["ratio"] < kept["high"]
+
+
 def test_an_interval_of_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one"):
         stats.bootstrap([])

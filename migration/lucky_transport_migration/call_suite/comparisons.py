@@ -70,4 +70,4 @@ def _ratio(over: Sequence[Measured], under: Sequence[Measured]) -> Interval:
 
 
 def _rounded(interval: Interval) -> dict[str, float]:
-    return {"ratio": round(interval.mid, 4), "low": round(interval.low, 4), "high": round(interval.high, 4)}
+    return interval.row()
