@@ -1,9 +1,11 @@
 """Options that the author of a handler sets on the function itself.
 
-class Greeter(GreeterServicer):
-@lucky_transport.inline
-def SayHello(self, request, context):        # on the thread that reads: no change of threads, half the time
-return HelloReply(message="hello")
+    class Greeter(GreeterServicer):
+        @lucky_transport.inline
+        def SayHello(self, request, context):        # on the thread that reads: no change of threads, half the time
+            return HelloReply(message="hello")
+
+The server that runs the handler reads them.
 """
 
 from __future__ import annotations

@@ -7,12 +7,7 @@
     async with lucky_transport.connect_async("shm://lucky_demo") as client:
         await client.scene.list_entities(include_transforms=True)
 
-Rule 1: nothing is written by hand per method; a row in `messages/methods.py` is a callable here. What editors and type
-        checkers see is generated from the same rows: `python -m lucky_transport.client.stubs`.
-Rule 2: a method's long name is its own in snake_case (`stream_camera`), its short one leaves out the words of its
-        service (`camera.stream`); see `names.py`.
-Rule 3: keywords are the request's fields; the first field may stand alone, and a ready request instead of all of them;
-        see `arguments.py`.
+The functions are made from the table of methods; `typed.pyi` shows them to editors and type checkers.
 """
 
 from __future__ import annotations

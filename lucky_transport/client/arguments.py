@@ -1,35 +1,48 @@
-"""From the arguments of a call to its request message.
+"""From the arguments of a call to its request message, and the signature and docstring of a method's function.
 
     client.scene.list_entities(include_transforms=True)     keywords are the request's fields
     client.agent.get_schema("agent_1")                      the first field may stand alone
     client.camera.stream("front", fps=30)                   of an id and a name: text is the name, a number the id
     client.camera.stream(StreamCameraRequest(...))          or the whole request, alone
 
-Rule 1: `fps` is `target_fps`; `timeout_s` is the deadline of the call, so a request's own field of that name is
-        `engine_timeout_s`.
-Rule 2: what cannot be a request raises TypeError or ValueError before anything is sent, with the method's name, the
-        field's name and the fields there are.
+Arguments that make no request raise TypeError or ValueError before anything is sent, with the names of the method, the
+field and the known fields.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
 from lucky_transport.client.values import Convert, converter
 from lucky_transport.errors import did_you_mean
 from lucky_transport.messages.fields import Field, fields_of
 from lucky_transport.messages.geometry import EntityId
+from lucky_transport.messages.images import holds_images
 from lucky_transport.messages.methods import Method
 from lucky_transport.messages.scalars import one_of_fields
 
-__all__ = ["IDENTIFIER", "Arguments", "keyword_of"]
+__all__ = [
+    "IDENTIFIER",
+    "Arguments",
+    "default_text",
+    "docstring",
+    "keyword_of",
+    "signature",
+    "summary",
+    "takes_copy",
+]
 
 #: The fields of which one says what a request is about.
 IDENTIFIER = ("id", "name")
 
 _ALIASES = {"fps": "target_fps"}
+#: `timeout_s` is the deadline of the call, so a request's own field of that name has another keyword.
 _RENAMED = {"timeout_s": "engine_timeout_s"}
+
+_POSITIONAL, _KEYWORD = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.KEYWORD_ONLY
 
 
 def keyword_of(field: Field) -> str:
@@ -51,12 +64,12 @@ class Arguments:
         self.aliases = {alias: name for alias, name in _ALIASES.items() if name in self.fields}
         self.has_identifier = one_of_fields(method.request) == IDENTIFIER
         self.first = "" if self.has_identifier else next(iter(self.fields), "")
-        self._slots: dict[str, tuple[str, Convert]] = {
+        self._parameters: dict[str, tuple[str, Convert]] = {
             keyword: (field.name, converter(field)) for keyword, field in self.fields.items()
         }
-        self._slots |= {alias: self._slots[name] for alias, name in self.aliases.items()}
-        #: Of the field that may stand alone: the usual call gets by with it.
-        self._lone = self._slots[self.first][1] if self.first else None
+        self._parameters |= {alias: self._parameters[name] for alias, name in self.aliases.items()}
+        # most calls give only the field that may stand alone: its converter
+        self._lone = self._parameters[self.first][1] if self.first else None
 
     def build(self, given: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
         """Return the request; raises TypeError and ValueError."""
@@ -72,10 +85,10 @@ class Arguments:
             keywords = self._with_first(first, others, keywords)
         values: dict[str, Any] = {}
         for keyword, value in keywords.items():
-            slot = self._slots.get(keyword)
-            if slot is None:
+            parameter = self._parameters.get(keyword)
+            if parameter is None:
                 raise self._unknown(keyword)
-            name, convert = slot
+            name, convert = parameter
             if name in values:
                 raise TypeError(f"{self.label}: {keyword!r} and {self._other(keyword)!r} are the same; give one")
             try:
@@ -115,7 +128,7 @@ class Arguments:
         return pairs[keyword]
 
     def _unknown(self, keyword: str) -> TypeError:
-        guess = did_you_mean(keyword, [*self._slots, "timeout_s"])
+        guess = did_you_mean(keyword, [*self._parameters, "timeout_s"])
         return TypeError(f"{self.label} has no field {keyword!r}; {guess}{self._listed()}")
 
     def _listed(self) -> str:
@@ -125,3 +138,69 @@ class Arguments:
     def _with_aliases(self) -> list[tuple[str, str]]:
         back = {name: alias for alias, name in self.aliases.items()}
         return [(name, back.get(name, "")) for name in self.fields]
+
+
+class _Shown:
+    """A default or annotation that shows as its text."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+def takes_copy(method: Method) -> bool:
+    """True for a stream of pictures: its caller may ask for views of them, `copy=False`."""
+    return method.stream is not None and holds_images(method.response)
+
+
+def summary(message: type) -> str:
+    """Return the first paragraph of a message class's docstring, on one line."""
+    return " ".join((inspect.getdoc(message) or "").partition("\n\n")[0].split())
+
+
+def docstring(method: Method) -> str:
+    """Return the docstring of the method's function."""
+    parts = [inspect.getdoc(method.request) or ""]
+    gives = "Yields" if method.stream is not None else "Returns"
+    if is_dataclass(method.response):
+        names = ", ".join(field.name for field in fields(method.response))
+        parts.append(f"{gives} {method.response.__name__}({names}): {summary(method.response)}")
+    if takes_copy(method):
+        parts.append("With copy=False pictures in shared memory are views, valid until the next item is asked for.")
+    parts.append(f"This is {method.name[1:]}.")
+    return "\n\n".join(part for part in parts if part)
+
+
+def default_text(request: type[Any], field: Field) -> str:
+    """Return the default of a request's field as source text, "..." where it is not a plain value."""
+    (found,) = (one for one in fields(request) if one.name == field.name)
+    if field.enum is not None:
+        return f'"{field.enum(found.default).name.lower()}"'
+    if found.default is MISSING:
+        return {"list": "()", "map": "{}"}.get(field.shape, "...")
+    if isinstance(found.default, str | bytes):  # both are empty wherever they are a default
+        return f'{"b" if field.kind == "bytes" else ""}""'
+    return repr(found.default)
+
+
+def signature(method: Method, *, bound: bool = False) -> inspect.Signature:
+    """Return what the method's function takes; with `bound` without self, as at a prompt."""
+    arguments = Arguments("", method)
+    parameters = [] if bound else [inspect.Parameter("self", _POSITIONAL)]
+    if arguments.has_identifier:
+        parameters.append(inspect.Parameter("name_or_id", _POSITIONAL))
+    for keyword, field in arguments.fields.items():
+        if arguments.has_identifier and keyword in ("id", "name"):
+            continue
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD if keyword == arguments.first else _KEYWORD
+        alias = next((short for short, name in arguments.aliases.items() if name == keyword), keyword)
+        default = default_text(arguments.request, field)
+        parameters.append(inspect.Parameter(alias, kind, default=_Shown(default)))
+    parameters.append(inspect.Parameter("timeout_s", _KEYWORD, default=None))
+    if takes_copy(method):
+        parameters.append(inspect.Parameter("copy", _KEYWORD, default=True))
+    gives = method.response.__name__
+    text = gives if method.stream is None else f"stream of {gives}"
+    return inspect.Signature(parameters, return_annotation=_Shown(text))

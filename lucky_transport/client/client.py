@@ -1,7 +1,4 @@
-"""A connection with one attribute per service, for ordinary code and for asyncio.
-
-Rule 1: both know the same services and methods by the same names, over every transport.
-"""
+"""A connection with one attribute per service, for ordinary code and for asyncio, over any transport."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from lucky_transport.aio import AsyncCalls
-from lucky_transport.client.names import SERVICES
+from lucky_transport.client.service import SERVICES
 from lucky_transport.client.threads import ThreadedCalls
 from lucky_transport.client.typed import AsyncServices, Services
 from lucky_transport.errors import ClosedError, LocalProtocolError, did_you_mean, plural
@@ -61,7 +58,7 @@ class Client(Services):
         """
         return _implemented(self.transport)
 
-    if not TYPE_CHECKING:  # a type checker knows the services from typed.pyi and shall refuse all others
+    if not TYPE_CHECKING:  # type checkers know the services from typed.pyi and must refuse all others
 
         def __getattr__(self, name: str) -> Any:
             raise _no_service(name)
@@ -85,8 +82,8 @@ class Client(Services):
         self.close()
 
 
-class _Link:
-    """What the services of an asynchronous client are called over, once it is connected."""
+class _Connection:
+    """The transport and calls of an asynchronous client, once it is connected."""
 
     def __init__(self) -> None:
         self.opened: tuple[Transport, AsyncCalls] | None = None
@@ -117,19 +114,21 @@ class _Link:
 
 
 class AsyncClient(AsyncServices):
-    """As Client, for asyncio: `async with connect_async(endpoint) as client`, or `client = await connect_async(...)`
-    and `await client.close()`. It belongs to the event loop in which it was connected.
+    """A connection for asyncio with one attribute per service.
+
+    Use `async with connect_async(endpoint) as client`, or `client = await connect_async(...)` and
+    `await client.close()`. It belongs to the event loop in which it was connected.
     """
 
     def __init__(self, open_transport: Callable[[], Transport]) -> None:
-        self._link = _Link()
+        self._connection = _Connection()
         self._open_transport = open_transport
-        super().__init__(self._link)
+        super().__init__(self._connection)
 
     @property
     def transport(self) -> Transport:
         """The transport below, which also steps the batch (its calls block)."""
-        return self._link.transport
+        return self._connection.transport
 
     @property
     def spec(self) -> BatchSpec:
@@ -151,9 +150,9 @@ class AsyncClient(AsyncServices):
         return sorted([*SERVICES, "close", "implemented", "spec", "transport"])
 
     def __repr__(self) -> str:
-        opened = self._link.opened
+        opened = self._connection.opened
         if opened is None:
-            return f"<asyncio client, {'closed' if self._link.closed else 'not connected'}>"
+            return f"<asyncio client, {'closed' if self._connection.closed else 'not connected'}>"
         return _text("asyncio client", opened[0])
 
     def __await__(self) -> Generator[Any, Any, Self]:
@@ -164,24 +163,24 @@ class AsyncClient(AsyncServices):
 
     async def _connect(self) -> Self:
         """Connect on a thread, so that a slow engine keeps no other task waiting; idempotent."""
-        link = self._link
-        if link.closed:
+        connection = self._connection
+        if connection.closed:
             raise ClosedError("the client is closed", hint="connect again")
-        if link.opened is None:
-            link.loop = asyncio.get_running_loop()
-            opening = link.loop.run_in_executor(None, self._open_transport)
+        if connection.opened is None:
+            connection.loop = asyncio.get_running_loop()
+            opening = connection.loop.run_in_executor(None, self._open_transport)
             try:
                 transport = await asyncio.shield(opening)
             except asyncio.CancelledError:
                 opening.add_done_callback(_close_unused)
                 raise
-            link.opened = (transport, transport.async_calls() or ThreadedCalls(transport))
+            connection.opened = (transport, transport.async_calls() or ThreadedCalls(transport))
         return self
 
     async def close(self) -> None:
         """End the connection and all its calls and streams; idempotent."""
-        link = self._link
-        opened, link.opened, link.closed = link.opened, None, True
+        connection = self._connection
+        opened, connection.opened, connection.closed = connection.opened, None, True
         if opened is not None:
             transport, calls = opened
             calls.close()

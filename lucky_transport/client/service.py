@@ -1,25 +1,72 @@
-"""One service of an engine: its methods as functions of this process.
+"""The services of an engine as classes with one function per method, made from the table of methods.
 
-Rule 1: a function is made when it is first asked for, then it is an ordinary method with a signature and a docstring;
-        calling it costs no more than checking the arguments.
+    hazel.rpc.MujocoSceneService    client.mujoco_scene
+    CameraService/StreamCamera      camera.stream_camera   camera.stream
+    CameraService/ListCameras       camera.list_cameras    camera.list
+    SceneService/ListEntities       scene.list_entities
+
+A method has a long name, its own in snake_case, and a short one without the words of its service's name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from keyword import iskeyword
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, cast
 
 from lucky_transport.aio import AsyncCalls, AsyncStream
-from lucky_transport.client.arguments import Arguments
-from lucky_transport.client.documentation import docstring, signature, takes_copy
+from lucky_transport.client.arguments import Arguments, docstring, signature, takes_copy
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import did_you_mean
-from lucky_transport.messages.methods import Method
+from lucky_transport.messages.methods import METHODS, Method
 from lucky_transport.transport import Stream, Transport
 
-__all__ = ["AsyncLink", "AsyncService", "ItemStream", "Service"]
+__all__ = ["SERVICES", "AsyncLink", "AsyncService", "ItemStream", "Service", "names_of", "service_name", "services_of"]
 
 Item = TypeVar("Item", covariant=True)
+
+
+def service_name(method: Method) -> str:
+    """Return the attribute of the client that holds the method: "hazel.rpc.MujocoSceneService" -> "mujoco_scene"."""
+    word = method.service.rpartition(".")[2].removesuffix("Service")
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", word).lower()
+
+
+def names_of(methods: Iterable[Method]) -> dict[str, Method]:
+    """Return the methods of one service by all their names, the short name of each before its long one.
+
+    A method has no short name where nothing would be left of it or two methods would share it.
+    """
+    rows = list(methods)
+    taken = Counter(row.python_name for row in rows)
+    taken.update(short for row in rows if (short := _without_service(row)) != row.python_name)
+    named: dict[str, Method] = {}
+    for row in rows:
+        short = _without_service(row)
+        if taken[short] == 1 and not iskeyword(short):
+            named[short] = row
+        named[row.python_name] = row
+    return named
+
+
+def _without_service(method: Method) -> str:
+    words = service_name(method).split("_")
+    left_out = {*words, *(f"{word}s" for word in words)}
+    return "_".join(word for word in method.python_name.split("_") if word not in left_out) or method.python_name
+
+
+def services_of(methods: Iterable[Method]) -> Mapping[str, Mapping[str, Method]]:
+    """Return attribute of the client -> name -> method, in the order of the table."""
+    groups: dict[str, list[Method]] = {}
+    for row in methods:
+        groups.setdefault(service_name(row), []).append(row)
+    return {attribute: names_of(rows) for attribute, rows in groups.items()}
+
+
+#: All services: attribute of the client -> name -> method.
+SERVICES: Mapping[str, Mapping[str, Method]] = services_of(METHODS)
 
 
 class ItemStream(Stream, Generic[Item]):
@@ -31,7 +78,7 @@ class ItemStream(Stream, Generic[Item]):
 
 
 class AsyncLink(Protocol):
-    """What an asynchronous service is called over; `calls` raises LocalProtocolError before it is connected."""
+    """The connection of an asynchronous service; `calls` raises LocalProtocolError before it is connected."""
 
     @property
     def calls(self) -> AsyncCalls: ...
@@ -69,7 +116,7 @@ class _MethodsType(type):
 
 
 class _Methods(metaclass=_MethodsType):
-    """What both kinds of services share: methods by name, found when they are first used."""
+    """Methods by name; each becomes a function when it is first used."""
 
     #: The client's attribute that holds the service.
     _attribute: ClassVar[str] = ""
@@ -126,20 +173,20 @@ class Service(_Methods):
             request = build(given, fields)
             return self._transport.stream(method, request, _deadline(arguments, timeout_s))
 
-        def pictures(
-            self: Service, *given: Any, timeout_s: float | None = None, copy: bool = True, **fields: Any
-        ) -> Any:
+        def images(self: Service, *given: Any, timeout_s: float | None = None, copy: bool = True, **fields: Any) -> Any:
             if copy:
                 return stream(self, *given, timeout_s=timeout_s, **fields)
             return self._transport.stream(method, build(given, fields), _deadline(arguments, timeout_s), copy=False)
 
         if method.stream is None:
             return call
-        return pictures if takes_copy(method) else stream
+        return images if takes_copy(method) else stream
 
 
 class AsyncService(_Methods):
-    """As Service: `await service.method(...)`, and `async for item in service.method(...)` for streams."""
+    """The methods of one service for asyncio: `await service.method(...)`, and `async for item in service.method(...)`
+    for streams.
+    """
 
     def __init__(self, link: AsyncLink) -> None:
         self._link = link
@@ -157,7 +204,7 @@ class AsyncService(_Methods):
             request = arguments.build(given, fields)
             return self._link.calls.stream(method, request, _deadline(arguments, timeout_s))
 
-        def pictures(
+        def images(
             self: AsyncService, *given: Any, timeout_s: float | None = None, copy: bool = True, **fields: Any
         ) -> AsyncStream:
             if copy:
@@ -167,7 +214,7 @@ class AsyncService(_Methods):
 
         if method.stream is None:
             return call
-        return pictures if takes_copy(method) else stream
+        return images if takes_copy(method) else stream
 
 
 def _deadline(arguments: Arguments, timeout_s: float | None) -> Deadline | None:

@@ -13,9 +13,8 @@ import inspect
 import textwrap
 from collections.abc import Iterator, Mapping
 
-from lucky_transport.client.arguments import Arguments
-from lucky_transport.client.documentation import default_text, summary, takes_copy
-from lucky_transport.client.names import SERVICES
+from lucky_transport.client.arguments import Arguments, default_text, summary, takes_copy
+from lucky_transport.client.service import SERVICES
 from lucky_transport.messages.fields import Field, fields_of
 from lucky_transport.messages.geometry import EntityId
 from lucky_transport.messages.methods import Method

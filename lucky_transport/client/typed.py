@@ -1,16 +1,13 @@
-"""The classes of the services, one per service and kind, made from the table of methods.
+"""The classes of the services, one per service and kind: `client.mujoco_scene` is a `MujocoSceneService`.
 
-What editors and type checkers see of them is typed.pyi, which is generated from the same table.
-
-Rule 1: the class of `client.mujoco_scene` is `MujocoSceneService`, for asyncio `AsyncMujocoSceneService`.
+Editors and type checkers read typed.pyi, which is generated from the same table of methods.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from lucky_transport.client.names import SERVICES
-from lucky_transport.client.service import AsyncLink, AsyncService, Service
+from lucky_transport.client.service import SERVICES, AsyncLink, AsyncService, Service
 from lucky_transport.transport import Transport
 
 

@@ -1,8 +1,10 @@
-"""Gymnasium's three ways of starting the next episode, and when a step has to wait for a reset.
+"""Gymnasium's three ways of starting the next episode, and the errors for a step that has to wait for a reset.
 
-NEXT_STEP   the step after the end resets the env: its action is ignored, reward 0, flags False
-SAME_STEP   the step that ends the episode returns the reset observation; the last one is in info["final_obs"]
-DISABLED    nothing resets by itself; the caller passes options={"reset_mask": mask}
+    NEXT_STEP   the step after the end resets the env: its action is ignored, reward 0, flags False
+    SAME_STEP   the step that ends the episode returns the reset observation; the last one is in info["final_obs"]
+    DISABLED    nothing resets by itself; the caller passes options={"reset_mask": mask}
+
+The mode is chosen at construction and never changes.
 """
 
 from __future__ import annotations

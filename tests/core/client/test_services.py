@@ -12,8 +12,7 @@ import pytest
 from lucky_transport import api
 from lucky_transport.call import Call
 from lucky_transport.client import Client
-from lucky_transport.client.names import SERVICES, names_of
-from lucky_transport.client.service import ItemStream
+from lucky_transport.client.service import SERVICES, ItemStream, names_of
 from lucky_transport.deadline import Deadline
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import Cancelled, ClosedError, Unimplemented

@@ -16,7 +16,7 @@ from lucky_transport import api
 from lucky_transport.aio import AsyncCalls, AsyncItemStream, AsyncStream
 from lucky_transport.call import Call
 from lucky_transport.client import AsyncClient
-from lucky_transport.client.names import SERVICES
+from lucky_transport.client.service import SERVICES
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import (
     Cancelled,

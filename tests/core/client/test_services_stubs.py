@@ -9,7 +9,7 @@ import pytest
 
 from lucky_transport import client as services
 from lucky_transport.client import stubs, typed
-from lucky_transport.client.names import SERVICES
+from lucky_transport.client.service import SERVICES
 
 STUB = Path(services.__file__).with_name("typed.pyi")
 
