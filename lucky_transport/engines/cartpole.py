@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from lucky_transport.engine_options import check_options, unknown_variant
 from lucky_transport.errors import SpecError
 from lucky_transport.messages.scalars import F64
-from lucky_transport.sessions.engine import WorldsEngine
+from lucky_transport.sessions.batch import WorldsEngine
 from lucky_transport.spec.batch_spec import ArraySpec
 from lucky_transport.world import Standing, World, WorldBatch, Worlds
 

@@ -1,4 +1,4 @@
-"""The life of a session, as a table.
+"""The life cycle of a session, as a table.
 
     CREATING ──built──▶ READY ──begin──▶ PLAYING ──over──▶ OVER
         │                 ▲                 │               │
@@ -6,21 +6,22 @@
         └──failed──▶ FAILED ◀──failed── READY, PLAYING, OVER
     any ──destroy──▶ GONE
 
-Rule 1: all phases and transitions are in `TRANSITIONS`; nobody else decides what may follow what.
-Rule 2: an event that the table does not know in a phase changes nothing: who asks again, or too late, does no harm.
+`TRANSITIONS` holds all phases and transitions. An event that the table does not list for a phase changes nothing, so a
+repeated or late call does no harm.
 """
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import Enum, StrEnum
 
-__all__ = ["DEAD", "ENDED", "TRANSITIONS", "Event", "Phase", "following"]
+__all__ = ["DEAD", "ENDED", "TRANSITIONS", "Phase", "SessionEvent", "following"]
 
 
-class Phase(Enum):
-    """Where a session stands. CREATING: its world is being built. READY: built, nobody advanced it. PLAYING: it was
-    advanced, runs or was given actions. OVER: its world has ended. FAILED: its world could not be built, or broke.
-    GONE: destroyed.
+class Phase(StrEnum):
+    """`SessionStatus.phase`.
+
+    CREATING: its world is being built. READY: built, not advanced yet. PLAYING: it was advanced, runs, or got actions.
+    OVER: its world has ended. FAILED: its world could not be built, or broke. GONE: destroyed.
     """
 
     CREATING = "creating"
@@ -31,7 +32,7 @@ class Phase(Enum):
     GONE = "gone"
 
 
-class Event(Enum):
+class SessionEvent(Enum):
     """What can happen to a session."""
 
     BUILT = "built"
@@ -42,32 +43,40 @@ class Event(Enum):
     DESTROY = "destroy"
 
 
-TRANSITIONS: dict[Phase, dict[Event, Phase]] = {
-    Phase.CREATING: {Event.BUILT: Phase.READY, Event.FAILED: Phase.FAILED, Event.DESTROY: Phase.GONE},
+TRANSITIONS: dict[Phase, dict[SessionEvent, Phase]] = {
+    Phase.CREATING: {
+        SessionEvent.BUILT: Phase.READY,
+        SessionEvent.FAILED: Phase.FAILED,
+        SessionEvent.DESTROY: Phase.GONE,
+    },
     Phase.READY: {
-        Event.BEGIN: Phase.PLAYING,
-        Event.OVER: Phase.OVER,
-        Event.FAILED: Phase.FAILED,
-        Event.DESTROY: Phase.GONE,
+        SessionEvent.BEGIN: Phase.PLAYING,
+        SessionEvent.OVER: Phase.OVER,
+        SessionEvent.FAILED: Phase.FAILED,
+        SessionEvent.DESTROY: Phase.GONE,
     },
     Phase.PLAYING: {
-        Event.OVER: Phase.OVER,
-        Event.REBUILT: Phase.READY,
-        Event.FAILED: Phase.FAILED,
-        Event.DESTROY: Phase.GONE,
+        SessionEvent.OVER: Phase.OVER,
+        SessionEvent.REBUILT: Phase.READY,
+        SessionEvent.FAILED: Phase.FAILED,
+        SessionEvent.DESTROY: Phase.GONE,
     },
-    Phase.OVER: {Event.REBUILT: Phase.READY, Event.FAILED: Phase.FAILED, Event.DESTROY: Phase.GONE},
-    Phase.FAILED: {Event.DESTROY: Phase.GONE},
+    Phase.OVER: {
+        SessionEvent.REBUILT: Phase.READY,
+        SessionEvent.FAILED: Phase.FAILED,
+        SessionEvent.DESTROY: Phase.GONE,
+    },
+    Phase.FAILED: {SessionEvent.DESTROY: Phase.GONE},
     Phase.GONE: {},
 }
 
 
-#: Nothing can be asked of a session in these phases ...
+#: A session in one of these phases answers no call ...
 DEAD = frozenset((Phase.FAILED, Phase.GONE))
-#: ... and in these its world goes on no more.
+#: ... and in one of these its world does not advance any more.
 ENDED = DEAD | {Phase.OVER}
 
 
-def following(phase: Phase, event: Event) -> Phase:
-    """Return the phase after `event`, `phase` itself where the event means nothing."""
+def following(phase: Phase, event: SessionEvent) -> Phase:
+    """Return the phase after `event`: `phase` itself if the table does not list the event for it."""
     return TRANSITIONS[phase].get(event, phase)

@@ -1,24 +1,26 @@
-"""Recording what a world was given, and showing it again.
+"""The factories of a session's world: plain, recorded or replayed.
 
-Rule 1: a world is what its map, seed, options and actions make of it, so nothing else is kept.
-Rule 2: actions are kept under the tick before which they were given; a world that is shown again takes those and no
-        others.
+A world is what its map, seed, options and actions make of it, so a recording holds nothing else. Actions are kept
+under the tick before which they were given.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import secrets
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lucky_transport.codec.flatbuffers import decode, encode
+from lucky_transport.errors import LocalProtocolError, SpecError
 from lucky_transport.messages.session import RecordedActions, SessionAction, SessionRecording
-from lucky_transport.world import World
+from lucky_transport.world import World, Worlds
 
-__all__ = ["RecordedWorld", "ReplayedWorld"]
+__all__ = ["RecordingFactory", "ReplayFactory", "WorldFactory"]
 
 
-class _Around(World):
-    """A world that is another one, for subclasses that listen in."""
+class _WorldProxy(World):
+    """A world that forwards to another one, for subclasses that intercept calls."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -39,13 +41,13 @@ class _Around(World):
         self._world.close()
 
     def _follow(self) -> None:
-        """Stand where the inner world stands."""
+        """Copy the inner world's `Standing`."""
         world = self._world
         self.ticks, self.is_over, self.result, self.score = world.ticks, world.is_over, world.result, world.score
 
 
-class RecordedWorld(_Around):
-    """A world whose actions go into `recording` as well; a new start begins it anew."""
+class RecordedWorld(_WorldProxy):
+    """A world whose actions also go into `recording`."""
 
     def __init__(self, world: World, recording: SessionRecording) -> None:
         super().__init__(world)
@@ -64,8 +66,8 @@ class RecordedWorld(_Around):
         return events
 
 
-class ReplayedWorld(_Around):
-    """A recording that is shown again: it takes no actions but the recorded ones and is over when the recording is."""
+class ReplayedWorld(_WorldProxy):
+    """A world that takes the recorded actions and no others, and is over where the recording ends."""
 
     def __init__(self, world: World, recording: SessionRecording, action: type[Any]) -> None:
         super().__init__(world)
@@ -76,7 +78,7 @@ class ReplayedWorld(_Around):
         self._follow()
 
     def act(self, actions: Sequence[Any]) -> None:
-        """Nothing: it is a recording."""
+        """Ignore the actions: the recorded ones are taken."""
 
     def tick(self) -> Sequence[str]:
         if actions := self._recorded.get(self.ticks):
@@ -87,3 +89,55 @@ class ReplayedWorld(_Around):
         super()._follow()
         if self.ticks >= getattr(self, "_end", self.ticks + 1) and not self.is_over:
             self.is_over, self.result = True, "replayed"
+
+
+class WorldFactory:
+    """Makes worlds of one map with the same options. Raises SpecError for an unknown map, or an option."""
+
+    def __init__(self, worlds: Worlds, engine: str, map_name: str, options: Mapping[str, Any]) -> None:
+        self.map_name = map_name or worlds.maps[0]
+        if self.map_name not in worlds.maps:
+            raise SpecError(f"no map {self.map_name!r}", backend=engine, hint=f"there are {', '.join(worlds.maps)}")
+        try:
+            worlds.check(options)
+        except ValueError as error:
+            raise SpecError(str(error), backend=engine) from error
+        self._worlds = worlds
+        self.options = dict(options)
+
+    def make(self, seed: int | None) -> World:
+        """Return a new world; may take long and raise anything."""
+        return self._worlds.create(self.map_name, seed, self.options)
+
+    def recording(self) -> SessionRecording:
+        """Return what was recorded since the world was made. Raises LocalProtocolError if nothing is recorded."""
+        raise LocalProtocolError("the session is not recorded", hint="create it with record=True")
+
+
+class RecordingFactory(WorldFactory):
+    """Makes recorded worlds; a world without a seed gets one, or it could not be made again."""
+
+    _recording: SessionRecording | None = None
+
+    def make(self, seed: int | None) -> World:
+        seed = secrets.randbits(32) if seed is None else seed
+        self._recording = SessionRecording(self.map_name, seed, json.dumps(self.options))
+        return RecordedWorld(super().make(seed), self._recording)
+
+    def recording(self) -> SessionRecording:
+        return self._recording or super().recording()
+
+
+class ReplayFactory(WorldFactory):
+    """Makes the world of a recording and ignores the seed it is given."""
+
+    def __init__(self, worlds: Worlds, engine: str, recording: SessionRecording) -> None:
+        options: dict[str, Any] = json.loads(recording.options_json or "{}")
+        super().__init__(worlds, engine, recording.map_name, options)
+        self._recording = recording
+
+    def make(self, seed: int | None) -> World:
+        return ReplayedWorld(super().make(self._recording.seed), self._recording, self._worlds.action)
+
+    def recording(self) -> SessionRecording:
+        return self._recording

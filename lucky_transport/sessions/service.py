@@ -1,7 +1,4 @@
-"""SessionService: the sessions of an engine, answered over every transport.
-
-Rule 1: nothing is decided here; a call is turned into one of `Sessions` and its outcome into a message.
-"""
+"""SessionService: the sessions of an engine, answered over every transport."""
 
 from __future__ import annotations
 
@@ -16,11 +13,11 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.errors import PeerTimeout, SpecError
 from lucky_transport.messages import session as messages
 from lucky_transport.sessions.sessions import Sessions
-from lucky_transport.sessions.shelf import look_of
+from lucky_transport.sessions.snapshots import to_message
 
 __all__ = ["session_handlers"]
 
-#: How many readers may wait at a time, and for how long, before they have to ask again.
+#: How many readers wait at a time, and for how long until they have to ask again.
 _WAITING = 8
 _LONGEST_WAIT_S = 0.5
 
@@ -64,19 +61,7 @@ class _Service:
         )
 
     def state(self, request: messages.SessionRequest, call: Call) -> messages.SessionStatus:
-        state = self._sessions.state(request.session_id)
-        return messages.SessionStatus(
-            session_id=state.session_id,
-            map_name=state.map_name,
-            phase=state.phase.value,
-            ticks=state.ticks,
-            is_over=state.is_over,
-            result=state.result,
-            score=state.score,
-            error=state.error,
-            dropped=state.dropped,
-            rate_hz=state.rate_hz,
-        )
+        return self._sessions.state(request.session_id)
 
     def ids(self, request: messages.ListSessionsRequest, call: Call) -> messages.ListSessionsResponse:
         return messages.ListSessionsResponse(self._sessions.ids())
@@ -89,9 +74,9 @@ class _Service:
             request.interrupts,
             call.deadline,
             check_every=request.check_every or 1,
-            is_given_up=lambda: call.is_over,
+            is_cancelled=lambda: call.is_over,
         )
-        return messages.AdvanceSessionResponse(look_of(done), done.ticks_done, done.interrupt)
+        return messages.AdvanceSessionResponse(to_message(done), done.ticks_done, done.interrupt)
 
     def act(self, request: messages.ActInSessionRequest, call: Call) -> messages.ActInSessionResponse:
         dropped = self._sessions.act(request.session_id, self._actions(request.actions))
@@ -102,12 +87,12 @@ class _Service:
         return messages.RunSessionResponse()
 
     def latest(self, request: messages.GetLatestRequest, call: Call) -> messages.SessionLook:
-        """Wait only a moment: readers must not hold all the threads that answer calls."""
+        """Wait only for a moment: readers must not hold all the threads that answer calls."""
         after_tick = -1 if request.after_tick is None else request.after_tick
         may_wait = self._waiting.acquire(blocking=False)
         try:
             wait_s = _LONGEST_WAIT_S if may_wait else 0.0
-            return look_of(self._sessions.latest(request.session_id, after_tick, Deadline(wait_s)))
+            return to_message(self._sessions.latest(request.session_id, after_tick, Deadline(wait_s)))
         except PeerTimeout:
             return messages.SessionLook()
         finally:
@@ -115,7 +100,7 @@ class _Service:
                 self._waiting.release()
 
     def restart(self, request: messages.RestartSessionRequest, call: Call) -> messages.SessionLook:
-        return look_of(self._sessions.restart(request.session_id, request.seed, call.deadline))
+        return to_message(self._sessions.restart(request.session_id, request.seed, call.deadline))
 
     def destroy(self, request: messages.SessionRequest, call: Call) -> messages.DestroySessionResponse:
         self._sessions.destroy(request.session_id)
@@ -133,7 +118,7 @@ class _Service:
 
 
 def _options(text: str) -> Mapping[str, Any]:
-    """Return the options of a session. Raises SpecError for what is no JSON object."""
+    """Return the options of a session. Raises SpecError if `text` is not a JSON object."""
     try:
         options: Any = json.loads(text) if text else {}
     except (ValueError, RecursionError) as error:

@@ -1,45 +1,118 @@
-"""One session: a world with an id and a life of its own.
-
-Rule 1: each call either holds the world (`build`, `restart`, `advance`, `run_for`) or never waits for who does.
-Rule 2: a world that raises ends its session: what it is worth after that, nobody knows.
-"""
+"""One session: a world with an id and a life cycle of its own, and the worker slots in which worlds advance."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Busy, PeerTimeout, SessionEnded, TransportError, to_wire_error
-from lucky_transport.sessions.custody import Custody
-from lucky_transport.sessions.makers import WorldMaker
-from lucky_transport.sessions.news import Advanced, SessionState, Snapshot, nothing_newer
-from lucky_transport.sessions.phase import ENDED, Event, Phase, following
-from lucky_transport.sessions.worker_slots import WorkerSlots
+from lucky_transport.messages.session import SessionStatus
+from lucky_transport.sessions.api import AdvanceResult, WorldSnapshot, nothing_newer
+from lucky_transport.sessions.phase import ENDED, Phase, SessionEvent, following
+from lucky_transport.sessions.recording import WorldFactory
+from lucky_transport.sessions.world_lock import WorldLock
 from lucky_transport.world import World
 
-__all__ = ["Session"]
+__all__ = ["InterruptCheck", "Session", "SessionLimits", "WorkerSlots"]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLimits:
+    """What the sessions of one engine may use.
+
+    sessions: how many there may be. builders: worlds built at once. slots: sessions advanced at once on demand.
+    patience_s: how long a call waits for a slot before it gets Busy. idle_s: how long after its last call a session is
+    destroyed. sweep_s: how often that is checked.
+    """
+
+    sessions: int = 1024
+    builders: int = 4
+    slots: int = 8
+    patience_s: float = 5.0
+    idle_s: float = 300.0
+    sweep_s: float = 30.0
+
+
+class WorkerSlots:
+    """How many worlds advance at once; overload is reported as Busy, not hidden in a queue."""
+
+    def __init__(self, limits: SessionLimits) -> None:
+        self._limits = limits
+        self._free = threading.BoundedSemaphore(limits.slots)
+
+    @contextmanager
+    def hold(self, deadline: Deadline) -> Generator[None]:
+        """Hold a slot. Raises Busy if none is free within `patience_s`."""
+        if not self._free.acquire(timeout=min(self._limits.patience_s, deadline.remaining_s)):
+            raise Busy(f"all worker slots busy: {self._limits.slots} sessions advance at once", hint="retry later")
+        try:
+            yield
+        finally:
+            self._free.release()
+
+
+class InterruptCheck:
+    """Decides after each tick whether an advance ends early.
+
+    interrupts: the events that end it, checked every `check_every` ticks and at the end. is_cancelled: True when no
+    caller waits for the result any more.
+    """
+
+    def __init__(
+        self,
+        interrupts: Collection[str],
+        check_every: int,
+        deadline: Deadline,
+        is_cancelled: Callable[[], bool] | None,
+    ) -> None:
+        self._interrupts = frozenset(interrupts)
+        self._check_every = check_every
+        self._deadline = deadline
+        self._is_cancelled = is_cancelled
+        self._ticks = 0
+        self._happened: list[str] = []
+
+    def __call__(self, events: Sequence[str], is_over: bool) -> str:
+        """Return the first interrupt among the events so far, "" to go on. Raises PeerTimeout."""
+        self._ticks += 1
+        if self._interrupts:
+            self._happened += events
+            if is_over or self._ticks % self._check_every == 0:
+                found = next((name for name in self._happened if name in self._interrupts), "")
+                self._happened.clear()
+                if found:
+                    return found
+        if self._deadline.expired or (self._is_cancelled is not None and self._is_cancelled()):
+            raise PeerTimeout(
+                f"an advance did {self._ticks} ticks within {self._deadline.timeout_s:g} s and was to do more",
+                hint="ask for fewer ticks at once, or raise the timeout",
+            )
+        return ""
 
 
 class Session:
-    """See the module. maker: makes its world. owner: the client that it ends with, "" for none. engine: the engine's
-    name, for errors. slots: in which its world advances.
+    """A method either holds the world (`build`, `restart`, `advance`, `run_for`) or never waits for its holder.
 
-    used_at: when somebody last asked for it, on the monotonic clock in seconds. rate_hz: how it runs freely, see
-    `SessionState`; set by the pacer.
+    A world that raises ends its session: its state is undefined from then on. factory: makes the world. owner: the
+    client whose leaving ends the session, "" for none. engine: the engine's name, for errors. used_at: the time of the
+    last call, on the monotonic clock in seconds. rate_hz: see `SessionStatus`; set by the scheduler.
     """
 
-    def __init__(self, session_id: str, maker: WorldMaker, engine: str, slots: WorkerSlots, owner: str = "") -> None:
+    def __init__(
+        self, session_id: str, factory: WorldFactory, engine: str, slots: WorkerSlots, owner: str = ""
+    ) -> None:
         self.id = session_id
-        self.maker = maker
+        self.factory = factory
         self.owner = owner
         self.used_at = time.monotonic()
         self.rate_hz: float | None = None
         self.phase = Phase.CREATING
-        self.custody = Custody(self._fail)
+        self.world_lock = WorldLock(self._fail)
         self._engine = engine
         self._slots = slots
         self._is_built = threading.Event()
@@ -48,54 +121,54 @@ class Session:
 
     @property
     def has_ended(self) -> bool:
-        """True when its world goes on no more: it is over, failed or destroyed."""
+        """True when the world does not advance any more: it is over, failed or destroyed."""
         return self.phase in ENDED
 
-    def state(self) -> SessionState:
-        """Return where it stands; never waits."""
-        world = self.custody.world
-        dropped = self.custody.queue.dropped
-        if world is None:
-            return SessionState(self.id, self.maker.map_name, self.phase, error=self._error, dropped=dropped)
-        return SessionState(
-            *(self.id, self.maker.map_name, self.phase, world.ticks, world.is_over, world.result, world.score),
-            *(self._error, dropped, self.rate_hz),
+    def state(self) -> SessionStatus:
+        """Return the session's status; never waits."""
+        status = SessionStatus(
+            self.id, self.factory.map_name, self.phase, error=self._error, dropped=self.world_lock.queue.dropped
         )
+        if (world := self.world_lock.world) is not None:
+            status.ticks, status.is_over = world.ticks, world.is_over
+            status.result, status.score = world.result, world.score
+            status.rate_hz = self.rate_hz
+        return status
 
     def build(self, seed: int | None) -> None:
-        """Build the world; takes as long as that takes. What fails is told by `state` and by every later call."""
+        """Build the world. An error shows in `state`, and every later call raises it."""
         try:
             with self._holding(None):
                 if self.phase is Phase.CREATING:
-                    self.custody.world = self.maker.make(seed)
-                    self.custody.show(self.custody.world)
-                self._go(Event.BUILT)
+                    self.world_lock.world = self.factory.make(seed)
+                    self.world_lock.publish(self.world_lock.world)
+                self._go(SessionEvent.BUILT)
         except TransportError:
             pass  # kept in `_error`
         finally:
             self._is_built.set()
 
-    def restart(self, seed: int | None, deadline: Deadline) -> Snapshot:
-        """See `Sessions.restart`."""
+    def restart(self, seed: int | None, deadline: Deadline) -> WorldSnapshot:
+        """Start the world over in place, or as a new world, and return its first snapshot."""
         with self._world(deadline) as world:
-            self.custody.queue.drain()
+            self.world_lock.queue.drain()
             if not world.restart(seed):
-                self.custody.close_world()
-                world = self.custody.world = self.maker.make(seed)
-            self._go(Event.REBUILT)
-            return self.custody.show(world)
+                self.world_lock.close_world()
+                world = self.world_lock.world = self.factory.make(seed)
+            self._go(SessionEvent.REBUILT)
+            return self.world_lock.publish(world)
 
     def act(self, actions: Sequence[Any]) -> int:
-        """See `Sessions.act`."""
+        """Queue actions for the next tick; return how many they pushed out."""
         self.check_alive()
-        pushed_out = self.custody.queue.put(actions)
-        self._go(Event.BEGIN)
+        pushed_out = self.world_lock.queue.put(actions)
+        self._go(SessionEvent.BEGIN)
         return pushed_out
 
     def advance(
-        self, ticks: int, actions: Sequence[Any], until: Callable[[Sequence[str], bool], str], deadline: Deadline
-    ) -> Advanced:
-        """See `Sessions.advance`; `until` is called after each tick, see `Watch`."""
+        self, ticks: int, actions: Sequence[Any], interrupt: Callable[[Sequence[str], bool], str], deadline: Deadline
+    ) -> AdvanceResult:
+        """Advance by up to `ticks` ticks; `interrupt` ends it early."""
         with self._world(deadline) as world:
             if actions:
                 world.act(actions)
@@ -103,87 +176,87 @@ class Session:
             for _ in range(ticks):
                 if world.is_over or reason:
                     break
-                reason = until(self._tick(world), world.is_over)
+                reason = interrupt(self._tick(world), world.is_over)
                 self.check_alive()
             done = world.ticks - start
-            still = None if done or actions else self.custody.showcase.present
-            seen = still or self.custody.show(world)
-            return Advanced(seen.observation, seen.ticks, seen.is_over, seen.result, seen.score, done, reason)
+            still = None if done or actions else self.world_lock.snapshots.current
+            seen = still or self.world_lock.publish(world)
+            return AdvanceResult(seen.observation, seen.ticks, seen.is_over, seen.result, seen.score, done, reason)
 
     def run_for(self, seconds: float) -> bool:
-        """Take one turn of free running: a tick, and more while less than `seconds` have passed.
+        """Run freely: do one tick, and more until `seconds` have passed.
 
-        False when there was nothing to do: somebody else holds the world, or it is not built, or has ended.
+        False when it did none: another thread holds the world, or it is not built, or has ended.
         """
-        if not self.custody.take(None):
+        if not self.world_lock.acquire(None):
             return False
         try:
             with self._guarded():
-                world = self.custody.world
+                world = self.world_lock.world
                 if world is None or self.has_ended:
                     return False
                 end = time.monotonic() + seconds
                 self._tick(world)
                 while not self.has_ended and self.rate_hz is not None and time.monotonic() < end:
                     self._tick(world)
-                if self.custody.has_viewers or world.is_over:
-                    self.custody.show(world)
+                if self.world_lock.has_subscribers or world.is_over:
+                    self.world_lock.publish(world)
                 return True
         except TransportError:
             return False  # kept in `_error`
         finally:
-            self.custody.leave()
+            self.world_lock.release()
 
-    def latest(self, after_tick: int, deadline: Deadline) -> Snapshot:
-        """See `Sessions.latest`."""
+    def latest(self, after_tick: int, deadline: Deadline) -> WorldSnapshot:
+        """Return the newest snapshot after `after_tick`; waits while there is none."""
         self._await_built(deadline)
         self._check_can_show(after_tick)
-        found = self.custody.showcase.wait(after_tick, deadline, self.custody.serve_readers)
+        found = self.world_lock.snapshots.wait(after_tick, deadline, self.world_lock.serve_readers)
         if found is None:
             self._check_can_show(after_tick)
             raise nothing_newer(self.id, after_tick, deadline)
         return found
 
     def destroy(self) -> None:
-        """End the session: calls that wait for it end at once, one that ticks after its present tick. Idempotent."""
-        self._go(Event.DESTROY)
+        """End the session: waiting calls end at once, one that ticks ends after that tick. Idempotent."""
+        self._go(SessionEvent.DESTROY)
         self.rate_hz = None
         self._is_built.set()
-        self.custody.discard()
+        self.world_lock.discard()
 
     def check_alive(self) -> None:
-        """Raise SessionEnded when it was destroyed or has failed."""
+        """Raise SessionEnded if the session was destroyed or has failed."""
         if self.phase is Phase.GONE:
             raise SessionEnded(f"session {self.id} was destroyed", hint="create another one")
         if self.phase is Phase.FAILED:
             raise SessionEnded(f"session {self.id} failed: {self._error}", hint="create another one")
 
     def _check_can_show(self, after_tick: int) -> None:
-        """Raise SessionEnded when no look after that tick can come any more."""
+        """Raise SessionEnded when no snapshot after that tick can come any more."""
         self.check_alive()
-        newest = self.custody.showcase.newest
+        newest = self.world_lock.snapshots.newest
         if newest is not None and newest.is_over and newest.ticks <= after_tick:
             raise SessionEnded(f"session {self.id} is over since tick {newest.ticks}: there is nothing newer to see")
 
     def _tick(self, world: World) -> Sequence[str]:
-        self._go(Event.BEGIN)
-        events = self.custody.tick(world)
+        self._go(SessionEvent.BEGIN)
+        events = self.world_lock.tick(world)
         if world.is_over:
-            self._go(Event.OVER)
+            self._go(SessionEvent.OVER)
         return events
 
     @contextmanager
     def _world(self, deadline: Deadline) -> Generator[World]:
-        """Hold the world, once it is built, and a worker slot. Raises PeerTimeout, SessionEnded, Busy."""
+        """Wait until the world is built, then hold it and a worker slot. Raises PeerTimeout, SessionEnded, Busy."""
         self._await_built(deadline)
-        with self._holding(deadline), self._slots.one(deadline):
+        with self._holding(deadline), self._slots.hold(deadline):
             self.check_alive()
-            assert self.custody.world is not None, "it is built and alive"
-            yield self.custody.world
+            assert self.world_lock.world is not None, "it is built and alive"
+            yield self.world_lock.world
 
     @contextmanager
     def _holding(self, deadline: Deadline | None) -> Generator[None]:
-        if not self.custody.take(deadline):
+        if not self.world_lock.acquire(deadline):
             timeout_s = deadline.timeout_s if deadline is not None else 0.0
             raise PeerTimeout(
                 f"session {self.id} was in use for {timeout_s:g} s", hint="one call after another advances it"
@@ -192,11 +265,11 @@ class Session:
             with self._guarded():
                 yield
         finally:
-            self.custody.leave()
+            self.world_lock.release()
 
     @contextmanager
     def _guarded(self) -> Generator[None]:
-        """What a world raises ends the session, told as EngineFailed; what we raise ourselves passes through."""
+        """End the session, with EngineFailed, if the world raises; errors of our own pass through."""
         try:
             yield
         except (Busy, PeerTimeout, SessionEnded):
@@ -207,8 +280,8 @@ class Session:
     def _fail(self, error: Exception) -> TransportError:
         failure = to_wire_error(self._engine, f"session {self.id}", error)
         self._error = str(failure)
-        self._go(Event.FAILED)
-        self.custody.discard()
+        self._go(SessionEvent.FAILED)
+        self.world_lock.discard()
         return failure
 
     def _await_built(self, deadline: Deadline) -> None:
@@ -217,6 +290,6 @@ class Session:
                 f"session {self.id} was not ready within {deadline.timeout_s:g} s", hint="raise the timeout"
             )
 
-    def _go(self, event: Event) -> None:
+    def _go(self, event: SessionEvent) -> None:
         with self._phase_lock:
             self.phase = following(self.phase, event)

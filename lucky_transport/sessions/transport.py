@@ -5,11 +5,8 @@
         with VectorEnv(transport) as env:
             ...
 
-Rule 1: a step is one advance of all sessions together, a reset one restart; the rows are made on this side
-        (`WorldBatch`), bit for bit those of `WorldsEngine`.
-Rule 2: the sessions are made by the first exchange that needs them, all at once, and end with `close`; whatever is
-        behind the door stays the caller's.
-Rule 3: an exchange that failed leaves sessions at different ticks: a reset is the way on.
+A step is one advance of all sessions together, a reset one restart. The rows are made on this side, bit for bit those
+of `WorldsEngine`.
 """
 
 from __future__ import annotations
@@ -27,11 +24,8 @@ from lucky_transport.errors import PeerDied, TransportError, Unimplemented
 from lucky_transport.lockstep import Event, Lockstep, State
 from lucky_transport.messages.batch import SetSeedsRequest, SetSeedsResponse
 from lucky_transport.messages.methods import Method, method
-from lucky_transport.sessions.batch_row import BatchRow
-from lucky_transport.sessions.door import SessionDoor
-from lucky_transport.sessions.engine import batch_of, batch_spec
-from lucky_transport.sessions.seeds import EpisodeSeeds
-from lucky_transport.sessions.turn import Turn
+from lucky_transport.sessions.api import AdvanceRequest, SessionApi
+from lucky_transport.sessions.batch import BatchRow, EpisodeSeeds, batch_of, batch_spec
 from lucky_transport.spec.actions import Bounds, check_actions, check_control
 from lucky_transport.transport import Capabilities, Frame, Transport
 
@@ -42,7 +36,10 @@ _TIMEOUT_S = 60.0
 
 
 class SessionTransport(Transport):
-    """n sessions behind a door. map_name, options: of all of them; env i is seeded with seed + i.
+    """n sessions, created by the first exchange and destroyed by `close`; the caller closes what is behind `sessions`.
+
+    map_name, options: those of all of them; env i is seeded with seed + i. After an exchange that failed the sessions
+    are at different ticks: reset them.
 
     Raises SpecError when the worlds cannot be rows of a batch.
     """
@@ -52,7 +49,7 @@ class SessionTransport(Transport):
 
     def __init__(
         self,
-        door: SessionDoor,
+        sessions: SessionApi,
         num_envs: int = 1,
         *,
         seed: int = 0,
@@ -61,9 +58,9 @@ class SessionTransport(Transport):
         engine: str = "sessions",
         timeout_s: float = _TIMEOUT_S,
     ) -> None:
-        self.spec = batch_spec(door.worlds, engine, num_envs, {})
-        self._batch = batch_of(door.worlds, engine)
-        self._door = door
+        self.spec = batch_spec(sessions.worlds, engine, num_envs, {})
+        self._batch = batch_of(sessions.worlds, engine)
+        self._sessions = sessions
         self._map_name = map_name
         self._options = options
         self._timeout_s = timeout_s
@@ -106,14 +103,14 @@ class SessionTransport(Transport):
         return frame
 
     def _create(self, deadline: Deadline) -> bool:
-        """Create the sessions if there are none yet, and return whether that was so."""
+        """Create the sessions if there are none yet; True if so."""
         if self._ids:
             return False
-        door = self._door
-        self._ids = [door.create(self._map_name, self._seeds.following(env), self._options) for env in self._envs]
-        looks = door.advance_all([Turn(session_id, 0) for session_id in self._ids], deadline)
-        for row, seen in zip(self._rows, looks, strict=True):
-            row.write_first(seen.observation, seen)
+        create = self._sessions.create
+        self._ids = [create(self._map_name, self._seeds.following(env), self._options) for env in self._envs]
+        snapshots = self._sessions.advance_all([AdvanceRequest(session_id, 0) for session_id in self._ids], deadline)
+        for row, snapshot in zip(self._rows, snapshots, strict=True):
+            row.write_first(snapshot.observation, snapshot)
         return True
 
     @property
@@ -121,20 +118,20 @@ class SessionTransport(Transport):
         return range(self.spec.num_envs)
 
     def _step(self, deadline: Deadline) -> None:
-        """Restart those that are to be reset, one by one, and then advance the others together."""
+        """Restart the sessions to be reset, one by one, then advance the others together."""
         is_fresh = self._create(deadline)
-        turns: dict[int, Turn] = {}
+        requests: dict[int, AdvanceRequest] = {}
         for env, row in enumerate(self._rows):
             command = 0 if self._control is None else int(self._control[env])
             if command & HOLD:
                 continue
             if not command & RESET:
                 actions = [] if command & TICK else row.actions()
-                turns[env] = Turn(self._ids[env], self._batch.ticks_per_step, actions)
+                requests[env] = AdvanceRequest(self._ids[env], self._batch.ticks_per_step, actions)
             elif not is_fresh:
-                seen = self._door.restart(self._ids[env], self._seeds.following(env), deadline)
-                row.write_first(seen.observation, seen)
-        for env, done in zip(turns, self._door.advance_all(list(turns.values()), deadline), strict=True):
+                snapshot = self._sessions.restart(self._ids[env], self._seeds.following(env), deadline)
+                row.write_first(snapshot.observation, snapshot)
+        for env, done in zip(requests, self._sessions.advance_all(list(requests.values()), deadline), strict=True):
             self._rows[env].write(done.observation, done)
 
     def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
@@ -156,4 +153,4 @@ class SessionTransport(Transport):
             ids, self._ids = self._ids, []
             with contextlib.suppress(TransportError):  # a dead engine has no sessions any more
                 for session_id in ids:
-                    self._door.destroy(session_id)
+                    self._sessions.destroy(session_id)

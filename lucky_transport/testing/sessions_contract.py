@@ -16,10 +16,10 @@ import pytest
 from lucky_transport.deadline import Deadline
 from lucky_transport.engines.cartpole import CartPoleCommand, CartPoleWorld
 from lucky_transport.errors import ClosedError, PeerTimeout, SessionEnded, SpecError, UnknownSession
+from lucky_transport.sessions.api import AdvanceRequest
 from lucky_transport.sessions.client import SessionClient
 from lucky_transport.sessions.phase import Phase
 from lucky_transport.sessions.transport import SessionTransport
-from lucky_transport.sessions.turn import Turn
 from lucky_transport.testing.pair import PATIENCE_S, Pair, open_yardstick
 from lucky_transport.testing.trajectories import first_difference, random_moves, record_frames
 
@@ -76,7 +76,9 @@ class SessionsContract(Pair):
             alone = [sessions.create(seed=seed) for seed in range(64)]
             for _ in range(3):
                 commands = [[_RIGHT if number % 3 else _LEFT] for number in range(64)]
-                turns = [Turn(session, 1 + number % 5, commands[number]) for number, session in enumerate(ids)]
+                turns = [
+                    AdvanceRequest(session, 1 + number % 5, commands[number]) for number, session in enumerate(ids)
+                ]
                 expected = [sessions.advance(session, 1 + n % 5, commands[n]) for n, session in enumerate(alone)]
                 assert sessions.advance_all(turns) == expected
 
@@ -84,24 +86,33 @@ class SessionsContract(Pair):
         with self.open_sessions() as sessions:
             first, second = sessions.create(seed=1), sessions.create(seed=2)
             with pytest.raises(UnknownSession, match="no session '0123456789ab'"):
-                sessions.advance_all([Turn(first), Turn("0123456789ab"), Turn(second, 2), Turn("ba9876543210")])
+                sessions.advance_all(
+                    [
+                        AdvanceRequest(first),
+                        AdvanceRequest("0123456789ab"),
+                        AdvanceRequest(second, 2),
+                        AdvanceRequest("ba9876543210"),
+                    ]
+                )
             assert [sessions.advance(session, 0).ticks for session in (first, second)] == [1, 2]
             with pytest.raises(ValueError, match=f"session '{first}' has two turns"):
-                sessions.advance_all([Turn(first), Turn(second), Turn(first)])
+                sessions.advance_all([AdvanceRequest(first), AdvanceRequest(second), AdvanceRequest(first)])
             assert [sessions.advance(session, 0).ticks for session in (first, second)] == [1, 2]
 
     def test_one_deadline_ends_all_that_are_advanced_together(self) -> None:
         with self.open_sessions() as sessions:
             ids = [sessions.create(options=_ENDLESS) for _ in range(20)]
             with pytest.raises(PeerTimeout):
-                sessions.advance_all([Turn(session, 1_000_000_000) for session in ids], Deadline(0.2))
-            assert all(done.ticks_done == 1 for done in sessions.advance_all([Turn(session) for session in ids]))
+                sessions.advance_all([AdvanceRequest(session, 1_000_000_000) for session in ids], Deadline(0.2))
+            assert all(
+                done.ticks_done == 1 for done in sessions.advance_all([AdvanceRequest(session) for session in ids])
+            )
 
     def test_closing_ends_all_that_are_advanced_together(self) -> None:
         if not self.has_deadlines:
             pytest.skip("client and engine share a thread: nothing can be waited for")
         with self.open_sessions() as sessions:
-            turns = [Turn(sessions.create(options=_ENDLESS), 1_000_000_000) for _ in range(20)]
+            turns = [AdvanceRequest(sessions.create(options=_ENDLESS), 1_000_000_000) for _ in range(20)]
             closing = threading.Timer(0.1, sessions.transport.close)
             closing.start()
             with pytest.raises(ClosedError, match="the transport is closed; connect again"):

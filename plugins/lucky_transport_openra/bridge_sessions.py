@@ -1,10 +1,8 @@
-"""Sessions over the bridge, behind the same door as everywhere: `lucky_transport.sessions.door.SessionDoor`.
+"""`SessionApi` over OpenRA-RL's bridge, for our engine and the real game.
 
-Rule 1: what the bridge has no word for is told, not imitated: a session that runs freely does so at its engine's own
-        rate, and an engine that is not ours does a tick for every look.
-Rule 2: messages are the skirmish's, which have the bridge's fields: the real game's observations fit into them.
-Rule 3: an id stands for the same session until it is destroyed, also where the engine had to make a new one to start it
-        over.
+What the bridge cannot express is refused, not imitated: a session that runs freely does so at its engine's own rate,
+and an engine that is not ours does a tick for every observation. Messages are the skirmish's, which have the bridge's
+fields. An id names the same session until it is destroyed, also where a restart makes a new session on the engine.
 """
 
 from __future__ import annotations
@@ -21,12 +19,12 @@ from lucky_transport.endpoint import Endpoint
 from lucky_transport.engines.skirmish.messages import Observation, Orders, score_of
 from lucky_transport.engines.skirmish.world import SkirmishWorlds, folded
 from lucky_transport.errors import LocalProtocolError, SpecError, TransportError
+from lucky_transport.messages.session import SessionStatus
 from lucky_transport.pending import Pending
-from lucky_transport.sessions.action_queue import ActionQueue
-from lucky_transport.sessions.joint_advance import JointAdvance
-from lucky_transport.sessions.news import Advanced, SessionState, Snapshot
+from lucky_transport.sessions.api import AdvanceRequest, AdvanceResult, SessionApi, WorldSnapshot, check_distinct
+from lucky_transport.sessions.batch_advance import BatchAdvance
 from lucky_transport.sessions.phase import Phase
-from lucky_transport.sessions.turn import Turn, check_turns
+from lucky_transport.sessions.world_lock import ActionQueue
 from lucky_transport.world import Worlds
 from lucky_transport_openra.bridge import Bridge, advance_request
 from lucky_transport_openra.codec import BridgeCodec
@@ -48,15 +46,15 @@ _PHASES = {
 }
 
 
-def snapshot(wire: Any) -> Snapshot:
+def snapshot(wire: Any) -> WorldSnapshot:
     """Return what a `GameObservation` shows."""
     observation: Observation = _CODEC.observation_from_wire(wire)
-    return Snapshot(observation, wire.tick, wire.done, wire.result, score_of(observation))
+    return WorldSnapshot(observation, wire.tick, wire.done, wire.result, score_of(observation))
 
 
-def _advanced(wire: Any) -> Advanced:
+def _advanced(wire: Any) -> AdvanceResult:
     seen = snapshot(wire)
-    return Advanced(
+    return AdvanceResult(
         *(seen.observation, seen.ticks, seen.is_over, seen.result, seen.score),
         ticks_done=wire.actual_ticks_advanced,
         interrupt=wire.interrupt_reason,
@@ -80,7 +78,7 @@ class _Known:
         return [command for action in given for command in _CODEC.action_to_wire(action).commands]
 
 
-class BridgeSessions:
+class BridgeSessions(SessionApi):
     """The sessions of the engine at `endpoint`; `close` destroys those that were created here.
 
     worlds: whose messages travel, and how a game is a row of a batch; never asked for a world.
@@ -98,24 +96,33 @@ class BridgeSessions:
         self.worlds: Worlds = worlds or SkirmishWorlds()
         self._known: dict[str, _Known] = {}
 
-    def create(self, map_name: str = "", seed: int | None = None, options: Mapping[str, Any] | None = None) -> str:
-        """Return the id of a new session, whose world is built meanwhile. options: "bots" is all the bridge carries.
+    def create(
+        self,
+        map_name: str = "",
+        seed: int | None = None,
+        options: Mapping[str, Any] | None = None,
+        *,
+        record: bool = False,
+    ) -> str:
+        """Return the id of a new session; its world is built meanwhile. options: "bots" is all the bridge carries.
 
-        Raises SpecError, Busy, Unimplemented (an engine of the older generation), PeerDied, PeerTimeout.
+        Raises SpecError, Busy, Unimplemented (an engine of the older generation, or `record`), PeerDied, PeerTimeout.
         """
+        if record:
+            raise self._unimplemented("recordings")
         found = _Known("", map_name, dict(options or {}), is_owned=True)
         found.id = self._make(found, seed)
         self._known[found.id] = found
         return found.id
 
-    def state(self, session_id: str) -> SessionState:
+    def state(self, session_id: str) -> SessionStatus:
         """Return where the session stands, as far as the bridge tells: no score, and nothing of its queue."""
         known = self._find(session_id)
         told = self.bridge.state(known.id)
         is_over = told.phase == "game_over"
         result = ("win" if told.winner == told.player_faction else "lose") if told.winner else "draw" * is_over
         phase = _PHASES.get(told.phase, Phase.CREATING)
-        return SessionState(session_id, known.map_name, phase, told.tick, is_over, result)
+        return SessionStatus(session_id, known.map_name, phase, told.tick, is_over, result)
 
     def advance(
         self,
@@ -126,7 +133,7 @@ class BridgeSessions:
         deadline: Deadline | None = None,
         *,
         check_every: int = 1,
-    ) -> Advanced:
+    ) -> AdvanceResult:
         """Go on by up to 5,000 ticks, 0: only look; see `Sessions.advance`. At most 16 actions wait for the first tick.
 
         Raises as `Bridge.advance`.
@@ -141,25 +148,25 @@ class BridgeSessions:
             self.bridge.advance(known.id, ticks, commands, sorted(interrupts), deadline, check_every=check_every)
         )
 
-    def advance_all(self, turns: Sequence[Turn], deadline: Deadline | None = None) -> list[Advanced]:
+    def advance_all(self, requests: Sequence[AdvanceRequest], deadline: Deadline | None = None) -> list[AdvanceResult]:
         """Advance several sessions together; see `Sessions.advance_all`, and `advance`.
 
         What the engine refused for want of a worker slot is asked for again, at last as often as `retry` says.
         """
-        check_turns(turns)
+        check_distinct(requests)
         deadline = Deadline.after(deadline, self.bridge.settings.step_timeout_s)
-        together = JointAdvance([self._beginning(turn, deadline) for turn in turns], _advanced)
+        together = BatchAdvance([self._beginning(request, deadline) for request in requests], _advanced)
         return self.bridge.retry.call(together.run, deadline)
 
-    def _beginning(self, turn: Turn, deadline: Deadline) -> Callable[[], Pending]:
-        """Return what begins the turn's call, with the actions that waited until now, however often it is called."""
-        known = self._find(turn.session_id)
-        known.queue.put(turn.actions)
-        if turn.ticks < 1:
+    def _beginning(self, request: AdvanceRequest, deadline: Deadline) -> Callable[[], Pending]:
+        """Return what starts the request's call, each time with the actions that waited until now."""
+        known = self._find(request.session_id)
+        known.queue.put(request.actions)
+        if request.ticks < 1:
             return partial(self.bridge.begin_advance, advance_request(known.id, 1), deadline, only_look=True)
-        interrupts = sorted(turn.interrupts)
-        request = advance_request(known.id, turn.ticks, known.drain(), interrupts, check_every=turn.check_every)
-        return partial(self.bridge.begin_advance, request, deadline)
+        interrupts = sorted(request.interrupts)
+        call = advance_request(known.id, request.ticks, known.drain(), interrupts, check_every=request.check_every)
+        return partial(self.bridge.begin_advance, call, deadline)
 
     def run(self, session_id: str, rate_hz: float | None) -> None:
         """Let the session run freely, at the engine's own rate, or stop listening to it (None)."""
@@ -180,7 +187,7 @@ class BridgeSessions:
             return known.queue.put(actions)
         return known.stream.act([_CODEC.action_to_wire(action) for action in actions])
 
-    def latest(self, session_id: str, after_tick: int = -1, deadline: Deadline | None = None) -> Snapshot:
+    def latest(self, session_id: str, after_tick: int = -1, deadline: Deadline | None = None) -> WorldSnapshot:
         """Return the newest look at the session; one that does not run freely is looked at now.
 
         Raises PeerTimeout, PeerDied, SessionEnded, LocalProtocolError (it stands still, and nothing newer comes).
@@ -195,7 +202,7 @@ class BridgeSessions:
             )
         return seen
 
-    def restart(self, session_id: str, seed: int | None = None, deadline: Deadline | None = None) -> Snapshot:
+    def restart(self, session_id: str, seed: int | None = None, deadline: Deadline | None = None) -> WorldSnapshot:
         """Start the session over, as a new one of the engine's, and return its first look."""
         known = self._find(session_id)
         self._end(known)

@@ -13,7 +13,7 @@ from typing import Any
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import ClosedError, PeerDied, PeerTimeout, TransportError
-from lucky_transport.sessions.action_queue import ActionQueue
+from lucky_transport.sessions.world_lock import ActionQueue
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_openra.bridge import Bridge
 from lucky_transport_openra.metadata import SESSION

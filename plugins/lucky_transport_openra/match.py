@@ -26,7 +26,7 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.engines.skirmish.messages import Orders
 from lucky_transport.errors import NotReachable, PeerDied, PeerTimeout, SessionEnded, Unimplemented, UnknownSession
-from lucky_transport.sessions.news import Advanced, Snapshot
+from lucky_transport.sessions.api import AdvanceResult, WorldSnapshot
 from lucky_transport_openra.bridge_sessions import BridgeSessions
 from lucky_transport_openra.game_process import GameProcess
 from lucky_transport_openra.launch import GameLaunch
@@ -82,7 +82,7 @@ class Match:
         """The engine's process, 0 where it is not ours or does not run."""
         return self._supervisor.pid if self._supervisor is not None else 0
 
-    def reset(self, seed: int | None = None) -> Snapshot:
+    def reset(self, seed: int | None = None) -> WorldSnapshot:
         """Begin a new game and return its first look; the engine is started if it does not run.
 
         Raises PeerTimeout (not ready after the last retry), PeerDied, NotReachable; the match is then idle again.
@@ -101,7 +101,7 @@ class Match:
             self._supervisor.note_success()
         return seen
 
-    def step(self, orders: Orders | None = None, ticks: int = 1, interrupts: Collection[str] = ()) -> Advanced:
+    def step(self, orders: Orders | None = None, ticks: int = 1, interrupts: Collection[str] = ()) -> AdvanceResult:
         """Give orders, go on by `ticks` (streamed: until at least as many have passed) and return what is to be seen.
 
         Raises PeerDied, SessionEnded, PeerTimeout; the match is then idle again. LocalProtocolError when no game goes

@@ -12,7 +12,7 @@ from contextlib import suppress
 from lucky_transport.deadline import Deadline
 from lucky_transport.engines.skirmish.messages import Orders
 from lucky_transport.errors import TransportError
-from lucky_transport.sessions.news import Advanced, Snapshot
+from lucky_transport.sessions.api import AdvanceResult, WorldSnapshot
 from lucky_transport_openra.bridge_sessions import BridgeSessions
 
 __all__ = ["Play", "StreamedPlay", "UnaryPlay"]
@@ -22,11 +22,11 @@ class Play(ABC):
     """One game."""
 
     @abstractmethod
-    def begin(self) -> Snapshot:
+    def begin(self) -> WorldSnapshot:
         """Return the first look at the game."""
 
     @abstractmethod
-    def step(self, actions: Sequence[Orders], ticks: int, interrupts: Collection[str]) -> Advanced:
+    def step(self, actions: Sequence[Orders], ticks: int, interrupts: Collection[str]) -> AdvanceResult:
         """Give orders, go on by `ticks` and return what is to be seen then."""
 
     @abstractmethod
@@ -41,10 +41,10 @@ class UnaryPlay(Play):
         self._sessions = sessions
         self._id = session_id
 
-    def begin(self) -> Snapshot:
+    def begin(self) -> WorldSnapshot:
         return self._sessions.advance(self._id, 1)
 
-    def step(self, actions: Sequence[Orders], ticks: int, interrupts: Collection[str]) -> Advanced:
+    def step(self, actions: Sequence[Orders], ticks: int, interrupts: Collection[str]) -> AdvanceResult:
         return self._sessions.advance(self._id, ticks, actions, interrupts)
 
     def end(self) -> None:
@@ -60,20 +60,20 @@ class StreamedPlay(Play):
         self._timeout_s = timeout_s
         self._ticks = -1
 
-    def begin(self) -> Snapshot:
+    def begin(self) -> WorldSnapshot:
         self._sessions.run("", 0.0)
         seen = self._sessions.latest("", -1, Deadline(self._timeout_s))
         self._ticks = seen.ticks
         return seen
 
-    def step(self, actions: Sequence[Orders], ticks: int, interrupts: Collection[str]) -> Advanced:
+    def step(self, actions: Sequence[Orders], ticks: int, interrupts: Collection[str]) -> AdvanceResult:
         self._sessions.act("", actions or [Orders()])
         start, deadline = self._ticks, Deadline(self._timeout_s)
         seen = self._sessions.latest("", start, deadline)
         while seen.ticks < start + ticks and not seen.is_over:
             seen = self._sessions.latest("", seen.ticks, deadline)
         self._ticks = seen.ticks
-        return Advanced(seen.observation, seen.ticks, seen.is_over, seen.result, seen.score, seen.ticks - start)
+        return AdvanceResult(seen.observation, seen.ticks, seen.is_over, seen.result, seen.score, seen.ticks - start)
 
     def end(self) -> None:
         self._sessions.run("", None)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lucky_transport.sessions.news import Snapshot
+from lucky_transport.sessions.api import WorldSnapshot
 from lucky_transport_openra.codec import BridgeCodec
 
 __all__ = ["Reader"]
@@ -16,13 +16,13 @@ __all__ = ["Reader"]
 class Reader:
     """One reader of one session, who begins at `seen`."""
 
-    def __init__(self, codec: BridgeCodec, session_id: str, seen: Snapshot) -> None:
+    def __init__(self, codec: BridgeCodec, session_id: str, seen: WorldSnapshot) -> None:
         self._codec = codec
         self.session_id = session_id
         self._ticks = seen.ticks
         self._score = seen.score
 
-    def read(self, seen: Snapshot) -> Any:
+    def read(self, seen: WorldSnapshot) -> Any:
         """Return what was seen as a `GameObservation`."""
         observation: Any = self._codec.observation_to_wire(seen.observation)
         observation.episode_id = self.session_id

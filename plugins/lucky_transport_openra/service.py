@@ -17,9 +17,9 @@ from typing import Any
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import UnknownSession
-from lucky_transport.sessions.makers import PlainMaker
-from lucky_transport.sessions.news import SessionState
+from lucky_transport.messages.session import SessionStatus
 from lucky_transport.sessions.phase import Phase
+from lucky_transport.sessions.recording import WorldFactory
 from lucky_transport.sessions.sessions import Sessions
 from lucky_transport_openra import _pb
 from lucky_transport_openra.codec import BridgeCodec
@@ -37,7 +37,7 @@ MOST_TICKS = 5000
 
 #: What the bridge calls a session's phase. The newer client waits for "playing" before its first call, so a session
 #: that is ready says so; the older one takes any.
-PHASES: Mapping[Phase, str] = {
+PHASES: Mapping[str, str] = {
     Phase.CREATING: "waiting",
     Phase.READY: "playing",
     Phase.PLAYING: "playing",
@@ -72,7 +72,7 @@ class BridgeService:
         self._lock = threading.Lock()
         self._claimed: set[str] = set()
         self.is_closing = False
-        PlainMaker(sessions.worlds, sessions.engine, *self._chosen("", ""))  # refuses options that no session can have
+        WorldFactory(sessions.worlds, sessions.engine, *self._chosen("", ""))  # raises for options that no session has
 
     @property
     def unary(self) -> Mapping[str, Callable[[Any, Any], Any]]:
@@ -131,7 +131,7 @@ class BridgeService:
         left_s = context.time_remaining()
         return Deadline(self.options.longest_s if left_s is None else min(left_s, self.options.longest_s))
 
-    def _state(self, session_id: str) -> SessionState | None:
+    def _state(self, session_id: str) -> SessionStatus | None:
         try:
             return self.sessions.state(session_id)
         except UnknownSession:
@@ -173,7 +173,7 @@ class BridgeService:
             request.enabled_interrupts if every else (),
             deadline,
             check_every=every or 1,
-            is_given_up=lambda: not context.is_active(),
+            is_cancelled=lambda: not context.is_active(),
         )
         observation = reader.read(seen)
         observation.actual_ticks_advanced = seen.ticks_done

@@ -14,7 +14,7 @@ from typing import Any
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import PeerDied, PeerTimeout, SessionEnded, TransportError, UnknownSession
-from lucky_transport.sessions.news import Snapshot
+from lucky_transport.sessions.api import WorldSnapshot
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_openra.metadata import SESSION
 from lucky_transport_openra.service import BridgeService, clamped
@@ -60,7 +60,7 @@ class GameStream:
         rate_hz = self._service.options.rate_hz
         self._sessions.run(self._id, 1 / self._sessions.worlds.tick_s if rate_hz is None else rate_hz)
 
-    def _next(self, ticks: int) -> Snapshot | None:
+    def _next(self, ticks: int) -> WorldSnapshot | None:
         """Return a look later than `ticks`; None when the stream is over. Raises SessionEnded (the world failed)."""
         while not self._over.is_set() and self._context.is_active():
             if self._service.is_closing:

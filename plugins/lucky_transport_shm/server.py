@@ -24,7 +24,7 @@ from lucky_transport.host.host import Host, Lease
 from lucky_transport.host.reception import receive
 from lucky_transport.rpc.server import ServerCalls
 from lucky_transport.serving import Server
-from lucky_transport.sessions.shelf import Shelf
+from lucky_transport.sessions.shared_snapshots import SharedSnapshots
 from lucky_transport.shm import error_region, header, views
 from lucky_transport.shm.atomics import PEER_PARKS, PEER_WAKES, Result, Words, implementation, native_error
 from lucky_transport.shm.image_store import ImageStores
@@ -88,7 +88,7 @@ class ShmServer(Server):
         self._dispatcher = Dispatcher(host, foreign=foreign_services(host))
         self._images = ImageStores(segment.path, strategy=self._strategy, native=self._native)
         if host.sessions is not None:
-            host.sessions.shelf = Shelf(segment.path, native=self._native)
+            host.sessions.shared_snapshots = SharedSnapshots(segment.path, native=self._native)
         self._await_client()
         self._reception = receive(segment.name, host, self._dispatcher, self._images, self._settings)
         self._thread = threading.Thread(target=self._run, name=f"shm server {segment.name}", daemon=True)
@@ -278,6 +278,6 @@ class ShmServer(Server):
             self._let_go()
         self._reception.close(max(grace_s, 0.2))
         self._dispatcher.close(grace_s)
-        if self._host.sessions is not None and self._host.sessions.shelf is not None:
-            self._host.sessions.shelf.close()
+        if self._host.sessions is not None and self._host.sessions.shared_snapshots is not None:
+            self._host.sessions.shared_snapshots.close()
         self._segment.unlink()

@@ -11,7 +11,7 @@ from lucky_transport.engine_options import check_options, unknown_variant
 from lucky_transport.engines.skirmish.batch import MOVES
 from lucky_transport.engines.skirmish.world import OPTIONS, SkirmishWorlds
 from lucky_transport.errors import SpecError
-from lucky_transport.sessions.engine import WorldsEngine
+from lucky_transport.sessions.batch import WorldsEngine
 
 __all__ = ["make_engine"]
 

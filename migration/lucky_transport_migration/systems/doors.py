@@ -13,9 +13,8 @@ from typing import Any
 from lucky_transport.config import load_settings
 from lucky_transport.process import EngineProcess
 from lucky_transport.registry import load
+from lucky_transport.sessions.api import SessionApi, WorldSnapshot
 from lucky_transport.sessions.client import SessionClient, worlds_of
-from lucky_transport.sessions.door import SessionDoor
-from lucky_transport.sessions.news import Snapshot
 from lucky_transport.sessions.sessions import Sessions
 from lucky_transport_migration.paths import Link, find_path
 
@@ -27,14 +26,14 @@ OPTIONS = {"bots": "none"}  # nobody who could end a game while it is measured
 RATE_HZ = 100
 
 #: Returns the newest look, later than the tick it is given.
-Look = Callable[[int], Snapshot]
+Look = Callable[[int], WorldSnapshot]
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
     """sessions: what can be done. watch(id): returns how its newest look is seen. pid: the engine's, None for ours."""
 
-    sessions: SessionDoor
+    sessions: SessionApi
     watch: Callable[[str], Look]
     pid: int | None = None
 
@@ -65,5 +64,5 @@ def _bridge() -> Generator[Way]:
         engine.stop()
 
 
-def _looker(sessions: SessionDoor) -> Callable[[str], Look]:
+def _looker(sessions: SessionApi) -> Callable[[str], Look]:
     return lambda session: lambda after_tick: sessions.latest(session, after_tick)

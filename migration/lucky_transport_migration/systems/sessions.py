@@ -15,8 +15,7 @@ import numpy as np
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import RemoteProtocolError
-from lucky_transport.sessions.news import Advanced
-from lucky_transport.sessions.turn import Turn
+from lucky_transport.sessions.api import AdvanceRequest, AdvanceResult
 from lucky_transport_migration.call_suite.cell import CallCell
 from lucky_transport_migration.call_suite.flow import Flow, timed_flow
 from lucky_transport_migration.call_suite.rows import Measured
@@ -87,7 +86,7 @@ def _measure_advance(way: Way, count: int, effort: Effort) -> Measurement:
         turns = itertools.cycle(sessions)
         advances = itertools.count(1)
 
-        def number(done: Advanced) -> int:
+        def number(done: AdvanceResult) -> int:
             expected = next(advances)
             tick = (expected - 1) // count + 1
             return expected if (done.ticks, done.ticks_done) == (tick, 1) else -1
@@ -97,10 +96,10 @@ def _measure_advance(way: Way, count: int, effort: Effort) -> Measurement:
 
 def _measure_ticks(way: Way, count: int, effort: Effort) -> Flow:
     with _sessions(way, count) as sessions:
-        turns = [Turn(session, _TICKS) for session in sessions]
+        turns = [AdvanceRequest(session, _TICKS) for session in sessions]
         rounds = ((tick, way.sessions.advance_all(turns)) for tick in itertools.count(_TICKS, _TICKS))
 
-        def check(item: tuple[int, Sequence[Advanced]]) -> None:
+        def check(item: tuple[int, Sequence[AdvanceResult]]) -> None:
             tick, outcomes = item
             for done in outcomes:
                 if (done.ticks, done.ticks_done) != (tick, _TICKS):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lucky_transport.messages.scalars import U64
-from lucky_transport.sessions.limits import Limits
+from lucky_transport.sessions.session import SessionLimits
 from lucky_transport.sessions.sessions import Sessions
 from lucky_transport.world import World, Worlds
 
@@ -113,4 +113,4 @@ def opened(sessions: Sessions) -> Generator[Sessions]:
 @pytest.fixture
 def limited(worlds: ScriptedWorlds) -> Callable[..., AbstractContextManager[Sessions]]:
     """Make sessions with other limits, as `with` wants them."""
-    return lambda **limits: opened(Sessions(worlds, "scripted", Limits(**limits)))
+    return lambda **limits: opened(Sessions(worlds, "scripted", SessionLimits(**limits)))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lucky_transport.sessions.phase import DEAD, ENDED, TRANSITIONS, Event, Phase, following
+from lucky_transport.sessions.phase import DEAD, ENDED, TRANSITIONS, Phase, SessionEvent, following
 
 
 def test_the_table_knows_every_phase() -> None:
@@ -15,11 +15,11 @@ def test_the_table_knows_every_phase() -> None:
 
 @pytest.mark.parametrize("phase", list(Phase), ids=lambda phase: phase.value)
 def test_a_session_can_be_destroyed_in_every_phase(phase: Phase) -> None:
-    assert following(phase, Event.DESTROY) is Phase.GONE
+    assert following(phase, SessionEvent.DESTROY) is Phase.GONE
 
 
-@given(st.lists(st.sampled_from(Event)))
-def test_nothing_leads_back_from_death_and_nothing_skips_the_building(events: list[Event]) -> None:
+@given(st.lists(st.sampled_from(SessionEvent)))
+def test_nothing_leads_back_from_death_and_nothing_skips_the_building(events: list[SessionEvent]) -> None:
     phase, seen = Phase.CREATING, [Phase.CREATING]
     for event in events:
         phase = following(phase, event)
@@ -33,4 +33,4 @@ def test_nothing_leads_back_from_death_and_nothing_skips_the_building(events: li
 
 
 def test_only_a_world_that_is_over_can_be_begun_again_after_its_end() -> None:
-    assert {phase for phase in ENDED if following(phase, Event.REBUILT) is Phase.READY} == {Phase.OVER}
+    assert {phase for phase in ENDED if following(phase, SessionEvent.REBUILT) is Phase.READY} == {Phase.OVER}

@@ -18,9 +18,9 @@ from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import ClosedError, LocalProtocolError, SessionEnded, SpecError, Unimplemented
 from lucky_transport.messages.batch import SetSeedsRequest
 from lucky_transport.messages.methods import method
+from lucky_transport.sessions.api import AdvanceRequest
 from lucky_transport.sessions.sessions import Sessions
 from lucky_transport.sessions.transport import SessionTransport
-from lucky_transport.sessions.turn import Turn
 from lucky_transport.testing.pair import every, zeros
 
 
@@ -71,7 +71,7 @@ def test_its_sessions_end_with_it(carts: Sessions) -> None:
 def test_a_step_asks_the_door_once(carts: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[list[tuple[str, int]]] = []
 
-    def advance_all(turns: Sequence[Turn], deadline: Deadline | None = None) -> Any:
+    def advance_all(turns: Sequence[AdvanceRequest], deadline: Deadline | None = None) -> Any:
         asked.append([(turn.session_id, turn.ticks) for turn in turns])
         return Sessions.advance_all(carts, turns, deadline)
 

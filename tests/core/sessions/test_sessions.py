@@ -194,7 +194,7 @@ def test_an_unknown_session_is_named_and_destroying_it_is_no_error(sessions: Ses
 def test_an_advance_stops_when_its_caller_gave_up(sessions: Sessions, worlds: Any) -> None:
     session = sessions.create()
     with pytest.raises(PeerTimeout, match="an advance did 3 ticks"):
-        sessions.advance(session, 1000, is_given_up=lambda: worlds.made[0].ticks == 3)
+        sessions.advance(session, 1000, is_cancelled=lambda: worlds.made[0].ticks == 3)
     assert sessions.advance(session, 1).ticks == 4
 
 

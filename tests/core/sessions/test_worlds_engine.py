@@ -11,7 +11,7 @@ from lucky_transport import api
 from lucky_transport.engine import RESET, TICK, Engine
 from lucky_transport.engines.cartpole import CartPoleWorlds, make_engine
 from lucky_transport.errors import ConfigError, SpecError
-from lucky_transport.sessions.engine import WorldsEngine
+from lucky_transport.sessions.batch import WorldsEngine
 from lucky_transport.testing.contract import EngineContract
 from lucky_transport.testing.pair import every, open_yardstick, zeros
 

@@ -19,7 +19,7 @@ from lucky_transport.engines.skirmish.messages import Order
 from lucky_transport.engines.skirmish.world import SkirmishWorld, SkirmishWorlds
 from lucky_transport.errors import SpecError
 from lucky_transport.serving import Serving
-from lucky_transport.sessions.limits import Limits
+from lucky_transport.sessions.session import SessionLimits
 from lucky_transport.sessions.sessions import Sessions
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_openra import _pb
@@ -289,7 +289,7 @@ def test_no_free_worker_is_resource_exhausted_in_the_originals_words(
     serve: Serve, stub: Any, refused: Any, eventually: Callable[..., None]
 ) -> None:
     serving = serve()
-    _limit(serving, Limits(slots=1, patience_s=0.05))
+    _limit(serving, SessionLimits(slots=1, patience_s=0.05))
     client = stub(serving)
     busy, other = client.ready(), client.ready()
     ended: list[Any] = []
@@ -329,7 +329,7 @@ def test_an_engine_that_speaks_of_something_else_says_so(serve: Serve, stub: Any
     assert error.code() is grpc.StatusCode.UNIMPLEMENTED
 
 
-def _limit(serving: Serving, limits: Limits) -> None:
+def _limit(serving: Serving, limits: SessionLimits) -> None:
     """Give the sessions of a served engine other limits."""
     sessions = serving.host.sessions
     assert sessions is not None

@@ -33,8 +33,8 @@ from lucky_transport.errors import (
 )
 from lucky_transport.process import EngineProcess
 from lucky_transport.serving import Serving
+from lucky_transport.sessions.api import AdvanceRequest
 from lucky_transport.sessions.phase import Phase
-from lucky_transport.sessions.turn import Turn
 from lucky_transport_openra.retry import Retry
 
 Serve = Callable[..., Serving]
@@ -134,7 +134,9 @@ def test_sessions_end_with_the_client_that_created_them(
 def test_games_advanced_together_show_what_each_shows_alone(serve: Serve, sessions: Any) -> None:
     door = sessions(serve(bots="brutal"))
     ids = [door.create(seed=seed) for seed in range(1, 21)]
-    outcomes = door.advance_all([Turn(ids[0], 0), *(Turn(session_id, 100, [DEPLOY]) for session_id in ids[1:])])
+    outcomes = door.advance_all(
+        [AdvanceRequest(ids[0], 0), *(AdvanceRequest(session_id, 100, [DEPLOY]) for session_id in ids[1:])]
+    )
     assert [(done.ticks, done.ticks_done) for done in outcomes[1:]] == [(100, 100)] * 19
     assert (outcomes[0].ticks, outcomes[5].observation) == (0, _same_without_a_wire(6, 100))
 
@@ -150,17 +152,17 @@ def test_games_advanced_together_are_under_way_together(
 
     monkeypatch.setattr(SkirmishWorld, "tick", meet)
     door = sessions(serve())
-    assert [done.ticks for done in door.advance_all([Turn(door.create(), 2) for _ in range(8)])] == [2] * 8
+    assert [done.ticks for done in door.advance_all([AdvanceRequest(door.create(), 2) for _ in range(8)])] == [2] * 8
 
 
 def test_a_game_that_fails_keeps_no_other_from_its_ticks(serve: Serve, sessions: Any) -> None:
     door = sessions(serve())
     first, second = door.create(), door.create()
     with pytest.raises(UnknownSession, match="has no session '0123456789ab'"):
-        door.advance_all([Turn(first), Turn("0123456789ab"), Turn(second, 2)])
+        door.advance_all([AdvanceRequest(first), AdvanceRequest("0123456789ab"), AdvanceRequest(second, 2)])
     assert [door.advance(session_id, 0).ticks for session_id in (first, second)] == [1, 2]
     with pytest.raises(ValueError, match=f"session '{second}' has two turns"):
-        door.advance_all([Turn(second), Turn(second)])
+        door.advance_all([AdvanceRequest(second), AdvanceRequest(second)])
 
 
 def test_orders_of_a_game_that_was_refused_are_given_when_it_is_asked_for_again(
@@ -180,7 +182,7 @@ def test_orders_of_a_game_that_was_refused_are_given_when_it_is_asked_for_again(
         return advance(*arguments, **options)
 
     monkeypatch.setattr(found, "advance", refuse_twice)
-    assert len(door.advance_all([Turn(session_id, 1, [DEPLOY])])[0].observation.buildings) == 1
+    assert len(door.advance_all([AdvanceRequest(session_id, 1, [DEPLOY])])[0].observation.buildings) == 1
 
 
 # retries
@@ -241,9 +243,9 @@ def _start(port: int) -> EngineProcess:
 def _go_on_for_ever(door: Any, session_id: str, doing: str) -> None:
     while doing == "advance":
         door.advance(session_id, 5)
-    others = [Turn(door.create(), 5) for _ in range(15)] if doing == "advance together" else []
+    others = [AdvanceRequest(door.create(), 5) for _ in range(15)] if doing == "advance together" else []
     while others:
-        door.advance_all([Turn(session_id, 5), *others])
+        door.advance_all([AdvanceRequest(session_id, 5), *others])
     door.latest(session_id, 1 << 30, Deadline(20))
 
 
@@ -282,7 +284,7 @@ def test_an_engine_that_does_not_answer_ends_the_wait_at_the_deadline(sessions: 
         with pytest.raises(PeerTimeout, match=r"FastAdvance did not end within 0\.2 s"):
             door.advance(session_id, 5, deadline=Deadline(0.2))
         with pytest.raises(PeerTimeout, match=r"FastAdvance did not end within 0\.2 s"):
-            door.advance_all([Turn(session_id, 5)], Deadline(0.2))
+            door.advance_all([AdvanceRequest(session_id, 5)], Deadline(0.2))
         os.kill(engine.pid, signal.SIGCONT)
         assert door.advance(session_id, 5).ticks >= 5
     finally:

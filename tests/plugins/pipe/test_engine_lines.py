@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lucky_transport.engines.cartpole import CartPoleWorlds
-from lucky_transport.sessions.engine import WorldsEngine
+from lucky_transport.sessions.batch import WorldsEngine
 
 INIT = '{"WindSeed":1,"InitialAngle":0.01}'
 #: A start from which the pole falls within a dozen pushes to one side.

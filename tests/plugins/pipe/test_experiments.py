@@ -14,7 +14,7 @@ from lucky_transport import api
 from lucky_transport.engines.cartpole import CartPoleCommand, CartPoleState, CartPoleWorlds
 from lucky_transport.errors import EngineFailed, LocalProtocolError
 from lucky_transport.process import unique_name
-from lucky_transport.sessions.engine import WorldsEngine
+from lucky_transport.sessions.batch import WorldsEngine
 from lucky_transport.world import World
 from lucky_transport_pipe.experiment import Score, Started, State
 from lucky_transport_pipe.instance import Instance

@@ -22,10 +22,10 @@ from lucky_transport.engines.cartpole import CartPoleCommand, CartPoleWorld, Car
 from lucky_transport.errors import ClosedError, PeerDied, PeerTimeout, RemoteProtocolError, SessionEnded, Unimplemented
 from lucky_transport.messages.session import ShareSessionResponse
 from lucky_transport.process import EngineProcess, unique_name
+from lucky_transport.sessions.api import AdvanceRequest
+from lucky_transport.sessions.batch import WorldsEngine
 from lucky_transport.sessions.client import SessionClient
-from lucky_transport.sessions.engine import WorldsEngine
-from lucky_transport.sessions.shared_look import SharedLook
-from lucky_transport.sessions.turn import Turn
+from lucky_transport.sessions.shared_snapshots import SnapshotReader
 from lucky_transport.transport import Transport
 
 PATIENCE_S = 10.0
@@ -216,14 +216,14 @@ def test_sessions_advanced_together_are_under_way_together(drives: bool) -> None
         api.open_transport(endpoint) as transport,
     ):
         sessions = SessionClient(transport, worlds)
-        outcomes = sessions.advance_all([Turn(sessions.create(), 3) for _ in range(8)])
+        outcomes = sessions.advance_all([AdvanceRequest(sessions.create(), 3) for _ in range(8)])
         assert [done.ticks_done for done in outcomes] == [3] * 8
 
 
 def test_an_engine_killed_meanwhile_ends_all_that_are_advanced_together(engine: EngineProcess) -> None:
     with api.open_transport(engine.endpoints[0]) as transport:
         sessions = SessionClient(transport)
-        turns = [Turn(sessions.create(options=ENDLESS), 1_000_000_000) for _ in range(20)]
+        turns = [AdvanceRequest(sessions.create(options=ENDLESS), 1_000_000_000) for _ in range(20)]
         killer = threading.Timer(0.1, engine.kill)
         killer.start()
         with pytest.raises(PeerDied):
@@ -269,7 +269,7 @@ def test_a_forked_child_does_not_look(client: Transport) -> None:
 
 def test_an_answer_that_names_another_file_is_refused() -> None:
     with pytest.raises(RemoteProtocolError, match=r"a session in '\.\./etc/passwd'"):
-        SharedLook("x", lambda: ShareSessionResponse("../etc/passwd", 1, 1), CartPoleWorlds())
+        SnapshotReader("x", lambda: ShareSessionResponse("../etc/passwd", 1, 1), CartPoleWorlds())
 
 
 def test_an_engine_without_shared_memory_says_so() -> None:

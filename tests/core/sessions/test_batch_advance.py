@@ -10,20 +10,19 @@ import pytest
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Busy, EngineFailed, PeerDied, PeerTimeout, SessionEnded, UnknownSession
 from lucky_transport.pending import Pending
-from lucky_transport.sessions.joint_advance import UNDER_WAY, JointAdvance
-from lucky_transport.sessions.news import Advanced
+from lucky_transport.sessions.api import AdvanceRequest, AdvanceResult
+from lucky_transport.sessions.batch_advance import MAX_IN_FLIGHT, BatchAdvance
 from lucky_transport.sessions.sessions import Sessions
-from lucky_transport.sessions.turn import Turn
 
 
-def outcome(ticks: int) -> Advanced:
-    return Advanced(None, ticks, False, "", 0.0)
+def outcome(ticks: int) -> AdvanceResult:
+    return AdvanceResult(None, ticks, False, "", 0.0)
 
 
 class Wire:
     """Calls that are answered by a script. log: what happened; answers: what comes of the nth call begun."""
 
-    def __init__(self, *answers: Advanced | BaseException) -> None:
+    def __init__(self, *answers: AdvanceResult | BaseException) -> None:
         self.log: list[str] = []
         self.most_under_way = 0
         self.under_way = 0
@@ -36,14 +35,14 @@ class Wire:
         self.most_under_way = max(self.most_under_way, self.under_way)
         return Call(self, answer)
 
-    def advance(self, turns: int) -> JointAdvance:
-        return JointAdvance([self.begin] * turns, lambda done: done)
+    def advance(self, turns: int) -> BatchAdvance:
+        return BatchAdvance([self.begin] * turns, lambda done: done)
 
 
 class Call(Pending):
     """One of them."""
 
-    def __init__(self, wire: Wire, answer: Advanced | BaseException) -> None:
+    def __init__(self, wire: Wire, answer: AdvanceResult | BaseException) -> None:
         self._wire = wire
         self._answer = answer
 
@@ -81,7 +80,7 @@ def test_a_turn_that_cannot_be_begun_keeps_no_other_from_its_end() -> None:
         raise PeerDied("gone")
 
     with pytest.raises(PeerDied, match="gone"):
-        JointAdvance([wire.begin, refuse, wire.begin], lambda done: done).run()
+        BatchAdvance([wire.begin, refuse, wire.begin], lambda done: done).run()
     assert wire.log == ["begin", "begin", "await", "await"]
 
 
@@ -99,10 +98,10 @@ def test_busy_is_raised_when_a_whole_round_was_refused_and_the_others_stay_done(
 
 
 def test_so_many_calls_are_under_way_and_no_more() -> None:
-    count = 2 * UNDER_WAY + 1
+    count = 2 * MAX_IN_FLIGHT + 1
     wire = Wire(*(outcome(ticks) for ticks in range(count)))
     assert [done.ticks for done in wire.advance(count).run()] == list(range(count))
-    assert wire.most_under_way == UNDER_WAY
+    assert wire.most_under_way == MAX_IN_FLIGHT
 
 
 def test_ctrl_c_leaves_no_call_open() -> None:
@@ -117,7 +116,7 @@ def test_ctrl_c_leaves_no_call_open() -> None:
 
 def test_outcomes_come_in_the_order_of_the_turns(sessions: Sessions, worlds: Any) -> None:
     ids = [sessions.create() for _ in range(5)]
-    turns = [Turn(session, ticks, [worlds.action(ticks)]) for ticks, session in enumerate(reversed(ids))]
+    turns = [AdvanceRequest(session, ticks, [worlds.action(ticks)]) for ticks, session in enumerate(reversed(ids))]
     outcomes = sessions.advance_all(turns)
     assert [(done.ticks, done.ticks_done, done.observation.total) for done in outcomes] == [(n, n, n) for n in range(5)]
     assert sessions.advance_all([]) == []
@@ -126,7 +125,11 @@ def test_outcomes_come_in_the_order_of_the_turns(sessions: Sessions, worlds: Any
 def test_turns_end_early_for_their_own_interrupts(sessions: Sessions, worlds: Any) -> None:
     worlds.on_tick = lambda world: ["rain"] if world.ticks == 3 else []
     first, second, third = (sessions.create() for _ in range(3))
-    turns = [Turn(first, 9, interrupts=["rain"]), Turn(second, 9, interrupts=["rain"], check_every=4), Turn(third, 9)]
+    turns = [
+        AdvanceRequest(first, 9, interrupts=["rain"]),
+        AdvanceRequest(second, 9, interrupts=["rain"], check_every=4),
+        AdvanceRequest(third, 9),
+    ]
     outcomes = sessions.advance_all(turns)
     assert [(done.ticks, done.interrupt) for done in outcomes] == [(3, "rain"), (4, "rain"), (9, "")]
 
@@ -134,7 +137,7 @@ def test_turns_end_early_for_their_own_interrupts(sessions: Sessions, worlds: An
 def test_a_session_with_two_turns_is_refused_before_anything_is_done(sessions: Sessions) -> None:
     other, twice = sessions.create(), sessions.create()
     with pytest.raises(ValueError, match=f"session '{twice}' has two turns"):
-        sessions.advance_all([Turn(other), Turn(twice), Turn(twice, 2)])
+        sessions.advance_all([AdvanceRequest(other), AdvanceRequest(twice), AdvanceRequest(twice, 2)])
     assert sessions.advance(other, 0).ticks == 0
 
 
@@ -146,10 +149,12 @@ def test_a_turn_that_fails_keeps_no_other_from_its_ticks(sessions: Sessions, wor
     worlds.on_tick = on_tick
     good, broken, also_good = sessions.create(seed=1), sessions.create(seed=13), sessions.create(seed=2)
     with pytest.raises(EngineFailed, match="unlucky"):
-        sessions.advance_all([Turn(good), Turn(broken), Turn("0123456789ab"), Turn(also_good)])
+        sessions.advance_all(
+            [AdvanceRequest(good), AdvanceRequest(broken), AdvanceRequest("0123456789ab"), AdvanceRequest(also_good)]
+        )
     assert [sessions.advance(session, 0).ticks for session in (good, also_good)] == [1, 1]
     with pytest.raises(UnknownSession):
-        sessions.advance_all([Turn(good), Turn("0123456789ab"), Turn(broken)])
+        sessions.advance_all([AdvanceRequest(good), AdvanceRequest("0123456789ab"), AdvanceRequest(broken)])
 
 
 def test_the_deadline_is_that_of_all_turns(sessions: Sessions, worlds: Any) -> None:
@@ -162,7 +167,7 @@ def test_the_deadline_is_that_of_all_turns(sessions: Sessions, worlds: Any) -> N
     worlds.on_tick = on_tick
     first, second = sessions.create(seed=1), sessions.create(seed=2)
     with pytest.raises(PeerTimeout, match="an advance did 1 ticks"):
-        sessions.advance_all([Turn(first, 5), Turn(second, 5)], deadline)
+        sessions.advance_all([AdvanceRequest(first, 5), AdvanceRequest(second, 5)], deadline)
     assert sessions.advance(second, 0).ticks < 5
 
 
@@ -171,4 +176,4 @@ def test_more_turns_than_slots_are_no_reason_for_busy(limited: Callable[..., Any
         ids = [sessions.create() for _ in range(8)]
         for session in ids:
             sessions.latest(session)
-        assert [done.ticks for done in sessions.advance_all([Turn(session) for session in ids])] == [1] * 8
+        assert [done.ticks for done in sessions.advance_all([AdvanceRequest(session) for session in ids])] == [1] * 8

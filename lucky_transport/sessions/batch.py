@@ -1,7 +1,6 @@
 """Worlds as a lock-step batch: `WorldsEngine` makes an engine of any `Worlds` that can show a world as a row.
 
-Rule 1: a step is the row's actions and `ticks_per_step` ticks; a world that is over stays as it is until its reset.
-Rule 2: sessions and the batch share nothing but the `Worlds` that made them.
+`BatchRow` and `EpisodeSeeds` are the same for `SessionTransport`, so both give the same frames bit for bit.
 """
 
 from __future__ import annotations
@@ -18,18 +17,23 @@ from lucky_transport.errors import SpecError
 from lucky_transport.messages.batch import (
     SetResetOptionsRequest,
     SetResetOptionsResponse,
+    SetSeedsRequest,
+    SetSeedsResponse,
 )
-from lucky_transport.sessions.batch_row import BatchRow
-from lucky_transport.sessions.seeds import EpisodeSeeds
-from lucky_transport.spec.batch_spec import BatchSpec
-from lucky_transport.world import World, WorldBatch, Worlds
+from lucky_transport.spec.batch_spec import BatchSpec, total_reward
+from lucky_transport.world import Standing, World, WorldBatch, Worlds
 
-__all__ = ["WorldsEngine", "batch_of", "batch_spec"]
+__all__ = ["BatchRow", "EpisodeSeeds", "WorldsEngine", "batch_of", "batch_spec"]
+
+#: An odd number far from any small one: seeds next to each other stay apart in all their episodes.
+_STRIDE = 0x1E3779B97F4A7C15
+_SEEDS = 1 << 62
 
 
 class WorldsEngine(Engine):
-    """An engine of `num_envs` worlds; env i is seeded with seed + i. `attributes` are what `VectorEnv.get_attr` tells.
+    """An engine of `num_envs` worlds; env i is seeded with seed + i.
 
+    attributes: what `VectorEnv.get_attr` returns.
     Raises SpecError when the worlds have no `batch` or do not know `map_name`.
     """
 
@@ -112,7 +116,7 @@ class WorldsEngine(Engine):
         return world
 
     def _set_reset_options(self, request: SetResetOptionsRequest) -> SetResetOptionsResponse:
-        """Options of the worlds that are created from now on; a world that restarts in place keeps its own."""
+        """Set the options of worlds created from now on; a world that restarts in place keeps its own."""
         options: dict[str, Any] = json.loads(request.options_json) if request.options_json else {}
         self._options |= options
         return SetResetOptionsResponse(True)
@@ -142,3 +146,72 @@ def batch_of(worlds: Worlds, name: str) -> WorldBatch:
     if worlds.batch is None:
         raise SpecError(f"the worlds of engine {name!r} cannot be rows of a batch", hint="use its sessions")
     return worlds.batch
+
+
+class BatchRow:
+    """Row `env` of `buffers`. score: that of the last frame; the next frame's gain counts from it.
+
+    The reward is the sum of the row's reward terms, and terminated and truncated follow from its termination terms: a
+    world cannot report one thing in its terms and another in its flags.
+    """
+
+    def __init__(self, batch: WorldBatch, buffers: Buffers, env: int) -> None:
+        self.score = 0.0
+        self._batch = batch
+        self._buffers = buffers
+        self._env = slice(env, env + 1)
+        self._signals = np.zeros(len(batch.reward_terms) + len(batch.termination_terms), np.float32)
+        self._row = buffers.observations[env]
+        self._action = buffers.actions[env : env + 1]
+        truncates = np.array([name in batch.timeout_terms for name in batch.termination_terms], np.bool_)
+        self._truncating, self._terminating = np.flatnonzero(truncates), np.flatnonzero(~truncates)
+
+    def actions(self) -> list[Any]:
+        """Return the action messages that this row of actions stands for."""
+        return self._batch.actions(self._action[0])
+
+    def write_first(self, message: Any, standing: Standing) -> None:
+        """Write the first frame of an episode: no reward, no flags."""
+        self.score = standing.score
+        self._batch.write(message, standing, 0.0, self._row, self._signals)
+        self._signals[:] = 0
+        self._publish()
+
+    def write(self, message: Any, standing: Standing) -> None:
+        """Write the frame after a step."""
+        gained, self.score = standing.score - self.score, standing.score
+        self._batch.write(message, standing, gained, self._row, self._signals)
+        self._publish()
+
+    def _publish(self) -> None:
+        buffers, env, signals = self._buffers, self._env, self._signals
+        num_rewards = len(self._batch.reward_terms)
+        ends = signals[num_rewards:] != 0
+        buffers.signals[:, env] = signals[:, None]
+        buffers.rewards[env] = total_reward(signals[:num_rewards, None], num_rewards)
+        buffers.terminated[env] = ends[self._terminating].any()
+        buffers.truncated[env] = ends[self._truncating].any()
+
+
+class EpisodeSeeds:
+    """The seed of each episode: env i begins with `seed` + i, and each further seed follows from that one."""
+
+    def __init__(self, seed: int, num_envs: int) -> None:
+        self._seeds = [seed + env for env in range(num_envs)]
+        self._episodes = [0] * num_envs
+
+    def following(self, env: int) -> int:
+        """Return the seed, 0 to 2**62 - 1, of the next episode of an env."""
+        episode = self._episodes[env]
+        self._episodes[env] += 1
+        return (self._seeds[env] + episode * _STRIDE) % _SEEDS
+
+    def set(self, request: SetSeedsRequest) -> SetSeedsResponse:
+        """Start over with other seeds from the next episode on."""
+        n = len(self._seeds)
+        if len(request.seeds) != n or len(request.mask) not in (0, n):
+            return SetSeedsResponse(False, f"{len(request.seeds)} seeds and a mask of {len(request.mask)} for {n} envs")
+        for env, seed in enumerate(request.seeds):
+            if not request.mask or request.mask[env]:
+                self._seeds[env], self._episodes[env] = seed, 0
+        return SetSeedsResponse(True)

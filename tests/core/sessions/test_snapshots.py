@@ -100,7 +100,7 @@ def test_a_reader_looks_into_the_middle_of_a_long_advance(sessions: Sessions, wo
         advance = pool.submit(sessions.advance, session, 10)
         wait_for(lambda: worlds.made and worlds.made[0].ticks == 4)  # the fourth tick goes on
         look = pool.submit(sessions.latest, session)
-        wait_for(lambda: sessions.find(session).custody.showcase.wanted)
+        wait_for(lambda: sessions.find(session).world_lock.snapshots.waiting)
         ticks.release()
         assert look.result(PATIENCE_S).ticks == 4
         assert not advance.done()
@@ -129,7 +129,7 @@ def test_a_session_that_ends_ends_the_wait_for_it(sessions: Sessions, worlds: An
     sessions.advance(over, 0)
     with ThreadPoolExecutor(2) as pool:
         looks = [pool.submit(sessions.latest, session, 7) for session in (destroyed, over)]
-        wait_for(lambda: sessions.find(over).custody.showcase.wanted)
+        wait_for(lambda: sessions.find(over).world_lock.snapshots.waiting)
         sessions.destroy(destroyed)
         with pytest.raises(SessionEnded, match="was destroyed"):
             looks[0].result(PATIENCE_S)

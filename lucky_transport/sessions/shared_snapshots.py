@@ -1,0 +1,196 @@
+"""Snapshots of sessions in shared memory: one file per session and client that asked for it.
+
+`SharedSnapshots` is the engine's end, `SnapshotReader` the client's: it reads the newest snapshot without a call, and
+reading costs the engine nothing.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from lucky_transport.codec.flatbuffers import decode, encode
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import ClosedError, PeerDied, RemoteProtocolError, SessionEnded
+from lucky_transport.messages.session import SessionLook, ShareSessionResponse
+from lucky_transport.sessions.api import DEFAULT_TIMEOUT_S, WorldSnapshot, nothing_newer
+from lucky_transport.sessions.session import Session
+from lucky_transport.sessions.snapshots import from_message, to_message
+from lucky_transport.shm.liveness import Peer, start_time
+from lucky_transport.shm.look_file import LookFile, LookState
+from lucky_transport.shm.results import Result
+from lucky_transport.shm.segment import DIRECTORY
+from lucky_transport.world import Worlds
+
+__all__ = ["SharedSnapshots", "SnapshotReader"]
+
+#: A file's slots are this many times as large as the snapshot at the time it is made.
+_HEADROOM = 2
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}\.looks\.[0-9]{1,10}")
+#: How often a waiting reader checks the state of the file and of the engine.
+_SLICE_NS = 200_000_000
+
+
+class SharedSnapshots:
+    """The files beside the segment at `base`.
+
+    A file goes when its session ends, when its client leaves and when a snapshot has outgrown it; with the engine's
+    segment at the latest.
+    """
+
+    def __init__(self, base: Path, *, native: bool = True) -> None:
+        self._base = base
+        self._native = native
+        self._numbers = itertools.count(1)
+        self._lock = threading.Lock()
+        self._shared: dict[str, set[_SharedSession]] = {}
+
+    def share(self, session: Session, client: str, deadline: Deadline) -> ShareSessionResponse:
+        """Write every snapshot of the session for `client` from now on. Raises SessionEnded, PeerTimeout, NoSpace."""
+        record = encode(to_message(session.latest(-1, deadline)))
+        shared = _SharedSession(self._make(_HEADROOM * len(record)))
+        with self._lock:
+            others = self._shared.get(client, set())
+            self._shared[client] = {shared, *(other for other in others if not other.has_ended)}
+        session.world_lock.subscribe(shared)
+        session.latest(-1, deadline)  # it may have advanced before the file was subscribed
+        pid = os.getpid()
+        return ShareSessionResponse(shared.file.path.name, pid, start_time(pid))
+
+    def leave(self, client: str) -> None:
+        """Remove the files of a client that has gone."""
+        with self._lock:
+            gone = self._shared.pop(client, set())
+        for shared in gone:
+            shared.end()
+
+    def close(self) -> None:
+        """Remove all files."""
+        for client in list(self._shared):
+            self.leave(client)
+
+    def _make(self, least_bytes: int) -> LookFile:
+        while True:
+            path = self._base.with_name(f"{self._base.name}.looks.{next(self._numbers)}")
+            try:
+                return LookFile.create(path, least_bytes, native=self._native)
+            except FileExistsError:
+                continue  # left by an engine that was killed
+
+
+class _SharedSession:
+    """One session for one client, a subscriber of its snapshots. has_ended: nothing is written any more."""
+
+    def __init__(self, file: LookFile) -> None:
+        self.file = file
+        self._lock = threading.Lock()
+        self.has_ended = False
+
+    def on_snapshot(self, snapshot: WorldSnapshot) -> bool:
+        """Write the snapshot into the file; False when nothing is written any more."""
+        record = encode(to_message(snapshot))
+        with self._lock:
+            if self.has_ended:
+                return False
+            if self.file.put(record):
+                return True
+        self._end(LookState.OUTGROWN)
+        return False
+
+    def end(self) -> None:
+        """The session has ended, or its client has gone; idempotent."""
+        self._end(LookState.ENDED)
+
+    def _end(self, state: LookState) -> None:
+        with self._lock:
+            if not self.has_ended:
+                self.has_ended = True
+                self.file.end(state)
+                self.file.unlink()
+
+
+class SnapshotReader:
+    """Made by `SessionClient.watch`. share: asks the engine for the file, again when a snapshot has outgrown it.
+
+    Raises what `share` raises, and SegmentError when the engine is on another host.
+    """
+
+    def __init__(
+        self, session_id: str, share: Callable[[], ShareSessionResponse], worlds: Worlds, *, strategy: int = 1
+    ) -> None:
+        self._session_id = session_id
+        self._share = share
+        self._worlds = worlds
+        self._strategy = strategy
+        self._lock = threading.Lock()
+        self._pid = os.getpid()  # a file has one reader: a forked child must not read it
+        self._is_closed = False
+        self._open()
+
+    def latest(self, after_tick: int = -1, deadline: Deadline | None = None) -> WorldSnapshot:
+        """Return the newest snapshot with more ticks than `after_tick`; waits while there is none.
+
+        A dead engine or an ended session ends the wait within a moment.
+
+        Raises SessionEnded, PeerDied, PeerTimeout, RemoteProtocolError, ClosedError (closed, or in a forked child).
+        """
+        deadline = Deadline.after(deadline, DEFAULT_TIMEOUT_S)
+        with self._lock:
+            while True:
+                mark = self._file.mark  # before the state: an end after this line changes the mark
+                if self._has_moved():
+                    continue
+                record = self._file.read()
+                look = decode(SessionLook, record) if record is not None else None
+                if look is not None and look.ticks > after_tick:
+                    return from_message(look, self._worlds)
+                self._wait(look, mark, deadline)
+                if deadline.expired:
+                    raise nothing_newer(self._session_id, after_tick, deadline)
+
+    def close(self) -> None:
+        """Stop reading; idempotent."""
+        self._is_closed = True
+        self._engine.close()
+
+    def _has_moved(self) -> bool:
+        """Open the new file if the snapshots have moved there, and return whether they have. Raises when none come."""
+        if self._is_closed or os.getpid() != self._pid:
+            raise ClosedError("this look at a session is closed", backend="shm", hint="watch the session again")
+        state = self._file.state
+        if state == LookState.ENDED:
+            raise SessionEnded(f"session {self._session_id} has ended", backend="shm", hint="create another one")
+        if not self._engine.alive:
+            raise self._dead()
+        if state == LookState.OUTGROWN:
+            self._engine.close()
+            self._open()
+        return state == LookState.OUTGROWN
+
+    def _dead(self) -> PeerDied:
+        return PeerDied(
+            f"the engine (pid {self._engine.pid}) of session {self._session_id} ended",
+            backend="shm",
+            hint="start it and connect again",
+        )
+
+    def _wait(self, look: SessionLook | None, mark: int, deadline: Deadline) -> None:
+        """Wait for a newer snapshot. Raises SessionEnded or PeerDied when none can come."""
+        if look is not None and look.is_over:
+            raise SessionEnded(
+                f"session {self._session_id} is over since tick {look.ticks}: there is nothing newer to see"
+            )
+        found = self._file.wait(mark, self._strategy, self._engine.pidfd, min(deadline.remaining_ns, _SLICE_NS))
+        if found == Result.PEER_GONE:
+            raise self._dead()
+
+    def _open(self) -> None:
+        shared = self._share()
+        if not _NAME.fullmatch(shared.name):
+            raise RemoteProtocolError(f"a session in {shared.name!r}", backend="shm", hint="the peer is broken")
+        self._file = LookFile.open(DIRECTORY / shared.name)
+        self._engine = Peer(shared.engine_pid, shared.engine_started)

@@ -1,0 +1,111 @@
+"""The newest snapshot of a world, for readers that wait for it, and its form as a message."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+from lucky_transport.codec.flatbuffers import decode, encode
+from lucky_transport.deadline import Deadline
+from lucky_transport.messages.session import SessionLook
+from lucky_transport.sessions.api import WorldSnapshot
+from lucky_transport.world import Worlds
+
+__all__ = ["SnapshotCell", "Subscriber", "from_message", "to_message"]
+
+
+def to_message(snapshot: WorldSnapshot) -> SessionLook:
+    """Return the snapshot as a message. Raises TypeError or ValueError for an observation that cannot be encoded."""
+    return SessionLook(encode(snapshot.observation), snapshot.ticks, snapshot.is_over, snapshot.result, snapshot.score)
+
+
+def from_message(look: SessionLook, worlds: Worlds) -> WorldSnapshot:
+    """Return the message as a snapshot. Raises RemoteProtocolError for an observation that cannot be decoded."""
+    observation = decode(worlds.observation, look.observation)
+    return WorldSnapshot(observation, look.ticks, look.is_over, look.result, look.score)
+
+
+class Subscriber(Protocol):
+    """Gets every snapshot that is made."""
+
+    def on_snapshot(self, snapshot: WorldSnapshot) -> bool:
+        """Take a snapshot; False to get no more."""
+        ...
+
+    def end(self) -> None:
+        """No more snapshots come; idempotent."""
+        ...
+
+
+class SnapshotCell:
+    """Holds the newest snapshot for any number of readers: latest wins, what a slow reader missed is gone.
+
+    Snapshots are made on demand: while `waiting` readers wait, the thread that holds the world makes one.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._newest: WorldSnapshot | None = None
+        self._ended = False
+        self._is_current = False
+        self._puts = 0
+        self.waiting = 0
+
+    @property
+    def newest(self) -> WorldSnapshot | None:
+        """The snapshot put last, None before the first."""
+        return self._newest
+
+    @property
+    def current(self) -> WorldSnapshot | None:
+        """The snapshot put last, None if the world has advanced since."""
+        return self._newest if self._is_current else None
+
+    def put(self, snapshot: WorldSnapshot) -> None:
+        """Replace the newest snapshot and wake the readers that wait for it."""
+        with self._changed:
+            self._newest = snapshot
+            self._is_current = True
+            self._puts += 1
+            self._changed.notify_all()
+
+    def mark_stale(self) -> None:
+        """Note that the world has advanced: the next reader needs a new snapshot."""
+        self._is_current = False
+
+    def end(self) -> None:
+        """Wake all readers: no more snapshots come."""
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+
+    def wait(self, after_tick: int, deadline: Deadline, request: Callable[[], None]) -> WorldSnapshot | None:
+        """Return the newest snapshot after `after_tick`; None at the deadline, or when no more come.
+
+        `request` is called, with `waiting` counted up, when a new snapshot is needed; it may `put` one at once.
+        """
+        with self._changed:
+            if self._is_current and (found := self._later(after_tick)) is not None:
+                return found
+            puts = self._puts
+            self.waiting += 1
+        try:
+            request()
+            with self._changed:
+                self._changed.wait_for(
+                    lambda: self._ended or (self._puts != puts and self._is_worth_waking(after_tick)),
+                    min(deadline.remaining_s, threading.TIMEOUT_MAX),
+                )
+                return self._later(after_tick) if self._puts != puts else None
+        finally:
+            with self._changed:
+                self.waiting -= 1
+
+    def _is_worth_waking(self, after_tick: int) -> bool:
+        newest = self._newest
+        return newest is not None and (newest.is_over or newest.ticks > after_tick)
+
+    def _later(self, after_tick: int) -> WorldSnapshot | None:
+        newest = self._newest
+        return newest if newest is not None and newest.ticks > after_tick else None
