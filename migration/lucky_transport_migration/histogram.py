@@ -72,15 +72,20 @@ class Histogram:
 
     def counts(self) -> list[tuple[float, int]]:
         """Return (microseconds, samples) of every duration that occurred, shortest first."""
-        return [
-            (item.value_iterated_to / 1e3, int(item.count_added_in_this_iter_step))
-            for item in self._counts.get_recorded_iterator()
-            if item.count_added_in_this_iter_step
-        ]
+        found: list[tuple[float, int]] = []
+        left, index = self.n, 0  # the library's own iterator takes twenty times as long
+        while left:
+            samples = int(self._counts.get_count_at_index(index))
+            if samples:
+                ns = self._counts.get_highest_equivalent_value(self._counts.get_value_from_index(index))
+                found.append((ns / 1e3, samples))
+                left -= samples
+            index += 1
+        return found
 
     def log_line(self, tag: str) -> str:
         """Return the histogram as a line of a HistogramLog; its interval is what all its samples took together."""
-        took_s = self._counts.get_mean_value() * self.n / 1e9
+        took_s = sum(us * samples for us, samples in self.counts()) / 1e6
         longest_ms = self._counts.get_max_value() / 1e6
         return f"Tag={tag},0.000,{took_s:.3f},{longest_ms:.3f},{self.encoded()}"
 
