@@ -31,8 +31,7 @@ from lucky_transport.call import Call
 from lucky_transport.spec.batch_spec import BatchSpec
 
 if TYPE_CHECKING:
-    from lucky_transport.messages.media import NamedImageFrame
-    from lucky_transport.messages.stepping import GetCameraFrameRequest
+    from lucky_transport.messages import GetCameraFrameRequest, NamedImageFrame
     from lucky_transport.world import Worlds
 
 __all__ = ["HOLD", "RESET", "TICK", "Buffers", "Engine", "Handler", "StreamHandler"]

@@ -23,13 +23,13 @@ from numpy.typing import NDArray
 from lucky_transport import api
 from lucky_transport.config import load_settings
 from lucky_transport.errors import EngineFailed, SpecError
-from lucky_transport.messages.agent import SimulationContract
-from lucky_transport.messages.stepping import StepResponse
-from lucky_transport.messages.task import (
+from lucky_transport.messages import (
     ObservationContract,
     ObservationTermRequest,
     RewardContract,
     RewardTermRequest,
+    SimulationContract,
+    StepResponse,
     TaskContract,
     TerminationContract,
     TerminationTermRequest,

@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from lucky_transport.agents.seat import Driver, Seat, only
 from lucky_transport.agents.step_request import env_of
 from lucky_transport.engine import RESET
-from lucky_transport.messages.agent import SimulationContract
-from lucky_transport.messages.batch import SetResetOptionsRequest
+from lucky_transport.messages import SetResetOptionsRequest, SimulationContract
 from lucky_transport.messages.methods import method
 
 __all__ = ["SET_RESET_OPTIONS", "AgentReset", "AgentResets"]

@@ -22,7 +22,7 @@ from lucky_transport.agents.step_request import env_of, read_actions
 from lucky_transport.agents.terms import Terms
 from lucky_transport.engine import HOLD, TICK
 from lucky_transport.errors import LocalProtocolError
-from lucky_transport.messages.stepping import GetCameraFrameRequest
+from lucky_transport.messages import GetCameraFrameRequest
 from lucky_transport.spec.actions import check_control
 
 __all__ = ["AgentStep", "AgentSteps", "StepOptions"]

@@ -18,9 +18,17 @@ from lucky_transport.agents.step_reply import StepReplies
 from lucky_transport.agents.terms import NegotiatedTerms
 from lucky_transport.call import Call
 from lucky_transport.engine import Handler
-from lucky_transport.messages.agent import ResetAgentRequest, ResetAgentResponse
-from lucky_transport.messages.stepping import ProgressAck, ProgressReport, StepRequest, StepResponse
-from lucky_transport.messages.task import NegotiateTaskRequest, NegotiateTaskResponse, TaskContract
+from lucky_transport.messages import (
+    NegotiateTaskRequest,
+    NegotiateTaskResponse,
+    ProgressAck,
+    ProgressReport,
+    ResetAgentRequest,
+    ResetAgentResponse,
+    StepRequest,
+    StepResponse,
+    TaskContract,
+)
 
 if TYPE_CHECKING:
     from lucky_transport.host.host import Host

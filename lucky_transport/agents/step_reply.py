@@ -14,8 +14,7 @@ import numpy as np
 
 from lucky_transport.agents.seat import Seat
 from lucky_transport.agents.terms import Terms
-from lucky_transport.messages.media import NamedImageFrame
-from lucky_transport.messages.stepping import AgentFrame, StepResponse
+from lucky_transport.messages import AgentFrame, NamedImageFrame, StepResponse
 
 __all__ = ["StepReplies"]
 

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lucky_transport.messages.task import RewardContract, TaskContract, TerminationContract
+from lucky_transport.messages import RewardContract, TaskContract, TerminationContract
 from lucky_transport.spec.batch_spec import BatchSpec
 
 __all__ = ["NegotiatedTerms", "Terms"]

@@ -18,8 +18,8 @@ from typing import Any
 
 from lucky_transport.client.values import Convert, converter
 from lucky_transport.errors import did_you_mean
+from lucky_transport.messages import EntityId
 from lucky_transport.messages.fields import Field, fields_of
-from lucky_transport.messages.geometry import EntityId
 from lucky_transport.messages.images import holds_images
 from lucky_transport.messages.methods import Method
 from lucky_transport.messages.scalars import one_of_fields

@@ -19,8 +19,8 @@ from typing import Any, cast
 
 import numpy as np
 
+from lucky_transport.messages import EntityId
 from lucky_transport.messages.fields import Field, fields_of
-from lucky_transport.messages.geometry import EntityId
 
 __all__ = ["Convert", "converter"]
 

@@ -13,8 +13,7 @@ from typing import Annotated
 
 from lucky_transport.codec.flatbuffers import decode, encode
 from lucky_transport.errors import RemoteProtocolError
-from lucky_transport.messages.empty import no_items
-from lucky_transport.messages.scalars import U32, U64, struct
+from lucky_transport.messages.scalars import U32, U64, no_items, struct
 
 __all__ = ["Envelope", "ImagePlace", "Kind", "Metadatum", "decode_envelope", "encode_envelope"]
 

@@ -30,10 +30,15 @@ from lucky_transport.engine import Handler, StreamHandler
 from lucky_transport.engine_options import check_options, option_names, unknown_variant
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import SpecError
-from lucky_transport.messages.camera import StreamCameraRequest
-from lucky_transport.messages.controllers import PolicySlotSummary, StreamPolicySlotStateRequest
-from lucky_transport.messages.lidar import LidarBeamAnglesResponse, LidarBeamCountResponse, LidarSensorRequest
-from lucky_transport.messages.media import ImageFrame
+from lucky_transport.messages import (
+    ImageFrame,
+    LidarBeamAnglesResponse,
+    LidarBeamCountResponse,
+    LidarSensorRequest,
+    PolicySlotSummary,
+    StreamCameraRequest,
+    StreamPolicySlotStateRequest,
+)
 
 __all__ = ["IN_PLACE", "EchoEngine", "make_engine", "shade"]
 

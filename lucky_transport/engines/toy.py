@@ -23,7 +23,7 @@ from lucky_transport.engine import HOLD, RESET, Buffers, Engine, Handler, Stream
 from lucky_transport.engine_options import check_options, option_names, unknown_variant
 from lucky_transport.engines.toy_services import ToyServices
 from lucky_transport.errors import SpecError
-from lucky_transport.messages.batch import (
+from lucky_transport.messages import (
     SetResetOptionsRequest,
     SetResetOptionsResponse,
     SetSeedsRequest,

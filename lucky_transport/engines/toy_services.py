@@ -14,7 +14,32 @@ from typing import TYPE_CHECKING
 from lucky_transport.call import Call
 from lucky_transport.engine import Handler, StreamHandler
 from lucky_transport.host.task import agent_index
-from lucky_transport.messages import controllers, geometry, lidar, media, mujoco, scene, telemetry, viewport
+from lucky_transport.messages import (
+    EntityId,
+    EntityInfo,
+    GetJointStateRequest,
+    GetJointStateResponse,
+    GetSceneInfoRequest,
+    GetSceneInfoResponse,
+    GetTelemetrySchemaRequest,
+    GetTelemetrySchemaResponse,
+    ImageFrame,
+    JointState,
+    LidarBeamAnglesResponse,
+    LidarBeamCountResponse,
+    LidarSensorRequest,
+    ListEntitiesRequest,
+    ListEntitiesResponse,
+    PolicySlotSummary,
+    Quat,
+    StartViewportStreamRequest,
+    StreamPolicySlotStateRequest,
+    StreamTelemetryRequest,
+    TelemetryFrame,
+    TelemetrySchema,
+    Transform,
+    Vec3,
+)
 
 if TYPE_CHECKING:
     from lucky_transport.engines.toy import ToyEngine
@@ -62,37 +87,31 @@ class ToyServices:
             found[_RPC + "ViewportService/StreamViewport"] = self._failing_stream
         return found
 
-    def _telemetry_schema(self, _: telemetry.GetTelemetrySchemaRequest) -> telemetry.GetTelemetrySchemaResponse:
+    def _telemetry_schema(self, _: GetTelemetrySchemaRequest) -> GetTelemetrySchemaResponse:
         spec = self._engine.spec
         names, actions = list(spec.observation_names), list(spec.action_names)
-        return telemetry.GetTelemetrySchemaResponse(
-            telemetry.TelemetrySchema(names, actions, spec.observation.size, spec.action.size)
-        )
+        return GetTelemetrySchemaResponse(TelemetrySchema(names, actions, spec.observation.size, spec.action.size))
 
-    def _telemetry(self) -> telemetry.TelemetryFrame:
+    def _telemetry(self) -> TelemetryFrame:
         point, action, tick = self._engine.state_of(0)
-        return telemetry.TelemetryFrame(time.time_ns() // 1_000_000, tick, 0, point, action)
+        return TelemetryFrame(time.time_ns() // 1_000_000, tick, 0, point, action)
 
-    def _stream_telemetry(
-        self, request: telemetry.StreamTelemetryRequest, call: Call
-    ) -> Iterator[telemetry.TelemetryFrame]:
+    def _stream_telemetry(self, request: StreamTelemetryRequest, call: Call) -> Iterator[TelemetryFrame]:
         for _ in call.ticks(request.target_fps or _DEFAULT_HZ):
             with call.between_steps():
                 frame = self._telemetry()
             yield frame
 
-    def _joint_state(self, request: mujoco.GetJointStateRequest) -> mujoco.GetJointStateResponse:
+    def _joint_state(self, request: GetJointStateRequest) -> GetJointStateResponse:
         spec = self._engine.spec
         env = agent_index(spec, request.robot_name)
         if env < 0:
             known = f"there are agent_0 to agent_{spec.num_envs - 1}"
-            return mujoco.GetJointStateResponse(False, f"no robot {request.robot_name!r}; {known}")
+            return GetJointStateResponse(False, f"no robot {request.robot_name!r}; {known}")
         point, _, _ = self._engine.state_of(env)
-        return mujoco.GetJointStateResponse(True, "", mujoco.JointState(point, [], len(point), 0))
+        return GetJointStateResponse(True, "", JointState(point, [], len(point), 0))
 
-    def _stream_joint_state(
-        self, request: mujoco.GetJointStateRequest, call: Call
-    ) -> Iterator[mujoco.GetJointStateResponse]:
+    def _stream_joint_state(self, request: GetJointStateRequest, call: Call) -> Iterator[GetJointStateResponse]:
         for _ in call.ticks(_DEFAULT_HZ):
             with call.between_steps():
                 state = self._joint_state(request)
@@ -100,38 +119,36 @@ class ToyServices:
             if not state.success:
                 return
 
-    def _scene_info(self, _: scene.GetSceneInfoRequest) -> scene.GetSceneInfoResponse:
-        return scene.GetSceneInfoResponse("toy", "", self._engine.spec.num_envs)
+    def _scene_info(self, _: GetSceneInfoRequest) -> GetSceneInfoResponse:
+        return GetSceneInfoResponse("toy", "", self._engine.spec.num_envs)
 
-    def _list_entities(self, request: scene.ListEntitiesRequest) -> scene.ListEntitiesResponse:
-        entities: list[scene.EntityInfo] = []
+    def _list_entities(self, request: ListEntitiesRequest) -> ListEntitiesResponse:
+        entities: list[EntityInfo] = []
         for env in range(self._engine.spec.num_envs):
-            entity = scene.EntityInfo(geometry.EntityId(env + 1), f"agent_{env}")
+            entity = EntityInfo(EntityId(env + 1), f"agent_{env}")
             if request.include_transforms:
-                place = geometry.Vec3(self._engine.state_of(env)[0][0], 0.0, 0.0)
-                upright, as_authored = geometry.Quat(w=1.0), geometry.Vec3(1.0, 1.0, 1.0)
-                entity.transform = geometry.Transform(place, upright, as_authored)
+                place = Vec3(self._engine.state_of(env)[0][0], 0.0, 0.0)
+                upright, as_authored = Quat(w=1.0), Vec3(1.0, 1.0, 1.0)
+                entity.transform = Transform(place, upright, as_authored)
             if request.include_components:
                 entity.components = ["point"]
             entities.append(entity)
-        return scene.ListEntitiesResponse(entities)
+        return ListEntitiesResponse(entities)
 
-    def _slow_answer(self, request: lidar.LidarSensorRequest) -> lidar.LidarBeamAnglesResponse:
+    def _slow_answer(self, request: LidarSensorRequest) -> LidarBeamAnglesResponse:
         time.sleep(self._answer_delay_s)
-        return lidar.LidarBeamAnglesResponse(request.sensor)
+        return LidarBeamAnglesResponse(request.sensor)
 
-    def _failing_answer(self, request: lidar.LidarSensorRequest) -> lidar.LidarBeamCountResponse:
+    def _failing_answer(self, request: LidarSensorRequest) -> LidarBeamCountResponse:
         raise LookupError(f"toy engine was asked to fail over sensor {request.sensor}")
 
-    def _failing_stream(self, _: viewport.StartViewportStreamRequest, call: Call) -> Iterator[media.ImageFrame]:
+    def _failing_stream(self, _: StartViewportStreamRequest, call: Call) -> Iterator[ImageFrame]:
         for number in range(2):
-            yield media.ImageFrame(frame_number=number)
+            yield ImageFrame(frame_number=number)
         raise ArithmeticError("toy engine was asked to fail in this stream")
 
-    def _stream_slots(
-        self, request: controllers.StreamPolicySlotStateRequest, call: Call
-    ) -> Iterator[controllers.PolicySlotSummary]:
+    def _stream_slots(self, request: StreamPolicySlotStateRequest, call: Call) -> Iterator[PolicySlotSummary]:
         for slot in range(self._slots):
             if call.is_over:
                 return
-            yield controllers.PolicySlotSummary(slot_id=slot, name=f"slot_{slot}")
+            yield PolicySlotSummary(slot_id=slot, name=f"slot_{slot}")

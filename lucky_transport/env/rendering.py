@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import ConfigError, SpecError, Unimplemented, UnknownName, did_you_mean
-from lucky_transport.messages.camera import ListCamerasRequest, StreamCameraRequest
+from lucky_transport.messages import ListCamerasRequest, StreamCameraRequest
 from lucky_transport.messages.images import image_array
 from lucky_transport.messages.methods import method
 from lucky_transport.transport import Transport

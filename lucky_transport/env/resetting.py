@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from lucky_transport.engine import HOLD, RESET
 from lucky_transport.errors import SpecError, Unimplemented, did_you_mean
-from lucky_transport.messages.agent import SimulationContract
-from lucky_transport.messages.batch import SetResetOptionsRequest, SetSeedsRequest
+from lucky_transport.messages import SetResetOptionsRequest, SetSeedsRequest, SimulationContract
 from lucky_transport.messages.fields import Field, fields_of
 from lucky_transport.messages.methods import Method, method
 from lucky_transport.spec.actions import Bounds, check_control

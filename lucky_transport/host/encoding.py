@@ -12,8 +12,8 @@ from typing import Any
 
 from lucky_transport.codec.flatbuffers import ENCODERS, encode, encoder_without
 from lucky_transport.errors import EngineFailed
+from lucky_transport.messages import ImageFrame
 from lucky_transport.messages.images import frames_of, holds_images, take_out
-from lucky_transport.messages.media import ImageFrame
 from lucky_transport.messages.methods import Method
 from lucky_transport.rpc.images import Place
 from lucky_transport.rpc.server_call import ServerCall

@@ -11,7 +11,29 @@ from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 
 from lucky_transport.engine import Handler
-from lucky_transport.messages import agent, task
+from lucky_transport.messages import (
+    ActionGroupSlot,
+    AgentSchema,
+    ContractValidationMessage,
+    ContractValidationResult,
+    EngineCapabilityManifest,
+    GetAgentSchemaRequest,
+    GetAgentSchemaResponse,
+    GetCapabilityManifestRequest,
+    GetCapabilityManifestResponse,
+    MdpComponentDescriptor,
+    MdpRobotInfo,
+    NegotiatedTaskSession,
+    NegotiateTaskRequest,
+    NegotiateTaskResponse,
+    ObservationContract,
+    ObservationSlot,
+    RewardContract,
+    TaskContract,
+    TerminationContract,
+    ValidateTaskContractRequest,
+    ValidateTaskContractResponse,
+)
 from lucky_transport.spec.batch_spec import BatchSpec
 
 __all__ = ["agent_index", "task_handlers"]
@@ -30,17 +52,17 @@ def agent_index(spec: BatchSpec, name: str) -> int:
 def task_handlers(spec: BatchSpec) -> Mapping[str, Handler]:
     """Return the handlers, by full method name."""
 
-    def schema(request: agent.GetAgentSchemaRequest) -> agent.GetAgentSchemaResponse:
-        return agent.GetAgentSchemaResponse(_schema(spec, request.agent_name))
+    def schema(request: GetAgentSchemaRequest) -> GetAgentSchemaResponse:
+        return GetAgentSchemaResponse(_schema(spec, request.agent_name))
 
-    def manifest(_: task.GetCapabilityManifestRequest) -> task.GetCapabilityManifestResponse:
-        return task.GetCapabilityManifestResponse(_manifest(spec))
+    def manifest(_: GetCapabilityManifestRequest) -> GetCapabilityManifestResponse:
+        return GetCapabilityManifestResponse(_manifest(spec))
 
-    def validate(request: task.ValidateTaskContractRequest) -> task.ValidateTaskContractResponse:
-        return task.ValidateTaskContractResponse(_validate(spec, request.contract or task.TaskContract()))
+    def validate(request: ValidateTaskContractRequest) -> ValidateTaskContractResponse:
+        return ValidateTaskContractResponse(_validate(spec, request.contract or TaskContract()))
 
-    def negotiate(request: task.NegotiateTaskRequest) -> task.NegotiateTaskResponse:
-        return _negotiate(spec, request.contract or task.TaskContract())
+    def negotiate(request: NegotiateTaskRequest) -> NegotiateTaskResponse:
+        return _negotiate(spec, request.contract or TaskContract())
 
     prefix = "/hazel.rpc.AgentService/"
     return {
@@ -51,11 +73,11 @@ def task_handlers(spec: BatchSpec) -> Mapping[str, Handler]:
     }
 
 
-def _schema(spec: BatchSpec, name: str) -> agent.AgentSchema:
+def _schema(spec: BatchSpec, name: str) -> AgentSchema:
     index = agent_index(spec, name)
     if index < 0:
-        return agent.AgentSchema(agent_name=name)
-    return agent.AgentSchema(
+        return AgentSchema(agent_name=name)
+    return AgentSchema(
         f"agent_{index}",
         list(spec.observation_names),
         list(spec.action_names),
@@ -68,32 +90,32 @@ def _observation_terms(spec: BatchSpec) -> tuple[tuple[str, int], ...]:
     return spec.observation_terms or (("observation", spec.observation.size),)
 
 
-def _manifest(spec: BatchSpec) -> task.EngineCapabilityManifest:
-    def component(name: str, category: str, size: int = 1) -> task.MdpComponentDescriptor:
-        return task.MdpComponentDescriptor(name=name, category=category, output_shape=[size])
+def _manifest(spec: BatchSpec) -> EngineCapabilityManifest:
+    def component(name: str, category: str, size: int = 1) -> MdpComponentDescriptor:
+        return MdpComponentDescriptor(name=name, category=category, output_shape=[size])
 
     groups = spec.action_groups or (("actions", tuple(range(spec.action.size))),)
-    return task.EngineCapabilityManifest(
+    return EngineCapabilityManifest(
         engine_version=version("lucky_transport"),
         manifest_version=1,
         observations=[component(name, "observation", size) for name, size in _observation_terms(spec)],
         actions=[component(name, "action", len(indices)) for name, indices in groups],
         rewards=[component(name, "reward") for name in spec.reward_terms],
         terminations=[component(name, "termination") for name in spec.termination_terms],
-        robot_info=task.MdpRobotInfo(name=spec.engine, actuator_names=list(spec.action_names)),
+        robot_info=MdpRobotInfo(name=spec.engine, actuator_names=list(spec.action_names)),
     )
 
 
 def _findings(
     component: str, asked: Iterable[str], known: Iterable[str], severity: str = "error"
-) -> list[task.ContractValidationMessage]:
+) -> list[ContractValidationMessage]:
     names = list(known)
-    findings: list[task.ContractValidationMessage] = []
+    findings: list[ContractValidationMessage] = []
     for name in asked:
         if name not in names:
             near = difflib.get_close_matches(name, names, n=1)
             findings.append(
-                task.ContractValidationMessage(
+                ContractValidationMessage(
                     severity=severity,
                     component=component,
                     term_name=name,
@@ -104,10 +126,10 @@ def _findings(
     return findings
 
 
-def _validate(spec: BatchSpec, contract: task.TaskContract) -> task.ContractValidationResult:
-    observations = contract.observations or task.ObservationContract()
-    rewards = contract.rewards or task.RewardContract()
-    terminations = contract.terminations or task.TerminationContract()
+def _validate(spec: BatchSpec, contract: TaskContract) -> ContractValidationResult:
+    observations = contract.observations or ObservationContract()
+    rewards = contract.rewards or RewardContract()
+    terminations = contract.terminations or TerminationContract()
     known = [name for name, _ in _observation_terms(spec)]
     optional = [term.name for term in observations.optional]
     errors = [
@@ -115,7 +137,7 @@ def _validate(spec: BatchSpec, contract: task.TaskContract) -> task.ContractVali
         *_findings("reward", (term.name for term in rewards.engine_terms), spec.reward_terms),
         *_findings("termination", (term.name for term in terminations.terms), spec.termination_terms),
     ]
-    return task.ContractValidationResult(
+    return ContractValidationResult(
         is_valid=not errors,
         negotiated_contract=contract,
         errors=errors,
@@ -125,34 +147,34 @@ def _validate(spec: BatchSpec, contract: task.TaskContract) -> task.ContractVali
     )
 
 
-def _negotiate(spec: BatchSpec, contract: task.TaskContract) -> task.NegotiateTaskResponse:
+def _negotiate(spec: BatchSpec, contract: TaskContract) -> NegotiateTaskResponse:
     result = _validate(spec, contract)
     if not result.is_valid:
-        return task.NegotiateTaskResponse(False, "; ".join(_sentence(e) for e in result.errors), None, result)
-    rewards = contract.rewards or task.RewardContract()
-    terminations = contract.terminations or task.TerminationContract()
-    session = task.NegotiatedTaskSession(
+        return NegotiateTaskResponse(False, "; ".join(_sentence(e) for e in result.errors), None, result)
+    rewards = contract.rewards or RewardContract()
+    terminations = contract.terminations or TerminationContract()
+    session = NegotiatedTaskSession(
         session_id=f"{contract.task_id or spec.engine}-1",
         resolved_contract=contract,
         observation_layout=_layout(spec),
         reward_terms=[term.name for term in rewards.engine_terms],
         termination_terms=[term.name for term in terminations.terms],
         action_layout=[
-            task.ActionGroupSlot(name, [spec.action_names[i] for i in at] if spec.action_names else [], list(at))
+            ActionGroupSlot(name, [spec.action_names[i] for i in at] if spec.action_names else [], list(at))
             for name, at in spec.action_groups
         ],
     )
-    return task.NegotiateTaskResponse(True, "", session, result)
+    return NegotiateTaskResponse(True, "", session, result)
 
 
-def _sentence(finding: task.ContractValidationMessage) -> str:
+def _sentence(finding: ContractValidationMessage) -> str:
     return f"{finding.message}; {finding.suggestion}" if finding.suggestion else finding.message
 
 
-def _layout(spec: BatchSpec) -> list[task.ObservationSlot]:
-    slots: list[task.ObservationSlot] = []
+def _layout(spec: BatchSpec) -> list[ObservationSlot]:
+    slots: list[ObservationSlot] = []
     offset = 0
     for name, size in _observation_terms(spec):
-        slots.append(task.ObservationSlot(name, "policy", offset, size))
+        slots.append(ObservationSlot(name, "policy", offset, size))
         offset += size
     return slots

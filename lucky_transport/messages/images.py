@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.errors import SpecError
+from lucky_transport.messages import ImageFrame
 from lucky_transport.messages.fields import Field, fields_of
-from lucky_transport.messages.media import ImageFrame
 
 __all__ = ["Picture", "frames_of", "holds_images", "image_array", "owned", "take_out"]
 

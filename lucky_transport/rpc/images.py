@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from lucky_transport.errors import RemoteProtocolError
+from lucky_transport.messages import ImageFrame
 from lucky_transport.messages.images import Picture
-from lucky_transport.messages.media import ImageFrame
 
 __all__ = ["Claim", "ImageSource", "ImageStore", "Payload", "Pictures", "Place", "PlaceFields", "no_source"]
 

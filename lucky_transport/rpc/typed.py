@@ -11,8 +11,8 @@ from lucky_transport.call import check_request, check_stream, check_unary
 from lucky_transport.codec.flatbuffers import DECODERS, ENCODERS, decode, encode
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import RemoteProtocolError, TransportError
+from lucky_transport.messages import ImageFrame
 from lucky_transport.messages.images import frames_of, holds_images
-from lucky_transport.messages.media import ImageFrame
 from lucky_transport.messages.methods import Flow, Method
 from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.rpc.client_call import ClientCall

@@ -13,7 +13,7 @@ from typing import Any
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import PeerTimeout, Unimplemented
-from lucky_transport.messages.session import SessionRecording, SessionStatus
+from lucky_transport.messages import SessionRecording, SessionStatus
 from lucky_transport.world import Worlds
 
 __all__ = [

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from lucky_transport.engine import HOLD, RESET, TICK, Buffers, Engine, Handler
 from lucky_transport.errors import SpecError
-from lucky_transport.messages.batch import (
+from lucky_transport.messages import (
     SetResetOptionsRequest,
     SetResetOptionsResponse,
     SetSeedsRequest,

@@ -16,7 +16,22 @@ from typing import Any
 from lucky_transport.codec.flatbuffers import encode
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import RemoteProtocolError, SpecError, Unimplemented
-from lucky_transport.messages import session as messages
+from lucky_transport.messages import (
+    ActInSessionRequest,
+    AdvanceSessionRequest,
+    AdvanceSessionResponse,
+    CreateSessionRequest,
+    GetLatestRequest,
+    ListSessionsRequest,
+    RestartSessionRequest,
+    RunSessionRequest,
+    SessionAction,
+    SessionLook,
+    SessionRecording,
+    SessionRequest,
+    SessionStatus,
+    ShareSessionResponse,
+)
 from lucky_transport.messages.methods import Method, method
 from lucky_transport.registry import load, registry
 from lucky_transport.sessions.api import (
@@ -80,21 +95,21 @@ class SessionClient(SessionApi):
         record: bool = False,
     ) -> str:
         text = _json(options) if options else ""
-        request = messages.CreateSessionRequest(map_name, seed, text, self._owned, record)
+        request = CreateSessionRequest(map_name, seed, text, self._owned, record)
         return self.transport.call(_CREATE, request).session_id
 
-    def replay(self, recording: messages.SessionRecording) -> str:
-        request = messages.CreateSessionRequest(owned=self._owned, recording=recording)
+    def replay(self, recording: SessionRecording) -> str:
+        request = CreateSessionRequest(owned=self._owned, recording=recording)
         return self.transport.call(_CREATE, request).session_id
 
-    def recording(self, session_id: str) -> messages.SessionRecording:
-        return self.transport.call(_RECORDING, messages.SessionRequest(session_id))
+    def recording(self, session_id: str) -> SessionRecording:
+        return self.transport.call(_RECORDING, SessionRequest(session_id))
 
     def ids(self) -> list[str]:
-        return self.transport.call(_LIST, messages.ListSessionsRequest()).session_ids
+        return self.transport.call(_LIST, ListSessionsRequest()).session_ids
 
-    def state(self, session_id: str) -> messages.SessionStatus:
-        status: messages.SessionStatus = self.transport.call(_STATE, messages.SessionRequest(session_id))
+    def state(self, session_id: str) -> SessionStatus:
+        status: SessionStatus = self.transport.call(_STATE, SessionRequest(session_id))
         status.phase = _phase(status.phase)
         return status
 
@@ -119,16 +134,16 @@ class SessionClient(SessionApi):
         return BatchAdvance(begins, self._advanced).run()
 
     def act(self, session_id: str, actions: Sequence[Any]) -> int:
-        return self.transport.call(_ACT, messages.ActInSessionRequest(session_id, _pack(actions))).dropped
+        return self.transport.call(_ACT, ActInSessionRequest(session_id, _pack(actions))).dropped
 
     def run(self, session_id: str, rate_hz: float | None) -> None:
-        self.transport.call(_RUN, messages.RunSessionRequest(session_id, rate_hz))
+        self.transport.call(_RUN, RunSessionRequest(session_id, rate_hz))
 
     def latest(self, session_id: str, after_tick: int = -1, deadline: Deadline | None = None) -> WorldSnapshot:
-        request = messages.GetLatestRequest(session_id, None if after_tick < 0 else after_tick)
+        request = GetLatestRequest(session_id, None if after_tick < 0 else after_tick)
         deadline = Deadline.after(deadline, DEFAULT_TIMEOUT_S)
         while True:
-            look: messages.SessionLook = self.transport.call(_LATEST, request, deadline)
+            look: SessionLook = self.transport.call(_LATEST, request, deadline)
             if look.observation:
                 return from_message(look, self.worlds)
             if deadline.expired:
@@ -140,21 +155,21 @@ class SessionClient(SessionApi):
 
         Raises UnknownSession, SessionEnded, Unimplemented (the engine serves no shared memory), SegmentError.
         """
-        request = messages.SessionRequest(session_id)
+        request = SessionRequest(session_id)
 
-        def share() -> messages.ShareSessionResponse:
+        def share() -> ShareSessionResponse:
             return self.transport.call(_SHARE, request, Deadline(DEFAULT_TIMEOUT_S))
 
         return SnapshotReader(session_id, share, self.worlds)
 
     def restart(self, session_id: str, seed: int | None = None, deadline: Deadline | None = None) -> WorldSnapshot:
-        request = messages.RestartSessionRequest(session_id, seed)
+        request = RestartSessionRequest(session_id, seed)
         return self._snapshot(self.transport.call(_RESTART, request, Deadline.after(deadline, DEFAULT_TIMEOUT_S)))
 
     def destroy(self, session_id: str) -> None:
-        self.transport.call(_DESTROY, messages.SessionRequest(session_id))
+        self.transport.call(_DESTROY, SessionRequest(session_id))
 
-    def _advanced(self, done: messages.AdvanceSessionResponse) -> AdvanceResult:
+    def _advanced(self, done: AdvanceSessionResponse) -> AdvanceResult:
         snapshot = self._snapshot(done.look)
         return AdvanceResult(
             *(
@@ -168,7 +183,7 @@ class SessionClient(SessionApi):
             )
         )
 
-    def _snapshot(self, look: messages.SessionLook | None) -> WorldSnapshot:
+    def _snapshot(self, look: SessionLook | None) -> WorldSnapshot:
         if look is None:
             raise RemoteProtocolError("the engine's answer shows no world", hint="the peer is broken")
         return from_message(look, self.worlds)
@@ -184,14 +199,14 @@ def _json(options: Mapping[str, Any]) -> str:
         ) from error
 
 
-def _message(request: AdvanceRequest) -> messages.AdvanceSessionRequest:
-    return messages.AdvanceSessionRequest(
+def _message(request: AdvanceRequest) -> AdvanceSessionRequest:
+    return AdvanceSessionRequest(
         request.session_id, request.ticks, _pack(request.actions), list(request.interrupts), request.check_every
     )
 
 
-def _pack(actions: Sequence[Any]) -> list[messages.SessionAction]:
-    return [messages.SessionAction(encode(action)) for action in actions]
+def _pack(actions: Sequence[Any]) -> list[SessionAction]:
+    return [SessionAction(encode(action)) for action in actions]
 
 
 def _phase(name: str) -> Phase:

@@ -13,7 +13,7 @@ from typing import Any
 
 from lucky_transport.codec.flatbuffers import decode, encode
 from lucky_transport.errors import LocalProtocolError, SpecError
-from lucky_transport.messages.session import RecordedActions, SessionAction, SessionRecording
+from lucky_transport.messages import RecordedActions, SessionAction, SessionRecording
 from lucky_transport.world import World, Worlds
 
 __all__ = ["RecordingFactory", "ReplayFactory", "WorldFactory"]

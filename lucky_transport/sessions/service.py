@@ -11,7 +11,29 @@ from lucky_transport.call import Call
 from lucky_transport.codec.flatbuffers import decode
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import PeerTimeout, SpecError
-from lucky_transport.messages import session as messages
+from lucky_transport.messages import (
+    ActInSessionRequest,
+    ActInSessionResponse,
+    AdvanceSessionRequest,
+    AdvanceSessionResponse,
+    CreateSessionRequest,
+    CreateSessionResponse,
+    DestroySessionResponse,
+    GetLatestRequest,
+    GetWorldsRequest,
+    GetWorldsResponse,
+    ListSessionsRequest,
+    ListSessionsResponse,
+    RestartSessionRequest,
+    RunSessionRequest,
+    RunSessionResponse,
+    SessionAction,
+    SessionLook,
+    SessionRecording,
+    SessionRequest,
+    SessionStatus,
+    ShareSessionResponse,
+)
 from lucky_transport.sessions.sessions import Sessions
 from lucky_transport.sessions.snapshots import to_message
 
@@ -47,26 +69,26 @@ class _Service:
         self._sessions = sessions
         self._waiting = threading.BoundedSemaphore(_WAITING)
 
-    def worlds(self, request: messages.GetWorldsRequest, call: Call) -> messages.GetWorldsResponse:
+    def worlds(self, request: GetWorldsRequest, call: Call) -> GetWorldsResponse:
         worlds = self._sessions.worlds
-        return messages.GetWorldsResponse(list(worlds.maps), list(worlds.events), worlds.tick_s)
+        return GetWorldsResponse(list(worlds.maps), list(worlds.events), worlds.tick_s)
 
-    def create(self, request: messages.CreateSessionRequest, call: Call) -> messages.CreateSessionResponse:
+    def create(self, request: CreateSessionRequest, call: Call) -> CreateSessionResponse:
         owner = call.caller if request.owned else ""
         if request.recording is not None:
-            return messages.CreateSessionResponse(self._sessions.replay(request.recording, owner=owner))
+            return CreateSessionResponse(self._sessions.replay(request.recording, owner=owner))
         options = _options(request.options_json)
-        return messages.CreateSessionResponse(
+        return CreateSessionResponse(
             self._sessions.create(request.map_name, request.seed, options, record=request.record, owner=owner)
         )
 
-    def state(self, request: messages.SessionRequest, call: Call) -> messages.SessionStatus:
+    def state(self, request: SessionRequest, call: Call) -> SessionStatus:
         return self._sessions.state(request.session_id)
 
-    def ids(self, request: messages.ListSessionsRequest, call: Call) -> messages.ListSessionsResponse:
-        return messages.ListSessionsResponse(self._sessions.ids())
+    def ids(self, request: ListSessionsRequest, call: Call) -> ListSessionsResponse:
+        return ListSessionsResponse(self._sessions.ids())
 
-    def advance(self, request: messages.AdvanceSessionRequest, call: Call) -> messages.AdvanceSessionResponse:
+    def advance(self, request: AdvanceSessionRequest, call: Call) -> AdvanceSessionResponse:
         done = self._sessions.advance(
             request.session_id,
             request.ticks,
@@ -76,17 +98,17 @@ class _Service:
             check_every=request.check_every or 1,
             is_cancelled=lambda: call.is_over,
         )
-        return messages.AdvanceSessionResponse(to_message(done), done.ticks_done, done.interrupt)
+        return AdvanceSessionResponse(to_message(done), done.ticks_done, done.interrupt)
 
-    def act(self, request: messages.ActInSessionRequest, call: Call) -> messages.ActInSessionResponse:
+    def act(self, request: ActInSessionRequest, call: Call) -> ActInSessionResponse:
         dropped = self._sessions.act(request.session_id, self._actions(request.actions))
-        return messages.ActInSessionResponse(dropped)
+        return ActInSessionResponse(dropped)
 
-    def run(self, request: messages.RunSessionRequest, call: Call) -> messages.RunSessionResponse:
+    def run(self, request: RunSessionRequest, call: Call) -> RunSessionResponse:
         self._sessions.run(request.session_id, request.rate_hz)
-        return messages.RunSessionResponse()
+        return RunSessionResponse()
 
-    def latest(self, request: messages.GetLatestRequest, call: Call) -> messages.SessionLook:
+    def latest(self, request: GetLatestRequest, call: Call) -> SessionLook:
         """Wait only for a moment: readers must not hold all the threads that answer calls."""
         after_tick = -1 if request.after_tick is None else request.after_tick
         may_wait = self._waiting.acquire(blocking=False)
@@ -94,25 +116,25 @@ class _Service:
             wait_s = _LONGEST_WAIT_S if may_wait else 0.0
             return to_message(self._sessions.latest(request.session_id, after_tick, Deadline(wait_s)))
         except PeerTimeout:
-            return messages.SessionLook()
+            return SessionLook()
         finally:
             if may_wait:
                 self._waiting.release()
 
-    def restart(self, request: messages.RestartSessionRequest, call: Call) -> messages.SessionLook:
+    def restart(self, request: RestartSessionRequest, call: Call) -> SessionLook:
         return to_message(self._sessions.restart(request.session_id, request.seed, call.deadline))
 
-    def destroy(self, request: messages.SessionRequest, call: Call) -> messages.DestroySessionResponse:
+    def destroy(self, request: SessionRequest, call: Call) -> DestroySessionResponse:
         self._sessions.destroy(request.session_id)
-        return messages.DestroySessionResponse()
+        return DestroySessionResponse()
 
-    def recording(self, request: messages.SessionRequest, call: Call) -> messages.SessionRecording:
+    def recording(self, request: SessionRequest, call: Call) -> SessionRecording:
         return self._sessions.recording(request.session_id)
 
-    def share(self, request: messages.SessionRequest, call: Call) -> messages.ShareSessionResponse:
+    def share(self, request: SessionRequest, call: Call) -> ShareSessionResponse:
         return self._sessions.share(request.session_id, call.caller, call.deadline)
 
-    def _actions(self, actions: Sequence[messages.SessionAction]) -> list[Any]:
+    def _actions(self, actions: Sequence[SessionAction]) -> list[Any]:
         kind = self._sessions.worlds.action
         return [decode(kind, action.payload) for action in actions]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Busy, PeerTimeout, SessionEnded, TransportError, to_wire_error
-from lucky_transport.messages.session import SessionStatus
+from lucky_transport.messages import SessionStatus
 from lucky_transport.sessions.api import AdvanceResult, WorldSnapshot, nothing_newer
 from lucky_transport.sessions.phase import ENDED, Phase, SessionEvent, following
 from lucky_transport.sessions.recording import WorldFactory

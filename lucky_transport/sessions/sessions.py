@@ -23,7 +23,7 @@ from typing import Any
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Busy, ClosedError, Unimplemented, UnknownSession
-from lucky_transport.messages.session import SessionRecording, SessionStatus, ShareSessionResponse
+from lucky_transport.messages import SessionRecording, SessionStatus, ShareSessionResponse
 from lucky_transport.pending import Settled
 from lucky_transport.rpc.worker_pool import WorkerPool
 from lucky_transport.sessions.api import (

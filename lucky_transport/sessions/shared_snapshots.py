@@ -16,7 +16,7 @@ from pathlib import Path
 from lucky_transport.codec.flatbuffers import decode, encode
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import ClosedError, PeerDied, RemoteProtocolError, SessionEnded
-from lucky_transport.messages.session import SessionLook, ShareSessionResponse
+from lucky_transport.messages import SessionLook, ShareSessionResponse
 from lucky_transport.sessions.api import DEFAULT_TIMEOUT_S, WorldSnapshot, nothing_newer
 from lucky_transport.sessions.session import Session
 from lucky_transport.sessions.snapshots import from_message, to_message

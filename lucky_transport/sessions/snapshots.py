@@ -8,7 +8,7 @@ from typing import Protocol
 
 from lucky_transport.codec.flatbuffers import decode, encode
 from lucky_transport.deadline import Deadline
-from lucky_transport.messages.session import SessionLook
+from lucky_transport.messages import SessionLook
 from lucky_transport.sessions.api import WorldSnapshot
 from lucky_transport.world import Worlds
 

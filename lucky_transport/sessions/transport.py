@@ -22,7 +22,7 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.engine import HOLD, RESET, TICK, Buffers
 from lucky_transport.errors import PeerDied, TransportError, Unimplemented
 from lucky_transport.lockstep import Event, Lockstep, State
-from lucky_transport.messages.batch import SetSeedsRequest, SetSeedsResponse
+from lucky_transport.messages import SetSeedsRequest, SetSeedsResponse
 from lucky_transport.messages.methods import Method, method
 from lucky_transport.sessions.api import AdvanceRequest, SessionApi
 from lucky_transport.sessions.batch import BatchRow, EpisodeSeeds, batch_of, batch_spec

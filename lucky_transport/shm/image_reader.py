@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from lucky_transport.errors import ClosedError, RemoteProtocolError, SegmentError, TransportError
-from lucky_transport.messages.media import ImageFrame
+from lucky_transport.messages import ImageFrame
 from lucky_transport.rpc.images import PlaceFields
 from lucky_transport.shm.gate import close_in_children
 from lucky_transport.shm.image_file import ImageFile

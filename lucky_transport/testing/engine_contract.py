@@ -21,7 +21,7 @@ from lucky_transport.env.composite import observation_fields
 from lucky_transport.errors import Unimplemented
 from lucky_transport.host.host import Host
 from lucky_transport.inproc import InprocTransport
-from lucky_transport.messages.batch import SetSeedsRequest
+from lucky_transport.messages import SetSeedsRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.spec.batch_spec import BatchSpec, total_reward
 from lucky_transport.spec.composite import Part, place

@@ -36,9 +36,8 @@ from lucky_transport import api
 from lucky_transport.config import Settings, load_settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import TransportError
-from lucky_transport.messages.camera import StreamCameraRequest
+from lucky_transport.messages import GetCameraFrameRequest, StepRequest, StreamCameraRequest
 from lucky_transport.messages.methods import method
-from lucky_transport.messages.stepping import GetCameraFrameRequest, StepRequest
 from lucky_transport.process import unique_name
 from lucky_transport.sessions.client import SessionClient
 from lucky_transport.shm.layout import FIELDS, HEADER_BYTES, RING_HEAD_BYTES, plan

@@ -11,11 +11,15 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from lucky_transport.messages.camera import StreamCameraRequest
+from lucky_transport.messages import (
+    CameraStreamKind,
+    GetCameraFrameRequest,
+    ImageFrame,
+    StepRequest,
+    StreamCameraRequest,
+)
 from lucky_transport.messages.images import image_array
-from lucky_transport.messages.media import CameraStreamKind, ImageFrame
 from lucky_transport.messages.methods import method
-from lucky_transport.messages.stepping import GetCameraFrameRequest, StepRequest
 from lucky_transport.testing.pair import Pair, open_yardstick
 from lucky_transport.testing.pictures import PictureEngine, pixels
 from lucky_transport.transport import Transport

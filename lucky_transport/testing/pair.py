@@ -21,7 +21,7 @@ from lucky_transport.engine import Engine
 from lucky_transport.errors import Busy
 from lucky_transport.host.host import Host
 from lucky_transport.inproc import InprocTransport
-from lucky_transport.messages.agent import GetAgentSchemaRequest
+from lucky_transport.messages import GetAgentSchemaRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.process import unique_name
 from lucky_transport.transport import Transport

@@ -20,9 +20,15 @@ from numpy.typing import NDArray
 from lucky_transport.call import Call
 from lucky_transport.engine import Handler, StreamHandler
 from lucky_transport.engines.toy import ToyEngine
-from lucky_transport.messages.camera import CameraInfo, ListCamerasResponse, StreamCameraRequest
-from lucky_transport.messages.media import CameraStreamKind, ImageFrame, NamedImageFrame
-from lucky_transport.messages.stepping import GetCameraFrameRequest
+from lucky_transport.messages import (
+    CameraInfo,
+    CameraStreamKind,
+    GetCameraFrameRequest,
+    ImageFrame,
+    ListCamerasResponse,
+    NamedImageFrame,
+    StreamCameraRequest,
+)
 
 __all__ = ["CHANNELS", "LENS", "PictureEngine", "pixels"]
 

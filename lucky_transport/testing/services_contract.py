@@ -16,7 +16,29 @@ import pytest
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Busy, PeerTimeout, Unimplemented
-from lucky_transport.messages import agent, lidar, mujoco, scene, stepping, task, telemetry
+from lucky_transport.messages import (
+    ActionGroupEntry,
+    GetAgentSchemaRequest,
+    GetAgentSchemaResponse,
+    GetCameraFrameRequest,
+    GetCapabilityManifestRequest,
+    GetJointStateRequest,
+    GetSceneInfoRequest,
+    GetTelemetrySchemaRequest,
+    LidarSensorRequest,
+    ListEntitiesRequest,
+    NegotiateTaskRequest,
+    ProgressReport,
+    ResetAgentRequest,
+    RewardContract,
+    RewardTermRequest,
+    SimulationContract,
+    StepRequest,
+    StepResponse,
+    StreamTelemetryRequest,
+    TaskContract,
+    ValidateTaskContractRequest,
+)
 from lucky_transport.messages.methods import Effect, Method, Runs, method
 from lucky_transport.testing.misuse import outcome
 from lucky_transport.testing.pair import PATIENCE_S, Pair, open_yardstick, zeros
@@ -44,25 +66,23 @@ _WINDOW = 256
 _Call = Callable[[Transport], object]
 
 _REQUESTS: dict[str, tuple[Method, Any]] = {
-    "the schema of the default agent": (_SCHEMA, agent.GetAgentSchemaRequest()),
-    "the schema of an unknown agent": (_SCHEMA, agent.GetAgentSchemaRequest("agent_9")),
-    "the manifest": (method("AgentService/GetCapabilityManifest"), task.GetCapabilityManifestRequest()),
-    "an empty contract": (_NEGOTIATE, task.NegotiateTaskRequest(task.TaskContract())),
+    "the schema of the default agent": (_SCHEMA, GetAgentSchemaRequest()),
+    "the schema of an unknown agent": (_SCHEMA, GetAgentSchemaRequest("agent_9")),
+    "the manifest": (method("AgentService/GetCapabilityManifest"), GetCapabilityManifestRequest()),
+    "an empty contract": (_NEGOTIATE, NegotiateTaskRequest(TaskContract())),
     "a contract with a typing error": (
         method("AgentService/ValidateTaskContract"),
-        task.ValidateTaskContractRequest(
-            task.TaskContract("walk", rewards=task.RewardContract([task.RewardTermRequest("aliv", 0.5)]))
-        ),
+        ValidateTaskContractRequest(TaskContract("walk", rewards=RewardContract([RewardTermRequest("aliv", 0.5)]))),
     ),
-    "a joint state": (_JOINTS, mujoco.GetJointStateRequest("agent_2")),
-    "the joint state of nobody": (_JOINTS, mujoco.GetJointStateRequest("Zoë")),
-    "entities": (method("SceneService/ListEntities"), scene.ListEntitiesRequest(True, True)),
-    "the scene": (method("SceneService/GetSceneInfo"), scene.GetSceneInfoRequest()),
+    "a joint state": (_JOINTS, GetJointStateRequest("agent_2")),
+    "the joint state of nobody": (_JOINTS, GetJointStateRequest("Zoë")),
+    "entities": (method("SceneService/ListEntities"), ListEntitiesRequest(True, True)),
+    "the scene": (method("SceneService/GetSceneInfo"), GetSceneInfoRequest()),
     "the telemetry's names": (
         method("TelemetryService/GetTelemetrySchema"),
-        telemetry.GetTelemetrySchemaRequest(),
+        GetTelemetrySchemaRequest(),
     ),
-    "progress": (method("AgentService/ReportProgress"), stepping.ProgressReport("run", current_step=-1)),
+    "progress": (method("AgentService/ReportProgress"), ProgressReport("run", current_step=-1)),
 }
 
 
@@ -78,11 +98,11 @@ def _first(row: Method, request: Any) -> _Call:
 _WRONG: dict[str, _Call] = {
     "a method the engine lacks": _unary(_LACKING, _LACKING.request()),
     "a stream the engine lacks": _first(_LACKING_STREAM, _LACKING_STREAM.request()),
-    "a stream taken for a call": _unary(_TELEMETRY, telemetry.StreamTelemetryRequest()),
-    "a call taken for a stream": _first(_SCHEMA, agent.GetAgentSchemaRequest()),
-    "another method's request": _unary(_SCHEMA, mujoco.GetJointStateRequest()),
-    "another stream's request": _first(_TELEMETRY, mujoco.GetJointStateRequest()),
-    "a handler that raises": _unary(_FAILING, lidar.LidarSensorRequest(7)),
+    "a stream taken for a call": _unary(_TELEMETRY, StreamTelemetryRequest()),
+    "a call taken for a stream": _first(_SCHEMA, GetAgentSchemaRequest()),
+    "another method's request": _unary(_SCHEMA, GetJointStateRequest()),
+    "another stream's request": _first(_TELEMETRY, GetJointStateRequest()),
+    "a handler that raises": _unary(_FAILING, LidarSensorRequest(7)),
 }
 
 
@@ -119,13 +139,13 @@ class ServicesContract(Pair):
 
     def test_a_method_that_no_table_knows_is_unimplemented(self) -> None:
         unknown = Method(
-            9999, "/hazel.rpc.AgentService/Fly", agent.GetAgentSchemaRequest, agent.GetAgentSchemaResponse,
+            9999, "/hazel.rpc.AgentService/Fly", GetAgentSchemaRequest, GetAgentSchemaResponse,
             Effect.READ, Runs.INLINE,
         )  # fmt: skip
         with self.open_pair() as client:
             self.require(client, "commands")
             with pytest.raises(Unimplemented):
-                client.call(unknown, agent.GetAgentSchemaRequest())
+                client.call(unknown, GetAgentSchemaRequest())
             self.check_alive(client)
 
     # one agent at a time
@@ -135,35 +155,35 @@ class ServicesContract(Pair):
             for number in range(12):
                 name = f"agent_{number % 3}"
                 if number % 5 == 0:
-                    contract = agent.SimulationContract(joint_position_noise=number / 8)
-                    reset = agent.ResetAgentRequest(name, contract)
+                    contract = SimulationContract(joint_position_noise=number / 8)
+                    reset = ResetAgentRequest(name, contract)
                     assert client.call(_RESET, reset) == yardstick.call(_RESET, reset)
-                step = stepping.StepRequest(name, [0.5, number / 16])
+                step = StepRequest(name, [0.5, number / 16])
                 assert _steady(client.call(_STEP, step)) == _steady(yardstick.call(_STEP, step))
 
     @pytest.mark.parametrize(
         "request_",
         [
-            stepping.StepRequest("agent_7"),
-            stepping.StepRequest(actions=[1.0] * 3),
-            stepping.StepRequest("agent_1", [0.0, float("nan")]),
-            stepping.StepRequest(camera_requests=[stepping.GetCameraFrameRequest(name="front")]),
-            stepping.StepRequest(action_groups=[agent.ActionGroupEntry("legs", [1.0], [2])]),
+            StepRequest("agent_7"),
+            StepRequest(actions=[1.0] * 3),
+            StepRequest("agent_1", [0.0, float("nan")]),
+            StepRequest(camera_requests=[GetCameraFrameRequest(name="front")]),
+            StepRequest(action_groups=[ActionGroupEntry("legs", [1.0], [2])]),
         ],
         ids=["agent", "size", "nan", "camera", "group"],
     )
-    def test_a_wrong_step_is_refused_in_its_response(self, request_: stepping.StepRequest) -> None:
+    def test_a_wrong_step_is_refused_in_its_response(self, request_: StepRequest) -> None:
         with self.open_both() as (client, yardstick):
             answer = client.call(_STEP, request_)
             assert not answer.success
             assert answer == yardstick.call(_STEP, request_)
 
     def test_steps_carry_the_terms_their_client_negotiated(self) -> None:
-        contract = task.TaskContract(rewards=task.RewardContract([task.RewardTermRequest("centred")]))
+        contract = TaskContract(rewards=RewardContract([RewardTermRequest("centred")]))
         with self.open_pair() as client:
             self.require(client, "commands")
-            assert client.call(_NEGOTIATE, task.NegotiateTaskRequest(contract)).success
-            answer = client.call(_STEP, stepping.StepRequest())
+            assert client.call(_NEGOTIATE, NegotiateTaskRequest(contract)).success
+            answer = client.call(_STEP, StepRequest())
             assert list(answer.reward_signals) == ["centred"]
             assert answer.termination_flags == {}
 
@@ -173,7 +193,7 @@ class ServicesContract(Pair):
         with self.open_pair() as client:
             self.require(client, "commands")
             client.step(zeros(client))
-            for row, request in ((_STEP, stepping.StepRequest()), (_RESET, agent.ResetAgentRequest())):
+            for row, request in ((_STEP, StepRequest()), (_RESET, ResetAgentRequest())):
                 with pytest.raises(Busy, match=r"engine 'toy' is driven by .*; close that client first"):
                     client.call(row, request)
             client.step(zeros(client))
@@ -182,7 +202,7 @@ class ServicesContract(Pair):
         with self.serve() as endpoint:
             first = self.connect(endpoint)
             self.require(first, "commands")
-            assert first.call(_STEP, stepping.StepRequest()).success
+            assert first.call(_STEP, StepRequest()).success
             first.close()
             self.connect_when_free(endpoint).close()
 
@@ -192,7 +212,7 @@ class ServicesContract(Pair):
         with self.open_pair() as client:
             self.require(client, "commands")
             with pytest.raises(PeerTimeout):
-                client.call(_SCHEMA, agent.GetAgentSchemaRequest(), Deadline(0.0))
+                client.call(_SCHEMA, GetAgentSchemaRequest(), Deadline(0.0))
             self.check_alive(client)
 
     def test_a_call_ends_at_its_deadline_and_its_late_answer_disturbs_nobody(self) -> None:
@@ -201,9 +221,9 @@ class ServicesContract(Pair):
         with self.open_pair(answer_delay_s=0.3) as client:
             self.require(client, "commands")
             with pytest.raises(PeerTimeout, match=r"0\.05 s"):
-                client.call(_SLOW, lidar.LidarSensorRequest(1), Deadline(0.05))
+                client.call(_SLOW, LidarSensorRequest(1), Deadline(0.05))
             self.check_alive(client)
-            assert client.call(_SLOW, lidar.LidarSensorRequest(2)).beams == 2
+            assert client.call(_SLOW, LidarSensorRequest(2)).beams == 2
 
     def test_a_slow_handler_delays_no_step(self) -> None:
         if not self.has_deadlines:
@@ -212,7 +232,7 @@ class ServicesContract(Pair):
             self.require(client, "commands")
             client.step(zeros(client))
             answers: list[Any] = []
-            slow = threading.Thread(target=lambda: answers.append(client.call(_SLOW, lidar.LidarSensorRequest(5))))
+            slow = threading.Thread(target=lambda: answers.append(client.call(_SLOW, LidarSensorRequest(5))))
             slow.start()
             steps = 0
             while not answers and steps < 20:
@@ -230,7 +250,7 @@ class ServicesContract(Pair):
             def ask(env: int) -> None:
                 for _ in range(20):
                     name = f"agent_{env}"
-                    found = client.call(_SCHEMA, agent.GetAgentSchemaRequest(name)).schema.agent_name
+                    found = client.call(_SCHEMA, GetAgentSchemaRequest(name)).schema.agent_name
                     if found != name:
                         wrong.append((name, found))
 
@@ -246,14 +266,14 @@ class ServicesContract(Pair):
         with self.open_pair(num_envs=16) as client:
             self.require(client, "commands")
             names = [f"agent_{env}" for env in range(16)]
-            begun = {name: client.begin(_SCHEMA, agent.GetAgentSchemaRequest(name)) for name in names}
+            begun = {name: client.begin(_SCHEMA, GetAgentSchemaRequest(name)) for name in names}
             for name in reversed(names):
                 assert begun[name].result().schema.agent_name == name
 
     def test_a_call_that_was_begun_fails_as_one_that_was_made(self) -> None:
         with self.open_both() as (client, yardstick):
-            failing = _unary(_FAILING, lidar.LidarSensorRequest(7))
-            begun = client.begin(_FAILING, lidar.LidarSensorRequest(7))
+            failing = _unary(_FAILING, LidarSensorRequest(7))
+            begun = client.begin(_FAILING, LidarSensorRequest(7))
             assert outcome(client, lambda client: begun.result()) == outcome(yardstick, failing)
             self.check_alive(client)
 
@@ -262,11 +282,11 @@ class ServicesContract(Pair):
             pytest.skip("client and engine share a thread: nothing can be waited for")
         with self.open_pair(answer_delay_s=0.3) as client:
             self.require(client, "commands")
-            begun = [client.begin(_SLOW, lidar.LidarSensorRequest(n), Deadline(0.05)) for n in range(3)]
+            begun = [client.begin(_SLOW, LidarSensorRequest(n), Deadline(0.05)) for n in range(3)]
             for call in begun:
                 with pytest.raises(PeerTimeout, match=r"0\.05 s"):
                     call.result()
-            cancelled = client.begin(_SLOW, lidar.LidarSensorRequest(1))
+            cancelled = client.begin(_SLOW, LidarSensorRequest(1))
             cancelled.cancel()
             cancelled.cancel()
             self.check_alive(client)
@@ -277,9 +297,7 @@ class ServicesContract(Pair):
         with self.open_pair(answer_delay_s=0.5) as client:
             self.require(client, "commands")
             said: list[str] = []
-            caller = threading.Thread(
-                target=lambda: said.append(outcome(client, _unary(_SLOW, lidar.LidarSensorRequest())))
-            )
+            caller = threading.Thread(target=lambda: said.append(outcome(client, _unary(_SLOW, LidarSensorRequest()))))
             caller.start()
             time.sleep(0.1)  # let the call set out; were it not under way yet, it would be refused in the same words
             client.close()
@@ -287,7 +305,7 @@ class ServicesContract(Pair):
             assert said == ["ClosedError: the transport is closed; connect again"]
 
 
-def _steady(response: stepping.StepResponse) -> stepping.StepResponse:
+def _steady(response: StepResponse) -> StepResponse:
     """Return the response without what the clock put into it."""
     response.physics_step_duration_us = 0
     if response.observation is not None:

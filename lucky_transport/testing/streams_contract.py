@@ -16,7 +16,12 @@ import pytest
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Cancelled, ClosedError, EngineFailed, PeerTimeout
-from lucky_transport.messages import controllers, mujoco, telemetry, viewport
+from lucky_transport.messages import (
+    GetJointStateRequest,
+    StartViewportStreamRequest,
+    StreamPolicySlotStateRequest,
+    StreamTelemetryRequest,
+)
 from lucky_transport.messages.methods import method
 from lucky_transport.testing.misuse import outcome
 from lucky_transport.testing.pair import PATIENCE_S, Pair, open_yardstick, zeros
@@ -45,13 +50,13 @@ class StreamsContract(Pair):
 
     def test_a_stream_of_everything_loses_nothing_and_ends(self) -> None:
         with self.open_streams(slots=3000) as client:
-            slots = list(client.stream(_SLOTS, controllers.StreamPolicySlotStateRequest()))
+            slots = list(client.stream(_SLOTS, StreamPolicySlotStateRequest()))
             assert [slot.slot_id for slot in slots] == list(range(3000))
             assert slots[-1].name == "slot_2999"
 
     def test_a_slow_reader_of_everything_loses_nothing(self) -> None:
         with self.open_streams(slots=600) as client:
-            stream = client.stream(_SLOTS, controllers.StreamPolicySlotStateRequest())
+            stream = client.stream(_SLOTS, StreamPolicySlotStateRequest())
             numbers: list[int] = []
             for slot in stream:
                 numbers.append(slot.slot_id)
@@ -62,7 +67,7 @@ class StreamsContract(Pair):
 
     def test_after_its_end_a_stream_stays_ended(self) -> None:
         with self.open_streams(slots=2) as client:
-            stream = client.stream(_SLOTS, controllers.StreamPolicySlotStateRequest())
+            stream = client.stream(_SLOTS, StreamPolicySlotStateRequest())
             assert len(list(stream)) == 2
             stream.cancel()
             assert list(stream) == []
@@ -70,7 +75,7 @@ class StreamsContract(Pair):
 
     def test_telemetry_comes_until_it_is_cancelled(self) -> None:
         with self.open_streams() as client:
-            stream = client.stream(_TELEMETRY, telemetry.StreamTelemetryRequest(200))
+            stream = client.stream(_TELEMETRY, StreamTelemetryRequest(200))
             frames = [next(stream) for _ in range(5)]
             assert [frame.timestamp_ms for frame in frames] == sorted(frame.timestamp_ms for frame in frames)
             assert {(len(frame.observation_qpos), len(frame.action_ctrl)) for frame in frames} == {(8, 2)}
@@ -79,13 +84,13 @@ class StreamsContract(Pair):
 
     def test_a_stream_cancelled_before_its_first_item_gives_none(self) -> None:
         with self.open_streams() as client:
-            stream = client.stream(_TELEMETRY, telemetry.StreamTelemetryRequest(200))
+            stream = client.stream(_TELEMETRY, StreamTelemetryRequest(200))
             self._check_cancelled(stream)
             self.check_alive(client)
 
     def test_a_stream_is_cancelled_while_another_thread_waits_in_it(self) -> None:
         with self.open_streams() as client:
-            stream = client.stream(_TELEMETRY, telemetry.StreamTelemetryRequest(1))
+            stream = client.stream(_TELEMETRY, StreamTelemetryRequest(1))
             next(stream)
             said: list[str] = []
             reader = threading.Thread(target=lambda: said.append(outcome(client, lambda _: next(stream))))
@@ -105,7 +110,7 @@ class StreamsContract(Pair):
 
     def test_a_stream_ends_with_its_with_block(self) -> None:
         with self.open_streams() as client:
-            with client.stream(_TELEMETRY, telemetry.StreamTelemetryRequest(200)) as stream:
+            with client.stream(_TELEMETRY, StreamTelemetryRequest(200)) as stream:
                 next(stream)
             with pytest.raises(Cancelled):
                 next(stream)
@@ -114,13 +119,13 @@ class StreamsContract(Pair):
         """More streams than any transport has threads for, one after the other, none of them ended by hand."""
         with self.open_streams() as client:
             for _ in range(300):
-                next(client.stream(_TELEMETRY, telemetry.StreamTelemetryRequest(1000)))
+                next(client.stream(_TELEMETRY, StreamTelemetryRequest(1000)))
             gc.collect()
             self.check_alive(client)
 
     def test_many_streams_flow_at_once(self) -> None:
         with self.open_streams() as client:
-            streams = [client.stream(_TELEMETRY, telemetry.StreamTelemetryRequest(100)) for _ in range(24)]
+            streams = [client.stream(_TELEMETRY, StreamTelemetryRequest(100)) for _ in range(24)]
             for _ in range(3):
                 assert all(len(next(stream).observation_qpos) == 8 for stream in streams)
             client.step(zeros(client))
@@ -130,7 +135,7 @@ class StreamsContract(Pair):
 
     def test_a_stream_shows_the_world_between_steps_while_it_is_stepped(self) -> None:
         with self.open_streams(seed=5) as client:
-            stream = client.stream(_JOINT_STREAM, mujoco.GetJointStateRequest("agent_3"))
+            stream = client.stream(_JOINT_STREAM, GetJointStateRequest("agent_3"))
             seen: set[bytes] = set()
             for _ in range(4):
                 seen.add(client.step(zeros(client)).observations[3].tobytes())
@@ -140,13 +145,13 @@ class StreamsContract(Pair):
 
     def test_an_answer_that_refuses_ends_the_stream_after_it(self) -> None:
         with self.open_streams() as client:
-            items = list(client.stream(_JOINT_STREAM, mujoco.GetJointStateRequest("nobody")))
+            items = list(client.stream(_JOINT_STREAM, GetJointStateRequest("nobody")))
             assert [item.success for item in items] == [False]
             assert items[0].message == "no robot 'nobody'; there are agent_0 to agent_3"
 
     def test_a_slow_reader_of_the_latest_stays_fresh_and_knows_what_it_missed(self) -> None:
         with self.open_streams() as client:
-            stream = client.stream(_TELEMETRY, telemetry.StreamTelemetryRequest(1000))
+            stream = client.stream(_TELEMETRY, StreamTelemetryRequest(1000))
             next(stream)
             time.sleep(_WINDOW * 4 / 1000)
             resumed_ms = time.time_ns() // 1_000_000
@@ -162,7 +167,7 @@ class StreamsContract(Pair):
             said: list[list[object]] = []
             for each in (client, yardstick):
                 items: list[object] = []
-                stream = each.stream(_FAILING_STREAM, viewport.StartViewportStreamRequest())
+                stream = each.stream(_FAILING_STREAM, StartViewportStreamRequest())
                 try:
                     items.extend(item.frame_number for item in stream)
                 except EngineFailed as error:
@@ -175,19 +180,19 @@ class StreamsContract(Pair):
     def test_a_stream_whose_deadline_has_passed_gives_nothing(self) -> None:
         with self.open_streams() as client:
             with pytest.raises(PeerTimeout):
-                next(client.stream(_TELEMETRY, telemetry.StreamTelemetryRequest(100), Deadline(0.0)))
+                next(client.stream(_TELEMETRY, StreamTelemetryRequest(100), Deadline(0.0)))
             self.check_alive(client)
 
     def test_a_stream_ends_at_its_deadline(self) -> None:
         with self.open_streams() as client:
-            stream = client.stream(_TELEMETRY, telemetry.StreamTelemetryRequest(100), Deadline(0.3))
+            stream = client.stream(_TELEMETRY, StreamTelemetryRequest(100), Deadline(0.3))
             with pytest.raises(PeerTimeout, match=r"0\.3 s"):
                 list(stream)
             self.check_alive(client)
 
     def test_closing_ends_streams_under_way(self) -> None:
         with self.open_streams() as client:
-            stream = client.stream(_TELEMETRY, telemetry.StreamTelemetryRequest(1))
+            stream = client.stream(_TELEMETRY, StreamTelemetryRequest(1))
             next(stream)
             said: list[str] = []
             reader = threading.Thread(target=lambda: said.append(outcome(client, lambda _: next(stream))))
@@ -197,4 +202,4 @@ class StreamsContract(Pair):
             reader.join(PATIENCE_S)
             assert said == ["ClosedError: the transport is closed; connect again"]
             with pytest.raises(ClosedError):
-                client.stream(_TELEMETRY, telemetry.StreamTelemetryRequest())
+                client.stream(_TELEMETRY, StreamTelemetryRequest())

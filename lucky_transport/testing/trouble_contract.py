@@ -18,8 +18,7 @@ import pytest
 from lucky_transport.deadline import Deadline
 from lucky_transport.engine import RESET
 from lucky_transport.errors import Busy, EngineFailed, PeerTimeout
-from lucky_transport.messages.agent import GetAgentSchemaRequest
-from lucky_transport.messages.batch import SetSeedsRequest
+from lucky_transport.messages import GetAgentSchemaRequest, SetSeedsRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.testing.misuse import AFTER_CLOSE, MISUSE, WITHOUT_HOLD, Call, outcome
 from lucky_transport.testing.pair import PATIENCE_S, Pair, every, open_yardstick, zeros

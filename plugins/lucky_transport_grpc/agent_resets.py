@@ -10,7 +10,7 @@ from typing import Any
 
 from lucky_transport.agents.agent_resets import AgentReset
 from lucky_transport.agents.agents import Agents
-from lucky_transport.messages.agent import SimulationContract
+from lucky_transport.messages import SimulationContract
 from lucky_transport_grpc import _pb
 from lucky_transport_grpc.caller import Caller
 from lucky_transport_grpc.codec import decode

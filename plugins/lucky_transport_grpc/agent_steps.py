@@ -13,8 +13,7 @@ from typing import Any
 from lucky_transport.agents.agent_steps import AgentStep, StepOptions
 from lucky_transport.agents.agents import Agents
 from lucky_transport.agents.step_reply import StepReplies
-from lucky_transport.messages.media import NamedImageFrame
-from lucky_transport.messages.stepping import GetCameraFrameRequest
+from lucky_transport.messages import GetCameraFrameRequest, NamedImageFrame
 from lucky_transport_grpc import _pb
 from lucky_transport_grpc.caller import Caller
 from lucky_transport_grpc.codec import decode, encode

@@ -14,7 +14,18 @@ from typing import Any, Protocol
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import SpecError, Unimplemented
-from lucky_transport.messages import agent, task
+from lucky_transport.messages import (
+    AgentSchema,
+    EngineCapabilityManifest,
+    GetAgentSchemaRequest,
+    GetCapabilityManifestRequest,
+    NegotiateTaskRequest,
+    RewardContract,
+    RewardTermRequest,
+    TaskContract,
+    TerminationContract,
+    TerminationTermRequest,
+)
 from lucky_transport.messages.methods import Method, method
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 
@@ -66,41 +77,41 @@ def read_spec(call: TypedCall, deadline: Deadline) -> BatchSpec | None:
 
 def negotiate_all(call: TypedCall, spec: BatchSpec, deadline: Deadline) -> None:
     """Make Steps carry every term of the spec; raises SpecError when the engine refuses."""
-    contract = task.TaskContract(
+    contract = TaskContract(
         task_id="lucky_transport",
-        rewards=task.RewardContract([task.RewardTermRequest(name, 1.0) for name in spec.reward_terms]),
-        terminations=task.TerminationContract(
-            [task.TerminationTermRequest(name, name in spec.timeout_terms) for name in spec.termination_terms]
+        rewards=RewardContract([RewardTermRequest(name, 1.0) for name in spec.reward_terms]),
+        terminations=TerminationContract(
+            [TerminationTermRequest(name, name in spec.timeout_terms) for name in spec.termination_terms]
         ),
     )
-    response = call(method(_SERVICE + "NegotiateTask"), task.NegotiateTaskRequest(contract), deadline)
+    response = call(method(_SERVICE + "NegotiateTask"), NegotiateTaskRequest(contract), deadline)
     if not response.success:
         raise SpecError(f"the engine refused its own terms: {response.message}", backend="grpc")
 
 
-def _schema(call: TypedCall, name: str, deadline: Deadline) -> agent.AgentSchema:
-    request = agent.GetAgentSchemaRequest(name)
+def _schema(call: TypedCall, name: str, deadline: Deadline) -> AgentSchema:
+    request = GetAgentSchemaRequest(name)
     try:
         response = call(method(_SERVICE + "GetAgentSchema"), request, deadline)
     except (LookupError, SpecError):  # how engines may put "no such agent"
-        return agent.AgentSchema(name)
-    return response.schema or agent.AgentSchema(name)
+        return AgentSchema(name)
+    return response.schema or AgentSchema(name)
 
 
-def _is_agent(schema: agent.AgentSchema) -> bool:
+def _is_agent(schema: AgentSchema) -> bool:
     return schema.observation_size > 0 and schema.action_size > 0
 
 
-def _manifest(call: TypedCall, deadline: Deadline) -> task.EngineCapabilityManifest:
-    request = task.GetCapabilityManifestRequest()
+def _manifest(call: TypedCall, deadline: Deadline) -> EngineCapabilityManifest:
+    request = GetCapabilityManifestRequest()
     try:
         response = call(method(_SERVICE + "GetCapabilityManifest"), request, deadline)
     except Unimplemented:
-        return task.EngineCapabilityManifest()
-    return response.manifest or task.EngineCapabilityManifest()
+        return EngineCapabilityManifest()
+    return response.manifest or EngineCapabilityManifest()
 
 
-def _spec(schema: agent.AgentSchema, num_envs: int, manifest: task.EngineCapabilityManifest) -> BatchSpec:
+def _spec(schema: AgentSchema, num_envs: int, manifest: EngineCapabilityManifest) -> BatchSpec:
     rewards = tuple(term.name for term in manifest.rewards)
     terminations = tuple(term.name for term in manifest.terminations)
     if not rewards:

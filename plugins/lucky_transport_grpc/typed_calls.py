@@ -11,7 +11,7 @@ from typing import Any
 from lucky_transport.call import check_stream, check_unary, deadline_error
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import PeerTimeout, Unimplemented
-from lucky_transport.messages.batch import SetResetOptionsResponse
+from lucky_transport.messages import SetResetOptionsResponse
 from lucky_transport.messages.methods import Method
 from lucky_transport.pending import Pending, Settled
 from lucky_transport.transport import Stream

@@ -22,12 +22,12 @@ from numpy.typing import NDArray
 from lucky_transport.engine import HOLD, RESET, Buffers, Engine, Handler
 from lucky_transport.engine_options import check_num_envs
 from lucky_transport.errors import SpecError
-from lucky_transport.messages.agent import SimulationContract
-from lucky_transport.messages.batch import (
+from lucky_transport.messages import (
     SetResetOptionsRequest,
     SetResetOptionsResponse,
     SetSeedsRequest,
     SetSeedsResponse,
+    SimulationContract,
 )
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.spec.spaces import array_of

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from lucky_transport.engine import Engine
 from lucky_transport.errors import SpecError
 from lucky_transport.host.host import Host
-from lucky_transport.messages.stepping import GetCameraFrameRequest
+from lucky_transport.messages import GetCameraFrameRequest
 from lucky_transport_holodeck.sensor_types import SensorShape
 from lucky_transport_holodeck.sources import Source
 

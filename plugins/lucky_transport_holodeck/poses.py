@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from lucky_transport.errors import TransportError
 from lucky_transport.host.host import Host
-from lucky_transport.messages.geometry import Quat, Transform, Vec3
+from lucky_transport.messages import EntityInfo, ListEntitiesRequest, Quat, SetEntityTransformRequest, Transform, Vec3
 from lucky_transport.messages.methods import method
-from lucky_transport.messages.scene import EntityInfo, ListEntitiesRequest, SetEntityTransformRequest
 from lucky_transport_holodeck.teleport import Teleport
 
 __all__ = ["Poses"]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport.host.host import Host
-from lucky_transport.messages.batch import SetSeedsRequest
+from lucky_transport.messages import SetSeedsRequest
 from lucky_transport.messages.methods import method
 from lucky_transport_holodeck.commands import Command
 

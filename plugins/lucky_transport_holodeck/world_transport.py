@@ -27,7 +27,7 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.engine import RESET, Buffers
 from lucky_transport.errors import ClosedError, LocalProtocolError, PeerDied, TransportError, Unimplemented
 from lucky_transport.lockstep import Event, Lockstep, State
-from lucky_transport.messages.batch import SetSeedsRequest, SetSeedsResponse
+from lucky_transport.messages import SetSeedsRequest, SetSeedsResponse
 from lucky_transport.messages.methods import Method
 from lucky_transport.messages.methods import method as method_of
 from lucky_transport.spec.actions import Bounds, check_actions, check_control

@@ -21,8 +21,14 @@ from numpy.typing import NDArray
 
 from lucky_transport.engine import HOLD, RESET, Buffers, Engine, Handler
 from lucky_transport.errors import SpecError
-from lucky_transport.messages.batch import SetSeedsRequest, SetSeedsResponse
-from lucky_transport.messages.state import GetStateRequest, GetStateResponse, SetStateRequest, SetStateResponse
+from lucky_transport.messages import (
+    GetStateRequest,
+    GetStateResponse,
+    SetSeedsRequest,
+    SetSeedsResponse,
+    SetStateRequest,
+    SetStateResponse,
+)
 from lucky_transport_libenv.block import Block, Move
 from lucky_transport_libenv.isolation import IsolatedEngine, is_engine_process, separate_outputs
 from lucky_transport_libenv.library import Library

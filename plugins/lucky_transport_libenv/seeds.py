@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from lucky_transport.errors import SpecError
-from lucky_transport.messages.batch import SetSeedsRequest, SetSeedsResponse
+from lucky_transport.messages import SetSeedsRequest, SetSeedsResponse
 from lucky_transport.messages.methods import method
 
 __all__ = ["SEEDS", "Seeds"]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.host.task import agent_index
-from lucky_transport.messages.agent import ActionGroupEntry, SetActionGroupRequest, SetActionGroupResponse
+from lucky_transport.messages import ActionGroupEntry, SetActionGroupRequest, SetActionGroupResponse
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport_mujoco.robot import Robot
 

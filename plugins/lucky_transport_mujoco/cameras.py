@@ -16,11 +16,22 @@ from lucky_transport.call import Call
 from lucky_transport.engine import Handler, StreamHandler
 from lucky_transport.errors import LocalProtocolError, SpecError, UnknownName
 from lucky_transport.host.task import agent_index
-from lucky_transport.messages import camera
-from lucky_transport.messages.camera import CameraConfig
-from lucky_transport.messages.geometry import EntityId
-from lucky_transport.messages.media import CameraStreamKind, ImageFrame, NamedImageFrame
-from lucky_transport.messages.stepping import GetCameraFrameRequest
+from lucky_transport.messages import (
+    CameraConfig,
+    CameraConfigAck,
+    CameraConfigResponse,
+    CameraInfo,
+    CameraStreamKind,
+    EntityId,
+    GetCameraConfigRequest,
+    GetCameraFrameRequest,
+    ImageFrame,
+    ListCamerasRequest,
+    ListCamerasResponse,
+    NamedImageFrame,
+    SetCameraConfigRequest,
+    StreamCameraRequest,
+)
 from lucky_transport_mujoco.entities import Entities
 from lucky_transport_mujoco.frames import colour_frame, depth_frame, size, unknown
 from lucky_transport_mujoco.rates import rate_hz
@@ -96,31 +107,31 @@ class Cameras:
             except (UnknownName, LocalProtocolError) as error:
                 raise SpecError(str(error), backend="mujoco") from error
 
-    def _list(self, _: camera.ListCamerasRequest) -> camera.ListCamerasResponse:
-        rows = [camera.CameraInfo(EntityId(row.id), row.name) for row in self._entities.cameras]
-        return camera.ListCamerasResponse(rows)
+    def _list(self, _: ListCamerasRequest) -> ListCamerasResponse:
+        rows = [CameraInfo(EntityId(row.id), row.name) for row in self._entities.cameras]
+        return ListCamerasResponse(rows)
 
-    def _get_config(self, request: camera.GetCameraConfigRequest) -> camera.CameraConfigResponse:
+    def _get_config(self, request: GetCameraConfigRequest) -> CameraConfigResponse:
         try:
             _, name = self._find(request.id, request.name, SHOWN)
         except UnknownName:
-            return camera.CameraConfigResponse(False)
-        return camera.CameraConfigResponse(True, replace(self._configs[name]))
+            return CameraConfigResponse(False)
+        return CameraConfigResponse(True, replace(self._configs[name]))
 
-    def _set_config(self, request: camera.SetCameraConfigRequest) -> camera.CameraConfigAck:
+    def _set_config(self, request: SetCameraConfigRequest) -> CameraConfigAck:
         try:
             _, name = self._find(request.id, request.name, SHOWN)
         except UnknownName as error:
-            return camera.CameraConfigAck(False, str(error))
+            return CameraConfigAck(False, str(error))
         if request.config is None:
-            return camera.CameraConfigAck(False, "no config: read it with GetCameraConfig, change it, write it back")
+            return CameraConfigAck(False, "no config: read it with GetCameraConfig, change it, write it back")
         problems = _problems(request.config)
         if problems:
-            return camera.CameraConfigAck(False, "; ".join(problems))
+            return CameraConfigAck(False, "; ".join(problems))
         self._configs[name] = replace(request.config)
-        return camera.CameraConfigAck(True)
+        return CameraConfigAck(True)
 
-    def _stream(self, request: camera.StreamCameraRequest, call: Call) -> Iterator[ImageFrame]:
+    def _stream(self, request: StreamCameraRequest, call: Call) -> Iterator[ImageFrame]:
         env, name = self._find(request.id, request.name, SHOWN)
         depth = request.format == DEPTH_FORMAT
         self._usable(name, depth=depth)

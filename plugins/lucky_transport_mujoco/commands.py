@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.messages.agent import SimulationContract
+from lucky_transport.messages import SimulationContract
 from lucky_transport_mujoco.contract import DEFAULTS
 from lucky_transport_mujoco.streams import Streams
 

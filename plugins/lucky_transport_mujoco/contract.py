@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from lucky_transport.messages.agent import SimulationContract
+from lucky_transport.messages import SimulationContract
 from lucky_transport_mujoco import terrain
 
 __all__ = ["DEFAULTS", "QUANTITIES", "Quantity", "findings", "rounded"]

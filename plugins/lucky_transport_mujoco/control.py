@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.engine import Handler
-from lucky_transport.messages.mujoco_scene import (
+from lucky_transport.messages import (
     ActuatorGainInfo,
     GetActuatorGainsRequest,
     GetActuatorGainsResponse,

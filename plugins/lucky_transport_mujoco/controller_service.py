@@ -13,7 +13,7 @@ from typing import TypeVar
 from lucky_transport.call import Call
 from lucky_transport.engine import Handler, StreamHandler
 from lucky_transport.errors import UnknownName
-from lucky_transport.messages.controllers import (
+from lucky_transport.messages import (
     GetRobotControllerRequest,
     GetRobotControllerResponse,
     ListRobotControllersRequest,

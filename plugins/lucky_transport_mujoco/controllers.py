@@ -12,8 +12,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.messages.controllers import RobotControllerSummary
-from lucky_transport.messages.geometry import EntityId
+from lucky_transport.messages import EntityId, RobotControllerSummary
 from lucky_transport_mujoco.ease import Ease
 from lucky_transport_mujoco.gains import apply_gains
 from lucky_transport_mujoco.motion_graph import MotionGraph

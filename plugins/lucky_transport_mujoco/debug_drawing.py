@@ -15,7 +15,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from lucky_transport.engine import Handler
-from lucky_transport.messages.debug import DebugDrawRequest, DebugDrawResponse, DebugVelocityCommand
+from lucky_transport.messages import DebugDrawRequest, DebugDrawResponse, DebugVelocityCommand
 from lucky_transport_mujoco.world import World
 
 __all__ = ["MAX_DRAWINGS", "debug_handlers"]

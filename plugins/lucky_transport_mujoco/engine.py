@@ -23,14 +23,14 @@ from numpy.typing import NDArray
 from lucky_transport.engine import HOLD, RESET, TICK, Buffers, Engine, Handler, StreamHandler
 from lucky_transport.engine_options import check_options, option_names, unknown_variant
 from lucky_transport.errors import SpecError
-from lucky_transport.messages.batch import (
+from lucky_transport.messages import (
+    GetCameraFrameRequest,
+    NamedImageFrame,
     SetResetOptionsRequest,
     SetResetOptionsResponse,
     SetSeedsRequest,
     SetSeedsResponse,
 )
-from lucky_transport.messages.media import NamedImageFrame
-from lucky_transport.messages.stepping import GetCameraFrameRequest
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec, total_reward
 from lucky_transport_mujoco import contract, observation, robot, terrain
 from lucky_transport_mujoco.action_groups import ActionGroups, groups

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.messages.geometry import EntityId, Quat, Transform, Vec3
-from lucky_transport.messages.scene import EntityInfo
+from lucky_transport.messages import EntityId, EntityInfo, Quat, Transform, Vec3
 from lucky_transport_mujoco.bindings import Data, mj
 from lucky_transport_mujoco.robot import NAME
 from lucky_transport_mujoco.world import SHOWN, World, robot_entity

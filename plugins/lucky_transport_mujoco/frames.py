@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.errors import SpecError, UnknownName, did_you_mean
-from lucky_transport.messages.camera import CameraConfig
-from lucky_transport.messages.media import ImageFrame
+from lucky_transport.messages import CameraConfig, ImageFrame
 from lucky_transport_mujoco.rendering import MAX_SIDE
 
 __all__ = ["colour_frame", "depth_frame", "size", "unknown"]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.messages.policies import JointGainOverride
+from lucky_transport.messages import JointGainOverride
 from lucky_transport_mujoco.bindings import Model
 from lucky_transport_mujoco.slots import Slot
 

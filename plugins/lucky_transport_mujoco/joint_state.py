@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from lucky_transport.call import Call
 from lucky_transport.engine import Handler, StreamHandler
 from lucky_transport.host.task import agent_index
-from lucky_transport.messages.mujoco import (
+from lucky_transport.messages import (
     GetJointStateRequest,
     GetJointStateResponse,
     GetMujocoInfoRequest,

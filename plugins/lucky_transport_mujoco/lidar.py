@@ -15,8 +15,22 @@ import numpy as np
 
 from lucky_transport.engine import Handler
 from lucky_transport.errors import LocalProtocolError, Unimplemented
-from lucky_transport.messages import lidar
-from lucky_transport.messages.lidar import LidarAck, LidarConfigResponse, LidarReturnParamsResponse
+from lucky_transport.messages import (
+    GetLidarReturnParamsRequest,
+    GetLidarScanRequest,
+    LidarAck,
+    LidarBeamAnglesResponse,
+    LidarBeamCountResponse,
+    LidarConfigResponse,
+    LidarReturnParamsResponse,
+    LidarScanResponse,
+    LidarSensorRequest,
+    SetLidarConfigRequest,
+    SetLidarLiveRequest,
+    SetLidarPresetRequest,
+    SetLidarReturnParamsRequest,
+    SetLidarSecondaryCaptureRequest,
+)
 from lucky_transport_mujoco.frames import unknown
 from lucky_transport_mujoco.lidar_beams import angles, listen
 from lucky_transport_mujoco.stage import Snapshot, Stage
@@ -90,11 +104,11 @@ class Lidar:
         }
         return {_PREFIX + name: handler for name, handler in (found | dict.fromkeys(_BAKING, _no_baking)).items()}
 
-    def _set_live(self, request: lidar.SetLidarLiveRequest) -> LidarAck:
+    def _set_live(self, request: SetLidarLiveRequest) -> LidarAck:
         self._live = request.live
         return LidarAck(True)
 
-    def _set_config(self, request: lidar.SetLidarConfigRequest) -> LidarAck:
+    def _set_config(self, request: SetLidarConfigRequest) -> LidarAck:
         problem = self._no_sensor(request.sensor) or _layout_problem(request)
         if not problem:
             layout = asdict(request)
@@ -102,12 +116,12 @@ class Lidar:
             self._configs[request.sensor] = replace(self._configs[request.sensor], **layout)
         return LidarAck(not problem, problem)
 
-    def _get_config(self, request: lidar.LidarSensorRequest) -> LidarConfigResponse:
+    def _get_config(self, request: LidarSensorRequest) -> LidarConfigResponse:
         if self._no_sensor(request.sensor):
             return LidarConfigResponse(False)
         return replace(self._configs[request.sensor])
 
-    def _set_returns(self, request: lidar.SetLidarReturnParamsRequest) -> LidarAck:
+    def _set_returns(self, request: SetLidarReturnParamsRequest) -> LidarAck:
         given = {item.name: getattr(request, item.name) for item in fields(request)}
         wanted = replace(self._returns, **{name: value for name, value in given.items() if value is not None})
         problem = _returns_problem(wanted)
@@ -115,16 +129,16 @@ class Lidar:
             self._returns = wanted
         return LidarAck(not problem, problem)
 
-    def _get_returns(self, _: lidar.GetLidarReturnParamsRequest) -> LidarReturnParamsResponse:
+    def _get_returns(self, _: GetLidarReturnParamsRequest) -> LidarReturnParamsResponse:
         return replace(self._returns)
 
-    def _set_preset(self, request: lidar.SetLidarPresetRequest) -> LidarAck:
+    def _set_preset(self, request: SetLidarPresetRequest) -> LidarAck:
         if request.preset >= len(PRESETS):
             return LidarAck(False, f"preset {request.preset}: expected 0 to {len(PRESETS) - 1}")
         self._configs = [PRESETS[request.preset]] * self._world.num_envs
         return LidarAck(True)
 
-    def _set_secondary(self, request: lidar.SetLidarSecondaryCaptureRequest) -> LidarAck:
+    def _set_secondary(self, request: SetLidarSecondaryCaptureRequest) -> LidarAck:
         problem = self._no_sensor(request.sensor)
         if not problem and request.capture:
             problem = f"capture {request.capture}: nothing in this scene is transparent or a mirror, expected 0"
@@ -134,7 +148,7 @@ class Lidar:
             self._configs[request.sensor] = replace(self._configs[request.sensor], secondary_scope=request.scope)
         return LidarAck(not problem, problem)
 
-    def _scan(self, request: lidar.GetLidarScanRequest) -> lidar.LidarScanResponse:
+    def _scan(self, request: GetLidarScanRequest) -> LidarScanResponse:
         config = self._config(request.sensor)
         if not self._live:
             raise LocalProtocolError("the lidar is off", backend="mujoco", hint="call SetLidarLive(live=True) first")
@@ -146,7 +160,7 @@ class Lidar:
         echo = listen(self._stage, config, material, np.random.default_rng((request.sensor, self._scans)))
         beams = len(echo.ranges)
         strong = request.want_intensity and request.material
-        return lidar.LidarScanResponse(
+        return LidarScanResponse(
             beams,
             echo.ranges.tolist(),
             [-1.0] * beams if request.want_secondary else [],
@@ -154,13 +168,13 @@ class Lidar:
             echo.reflectivity.tolist() if strong else [],
         )
 
-    def _beam_count(self, request: lidar.LidarSensorRequest) -> lidar.LidarBeamCountResponse:
+    def _beam_count(self, request: LidarSensorRequest) -> LidarBeamCountResponse:
         config = self._config(request.sensor)
-        return lidar.LidarBeamCountResponse(config.channels * config.azimuth_bins)
+        return LidarBeamCountResponse(config.channels * config.azimuth_bins)
 
-    def _beam_angles(self, request: lidar.LidarSensorRequest) -> lidar.LidarBeamAnglesResponse:
+    def _beam_angles(self, request: LidarSensorRequest) -> LidarBeamAnglesResponse:
         azimuth, elevation = angles(self._config(request.sensor))
-        return lidar.LidarBeamAnglesResponse(len(azimuth), _floats(azimuth), _floats(elevation))
+        return LidarBeamAnglesResponse(len(azimuth), _floats(azimuth), _floats(elevation))
 
     def _config(self, sensor: int) -> LidarConfigResponse:
         """Return a sensor's layout; raises UnknownName for one that is not there."""
@@ -182,7 +196,7 @@ def _no_baking(_: Any) -> NoReturn:
     raise Unimplemented("this engine bakes no lidar materials: its lidar takes them from the geoms", backend="mujoco")
 
 
-def _layout_problem(request: lidar.SetLidarConfigRequest) -> str:
+def _layout_problem(request: SetLidarConfigRequest) -> str:
     """Return everything that is wrong with a beam layout, "" for nothing."""
     found: list[str] = []
     if request.scan_pattern:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.messages.lidar import LidarConfigResponse, LidarReturnParamsResponse
+from lucky_transport.messages import LidarConfigResponse, LidarReturnParamsResponse
 from lucky_transport_mujoco.raycast import cast
 from lucky_transport_mujoco.stage import Stage
 from lucky_transport_mujoco.surfaces import normals, reflectivity

@@ -9,8 +9,7 @@ import difflib
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from lucky_transport.messages.geometry import EntityId
-from lucky_transport.messages.policies import PolicyOperationAck
+from lucky_transport.messages import EntityId, PolicyOperationAck
 from lucky_transport_mujoco.controllers import Controller, env_of_robot, robot_entity
 from lucky_transport_mujoco.policies import Policy
 from lucky_transport_mujoco.slots import Slot

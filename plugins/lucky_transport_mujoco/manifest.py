@@ -10,7 +10,16 @@ from dataclasses import replace
 
 from lucky_transport.engine import Handler
 from lucky_transport.host.task import task_handlers
-from lucky_transport.messages import task
+from lucky_transport.messages import (
+    EngineCapabilityManifest,
+    GetCapabilityManifestRequest,
+    GetCapabilityManifestResponse,
+    MdpActuatorLimit,
+    MdpComponentDescriptor,
+    MdpParamDescriptor,
+    MdpRandomizationDescriptor,
+    MdpRobotInfo,
+)
 from lucky_transport_mujoco import terrain
 from lucky_transport_mujoco.contract import DEFAULTS, QUANTITIES, Quantity
 from lucky_transport_mujoco.policies import ACTION_SCALE_RAD
@@ -27,37 +36,37 @@ def manifest_handlers(world: World) -> Mapping[str, Handler]:
     """Return the handler, by full method name."""
     plain = task_handlers(world.spec)[_MANIFEST]
 
-    def manifest(request: task.GetCapabilityManifestRequest) -> task.GetCapabilityManifestResponse:
+    def manifest(request: GetCapabilityManifestRequest) -> GetCapabilityManifestResponse:
         return _with_robot(plain(request), world.robot)
 
     return {_MANIFEST: manifest}
 
 
-def _with_robot(plain: task.GetCapabilityManifestResponse, robot: Robot) -> task.GetCapabilityManifestResponse:
-    manifest = plain.manifest or task.EngineCapabilityManifest()
+def _with_robot(plain: GetCapabilityManifestResponse, robot: Robot) -> GetCapabilityManifestResponse:
+    manifest = plain.manifest or EngineCapabilityManifest()
     summaries = {term.name: term.summary for term in (*REWARDS, *TERMINATIONS)}
     for component in (*manifest.rewards, *manifest.terminations):
         component.description = summaries[component.name]
     joints = zip(robot.joint_low, robot.joint_high, robot.joint_home, strict=True)
-    about = task.MdpRobotInfo(
+    about = MdpRobotInfo(
         name=NAME,
         joint_names=list(robot.joint_names),
         actuator_names=list(robot.actuator_names),
-        actuator_limits=[task.MdpActuatorLimit(float(a), float(b), float(c), ACTION_SCALE_RAD) for a, b, c in joints],
+        actuator_limits=[MdpActuatorLimit(float(a), float(b), float(c), ACTION_SCALE_RAD) for a, b, c in joints],
         body_names=list(robot.body_names),
         sensor_names=list(robot.sensor_names),
         available_scenes=list(terrain.NAMES),
     )
     randomizations = [_descriptor(quantity) for quantity in QUANTITIES]
-    return task.GetCapabilityManifestResponse(replace(manifest, randomizations=randomizations, robot_info=about))
+    return GetCapabilityManifestResponse(replace(manifest, randomizations=randomizations, robot_info=about))
 
 
-def _descriptor(quantity: Quantity) -> task.MdpRandomizationDescriptor:
+def _descriptor(quantity: Quantity) -> MdpRandomizationDescriptor:
     """Describe one quantity; its default range is what holds while a client has sent no contract."""
     default = getattr(DEFAULTS, quantity.name)
     values = (default if isinstance(default, list) else [default]) or [quantity.nominal]
     low, high = (0.0 if quantity.kind == "noise" else values[0]), values[-1]
-    param = task.MdpParamDescriptor(
+    param = MdpParamDescriptor(
         type="float" if quantity.count == 0 else f"float[{quantity.count}]",
         default_value=str(default),
         description=f"{quantity.kind} in {quantity.unit}" if quantity.unit else quantity.kind,
@@ -65,11 +74,11 @@ def _descriptor(quantity: Quantity) -> task.MdpRandomizationDescriptor:
         range_max=quantity.most,
         has_range=True,
     )
-    base = task.MdpComponentDescriptor(
+    base = MdpComponentDescriptor(
         name=quantity.name,
         description=quantity.summary,
         category="randomization",
         params_schema={quantity.name: param},
         output_shape=[max(quantity.count, 1)],
     )
-    return task.MdpRandomizationDescriptor(base, low, high, quantity.target)
+    return MdpRandomizationDescriptor(base, low, high, quantity.target)

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.messages.geometry import Vec3
-from lucky_transport.messages.motion_graph import MotionGraphInputValue
+from lucky_transport.messages import MotionGraphInputValue, Vec3
 from lucky_transport_mujoco import gait
 from lucky_transport_mujoco.ease import Ease
 

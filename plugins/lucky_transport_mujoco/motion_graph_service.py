@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from lucky_transport.engine import Handler
-from lucky_transport.messages.geometry import Vec3
-from lucky_transport.messages.motion_graph import (
+from lucky_transport.messages import (
     FireMotionGraphTriggerRequest,
     GetMotionGraphActiveRequest,
     GetMotionGraphActiveResponse,
@@ -20,6 +19,7 @@ from lucky_transport.messages.motion_graph import (
     MotionGraphInputValue,
     SetMotionGraphActiveRequest,
     SetMotionGraphInputRequest,
+    Vec3,
 )
 from lucky_transport.messages.scalars import one_of_fields
 from lucky_transport_mujoco.lookup import Refused, acknowledged, controller_of

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.messages.policy_commands import PolicyCommandType
+from lucky_transport.messages import PolicyCommandType
 from lucky_transport_mujoco import gait
 
 __all__ = ["ACTION_SCALE_RAD", "POLICIES", "Command", "Policy", "Sense", "by_path", "to_units"]

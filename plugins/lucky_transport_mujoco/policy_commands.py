@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 
 from lucky_transport.engine import Handler
-from lucky_transport.messages.policy_commands import (
+from lucky_transport.messages import (
     GetPolicyCommandBoolRequest,
     GetPolicyCommandFloatRequest,
     PolicyCommandBoolValue,

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from lucky_transport.engine import Handler
-from lucky_transport.messages.policies import (
+from lucky_transport.messages import (
     ClearPolicyGainsRequest,
     GetPolicyBasePoseRequest,
     GetPolicyLastActionRequest,

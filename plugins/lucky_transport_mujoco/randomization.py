@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.messages.agent import SimulationContract
+from lucky_transport.messages import SimulationContract
 from lucky_transport_mujoco import terrain
 from lucky_transport_mujoco.bindings import Data, Model, mj
 from lucky_transport_mujoco.motion import product, rotation

@@ -13,9 +13,28 @@ from collections.abc import Mapping
 import numpy as np
 
 from lucky_transport.engine import Handler
-from lucky_transport.messages import scene
-from lucky_transport.messages.geometry import Quat, Transform, Vec3
-from lucky_transport.messages.scene import SimulationMode
+from lucky_transport.messages import (
+    EnterPlayModeRequest,
+    EnterPlayModeResponse,
+    ExitPlayModeRequest,
+    ExitPlayModeResponse,
+    GetEntityRequest,
+    GetEntityResponse,
+    GetSceneInfoRequest,
+    GetSceneInfoResponse,
+    GetSimulationModeRequest,
+    GetSimulationModeResponse,
+    ListEntitiesRequest,
+    ListEntitiesResponse,
+    Quat,
+    SetEntityTransformRequest,
+    SetEntityTransformResponse,
+    SetSimulationModeRequest,
+    SetSimulationModeResponse,
+    SimulationMode,
+    Transform,
+    Vec3,
+)
 from lucky_transport_mujoco.entities import Entities
 from lucky_transport_mujoco.robot import NAME
 from lucky_transport_mujoco.world import World
@@ -32,22 +51,22 @@ _FURTHEST_M = 1000.0
 def scene_handlers(world: World, entities: Entities) -> Mapping[str, Handler]:
     """Return the handlers, by full method name; they are called between steps."""
 
-    def info(_: scene.GetSceneInfoRequest) -> scene.GetSceneInfoResponse:
-        return scene.GetSceneInfoResponse(NAME, _PATH, len(entities.all))
+    def info(_: GetSceneInfoRequest) -> GetSceneInfoResponse:
+        return GetSceneInfoResponse(NAME, _PATH, len(entities.all))
 
-    def listed(request: scene.ListEntitiesRequest) -> scene.ListEntitiesResponse:
+    def listed(request: ListEntitiesRequest) -> ListEntitiesResponse:
         found = entities.describe_all(transforms=request.include_transforms, components=request.include_components)
-        return scene.ListEntitiesResponse(found)
+        return ListEntitiesResponse(found)
 
-    def entity(request: scene.GetEntityRequest) -> scene.GetEntityResponse:
+    def entity(request: GetEntityRequest) -> GetEntityResponse:
         found = entities.find(request.id, request.name)
         if found is None:
-            return scene.GetEntityResponse(False)
-        return scene.GetEntityResponse(True, entities.describe(found, transform=True, components=True))
+            return GetEntityResponse(False)
+        return GetEntityResponse(True, entities.describe(found, transform=True, components=True))
 
-    def place(request: scene.SetEntityTransformRequest) -> scene.SetEntityTransformResponse:
+    def place(request: SetEntityTransformRequest) -> SetEntityTransformResponse:
         problem = _place(world, entities, request)
-        return scene.SetEntityTransformResponse(not problem, problem)
+        return SetEntityTransformResponse(not problem, problem)
 
     return {
         _PREFIX + "GetSceneInfo": info,
@@ -60,14 +79,14 @@ def scene_handlers(world: World, entities: Entities) -> Mapping[str, Handler]:
 
 
 def _mode_handlers(world: World) -> Mapping[str, Handler]:
-    def choose(request: scene.SetSimulationModeRequest) -> scene.SetSimulationModeResponse:
+    def choose(request: SetSimulationModeRequest) -> SetSimulationModeResponse:
         problem = _mode_problem(int(request.mode))
         if not problem:
             world.simulation_mode = int(request.mode)
-        return scene.SetSimulationModeResponse(not problem, problem, SimulationMode(world.simulation_mode))
+        return SetSimulationModeResponse(not problem, problem, SimulationMode(world.simulation_mode))
 
-    def chosen(_: scene.GetSimulationModeRequest) -> scene.GetSimulationModeResponse:
-        return scene.GetSimulationModeResponse(SimulationMode(world.simulation_mode))
+    def chosen(_: GetSimulationModeRequest) -> GetSimulationModeResponse:
+        return GetSimulationModeResponse(SimulationMode(world.simulation_mode))
 
     return {_PREFIX + "SetSimulationMode": choose, _PREFIX + "GetSimulationMode": chosen}
 
@@ -81,19 +100,19 @@ def _mode_problem(mode: int) -> str:
 
 
 def _play_handlers(world: World) -> Mapping[str, Handler]:
-    def enter(_: scene.EnterPlayModeRequest) -> scene.EnterPlayModeResponse:
+    def enter(_: EnterPlayModeRequest) -> EnterPlayModeResponse:
         was, world.playing = world.playing, True
-        return scene.EnterPlayModeResponse(True, "already in play mode" if was else "in play mode")
+        return EnterPlayModeResponse(True, "already in play mode" if was else "in play mode")
 
-    def leave(_: scene.ExitPlayModeRequest) -> scene.ExitPlayModeResponse:
+    def leave(_: ExitPlayModeRequest) -> ExitPlayModeResponse:
         was, world.playing = world.playing, False
         text = "left play mode; this engine has no editor, so it can still be stepped" if was else "not in play mode"
-        return scene.ExitPlayModeResponse(True, text)
+        return ExitPlayModeResponse(True, text)
 
     return {_PREFIX + "EnterPlayMode": enter, _PREFIX + "ExitPlayMode": leave}
 
 
-def _place(world: World, entities: Entities, request: scene.SetEntityTransformRequest) -> str:
+def _place(world: World, entities: Entities, request: SetEntityTransformRequest) -> str:
     """Move an entity; returns what is wrong, "" when it was moved."""
     robots = "agent_0" if world.num_envs == 1 else f"agent_0 to agent_{world.num_envs - 1}"
     if request.id is None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from lucky_transport.call import Call
 from lucky_transport.engine import Handler, StreamHandler
-from lucky_transport.messages.mujoco_scene import (
+from lucky_transport.messages import (
     ActuatorDescriptor,
     FullState,
     GetFullStateRequest,

@@ -16,9 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.messages.controllers import PolicySlotSummary
-from lucky_transport.messages.policies import JointGainOverride
-from lucky_transport.messages.policy_commands import PolicyCommandIdEntry
+from lucky_transport.messages import JointGainOverride, PolicyCommandIdEntry, PolicySlotSummary
 from lucky_transport_mujoco.ease import Ease
 from lucky_transport_mujoco.policies import ACTION_SCALE_RAD, POLICIES, Policy, Sense, to_units
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.messages.debug import DebugArrow, DebugLine, DebugVector3, DebugVelocityCommand
+from lucky_transport.messages import DebugArrow, DebugLine, DebugVector3, DebugVelocityCommand
 
 __all__ = ["Strokes", "strokes_of"]
 

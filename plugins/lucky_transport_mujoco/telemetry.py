@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from lucky_transport.call import Call
 from lucky_transport.engine import Handler, StreamHandler
-from lucky_transport.messages.telemetry import (
+from lucky_transport.messages import (
     GetTelemetrySchemaRequest,
     GetTelemetrySchemaResponse,
     StreamTelemetryRequest,

@@ -7,8 +7,13 @@ from collections.abc import Iterator, Mapping
 
 from lucky_transport.call import Call
 from lucky_transport.engine import Handler, StreamHandler
-from lucky_transport.messages import viewport
-from lucky_transport.messages.media import ImageFrame
+from lucky_transport.messages import (
+    GetViewportInfoRequest,
+    GetViewportInfoResponse,
+    ImageFrame,
+    StartViewportStreamRequest,
+    ViewportStreamConfig,
+)
 from lucky_transport_mujoco.frames import colour_frame, size, unknown
 from lucky_transport_mujoco.rates import rate_hz
 from lucky_transport_mujoco.rendering import CHANNELS, Order, Studio
@@ -34,7 +39,7 @@ class Viewport:
         self._world = world
         self._studio = studio
         self._lock = threading.Lock()
-        self._running: dict[int, viewport.ViewportStreamConfig] = {}
+        self._running: dict[int, ViewportStreamConfig] = {}
         self._streams_ever = 0
 
     @property
@@ -47,14 +52,14 @@ class Viewport:
         """Handlers of the streams, by full method name."""
         return {_PREFIX + "StreamViewport": self._stream}
 
-    def _info(self, _: viewport.GetViewportInfoRequest) -> viewport.GetViewportInfoResponse:
+    def _info(self, _: GetViewportInfoRequest) -> GetViewportInfoResponse:
         """Answer with the stream that began last and still runs."""
         with self._lock:
             latest = self._running[max(self._running)] if self._running else None
-        config = latest or viewport.ViewportStreamConfig(False, NAME, 0, *_NATIVE)
-        return viewport.GetViewportInfoResponse([NAME], config)
+        config = latest or ViewportStreamConfig(False, NAME, 0, *_NATIVE)
+        return GetViewportInfoResponse([NAME], config)
 
-    def _stream(self, request: viewport.StartViewportStreamRequest, call: Call) -> Iterator[ImageFrame]:
+    def _stream(self, request: StartViewportStreamRequest, call: Call) -> Iterator[ImageFrame]:
         if request.viewport_name not in ("", NAME):
             raise unknown("viewport", request.viewport_name, [NAME])
         width, height = size(request.width, request.height, _NATIVE)
@@ -62,7 +67,7 @@ class Viewport:
         with self._lock:
             self._streams_ever += 1
             key = self._streams_ever
-            self._running[key] = viewport.ViewportStreamConfig(True, NAME, fps, width, height)
+            self._running[key] = ViewportStreamConfig(True, NAME, fps, width, height)
         try:
             for tick in call.ticks(fps):
                 with call.between_steps():

@@ -19,7 +19,7 @@ from lucky_transport.endpoint import Endpoint
 from lucky_transport.engines.skirmish.messages import Observation, Orders, score_of
 from lucky_transport.engines.skirmish.world import SkirmishWorlds, folded
 from lucky_transport.errors import LocalProtocolError, SpecError, TransportError
-from lucky_transport.messages.session import SessionStatus
+from lucky_transport.messages import SessionStatus
 from lucky_transport.pending import Pending
 from lucky_transport.sessions.api import AdvanceRequest, AdvanceResult, SessionApi, WorldSnapshot, check_distinct
 from lucky_transport.sessions.batch_advance import BatchAdvance

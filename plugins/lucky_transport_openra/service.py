@@ -17,7 +17,7 @@ from typing import Any
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import UnknownSession
-from lucky_transport.messages.session import SessionStatus
+from lucky_transport.messages import SessionStatus
 from lucky_transport.sessions.phase import Phase
 from lucky_transport.sessions.recording import WorldFactory
 from lucky_transport.sessions.sessions import Sessions

@@ -11,9 +11,7 @@ import pytest
 from lucky_transport import api
 from lucky_transport.engines.echo import EchoEngine, shade
 from lucky_transport.errors import RemoteProtocolError
-from lucky_transport.messages.controllers import PolicySlotSummary
-from lucky_transport.messages.lidar import LidarBeamCountResponse
-from lucky_transport.messages.media import ImageFrame
+from lucky_transport.messages import ImageFrame, LidarBeamCountResponse, PolicySlotSummary
 from lucky_transport_migration import targets
 from lucky_transport_migration.call_suite.cell import CallCell
 from lucky_transport_migration.call_suite.flow import Flow

@@ -13,7 +13,7 @@ import pytest
 
 from lucky_transport.codec import flatbuffers
 from lucky_transport.errors import ConfigError, EngineFailed, PeerDied
-from lucky_transport.messages import camera, stepping, task
+from lucky_transport.messages import GetCameraConfigRequest, MdpParamDescriptor, StepRequest
 from lucky_transport.messages.fields import fields_of
 from lucky_transport.messages.methods import METHODS, Method, method
 from lucky_transport.transport import Stream, Transport
@@ -47,7 +47,7 @@ KNOWN = Known(
     rewards=["alive"],
     terminations=["fallen"],
     observations=["joint_pos"],
-    randomizations={"friction_range": task.MdpParamDescriptor("float[2]", range_max=5.0, has_range=True)},
+    randomizations={"friction_range": MdpParamDescriptor("float[2]", range_max=5.0, has_range=True)},
 )
 
 
@@ -285,9 +285,9 @@ def test_requests_can_be_sent_unless_they_are_meant_not_to(row: Method, known: K
 
 def test_requests_name_what_there_is() -> None:
     make = Plausible(KNOWN, Random(0))
-    stepped = {make.make(stepping.StepRequest).agent_name for _ in range(50)}
+    stepped = {make.make(StepRequest).agent_name for _ in range(50)}
     assert stepped == {"", "agent_0", "agent_1"}
-    filmed = [make.make(camera.GetCameraConfigRequest) for _ in range(50)]
+    filmed = [make.make(GetCameraConfigRequest) for _ in range(50)]
     assert {request.name for request in filmed} == {"", "front"}
     assert {request.id.id for request in filmed if request.id} == {1000}
     assert all((request.id is None) != (request.name == "") for request in filmed)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from lucky_transport.errors import EngineFailed
+from lucky_transport.messages import StepRequest
 from lucky_transport.messages.methods import Method, method
-from lucky_transport.messages.stepping import StepRequest
 from lucky_transport.testing.planted import STEPS, Fault, Plant, PlantedTransport
 from lucky_transport.transport import Stream, Transport
 from lucky_transport_migration import paths

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Annotated
 
-from lucky_transport.messages.empty import no_items
-from lucky_transport.messages.scalars import F32, I32, U32
+from lucky_transport.messages.scalars import F32, I32, U32, no_items
 
 __all__ = [
     "Building",

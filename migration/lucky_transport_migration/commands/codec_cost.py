@@ -14,8 +14,8 @@ import numpy as np
 
 from lucky_transport.codec.flatbuffers import decode, encode
 from lucky_transport.errors import RemoteProtocolError
+from lucky_transport.messages import AgentFrame
 from lucky_transport.messages.fields import fields_of
-from lucky_transport.messages.stepping import AgentFrame
 from lucky_transport_migration.measuring import Effort, Samples
 
 __all__ = ["DIRECTIONS", "measure_codec", "protobuf_class"]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lucky_transport.deadline import Deadline
-from lucky_transport.messages.media import ImageFrame
+from lucky_transport.messages import ImageFrame
 from lucky_transport.messages.methods import Method, method
 from lucky_transport.transport import Transport
 from lucky_transport_migration.evidence.items import Found, Items

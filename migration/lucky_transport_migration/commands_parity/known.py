@@ -9,11 +9,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lucky_transport.errors import TransportError
-from lucky_transport.messages.camera import CameraConfig
-from lucky_transport.messages.lidar import LidarConfigResponse, LidarReturnParamsResponse
+from lucky_transport.messages import (
+    CameraConfig,
+    LidarConfigResponse,
+    LidarReturnParamsResponse,
+    MdpParamDescriptor,
+    PolicyCommandType,
+)
 from lucky_transport.messages.methods import method
-from lucky_transport.messages.policy_commands import PolicyCommandType
-from lucky_transport.messages.task import MdpParamDescriptor
 from lucky_transport.transport import Transport
 
 __all__ = ["Known", "look_around"]

@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from lucky_transport.deadline import Deadline
-from lucky_transport.messages.media import ImageFrame
+from lucky_transport.messages import ImageFrame, StepRequest
 from lucky_transport.messages.methods import METHODS, Flow, Method, method
-from lucky_transport.messages.stepping import StepRequest
 from lucky_transport.transport import Stream, Transport
 from lucky_transport_migration.commands_parity.answers import MOST_ITEMS, PATIENCE_S, Answer, Ask
 from lucky_transport_migration.evidence.equality import first_unequal

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
+from lucky_transport.messages import EntityId
 from lucky_transport.messages.fields import Field, fields_of, member
-from lucky_transport.messages.geometry import EntityId
 from lucky_transport.messages.scalars import one_of_fields
 from lucky_transport_migration.commands_parity.float32 import f32
 from lucky_transport_migration.commands_parity.known import Known

@@ -24,12 +24,16 @@ from random import Random
 from typing import Any
 
 from lucky_transport.errors import ConfigError, Unimplemented
-from lucky_transport.messages import lidar, policies
+from lucky_transport.messages import (
+    EntityId,
+    ImageFrame,
+    SetLidarLiveRequest,
+    SetPolicyActiveRequest,
+    SetPolicyDescriptorRequest,
+    StepRequest,
+)
 from lucky_transport.messages.fields import fields_of
-from lucky_transport.messages.geometry import EntityId
-from lucky_transport.messages.media import ImageFrame
 from lucky_transport.messages.methods import METHODS, Method, method
-from lucky_transport.messages.stepping import StepRequest
 from lucky_transport_migration.commands_parity.answers import WRONG_CALLS, Answer, Ask, ask, ask_for_views, differing
 from lucky_transport_migration.commands_parity.hostile import spoil, unsendable
 from lucky_transport_migration.commands_parity.known import look_around
@@ -164,11 +168,11 @@ class _Run:
         yield _Request(_PLAY, _PLAY.request())
         yield _Request(_RESET, _RESET.request())
         if known.lidar.found:
-            yield _Request(_LIDAR, lidar.SetLidarLiveRequest(True))
+            yield _Request(_LIDAR, SetLidarLiveRequest(True))
         if known.robots and known.slots and known.descriptors:
             robot, slot = EntityId(known.robots[0]), known.slots[0]
-            yield _Request(_POLICY, policies.SetPolicyDescriptorRequest(robot, slot, known.descriptors[0]))
-            yield _Request(_ACTIVE, policies.SetPolicyActiveRequest(robot, slot, True))
+            yield _Request(_POLICY, SetPolicyDescriptorRequest(robot, slot, known.descriptors[0]))
+            yield _Request(_ACTIVE, SetPolicyActiveRequest(robot, slot, True))
             yield _Request(_STEP, StepRequest())
 
     def _request(self, row: Method, *, spoilt: bool) -> _Request:

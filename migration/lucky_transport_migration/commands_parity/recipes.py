@@ -10,37 +10,41 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from lucky_transport.messages.agent import ActionGroupEntry, SimulationContract
-from lucky_transport.messages.batch import SetResetOptionsRequest, SetSeedsRequest
-from lucky_transport.messages.camera import CameraConfig
-from lucky_transport.messages.debug import DebugDrawRequest
-from lucky_transport.messages.fields import fields_of
-from lucky_transport.messages.geometry import EntityId, Quat, Transform, Vec3
-from lucky_transport.messages.lidar import SetLidarConfigRequest, SetLidarReturnParamsRequest
-from lucky_transport.messages.motion_graph import (
+from lucky_transport.messages import (
+    ActionGroupEntry,
+    CameraConfig,
+    DebugDrawRequest,
+    EntityId,
     FireMotionGraphTriggerRequest,
-    MotionGraphInputValue,
-    SetMotionGraphInputRequest,
-)
-from lucky_transport.messages.mujoco_scene import SetControlRequest, SetQposRequest
-from lucky_transport.messages.policies import GetPolicyBasePoseRequest, GetPolicyLastActionRequest
-from lucky_transport.messages.policy_commands import (
+    GetPolicyBasePoseRequest,
     GetPolicyCommandBoolRequest,
     GetPolicyCommandFloatRequest,
-    SetPolicyCommandBoolRequest,
-    SetPolicyCommandFloatRequest,
-)
-from lucky_transport.messages.scene import SetEntityTransformRequest
-from lucky_transport.messages.stepping import StepRequest
-from lucky_transport.messages.task import (
+    GetPolicyLastActionRequest,
+    MotionGraphInputValue,
     ObservationContract,
     ObservationTermRequest,
+    Quat,
     RewardContract,
     RewardTermRequest,
+    SetControlRequest,
+    SetEntityTransformRequest,
+    SetLidarConfigRequest,
+    SetLidarReturnParamsRequest,
+    SetMotionGraphInputRequest,
+    SetPolicyCommandBoolRequest,
+    SetPolicyCommandFloatRequest,
+    SetQposRequest,
+    SetResetOptionsRequest,
+    SetSeedsRequest,
+    SimulationContract,
+    StepRequest,
     TaskContract,
     TerminationContract,
     TerminationTermRequest,
+    Transform,
+    Vec3,
 )
+from lucky_transport.messages.fields import fields_of
 from lucky_transport_migration.commands_parity.float32 import f32
 
 if TYPE_CHECKING:

@@ -16,12 +16,22 @@ from lucky_transport.engine import HOLD, RESET, TICK, Buffers, Handler
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import Busy, PeerTimeout
 from lucky_transport.host.host import Host
-from lucky_transport.messages.agent import ResetAgentRequest, SimulationContract
-from lucky_transport.messages.batch import SetResetOptionsRequest, SetResetOptionsResponse
-from lucky_transport.messages.media import ImageFrame, NamedImageFrame
+from lucky_transport.messages import (
+    GetCameraFrameRequest,
+    ImageFrame,
+    NamedImageFrame,
+    NegotiateTaskRequest,
+    ProgressReport,
+    ResetAgentRequest,
+    RewardContract,
+    RewardTermRequest,
+    SetResetOptionsRequest,
+    SetResetOptionsResponse,
+    SimulationContract,
+    StepRequest,
+    TaskContract,
+)
 from lucky_transport.messages.methods import method
-from lucky_transport.messages.stepping import GetCameraFrameRequest, ProgressReport, StepRequest
-from lucky_transport.messages.task import NegotiateTaskRequest, RewardContract, RewardTermRequest, TaskContract
 
 STEP = method("AgentService/Step")
 RESET_AGENT = method("AgentService/ResetAgent")

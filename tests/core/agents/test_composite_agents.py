@@ -5,9 +5,8 @@ from __future__ import annotations
 from lucky_transport.api import make_engine
 from lucky_transport.host.host import Host
 from lucky_transport.inproc import InprocTransport
-from lucky_transport.messages.agent import GetAgentSchemaRequest
+from lucky_transport.messages import GetAgentSchemaRequest, StepRequest
 from lucky_transport.messages.methods import method
-from lucky_transport.messages.stepping import StepRequest
 
 
 def test_a_step_of_one_agent_is_refused_and_steps_nothing() -> None:

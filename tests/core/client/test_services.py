@@ -16,11 +16,8 @@ from lucky_transport.client.service import SERVICES, ItemStream, names_of
 from lucky_transport.deadline import Deadline
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import Cancelled, ClosedError, Unimplemented
-from lucky_transport.messages.camera import StreamCameraRequest
-from lucky_transport.messages.media import ImageFrame
+from lucky_transport.messages import ImageFrame, ListEntitiesResponse, StreamCameraRequest, TelemetryFrame
 from lucky_transport.messages.methods import METHODS, Method
-from lucky_transport.messages.scene import ListEntitiesResponse
-from lucky_transport.messages.telemetry import TelemetryFrame
 from lucky_transport.transport import Stream
 
 

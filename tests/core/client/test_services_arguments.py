@@ -12,11 +12,18 @@ from hypothesis import strategies as st
 
 from lucky_transport.client.arguments import Arguments, keyword_of
 from lucky_transport.codec.flatbuffers import decode, encode
-from lucky_transport.messages.camera import CameraConfig, SetCameraConfigRequest, StreamCameraRequest
+from lucky_transport.messages import (
+    CameraConfig,
+    EntityId,
+    Quat,
+    SetCameraConfigRequest,
+    SimulationMode,
+    StreamCameraRequest,
+    Transform,
+    Vec3,
+)
 from lucky_transport.messages.fields import fields_of
-from lucky_transport.messages.geometry import EntityId, Quat, Transform, Vec3
 from lucky_transport.messages.methods import METHODS, Method, method
-from lucky_transport.messages.scene import SimulationMode
 from lucky_transport.testing.messages import messages
 
 CAMERA = Arguments("camera.stream", method("CameraService/StreamCamera"))

@@ -27,10 +27,14 @@ from lucky_transport.errors import (
     NotReachable,
     Unimplemented,
 )
-from lucky_transport.messages.agent import GetAgentSchemaResponse
-from lucky_transport.messages.camera import ListCamerasRequest, ListCamerasResponse, StreamCameraRequest
-from lucky_transport.messages.controllers import PolicySlotSummary
-from lucky_transport.messages.media import ImageFrame
+from lucky_transport.messages import (
+    GetAgentSchemaResponse,
+    ImageFrame,
+    ListCamerasRequest,
+    ListCamerasResponse,
+    PolicySlotSummary,
+    StreamCameraRequest,
+)
 
 PATIENCE_S = 10.0
 ITEMS = 500

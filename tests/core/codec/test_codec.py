@@ -13,10 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lucky_transport.codec.flatbuffers import decode, encode
-from lucky_transport.messages.agent import AgentSchema, GetAgentSchemaResponse, SimulationContract
-from lucky_transport.messages.batch import SetSeedsRequest
+from lucky_transport.messages import (
+    AgentSchema,
+    GetAgentSchemaResponse,
+    MdpComponentDescriptor,
+    MdpParamDescriptor,
+    ObservationTermRequest,
+    SetSeedsRequest,
+    SimulationContract,
+)
 from lucky_transport.messages.scalars import F32, I32, U32, U64
-from lucky_transport.messages.task import MdpComponentDescriptor, MdpParamDescriptor, ObservationTermRequest
 from lucky_transport.testing.messages import any_message, message_classes, messages
 
 

@@ -13,10 +13,14 @@ from hypothesis import strategies as st
 
 from lucky_transport.codec.flatbuffers import decode, encode
 from lucky_transport.errors import RemoteProtocolError
-from lucky_transport.messages.agent import AgentSchema
-from lucky_transport.messages.batch import SetSeedsRequest
+from lucky_transport.messages import (
+    AgentSchema,
+    AuxiliaryDataRequest,
+    EngineCapabilityManifest,
+    SetSeedsRequest,
+    TaskContract,
+)
 from lucky_transport.messages.scalars import U32, U64
-from lucky_transport.messages.task import AuxiliaryDataRequest, EngineCapabilityManifest, TaskContract
 from lucky_transport.testing.messages import any_message, message_classes, messages
 
 

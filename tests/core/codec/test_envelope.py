@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lucky_transport.codec.envelope import Envelope, Kind, Metadatum, decode_envelope, encode_envelope
 from lucky_transport.codec.flatbuffers import decode, encode
 from lucky_transport.errors import RemoteProtocolError
-from lucky_transport.messages.agent import GetAgentSchemaRequest
+from lucky_transport.messages import GetAgentSchemaRequest
 from lucky_transport.testing.messages import messages
 
 FULL = Envelope(

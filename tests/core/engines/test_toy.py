@@ -12,8 +12,7 @@ from lucky_transport.api import make_engine
 from lucky_transport.engine import RESET, Buffers, Engine
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import ConfigError, SpecError, UnknownName
-from lucky_transport.messages.agent import SimulationContract
-from lucky_transport.messages.batch import SetResetOptionsRequest, SetSeedsRequest
+from lucky_transport.messages import SetResetOptionsRequest, SetSeedsRequest, SimulationContract
 from lucky_transport.testing.contract import EngineContract
 from lucky_transport.testing.dial import DialEngine
 

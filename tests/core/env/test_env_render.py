@@ -17,7 +17,7 @@ from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import ClosedError, ConfigError, SpecError, TransportError, Unimplemented, UnknownName
 from lucky_transport.host.host import Host
 from lucky_transport.inproc import InprocTransport
-from lucky_transport.messages.media import ImageFrame
+from lucky_transport.messages import ImageFrame
 from lucky_transport.process import unique_name
 from lucky_transport.testing.pictures import PictureEngine, pixels
 from lucky_transport.transport import Capabilities

@@ -22,8 +22,7 @@ from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import LocalProtocolError, SpecError
 from lucky_transport.host.host import Host
 from lucky_transport.inproc import InprocTransport
-from lucky_transport.messages.agent import SimulationContract
-from lucky_transport.messages.batch import SetResetOptionsRequest, SetResetOptionsResponse
+from lucky_transport.messages import SetResetOptionsRequest, SetResetOptionsResponse, SimulationContract
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 
 

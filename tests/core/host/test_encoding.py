@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from lucky_transport.codec.flatbuffers import decode, encode, encoder_without
 from lucky_transport.errors import EngineFailed
 from lucky_transport.host.encoding import encode_answer, item_encoder, response_encoder
-from lucky_transport.messages.media import ImageFrame
+from lucky_transport.messages import ImageFrame
 from lucky_transport.messages.methods import method
 from lucky_transport.rpc.typed import CallStream
 from lucky_transport.shm.image_reader import ImageReader

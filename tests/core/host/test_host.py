@@ -27,10 +27,11 @@ from lucky_transport.errors import (
     UnknownName,
 )
 from lucky_transport.host.host import Host
-from lucky_transport.messages.agent import GetAgentSchemaRequest
-from lucky_transport.messages.methods import method
-from lucky_transport.messages.mujoco import GetJointStateRequest, GetMujocoInfoRequest, GetMujocoInfoResponse
-from lucky_transport.messages.task import (
+from lucky_transport.messages import (
+    GetAgentSchemaRequest,
+    GetJointStateRequest,
+    GetMujocoInfoRequest,
+    GetMujocoInfoResponse,
     NegotiateTaskRequest,
     ObservationContract,
     ObservationTermRequest,
@@ -38,6 +39,7 @@ from lucky_transport.messages.task import (
     RewardTermRequest,
     TaskContract,
 )
+from lucky_transport.messages.methods import method
 
 SCHEMA = method("AgentService/GetAgentSchema")
 MANIFEST = method("AgentService/GetCapabilityManifest")

@@ -10,11 +10,9 @@ from hypothesis import given
 
 import lucky_transport
 from lucky_transport.errors import SpecError
+from lucky_transport.messages import AgentFrame, ImageFrame, ListEntitiesResponse, NamedImageFrame, StepResponse
 from lucky_transport.messages.images import frames_of, holds_images, image_array, owned, take_out
-from lucky_transport.messages.media import ImageFrame, NamedImageFrame
 from lucky_transport.messages.methods import METHODS
-from lucky_transport.messages.scene import ListEntitiesResponse
-from lucky_transport.messages.stepping import AgentFrame, StepResponse
 from lucky_transport.testing.messages import messages
 
 

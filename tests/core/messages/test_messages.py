@@ -7,13 +7,19 @@ from dataclasses import dataclass, fields, is_dataclass
 import pytest
 from hypothesis import given
 
+import lucky_transport.messages
 from lucky_transport.errors import UnknownName
-from lucky_transport.messages.agent import GetAgentSchemaResponse, SimulationContract
+from lucky_transport.messages import (
+    GetAgentSchemaResponse,
+    GetEntityRequest,
+    JointGainOverride,
+    SetSimulationModeRequest,
+    SimulationContract,
+    SimulationMode,
+)
 from lucky_transport.messages.fields import Field, fields_of, member
 from lucky_transport.messages.methods import BY_ID, BY_NAME, METHODS, Effect, Flow, Method, Runs, method
-from lucky_transport.messages.policies import JointGainOverride
 from lucky_transport.messages.scalars import is_struct, one_of_fields
-from lucky_transport.messages.scene import GetEntityRequest, SetSimulationModeRequest, SimulationMode
 from lucky_transport.testing.messages import message_classes, messages
 
 #: Ids are stable for ever: a changed line here breaks every deployed peer. First id and names of each service.
@@ -74,24 +80,22 @@ def test_ids_and_names_are_unique() -> None:
     assert {row.id: row for row in METHODS} == BY_ID
 
 
-@pytest.mark.parametrize("row", METHODS, ids=lambda row: row.name)
-def test_every_method_has_messages_that_codecs_know_and_defaults_for_all_fields(row: Method) -> None:
-    for message in (row.request, row.response):
-        assert is_dataclass(message)
-        assert {field.name for field in fields_of(message)} == {field.name for field in fields(message)}
+def test_every_message_is_known_to_the_codecs_and_has_defaults_and_slots() -> None:
+    for message in message_classes():
+        assert is_dataclass(message), message
+        assert {field.name for field in fields_of(message)} == {field.name for field in fields(message)}, message
         assert message() == message()
-        assert not hasattr(message(), "__dict__"), "messages have slots"
+        assert not hasattr(message(), "__dict__"), message
 
 
-@pytest.mark.parametrize("row", METHODS, ids=lambda row: row.name)
-def test_what_changes_the_world_runs_between_steps_but_for_sessions_which_have_worlds_of_their_own(row: Method) -> None:
-    is_of_sessions = row.service == "lucky_transport.v1.SessionService"
-    assert row.effect is not Effect.WORLD or (row.runs is Runs.ENGINE) is not is_of_sessions
+def test_what_changes_the_world_runs_between_steps_but_for_sessions_which_have_worlds_of_their_own() -> None:
+    for row in METHODS:
+        is_of_sessions = row.service == "lucky_transport.v1.SessionService"
+        assert row.effect is not Effect.WORLD or (row.runs is Runs.ENGINE) is not is_of_sessions, row.name
 
 
-@pytest.mark.parametrize("row", [row for row in METHODS if row.stream], ids=lambda row: row.name)
-def test_a_stream_runs_beside_the_steps_and_changes_nothing(row: Method) -> None:
-    assert (row.effect, row.runs) == (Effect.READ, Runs.POOL)
+def test_a_stream_runs_beside_the_steps_and_changes_nothing() -> None:
+    assert {(row.effect, row.runs) for row in METHODS if row.stream} == {(Effect.READ, Runs.POOL)}
 
 
 def test_a_slow_reader_misses_samples_and_pictures_but_no_change_of_a_controller() -> None:
@@ -181,16 +185,18 @@ def test_a_struct_is_marked_and_consists_of_scalars() -> None:
     assert {(field.kind, field.shape) for cls in structs for field in fields_of(cls)} == {("f32", "one")}
 
 
-@pytest.mark.parametrize("cls", message_classes(), ids=lambda cls: cls.__name__)
-def test_every_message_says_what_it_is(cls: type) -> None:
-    assert not (cls.__doc__ or "").startswith(f"{cls.__name__}("), "dataclass wrote its own docstring"
+def test_fields_of_which_one_counts_are_fields_that_may_be_absent() -> None:
+    for cls in message_classes():
+        by_name = {field.name: field for field in fields_of(cls)}
+        for name in one_of_fields(cls):
+            field = by_name[name]
+            assert field.optional or field.message is not None or field.kind == "str", f"{cls.__name__}.{name}"
 
 
-@pytest.mark.parametrize("cls", message_classes(), ids=lambda cls: cls.__name__)
-def test_fields_of_which_one_counts_are_fields_that_may_be_absent(cls: type) -> None:
-    by_name = {field.name: field for field in fields_of(cls)}
-    for name in one_of_fields(cls):
-        assert by_name[name].optional or by_name[name].message is not None or by_name[name].kind == "str"
+def test_every_class_is_loaded_from_one_place_and_an_unknown_one_is_refused() -> None:
+    assert {cls.__name__ for cls in message_classes()} <= set(dir(lucky_transport.messages))
+    with pytest.raises(AttributeError, match=r"module 'lucky_transport\.messages' has no attribute 'Nope'"):
+        _ = lucky_transport.messages.Nope  # pyright: ignore[reportAttributeAccessIssue]
 
 
 @dataclass

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lucky_transport.codec.flatbuffers import decode, encode
 from lucky_transport.engines.cartpole import CartPoleCommand, CartPoleWorlds
-from lucky_transport.messages.session import SessionRecording
+from lucky_transport.messages import SessionRecording
 from lucky_transport.sessions.sessions import Sessions
 
 _MOVES = st.lists(st.tuples(st.integers(0, 4), st.lists(st.booleans(), max_size=3), st.booleans()), max_size=8)

@@ -16,7 +16,7 @@ from lucky_transport.engine import HOLD, RESET
 from lucky_transport.engines.cartpole import CartPoleWorlds
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import ClosedError, LocalProtocolError, SessionEnded, SpecError, Unimplemented
-from lucky_transport.messages.batch import SetSeedsRequest
+from lucky_transport.messages import SetSeedsRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.sessions.api import AdvanceRequest
 from lucky_transport.sessions.sessions import Sessions

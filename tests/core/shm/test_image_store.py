@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lucky_transport.errors import ClosedError, NoSpace, RemoteProtocolError, SegmentError
+from lucky_transport.messages import ImageFrame
 from lucky_transport.messages.images import Picture
-from lucky_transport.messages.media import ImageFrame
 from lucky_transport.rpc.images import Place
 from lucky_transport.shm import image_store, pictures
 from lucky_transport.shm.atomics import native_error

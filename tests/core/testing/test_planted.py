@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lucky_transport.codec import flatbuffers
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import PeerDied, PeerTimeout, SpecError, TransportError, Unimplemented, UnknownName
-from lucky_transport.messages import agent, mujoco_scene, scene, stepping
+from lucky_transport.messages import EntityInfo, FullState, GetAgentSchemaResponse, StepResponse
 from lucky_transport.messages.methods import method
 from lucky_transport.testing.bit_flip import flip_array, flip_message
 from lucky_transport.testing.messages import messages
@@ -185,7 +185,7 @@ def test_a_fault_that_steps_cannot_have_is_refused() -> None:
 
 
 @settings(max_examples=100)
-@given(message=st.one_of(messages(mujoco_scene.FullState), messages(stepping.StepResponse), messages(scene.EntityInfo)))
+@given(message=st.one_of(messages(FullState), messages(StepResponse), messages(EntityInfo)))
 def test_a_flipped_bit_survives_the_wire_and_leaves_the_original_alone(message: Any) -> None:
     before = flatbuffers.encode(message)
     try:
@@ -198,7 +198,7 @@ def test_a_flipped_bit_survives_the_wire_and_leaves_the_original_alone(message: 
 
 def test_a_path_that_leads_nowhere_is_named() -> None:
     with pytest.raises(ValueError, match=r"GetAgentSchemaResponse holds nothing to change at 'schema\.colour'"):
-        flip_message(agent.GetAgentSchemaResponse(), "schema.colour")
+        flip_message(GetAgentSchemaResponse(), "schema.colour")
 
 
 @given(row=st.integers(0, 3), dtype=st.sampled_from(["float32", "float64", "uint8", "int64", "bool"]))

@@ -11,9 +11,7 @@ from typing import Any
 
 import pytest
 
-from lucky_transport.messages import mujoco
-from lucky_transport.messages.controllers import RobotControllerSummary
-from lucky_transport.messages.geometry import EntityId
+from lucky_transport.messages import EntityId, GetJointStateResponse, JointState, RobotControllerSummary
 from lucky_transport.registry import load, registry
 from lucky_transport.staging import Comparison, Outcome
 from lucky_transport.testing.bit_flip import flip_message
@@ -30,7 +28,7 @@ RESET = "/hazel.rpc.AgentService/ResetAgent"
 Both = Callable[..., Comparison]
 Eventually = Callable[[Callable[[], Any]], Any]
 
-JOINTS = mujoco.GetJointStateResponse(True, "", mujoco.JointState([0.5] * 19, [0.25] * 18, 19, 18))
+JOINTS = GetJointStateResponse(True, "", JointState([0.5] * 19, [0.25] * 18, 19, 18))
 ROBOTS = [RobotControllerSummary(entity=EntityId(number)) for number in range(4)]
 
 #: What is planted -> method, the candidate's answer in place of the right one, aspect and place it is named by.
@@ -127,7 +125,7 @@ def test_a_dead_candidate_of_what_changes_the_world_is_demoted(project: Any, bot
 
 def test_rules_and_limits_are_read_again_while_it_runs(project: Any, both: Both, eventually: Eventually) -> None:
     board = project.board()
-    near = mujoco.GetJointStateResponse(True, "", mujoco.JointState([0.5 + 1e-6] * 19, [0.25] * 18, 19, 18))
+    near = GetJointStateResponse(True, "", JointState([0.5 + 1e-6] * 19, [0.25] * 18, 19, 18))
     project.write(rest='[parity.fields]\n"JointState.*" = { abs = 1e-5 }\n[gate]\ndemote = false')
 
     def looks_again() -> bool:
@@ -136,9 +134,7 @@ def test_rules_and_limits_are_read_again_while_it_runs(project: Any, both: Both,
         return any(one.verdict == EQUAL for one in project.evidence)
 
     eventually(looks_again)
-    board.note(
-        both([JOINTS], [flip_message(JOINTS, "message")] if JOINTS.message else [mujoco.GetJointStateResponse()])
-    )
+    board.note(both([JOINTS], [flip_message(JOINTS, "message")] if JOINTS.message else [GetJointStateResponse()]))
     before = len(project.journal)
     board.close()
     assert project.evidence[-1].verdict == DIFFERENT
@@ -204,8 +200,8 @@ def test_a_quiet_board_speaks_only_of_what_is_wrong(project: Any, both: Both) ->
 
 def test_evidence_is_json_also_where_numbers_are_none(project: Any, both: Both) -> None:
     board = project.board()
-    strange = mujoco.GetJointStateResponse(True, "", mujoco.JointState([float("inf")]))
-    board.note(both([strange], [mujoco.GetJointStateResponse(True, "", mujoco.JointState([float("nan")]))]))
+    strange = GetJointStateResponse(True, "", JointState([float("inf")]))
+    board.note(both([strange], [GetJointStateResponse(True, "", JointState([float("nan")]))]))
     board.close()
     (line,) = Path(next((project.folder / "lucky-evidence").glob("calls-*"))).read_text().splitlines()
     assert json.loads(line)["values"] == {"grpc": "inf", "shm": "nan"}

@@ -12,9 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lucky_transport.messages import controllers, mujoco, stepping
+from lucky_transport.messages import (
+    AgentFrame,
+    EntityId,
+    GetJointStateResponse,
+    JointState,
+    RobotControllerSummary,
+    StepResponse,
+)
 from lucky_transport.messages.fields import Field, fields_of
-from lucky_transport.messages.geometry import EntityId
 from lucky_transport.messages.methods import METHODS, method
 from lucky_transport.registry import load
 from lucky_transport.staging import Comparison, Decision, Outcome
@@ -35,12 +41,12 @@ Both = Callable[..., Comparison]
 RULES = Rules()
 
 
-def joints(*positions: float) -> mujoco.GetJointStateResponse:
-    return mujoco.GetJointStateResponse(True, "", mujoco.JointState(list(positions), [0.5]))
+def joints(*positions: float) -> GetJointStateResponse:
+    return GetJointStateResponse(True, "", JointState(list(positions), [0.5]))
 
 
 def stream(*numbers: int) -> list[Any]:
-    return [controllers.RobotControllerSummary(entity=EntityId(number)) for number in numbers]
+    return [RobotControllerSummary(entity=EntityId(number)) for number in numbers]
 
 
 def wire(row: Any, message: Any) -> bytes:
@@ -75,7 +81,7 @@ def test_evidence_has_what_both_sides_did(both: Both) -> None:
 
 
 def test_fields_that_rules_leave_out_are_named_in_the_evidence(both: Both) -> None:
-    one, other = (stepping.StepResponse(observation=stepping.AgentFrame(timestamp_ms=at)) for at in (1, 2))
+    one, other = (StepResponse(observation=AgentFrame(timestamp_ms=at)) for at in (1, 2))
     evidence = compare(both([one], [other], method="/hazel.rpc.AgentService/Step"), RULES)
     assert evidence.verdict == EQUAL
     assert "AgentFrame.timestamp_ms" in evidence.left_out
@@ -93,7 +99,7 @@ def test_two_answers_of_one_transport_are_noise(both: Both) -> None:
 @pytest.mark.parametrize("as_bytes", [False, True], ids=["messages", "bytes"])
 def test_one_bit_of_one_observation_is_found(both: Both, as_bytes: bool) -> None:
     row = method("AgentService/Step")
-    one = stepping.StepResponse(observation=stepping.AgentFrame(observations=[0.5] * 48))
+    one = StepResponse(observation=AgentFrame(observations=[0.5] * 48))
     other = copy.deepcopy(one)
     assert other.observation is not None
     other.observation.observations[17] = math.nextafter(0.5, 1.0) + 2**-24  # the next number of 32 bits

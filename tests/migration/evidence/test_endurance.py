@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from lucky_transport.messages import mujoco
+from lucky_transport.messages import GetJointStateResponse, JointState
 from lucky_transport.staging import Comparison
 from lucky_transport.testing.bit_flip import flip_message
 from lucky_transport_migration.evidence import board as board_module
@@ -28,7 +28,7 @@ READ = "/hazel.rpc.MujocoService/GetJointState"
 Both = Callable[..., Comparison]
 Eventually = Callable[[Callable[[], Any]], Any]
 
-JOINTS = mujoco.GetJointStateResponse(True, "", mujoco.JointState([0.5] * 19, [0.25] * 18, 19, 18))
+JOINTS = GetJointStateResponse(True, "", JointState([0.5] * 19, [0.25] * 18, 19, 18))
 
 
 def test_where_the_journal_cannot_be_written_the_method_falls_back_in_this_process(project: Any, both: Both) -> None:
@@ -128,7 +128,7 @@ def test_a_forked_child_has_evidence_a_thread_and_a_summary_of_its_own(
 _KILLED = """
 import sys, time
 from pathlib import Path
-from lucky_transport.messages.mujoco import GetJointStateResponse
+from lucky_transport.messages import GetJointStateResponse
 from lucky_transport.staging import Comparison, Decision, Outcome
 from lucky_transport_migration.evidence import board as board_module
 from lucky_transport_migration.evidence.board import EvidenceBoard

@@ -12,8 +12,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lucky_transport.codec import flatbuffers
-from lucky_transport.messages import agent, camera, mujoco, mujoco_scene, scene, stepping, task, telemetry
-from lucky_transport.messages.media import ImageFrame
+from lucky_transport.messages import (
+    AgentFrame,
+    CameraConfigResponse,
+    FullState,
+    GetAgentSchemaResponse,
+    GetCapabilityManifestResponse,
+    GetFullStateResponse,
+    GetJointStateResponse,
+    ImageFrame,
+    JointState,
+    ListEntitiesResponse,
+    StepResponse,
+    TelemetryFrame,
+    ValidateTaskContractResponse,
+)
 from lucky_transport.testing.messages import messages
 from lucky_transport_migration.evidence.equality import first_unequal
 from lucky_transport_migration.evidence.numbers import first_unequal_number
@@ -22,12 +35,12 @@ from lucky_transport_migration.evidence.rules import Rules
 
 #: Message classes without anything that a clock puts into them.
 TIMELESS = (
-    agent.GetAgentSchemaResponse,
-    camera.CameraConfigResponse,
-    mujoco_scene.GetFullStateResponse,
-    scene.ListEntitiesResponse,
-    task.GetCapabilityManifestResponse,
-    task.ValidateTaskContractResponse,
+    GetAgentSchemaResponse,
+    CameraConfigResponse,
+    GetFullStateResponse,
+    ListEntitiesResponse,
+    GetCapabilityManifestResponse,
+    ValidateTaskContractResponse,
 )
 
 
@@ -40,21 +53,21 @@ def test_messages_are_equal_just_when_they_look_the_same(data: st.DataObject, ki
 
 
 @settings(max_examples=100)
-@given(message=messages(stepping.StepResponse))
-def test_what_crosses_a_wire_is_equal_to_what_was_sent(message: stepping.StepResponse) -> None:
+@given(message=messages(StepResponse))
+def test_what_crosses_a_wire_is_equal_to_what_was_sent(message: StepResponse) -> None:
     assert first_unequal(type(message), message, flatbuffers.decode(type(message), flatbuffers.encode(message))) is None
 
 
 @pytest.mark.parametrize(
     ("left", "right", "path"),
     [
-        (mujoco_scene.FullState([0.0]), mujoco_scene.FullState([-0.0]), "qpos[0]"),
-        (mujoco_scene.FullState(time=0.1), mujoco_scene.FullState(time=0.1 + 1e-16), "time"),
-        (mujoco_scene.FullState([1.0]), mujoco_scene.FullState([1.0, 2.0]), "len(qpos)"),
-        (stepping.StepResponse(info={"a": 1.0}), stepping.StepResponse(info={"b": 1.0}), "info['a']"),
+        (FullState([0.0]), FullState([-0.0]), "qpos[0]"),
+        (FullState(time=0.1), FullState(time=0.1 + 1e-16), "time"),
+        (FullState([1.0]), FullState([1.0, 2.0]), "len(qpos)"),
+        (StepResponse(info={"a": 1.0}), StepResponse(info={"b": 1.0}), "info['a']"),
         (ImageFrame(b"abc"), ImageFrame(b"abd"), "data[2]"),
-        (stepping.StepResponse(), stepping.StepResponse(observation=stepping.AgentFrame()), "observation"),
-        (telemetry.TelemetryFrame(timestamp_ms=1), telemetry.TelemetryFrame(), "timestamp_ms"),
+        (StepResponse(), StepResponse(observation=AgentFrame()), "observation"),
+        (TelemetryFrame(timestamp_ms=1), TelemetryFrame(), "timestamp_ms"),
     ],
 )
 def test_the_place_of_a_difference_is_told(left: Any, right: Any, path: str) -> None:
@@ -66,11 +79,11 @@ def test_the_place_of_a_difference_is_told(left: Any, right: Any, path: str) -> 
 @pytest.mark.parametrize(
     ("left", "right"),
     [
-        (mujoco_scene.FullState([0.1, math.nan]), mujoco_scene.FullState([0.10000000149011612, math.nan])),
-        (stepping.StepResponse(info={"a": 1.0, "b": 2.0}), stepping.StepResponse(info={"b": 2.0, "a": 1.0})),
+        (FullState([0.1, math.nan]), FullState([0.10000000149011612, math.nan])),
+        (StepResponse(info={"a": 1.0, "b": 2.0}), StepResponse(info={"b": 2.0, "a": 1.0})),
         (ImageFrame(bytearray(b"abc")), ImageFrame(memoryview(b"abc"))),
-        (telemetry.TelemetryFrame(timestamp_ms=1), telemetry.TelemetryFrame(timestamp_ms=2)),
-        (stepping.StepResponse(physics_step_duration_us=5), stepping.StepResponse()),
+        (TelemetryFrame(timestamp_ms=1), TelemetryFrame(timestamp_ms=2)),
+        (StepResponse(physics_step_duration_us=5), StepResponse()),
     ],
 )
 def test_what_is_the_same_on_a_wire_or_comes_from_a_clock_is_equal(left: Any, right: Any) -> None:
@@ -83,8 +96,8 @@ def test_numbers_of_pictures_count_outside_streams_only() -> None:
     assert first_unequal(ImageFrame, one, other, streamed=True) is None
 
 
-def joints(*positions: float) -> mujoco.GetJointStateResponse:
-    return mujoco.GetJointStateResponse(True, "", mujoco.JointState(list(positions), [0.5]))
+def joints(*positions: float) -> GetJointStateResponse:
+    return GetJointStateResponse(True, "", JointState(list(positions), [0.5]))
 
 
 @pytest.mark.parametrize(
@@ -97,7 +110,7 @@ def joints(*positions: float) -> mujoco.GetJointStateResponse:
 )
 def test_a_tolerance_pardons_what_is_near_and_nothing_else(rule: Rule, near: float, far: float) -> None:
     rules = Rules({"GetJointStateResponse.state.positions": rule})
-    kind = mujoco.GetJointStateResponse
+    kind = GetJointStateResponse
     assert first_unequal(kind, joints(1.0), joints(near)) is not None
     assert first_unequal(kind, joints(1.0), joints(near), rules) is None
     found = first_unequal(kind, joints(1.0, 1.0), joints(1.0, far), rules)
@@ -107,21 +120,21 @@ def test_a_tolerance_pardons_what_is_near_and_nothing_else(rule: Rule, near: flo
 
 def test_a_tolerance_holds_for_whole_numbers_and_bytes_too() -> None:
     rules = Rules({"JointState.nq": Rule(abs=1), "ImageFrame.data": Rule(abs=2)})
-    assert first_unequal(mujoco.JointState, mujoco.JointState(nq=3), mujoco.JointState(nq=4), rules) is None
-    assert first_unequal(mujoco.JointState, mujoco.JointState(nq=3), mujoco.JointState(nq=5), rules) is not None
+    assert first_unequal(JointState, JointState(nq=3), JointState(nq=4), rules) is None
+    assert first_unequal(JointState, JointState(nq=3), JointState(nq=5), rules) is not None
     assert first_unequal(ImageFrame, ImageFrame(b"\x00\xff"), ImageFrame(b"\x02\xfd"), rules) is None
     assert first_unequal(ImageFrame, ImageFrame(b"\x00\xff"), ImageFrame(b"\x02\xfc"), rules) is not None
 
 
 def test_a_field_that_is_skipped_may_differ_with_all_below_it() -> None:
     rules = Rules({"GetJointStateResponse.state": Rule(skip="moves by itself")})
-    assert first_unequal(mujoco.GetJointStateResponse, joints(1.0), joints(2.0), rules) is None
+    assert first_unequal(GetJointStateResponse, joints(1.0), joints(2.0), rules) is None
 
 
 def test_a_nan_may_be_declared_different_from_itself() -> None:
     rules = Rules({"JointState.positions": Rule(nan="different")})
-    assert first_unequal(mujoco.GetJointStateResponse, joints(math.nan), joints(math.nan)) is None
-    assert first_unequal(mujoco.GetJointStateResponse, joints(math.nan), joints(math.nan), rules) is not None
+    assert first_unequal(GetJointStateResponse, joints(math.nan), joints(math.nan)) is None
+    assert first_unequal(GetJointStateResponse, joints(math.nan), joints(math.nan), rules) is not None
 
 
 FLOATS = st.floats(width=32, allow_subnormal=True)

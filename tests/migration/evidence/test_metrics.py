@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from lucky_transport.messages import mujoco
+from lucky_transport.messages import GetJointStateResponse, JointState
 from lucky_transport.staging import Comparison
 from lucky_transport.testing.bit_flip import flip_message
 from lucky_transport_migration.evidence import metrics
@@ -20,7 +20,7 @@ READ = "/hazel.rpc.MujocoService/GetJointState"
 
 Both = Callable[..., Comparison]
 
-JOINTS = mujoco.GetJointStateResponse(True, "", mujoco.JointState([0.5] * 19, [0.25] * 18, 19, 18))
+JOINTS = GetJointStateResponse(True, "", JointState([0.5] * 19, [0.25] * 18, 19, 18))
 
 
 def test_metrics_count_calls_verdicts_durations_and_demotions(project: Any, both: Both) -> None:

@@ -10,10 +10,8 @@ import pytest
 from lucky_transport import api
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import TransportError
-from lucky_transport.messages.controllers import StreamPolicySlotStateRequest
-from lucky_transport.messages.lidar import LidarSensorRequest
+from lucky_transport.messages import GetMujocoInfoRequest, LidarSensorRequest, StreamPolicySlotStateRequest
 from lucky_transport.messages.methods import Method, method
-from lucky_transport.messages.mujoco import GetMujocoInfoRequest
 from lucky_transport.process import unique_name
 from lucky_transport.testing.planted import Fault, Plant, PlantedTransport
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, FAILED

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lucky_transport.errors import ConfigError
-from lucky_transport.messages import media, mujoco, stepping
+from lucky_transport.messages import AgentFrame, GetJointStateResponse, ImageFrame, StepResponse
 from lucky_transport.messages.methods import METHODS
 from lucky_transport_migration.evidence.rule import EXACT, Rule
 from lucky_transport_migration.evidence.rule_keys import check_key
@@ -41,19 +41,19 @@ def test_the_most_exact_key_counts() -> None:
 
 
 def test_a_pattern_never_makes_a_clock_compared() -> None:
-    assert Rules({"AgentFrame.*": Rule(abs=1e-9)}).left_out(stepping.AgentFrame) == ("AgentFrame.timestamp_ms",)
-    assert Rules({"AgentFrame.timestamp_ms": Rule(abs=5)}).left_out(stepping.AgentFrame) == ()
+    assert Rules({"AgentFrame.*": Rule(abs=1e-9)}).left_out(AgentFrame) == ("AgentFrame.timestamp_ms",)
+    assert Rules({"AgentFrame.timestamp_ms": Rule(abs=5)}).left_out(AgentFrame) == ()
 
 
 def test_what_is_left_out_of_a_message_is_known_by_the_keys_of_the_rules() -> None:
-    assert Rules().left_out(stepping.StepResponse) == (
+    assert Rules().left_out(StepResponse) == (
         "AgentFrame.timestamp_ms",
         "StepResponse.physics_step_duration_us",
         "ImageFrame.timestamp_ms",
     )
-    assert Rules().left_out(media.ImageFrame, streamed=True) == ("ImageFrame.timestamp_ms", "ImageFrame.frame_number")
+    assert Rules().left_out(ImageFrame, streamed=True) == ("ImageFrame.timestamp_ms", "ImageFrame.frame_number")
     skips = Rules({"GetJointStateResponse.state.*": Rule(skip="moves")})
-    assert skips.left_out(mujoco.GetJointStateResponse) == ("GetJointStateResponse.state.*",)
+    assert skips.left_out(GetJointStateResponse) == ("GetJointStateResponse.state.*",)
 
 
 def test_every_field_that_is_left_out_exists_and_has_a_reason() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lucky_transport.messages.scene import ListEntitiesRequest
+from lucky_transport.messages import ListEntitiesRequest
 from lucky_transport.staging import Comparison, Decision, Outcome
 from lucky_transport_migration.recording.board import RecordingBoard, recorded
 from lucky_transport_migration.recording.entries import PROTOBUF, Call

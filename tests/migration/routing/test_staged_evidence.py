@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lucky_transport.deadline import Deadline
-from lucky_transport.messages.agent import GetAgentSchemaRequest
+from lucky_transport.messages import GetAgentSchemaRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.testing.planted import Fault, Plant
 from lucky_transport.transport import Transport

@@ -11,9 +11,8 @@ import pytest
 
 from lucky_transport import api
 from lucky_transport.errors import ClosedError, ConfigError, Unimplemented
-from lucky_transport.messages.agent import GetAgentSchemaRequest
+from lucky_transport.messages import GetAgentSchemaRequest, StreamTelemetryRequest
 from lucky_transport.messages.methods import method
-from lucky_transport.messages.telemetry import StreamTelemetryRequest
 from lucky_transport.staging import Comparison, Decision
 
 _GRPC, _SHADOW = Decision("grpc", "", "grpc"), Decision("grpc", "shm", "shadow")

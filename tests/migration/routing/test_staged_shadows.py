@@ -12,10 +12,8 @@ import pytest
 from lucky_transport import api
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Unimplemented
-from lucky_transport.messages.agent import GetAgentSchemaRequest
-from lucky_transport.messages.lidar import LidarSensorRequest
+from lucky_transport.messages import GetAgentSchemaRequest, LidarSensorRequest, SetSimulationModeRequest
 from lucky_transport.messages.methods import method
-from lucky_transport.messages.scene import SetSimulationModeRequest
 from lucky_transport.staging import Decision
 from lucky_transport.testing.planted import Fault, Plant
 from lucky_transport.transport import Transport

@@ -12,7 +12,7 @@ from lucky_transport import api
 from lucky_transport.deadline import Deadline
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import LocalProtocolError, NotReachable, PeerDied, PeerTimeout
-from lucky_transport.messages.agent import ResetAgentRequest
+from lucky_transport.messages import ResetAgentRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.staging import Decision
 from lucky_transport.testing.planted import STEPS, Fault, Plant

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from lucky_transport.messages import StreamTelemetryRequest
 from lucky_transport.messages.methods import method
-from lucky_transport.messages.telemetry import StreamTelemetryRequest
 from lucky_transport.staging import Decision
 from lucky_transport.testing.planted import Fault, Plant
 

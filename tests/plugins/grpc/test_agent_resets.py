@@ -12,7 +12,7 @@ pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-
 
 from lucky_transport.engine import HOLD, RESET, Handler
 from lucky_transport.engines.toy import ToyEngine
-from lucky_transport.messages.batch import SetResetOptionsResponse
+from lucky_transport.messages import SetResetOptionsResponse
 from lucky_transport.serving import Serving
 from lucky_transport_grpc.runtime import grpc
 

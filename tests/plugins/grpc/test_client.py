@@ -34,7 +34,7 @@ from lucky_transport.errors import (
     SpecError,
     Unimplemented,
 )
-from lucky_transport.messages import agent, mujoco
+from lucky_transport.messages import GetAgentSchemaRequest, GetJointStateRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.serving import Serving
 from lucky_transport.spec.batch_spec import ArraySpec
@@ -350,7 +350,7 @@ def test_typed_methods_answer_as_without_a_wire(serve: Serve, connect: Any, serv
     client = connect(serve(num_envs=2), service)
     with open_yardstick("toy", 2) as yardstick:
         for name, request in (
-            ("AgentService/GetAgentSchema", agent.GetAgentSchemaRequest("agent_1")),
+            ("AgentService/GetAgentSchema", GetAgentSchemaRequest("agent_1")),
             ("AgentService/GetCapabilityManifest", None),
         ):
             row = method(name)
@@ -360,7 +360,7 @@ def test_typed_methods_answer_as_without_a_wire(serve: Serve, connect: Any, serv
 
 def test_a_wrong_request_is_refused_before_it_is_sent(serve: Serve, connect: Any) -> None:
     with pytest.raises(TypeError, match="got GetJointStateRequest, expected GetAgentSchemaRequest"):
-        connect(serve()).call(method("AgentService/GetAgentSchema"), mujoco.GetJointStateRequest())
+        connect(serve()).call(method("AgentService/GetAgentSchema"), GetJointStateRequest())
 
 
 def test_a_method_the_engine_lacks_is_unimplemented(serve: Serve, connect: Any) -> None:

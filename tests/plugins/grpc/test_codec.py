@@ -14,7 +14,20 @@ pytest.importorskip("google.protobuf", reason="protobuf is not installed: pip in
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto
 
 from lucky_transport.codec import flatbuffers
-from lucky_transport.messages import agent, batch, geometry, motion_graph, policies, scene, task
+from lucky_transport.messages import (
+    EntityId,
+    GetEntityRequest,
+    JointGainOverride,
+    ListEntitiesRequest,
+    MotionGraphInputValue,
+    ResetAgentRequest,
+    SetResetOptionsRequest,
+    SetSeedsRequest,
+    SimulationContract,
+    SimulationMode,
+    TaskContract,
+    Vec3,
+)
 from lucky_transport.messages.fields import Field, fields_of
 from lucky_transport.messages.methods import METHODS, Method, method
 from lucky_transport.messages.scalars import one_of_fields
@@ -138,9 +151,9 @@ def _sorted(message: Any) -> Any:
 
 def test_an_absent_message_stays_absent_and_an_empty_one_stays_there() -> None:
     pb = _pb.message_class("hazel.rpc.ResetAgentRequest")
-    for contract in (None, agent.SimulationContract()):
-        request = agent.ResetAgentRequest("a", contract)
-        assert decode(encode(request, agent.ResetAgentRequest, pb), agent.ResetAgentRequest) == request
+    for contract in (None, SimulationContract()):
+        request = ResetAgentRequest("a", contract)
+        assert decode(encode(request, ResetAgentRequest, pb), ResetAgentRequest) == request
 
 
 def request_of(short: str) -> tuple[type, Any]:
@@ -152,7 +165,7 @@ def request_of(short: str) -> tuple[type, Any]:
 @pytest.mark.parametrize(("given", "travels"), [((7, "front"), "id"), ((0, "front"), "id"), ((None, "front"), "name")])
 def test_an_id_counts_more_than_a_name(given: tuple[int | None, str], travels: str) -> None:
     kind, pb = request_of("SceneService/GetEntity")
-    handle = None if given[0] is None else geometry.EntityId(given[0])
+    handle = None if given[0] is None else EntityId(given[0])
     message = encode(kind(handle, given[1]), kind, pb)
     assert message.WhichOneof("identifier") == travels
     assert decode(message, kind) == (kind(handle) if travels == "id" else kind(None, given[1]))
@@ -170,56 +183,56 @@ def test_neither_id_nor_name_is_an_empty_message() -> None:
         ({"bool_val": False}, "bool_val"),
         ({"int_val": 0}, "int_val"),
         ({"float_val": 0.0, "trigger": True}, "float_val"),
-        ({"vec3_val": geometry.Vec3()}, "vec3_val"),
+        ({"vec3_val": Vec3()}, "vec3_val"),
         ({"trigger": False}, "trigger"),
         ({}, None),
     ],
 )
 def test_the_type_of_an_input_travels_even_with_a_zero_in_it(value: dict[str, Any], travels: str | None) -> None:
-    kind, pb = motion_graph.MotionGraphInputValue, _pb.message_class("hazel.rpc.MotionGraphInputValue")
+    kind, pb = MotionGraphInputValue, _pb.message_class("hazel.rpc.MotionGraphInputValue")
     message = encode(kind(**value), kind, pb)
     assert message.WhichOneof("value") == travels
     assert decode(message, kind) == kind(**dict(list(value.items())[:1]))
 
 
 def test_an_optional_number_is_told_apart_from_zero() -> None:
-    kind, pb = policies.JointGainOverride, _pb.message_class("hazel.rpc.JointGainOverride")
+    kind, pb = JointGainOverride, _pb.message_class("hazel.rpc.JointGainOverride")
     again = decode(encode(kind("hip", kp=0.0, kd=2.5), kind, pb), kind)
     assert (again.kp, again.kd, again.effort_limit) == (0.0, 2.5, None)
 
 
 def test_an_enum_comes_back_as_its_member_and_an_unknown_one_as_its_number() -> None:
     kind, pb = request_of("SceneService/SetSimulationMode")
-    assert decode(encode(kind(scene.SimulationMode.FAST), kind, pb), kind).mode is scene.SimulationMode.FAST
+    assert decode(encode(kind(SimulationMode.FAST), kind, pb), kind).mode is SimulationMode.FAST
     assert decode(encode(kind(77), kind, pb), kind).mode == 77
 
 
 def test_lists_of_numbers_may_be_arrays() -> None:
     pb: Any = _pb.message_class("lucky_transport.v1.SetSeedsRequest")
     seeds: Any = np.array([1, 2**64 - 1], np.uint64)
-    message: Any = encode(batch.SetSeedsRequest(seeds), batch.SetSeedsRequest, pb)
+    message: Any = encode(SetSeedsRequest(seeds), SetSeedsRequest, pb)
     assert list(message.seeds) == [1, 2**64 - 1]
 
 
 @pytest.mark.parametrize(
     "message",
     [
-        batch.SetSeedsRequest([-1]),
-        batch.SetSeedsRequest(cast("Any", ["seven"])),
-        batch.SetSeedsRequest(cast("Any", None)),
-        batch.SetSeedsRequest(mask=cast("Any", 7)),
-        batch.SetResetOptionsRequest(agent.SimulationContract(terrain_difficulty=1e39)),
-        batch.SetResetOptionsRequest(agent.SimulationContract(friction_range=[0.5, 1e39])),
-        batch.SetResetOptionsRequest(agent.SimulationContract(terrain_type=cast("Any", None))),
-        batch.SetResetOptionsRequest(options_json="\ud800"),
-        scene.ListEntitiesRequest(cast("Any", "no")),
-        scene.GetEntityRequest(geometry.EntityId(1), "\ud800"),
-        motion_graph.MotionGraphInputValue(int_val=1, trigger=cast("Any", "no")),
+        SetSeedsRequest([-1]),
+        SetSeedsRequest(cast("Any", ["seven"])),
+        SetSeedsRequest(cast("Any", None)),
+        SetSeedsRequest(mask=cast("Any", 7)),
+        SetResetOptionsRequest(SimulationContract(terrain_difficulty=1e39)),
+        SetResetOptionsRequest(SimulationContract(friction_range=[0.5, 1e39])),
+        SetResetOptionsRequest(SimulationContract(terrain_type=cast("Any", None))),
+        SetResetOptionsRequest(options_json="\ud800"),
+        ListEntitiesRequest(cast("Any", "no")),
+        GetEntityRequest(EntityId(1), "\ud800"),
+        MotionGraphInputValue(int_val=1, trigger=cast("Any", "no")),
     ],
 )
 def test_a_value_a_field_cannot_hold_is_refused_in_the_words_of_flatbuffers(message: Any) -> None:
     kind = type(message)
-    package = "lucky_transport.v1" if kind.__module__ == batch.__name__ else "hazel.rpc"
+    package = "lucky_transport.v1" if kind.__module__.endswith(".lucky_batch") else "hazel.rpc"
     with pytest.raises((TypeError, ValueError), match=rf"{kind.__name__}\.[a-z_.]+(\[\d\])?: ") as here:
         encode(message, kind, _pb.message_class(f"{package}.{kind.__name__}"))
     with pytest.raises((TypeError, ValueError)) as there:
@@ -230,4 +243,4 @@ def test_a_value_a_field_cannot_hold_is_refused_in_the_words_of_flatbuffers(mess
 def test_another_message_than_the_methods_own_is_refused() -> None:
     pb = _pb.message_class("lucky_transport.v1.SetSeedsRequest")
     with pytest.raises(TypeError, match="got TaskContract, expected SetSeedsRequest"):
-        encode(task.TaskContract(), batch.SetSeedsRequest, pb)
+        encode(TaskContract(), SetSeedsRequest, pb)

@@ -26,7 +26,7 @@ from lucky_transport.call import Call
 from lucky_transport.deadline import Deadline
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import Cancelled, ClosedError, NotReachable, PeerTimeout
-from lucky_transport.messages import telemetry
+from lucky_transport.messages import TelemetryFrame
 from lucky_transport.messages.methods import method
 from lucky_transport.serving import Serving
 from lucky_transport_grpc.runtime import grpc
@@ -99,7 +99,7 @@ class _Endless(ToyEngine):
         self.under_way.append(call)
         try:
             for tick in call.ticks(request.target_fps or 100):
-                yield telemetry.TelemetryFrame(frame_number=tick)
+                yield TelemetryFrame(frame_number=tick)
         finally:
             self.ended.release()
 

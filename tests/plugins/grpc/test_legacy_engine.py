@@ -14,7 +14,18 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.engine import RESET, Handler
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import Busy, EngineFailed, NotReachable, SpecError, Unimplemented
-from lucky_transport.messages import agent, batch, task
+from lucky_transport.messages import (
+    AgentSchema,
+    EngineCapabilityManifest,
+    GetAgentSchemaResponse,
+    GetCapabilityManifestResponse,
+    MdpComponentDescriptor,
+    NegotiateTaskResponse,
+    SetResetOptionsRequest,
+    SetResetOptionsResponse,
+    SetSeedsRequest,
+    SimulationContract,
+)
 from lucky_transport.messages.methods import Method, method
 from lucky_transport.serving import Serving
 from lucky_transport.testing.pair import every, open_yardstick
@@ -55,13 +66,13 @@ def test_the_batch_service_cannot_be_demanded(serve: Serve, connect: Any) -> Non
 def test_seeds_need_the_batch_service(serve: Serve, connect: Any) -> None:
     client = connect(serve(legacy=True))
     with pytest.raises(Unimplemented, match="SetSeeds"):
-        client.call(SET_SEEDS, batch.SetSeedsRequest([1, 2]))
+        client.call(SET_SEEDS, SetSeedsRequest([1, 2]))
 
 
 def test_reset_options_other_than_a_contract_are_refused(serve: Serve, connect: Any) -> None:
     client = connect(serve(legacy=True))
     with pytest.raises(Unimplemented, match='"noise"'):
-        client.call(SET_OPTIONS, batch.SetResetOptionsRequest(None, '{"noise": 1}'))
+        client.call(SET_OPTIONS, SetResetOptionsRequest(None, '{"noise": 1}'))
 
 
 def test_a_contract_travels_in_each_reset_from_then_on(serve: Serve, connect: Any, zeros: Any) -> None:
@@ -72,15 +83,15 @@ def test_a_contract_travels_in_each_reset_from_then_on(serve: Serve, connect: An
         def services(self) -> Mapping[str, Handler]:
             return {SET_OPTIONS.name: self._note}
 
-        def _note(self, request: batch.SetResetOptionsRequest) -> batch.SetResetOptionsResponse:
+        def _note(self, request: SetResetOptionsRequest) -> SetResetOptionsResponse:
             contracts.append(request.contract)
-            return batch.SetResetOptionsResponse(True)
+            return SetResetOptionsResponse(True)
 
     client = connect(serve(Noting(1), legacy=True))
     client.step(zeros(client), every(client, RESET))
     assert contracts == []
-    contract = agent.SimulationContract(joint_position_noise=0.5, friction_range=[0.5, 2.0])
-    assert client.call(SET_OPTIONS, batch.SetResetOptionsRequest(contract)).success
+    contract = SimulationContract(joint_position_noise=0.5, friction_range=[0.5, 2.0])
+    assert client.call(SET_OPTIONS, SetResetOptionsRequest(contract)).success
     for _ in range(2):
         client.step(zeros(client), every(client, RESET))
     assert contracts == [contract, contract]
@@ -112,24 +123,24 @@ class Scripted:
     def __init__(self, schemas: Mapping[str, tuple[int, int] | Exception], rewards: tuple[str, ...] = ("r",)) -> None:
         self.schemas = schemas
         self.rewards = rewards
-        self.verdict = task.NegotiateTaskResponse(True)
+        self.verdict = NegotiateTaskResponse(True)
         self.asked: list[str] = []
 
     def __call__(self, method: Method, request: Any, deadline: Deadline) -> Any:
         if method.name.endswith("GetAgentSchema"):
             return self._schema(request.agent_name)
         if method.name.endswith("GetCapabilityManifest"):
-            rewards = [task.MdpComponentDescriptor(name) for name in self.rewards]
-            return task.GetCapabilityManifestResponse(task.EngineCapabilityManifest(rewards=rewards))
+            rewards = [MdpComponentDescriptor(name) for name in self.rewards]
+            return GetCapabilityManifestResponse(EngineCapabilityManifest(rewards=rewards))
         return self.verdict
 
-    def _schema(self, name: str) -> agent.GetAgentSchemaResponse:
+    def _schema(self, name: str) -> GetAgentSchemaResponse:
         self.asked.append(name)
         found = self.schemas.get(name or "agent_0", (0, 0))
         if isinstance(found, Exception):
             raise found
-        sizes = agent.AgentSchema(name, ["joints", "base"], [], *found)
-        return agent.GetAgentSchemaResponse(sizes)
+        sizes = AgentSchema(name, ["joints", "base"], [], *found)
+        return GetAgentSchemaResponse(sizes)
 
 
 def test_agents_are_counted_until_one_is_not_there() -> None:
@@ -143,8 +154,8 @@ def test_agents_are_counted_until_one_is_not_there() -> None:
 
 def test_an_engine_that_gives_every_name_the_same_agent_has_one() -> None:
     class One(Scripted):
-        def _schema(self, name: str) -> agent.GetAgentSchemaResponse:
-            return agent.GetAgentSchemaResponse(agent.AgentSchema("agent_0", [], [], 4, 2))
+        def _schema(self, name: str) -> GetAgentSchemaResponse:
+            return GetAgentSchemaResponse(AgentSchema("agent_0", [], [], 4, 2))
 
     spec = read_spec(One({}), Deadline(1))
     assert spec is not None
@@ -165,7 +176,7 @@ def test_an_engine_whose_agents_come_late_is_asked_again() -> None:
     answers: Iterator[tuple[int, int]] = iter([(0, 0), (4, 2)])
 
     class Late(Scripted):
-        def _schema(self, name: str) -> agent.GetAgentSchemaResponse:
+        def _schema(self, name: str) -> GetAgentSchemaResponse:
             self.schemas = {"agent_0": next(answers, (4, 2)), "agent_1": (0, 0)}
             return super()._schema(name)
 
@@ -183,7 +194,7 @@ def test_an_engine_that_refuses_its_own_terms_is_refused() -> None:
     spec = read_spec(script, Deadline(1))
     assert spec is not None
     negotiate_all(script, spec, Deadline(1))
-    script.verdict = task.NegotiateTaskResponse(False, "r needs a base")
+    script.verdict = NegotiateTaskResponse(False, "r needs a base")
     with pytest.raises(SpecError, match="r needs a base"):
         negotiate_all(script, spec, Deadline(1))
 
@@ -192,7 +203,7 @@ def test_an_engine_without_agents_is_not_reachable_as_an_engine(serve: Serve, co
     class Empty(ToyEngine):
         @property
         def services(self) -> Mapping[str, Handler]:
-            return {AGENT + "GetAgentSchema": lambda _: agent.GetAgentSchemaResponse(agent.AgentSchema())}
+            return {AGENT + "GetAgentSchema": lambda _: GetAgentSchemaResponse(AgentSchema())}
 
     with pytest.raises(NotReachable, match="has no agent that could be stepped"):
         connect(serve(Empty(), legacy=True), connect_timeout_s=0.3)
@@ -206,11 +217,11 @@ def test_a_reset_that_comes_too_early_is_tried_again(serve: Serve, connect: Any,
         def services(self) -> Mapping[str, Handler]:
             return {SET_OPTIONS.name: self._answer}
 
-        def _answer(self, request: Any) -> batch.SetResetOptionsResponse:
+        def _answer(self, request: Any) -> SetResetOptionsResponse:
             refusal = next(refusals)
-            return batch.SetResetOptionsResponse(not refusal, refusal)
+            return SetResetOptionsResponse(not refusal, refusal)
 
     client = connect(serve(Loading(1), legacy=True))
-    client.call(SET_OPTIONS, batch.SetResetOptionsRequest(agent.SimulationContract(terrain_type="flat")))
+    client.call(SET_OPTIONS, SetResetOptionsRequest(SimulationContract(terrain_type="flat")))
     assert np.any(client.step(zeros(client), every(client, RESET)).observations)
     assert next(refusals, None) is None

@@ -11,7 +11,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,12 +21,11 @@ pytest.importorskip("google.protobuf", reason="protobuf is not installed: pip in
 
 from google.protobuf import descriptor_pool, text_format
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
-from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from lucky_transport_grpc import _pb
-from lucky_transport_grpc._pb import generate
 
 LEGACY_FILES = (
     "agent.proto",
@@ -104,10 +102,10 @@ def test_the_legacy_protocol_has_the_size_of_luckyrobots_0_5_0() -> None:
     assert (len(messages), len(enums)) == (189, 4)
 
 
-def _differences(one: FileDescriptorProto, other: FileDescriptorProto, other_is: str = "upstream") -> list[str]:
+def _differences(one: FileDescriptorProto, other: FileDescriptorProto) -> list[str]:
     ours, theirs = dict(_facts(one)), dict(_facts(other))
     return [
-        f"{path}: {ours.get(path, 'absent')}, {other_is} {theirs.get(path, 'absent')}"
+        f"{path}: {ours.get(path, 'absent')}, upstream {theirs.get(path, 'absent')}"
         for path in sorted(ours.keys() | theirs.keys())
         if ours.get(path) != theirs.get(path)
     ]
@@ -252,38 +250,7 @@ SCALARS: dict[int, st.SearchStrategy[Any]] = {
 }
 
 
-# --- generated file, and what _pb promises ---
-
-
-def test_the_committed_descriptors_are_those_of_the_proto_files(tmp_path: Path) -> None:
-    pytest.importorskip("grpc_tools", reason="grpcio-tools is not installed: pip install 'lucky-transport[dev]'")
-    assert generate.main(["--output", str(tmp_path / "descriptors.binpb")]) == 0
-    fresh = FileDescriptorSet.FromString((tmp_path / "descriptors.binpb").read_bytes())
-    committed = FileDescriptorSet.FromString(Path(_pb.__file__).with_name("descriptors.binpb").read_bytes())
-    # Parsed, not as bytes: another protoc may order a message's fields otherwise.
-    assert [file.name for file in fresh.file] == [file.name for file in committed.file]
-    pairs = zip(fresh.file, committed.file, strict=True)
-    differences = [
-        f"{new.name}: {difference}" for new, old in pairs for difference in _differences(new, old, "committed")
-    ]
-    assert not differences, "\n".join(differences)
-
-
-def test_a_missing_compiler_is_reported_with_the_remedy(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setitem(sys.modules, "grpc_tools", None)
-    assert generate.main(["--output", os.devnull]) == 1
-    assert "pip install 'lucky-transport[dev]'" in capsys.readouterr().err
-
-
-def test_protos_that_do_not_compile_are_reported_with_file_and_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pytest.importorskip("grpc_tools", reason="grpcio-tools is not installed: pip install 'lucky-transport[dev]'")
-    (tmp_path / "broken.proto").write_text('syntax = "proto3";\nmessage Broken { int33 x = 1; }\n')
-    assert generate.main(["--proto-dir", str(tmp_path), "--output", os.devnull]) == 1
-    assert "broken.proto:2" in capsys.readouterr().err
+# --- what _pb promises ---
 
 
 def test_importing_the_messages_does_not_import_grpc() -> None:

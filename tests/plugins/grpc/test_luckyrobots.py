@@ -16,7 +16,7 @@ pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-
 
 from lucky_transport.engine import RESET
 from lucky_transport.engines.toy import ToyEngine
-from lucky_transport.messages.agent import SetActionGroupResponse
+from lucky_transport.messages import SetActionGroupResponse
 from lucky_transport.serving import Serving
 from lucky_transport.testing.pair import every, open_yardstick
 from lucky_transport_grpc.runtime import grpc

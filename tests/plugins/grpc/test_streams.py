@@ -15,7 +15,7 @@ from lucky_transport.call import Call
 from lucky_transport.engine import StreamHandler
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.errors import Busy, ClosedError, EngineFailed, PeerDied
-from lucky_transport.messages import controllers, telemetry
+from lucky_transport.messages import StreamPolicySlotStateRequest, StreamTelemetryRequest, TelemetryFrame
 from lucky_transport.messages.methods import method
 from lucky_transport.process import EngineProcess
 from lucky_transport.serving import Serving
@@ -39,16 +39,16 @@ class Watched(ToyEngine):
     def streams(self) -> Mapping[str, StreamHandler]:
         return {TELEMETRY.name: self._watch, SLOTS.name: self._misanswer}
 
-    def _watch(self, request: telemetry.StreamTelemetryRequest, call: Call) -> Iterator[telemetry.TelemetryFrame]:
+    def _watch(self, request: StreamTelemetryRequest, call: Call) -> Iterator[TelemetryFrame]:
         self.calls.append(call)
         try:
             for tick in call.ticks(request.target_fps or 100):
-                yield telemetry.TelemetryFrame(frame_number=tick)
+                yield TelemetryFrame(frame_number=tick)
         finally:
             self.ended.set()
 
     def _misanswer(self, request: Any, call: Call) -> Iterator[Any]:
-        yield telemetry.TelemetryFrame()
+        yield TelemetryFrame()
 
 
 def _start(raw: Any, path: str, metadata: Any = (), **fields: Any) -> Any:
@@ -74,14 +74,14 @@ def test_a_foreign_client_gets_the_items_and_its_cancel_ends_the_handler(serve: 
 def test_a_client_that_drops_its_stream_ends_the_handler(serve: Serve, connect: Any) -> None:
     engine = Watched()
     client = connect(serve(engine))
-    next(client.stream(TELEMETRY, telemetry.StreamTelemetryRequest(1)))
+    next(client.stream(TELEMETRY, StreamTelemetryRequest(1)))
     assert engine.ended.wait(10)
 
 
 def test_closing_the_client_ends_the_handler(serve: Serve, connect: Any) -> None:
     engine = Watched()
     client = connect(serve(engine))
-    stream = client.stream(TELEMETRY, telemetry.StreamTelemetryRequest(1))
+    stream = client.stream(TELEMETRY, StreamTelemetryRequest(1))
     next(stream)
     client.close()
     assert engine.ended.wait(10)
@@ -92,14 +92,14 @@ def test_closing_the_client_ends_the_handler(serve: Serve, connect: Any) -> None
 def test_what_is_no_item_of_the_stream_is_the_engines_failure(serve: Serve, connect: Any) -> None:
     client = connect(serve(Watched()))
     with pytest.raises(EngineFailed, match=r"answer to .*StreamPolicySlotState is TelemetryFrame, expected PolicySlot"):
-        next(client.stream(SLOTS, controllers.StreamPolicySlotStateRequest()))
+        next(client.stream(SLOTS, StreamPolicySlotStateRequest()))
 
 
 def test_an_engine_killed_in_the_middle_of_a_stream_is_a_dead_peer(connect: Any) -> None:
     process = EngineProcess("toy", ["grpc://127.0.0.1:0"])
     try:
         client = connect(process.endpoints[0])
-        stream = client.stream(TELEMETRY, telemetry.StreamTelemetryRequest(5))
+        stream = client.stream(TELEMETRY, StreamTelemetryRequest(5))
         next(stream)
         process.kill()
         with pytest.raises(PeerDied, match="start the engine again, then connect again"):
@@ -119,7 +119,7 @@ def test_stopping_the_server_ends_its_streams(serve: Serve, connect: Any) -> Non
     host = serve(engine).host
     second = GrpcServer(Endpoint.parse("grpc://127.0.0.1:0"), Settings())
     client = connect(second.start(host))
-    stream = client.stream(TELEMETRY, telemetry.StreamTelemetryRequest(1))
+    stream = client.stream(TELEMETRY, StreamTelemetryRequest(1))
     next(stream)
     second.stop(grace_s=0.1)
     assert engine.ended.wait(10)
@@ -132,11 +132,11 @@ def test_beyond_the_limit_a_stream_is_refused_and_steps_go_on(
 ) -> None:
     monkeypatch.setattr(typed_service, "MAX_STREAMS", 2)
     client = connect(serve())
-    open_ = [client.stream(TELEMETRY, telemetry.StreamTelemetryRequest(50)) for _ in range(2)]
+    open_ = [client.stream(TELEMETRY, StreamTelemetryRequest(50)) for _ in range(2)]
     for stream in open_:
         next(stream)
     with pytest.raises(Busy, match="serves 2 streams over gRPC already; end one first"):
-        next(client.stream(TELEMETRY, telemetry.StreamTelemetryRequest(50)))
+        next(client.stream(TELEMETRY, StreamTelemetryRequest(50)))
     assert client.step(zeros(client)).seq == 1
     for stream in open_:
         stream.cancel()
@@ -144,11 +144,11 @@ def test_beyond_the_limit_a_stream_is_refused_and_steps_go_on(
 
 def test_what_the_engine_skipped_is_told_at_the_end(serve: Serve, connect: Any) -> None:
     class Skipping(Watched):
-        def _watch(self, request: Any, call: Call) -> Iterator[telemetry.TelemetryFrame]:
-            yield telemetry.TelemetryFrame()
+        def _watch(self, request: Any, call: Call) -> Iterator[TelemetryFrame]:
+            yield TelemetryFrame()
             call.dropped += 7
 
-    stream = connect(serve(Skipping())).stream(TELEMETRY, telemetry.StreamTelemetryRequest())
+    stream = connect(serve(Skipping())).stream(TELEMETRY, StreamTelemetryRequest())
     assert len(list(stream)) == 1
     assert stream.dropped == 7
 
@@ -158,12 +158,12 @@ def test_a_reader_that_pauses_finds_the_newest_items(serve: Serve, connect: Any,
     go_on = threading.Event()
 
     class Many(Watched):
-        def _watch(self, request: Any, call: Call) -> Iterator[telemetry.TelemetryFrame]:
+        def _watch(self, request: Any, call: Call) -> Iterator[TelemetryFrame]:
             for number in range(count):
-                yield telemetry.TelemetryFrame(frame_number=number)
+                yield TelemetryFrame(frame_number=number)
             go_on.set()
 
-    stream = connect(serve(Many())).stream(TELEMETRY, telemetry.StreamTelemetryRequest())
+    stream = connect(serve(Many())).stream(TELEMETRY, StreamTelemetryRequest())
     assert go_on.wait(10)
     eventually(lambda: stream.dropped == count - streams.KEPT)
     assert [frame.frame_number for frame in stream] == list(range(count - streams.KEPT, count))
@@ -172,7 +172,7 @@ def test_a_reader_that_pauses_finds_the_newest_items(serve: Serve, connect: Any,
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_child_neither_reads_nor_ends_its_parents_stream(serve: Serve, connect: Any) -> None:
     engine = Watched()
-    stream = connect(serve(engine)).stream(TELEMETRY, telemetry.StreamTelemetryRequest(100))
+    stream = connect(serve(engine)).stream(TELEMETRY, StreamTelemetryRequest(100))
     next(stream)
     reader, writer = os.pipe()
     pid = os.fork()

@@ -13,8 +13,7 @@ from lucky_transport.api import make_engine, open_transport, serve
 from lucky_transport.engine import HOLD, RESET, Buffers, Engine
 from lucky_transport.errors import EngineFailed
 from lucky_transport.host.host import Host
-from lucky_transport.messages.agent import SimulationContract
-from lucky_transport.messages.batch import SetResetOptionsRequest, SetSeedsRequest
+from lucky_transport.messages import SetResetOptionsRequest, SetSeedsRequest, SimulationContract
 from lucky_transport.messages.methods import method
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.testing.contract import EngineContract

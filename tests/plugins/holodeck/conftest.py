@@ -16,7 +16,17 @@ from numpy.typing import NDArray
 from lucky_transport import api
 from lucky_transport.config import load_settings
 from lucky_transport.engine import HOLD, RESET, Buffers, Engine, Handler
-from lucky_transport.messages import geometry, scene
+from lucky_transport.messages import (
+    EntityId,
+    EntityInfo,
+    ListEntitiesRequest,
+    ListEntitiesResponse,
+    Quat,
+    SetEntityTransformRequest,
+    SetEntityTransformResponse,
+    Transform,
+    Vec3,
+)
 from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 from lucky_transport_holodeck.names import Names
@@ -47,7 +57,7 @@ class PlacedEngine(Engine):
             hold=hold,
         )
         self.resets = np.zeros(num_envs, int)
-        self.places = [geometry.Transform(geometry.Vec3(), geometry.Quat(w=1.0)) for _ in range(num_envs)]
+        self.places = [Transform(Vec3(), Quat(w=1.0)) for _ in range(num_envs)]
         self.fails = False
         self._ticks = np.zeros(num_envs)
         self._buffers: Buffers
@@ -59,19 +69,16 @@ class PlacedEngine(Engine):
             "/hazel.rpc.SceneService/SetEntityTransform": self._move,
         }
 
-    def _list(self, request: scene.ListEntitiesRequest) -> scene.ListEntitiesResponse:
-        return scene.ListEntitiesResponse(
-            [
-                scene.EntityInfo(geometry.EntityId(env + 7), f"agent_{env}", place)
-                for env, place in enumerate(self.places)
-            ]
+    def _list(self, request: ListEntitiesRequest) -> ListEntitiesResponse:
+        return ListEntitiesResponse(
+            [EntityInfo(EntityId(env + 7), f"agent_{env}", place) for env, place in enumerate(self.places)]
         )
 
-    def _move(self, request: scene.SetEntityTransformRequest) -> scene.SetEntityTransformResponse:
+    def _move(self, request: SetEntityTransformRequest) -> SetEntityTransformResponse:
         assert request.id is not None
         assert request.transform is not None
         self.places[request.id.id - 7] = request.transform
-        return scene.SetEntityTransformResponse(True)
+        return SetEntityTransformResponse(True)
 
     def bind(self, buffers: Buffers) -> None:
         self._buffers = buffers

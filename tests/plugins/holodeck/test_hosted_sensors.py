@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("posix_ipc", reason="pip install 'lucky-transport[holodeck]'")
 
 from lucky_transport.engine import Buffers, Engine
-from lucky_transport.messages.media import ImageFrame, NamedImageFrame
+from lucky_transport.messages import ImageFrame, NamedImageFrame
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 from lucky_transport_holodeck.commands import Command
 

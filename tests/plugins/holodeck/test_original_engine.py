@@ -18,7 +18,7 @@ import lucky_transport
 from lucky_transport import api
 from lucky_transport.config import load_settings
 from lucky_transport.errors import ConfigError, Unimplemented
-from lucky_transport.messages.batch import SetSeedsRequest
+from lucky_transport.messages import SetSeedsRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.process import unique_name
 from lucky_transport_holodeck.names import Names

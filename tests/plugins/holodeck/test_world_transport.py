@@ -22,7 +22,7 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.engine import HOLD, RESET
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import ConfigError, LocalProtocolError, NotReachable, PeerDied, SpecError, Unimplemented
-from lucky_transport.messages.batch import SetSeedsRequest
+from lucky_transport.messages import SetSeedsRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.testing.pair import PATIENCE_S, every, open_yardstick, zeros
 from lucky_transport.testing.trajectories import random_actions

@@ -15,7 +15,7 @@ from lucky_transport.engine import HOLD, RESET, Buffers
 from lucky_transport.errors import ConfigError, EngineFailed, SpecError, Unimplemented
 from lucky_transport.host.host import Host
 from lucky_transport.inproc import InprocTransport
-from lucky_transport.messages.batch import SetSeedsRequest
+from lucky_transport.messages import SetSeedsRequest
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.spec.composite import views
 from lucky_transport.testing.contract import EngineContract

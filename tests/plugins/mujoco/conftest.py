@@ -13,8 +13,7 @@ from lucky_transport.api import make_engine
 from lucky_transport.engine import HOLD, RESET, TICK
 from lucky_transport.host.host import Host
 from lucky_transport.inproc import InprocTransport
-from lucky_transport.messages.agent import SimulationContract
-from lucky_transport.messages.batch import SetResetOptionsRequest
+from lucky_transport.messages import SetResetOptionsRequest, SimulationContract
 from lucky_transport.messages.methods import method
 from lucky_transport.transport import Frame, Stream
 

@@ -14,11 +14,18 @@ import pytest
 pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transport[mujoco]'")
 
 from lucky_transport.errors import LocalProtocolError, SpecError, UnknownName
-from lucky_transport.messages import camera
-from lucky_transport.messages.geometry import EntityId
-from lucky_transport.messages.media import CameraStreamKind
+from lucky_transport.messages import (
+    CameraConfig,
+    CameraConfigAck,
+    CameraStreamKind,
+    EntityId,
+    GetCameraConfigRequest,
+    GetCameraFrameRequest,
+    ListCamerasRequest,
+    SetCameraConfigRequest,
+    StreamCameraRequest,
+)
 from lucky_transport.messages.methods import method
-from lucky_transport.messages.stepping import GetCameraFrameRequest
 
 DEPTH = CameraStreamKind.DEPTH
 
@@ -29,21 +36,21 @@ def batch(robots: Callable[..., Any]) -> Any:
     return robots(2, renderer="rays")
 
 
-def config_of(batch: Any, name: str = "front") -> camera.CameraConfig:
-    answer = batch.call("CameraService/GetCameraConfig", camera.GetCameraConfigRequest(name=name))
+def config_of(batch: Any, name: str = "front") -> CameraConfig:
+    answer = batch.call("CameraService/GetCameraConfig", GetCameraConfigRequest(name=name))
     assert answer.found
     return answer.config
 
 
-def configure(batch: Any, name: str = "front", **changes: Any) -> camera.CameraConfigAck:
+def configure(batch: Any, name: str = "front", **changes: Any) -> CameraConfigAck:
     config = replace(config_of(batch, name), **changes)
-    return batch.call("CameraService/SetCameraConfig", camera.SetCameraConfigRequest(name=name, config=config))
+    return batch.call("CameraService/SetCameraConfig", SetCameraConfigRequest(name=name, config=config))
 
 
 def frames(batch: Any, count: int, **request: Any) -> list[Any]:
     """Return the first frames of a stream of 64 x 48 pixels, which is then ended."""
     usual: dict[str, Any] = {"target_fps": 200, "width": 64, "height": 48}
-    wanted = camera.StreamCameraRequest(**usual | request)
+    wanted = StreamCameraRequest(**usual | request)
     stream = batch.client.stream(method("CameraService/StreamCamera"), wanted)
     found = list(islice(stream, count))
     stream.cancel()
@@ -51,7 +58,7 @@ def frames(batch: Any, count: int, **request: Any) -> list[Any]:
 
 
 def test_cameras_are_listed_with_the_ids_the_scene_has_for_them(batch: Any) -> None:
-    found = batch.call("CameraService/ListCameras", camera.ListCamerasRequest()).cameras
+    found = batch.call("CameraService/ListCameras", ListCamerasRequest()).cameras
     assert [row.name for row in found] == ["track", "front", "top"]
     assert len({row.id.id for row in found}) == 3
 
@@ -70,9 +77,7 @@ def test_a_stream_shows_what_was_asked_for_in_rising_numbers(batch: Any) -> None
 def test_a_camera_is_the_same_by_name_and_by_id_and_other_robots_have_their_own(batch: Any) -> None:
     batch.reset()
     batch.engine.world.qpos(1)[0] += 3.3
-    front = {
-        row.name: row.id.id for row in batch.call("CameraService/ListCameras", camera.ListCamerasRequest()).cameras
-    }
+    front = {row.name: row.id.id for row in batch.call("CameraService/ListCameras", ListCamerasRequest()).cameras}
     by_name, by_id, other = (
         frames(batch, 1, **which)[0].data
         for which in ({"name": "top"}, {"id": EntityId(front["top"])}, {"name": "agent_1/top"})
@@ -83,7 +88,7 @@ def test_a_camera_is_the_same_by_name_and_by_id_and_other_robots_have_their_own(
 
 def test_a_stream_shows_the_robot_move(batch: Any) -> None:
     stream = batch.client.stream(
-        method("CameraService/StreamCamera"), camera.StreamCameraRequest(name="front", width=64, height=48)
+        method("CameraService/StreamCamera"), StreamCameraRequest(name="front", width=64, height=48)
     )
     before = next(stream).data
     batch.engine.world.qpos()[2] += 0.5
@@ -142,16 +147,16 @@ def test_settings_that_make_no_sense_are_refused_and_nothing_changes(
 
 
 def test_unknown_cameras_are_named_with_the_nearest_one(batch: Any) -> None:
-    assert not batch.call("CameraService/GetCameraConfig", camera.GetCameraConfigRequest(name="frond")).found
+    assert not batch.call("CameraService/GetCameraConfig", GetCameraConfigRequest(name="frond")).found
     with pytest.raises(UnknownName, match=r"no camera 'frond'; did you mean 'front'.*track, front, top"):
         frames(batch, 1, name="frond")
     with pytest.raises(UnknownName, match=r"no camera with id 5.*1001 \(front\)"):
         frames(batch, 1, id=EntityId(5))
     with pytest.raises(UnknownName, match="agent_7/front"):
         frames(batch, 1, name="agent_7/front")
-    answer = batch.call("CameraService/SetCameraConfig", camera.SetCameraConfigRequest(name="frond"))
+    answer = batch.call("CameraService/SetCameraConfig", SetCameraConfigRequest(name="frond"))
     assert re.search("did you mean 'front'", answer.message)
-    answer = batch.call("CameraService/SetCameraConfig", camera.SetCameraConfigRequest(name="front"))
+    answer = batch.call("CameraService/SetCameraConfig", SetCameraConfigRequest(name="front"))
     assert "no config" in answer.message
 
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from lucky_transport.messages.agent import SimulationContract
-from lucky_transport.messages.batch import SetResetOptionsRequest
+from lucky_transport.messages import SetResetOptionsRequest, SimulationContract
 
 pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transport[mujoco]'")
 

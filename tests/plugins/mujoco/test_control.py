@@ -11,18 +11,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lucky_transport.messages.geometry import EntityId
-from lucky_transport.messages.mujoco_scene import (
+from lucky_transport.messages import (
+    EntityId,
     GetActuatorGainsRequest,
     GetFullStateRequest,
     IndexedControlEntry,
     IndexedQposEntry,
+    JointGainOverride,
     NamedControlEntry,
     ResetSceneRequest,
     SetControlRequest,
+    SetPolicyActiveRequest,
+    SetPolicyGainsRequest,
     SetQposRequest,
 )
-from lucky_transport.messages.policies import JointGainOverride, SetPolicyActiveRequest, SetPolicyGainsRequest
 
 pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transport[mujoco]'")
 

@@ -10,32 +10,28 @@ from typing import Any
 import pytest
 
 from lucky_transport.errors import UnknownName
-from lucky_transport.messages.controllers import (
-    GetRobotControllerRequest,
-    ListRobotControllersRequest,
-    StreamPolicySlotStateRequest,
-    StreamRobotControllerRequest,
-)
-from lucky_transport.messages.geometry import EntityId
-from lucky_transport.messages.policies import (
+from lucky_transport.messages import (
     ClearPolicyGainsRequest,
+    EntityId,
     GetPolicyBasePoseRequest,
+    GetPolicyCommandBoolRequest,
+    GetPolicyCommandFloatRequest,
     GetPolicyLastActionRequest,
+    GetRobotControllerRequest,
     JointGainOverride,
     ListPolicyDescriptorsRequest,
+    ListRobotControllersRequest,
+    PolicyCommandType,
     SetPolicyActiveRequest,
     SetPolicyClampObservationRequest,
+    SetPolicyCommandBoolRequest,
+    SetPolicyCommandFloatRequest,
     SetPolicyDescriptorRequest,
     SetPolicyDrivenJointsRequest,
     SetPolicyGainsRequest,
     SetPolicyPriorityRequest,
-)
-from lucky_transport.messages.policy_commands import (
-    GetPolicyCommandBoolRequest,
-    GetPolicyCommandFloatRequest,
-    PolicyCommandType,
-    SetPolicyCommandBoolRequest,
-    SetPolicyCommandFloatRequest,
+    StreamPolicySlotStateRequest,
+    StreamRobotControllerRequest,
 )
 
 pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transport[mujoco]'")
@@ -75,7 +71,7 @@ def test_every_robot_has_a_controller_with_a_slot_for_each_policy(robots: Callab
 
 
 def test_the_entities_of_robots_are_those_of_the_scene(robots: Callable[..., Any]) -> None:
-    from lucky_transport.messages.scene import ListEntitiesRequest
+    from lucky_transport.messages import ListEntitiesRequest
 
     batch = robots(2)
     entities = batch.call("SceneService/ListEntities", ListEntitiesRequest()).entities

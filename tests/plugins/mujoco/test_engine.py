@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from lucky_transport.api import make_engine
 from lucky_transport.engine import HOLD, RESET, Buffers, Engine
 from lucky_transport.errors import ConfigError, SpecError, UnknownName
-from lucky_transport.messages.agent import SimulationContract
-from lucky_transport.messages.batch import SetResetOptionsRequest, SetSeedsRequest
+from lucky_transport.messages import SetResetOptionsRequest, SetSeedsRequest, SimulationContract
 from lucky_transport.testing.contract import EngineContract
 
 pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transport[mujoco]'")

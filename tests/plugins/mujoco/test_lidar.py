@@ -13,7 +13,21 @@ from numpy.typing import NDArray
 pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transport[mujoco]'")
 
 from lucky_transport.errors import LocalProtocolError, Unimplemented, UnknownName
-from lucky_transport.messages import lidar
+from lucky_transport.messages import (
+    BakeLidarMaterialRequest,
+    GetLidarReturnParamsRequest,
+    GetLidarScanRequest,
+    LidarAck,
+    LidarReturnParamsResponse,
+    LidarSensorRequest,
+    LoadLidarBakeRequest,
+    SaveLidarBakeRequest,
+    SetLidarConfigRequest,
+    SetLidarLiveRequest,
+    SetLidarPresetRequest,
+    SetLidarReturnParamsRequest,
+    SetLidarSecondaryCaptureRequest,
+)
 from lucky_transport_mujoco.lidar import PRESETS
 
 MOUNT_M = 0.09
@@ -23,7 +37,7 @@ MOUNT_M = 0.09
 def batch(robots: Callable[..., Any]) -> Any:
     """Two robots standing on flat ground, with their lidars on."""
     made = robots(2)
-    assert call(made, "SetLidarLive", lidar.SetLidarLiveRequest(True)).ok
+    assert call(made, "SetLidarLive", SetLidarLiveRequest(True)).ok
     return made
 
 
@@ -32,19 +46,19 @@ def call(batch: Any, name: str, request: Any) -> Any:
 
 
 def scan(batch: Any, **request: Any) -> Any:
-    return call(batch, "GetLidarScan", lidar.GetLidarScanRequest(**request))
+    return call(batch, "GetLidarScan", GetLidarScanRequest(**request))
 
 
 def ranges(batch: Any, **request: Any) -> NDArray[np.float32]:
     return np.array(scan(batch, **request).ranges, np.float32)
 
 
-def configure(batch: Any, **changes: Any) -> lidar.LidarAck:
+def configure(batch: Any, **changes: Any) -> LidarAck:
     """Change the beam layout of sensor 0."""
-    config = asdict(call(batch, "GetLidarConfig", lidar.LidarSensorRequest(0)))
+    config = asdict(call(batch, "GetLidarConfig", LidarSensorRequest(0)))
     for unset in ("found", "secondary_capture", "secondary_scope"):
         del config[unset]
-    return call(batch, "SetLidarConfig", lidar.SetLidarConfigRequest(**config | changes))
+    return call(batch, "SetLidarConfig", SetLidarConfigRequest(**config | changes))
 
 
 def test_a_scan_needs_the_lidar_to_be_on(robots: Callable[..., Any]) -> None:
@@ -54,7 +68,7 @@ def test_a_scan_needs_the_lidar_to_be_on(robots: Callable[..., Any]) -> None:
 
 def test_beams_meet_flat_ground_where_trigonometry_says(batch: Any) -> None:
     found = ranges(batch)
-    angles = call(batch, "GetLidarBeamAngles", lidar.LidarSensorRequest(0))
+    angles = call(batch, "GetLidarBeamAngles", LidarSensorRequest(0))
     elevation = np.array(angles.elevation)
     height = batch.engine.world.qpos()[2] + MOUNT_M
     down = elevation < -0.01
@@ -62,13 +76,13 @@ def test_beams_meet_flat_ground_where_trigonometry_says(batch: Any) -> None:
     near = expected <= 30.0
     assert found[down][near] == pytest.approx(expected[near], rel=1e-4)
     assert (found[~down] == -1).all()  # into the sky
-    count = call(batch, "GetLidarBeamCount", lidar.LidarSensorRequest(0)).beams
+    count = call(batch, "GetLidarBeamCount", LidarSensorRequest(0)).beams
     assert count == angles.beams == len(found) == len(angles.azimuth) == 16 * 180
 
 
 def test_azimuth_turns_from_the_front_to_the_left(batch: Any) -> None:
     assert configure(batch, channels=1, azimuth_bins=4, vfov_min_deg=-30.0, vfov_max_deg=-30.0, self_ignore=1).ok
-    angles = call(batch, "GetLidarBeamAngles", lidar.LidarSensorRequest(0))
+    angles = call(batch, "GetLidarBeamAngles", LidarSensorRequest(0))
     assert angles.azimuth == pytest.approx([0, np.pi / 2, np.pi, 3 * np.pi / 2])
     level = ranges(batch)
     batch.engine.world.qpos()[3:7] = np.cos(0.05), 0, np.sin(0.05), 0  # nose down
@@ -119,16 +133,16 @@ def test_intensity_falls_with_the_range_and_reflectivity_does_not_know_it(batch:
     assert len(rich.secondary_ranges) == rich.beams
 
 
-def returns(batch: Any) -> lidar.LidarReturnParamsResponse:
-    return call(batch, "GetLidarReturnParams", lidar.GetLidarReturnParamsRequest())
+def returns(batch: Any) -> LidarReturnParamsResponse:
+    return call(batch, "GetLidarReturnParams", GetLidarReturnParamsRequest())
 
 
-def set_returns(batch: Any, **changes: Any) -> lidar.LidarAck:
+def set_returns(batch: Any, **changes: Any) -> LidarAck:
     """Change the return model; what tells "not given" from 0 is not given unless it is named."""
     present = asdict(returns(batch))
-    needed = {item.name for item in fields(lidar.SetLidarReturnParamsRequest) if item.default is not None}
+    needed = {item.name for item in fields(SetLidarReturnParamsRequest) if item.default is not None}
     request: dict[str, Any] = {name: value for name, value in present.items() if name in needed}
-    return call(batch, "SetLidarReturnParams", lidar.SetLidarReturnParamsRequest(**request | changes))
+    return call(batch, "SetLidarReturnParams", SetLidarReturnParamsRequest(**request | changes))
 
 
 def test_the_return_model_loses_weak_returns_and_keeps_what_was_not_given(batch: Any) -> None:
@@ -184,36 +198,36 @@ def test_noise_has_the_size_it_was_given(batch: Any) -> None:
 def test_layouts_that_make_no_sense_are_refused_and_nothing_changes(
     batch: Any, changes: dict[str, Any], words: str
 ) -> None:
-    before = call(batch, "GetLidarConfig", lidar.LidarSensorRequest(0))
+    before = call(batch, "GetLidarConfig", LidarSensorRequest(0))
     answer = configure(batch, **changes)
     assert not answer.ok
     assert words in answer.message
-    assert call(batch, "GetLidarConfig", lidar.LidarSensorRequest(0)) == before
+    assert call(batch, "GetLidarConfig", LidarSensorRequest(0)) == before
 
 
 def test_presets_change_all_sensors_and_others_are_refused(batch: Any) -> None:
     for number, preset in enumerate(PRESETS):
-        assert call(batch, "SetLidarPreset", lidar.SetLidarPresetRequest(number)).ok
+        assert call(batch, "SetLidarPreset", SetLidarPresetRequest(number)).ok
         for sensor in range(2):
-            assert call(batch, "GetLidarConfig", lidar.LidarSensorRequest(sensor)) == preset
-    assert "preset 9: expected 0 to 2" in call(batch, "SetLidarPreset", lidar.SetLidarPresetRequest(9)).message
+            assert call(batch, "GetLidarConfig", LidarSensorRequest(sensor)) == preset
+    assert "preset 9: expected 0 to 2" in call(batch, "SetLidarPreset", SetLidarPresetRequest(9)).message
 
 
 def test_unknown_sensors_are_not_found(batch: Any) -> None:
-    assert not call(batch, "GetLidarConfig", lidar.LidarSensorRequest(2)).found
+    assert not call(batch, "GetLidarConfig", LidarSensorRequest(2)).found
     for name in ("GetLidarBeamCount", "GetLidarBeamAngles"):
         with pytest.raises(UnknownName, match="no lidar sensor 2"):
-            call(batch, name, lidar.LidarSensorRequest(2))
+            call(batch, name, LidarSensorRequest(2))
     with pytest.raises(UnknownName, match="no lidar sensor 2"):
         scan(batch, sensor=2)
 
 
 def test_secondary_returns_are_refused_because_nothing_here_gives_any(batch: Any) -> None:
     def secondary(capture: int, scope: int = 0) -> Any:
-        return call(batch, "SetLidarSecondaryCapture", lidar.SetLidarSecondaryCaptureRequest(0, capture, scope))
+        return call(batch, "SetLidarSecondaryCapture", SetLidarSecondaryCaptureRequest(0, capture, scope))
 
     assert secondary(0, 1).ok
-    assert call(batch, "GetLidarConfig", lidar.LidarSensorRequest(0)).secondary_scope == 1
+    assert call(batch, "GetLidarConfig", LidarSensorRequest(0)).secondary_scope == 1
     assert "capture 2: nothing in this scene" in secondary(2).message
     assert "scope 5" in secondary(0, 5).message
 
@@ -221,10 +235,10 @@ def test_secondary_returns_are_refused_because_nothing_here_gives_any(batch: Any
 @pytest.mark.parametrize(
     ("name", "request_"),
     [
-        ("BakeLidarMaterial", lidar.BakeLidarMaterialRequest()),
-        ("GetLidarBakeStatus", lidar.LidarSensorRequest()),
-        ("LoadLidarBake", lidar.LoadLidarBakeRequest("x")),
-        ("SaveLidarBake", lidar.SaveLidarBakeRequest("x")),
+        ("BakeLidarMaterial", BakeLidarMaterialRequest()),
+        ("GetLidarBakeStatus", LidarSensorRequest()),
+        ("LoadLidarBake", LoadLidarBakeRequest("x")),
+        ("SaveLidarBake", SaveLidarBakeRequest("x")),
     ],
 )
 def test_baking_is_not_implemented(batch: Any, name: str, request_: Any) -> None:

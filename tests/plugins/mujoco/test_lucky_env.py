@@ -14,7 +14,7 @@ pytest.importorskip("mujoco", reason="mujoco is not installed: pip install 'luck
 import lucky_transport
 from lucky_transport import LuckyEnv
 from lucky_transport.errors import ClosedError, EngineFailed, NotReachable, SpecError
-from lucky_transport.messages.agent import SimulationContract
+from lucky_transport.messages import SimulationContract
 from lucky_transport.process import unique_name
 
 REWARDS = ["track_lin_vel_xy", "alive"]

@@ -9,16 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lucky_transport.messages.geometry import EntityId, Vec3
-from lucky_transport.messages.motion_graph import (
+from lucky_transport.messages import (
+    EntityId,
     FireMotionGraphTriggerRequest,
     GetMotionGraphActiveRequest,
     GetMotionGraphInputRequest,
     MotionGraphInputValue,
     SetMotionGraphActiveRequest,
     SetMotionGraphInputRequest,
+    SetPolicyActiveRequest,
+    Vec3,
 )
-from lucky_transport.messages.policies import SetPolicyActiveRequest
 
 pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transport[mujoco]'")
 

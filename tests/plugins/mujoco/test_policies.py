@@ -11,22 +11,24 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lucky_transport.engine import RESET, TICK
-from lucky_transport.messages.agent import ActionGroupEntry, SetActionGroupRequest
-from lucky_transport.messages.geometry import EntityId
-from lucky_transport.messages.policies import (
+from lucky_transport.messages import (
+    ActionGroupEntry,
     ClearPolicyGainsRequest,
+    EntityId,
     GetPolicyBasePoseRequest,
     GetPolicyLastActionRequest,
     JointGainOverride,
+    SetActionGroupRequest,
     SetPolicyActiveRequest,
     SetPolicyClampObservationRequest,
+    SetPolicyCommandBoolRequest,
+    SetPolicyCommandFloatRequest,
     SetPolicyDescriptorRequest,
     SetPolicyDrivenJointsRequest,
     SetPolicyGainsRequest,
     SetPolicyPriorityRequest,
+    StepRequest,
 )
-from lucky_transport.messages.policy_commands import SetPolicyCommandBoolRequest, SetPolicyCommandFloatRequest
-from lucky_transport.messages.stepping import StepRequest
 
 pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transport[mujoco]'")
 

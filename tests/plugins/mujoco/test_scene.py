@@ -11,9 +11,21 @@ import pytest
 
 pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transport[mujoco]'")
 
-from lucky_transport.messages import scene
-from lucky_transport.messages.geometry import EntityId, Quat, Transform, Vec3
-from lucky_transport.messages.scene import SimulationMode
+from lucky_transport.messages import (
+    EnterPlayModeRequest,
+    EntityId,
+    ExitPlayModeRequest,
+    GetEntityRequest,
+    GetSceneInfoRequest,
+    GetSimulationModeRequest,
+    ListEntitiesRequest,
+    Quat,
+    SetEntityTransformRequest,
+    SetSimulationModeRequest,
+    SimulationMode,
+    Transform,
+    Vec3,
+)
 
 UNIT = Vec3(1.0, 1.0, 1.0)
 STRAIGHT = Quat(0.0, 0.0, 0.0, 1.0)
@@ -21,23 +33,23 @@ STRAIGHT = Quat(0.0, 0.0, 0.0, 1.0)
 
 def entities(batch: Any, **include: bool) -> dict[str, Any]:
     """Return the entities by name."""
-    found = batch.call("SceneService/ListEntities", scene.ListEntitiesRequest(**include)).entities
+    found = batch.call("SceneService/ListEntities", ListEntitiesRequest(**include)).entities
     return {entity.name: entity for entity in found}
 
 
 def place(batch: Any, entity: int | None, transform: Transform | None) -> Any:
     """Send SetEntityTransform."""
     id = None if entity is None else EntityId(entity)
-    return batch.call("SceneService/SetEntityTransform", scene.SetEntityTransformRequest(id, transform))
+    return batch.call("SceneService/SetEntityTransform", SetEntityTransformRequest(id, transform))
 
 
 def test_the_list_has_all_robots_and_the_parts_of_the_shown_world(robots: Callable[..., Any]) -> None:
     batch = robots(3)
-    found = batch.call("SceneService/ListEntities", scene.ListEntitiesRequest()).entities
+    found = batch.call("SceneService/ListEntities", ListEntitiesRequest()).entities
     assert [entity.name for entity in found[:3]] == ["agent_0", "agent_1", "agent_2"]
     assert {"FL_hip", "RR_calf", "floor", "sun", "front", "track", "top"} <= {entity.name for entity in found}
     assert len({entity.id.id for entity in found}) == len({entity.name for entity in found}) == len(found)
-    info = batch.call("SceneService/GetSceneInfo", scene.GetSceneInfoRequest())
+    info = batch.call("SceneService/GetSceneInfo", GetSceneInfoRequest())
     assert info.entity_count == len(found)
     assert info.scene_name == "quadruped"
 
@@ -73,16 +85,16 @@ def test_transforms_are_where_mujoco_has_things(robots: Callable[..., Any]) -> N
 def test_an_entity_is_found_by_id_and_by_name_and_the_id_counts(robots: Callable[..., Any]) -> None:
     batch = robots(2)
     for name, listed in entities(batch, include_transforms=True, include_components=True).items():
-        for request in (scene.GetEntityRequest(name=name), scene.GetEntityRequest(EntityId(listed.id.id), "nonsense")):
+        for request in (GetEntityRequest(name=name), GetEntityRequest(EntityId(listed.id.id), "nonsense")):
             answer = batch.call("SceneService/GetEntity", request)
             assert answer.found
             assert answer.entity == listed
 
 
 @pytest.mark.parametrize(
-    "request_", [scene.GetEntityRequest(), scene.GetEntityRequest(name="dog"), scene.GetEntityRequest(EntityId(777))]
+    "request_", [GetEntityRequest(), GetEntityRequest(name="dog"), GetEntityRequest(EntityId(777))]
 )
-def test_what_is_not_there_is_not_found(robots: Callable[..., Any], request_: scene.GetEntityRequest) -> None:
+def test_what_is_not_there_is_not_found(robots: Callable[..., Any], request_: GetEntityRequest) -> None:
     answer = robots(1).call("SceneService/GetEntity", request_)
     assert not answer.found
     assert answer.entity is None
@@ -140,10 +152,10 @@ def test_simulation_mode_is_deterministic_or_fast_and_realtime_is_refused(robots
     batch = robots(1)
 
     def choose(mode: int) -> Any:
-        return batch.call("SceneService/SetSimulationMode", scene.SetSimulationModeRequest(mode))  # type: ignore[arg-type]
+        return batch.call("SceneService/SetSimulationMode", SetSimulationModeRequest(mode))  # type: ignore[arg-type]
 
     def chosen() -> int:
-        return batch.call("SceneService/GetSimulationMode", scene.GetSimulationModeRequest()).mode
+        return batch.call("SceneService/GetSimulationMode", GetSimulationModeRequest()).mode
 
     assert chosen() == SimulationMode.DETERMINISTIC
     assert choose(SimulationMode.FAST).success
@@ -156,8 +168,8 @@ def test_simulation_mode_is_deterministic_or_fast_and_realtime_is_refused(robots
 
 def test_play_mode_is_entered_and_left_any_number_of_times_and_never_stops_a_step(robots: Callable[..., Any]) -> None:
     batch = robots(1)
-    enter = ("SceneService/EnterPlayMode", scene.EnterPlayModeRequest())
-    leave = ("SceneService/ExitPlayMode", scene.ExitPlayModeRequest())
+    enter = ("SceneService/EnterPlayMode", EnterPlayModeRequest())
+    leave = ("SceneService/ExitPlayMode", ExitPlayModeRequest())
     answers = [batch.call(*which) for which in (enter, enter, leave, leave, enter)]
     assert all(answer.success for answer in answers)
     assert [answer.message.partition(";")[0] for answer in answers] == [

@@ -13,8 +13,7 @@ pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transp
 
 from lucky_transport.call import Call
 from lucky_transport.errors import ClosedError, SpecError
-from lucky_transport.messages import viewport
-from lucky_transport.messages.camera import StreamCameraRequest
+from lucky_transport.messages import StartViewportStreamRequest, StreamCameraRequest
 from lucky_transport.messages.methods import METHODS, method
 from lucky_transport_mujoco.rendering import Order, Studio
 
@@ -68,7 +67,7 @@ def test_streams_and_steps_side_by_side_give_the_trajectory_of_steps_alone(robot
     over = threading.Event()
 
     def watch() -> None:
-        request = viewport.StartViewportStreamRequest(target_fps=200, width=32, height=18)
+        request = StartViewportStreamRequest(target_fps=200, width=32, height=18)
         for _ in watched.client.stream(method("ViewportService/StreamViewport"), request):
             if over.is_set():
                 return

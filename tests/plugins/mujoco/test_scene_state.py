@@ -9,17 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lucky_transport.messages.geometry import EntityId
-from lucky_transport.messages.mujoco import GetJointStateRequest
-from lucky_transport.messages.mujoco_scene import (
+from lucky_transport.messages import (
+    EntityId,
     GetFullStateRequest,
+    GetJointStateRequest,
     GetModelInfoRequest,
+    GetTelemetrySchemaRequest,
     MjJointType,
+    SetPolicyActiveRequest,
+    SetPolicyDrivenJointsRequest,
     StateFilter,
     StreamFullStateRequest,
+    StreamTelemetryRequest,
 )
-from lucky_transport.messages.policies import SetPolicyActiveRequest, SetPolicyDrivenJointsRequest
-from lucky_transport.messages.telemetry import GetTelemetrySchemaRequest, StreamTelemetryRequest
 
 mujoco: Any = pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transport[mujoco]'")
 

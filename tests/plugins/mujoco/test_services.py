@@ -8,9 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lucky_transport.messages.agent import ActionGroupEntry, SetActionGroupRequest
-from lucky_transport.messages.mujoco import GetJointStateRequest, GetMujocoInfoRequest
-from lucky_transport.messages.task import GetCapabilityManifestRequest
+from lucky_transport.messages import (
+    ActionGroupEntry,
+    GetCapabilityManifestRequest,
+    GetJointStateRequest,
+    GetMujocoInfoRequest,
+    SetActionGroupRequest,
+)
 
 pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transport[mujoco]'")
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transport[mujoco]'")
 
-from lucky_transport.messages.debug import DebugArrow, DebugColor, DebugLine, DebugVector3, DebugVelocityCommand
+from lucky_transport.messages import DebugArrow, DebugColor, DebugLine, DebugVector3, DebugVelocityCommand
 from lucky_transport_mujoco import robot, surfaces
 from lucky_transport_mujoco.overlay import draw
 from lucky_transport_mujoco.raycast import cast

@@ -13,14 +13,16 @@ from numpy.typing import NDArray
 pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transport[mujoco]'")
 
 from lucky_transport.errors import SpecError, UnknownName
-from lucky_transport.messages import viewport
-from lucky_transport.messages.debug import (
+from lucky_transport.messages import (
     DebugArrow,
     DebugColor,
     DebugDrawRequest,
     DebugLine,
     DebugVector3,
     DebugVelocityCommand,
+    GetViewportInfoRequest,
+    StartViewportStreamRequest,
+    ViewportStreamConfig,
 )
 from lucky_transport.messages.methods import method
 from lucky_transport_mujoco.debug_drawing import MAX_DRAWINGS
@@ -37,7 +39,7 @@ def batch(robots: Callable[..., Any]) -> Any:
 def watch(batch: Any, **request: Any) -> Any:
     """Return a stream of small pictures of the viewport."""
     usual: dict[str, Any] = {"target_fps": 200, "width": 160, "height": 90}
-    wanted = viewport.StartViewportStreamRequest(**usual | request)
+    wanted = StartViewportStreamRequest(**usual | request)
     return batch.client.stream(method("ViewportService/StreamViewport"), wanted)
 
 
@@ -68,13 +70,13 @@ def count(picture: NDArray[np.int64], red: bool, green: bool, blue: bool) -> int
 
 def test_there_is_one_viewport_and_it_tells_what_streams(batch: Any) -> None:
     def info() -> Any:
-        return batch.call("ViewportService/GetViewportInfo", viewport.GetViewportInfoRequest())
+        return batch.call("ViewportService/GetViewportInfo", GetViewportInfoRequest())
 
     assert info().available_viewports == ["Main"]
     assert not info().current_config.streaming
     stream = watch(batch, viewport_name="Main", target_fps=12)
     next(stream)
-    assert info().current_config == viewport.ViewportStreamConfig(True, "Main", 12, 160, 90)
+    assert info().current_config == ViewportStreamConfig(True, "Main", 12, 160, 90)
     stream.cancel()
     assert not info().current_config.streaming
 

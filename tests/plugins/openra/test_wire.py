@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -93,11 +92,3 @@ def test_worlds_that_speak_of_something_else_are_refused_by_name() -> None:
 def test_a_spatial_map_travels_as_bytes() -> None:
     field: Any = _pb.GameObservation.DESCRIPTOR.fields_by_name["spatial_map"]
     assert field.type == FieldDescriptor.TYPE_BYTES
-
-
-def test_the_committed_descriptors_are_those_of_the_proto() -> None:
-    pytest.importorskip("grpc_tools", reason="grpcio-tools is not installed: pip install 'lucky-transport[dev]'")
-    from lucky_transport_grpc._pb.generate import compile_protos
-
-    folder = Path(_pb.__file__).parent
-    assert compile_protos(folder) == (folder / "descriptors.binpb").read_bytes()

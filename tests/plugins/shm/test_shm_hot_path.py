@@ -17,7 +17,7 @@ import lucky_transport
 from lucky_transport import api
 from lucky_transport.engine import RESET, Buffers
 from lucky_transport.engines.toy import ToyEngine
-from lucky_transport.messages.batch import SetSeedsRequest
+from lucky_transport.messages import SetSeedsRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.shm.atomics import native_error

@@ -18,10 +18,8 @@ from lucky_transport.config import load_settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.engines.echo import shade
 from lucky_transport.errors import EngineFailed, PeerDied, RemoteProtocolError
-from lucky_transport.messages.camera import StreamCameraRequest
-from lucky_transport.messages.media import ImageFrame
+from lucky_transport.messages import GetCameraFrameRequest, ImageFrame, StepRequest, StreamCameraRequest
 from lucky_transport.messages.methods import method
-from lucky_transport.messages.stepping import GetCameraFrameRequest, StepRequest
 from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.rpc.images import Picture, Place
 from lucky_transport.shm.image_file import ImageFile
@@ -108,7 +106,7 @@ def test_an_engine_killed_while_it_sends_pictures_leaves_them_readable_and_no_fi
 _CLIENT = """
 import sys, time
 from lucky_transport import api
-from lucky_transport.messages.camera import StreamCameraRequest
+from lucky_transport.messages import StreamCameraRequest
 from lucky_transport.messages.methods import method
 client = api.open_transport(sys.argv[1])
 stream = client.stream(method("CameraService/StreamCamera"), StreamCameraRequest(name="endless"), copy=False)

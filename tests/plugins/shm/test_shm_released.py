@@ -12,7 +12,7 @@ import pytest
 
 import lucky_transport
 from lucky_transport import api
-from lucky_transport.messages.camera import StreamCameraRequest
+from lucky_transport.messages import StreamCameraRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.shm.image_file import ImageFile

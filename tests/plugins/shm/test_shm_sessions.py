@@ -20,7 +20,7 @@ from lucky_transport import api
 from lucky_transport.deadline import Deadline
 from lucky_transport.engines.cartpole import CartPoleCommand, CartPoleWorld, CartPoleWorlds
 from lucky_transport.errors import ClosedError, PeerDied, PeerTimeout, RemoteProtocolError, SessionEnded, Unimplemented
-from lucky_transport.messages.session import ShareSessionResponse
+from lucky_transport.messages import ShareSessionResponse
 from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.sessions.api import AdvanceRequest
 from lucky_transport.sessions.batch import WorldsEngine

@@ -21,7 +21,7 @@ import pytest
 from lucky_transport import api
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import SegmentError
-from lucky_transport.messages.media import ImageFrame
+from lucky_transport.messages import ImageFrame
 from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.shm.atomics import native_error
 from lucky_transport.shm.image_reader import ImageReader

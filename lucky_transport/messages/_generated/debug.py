@@ -1,11 +1,13 @@
-"""Messages of DebugService: lines and arrows drawn over the scene; nothing here changes the simulation."""
+"""Lines and arrows drawn over the scene, for a person to look at. Nothing here changes the simulation.
+
+Generated from proto/debug.proto by schema/generate.py; do not edit.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from lucky_transport.messages.empty import no_items
-from lucky_transport.messages.scalars import F32, struct
+from lucky_transport.messages.scalars import F32, no_items, struct
 
 __all__ = [
     "DebugArrow",
@@ -62,8 +64,8 @@ class DebugArrow:
 class DebugVelocityCommand:
     """A velocity command shown at a robot.
 
-    lin_vel_x, lin_vel_y: m/s forward and sideways. ang_vel_z: rad/s about the vertical. scale: metres drawn per unit,
-    0 counts as 1.
+    lin_vel_x, lin_vel_y: m/s forward and sideways. ang_vel_z: rad/s about the vertical. scale: metres drawn per unit, 0
+    counts as 1.
     """
 
     origin: DebugVector3 | None = None

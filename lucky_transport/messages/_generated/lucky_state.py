@@ -1,4 +1,7 @@
-"""Messages of our own StateService: the state of one env as bytes that only its engine understands."""
+"""The state of one environment, taken and put back: what searching and debugging a simulation need.
+
+Generated from proto/lucky_state.proto by schema/generate.py; do not edit.
+"""
 
 from __future__ import annotations
 
@@ -35,4 +38,4 @@ class SetStateRequest:
 class SetStateResponse:
     """What is observed in that state: one row of the spec's observation."""
 
-    observation: bytes = b""
+    observation: bytes = b""  # One row of the spec's observation.

@@ -1,11 +1,13 @@
-"""Messages of LidarService: scans, sensor configuration and the material bake behind them. Sensors count from 0."""
+"""Lidar sensors that know what their beams hit: scans, sensor configuration, and the material bake behind them.
+
+Generated from proto/lidar.proto by schema/generate.py; do not edit.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from lucky_transport.messages.empty import no_items
-from lucky_transport.messages.scalars import F32, I32, U32, U64
+from lucky_transport.messages.scalars import F32, I32, U32, U64, no_items
 
 __all__ = [
     "BakeLidarMaterialRequest",
@@ -91,8 +93,8 @@ class LidarConfigResponse:
     rotation_hz: F32 = 0.0
     geom_group_mask: U32 = 0
     self_ignore: U32 = 0
-    secondary_capture: U32 = 0
-    secondary_scope: U32 = 0
+    secondary_capture: U32 = 0  # as SetLidarSecondaryCaptureRequest.capture
+    secondary_scope: U32 = 0  # as SetLidarSecondaryCaptureRequest.scope
 
 
 @dataclass(slots=True)

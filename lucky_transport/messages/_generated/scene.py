@@ -1,4 +1,7 @@
-"""Messages of SceneService: entities, simulation mode and play mode."""
+"""The loaded scene: its entities, how simulated time runs, and the editor's play mode.
+
+Generated from proto/scene.proto by schema/generate.py; do not edit.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Annotated
 
-from lucky_transport.messages.empty import no_items
-from lucky_transport.messages.geometry import EntityId, Transform
-from lucky_transport.messages.scalars import U32, one_of
+from lucky_transport.messages._generated.common import EntityId, Transform
+from lucky_transport.messages.scalars import U32, no_items, one_of
 
 __all__ = [
     "EnterPlayModeRequest",
@@ -39,9 +41,9 @@ class SimulationMode(IntEnum):
     can.
     """
 
-    REALTIME = 0
-    DETERMINISTIC = 1
-    FAST = 2
+    REALTIME = 0  # one simulated second per second of wall clock
+    DETERMINISTIC = 1  # fixed rate; the engine's default
+    FAST = 2  # as fast as the machine allows
 
 
 @dataclass(slots=True)

@@ -1,15 +1,13 @@
-"""Messages of our own SessionService: many independently advanced worlds in one engine.
+"""Sessions: many independently advanced worlds in one engine, each created, advanced, watched and destroyed by itself.
 
-Actions and observations are the engine's own messages (`Worlds.action`, `Worlds.observation`), each encoded as
-FlatBuffers like every message here: bytes to this service.
+Generated from proto/lucky_session.proto by schema/generate.py; do not edit.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from lucky_transport.messages.empty import no_items
-from lucky_transport.messages.scalars import F64, U32, U64
+from lucky_transport.messages.scalars import F64, U32, U64, no_items
 
 __all__ = [
     "ActInSessionRequest",

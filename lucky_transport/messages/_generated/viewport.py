@@ -1,18 +1,15 @@
-"""Messages of ViewportService: pictures of the engine's viewport."""
+"""Pictures of the editor's viewport, as a person at the engine sees it.
+
+Generated from proto/viewport.proto by schema/generate.py; do not edit.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from lucky_transport.messages.empty import no_items
-from lucky_transport.messages.scalars import U32
+from lucky_transport.messages.scalars import U32, no_items
 
-__all__ = [
-    "GetViewportInfoRequest",
-    "GetViewportInfoResponse",
-    "StartViewportStreamRequest",
-    "ViewportStreamConfig",
-]
+__all__ = ["GetViewportInfoRequest", "GetViewportInfoResponse", "StartViewportStreamRequest", "ViewportStreamConfig"]
 
 
 @dataclass(slots=True)

@@ -1,4 +1,7 @@
-"""Identifiers and geometry that several services share."""
+"""Identifiers and geometry shared by the other files.
+
+Generated from proto/common.proto by schema/generate.py; do not edit.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,7 @@ from dataclasses import dataclass
 
 from lucky_transport.messages.scalars import F32, U64, struct
 
-__all__ = [
-    "EntityId",
-    "Quat",
-    "Transform",
-    "Vec3",
-]
+__all__ = ["EntityId", "Quat", "Transform", "Vec3"]
 
 
 @dataclass(slots=True)
@@ -48,4 +46,4 @@ class Transform:
 
     position: Vec3 | None = None
     rotation: Quat | None = None
-    scale: Vec3 | None = None
+    scale: Vec3 | None = None  # factor per axis, 1 = as authored

@@ -1,4 +1,7 @@
-"""Messages of MujocoSceneService: the whole MuJoCo model, its state, and direct writes to it."""
+"""The whole loaded MuJoCo model: its description, its full state, and direct writes to it.
+
+Generated from proto/mujoco_scene.proto by schema/generate.py; do not edit.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Annotated
 
-from lucky_transport.messages.empty import no_items
-from lucky_transport.messages.scalars import F32, F64, I32, U32, U64
+from lucky_transport.messages.scalars import F32, F64, I32, U32, U64, no_items
 
 __all__ = [
     "ActuatorDescriptor",
@@ -117,15 +119,6 @@ class FullState:
 
 
 @dataclass(slots=True)
-class StateFilter:
-    """Narrows a state to joints that policies drive, that nobody drives, or that one slot drives (0 = none)."""
-
-    include_only_policy_claimed_joints: bool = False
-    include_only_unclaimed_joints: bool = False
-    filter_by_slot_id: U32 = 0
-
-
-@dataclass(slots=True)
 class GetFullStateRequest:
     """Asks for parts of the state, all three when none is named; an absent `filter` means the whole model."""
 
@@ -142,8 +135,8 @@ class GetFullStateResponse:
     success: bool = False
     message: str = ""
     state: FullState | None = None
-    included_joint_indices: list[U32] = field(default_factory=no_items)
-    included_actuator_indices: list[U32] = field(default_factory=no_items)
+    included_joint_indices: list[U32] = field(default_factory=no_items)  # empty without a filter
+    included_actuator_indices: list[U32] = field(default_factory=no_items)  # empty without a filter
 
 
 @dataclass(slots=True)
@@ -155,6 +148,15 @@ class StreamFullStateRequest:
     include_qvel: bool = False
     include_ctrl: bool = False
     filter: StateFilter | None = None
+
+
+@dataclass(slots=True)
+class StateFilter:
+    """Narrows a state to joints that policies drive, that nobody drives, or that one slot drives (0 = none)."""
+
+    include_only_policy_claimed_joints: bool = False
+    include_only_unclaimed_joints: bool = False
+    filter_by_slot_id: U32 = 0  # 0 = do not filter by slot; a joint that fits any of the three stays
 
 
 @dataclass(slots=True)

@@ -1,11 +1,13 @@
-"""Messages of TelemetryService: positions and applied controls for dashboards and recorders."""
+"""A light stream for dashboards and recorders: positions and applied controls, nothing else.
+
+Generated from proto/telemetry.proto by schema/generate.py; do not edit.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from lucky_transport.messages.empty import no_items
-from lucky_transport.messages.scalars import F32, U32, U64
+from lucky_transport.messages.scalars import F32, U32, U64, no_items
 
 __all__ = [
     "GetTelemetrySchemaRequest",

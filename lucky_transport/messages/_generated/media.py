@@ -1,27 +1,15 @@
-"""Pictures, as they travel inside other messages."""
+"""Images as they travel inside other messages.
+
+Generated from proto/media.proto by schema/generate.py; do not edit.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
 
 from lucky_transport.messages.scalars import F32, U32, U64, Buffer
 
-__all__ = [
-    "CameraStreamKind",
-    "ImageFrame",
-    "NamedImageFrame",
-]
-
-
-class CameraStreamKind(IntEnum):
-    """What a picture holds.
-
-    COLOR is RGBA, one byte per channel; DEPTH is one uint16 per pixel, in steps of `depth_scale`.
-    """
-
-    COLOR = 0
-    DEPTH = 1
+__all__ = ["ImageFrame", "NamedImageFrame"]
 
 
 @dataclass(slots=True)
@@ -33,10 +21,10 @@ class ImageFrame:
     frame_number: grows with each picture of a stream.
     """
 
-    data: Buffer = b""  # a memoryview where one was asked for: `Stream` with copy=False, `Call.image_buffer`
+    data: Buffer = b""
     width: U32 = 0
     height: U32 = 0
-    channels: U32 = 0
+    channels: U32 = 0  # per pixel; 4 for RGBA
     format: str = ""
     timestamp_ms: U64 = 0
     frame_number: U32 = 0

@@ -1,12 +1,14 @@
-"""Messages of CameraService: cameras placed in the scene, their pictures and the model of their depth sensor."""
+"""Cameras placed in the scene: listing, streaming, and the model of their depth sensor.
+
+Generated from proto/camera.proto by schema/generate.py; do not edit.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from lucky_transport.messages.empty import no_items
-from lucky_transport.messages.geometry import EntityId
-from lucky_transport.messages.scalars import F32, U32, one_of
+from lucky_transport.messages._generated.common import EntityId
+from lucky_transport.messages.scalars import F32, U32, no_items, one_of
 
 __all__ = [
     "CameraConfig",

@@ -1,0 +1,1 @@
+"""What `schema/generate.py` writes, a module for each kind of text."""
