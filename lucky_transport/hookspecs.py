@@ -1,7 +1,7 @@
-"""What a plugin can contribute, as pluggy hooks (entry point group `lucky_transport`).
+"""The contributions of a plugin, as pluggy hooks (entry point group `lucky_transport`).
 
-Rule 1: a plugin's module (`plugin.py`) imports nothing heavy; everything it offers is named as "module:attribute" and
-        imported only when somebody asks for it. So a missing dependency never hides the other plugins.
+A plugin's module (`plugin.py`) imports nothing heavy: it names its offers as "module:attribute", and each is imported
+when it is used. So a missing dependency never hides the other plugins.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import pluggy
 
 __all__ = [
     "PROJECT",
-    "BoardInfo",
     "CommandInfo",
     "EngineInfo",
     "ForeignServicesInfo",
-    "SwitchInfo",
+    "PatchPlugin",
+    "PolicyPlugin",
     "TransportInfo",
     "hookimpl",
     "hookspec",
@@ -93,8 +93,8 @@ class ForeignServicesInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class SwitchInfo:
-    """A way to make this very process use our transports where it uses another library.
+class PatchPlugin:
+    """A patch of this process: it uses our transports where it used another library.
 
     `activate`: "module:function", called without arguments by `import lucky_transport.auto`. `extra` as in
     `TransportInfo`.
@@ -107,11 +107,11 @@ class SwitchInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class BoardInfo:
-    """A switchboard of staged migrations.
+class PolicyPlugin:
+    """A routing policy of staged migrations.
 
-    `open`: "module:function", called as `f() -> lucky_transport.staging.Board`, once per process. `extra` as in
-    `TransportInfo`.
+    `open`: "module:function", called as `f() -> lucky_transport.routing_policy.RoutingPolicy`, once per process.
+    `extra` as in `TransportInfo`.
     """
 
     name: str
@@ -141,10 +141,10 @@ def lucky_transport_foreign_services() -> list[ForeignServicesInfo]:  # pyright:
 
 
 @hookspec
-def lucky_transport_switches() -> list[SwitchInfo]:  # pyright: ignore[reportReturnType]
-    """Return the ways this plugin offers to switch a process."""
+def lucky_transport_patches() -> list[PatchPlugin]:  # pyright: ignore[reportReturnType]
+    """Return the patches this plugin offers."""
 
 
 @hookspec
-def lucky_transport_boards() -> list[BoardInfo]:  # pyright: ignore[reportReturnType]
-    """Return the switchboards this plugin offers."""
+def lucky_transport_policies() -> list[PolicyPlugin]:  # pyright: ignore[reportReturnType]
+    """Return the routing policies this plugin offers."""

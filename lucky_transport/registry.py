@@ -1,7 +1,6 @@
-"""Which transports, engines and commands there are.
+"""The transports, engines and commands that plugins offer.
 
-Rule 1: this is the only place that loads plugins, and each load is guarded: one broken plugin hides no other.
-Rule 2: asking for a plugin that is absent or broken says what to install; asking for an unknown name says which exist.
+This is the only place that loads plugins. Each load is guarded, so that one broken plugin hides no other.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from lucky_transport import hookspecs
 from lucky_transport.errors import BrokenPlugin, MissingExtra, UnknownName, did_you_mean
 from lucky_transport.hookspecs import (
     PROJECT,
-    BoardInfo,
     CommandInfo,
     EngineInfo,
     ForeignServicesInfo,
-    SwitchInfo,
+    PatchPlugin,
+    PolicyPlugin,
     TransportInfo,
 )
 
@@ -41,19 +40,19 @@ _DISTRIBUTIONS = {
     "zmq": "pyzmq",
 }
 
-_Info = TypeVar("_Info", TransportInfo, EngineInfo, CommandInfo, ForeignServicesInfo, SwitchInfo, BoardInfo)
+_Info = TypeVar("_Info", TransportInfo, EngineInfo, CommandInfo, ForeignServicesInfo, PatchPlugin, PolicyPlugin)
 
 
 @dataclass
 class Registry:
-    """What was found. `broken` maps an entry point's name to the error its import raised."""
+    """The offers of all plugins by name; `broken` maps an entry point's name to the error that its import raised."""
 
     transports: dict[str, TransportInfo] = field(default_factory=dict[str, TransportInfo])
     engines: dict[str, EngineInfo] = field(default_factory=dict[str, EngineInfo])
     commands: dict[str, CommandInfo] = field(default_factory=dict[str, CommandInfo])
     foreign_services: dict[str, ForeignServicesInfo] = field(default_factory=dict[str, ForeignServicesInfo])
-    switches: dict[str, SwitchInfo] = field(default_factory=dict[str, SwitchInfo])
-    boards: dict[str, BoardInfo] = field(default_factory=dict[str, BoardInfo])
+    patches: dict[str, PatchPlugin] = field(default_factory=dict[str, PatchPlugin])
+    policies: dict[str, PolicyPlugin] = field(default_factory=dict[str, PolicyPlugin])
     broken: dict[str, BaseException] = field(default_factory=dict[str, BaseException])
 
     def transport(self, name: str) -> TransportInfo:
@@ -156,6 +155,6 @@ _HOOKS = (
     ("lucky_transport_engines", "engines"),
     ("lucky_transport_commands", "commands"),
     ("lucky_transport_foreign_services", "foreign_services"),
-    ("lucky_transport_switches", "switches"),
-    ("lucky_transport_boards", "boards"),
+    ("lucky_transport_patches", "patches"),
+    ("lucky_transport_policies", "policies"),
 )

@@ -42,7 +42,7 @@ LAYERS = (
     "aio",
     "pending",
     "transport",
-    "staging",
+    "routing_policy",
     "codec",
     "rpc",
     "shm",

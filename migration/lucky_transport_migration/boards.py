@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from lucky_transport.staging import Board
+from lucky_transport.routing_policy import RoutingPolicy
 from lucky_transport_migration.evidence import board
 from lucky_transport_migration.recording.board import recorded
 
 __all__ = ["open_board"]
 
 
-def open_board() -> Board:
+def open_board() -> RoutingPolicy:
     """Return the board; raises ConfigError for settings that cannot be read."""
     return recorded(board.open_board())

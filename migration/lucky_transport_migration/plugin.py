@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lucky_transport.hookspecs import BoardInfo, CommandInfo, TransportInfo, hookimpl
+from lucky_transport.hookspecs import CommandInfo, PolicyPlugin, TransportInfo, hookimpl
 
 __all__: list[str] = []
 
@@ -68,5 +68,5 @@ def lucky_transport_transports() -> list[TransportInfo]:
 
 
 @hookimpl
-def lucky_transport_boards() -> list[BoardInfo]:
-    return [BoardInfo("evidence", "lucky_transport_migration.boards:open_board", "the stages of this project")]
+def lucky_transport_policies() -> list[PolicyPlugin]:
+    return [PolicyPlugin("evidence", "lucky_transport_migration.boards:open_board", "the stages of this project")]

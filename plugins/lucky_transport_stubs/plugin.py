@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lucky_transport.hookspecs import CommandInfo, ForeignServicesInfo, SwitchInfo, hookimpl
+from lucky_transport.hookspecs import CommandInfo, ForeignServicesInfo, PatchPlugin, hookimpl
 
 __all__: list[str] = []
 
@@ -25,9 +25,9 @@ def lucky_transport_foreign_services() -> list[ForeignServicesInfo]:
 
 
 @hookimpl
-def lucky_transport_switches() -> list[SwitchInfo]:
+def lucky_transport_patches() -> list[PatchPlugin]:
     return [
-        SwitchInfo(
+        PatchPlugin(
             "grpc",
             activate="lucky_transport_stubs.run.here:activate_here",
             summary="channels that grpc and grpc.aio make",

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from lucky_transport.messages.methods import Method
-from lucky_transport.staging import Comparison, Decision, Outcome
+from lucky_transport.routing_policy import Comparison, Decision, Outcome
 from lucky_transport_migration.commands_parity.answers import Answer
 from lucky_transport_migration.evidence.compare import compare
 from lucky_transport_migration.evidence.items import Found

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from lucky_transport.config import load_launch
 from lucky_transport.errors import ConfigError, MissingExtra
 from lucky_transport.registry import load
-from lucky_transport.staging import Board, Comparison, Decision
+from lucky_transport.routing_policy import Comparison, Decision, RoutingPolicy
 from lucky_transport_migration.evidence.compare import compare
 from lucky_transport_migration.evidence.inbox import Inbox
 from lucky_transport_migration.evidence.lines import Lines
@@ -45,7 +45,7 @@ _CLOSE_S = 2.0
 _log = logging.getLogger("lucky_transport")
 
 
-def open_board() -> Board:
+def open_board() -> RoutingPolicy:
     """Return a board by the nearest lucky_transport.toml, which closes at the end of the process.
 
     Raises ConfigError for a wrong file.

@@ -14,8 +14,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lucky_transport.messages.methods import BY_NAME, Effect, Flow
+from lucky_transport.routing_policy import Comparison, Outcome
 from lucky_transport.rpc.outcome import Metadata
-from lucky_transport.staging import Comparison, Outcome
 from lucky_transport_migration.evidence.items import Found, Items
 from lucky_transport_migration.evidence.record import (
     CONTROL,

@@ -18,7 +18,7 @@ from pathlib import Path
 from lucky_transport.config import load_settings
 from lucky_transport.errors import ConfigError
 from lucky_transport.messages.methods import BY_NAME, Effect
-from lucky_transport.staging import Board, Comparison, Decision
+from lucky_transport.routing_policy import Comparison, Decision, RoutingPolicy
 from lucky_transport_migration.evidence.inbox import Inbox
 from lucky_transport_migration.evidence.record import CONTROL
 from lucky_transport_migration.recording.calls import KEPT_BYTES, KEPT_ITEMS, call_entry
@@ -32,7 +32,7 @@ _log = logging.getLogger("lucky_transport")
 _CLOSE_S = 2.0
 
 
-def recorded(board: Board) -> Board:
+def recorded(board: RoutingPolicy) -> RoutingPolicy:
     """Return `board`, within one that records where the settings name a file; raises ConfigError for wrong settings."""
     file = load_settings().record
     return RecordingBoard(board, Path(file)) if file else board
@@ -41,7 +41,7 @@ def recorded(board: Board) -> Board:
 class RecordingBoard:
     """`inner` decides who answers, and is told of everything. The file is made with the first call."""
 
-    def __init__(self, inner: Board, file: Path) -> None:
+    def __init__(self, inner: RoutingPolicy, file: Path) -> None:
         self._inner = inner
         self._file = file
         self._recorder: Recorder | None = None

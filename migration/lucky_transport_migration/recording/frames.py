@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from lucky_transport.env.composite import observation_fields
 from lucky_transport.errors import ConfigError
+from lucky_transport.routing_policy import Outcome
 from lucky_transport.spec.batch_spec import BatchSpec
-from lucky_transport.staging import Outcome
 from lucky_transport.transport import Frame
 from lucky_transport_migration.evidence.numbers import first_unequal_number
 from lucky_transport_migration.evidence.rules import Rules

@@ -25,8 +25,8 @@ from lucky_transport.errors import (
     TransportError,
 )
 from lucky_transport.messages.methods import BY_NAME, Method
+from lucky_transport.routing_policy import Comparison, Decision, Outcome
 from lucky_transport.spec.batch_spec import BatchSpec
-from lucky_transport.staging import Comparison, Decision, Outcome
 from lucky_transport.transport import Frame, Transport
 from lucky_transport_migration.evidence.compare import compare
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, NOT_COMPARED, Evidence, Side, moment

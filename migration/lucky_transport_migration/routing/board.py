@@ -11,7 +11,7 @@ import logging
 from functools import cache
 
 from lucky_transport.registry import load, registry
-from lucky_transport.staging import Board, Comparison, Decision
+from lucky_transport.routing_policy import Comparison, Decision, RoutingPolicy
 
 __all__ = ["FencedBoard", "process_board"]
 
@@ -21,7 +21,7 @@ _log = logging.getLogger("lucky_transport")
 class FencedBoard:
     """`board`, as one that keeps the promise not to raise."""
 
-    def __init__(self, board: Board) -> None:
+    def __init__(self, board: RoutingPolicy) -> None:
         self._board = board
         self._said: set[str] = set()
 
@@ -51,9 +51,9 @@ class FencedBoard:
 
 
 @cache
-def process_board() -> Board:
+def process_board() -> RoutingPolicy:
     """Return the board of this process; raises what opening it raises (ConfigError, MissingExtra, BrokenPlugin)."""
-    info = next(iter(registry().boards.values()))
+    info = next(iter(registry().policies.values()))
     board = load(info.open, owner=f"board {info.name!r}", extra=info.extra)()
     atexit.register(board.close)
     return board

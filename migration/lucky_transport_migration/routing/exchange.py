@@ -11,7 +11,7 @@ import threading
 from typing import Any
 
 from lucky_transport.messages.methods import Effect, Method
-from lucky_transport.staging import Board, Comparison, Decision, Outcome
+from lucky_transport.routing_policy import Comparison, Decision, Outcome, RoutingPolicy
 from lucky_transport_migration.routing.outcomes import IN_TROUBLE
 from lucky_transport_migration.routing.side import CANDIDATE, CONTROL
 from lucky_transport_migration.routing.world import World
@@ -26,7 +26,7 @@ _MOVED = "the world changed between the two answers"
 class Exchange:
     """See the module. decision: as it was made, without a shadow where none may be asked."""
 
-    def __init__(self, board: Board, world: World, method: Method, request: Any, decision: Decision) -> None:
+    def __init__(self, board: RoutingPolicy, world: World, method: Method, request: Any, decision: Decision) -> None:
         self.method = method
         self.why = "" if method.effect is Effect.READ else CHANGES
         if self.why and decision.shadow:

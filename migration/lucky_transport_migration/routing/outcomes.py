@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lucky_transport.errors import Status, StatusError, TransportError, status_of
-from lucky_transport.staging import Outcome
+from lucky_transport.routing_policy import Outcome
 
 __all__ = ["IN_TROUBLE", "answer", "failure"]
 

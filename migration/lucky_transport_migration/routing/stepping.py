@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import PeerTimeout, TransportError
 from lucky_transport.messages.methods import method
-from lucky_transport.staging import Board, Comparison, Decision, Outcome
+from lucky_transport.routing_policy import Comparison, Decision, Outcome, RoutingPolicy
 from lucky_transport.transport import Frame, Transport
 from lucky_transport_migration.routing.exchange import CHANGES
 from lucky_transport_migration.routing.outcomes import answer, failure
@@ -31,7 +31,7 @@ _NOTED_EVERY = 64
 class Stepping:
     """Exchanges over `transport`, which decisions call `side`; `send`, `recv` and `step` as `Transport` has them."""
 
-    def __init__(self, transport: Transport, decision: Decision, board: Board, world: World) -> None:
+    def __init__(self, transport: Transport, decision: Decision, board: RoutingPolicy, world: World) -> None:
         self.transport = transport
         self._decision = decision
         self._board = board

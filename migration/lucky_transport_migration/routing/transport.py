@@ -22,7 +22,7 @@ from lucky_transport.call import check_request, check_stream, check_unary
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import ClosedError, PeerDied, TransportError
 from lucky_transport.messages.methods import Effect, Method
-from lucky_transport.staging import Board, Comparison, Decision
+from lucky_transport.routing_policy import Comparison, Decision, RoutingPolicy
 from lucky_transport.transport import Capabilities, Frame, Stream, Transport
 from lucky_transport_migration.routing.board import FencedBoard
 from lucky_transport_migration.routing.exchange import Exchange
@@ -50,7 +50,7 @@ class StagedTransport(Transport):
 
     name = "staged"
 
-    def __init__(self, control: Side, candidate: Side, board: Board) -> None:
+    def __init__(self, control: Side, candidate: Side, board: RoutingPolicy) -> None:
         self._sides = {CONTROL: control, CANDIDATE: candidate}
         self._board = FencedBoard(board)
         self._world = World()

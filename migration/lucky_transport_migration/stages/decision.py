@@ -24,7 +24,7 @@ from pathlib import Path
 
 from lucky_transport.errors import ConfigError
 from lucky_transport.messages.methods import Effect
-from lucky_transport.staging import Decision
+from lucky_transport.routing_policy import Decision
 from lucky_transport_migration.stages.journal import Journal
 from lucky_transport_migration.stages.plan import StagePlan, find_file
 from lucky_transport_migration.stages.spread import Spread

@@ -1,5 +1,5 @@
-"""Staged channels: each call goes to the transport that a board decides for, and reads to the other one as well.
+"""Staged channels: each call goes to the transport that a routing policy chooses, and reads to the other one as well.
 
-A board (`lucky_transport.staging`) says per call who answers, real gRPC or shared memory. The caller gets what that
-channel makes, the very objects; what was sent and received as bytes goes to the board, beside a shadow's answer.
+A `lucky_transport.routing_policy.RoutingPolicy` decides per call whether real gRPC or shared memory answers. The caller
+gets that channel's own objects; the bytes that were sent and received go to the policy, beside a shadow's answer.
 """

@@ -11,7 +11,7 @@ from collections import defaultdict
 from functools import cache
 
 from lucky_transport.deadline import Deadline
-from lucky_transport.staging import Board
+from lucky_transport.routing_policy import RoutingPolicy
 from lucky_transport_stubs.staged.boards import open_board
 from lucky_transport_stubs.staged.guarded import GuardedBoard
 from lucky_transport_stubs.staged.workers import Workers
@@ -28,7 +28,7 @@ _MOMENT_S = 1.0
 class Backstage:
     """Behind the calls: `board`; `workers` for shadows, `endings` for what is to be read from calls that are over."""
 
-    def __init__(self, board: Board) -> None:
+    def __init__(self, board: RoutingPolicy) -> None:
         self.board = GuardedBoard(board)
         self.workers = Workers("shadow calls", _THREADS, _ROOM)
         self.endings = Workers("ended calls", 1, _ENDINGS)

@@ -6,16 +6,16 @@ Rule 1: imports nothing heavy: the launcher asks this before it runs a program.
 from __future__ import annotations
 
 from lucky_transport.errors import ConfigError
-from lucky_transport.hookspecs import BoardInfo
+from lucky_transport.hookspecs import PolicyPlugin
 from lucky_transport.registry import load, registry
-from lucky_transport.staging import Board
+from lucky_transport.routing_policy import RoutingPolicy
 
 __all__ = ["board_on_offer", "open_board"]
 
 
-def board_on_offer() -> BoardInfo:
+def board_on_offer() -> PolicyPlugin:
     """Return the board that would decide. Raises ConfigError when there is none, so that nothing could be staged."""
-    info = next(iter(registry().boards.values()), None)
+    info = next(iter(registry().policies.values()), None)
     if info is None:
         raise ConfigError(
             "transport = 'staged', and no plugin offers a board that decides",
@@ -24,7 +24,7 @@ def board_on_offer() -> BoardInfo:
     return info
 
 
-def open_board() -> Board:
+def open_board() -> RoutingPolicy:
     """Return the board, opened. Raises as `board_on_offer`, MissingExtra, BrokenPlugin, and what its opening raises."""
     info = board_on_offer()
     return load(info.open, owner=f"board {info.name!r}", extra=info.extra)()

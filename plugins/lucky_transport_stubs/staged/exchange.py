@@ -21,8 +21,8 @@ import threading
 import time
 from typing import Any
 
+from lucky_transport.routing_policy import Comparison, Decision, Outcome
 from lucky_transport.rpc.outcome import Metadata
-from lucky_transport.staging import Comparison, Decision, Outcome
 from lucky_transport_stubs.staged.ending import SO_FAR, Ending
 from lucky_transport_stubs.staged.items import Items
 from lucky_transport_stubs.staged.staging import Staging

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 
-from lucky_transport.staging import Board, Comparison, Decision
+from lucky_transport.routing_policy import Comparison, Decision, RoutingPolicy
 from lucky_transport_stubs.run.notice import say
 
 __all__ = ["TRANSPORTS", "GuardedBoard"]
@@ -20,9 +20,9 @@ _PLAIN = Decision("grpc", stage="grpc")
 
 
 class GuardedBoard:
-    """`board`, as a `Board` that keeps its promises."""
+    """`board`, as a `RoutingPolicy` that keeps its promises."""
 
-    def __init__(self, board: Board) -> None:
+    def __init__(self, board: RoutingPolicy) -> None:
         self._board = board
         self._said: set[str] = set()
         self._lock = threading.Lock()

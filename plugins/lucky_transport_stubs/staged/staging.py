@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from lucky_transport.staging import Board, Decision
+from lucky_transport.routing_policy import Decision, RoutingPolicy
 from lucky_transport_stubs.run.ledger import Tally
 from lucky_transport_stubs.staged.workers import Workers
 from lucky_transport_stubs.staged.world import World
@@ -32,7 +32,7 @@ class Staging:
     tally_of: where calls are counted, None when nobody counts.
     """
 
-    board: Board
+    board: RoutingPolicy
     shadows: Shadows
     world: World
     endings: Workers

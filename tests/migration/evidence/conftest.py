@@ -13,7 +13,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from lucky_transport.deadline import Deadline
-from lucky_transport.staging import Comparison, Decision, Outcome
+from lucky_transport.routing_policy import Comparison, Decision, Outcome
 from lucky_transport_migration.evidence.board import EvidenceBoard
 from lucky_transport_migration.evidence.metrics import Metrics
 from lucky_transport_migration.evidence.record import Evidence, read_folder

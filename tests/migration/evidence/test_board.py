@@ -13,7 +13,7 @@ import pytest
 
 from lucky_transport.messages import EntityId, GetJointStateResponse, JointState, RobotControllerSummary
 from lucky_transport.registry import load, registry
-from lucky_transport.staging import Comparison, Outcome
+from lucky_transport.routing_policy import Comparison, Outcome
 from lucky_transport.testing.bit_flip import flip_message
 from lucky_transport_migration.evidence.board import EvidenceBoard
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, FAILED, NOT_COMPARED, read_folder
@@ -183,7 +183,7 @@ def test_the_board_of_the_registry_decides_by_stages_and_records_where_it_is_ask
 ) -> None:
     monkeypatch.chdir(project.folder)
     monkeypatch.setenv("LUCKY_RECORD", record)
-    board = load(registry().boards["evidence"].open, owner="tests")()
+    board = load(registry().policies["evidence"].open, owner="tests")()
     assert type(board) is kind
     decision = board.decide(READ)
     assert (decision.authority, decision.shadow) == ("grpc", "" if record else "shm")

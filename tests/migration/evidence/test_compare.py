@@ -23,7 +23,7 @@ from lucky_transport.messages import (
 from lucky_transport.messages.fields import Field, fields_of
 from lucky_transport.messages.methods import METHODS, method
 from lucky_transport.registry import load
-from lucky_transport.staging import Comparison, Decision, Outcome
+from lucky_transport.routing_policy import Comparison, Decision, Outcome
 from lucky_transport.testing.bit_flip import flip_message
 from lucky_transport.testing.messages import messages
 from lucky_transport_migration.evidence.compare import compare

@@ -16,7 +16,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from lucky_transport.messages import GetJointStateResponse, JointState
-from lucky_transport.staging import Comparison
+from lucky_transport.routing_policy import Comparison
 from lucky_transport.testing.bit_flip import flip_message
 from lucky_transport_migration.evidence import board as board_module
 from lucky_transport_migration.evidence.board import EvidenceBoard
@@ -129,7 +129,7 @@ _KILLED = """
 import sys, time
 from pathlib import Path
 from lucky_transport.messages import GetJointStateResponse
-from lucky_transport.staging import Comparison, Decision, Outcome
+from lucky_transport.routing_policy import Comparison, Decision, Outcome
 from lucky_transport_migration.evidence import board as board_module
 from lucky_transport_migration.evidence.board import EvidenceBoard
 board = EvidenceBoard(Path(sys.argv[1]))

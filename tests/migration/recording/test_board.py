@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lucky_transport.messages import ListEntitiesRequest
-from lucky_transport.staging import Comparison, Decision, Outcome
+from lucky_transport.routing_policy import Comparison, Decision, Outcome
 from lucky_transport_migration.recording.board import RecordingBoard, recorded
 from lucky_transport_migration.recording.entries import PROTOBUF, Call
 from lucky_transport_migration.recording.reading import Recording

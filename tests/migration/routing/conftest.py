@@ -13,7 +13,7 @@ import pytest
 from lucky_transport import api
 from lucky_transport.engine import Engine
 from lucky_transport.process import unique_name
-from lucky_transport.staging import Comparison, Decision
+from lucky_transport.routing_policy import Comparison, Decision
 from lucky_transport.testing.planted import Plant, PlantedTransport
 from lucky_transport.transport import Transport
 from lucky_transport_migration.routing.side import CANDIDATE, CONTROL, Side

@@ -21,7 +21,7 @@ from lucky_transport.messages import (
     SetSimulationModeRequest,
 )
 from lucky_transport.messages.methods import method
-from lucky_transport.staging import Comparison, Decision
+from lucky_transport.routing_policy import Comparison, Decision
 from lucky_transport.testing.planted import Fault, Plant
 from lucky_transport.transport import Transport
 

@@ -14,7 +14,7 @@ from lucky_transport import api
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.engine import Engine
 from lucky_transport.process import unique_name
-from lucky_transport.staging import Comparison, Decision
+from lucky_transport.routing_policy import Comparison, Decision
 from lucky_transport.testing.contract import TransportContract
 from lucky_transport.testing.pair import Pair
 from lucky_transport.testing.services_contract import ServicesContract

@@ -13,7 +13,7 @@ from lucky_transport import api
 from lucky_transport.errors import ClosedError, ConfigError, Unimplemented
 from lucky_transport.messages import GetAgentSchemaRequest, StreamTelemetryRequest
 from lucky_transport.messages.methods import method
-from lucky_transport.staging import Comparison, Decision
+from lucky_transport.routing_policy import Comparison, Decision
 
 _GRPC, _SHADOW = Decision("grpc", "", "grpc"), Decision("grpc", "shm", "shadow")
 _SHM = Decision("shm", "grpc", "shm")

@@ -14,7 +14,7 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Unimplemented
 from lucky_transport.messages import GetAgentSchemaRequest, LidarSensorRequest, SetSimulationModeRequest
 from lucky_transport.messages.methods import method
-from lucky_transport.staging import Decision
+from lucky_transport.routing_policy import Decision
 from lucky_transport.testing.planted import Fault, Plant
 from lucky_transport.transport import Transport
 from lucky_transport_migration.routing import shadows

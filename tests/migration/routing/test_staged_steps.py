@@ -14,7 +14,7 @@ from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import LocalProtocolError, NotReachable, PeerDied, PeerTimeout
 from lucky_transport.messages import ResetAgentRequest
 from lucky_transport.messages.methods import method
-from lucky_transport.staging import Decision
+from lucky_transport.routing_policy import Decision
 from lucky_transport.testing.planted import STEPS, Fault, Plant
 from lucky_transport.transport import Transport
 from lucky_transport_migration.stages.standing import STEP

@@ -9,7 +9,7 @@ import pytest
 
 from lucky_transport.messages import StreamTelemetryRequest
 from lucky_transport.messages.methods import method
-from lucky_transport.staging import Decision
+from lucky_transport.routing_policy import Decision
 from lucky_transport.testing.planted import Fault, Plant
 
 _SHADOW = Decision("grpc", "shm", "shadow")

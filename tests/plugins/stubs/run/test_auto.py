@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lucky_transport import registry
-from lucky_transport.hookspecs import SwitchInfo
+from lucky_transport.hookspecs import PatchPlugin
 
 Python = Callable[..., list[str]]
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -42,7 +42,7 @@ def run(environ: dict[str, str], tmp_path: Path, python: Python) -> Run:
 def test_it_activates_every_switch_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """The core names no plugin: it asks the registry."""
     activated: list[str] = []
-    found = registry.Registry(switches={"one": SwitchInfo("one", f"{__name__}:activate", "a switch")})
+    found = registry.Registry(patches={"one": PatchPlugin("one", f"{__name__}:activate", "a switch")})
     module = type(sys)(__name__)
     module.activate = lambda: activated.append("one")  # pyright: ignore[reportAttributeAccessIssue]
     monkeypatch.setitem(sys.modules, __name__, module)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lucky_transport.deadline import Deadline
-from lucky_transport.staging import Comparison, Decision, Outcome
+from lucky_transport.routing_policy import Comparison, Decision, Outcome
 
 grpc = pytest.importorskip("grpc")
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lucky_transport.process import unique_name
-from lucky_transport.staging import Decision
+from lucky_transport.routing_policy import Decision
 
 grpc = pytest.importorskip("grpc")
 

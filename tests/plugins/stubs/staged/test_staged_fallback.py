@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lucky_transport.process import unique_name
-from lucky_transport.staging import Comparison, Decision
+from lucky_transport.routing_policy import Comparison, Decision
 
 grpc = pytest.importorskip("grpc")
 

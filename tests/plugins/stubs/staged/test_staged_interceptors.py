@@ -9,7 +9,7 @@ import pytest
 
 grpc = pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
-from lucky_transport.staging import Decision  # noqa: E402 - after the check for grpc
+from lucky_transport.routing_policy import Decision  # noqa: E402 - after the check for grpc
 
 ECHO, COUNT, SUM, CHAT = "/t.Test/Echo", "/t.Test/Count", "/t.Test/Sum", "/t.Test/Chat"
 PATIENCE_S = 10.0

@@ -1,15 +1,14 @@
-"""THE contract of a staged migration: who answers a call while a method moves from one transport to another.
+"""The contract of a staged migration: which transport answers a call while its method moves from one to another.
 
-    decision = board.decide("/hazel.rpc.SceneService/GetEntity")
-    outcome = <make the call over decision.authority>          # this is what the caller gets
-    other = <make it over decision.shadow too, if that is set, where the caller does not wait for it>
-    board.note(Comparison("/hazel.rpc.SceneService/GetEntity", decision, outcome, other))
+    decision = policy.decide("/hazel.rpc.SceneService/GetEntity")
+    outcome = <make the call over decision.authority>          # the caller gets this one
+    other = <make it over decision.shadow too, if that is set, without keeping the caller waiting>
+    policy.note(Comparison("/hazel.rpc.SceneService/GetEntity", decision, outcome, other))
 
-Rule 1: whatever a board or a shadow does, the caller gets what the authority answered, when it answered.
-Rule 2: what changes the world is never made twice on one engine: a board sets no shadow for it.
-Rule 3: a read whose authority is shared memory, and is unreachable or dies, is answered by gRPC until the method is
-        complete; the failure is noted as the shadow's outcome. What changes the world is never repeated.
-Rule 4: every call is noted, also the ones without a shadow: counts, errors and times of the authority are evidence too.
+The caller gets the authority's answer, whatever the policy or the shadow does. A method that changes the world is never
+called twice on one engine: a policy sets no shadow for it, and a router repeats no such call. A read whose authority is
+shared memory, and is unreachable or dies, is answered by gRPC until the method is complete. Every call is noted, also
+those without a shadow: counts, errors and times of the authority are evidence too.
 """
 
 from __future__ import annotations
@@ -20,12 +19,15 @@ from typing import Any, Protocol
 
 from lucky_transport.call import Metadata
 
-__all__ = ["Board", "Comparison", "Decision", "Outcome"]
+__all__ = ["Comparison", "Decision", "Outcome", "RoutingPolicy"]
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Which transport answers, by name ("grpc", "shm"), and which one is asked as well ("" = none); `stage` is why."""
+    """The transport that answers, by name ("grpc", "shm"), and the one that is asked as well ("" = none).
+
+    `stage` is the reason.
+    """
 
     authority: str
     shadow: str = ""
@@ -39,7 +41,7 @@ class Decision:
 
 @dataclass(slots=True)
 class Outcome:
-    """What one transport answered to one call.
+    """The answer of one transport to one call.
 
     items: the response, or all items of a stream, in their order: messages of the method's response class, or bytes as
     they came where the caller's own stubs decode them. code: a status as gRPC names it ("OK", "NOT_FOUND").
@@ -73,11 +75,11 @@ class Comparison:
     ended_early: bool = False
 
 
-class Board(Protocol):
-    """Decides for each call, and collects what came of it. From any thread; neither method waits nor raises."""
+class RoutingPolicy(Protocol):
+    """Decides for each call, and collects the outcomes. Called from any thread; no method waits or raises."""
 
     def decide(self, method: str) -> Decision:
-        """Return who answers the next call of a method, given by its full name "/package.Service/Method"."""
+        """Return the decision for the next call of a method, given by its full name "/package.Service/Method"."""
         ...
 
     def note(self, comparison: Comparison) -> None:
@@ -85,5 +87,5 @@ class Board(Protocol):
         ...
 
     def close(self) -> None:
-        """Write what was noted; bounded by a few seconds. Idempotent."""
+        """Write the outcomes; takes a few seconds at most. Idempotent."""
         ...
