@@ -40,13 +40,6 @@ def lucky_transport_engines() -> list[EngineInfo]:
             summary="a pole on a cart, with wind: worlds for sessions, or a batch",
             worlds="lucky_transport.engines.cartpole:CartPoleWorlds",
         ),
-        EngineInfo(
-            name="skirmish",
-            factory="lucky_transport.engines.skirmish.engine:make_engine",
-            summary="a small real-time strategy game: economy, orders, fog, a scripted opponent; sessions, or a batch",
-            variants=("plains", "ridge", "arena"),
-            worlds="lucky_transport.engines.skirmish.world:SkirmishWorlds",
-        ),
     ]
 
 

@@ -16,8 +16,6 @@ from typing import Any
 from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
-from lucky_transport.engines.skirmish.messages import Observation, Orders, score_of
-from lucky_transport.engines.skirmish.world import SkirmishWorlds, folded
 from lucky_transport.errors import LocalProtocolError, SpecError, TransportError
 from lucky_transport.messages import SessionStatus
 from lucky_transport.pending import Pending
@@ -30,6 +28,8 @@ from lucky_transport_openra.bridge import Bridge, advance_request
 from lucky_transport_openra.codec import BridgeCodec
 from lucky_transport_openra.game_stream import GameStreamClient
 from lucky_transport_openra.retry import Retry
+from lucky_transport_openra.skirmish.messages import Observation, Orders, score_of
+from lucky_transport_openra.skirmish.world import SkirmishWorlds, folded
 
 __all__ = ["BridgeSessions", "snapshot"]
 

@@ -16,8 +16,6 @@ import logging
 from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
-from lucky_transport.engines.skirmish.batch import SkirmishBatch
-from lucky_transport.engines.skirmish.world import SkirmishWorlds
 from lucky_transport.errors import NotReachable, PeerDied, PeerTimeout, SpecError, Unimplemented
 from lucky_transport.sessions.transport import SessionTransport
 from lucky_transport.transport import Transport
@@ -25,6 +23,8 @@ from lucky_transport.world import WorldBatch
 from lucky_transport_grpc import client as grpc_client
 from lucky_transport_openra.bridge_sessions import BridgeSessions
 from lucky_transport_openra.options import ClientOptions, client_options, grpc_endpoint
+from lucky_transport_openra.skirmish.batch import SkirmishBatch
+from lucky_transport_openra.skirmish.world import SkirmishWorlds
 
 __all__ = ["BridgeTransport", "connect"]
 

@@ -24,7 +24,6 @@ from typing import Self
 from lucky_transport.config import Settings, load_settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
-from lucky_transport.engines.skirmish.messages import Orders
 from lucky_transport.errors import NotReachable, PeerDied, PeerTimeout, SessionEnded, Unimplemented, UnknownSession
 from lucky_transport.sessions.api import AdvanceResult, WorldSnapshot
 from lucky_transport_openra.bridge_sessions import BridgeSessions
@@ -32,6 +31,7 @@ from lucky_transport_openra.game_process import GameProcess
 from lucky_transport_openra.launch import GameLaunch
 from lucky_transport_openra.lifecycle import Event, Lifecycle, Stage
 from lucky_transport_openra.plays import Play, StreamedPlay, UnaryPlay
+from lucky_transport_openra.skirmish.messages import Orders
 from lucky_transport_openra.supervisor import Supervisor
 
 __all__ = ["Match", "MatchOptions"]

@@ -10,10 +10,10 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 
 from lucky_transport.deadline import Deadline
-from lucky_transport.engines.skirmish.messages import Orders
 from lucky_transport.errors import TransportError
 from lucky_transport.sessions.api import AdvanceResult, WorldSnapshot
 from lucky_transport_openra.bridge_sessions import BridgeSessions
+from lucky_transport_openra.skirmish.messages import Orders
 
 __all__ = ["Play", "StreamedPlay", "UnaryPlay"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lucky_transport.hookspecs import TransportInfo, hookimpl
+from lucky_transport.hookspecs import EngineInfo, TransportInfo, hookimpl
 
 __all__: list[str] = []
 
@@ -19,4 +19,17 @@ def lucky_transport_transports() -> list[TransportInfo]:
             local_endpoint="openra://127.0.0.1:0",
             extra="openra",
         )
+    ]
+
+
+@hookimpl
+def lucky_transport_engines() -> list[EngineInfo]:
+    return [
+        EngineInfo(
+            name="skirmish",
+            factory="lucky_transport_openra.skirmish.engine:make_engine",
+            summary="a small real-time strategy game: economy, orders, fog, a scripted opponent; sessions, or a batch",
+            variants=("plains", "ridge", "arena"),
+            worlds="lucky_transport_openra.skirmish.world:SkirmishWorlds",
+        ),
     ]

@@ -17,12 +17,12 @@ import pytest
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[openra]'")
 
 from lucky_transport.config import Settings
-from lucky_transport.engines.skirmish.messages import Command, Order, Orders
 from lucky_transport.errors import LocalProtocolError, NotReachable, PeerDied, PeerTimeout
 from lucky_transport.serving import Serving
 from lucky_transport_openra.launch import GameLaunch
 from lucky_transport_openra.lifecycle import TRANSITIONS, Event, Lifecycle, Stage
 from lucky_transport_openra.match import Match, MatchOptions
+from lucky_transport_openra.skirmish.messages import Command, Order, Orders
 
 Serve = Callable[..., Serving]
 SURRENDER = Orders([Command(Order.SURRENDER)])

@@ -15,8 +15,6 @@ import pytest
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[openra]'")
 
 from lucky_transport import api
-from lucky_transport.engines.skirmish.messages import Order
-from lucky_transport.engines.skirmish.world import SkirmishWorld, SkirmishWorlds
 from lucky_transport.errors import SpecError
 from lucky_transport.serving import Serving
 from lucky_transport.sessions.session import SessionLimits
@@ -24,6 +22,8 @@ from lucky_transport.sessions.sessions import Sessions
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_openra import _pb
 from lucky_transport_openra.service import MOST_TICKS
+from lucky_transport_openra.skirmish.messages import Order
+from lucky_transport_openra.skirmish.world import SkirmishWorld, SkirmishWorlds
 
 Serve = Callable[..., Serving]
 

@@ -17,8 +17,6 @@ pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-
 from lucky_transport import api
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
-from lucky_transport.engines.skirmish.messages import Command, Order, Orders
-from lucky_transport.engines.skirmish.world import SkirmishWorld, SkirmishWorlds
 from lucky_transport.errors import (
     Busy,
     ClosedError,
@@ -36,6 +34,8 @@ from lucky_transport.serving import Serving
 from lucky_transport.sessions.api import AdvanceRequest
 from lucky_transport.sessions.phase import Phase
 from lucky_transport_openra.retry import Retry
+from lucky_transport_openra.skirmish.messages import Command, Order, Orders
+from lucky_transport_openra.skirmish.world import SkirmishWorld, SkirmishWorlds
 
 Serve = Callable[..., Serving]
 DEPLOY = Orders([Command(Order.DEPLOY)])

@@ -17,13 +17,13 @@ pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-
 
 from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
-from lucky_transport.engines.skirmish.messages import Command, Order, Orders
 from lucky_transport.errors import ClosedError, PeerDied, PeerTimeout, SessionEnded
 from lucky_transport.serving import Serving
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_openra import _pb
 from lucky_transport_openra.bridge import Bridge
 from lucky_transport_openra.game_stream import GameStreamClient
+from lucky_transport_openra.skirmish.messages import Command, Order, Orders
 
 Serve = Callable[..., Serving]
 

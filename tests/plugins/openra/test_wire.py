@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lucky_transport.engines.cartpole import CartPoleWorlds
-from lucky_transport.engines.skirmish.messages import Command, Observation, Order, Orders
-from lucky_transport.engines.skirmish.world import SkirmishWorlds
 from lucky_transport.errors import Unimplemented
 from lucky_transport_openra import _pb
 from lucky_transport_openra.codec import BridgeCodec
+from lucky_transport_openra.skirmish.messages import Command, Observation, Order, Orders
+from lucky_transport_openra.skirmish.world import SkirmishWorlds
 
 #: Message -> the numbers of its fields in the older generation, and in the newer one.
 _NUMBERS = {

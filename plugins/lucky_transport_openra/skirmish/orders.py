@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from lucky_transport.engines.skirmish import production
-from lucky_transport.engines.skirmish.actor import IDLE, Activity, Actor, Side
-from lucky_transport.engines.skirmish.messages import Command, Order
-from lucky_transport.engines.skirmish.rules import CELL, KINDS
+from lucky_transport_openra.skirmish import production
+from lucky_transport_openra.skirmish.actor import IDLE, Activity, Actor, Side
+from lucky_transport_openra.skirmish.messages import Command, Order
+from lucky_transport_openra.skirmish.rules import CELL, KINDS
 
 if TYPE_CHECKING:
-    from lucky_transport.engines.skirmish.game import Game
+    from lucky_transport_openra.skirmish.game import Game
 
 __all__ = ["OBEY", "obey"]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from lucky_transport.engines.skirmish.messages import Command, Order, Orders
-from lucky_transport.engines.skirmish.world import SkirmishWorld, SkirmishWorlds
+from lucky_transport_openra.skirmish.messages import Command, Order, Orders
+from lucky_transport_openra.skirmish.world import SkirmishWorld, SkirmishWorlds
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lucky_transport.codec.flatbuffers import decode, encode
-from lucky_transport.engines.skirmish.batch import SkirmishBatch
-from lucky_transport.engines.skirmish.messages import Command, Observation, Order, Orders, score_of
-from lucky_transport.engines.skirmish.terrain import MAPS
-from lucky_transport.engines.skirmish.world import SEEDS, SkirmishWorld, SkirmishWorlds, folded
+from lucky_transport_openra.skirmish.batch import SkirmishBatch
+from lucky_transport_openra.skirmish.messages import Command, Observation, Order, Orders, score_of
+from lucky_transport_openra.skirmish.terrain import MAPS
+from lucky_transport_openra.skirmish.world import SEEDS, SkirmishWorld, SkirmishWorlds, folded
 
 WORLDS = SkirmishWorlds()
 BATCH = SkirmishBatch()

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lucky_transport.engines.skirmish.messages import Command, Order
-from lucky_transport.engines.skirmish.orders import obey
+from lucky_transport_openra.skirmish.messages import Command, Order
+from lucky_transport_openra.skirmish.orders import obey
 
 if TYPE_CHECKING:
-    from lucky_transport.engines.skirmish.game import Game
+    from lucky_transport_openra.skirmish.game import Game
 
 __all__ = ["NEAREST", "SKILLS", "Opponent", "Skill"]
 

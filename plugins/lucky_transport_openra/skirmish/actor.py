@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.engines.skirmish.rules import CELL, QUEUES, Kind
+from lucky_transport_openra.skirmish.rules import CELL, QUEUES, Kind
 
 __all__ = ["IDLE", "Activity", "Actor", "Item", "Side"]
 

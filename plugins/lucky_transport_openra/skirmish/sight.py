@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.engines.skirmish.actor import Actor, Side
-from lucky_transport.engines.skirmish.rules import CELL
-from lucky_transport.engines.skirmish.terrain import disk
+from lucky_transport_openra.skirmish.actor import Actor, Side
+from lucky_transport_openra.skirmish.rules import CELL
+from lucky_transport_openra.skirmish.terrain import disk
 
 if TYPE_CHECKING:
-    from lucky_transport.engines.skirmish.game import Game
+    from lucky_transport_openra.skirmish.game import Game
 
 __all__ = ["look", "visible_enemies"]
 

@@ -7,13 +7,13 @@ import pytest
 
 from lucky_transport import api
 from lucky_transport.engine import Engine
-from lucky_transport.engines.skirmish.batch import GRID, MOVES, SkirmishBatch
-from lucky_transport.engines.skirmish.engine import make_engine
-from lucky_transport.engines.skirmish.messages import MapInfo, Observation
-from lucky_transport.engines.skirmish.view import CHANNELS
-from lucky_transport.engines.skirmish.world import SkirmishWorlds
 from lucky_transport.errors import ConfigError, SpecError, UnknownName
 from lucky_transport.testing.contract import EngineContract
+from lucky_transport_openra.skirmish.batch import GRID, MOVES, SkirmishBatch
+from lucky_transport_openra.skirmish.engine import make_engine
+from lucky_transport_openra.skirmish.messages import MapInfo, Observation
+from lucky_transport_openra.skirmish.view import CHANNELS
+from lucky_transport_openra.skirmish.world import SkirmishWorlds
 
 
 class TestSkirmish(EngineContract):

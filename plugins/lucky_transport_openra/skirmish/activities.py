@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 from math import isqrt
 from typing import TYPE_CHECKING
 
-from lucky_transport.engines.skirmish.actor import IDLE, Activity, Actor
-from lucky_transport.engines.skirmish.rules import CELL
+from lucky_transport_openra.skirmish.actor import IDLE, Activity, Actor
+from lucky_transport_openra.skirmish.rules import CELL
 
 if TYPE_CHECKING:
-    from lucky_transport.engines.skirmish.game import Game
+    from lucky_transport_openra.skirmish.game import Game
 
 __all__ = ["ACTIVITIES", "finish", "live"]
 

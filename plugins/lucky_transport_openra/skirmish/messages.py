@@ -210,7 +210,7 @@ class Observation:
     """All that our side knows after `tick`.
 
     spatial_map: float32 (height, width, spatial_channels), row-major; the channels are those of
-    `lucky_transport.engines.skirmish.view.CHANNELS`. explored_percent: 0 to 100. kill_events: the latest ones, oldest
+    `lucky_transport_openra.skirmish.view.CHANNELS`. explored_percent: 0 to 100. kill_events: the latest ones, oldest
     first.
     """
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lucky_transport.engines.skirmish.actor import Activity, Actor, Item, Side
-from lucky_transport.engines.skirmish.rules import CELL, KINDS, QUEUES, Kind
+from lucky_transport_openra.skirmish.actor import Activity, Actor, Item, Side
+from lucky_transport_openra.skirmish.rules import CELL, KINDS, QUEUES, Kind
 
 if TYPE_CHECKING:
-    from lucky_transport.engines.skirmish.game import Game
+    from lucky_transport_openra.skirmish.game import Game
 
 __all__ = ["available", "cancel", "free_place", "maker", "may_place", "place", "start", "work"]
 

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.engines.skirmish.messages import Command, Economy, MapInfo, Military, Observation, Order, Orders
-from lucky_transport.engines.skirmish.rules import KINDS, QUEUES
-from lucky_transport.engines.skirmish.view import CHANNELS
 from lucky_transport.spec.batch_spec import ArraySpec
 from lucky_transport.world import Standing, WorldBatch
+from lucky_transport_openra.skirmish.messages import Command, Economy, MapInfo, Military, Observation, Order, Orders
+from lucky_transport_openra.skirmish.rules import KINDS, QUEUES
+from lucky_transport_openra.skirmish.view import CHANNELS
 
 __all__ = ["GRID", "MOVES", "SkirmishBatch"]
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import random
 from collections import deque
 
-from lucky_transport.engines.skirmish import activities, production, sight
-from lucky_transport.engines.skirmish.actor import Actor, Side
-from lucky_transport.engines.skirmish.messages import Kill
-from lucky_transport.engines.skirmish.rules import CELL, KINDS, Kind
-from lucky_transport.engines.skirmish.terrain import Terrain
+from lucky_transport_openra.skirmish import activities, production, sight
+from lucky_transport_openra.skirmish.actor import Actor, Side
+from lucky_transport_openra.skirmish.messages import Kill
+from lucky_transport_openra.skirmish.rules import CELL, KINDS, Kind
+from lucky_transport_openra.skirmish.terrain import Terrain
 
 __all__ = ["EVENTS", "Game"]
 

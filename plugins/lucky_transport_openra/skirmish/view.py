@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lucky_transport.engines.skirmish import messages, production
-from lucky_transport.engines.skirmish.actor import Actor, Side
-from lucky_transport.engines.skirmish.messages import Observation
-from lucky_transport.engines.skirmish.rules import CELL, KINDS, QUEUES
-from lucky_transport.engines.skirmish.sight import visible_enemies
+from lucky_transport_openra.skirmish import messages, production
+from lucky_transport_openra.skirmish.actor import Actor, Side
+from lucky_transport_openra.skirmish.messages import Observation
+from lucky_transport_openra.skirmish.rules import CELL, KINDS, QUEUES
+from lucky_transport_openra.skirmish.sight import visible_enemies
 
 if TYPE_CHECKING:
-    from lucky_transport.engines.skirmish.game import Game
+    from lucky_transport_openra.skirmish.game import Game
 
 __all__ = ["CHANNELS", "observe"]
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lucky_transport.engines.skirmish.messages import Observation, Order, Unit
-from lucky_transport.engines.skirmish.rules import CELL, KINDS
-from lucky_transport.engines.skirmish.view import CHANNELS
-from lucky_transport.engines.skirmish.world import SkirmishWorld
+from lucky_transport_openra.skirmish.messages import Observation, Order, Unit
+from lucky_transport_openra.skirmish.rules import CELL, KINDS
+from lucky_transport_openra.skirmish.view import CHANNELS
+from lucky_transport_openra.skirmish.world import SkirmishWorld
 
 Say = Callable[..., None]
 GoOn = Callable[..., list[str]]
