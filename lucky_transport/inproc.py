@@ -26,7 +26,7 @@ from lucky_transport.endpoint import Endpoint
 from lucky_transport.engine import Buffers
 from lucky_transport.errors import Cancelled, ClosedError, NotReachable, TransportError
 from lucky_transport.host.host import Host, Lease
-from lucky_transport.lockstep import Event, Lockstep, State
+from lucky_transport.lockstep import Lockstep, LockstepEvent, LockstepState
 from lucky_transport.messages.images import owned
 from lucky_transport.messages.methods import Method
 from lucky_transport.serving import Server
@@ -85,7 +85,7 @@ class InprocTransport(Transport):
         self._buffers = Buffers.allocate(host.spec)
         self.actions = self._buffers.actions
         self._bounds = Bounds(host.spec.action)
-        self._lockstep = Lockstep(State.READY, "inproc")
+        self._lockstep = Lockstep(LockstepState.READY, "inproc")
         self._lease: Lease | None = None
         self._control: NDArray[np.uint8] | None = None
         self._frame = Frame.showing(self._buffers)
@@ -93,8 +93,8 @@ class InprocTransport(Transport):
         self._open: weakref.WeakSet[InprocStream] = weakref.WeakSet()
 
     def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
-        if self._lockstep.state is not State.READY:
-            raise self._lockstep.state_error(Event.SEND)
+        if self._lockstep.state is not LockstepState.READY:
+            raise self._lockstep.state_error(LockstepEvent.SEND)
         self._check_process()
         checked = actions if actions is self.actions else check_actions(self.spec, actions)
         if control is not None:
@@ -103,20 +103,20 @@ class InprocTransport(Transport):
             np.copyto(self.actions, checked)
             self.out_of_bounds += self._bounds.count_outside(checked)
         self._control = control
-        self._lockstep.on(Event.SEND)
+        self._lockstep.on(LockstepEvent.SEND)
 
     def recv(self, deadline: Deadline | None = None) -> Frame:
-        if self._lockstep.state is not State.SENT:
-            raise self._lockstep.state_error(Event.FRAME)
+        if self._lockstep.state is not LockstepState.SENT:
+            raise self._lockstep.state_error(LockstepEvent.FRAME)
         try:
             if self._lease is None:
                 self._lease = self._host.drive(f"inproc client of pid {self._pid}", self._buffers)
                 # taking the lease shows the last frame; the actions sent before it are still in place
             self._lease.step(self._control)
         except TransportError:
-            self._lockstep.on(Event.REFUSED)
+            self._lockstep.on(LockstepEvent.REFUSED)
             raise
-        self._lockstep.on(Event.FRAME)
+        self._lockstep.on(LockstepEvent.FRAME)
         frame = self._frame
         frame.seq += 1
         frame.any_ended = bool(frame.terminated.any() or frame.truncated.any())
@@ -140,7 +140,7 @@ class InprocTransport(Transport):
         return self._host.implements(method)
 
     def _begin(self, deadline: Deadline | None) -> Call:
-        if self._lockstep.state is State.CLOSED:
+        if self._lockstep.state is LockstepState.CLOSED:
             raise _closed()
         self._check_process()
         return Call(self._caller, deadline, between_steps=self._host.between_steps)
@@ -152,8 +152,8 @@ class InprocTransport(Transport):
             )
 
     def close(self) -> None:
-        if self._lockstep.state is not State.CLOSED:
-            self._lockstep.on(Event.CLOSE)
+        if self._lockstep.state is not LockstepState.CLOSED:
+            self._lockstep.on(LockstepEvent.CLOSE)
             if os.getpid() != self._pid:
                 return
             for stream in list(self._open):

@@ -42,8 +42,6 @@ class Capabilities:
     commands: bool = True
     streams: bool = False  # server streams
     zero_copy: bool = False  # frames are views of the engine's own memory
-    free_running: bool = False
-    async_envs: bool = False
     sessions: bool = False
     images: bool = False  # pictures come in memory of their own, as views where asked for
 

@@ -10,7 +10,6 @@ A method has a long name, its own in snake_case, and a short one without the wor
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from keyword import iskeyword
@@ -23,15 +22,9 @@ from lucky_transport.errors import did_you_mean
 from lucky_transport.messages.methods import METHODS, Method
 from lucky_transport.transport import Stream, Transport
 
-__all__ = ["SERVICES", "AsyncLink", "AsyncService", "ItemStream", "Service", "names_of", "service_name", "services_of"]
+__all__ = ["SERVICES", "AsyncLink", "AsyncService", "ItemStream", "Service", "names_of", "services_of"]
 
 Item = TypeVar("Item", covariant=True)
-
-
-def service_name(method: Method) -> str:
-    """Return the attribute of the client that holds the method: "hazel.rpc.MujocoSceneService" -> "mujoco_scene"."""
-    word = method.service.rpartition(".")[2].removesuffix("Service")
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", word).lower()
 
 
 def names_of(methods: Iterable[Method]) -> dict[str, Method]:
@@ -52,7 +45,7 @@ def names_of(methods: Iterable[Method]) -> dict[str, Method]:
 
 
 def _without_service(method: Method) -> str:
-    words = service_name(method).split("_")
+    words = method.python_service.split("_")
     left_out = {*words, *(f"{word}s" for word in words)}
     return "_".join(word for word in method.python_name.split("_") if word not in left_out) or method.python_name
 
@@ -61,7 +54,7 @@ def services_of(methods: Iterable[Method]) -> Mapping[str, Mapping[str, Method]]
     """Return attribute of the client -> name -> method, in the order of the table."""
     groups: dict[str, list[Method]] = {}
     for row in methods:
-        groups.setdefault(service_name(row), []).append(row)
+        groups.setdefault(row.python_service, []).append(row)
     return {attribute: names_of(rows) for attribute, rows in groups.items()}
 
 

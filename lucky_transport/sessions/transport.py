@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from lucky_transport.deadline import Deadline
 from lucky_transport.engine import HOLD, RESET, TICK, Buffers
 from lucky_transport.errors import PeerDied, TransportError, Unimplemented
-from lucky_transport.lockstep import Event, Lockstep, State
+from lucky_transport.lockstep import Lockstep, LockstepEvent, LockstepState
 from lucky_transport.messages import SetSeedsRequest, SetSeedsResponse
 from lucky_transport.messages.methods import Method, method
 from lucky_transport.sessions.api import AdvanceRequest, SessionApi
@@ -72,31 +72,31 @@ class SessionTransport(Transport):
         self._bounds = Bounds(self.spec.action)
         self._frame = Frame.showing(buffers)
         self._control: NDArray[np.uint8] | None = None
-        self._lockstep = Lockstep(State.READY, self.name)
+        self._lockstep = Lockstep(LockstepState.READY, self.name)
 
     def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
-        if self._lockstep.state is not State.READY:
-            raise self._lockstep.state_error(Event.SEND)
+        if self._lockstep.state is not LockstepState.READY:
+            raise self._lockstep.state_error(LockstepEvent.SEND)
         if actions is not self.actions:
             checked = check_actions(self.spec, actions)
             self.out_of_bounds += self._bounds.count_outside(checked)
             np.copyto(self.actions, checked)
         self._control = None if control is None else check_control(self.spec, control)
-        self._lockstep.on(Event.SEND)
+        self._lockstep.on(LockstepEvent.SEND)
 
     def recv(self, deadline: Deadline | None = None) -> Frame:
-        if self._lockstep.state is not State.SENT:
-            raise self._lockstep.state_error(Event.FRAME)
+        if self._lockstep.state is not LockstepState.SENT:
+            raise self._lockstep.state_error(LockstepEvent.FRAME)
         deadline = Deadline.after(deadline, self._timeout_s)
         try:
             self._step(deadline)
         except PeerDied:
-            self._lockstep.on(Event.LOST)
+            self._lockstep.on(LockstepEvent.LOST)
             raise
         except TransportError:
-            self._lockstep.on(Event.REFUSED)
+            self._lockstep.on(LockstepEvent.REFUSED)
             raise
-        self._lockstep.on(Event.FRAME)
+        self._lockstep.on(LockstepEvent.FRAME)
         frame = self._frame
         frame.seq += 1
         frame.any_ended = bool(frame.terminated.any() or frame.truncated.any())
@@ -135,8 +135,8 @@ class SessionTransport(Transport):
             self._rows[env].write(done.observation, done)
 
     def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
-        if self._lockstep.state is State.CLOSED:
-            raise self._lockstep.state_error(Event.SEND)
+        if self._lockstep.state is LockstepState.CLOSED:
+            raise self._lockstep.state_error(LockstepEvent.SEND)
         if method is not _SET_SEEDS:
             raise Unimplemented(f"a batch of sessions does not answer {method.name}", backend=self.name)
         return self._set_seeds(request)
@@ -148,8 +148,8 @@ class SessionTransport(Transport):
         return self._seeds.set(request)
 
     def close(self) -> None:
-        if self._lockstep.state is not State.CLOSED:
-            self._lockstep.on(Event.CLOSE)
+        if self._lockstep.state is not LockstepState.CLOSED:
+            self._lockstep.on(LockstepEvent.CLOSE)
             ids, self._ids = self._ids, []
             with contextlib.suppress(TransportError):  # a dead engine has no sessions any more
                 for session_id in ids:

@@ -20,7 +20,7 @@ from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import PeerDied, PeerTimeout, TransportError, Unimplemented
-from lucky_transport.lockstep import Event, Lockstep, State
+from lucky_transport.lockstep import Lockstep, LockstepEvent, LockstepState
 from lucky_transport.messages.methods import Method
 from lucky_transport.pending import Pending
 from lucky_transport.spec.actions import Bounds, check_actions, check_control
@@ -132,17 +132,17 @@ class GrpcTransport(Transport):
         self._calls = calls
         self._settings = connection.settings
         self._bounds = Bounds(spec.action)
-        self._lockstep = Lockstep(State.READY, self.name)
+        self._lockstep = Lockstep(LockstepState.READY, self.name)
         self._seq = 0
 
     def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
         checked, control = self._check(actions, control)
-        self._lockstep.on(Event.SEND)
+        self._lockstep.on(LockstepEvent.SEND)
         self._exchange.start(checked, control)
 
     def recv(self, deadline: Deadline | None = None) -> Frame:
-        if self._lockstep.state is not State.SENT:
-            raise self._lockstep.state_error(Event.FRAME)
+        if self._lockstep.state is not LockstepState.SENT:
+            raise self._lockstep.state_error(LockstepEvent.FRAME)
         self._connection.check_process()
         try:
             frame = self._exchange.finish(Deadline.after(deadline, self._settings.step_timeout_s))
@@ -155,7 +155,7 @@ class GrpcTransport(Transport):
         self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None, deadline: Deadline | None = None
     ) -> Frame:
         checked, control = self._check(actions, control)
-        self._lockstep.on(Event.SEND)
+        self._lockstep.on(LockstepEvent.SEND)
         try:
             frame = self._exchange.run(checked, control, Deadline.after(deadline, self._settings.step_timeout_s))
         except TransportError as error:
@@ -166,8 +166,8 @@ class GrpcTransport(Transport):
     def _check(
         self, actions: NDArray[Any], control: NDArray[np.uint8] | None
     ) -> tuple[NDArray[Any], NDArray[np.uint8] | None]:
-        if self._lockstep.state is not State.READY:
-            raise self._lockstep.state_error(Event.SEND)
+        if self._lockstep.state is not LockstepState.READY:
+            raise self._lockstep.state_error(LockstepEvent.SEND)
         self._connection.check_process()
         checked = check_actions(self.spec, actions)
         if control is not None:
@@ -177,35 +177,35 @@ class GrpcTransport(Transport):
 
     def _note(self, error: TransportError) -> None:
         """Bring the order of calls in line with how the exchange ended, if it ended."""
-        if self._lockstep.state is not State.SENT or self._exchange.open:
+        if self._lockstep.state is not LockstepState.SENT or self._exchange.open:
             return
-        self._lockstep.on(Event.LOST if isinstance(error, PeerDied) else Event.REFUSED)
+        self._lockstep.on(LockstepEvent.LOST if isinstance(error, PeerDied) else LockstepEvent.REFUSED)
 
     def _arrived(self, frame: Frame) -> Frame:
-        self._lockstep.on(Event.FRAME)
+        self._lockstep.on(LockstepEvent.FRAME)
         self._seq += 1
         frame.seq = self._seq
         return frame
 
     def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
-        if self._lockstep.state is State.CLOSED:
+        if self._lockstep.state is LockstepState.CLOSED:
             raise self._connection.ended()
         self._connection.check_process()
         return self._calls.call(method, request, Deadline.after(deadline, self._settings.command_timeout_s))
 
     def begin(self, method: Method, request: Any, deadline: Deadline | None = None) -> Pending:
-        if self._lockstep.state is State.CLOSED:
+        if self._lockstep.state is LockstepState.CLOSED:
             raise self._connection.ended()
         self._connection.check_process()
         return self._calls.begin(method, request, Deadline.after(deadline, self._settings.command_timeout_s))
 
     def stream(self, method: Method, request: Any, deadline: Deadline | None = None, *, copy: bool = True) -> Stream:
-        if self._lockstep.state is State.CLOSED:
+        if self._lockstep.state is LockstepState.CLOSED:
             raise self._connection.ended()
         self._connection.check_process()
         return self._calls.stream(method, request, deadline)
 
     def close(self) -> None:
-        if self._lockstep.state is not State.CLOSED:
-            self._lockstep.on(Event.CLOSE)
+        if self._lockstep.state is not LockstepState.CLOSED:
+            self._lockstep.on(LockstepEvent.CLOSE)
             self._connection.close()

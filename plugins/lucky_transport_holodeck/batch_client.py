@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import ClosedError, PeerDied, PeerTimeout, TransportError
-from lucky_transport.lockstep import Event, Lockstep, State
+from lucky_transport.lockstep import Lockstep, LockstepEvent, LockstepState
 from lucky_transport.messages.methods import Method
 from lucky_transport.rpc import typed
 from lucky_transport.rpc.client import ClientCalls
@@ -45,7 +45,7 @@ class BatchTransport(Transport):
         self._names = names
         self._settings = settings
         self._pid = os.getpid()
-        self._lockstep = Lockstep(State.READY, "holodeck")
+        self._lockstep = Lockstep(LockstepState.READY, "holodeck")
         self._bounds = Bounds(spec.action)
         self._drive: BatchDrive | None = None
         pipe = meet(segment.name, deadline, strategy=strategy_code(settings.wait), native=settings.native)
@@ -62,8 +62,8 @@ class BatchTransport(Transport):
         return cls(open_segment(names.extension, deadline), names, settings, deadline)
 
     def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
-        if self._lockstep.state is not State.READY:
-            raise self._lockstep.state_error(Event.SEND)
+        if self._lockstep.state is not LockstepState.READY:
+            raise self._lockstep.state_error(LockstepEvent.SEND)
         self._check_process()
         checked = actions if actions is self.actions else check_actions(self.spec, actions)
         if control is not None:
@@ -73,25 +73,25 @@ class BatchTransport(Transport):
         if checked is not self.actions:
             self.out_of_bounds += self._bounds.count_outside(checked)
         self._drive.send(checked, control)
-        self._lockstep.state = State.SENT
+        self._lockstep.state = LockstepState.SENT
 
     def recv(self, deadline: Deadline | None = None) -> Frame:
-        if self._lockstep.state is not State.SENT or self._drive is None:
-            raise self._lockstep.state_error(Event.FRAME)
+        if self._lockstep.state is not LockstepState.SENT or self._drive is None:
+            raise self._lockstep.state_error(LockstepEvent.FRAME)
         self._check_process()
         try:
             frame = self._drive.recv(deadline)
         except PeerTimeout:
             raise
         except PeerDied:
-            self._lockstep.on(Event.LOST)
+            self._lockstep.on(LockstepEvent.LOST)
             self._drive.drop()  # at once: nobody must find us holding a dead engine's semaphores
             self._drive = None
             raise
         except TransportError:
-            self._lockstep.on(Event.REFUSED)
+            self._lockstep.on(LockstepEvent.REFUSED)
             raise
-        self._lockstep.state = State.READY
+        self._lockstep.state = LockstepState.READY
         return frame
 
     def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
@@ -103,8 +103,8 @@ class BatchTransport(Transport):
         return typed.stream(self._calls, method, request, deadline, copy=copy)
 
     def _check_usable(self) -> None:
-        if self._lockstep.state in (State.CLOSED, State.LOST):
-            raise self._lockstep.state_error(Event.SEND)
+        if self._lockstep.state in (LockstepState.CLOSED, LockstepState.LOST):
+            raise self._lockstep.state_error(LockstepEvent.SEND)
         self._check_process()
 
     def _check_process(self) -> None:
@@ -114,10 +114,10 @@ class BatchTransport(Transport):
             )
 
     def close(self) -> None:
-        if self._lockstep.state is State.CLOSED:
+        if self._lockstep.state is LockstepState.CLOSED:
             return
-        is_owed = self._lockstep.state is State.SENT
-        self._lockstep.on(Event.CLOSE)
+        is_owed = self._lockstep.state is LockstepState.SENT
+        self._lockstep.on(LockstepEvent.CLOSE)
         if os.getpid() != self._pid:
             return
         drive, self._drive = self._drive, None

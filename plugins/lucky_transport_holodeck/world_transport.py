@@ -26,7 +26,7 @@ from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.engine import RESET, Buffers
 from lucky_transport.errors import ClosedError, LocalProtocolError, PeerDied, TransportError, Unimplemented
-from lucky_transport.lockstep import Event, Lockstep, State
+from lucky_transport.lockstep import Lockstep, LockstepEvent, LockstepState
 from lucky_transport.messages import SetSeedsRequest, SetSeedsResponse
 from lucky_transport.messages.methods import Method
 from lucky_transport.messages.methods import method as method_of
@@ -60,7 +60,7 @@ class WorldTransport(Transport):
         self.actions = self._buffers.actions
         self._frame = Frame.showing(self._buffers)
         self._bounds = Bounds(self.spec.action)
-        self._lockstep = Lockstep(State.READY, "holodeck")
+        self._lockstep = Lockstep(LockstepState.READY, "holodeck")
         self._pid = os.getpid()
         self._plan: Iterator[None] = iter(())
         self._is_reset = False
@@ -82,8 +82,8 @@ class WorldTransport(Transport):
         return cls(WorldClient.start(named, scenario, settings, options), options)
 
     def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
-        if self._lockstep.state is not State.READY:
-            raise self._lockstep.state_error(Event.SEND)
+        if self._lockstep.state is not LockstepState.READY:
+            raise self._lockstep.state_error(LockstepEvent.SEND)
         self._check_process()
         checked = actions if actions is self.actions else check_actions(self.spec, actions)
         resets = control is not None and self._resets(check_control(self.spec, control))
@@ -96,7 +96,7 @@ class WorldTransport(Transport):
         self._is_reset = resets
         next(self._plan)
         self.world.begin_tick()
-        self._lockstep.on(Event.SEND)
+        self._lockstep.on(LockstepEvent.SEND)
 
     def _resets(self, control: NDArray[np.uint8]) -> bool:
         reset = (control & RESET) != 0
@@ -116,8 +116,8 @@ class WorldTransport(Transport):
             yield
 
     def recv(self, deadline: Deadline | None = None) -> Frame:
-        if self._lockstep.state is not State.SENT:
-            raise self._lockstep.state_error(Event.FRAME)
+        if self._lockstep.state is not LockstepState.SENT:
+            raise self._lockstep.state_error(LockstepEvent.FRAME)
         self._check_process()
         try:
             self.world.finish_tick(deadline)
@@ -125,9 +125,9 @@ class WorldTransport(Transport):
                 self.world.begin_tick()
                 self.world.finish_tick(deadline)
         except PeerDied:
-            self._lockstep.on(Event.LOST)
+            self._lockstep.on(LockstepEvent.LOST)
             raise
-        self._lockstep.on(Event.FRAME)
+        self._lockstep.on(LockstepEvent.FRAME)
         self._read()
         frame = self._frame
         frame.seq += 1
@@ -158,8 +158,8 @@ class WorldTransport(Transport):
         return len(self.spec.reward_terms)
 
     def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
-        if self._lockstep.state in (State.CLOSED, State.LOST):
-            raise self._lockstep.state_error(Event.SEND)
+        if self._lockstep.state in (LockstepState.CLOSED, LockstepState.LOST):
+            raise self._lockstep.state_error(LockstepEvent.SEND)
         self._check_process()
         check_unary(method)
         check_request(method, request)
@@ -187,7 +187,7 @@ class WorldTransport(Transport):
             )
 
     def close(self) -> None:
-        if self._lockstep.state is not State.CLOSED:
-            self._lockstep.on(Event.CLOSE)
+        if self._lockstep.state is not LockstepState.CLOSED:
+            self._lockstep.on(LockstepEvent.CLOSE)
             if os.getpid() == self._pid:
                 self.world.close()

@@ -18,7 +18,7 @@ from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ClosedError, PeerDied, RemoteProtocolError, TransportError, Unimplemented
-from lucky_transport.lockstep import Event, Lockstep, State
+from lucky_transport.lockstep import Lockstep, LockstepEvent, LockstepState
 from lucky_transport.messages.methods import Method
 from lucky_transport.rpc import typed
 from lucky_transport.rpc.client import ClientCalls
@@ -94,31 +94,31 @@ class PipeTransport(Transport):
         self.actions = np.zeros(self.spec.action_shape, self.spec.action.dtype)
         self._layout = FrameLayout(self.spec)
         self._bounds = Bounds(self.spec.action)
-        self._lockstep = Lockstep(State.READY, BACKEND)
+        self._lockstep = Lockstep(LockstepState.READY, BACKEND)
         self._exchange: ClientCall | None = None
         self._sent = 0
         self._received = 0
 
     def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
-        if self._lockstep.state is not State.READY:
-            raise self._lockstep.state_error(Event.SEND)
+        if self._lockstep.state is not LockstepState.READY:
+            raise self._lockstep.state_error(LockstepEvent.SEND)
         self._check_process()
         checked = check_actions(self.spec, actions)
         if control is not None:
             control = check_control(self.spec, control)
         self.out_of_bounds += self._bounds.count_outside(checked)
         request = pack_request(self._sent + 1, checked, control)
-        self._lockstep.on(Event.SEND)
+        self._lockstep.on(LockstepEvent.SEND)
         self._sent += 1
         try:
             self._exchange = self._calls.open(EXCHANGE, request, shape=Shape.UNARY, deadline=None)
         except TransportError as error:
-            self._lockstep.on(Event.LOST if isinstance(error, PeerDied) else Event.REFUSED)
+            self._lockstep.on(LockstepEvent.LOST if isinstance(error, PeerDied) else LockstepEvent.REFUSED)
             raise
 
     def recv(self, deadline: Deadline | None = None) -> Frame:
-        if self._lockstep.state is not State.SENT:
-            raise self._lockstep.state_error(Event.FRAME)
+        if self._lockstep.state is not LockstepState.SENT:
+            raise self._lockstep.state_error(LockstepEvent.FRAME)
         self._check_process()
         exchange = self._exchange
         assert exchange is not None
@@ -126,10 +126,10 @@ class PipeTransport(Transport):
             payload = exchange.recv(Deadline.after(deadline, self._settings.step_timeout_s))
         except TransportError as error:
             if exchange.is_ended():
-                self._lockstep.on(Event.LOST if isinstance(error, PeerDied) else Event.REFUSED)
+                self._lockstep.on(LockstepEvent.LOST if isinstance(error, PeerDied) else LockstepEvent.REFUSED)
             raise
         frame = self._layout.frame(payload or b"")
-        self._lockstep.on(Event.FRAME)
+        self._lockstep.on(LockstepEvent.FRAME)
         self._received += 1
         frame.seq = self._received
         return frame
@@ -143,7 +143,7 @@ class PipeTransport(Transport):
         return typed.stream(self._calls, method, request, deadline, copy=copy)
 
     def _check_open(self) -> None:
-        if self._lockstep.state is State.CLOSED:
+        if self._lockstep.state is LockstepState.CLOSED:
             raise ClosedError("the transport is closed", backend=BACKEND, hint="connect again")
         self._check_process()
 
@@ -154,7 +154,7 @@ class PipeTransport(Transport):
             )
 
     def close(self) -> None:
-        if self._lockstep.state is not State.CLOSED:
-            self._lockstep.on(Event.CLOSE)
+        if self._lockstep.state is not LockstepState.CLOSED:
+            self._lockstep.on(LockstepEvent.CLOSE)
             self._calls.close()
             self._offer.close()

@@ -29,7 +29,7 @@ from lucky_transport.errors import (
     RemoteProtocolError,
     TransportError,
 )
-from lucky_transport.lockstep import Event, Lockstep, State
+from lucky_transport.lockstep import Lockstep, LockstepEvent, LockstepState
 from lucky_transport.messages.methods import Method
 from lucky_transport.pending import Pending
 from lucky_transport.rpc import pending, typed
@@ -51,7 +51,7 @@ __all__ = ["ShmTransport", "connect"]
 #: A wait returns to Python this often, to see whether the engine is closing.
 _SLICE_NS = 200_000_000
 _NAP_S = 0.0005
-_READY, _SENT, _LOST, _CLOSED = State.READY, State.SENT, State.LOST, State.CLOSED
+_READY, _SENT, _LOST, _CLOSED = LockstepState.READY, LockstepState.SENT, LockstepState.LOST, LockstepState.CLOSED
 
 _open: weakref.WeakSet[ShmTransport] = weakref.WeakSet()
 
@@ -111,7 +111,7 @@ class ShmTransport(Transport):
         buffers = views.buffers(mapping, segment.layout, self.spec)
         self.actions = buffers.actions
         self._frame = Frame.showing(buffers)
-        self._state = State.READY
+        self._state = LockstepState.READY
         peer = _peer_bits(header.get(mapping, "engine_features"))
         bounds = Bounds(self.spec.action)
         counts_natively = _counts_natively(bounds)
@@ -214,14 +214,14 @@ class ShmTransport(Transport):
         if code in (Result.NOT_TRIED, Result.UNFIT_ACTIONS, Result.NOT_FINITE):  # nothing was published
             self.send(actions, control)
             return self.recv(deadline)
-        self._on(Event.SEND)
+        self._on(LockstepEvent.SEND)
         if code == Result.INTERRUPTED:  # by a signal while the frame was awaited; recv() can take it up
             return None
         return self.recv() if code == Result.TIMED_OUT else self._received(code)
 
     def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
         if self._state is not _READY:
-            raise self._refusal_of(Event.SEND)
+            raise self._refusal_of(LockstepEvent.SEND)
         if control is not None or self._count_here is not None or self._native_send(actions, None):
             self._send_checked(actions, control)
         self._state = _SENT
@@ -241,7 +241,7 @@ class ShmTransport(Transport):
 
     def recv(self, deadline: Deadline | None = None) -> Frame:
         if self._state is not _SENT:
-            raise self._refusal_of(Event.FRAME)
+            raise self._refusal_of(LockstepEvent.FRAME)
         if deadline is None:
             code = self._native_recv(self._slice_ns)
             if code == 0 or code == 1:
@@ -255,7 +255,7 @@ class ShmTransport(Transport):
             if header.get(self._segment.mapping, "engine_state") == EngineState.CLOSING:
                 code = self._channel.recv(0)
                 if code == Result.TIMED_OUT:
-                    self._on(Event.LOST)
+                    self._on(LockstepEvent.LOST)
                     raise PeerDied("the engine closed", backend="shm", hint="start it and connect again")
                 break
             code = self._channel.recv(min(deadline.remaining_ns, _SLICE_NS))
@@ -272,12 +272,12 @@ class ShmTransport(Transport):
         if code not in (Result.FRAME, Result.FRAME_ENDED):
             self._check_segment()
         if code in (Result.FRAME, Result.FRAME_ENDED):
-            self._on(Event.FRAME)
+            self._on(LockstepEvent.FRAME)
             return self._show(code)
         if code == Result.FRAME_REFUSED:
-            self._on(Event.REFUSED)
+            self._on(LockstepEvent.REFUSED)
             raise error_region.read(self._segment, "shm")
-        self._on(Event.LOST)
+        self._on(LockstepEvent.LOST)
         if code == Result.PEER_GONE:
             raise PeerDied(
                 f"the engine's process (pid {self._engine.pid}) ended while a frame was awaited",
@@ -292,7 +292,7 @@ class ShmTransport(Transport):
     def _check_segment(self) -> None:
         """Raise SegmentError when the segment's file was truncated; the connection is lost then."""
         if self._segment.mapping.is_cut:
-            self._on(Event.LOST)
+            self._on(LockstepEvent.LOST)
             raise self._segment.mapping.error()
 
     def _show(self, code: int) -> Frame:
@@ -301,13 +301,13 @@ class ShmTransport(Transport):
         frame.seq = self._channel.frames
         return frame
 
-    def _on(self, event: Event) -> None:
+    def _on(self, event: LockstepEvent) -> None:
         """Go to the state that the table says follows `event`."""
         lockstep = Lockstep(self._state, "shm")
         lockstep.on(event)
         self._state = lockstep.state
 
-    def _refusal_of(self, event: Event) -> TransportError:
+    def _refusal_of(self, event: LockstepEvent) -> TransportError:
         if self._forked:
             return ClosedError(
                 "this transport belongs to the parent process", backend="shm", hint="connect again after fork()"
@@ -318,25 +318,25 @@ class ShmTransport(Transport):
 
     def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
         if self._state is _CLOSED or self._state is _LOST:
-            raise self._refusal_of(Event.SEND)
+            raise self._refusal_of(LockstepEvent.SEND)
         if deadline is None:
             deadline = Deadline(self._command_timeout_s)
         return typed.call(self._calls, method, request, deadline)
 
     def begin(self, method: Method, request: Any, deadline: Deadline | None = None) -> Pending:
         if self._state is _CLOSED or self._state is _LOST:
-            raise self._refusal_of(Event.SEND)
+            raise self._refusal_of(LockstepEvent.SEND)
         return pending.begin(self._calls, method, request, Deadline.after(deadline, self._command_timeout_s))
 
     def stream(self, method: Method, request: Any, deadline: Deadline | None = None, *, copy: bool = True) -> Stream:
         if self._state is _CLOSED or self._state is _LOST:
-            raise self._refusal_of(Event.SEND)
+            raise self._refusal_of(LockstepEvent.SEND)
         return typed.stream(self._calls, method, request, deadline, copy=copy)
 
     def close(self) -> None:
-        if self._state is State.CLOSED:
+        if self._state is LockstepState.CLOSED:
             return
-        self._on(Event.CLOSE)
+        self._on(LockstepEvent.CLOSE)
         self._channel.fuse(
             self._frame, _refuse_closed, self._slice_ns
         )  # it held this transport, which holds the memory
@@ -365,14 +365,14 @@ class ShmTransport(Transport):
 
     def close_after_fork(self) -> None:
         """In a forked child: refuse everything from now on; the connection is the parent's and stays as it is."""
-        self._state = State.CLOSED
+        self._state = LockstepState.CLOSED
         self._channel.unfuse()
         self._forked = True
 
 
 def _refuse_closed(code: int, actions: Any, control: Any, deadline: Deadline | None) -> Frame:
     """Stand in for `ShmTransport._step_slowly` once it is closed."""
-    raise Lockstep(_CLOSED, "shm").state_error(Event.SEND)
+    raise Lockstep(_CLOSED, "shm").state_error(LockstepEvent.SEND)
 
 
 def _peer_bits(features: int) -> int:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Busy, ClosedError
-from lucky_transport.lockstep import Event, Lockstep, State
+from lucky_transport.lockstep import Lockstep, LockstepEvent, LockstepState
 from lucky_transport.messages.methods import Method
 from lucky_transport.pending import Pending
 from lucky_transport.rpc import pending, typed
@@ -43,7 +43,7 @@ class CommandTransport(Transport):
         self.actions = np.zeros(self.spec.action_shape, self.spec.action.dtype)
         self._segment = segment
         self._command_timeout_s = settings.command_timeout_s
-        self._lockstep = Lockstep(State.READY, "shm")
+        self._lockstep = Lockstep(LockstepState.READY, "shm")
         pipe = meet(segment.name, deadline, strategy=strategy_code(settings.wait), native=settings.native)
         self._calls = ClientCalls(
             pipe,
@@ -68,7 +68,7 @@ class CommandTransport(Transport):
         )
 
     def recv(self, deadline: Deadline | None = None) -> Frame:
-        raise self._lockstep.state_error(Event.FRAME)
+        raise self._lockstep.state_error(LockstepEvent.FRAME)
 
     def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
         self._check_open()
@@ -85,10 +85,10 @@ class CommandTransport(Transport):
         return typed.stream(self._calls, method, request, deadline, copy=copy)
 
     def _check_open(self) -> None:
-        if self._lockstep.state is State.CLOSED:
+        if self._lockstep.state is LockstepState.CLOSED:
             raise ClosedError("the transport is closed", backend="shm", hint="connect again")
 
     def close(self) -> None:
-        if self._lockstep.state is not State.CLOSED:
-            self._lockstep.on(Event.CLOSE)
+        if self._lockstep.state is not LockstepState.CLOSED:
+            self._lockstep.on(LockstepEvent.CLOSE)
             self._calls.close()

@@ -141,7 +141,7 @@ def test_an_engine_behind_a_transport_is_shown_with_spec_capabilities_and_method
     assert report["transport"] == "inproc"
     assert report["spec"]["num_envs"] == 3
     assert report["capabilities"]["lockstep"] is True
-    assert report["capabilities"]["free_running"] is False
+    assert report["capabilities"]["images"] is False
     assert report["methods"]["/hazel.rpc.AgentService/GetAgentSchema"] == "answers"
     assert report["methods"]["/hazel.rpc.MujocoService/GetMujocoInfo"] == "not implemented"
 

@@ -9,34 +9,37 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lucky_transport.errors import ClosedError, LocalProtocolError, PeerDied, TransportError
-from lucky_transport.lockstep import TRANSITIONS, Event, Lockstep, State
+from lucky_transport.lockstep import TRANSITIONS, Lockstep, LockstepEvent, LockstepState
 
-#: Written down once more, by hand, from the two diagrams in the module's docstring.
+#: Written down once more, by hand, from the diagram in the module's docstring.
 EXPECTED = {
-    (State.READY, Event.SEND): State.SENT,
-    (State.READY, Event.LOST): State.LOST,
-    (State.SENT, Event.FRAME): State.READY,
-    (State.SENT, Event.REFUSED): State.READY,
-    (State.SENT, Event.LOST): State.LOST,
-    (State.LOST, Event.LOST): State.LOST,
-    (State.IDLE, Event.ACTIONS): State.STEPPING,
-    (State.STEPPING, Event.FRAME): State.IDLE,
-    (State.STEPPING, Event.REFUSED): State.IDLE,
-    **{(state, Event.CLOSE): State.CLOSED for state in State},
+    (LockstepState.READY, LockstepEvent.SEND): LockstepState.SENT,
+    (LockstepState.READY, LockstepEvent.LOST): LockstepState.LOST,
+    (LockstepState.SENT, LockstepEvent.FRAME): LockstepState.READY,
+    (LockstepState.SENT, LockstepEvent.REFUSED): LockstepState.READY,
+    (LockstepState.SENT, LockstepEvent.LOST): LockstepState.LOST,
+    (LockstepState.LOST, LockstepEvent.LOST): LockstepState.LOST,
+    **{(state, LockstepEvent.CLOSE): LockstepState.CLOSED for state in LockstepState},
 }
 
 REFUSALS = {
-    (State.READY, Event.FRAME): (LocalProtocolError, "recv() without a send(); call send(actions) first"),
-    (State.SENT, Event.SEND): (LocalProtocolError, "send() while a frame is outstanding; call recv() first"),
-    (State.LOST, Event.SEND): (PeerDied, "the engine is gone; connect again"),
-    (State.LOST, Event.FRAME): (PeerDied, "the engine is gone; connect again"),
-    (State.CLOSED, Event.SEND): (ClosedError, "the transport is closed; connect again"),
-    (State.CLOSED, Event.FRAME): (ClosedError, "the transport is closed; connect again"),
+    (LockstepState.READY, LockstepEvent.FRAME): (
+        LocalProtocolError,
+        "recv() without a send(); call send(actions) first",
+    ),
+    (LockstepState.SENT, LockstepEvent.SEND): (
+        LocalProtocolError,
+        "send() while a frame is outstanding; call recv() first",
+    ),
+    (LockstepState.LOST, LockstepEvent.SEND): (PeerDied, "the engine is gone; connect again"),
+    (LockstepState.LOST, LockstepEvent.FRAME): (PeerDied, "the engine is gone; connect again"),
+    (LockstepState.CLOSED, LockstepEvent.SEND): (ClosedError, "the transport is closed; connect again"),
+    (LockstepState.CLOSED, LockstepEvent.FRAME): (ClosedError, "the transport is closed; connect again"),
 }
 
 
-@pytest.mark.parametrize(("state", "event"), list(product(State, Event)))
-def test_each_state_answers_each_event_as_the_diagram_says(state: State, event: Event) -> None:
+@pytest.mark.parametrize(("state", "event"), list(product(LockstepState, LockstepEvent)))
+def test_each_state_answers_each_event_as_the_diagram_says(state: LockstepState, event: LockstepEvent) -> None:
     lockstep = Lockstep(state, "toy")
     if (state, event) in EXPECTED:
         lockstep.on(event)
@@ -52,29 +55,29 @@ def test_each_state_answers_each_event_as_the_diagram_says(state: State, event: 
 
 
 def test_every_state_stands_in_the_table() -> None:
-    assert set(TRANSITIONS) == set(State)
+    assert set(TRANSITIONS) == set(LockstepState)
 
 
-@given(st.lists(st.sampled_from(Event)))
-def test_no_sequence_of_events_leads_back_from_closed_or_lost(events: list[Event]) -> None:
-    for start in (State.CLOSED, State.LOST):
+@given(st.lists(st.sampled_from(LockstepEvent)))
+def test_no_sequence_of_events_leads_back_from_closed_or_lost(events: list[LockstepEvent]) -> None:
+    for start in (LockstepState.CLOSED, LockstepState.LOST):
         lockstep = Lockstep(start)
         for event in events:
             try:
                 lockstep.on(event)
             except TransportError:
                 continue
-            assert lockstep.state in (State.CLOSED, State.LOST)
+            assert lockstep.state in (LockstepState.CLOSED, LockstepState.LOST)
 
 
-@given(st.lists(st.sampled_from([Event.SEND, Event.FRAME, Event.REFUSED])))
-def test_exchanges_never_overlap(events: list[Event]) -> None:
+@given(st.lists(st.sampled_from([LockstepEvent.SEND, LockstepEvent.FRAME, LockstepEvent.REFUSED])))
+def test_exchanges_never_overlap(events: list[LockstepEvent]) -> None:
     """However a client calls: between two accepted sends lies exactly one end of an exchange."""
-    lockstep, open_exchanges = Lockstep(State.READY), 0
+    lockstep, open_exchanges = Lockstep(LockstepState.READY), 0
     for event in events:
         try:
             lockstep.on(event)
         except TransportError:
             continue
-        open_exchanges += 1 if event is Event.SEND else -1
+        open_exchanges += 1 if event is LockstepEvent.SEND else -1
         assert open_exchanges in (0, 1)

@@ -15,7 +15,7 @@ from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ClosedError, NotReachable, PeerDied, PeerTimeout, from_wire
-from lucky_transport.lockstep import Event, Lockstep, State
+from lucky_transport.lockstep import Lockstep, LockstepEvent, LockstepState
 from lucky_transport.messages.methods import Method
 from lucky_transport.spec.actions import Bounds, check_actions, check_control
 from lucky_transport.spec.batch_spec import BatchSpec
@@ -47,37 +47,37 @@ class MailboxTransport(Transport):
         self._steps, self._calls = connections
         self._settings = settings
         self._bounds = Bounds(spec.action)
-        self._lockstep = Lockstep(State.READY, "mailbox")
+        self._lockstep = Lockstep(LockstepState.READY, "mailbox")
         self._pid = os.getpid()
         self._seq = 0
         self._number = 0
         self._calling = threading.Lock()
 
     def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
-        if self._lockstep.state is not State.READY:
-            raise self._lockstep.state_error(Event.SEND)
+        if self._lockstep.state is not LockstepState.READY:
+            raise self._lockstep.state_error(LockstepEvent.SEND)
         self._check_process()
         checked = check_actions(self.spec, actions)
         checked_control = None if control is None else check_control(self.spec, control)
         self.out_of_bounds += self._bounds.count_outside(checked)
         self._post(self._steps, ("step", 0, checked, checked_control))
-        self._lockstep.on(Event.SEND)
+        self._lockstep.on(LockstepEvent.SEND)
 
     def recv(self, deadline: Deadline | None = None) -> Frame:
-        if self._lockstep.state is not State.SENT:
-            raise self._lockstep.state_error(Event.FRAME)
+        if self._lockstep.state is not LockstepState.SENT:
+            raise self._lockstep.state_error(LockstepEvent.FRAME)
         _, kind, *rest = self._fetch(self._steps, Deadline.after(deadline, self._settings.step_timeout_s))
         if kind == "error":
-            self._lockstep.on(Event.REFUSED)
+            self._lockstep.on(LockstepEvent.REFUSED)
             raise from_wire(*rest, backend=self.name)
-        self._lockstep.on(Event.FRAME)
+        self._lockstep.on(LockstepEvent.FRAME)
         for array in rest:
             array.flags.writeable = False
         self._seq += 1
         return Frame(*rest, seq=self._seq, any_ended=bool(rest[2].any() or rest[3].any()))
 
     def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
-        if self._lockstep.state is State.CLOSED:
+        if self._lockstep.state is LockstepState.CLOSED:
             raise self._ended()
         self._check_process()
         check_unary(method)
@@ -112,7 +112,7 @@ class MailboxTransport(Transport):
     def _fetch(self, connection: Connection, deadline: Deadline) -> Any:
         try:
             while not connection.poll(min(deadline.remaining_s, _SLICE_S)):
-                if self._lockstep.state is State.CLOSED:
+                if self._lockstep.state is LockstepState.CLOSED:
                     raise self._ended()
                 if deadline.expired:
                     raise self._late(deadline)
@@ -129,7 +129,7 @@ class MailboxTransport(Transport):
         return ClosedError("the transport is closed", backend=self.name, hint="connect again")
 
     def _lost(self, error: Exception) -> PeerDied:
-        self._lockstep.on(Event.LOST)
+        self._lockstep.on(LockstepEvent.LOST)
         return PeerDied(f"the engine is gone: {error!r}", backend=self.name, hint="connect again")
 
     def _check_process(self) -> None:
@@ -139,8 +139,8 @@ class MailboxTransport(Transport):
             )
 
     def close(self) -> None:
-        if self._lockstep.state is not State.CLOSED:
-            self._lockstep.on(Event.CLOSE)
+        if self._lockstep.state is not LockstepState.CLOSED:
+            self._lockstep.on(LockstepEvent.CLOSE)
             self._steps.close()
             with self._calling:  # who waits for an answer leaves within a slice
                 self._calls.close()
