@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
+from lucky_transport.agents.agents import AgentHost
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.engine import Engine
-from lucky_transport.host.host import Host
 
 __all__ = ["Server", "Serving"]
 
@@ -19,7 +19,7 @@ class Server(ABC):
     """The engine end of a transport: lets clients at one endpoint drive a host."""
 
     @abstractmethod
-    def start(self, host: Host) -> Endpoint:
+    def start(self, host: AgentHost) -> Endpoint:
         """Accept clients from now on and return the endpoint they connect to (the real port, the real name)."""
 
     @abstractmethod
@@ -34,7 +34,7 @@ class Serving:
     """
 
     def __init__(self, engine: Engine, servers: Sequence[Server]) -> None:
-        self.host = Host(engine)
+        self.host = AgentHost(engine)
         self.endpoints: list[Endpoint] = []
         self._servers: list[Server] = []
         self._lock = threading.Lock()

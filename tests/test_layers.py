@@ -74,7 +74,6 @@ CONTRACTS = {"lucky_transport.engine", "lucky_transport.transport"}
 KNOWN = {
     "lucky_transport.lucky_env imports lucky_transport.api",
     "lucky_transport.env.registration imports lucky_transport.api",
-    "lucky_transport.host.host imports lucky_transport.agents.agents",
 }
 
 #: What must never be imported by the core: it has to work without.

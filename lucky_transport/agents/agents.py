@@ -1,23 +1,22 @@
 """Driving an engine agent by agent, in typed calls: Step, ResetAgent, NegotiateTask, ReportProgress.
 
-Rule 1: every transport's typed calls come here, so they give equal answers; a client that drives its batch over the hot
-        path has the lease, and its Steps are refused as anybody else's would be.
-Rule 2: an engine that answers one of these methods itself has the last word.
+Every transport's typed calls come here, so they give equal answers. A client that drives its batch over the hot path
+has the lease, and its Steps are refused like any other client's.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from lucky_transport.agents.agent_resets import SET_RESET_OPTIONS, AgentResets
-from lucky_transport.agents.agent_steps import AgentSteps, StepOptions
-from lucky_transport.agents.seat import Driver, Seat
-from lucky_transport.agents.step_reply import StepReplies
+from lucky_transport.agents.lease import Driver, DriverLease
+from lucky_transport.agents.reset import SET_RESET_OPTIONS, AgentResets
+from lucky_transport.agents.step import AgentSteps, StepOptions, StepResponses
 from lucky_transport.agents.terms import NegotiatedTerms
 from lucky_transport.call import Call
-from lucky_transport.engine import Handler
+from lucky_transport.engine import Engine, Handler
+from lucky_transport.host.host import Host
 from lucky_transport.messages import (
     NegotiateTaskRequest,
     NegotiateTaskResponse,
@@ -30,34 +29,33 @@ from lucky_transport.messages import (
     TaskContract,
 )
 
-if TYPE_CHECKING:
-    from lucky_transport.host.host import Host
-
-__all__ = ["Agents"]
+__all__ = ["AgentHost", "Agents"]
 
 _AGENT = "/hazel.rpc.AgentService/"
 _NEGOTIATE = _AGENT + "NegotiateTask"
 
-#: How long a call without a deadline waits for a step of somebody else.
+#: How long a call without a deadline waits for another client's step.
 _LONGEST_S = 60.0
 
 
 class Agents:
-    """The agents of one host. `seat`: who drives them. `terms`: what each client negotiated. `progress`: the last
-    report of a run, None before the first. `answered`: the methods answered here, which the engine leaves to us.
+    """The agents of one host.
+
+    lease: held by the client that steps them. terms: what each client negotiated. progress: the last report of a run,
+    None before the first. answered: the methods that are answered here; an engine may answer any of them itself.
     """
 
     def __init__(self, host: Host) -> None:
-        self.seat = Seat(host)
-        self.steps = AgentSteps(self.seat)
-        self.resets = AgentResets(self.seat)
+        self.lease = DriverLease(host)
+        self.steps = AgentSteps(self.lease)
+        self.resets = AgentResets(self.lease)
         self.terms = NegotiatedTerms(host.spec)
         self.progress: ProgressReport | None = None
         self.answered: frozenset[str] = frozenset()
-        self._replies = StepReplies(self.seat)
+        self._responses = StepResponses(self.lease)
 
     def handlers(self, plain: Mapping[str, Handler]) -> Mapping[str, Callable[[Any, Call], Any]]:
-        """Return the handlers to be laid over the engine's `plain` ones, by full method name."""
+        """Return the handlers that override the engine's `plain` ones, by full method name."""
         own: dict[str, Callable[[Any, Call], Any]] = {
             _AGENT + "Step": self._step,
             _AGENT + "ResetAgent": self._reset,
@@ -74,7 +72,7 @@ class Agents:
     def _step(self, request: StepRequest, call: Call) -> StepResponse:
         step = self.steps.read(request, request.camera_requests)
         terms = self.terms.of(call.caller)
-        answers = self.steps.run([step], Driver(call.caller), _wait_s(call), self._replies, terms, StepOptions())
+        answers = self.steps.run([step], Driver(call.caller), _wait_s(call), self._responses, terms, StepOptions())
         return answers[0]
 
     def _reset(self, request: ResetAgentRequest, call: Call) -> ResetAgentResponse:
@@ -83,10 +81,10 @@ class Agents:
         return ResetAgentResponse(not refusal, refusal)
 
     def _report(self, report: ProgressReport, call: Call) -> ProgressAck:
-        """Keep the report; a run that has finished gives the agents back."""
+        """Keep the report; a run that has finished gives the lease back."""
         self.progress = copy.copy(report)
         if report.finished:
-            self.seat.leave(call.caller)
+            self.lease.leave(call.caller)
         return ProgressAck(True)
 
     def _noting_terms(self, negotiate: Handler) -> Callable[[Any, Call], Any]:
@@ -108,10 +106,23 @@ class Agents:
         return handle
 
     def leave(self, caller: str) -> None:
-        """`caller` has gone: its seat is free, its terms are forgotten. May wait for its step in progress."""
-        self.seat.detach(caller)
+        """Free the lease of a client that has gone and forget its terms. May wait for its step in progress."""
+        self.lease.detach(caller)
         self.terms.forget(caller)
 
 
 def _wait_s(call: Call) -> float:
     return _LONGEST_S if call.deadline is None else call.deadline.remaining_s
+
+
+class AgentHost(Host):
+    """A host whose engine can also be stepped agent by agent; every server serves one of these."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self.agents = Agents(self)
+        self.override(self.agents.handlers(self.plain))
+
+    def leave(self, caller: str) -> None:
+        self.agents.leave(caller)
+        super().leave(caller)

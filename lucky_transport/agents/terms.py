@@ -1,7 +1,4 @@
-"""Which reward and termination terms the Steps of each client carry.
-
-Rule 1: what a client negotiated concerns the Steps of that client alone.
-"""
+"""Which reward and termination terms the Steps of each client carry: those that the client itself negotiated."""
 
 from __future__ import annotations
 
@@ -41,9 +38,9 @@ class Terms:
 
 
 class NegotiatedTerms:
-    """The terms each client negotiated last; all of them for one that never did."""
+    """The terms each client negotiated last; all terms for a client that never did."""
 
-    #: Legacy clients do not say goodbye; beyond this many the one that negotiated longest ago is forgotten.
+    #: Legacy clients do not detach; beyond this many the one that negotiated longest ago is forgotten.
     MAX_CLIENTS = 1024
 
     def __init__(self, spec: BatchSpec) -> None:
@@ -53,7 +50,7 @@ class NegotiatedTerms:
         self._negotiated: OrderedDict[str, Terms] = OrderedDict()
 
     def note(self, caller: str, contract: TaskContract) -> None:
-        """From now on Steps of `caller` carry exactly the terms of `contract`."""
+        """Have the Steps of `caller` carry exactly the terms of `contract` from now on."""
         rewards = contract.rewards or RewardContract()
         terminations = contract.terminations or TerminationContract()
         asked = Terms.of(
@@ -72,6 +69,6 @@ class NegotiatedTerms:
         return self._negotiated.get(caller, self.every)
 
     def forget(self, caller: str) -> None:
-        """`caller` has gone."""
+        """Forget the terms of a client that has gone."""
         with self._lock:
             self._negotiated.pop(caller, None)

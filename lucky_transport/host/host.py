@@ -17,7 +17,6 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from lucky_transport.agents.agents import Agents
 from lucky_transport.call import Call, check_stream, check_unary, deadline_error
 from lucky_transport.engine import Buffers, Engine, Handler, StreamHandler
 from lucky_transport.errors import (
@@ -50,8 +49,8 @@ CallHandler = Callable[[Any, Call], Any]
 class Host:
     """One engine, ready to be driven. `close` ends the engine.
 
-    agents: stepping it agent by agent, by typed calls. sessions: its worlds, None where it has none. waiters: threads
-    that wait for a driver to let them in.
+    plain: the handlers, by full method name, that need not know their call. sessions: those of the engine's worlds,
+    None if it has none. waiters: how many threads wait for a driver to let them in.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -65,17 +64,18 @@ class Host:
         self._closed = False
         self._buffers = Buffers.allocate(self.spec)
         self._streams: Mapping[str, StreamHandler] = engine.streams
-        plain: dict[str, Handler] = {**task_handlers(self.spec), **engine.services}
-        self.agents = Agents(self)
+        self.plain: Mapping[str, Handler] = {**task_handlers(self.spec), **engine.services}
         self.sessions = Sessions(engine.worlds, self.spec.engine) if engine.worlds is not None else None
-        over = self.agents.handlers(plain)
-        self._plain = {name: handler for name, handler in plain.items() if name not in over}
         self._handlers: Mapping[str, CallHandler] = {
-            **{name: _without_call(handler) for name, handler in self._plain.items()},
-            **over,
+            **{name: _without_call(handler) for name, handler in self.plain.items()},
             **(session_handlers(self.sessions) if self.sessions is not None else {}),
         }
         engine.bind(self._buffers)
+
+    def override(self, handlers: Mapping[str, CallHandler]) -> None:
+        """Answer these methods, by full name, with `handlers` instead of the engine's; before the host is served."""
+        self.plain = {name: handler for name, handler in self.plain.items() if name not in handlers}
+        self._handlers = {**self._handlers, **handlers}
 
     @property
     def engine(self) -> Engine:
@@ -203,7 +203,7 @@ class Host:
 
         What it raises is foreign: tell it by `to_wire_error`.
         """
-        return self._plain.get(method.name) if method.runs is Runs.INLINE else None
+        return self.plain.get(method.name) if method.runs is Runs.INLINE else None
 
     def call(self, method: Method, request: Any, call: Call | None = None) -> Any:
         """Return the engine's response; runs between two steps unless the method is declared otherwise.
@@ -235,10 +235,7 @@ class Host:
             raise known from error
 
     def leave(self, caller: str) -> None:
-        """`caller` has gone: what its calls left behind is forgotten, the agents it stepped are free, and the
-        sessions it owned end.
-        """
-        self.agents.leave(caller)
+        """End what the calls of a client that has gone left behind: the sessions that it owned."""
         if self.sessions is not None:
             self.sessions.leave(caller)
 

@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from lucky_transport.agents.agents import AgentHost
 from lucky_transport.engine import HOLD, RESET, Buffers, Engine
 from lucky_transport.env.composite import observation_fields
 from lucky_transport.errors import Unimplemented
-from lucky_transport.host.host import Host
 from lucky_transport.inproc import InprocTransport
 from lucky_transport.messages import SetSeedsRequest
 from lucky_transport.messages.methods import method
@@ -72,7 +72,7 @@ class EngineContract:
     @contextmanager
     def open_client(self) -> Generator[Transport]:
         """Yield a client of a fresh engine."""
-        host = Host(self.make_engine(self.num_envs))
+        host = AgentHost(self.make_engine(self.num_envs))
         client = InprocTransport(host)
         try:
             yield client

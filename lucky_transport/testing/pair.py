@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 from lucky_transport import api
+from lucky_transport.agents.agents import AgentHost
 from lucky_transport.config import load_settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.engine import Engine
 from lucky_transport.errors import Busy
-from lucky_transport.host.host import Host
 from lucky_transport.inproc import InprocTransport
 from lucky_transport.messages import GetAgentSchemaRequest
 from lucky_transport.messages.methods import method
@@ -37,7 +37,7 @@ PATIENCE_S = 10.0
 @contextmanager
 def open_yardstick(engine: str | Engine, num_envs: int, **options: Any) -> Generator[Transport]:
     """Yield a client of a fresh engine without any wire."""
-    host = Host(api.make_engine(engine, num_envs, **options) if isinstance(engine, str) else engine)
+    host = AgentHost(api.make_engine(engine, num_envs, **options) if isinstance(engine, str) else engine)
     client = InprocTransport(host)
     try:
         yield client

@@ -1,4 +1,4 @@
-"""ResetAgent over protobuf: what gRPC adds to `lucky_transport.agents.agent_resets`.
+"""ResetAgent over protobuf: what gRPC adds to `lucky_transport.agents.reset`.
 
 Rule 1: calls of one batch (metadata) are gathered and become one exchange.
 """
@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lucky_transport.agents.agent_resets import AgentReset
 from lucky_transport.agents.agents import Agents
+from lucky_transport.agents.reset import AgentReset
 from lucky_transport.messages import SimulationContract
 from lucky_transport_grpc import _pb
 from lucky_transport_grpc.caller import Caller

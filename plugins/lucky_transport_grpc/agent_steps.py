@@ -1,4 +1,4 @@
-"""Step over protobuf: what gRPC adds to `lucky_transport.agents.agent_steps`.
+"""Step over protobuf: what gRPC adds to `lucky_transport.agents.step`.
 
 Rule 1: calls of one batch (metadata) are gathered and become one exchange.
 Rule 2: requests are read and responses are made as protobuf, without our own messages in between: legacy programs make
@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lucky_transport.agents.agent_steps import AgentStep, StepOptions
 from lucky_transport.agents.agents import Agents
-from lucky_transport.agents.step_reply import StepReplies
+from lucky_transport.agents.step import AgentStep, StepOptions, StepResponses
 from lucky_transport.messages import GetCameraFrameRequest, NamedImageFrame
 from lucky_transport_grpc import _pb
 from lucky_transport_grpc.caller import Caller
@@ -30,7 +29,7 @@ class GrpcSteps:
         response: Any = _pb.message_class("hazel.rpc.StepResponse")
         frame: Any = _pb.message_class("hazel.rpc.AgentFrame")
         picture = _pb.message_class("hazel.rpc.NamedImageFrame")
-        self._replies = StepReplies(agents.seat, response, frame, lambda one: encode(one, NamedImageFrame, picture))
+        self._replies = StepResponses(agents.lease, response, frame, lambda one: encode(one, NamedImageFrame, picture))
         self.gathering: Gathering[AgentStep, Any] = Gathering("Step")
 
     def __call__(self, request: Any, caller: Caller) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.agents.agents import Agents
-from lucky_transport.agents.seat import Seat
+from lucky_transport.agents.lease import DriverLease
 from lucky_transport.errors import RemoteProtocolError, SpecError
 from lucky_transport.spec.actions import check_actions, check_control
 from lucky_transport_grpc import _pb
@@ -28,11 +28,11 @@ _PATH = "/lucky_transport.v1.BatchService/"
 
 
 class BatchService:
-    """Handlers by path, one caller at a time in a seat of its own; an attached client keeps the `agents`' seat too."""
+    """Handlers by path, with a lease of their own; an attached client keeps the lease of the `agents` too."""
 
     def __init__(self, agents: Agents) -> None:
         self._agents = agents
-        self._seat = Seat(agents.seat.host)
+        self._lease = DriverLease(agents.lease.host)
         self._spec_response: Any = _pb.methods()[_PATH + "GetSpec"].response
         self._exchange_response: Any = _pb.methods()[_PATH + "Exchange"].response
         self._event: Any = _pb.methods()[_PATH + "Attach"].response
@@ -51,26 +51,26 @@ class BatchService:
         return {_PATH + "Attach": self._attach}
 
     def _get_spec(self, _: Any, caller: Caller) -> Any:
-        return self._spec_response(spec_json=self._seat.spec.to_json())
+        return self._spec_response(spec_json=self._lease.spec.to_json())
 
     def _exchange(self, request: Any, caller: Caller) -> Any:
-        seat = self._seat
+        lease = self._lease
         actions, control = self._read(request)
-        with seat.driven_by(caller.driver, caller.timeout_s):
-            last = seat.last_seq("Exchange")
+        with lease.holding(caller.driver, caller.timeout_s):
+            last = lease.last_seq("Exchange")
             if last and request.action_seq not in (last, last + 1):
                 raise RemoteProtocolError(
                     f"exchange {request.action_seq} after exchange {last}: expected {last + 1}", backend="grpc"
                 )
 
             def exchange() -> None:
-                np.copyto(seat.buffers.actions, actions)
-                seat.exchange(control)
+                np.copyto(lease.buffers.actions, actions)
+                lease.exchange(control)
 
-            seat.once("Exchange", request.action_seq, exchange)
-            buffers = seat.buffers
+            lease.once("Exchange", request.action_seq, exchange)
+            buffers = lease.buffers
             return self._exchange_response(
-                frame_seq=seat.frames,
+                frame_seq=lease.frames,
                 observations=pack(buffers.observations),
                 rewards=pack(buffers.rewards),
                 terminated=pack(buffers.terminated),
@@ -79,7 +79,7 @@ class BatchService:
             )
 
     def _read(self, request: Any) -> tuple[NDArray[Any], NDArray[np.uint8] | None]:
-        spec = self._seat.spec
+        spec = self._lease.spec
         if not request.action_seq:
             raise SpecError("action_seq is 0; exchanges are numbered from 1", backend="grpc")
         actions = unpack("actions", request.actions, spec.action.dtype, spec.action_shape, SpecError)
@@ -96,15 +96,15 @@ class BatchService:
         return actions, check_control(spec, control)
 
     def _attach(self, request: Any, caller: Caller) -> Iterator[Any]:
-        """Keep the caller's seat for as long as the stream lives."""
+        """Keep the caller's lease for as long as the stream lives."""
         events: queue.SimpleQueue[str] = queue.SimpleQueue()
         with self._lock:
             if self._closing:
                 return
             self._attached[caller.key] = events
         name = f"grpc client of pid {request.pid}" if request.pid else f"grpc client {caller.key}"
-        for seat in (self._seat, self._agents.seat):
-            seat.attach(caller.key, f"{name} ({caller.key})")
+        for lease in (self._lease, self._agents.lease):
+            lease.attach(caller.key, f"{name} ({caller.key})")
         try:
             caller.on_end(lambda: events.put(""))
             events.put("ready")
@@ -113,8 +113,8 @@ class BatchService:
         finally:
             with self._lock:
                 self._attached.pop(caller.key, None)
-            self._seat.detach(caller.key)
-            self._seat.host.leave(caller.key)
+            self._lease.detach(caller.key)
+            self._lease.host.leave(caller.key)
 
     def close(self) -> None:
         """Tell every attached client that the engine closes, and end its stream."""
@@ -126,8 +126,8 @@ class BatchService:
 
     def leave(self, key: str) -> None:
         """The client `key` has gone: its lease is given back. May wait for its exchange in progress."""
-        self._seat.detach(key)
+        self._lease.detach(key)
 
-    def vacate(self, via: object) -> None:
+    def release(self, via: object) -> None:
         """Give the engine back if a client let in by `via` drives it."""
-        self._seat.vacate(via)
+        self._lease.release(via)

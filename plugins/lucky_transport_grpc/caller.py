@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from lucky_transport.agents.seat import IDLE_S, Driver
+from lucky_transport.agents.lease import IDLE_S, Driver
 from lucky_transport.call import Call
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import LocalProtocolError, PeerDied

@@ -4,7 +4,7 @@
     services.add_to(server)              a grpc.Server, or whatever takes handlers as one does
 
 Rule 1: it knows no server. Whoever serves adds it to one, says who has left, and closes it in two steps: `close` ends
-        what clients wait for, and when no call is under way any more, `vacate` gives the engine back.
+        what clients wait for, and when no call is under way any more, `release` gives the engine back.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from lucky_transport.host.host import Host
+from lucky_transport.agents.agents import AgentHost
 from lucky_transport_grpc.agent_resets import GrpcResets
 from lucky_transport_grpc.agent_steps import GrpcSteps
 from lucky_transport_grpc.batch_service import BatchService
@@ -27,7 +27,7 @@ __all__ = ["HostServices"]
 class HostServices:
     """The services of `host` for the callers of `house`."""
 
-    def __init__(self, host: Host, house: House) -> None:
+    def __init__(self, host: AgentHost, house: House) -> None:
         self._host = host
         self._house = house
         self._batches = BatchService(host.agents)
@@ -58,7 +58,7 @@ class HostServices:
         for not_serving in self._not_serving:
             not_serving()
 
-    def vacate(self) -> None:
+    def release(self) -> None:
         """Give the engine back if a caller of this house drives it; waits for its step in progress."""
-        self._batches.vacate(self._house)
-        self._host.agents.seat.vacate(self._house)
+        self._batches.release(self._house)
+        self._host.agents.lease.release(self._house)

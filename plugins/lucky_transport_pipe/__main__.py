@@ -15,13 +15,13 @@ from typing import Any
 
 import click
 
+from lucky_transport.agents.agents import AgentHost
 from lucky_transport.api import make_engine
 from lucky_transport.cli.serve import options_of
 from lucky_transport.cli.shutdown import Shutdown
 from lucky_transport.config import load_settings
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import TransportError
-from lucky_transport.host.host import Host
 from lucky_transport_pipe.rules import Rules, changed
 from lucky_transport_pipe.server import PipeServer
 
@@ -52,7 +52,7 @@ def main() -> int:
 def _serve(arguments: Namespace, shutdown: Shutdown) -> int:
     options = tuple((name, value) for name in _RULES if (value := getattr(arguments, name)) is not None)
     server = PipeServer(Endpoint("pipe", arguments.pipe, options), load_settings(), patience_s=_PATIENCE_S)
-    host = Host(make_engine(arguments.engine, **arguments.options))
+    host = AgentHost(make_engine(arguments.engine, **arguments.options))
     server.start(host)
     while not server.ended.wait(_LOOK_S) and not shutdown.asked.is_set():
         pass

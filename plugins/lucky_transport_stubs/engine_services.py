@@ -13,8 +13,8 @@ import threading
 from collections import defaultdict
 from typing import Any
 
+from lucky_transport.agents.agents import AgentHost
 from lucky_transport.host.foreign import RawHandler
-from lucky_transport.host.host import Host
 from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport_grpc.caller import House
 from lucky_transport_grpc.services import HostServices
@@ -29,7 +29,7 @@ __all__ = ["EngineServices"]
 class EngineServices:
     """The services of one host; a `lucky_transport.host.foreign.ForeignServices`."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: AgentHost) -> None:
         self._host = host
         self._services = HostServices(host, House(kind=""))
         self._handlers = Handlers()

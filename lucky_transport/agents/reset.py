@@ -1,11 +1,8 @@
-"""The ResetAgent of typed calls: one agent per call, at once.
+"""The ResetAgent of typed calls.
 
-Rule 1: a call resets its agent in one exchange with all other envs held; resets that belong together become one
-        exchange.
-Rule 2: a SimulationContract reaches the engine before the reset it belongs to; agents with different contracts are
-        reset one contract after the other.
-Rule 3: a contract is its agent's: it holds for that agent's resets until another one is given, its client leaves, or
-        somebody sets the engine's reset options; an agent that was given none follows the engine's own.
+A call resets its agent in one exchange with all other envs held; resets that belong together become one exchange. A
+SimulationContract reaches the engine before the reset it belongs to. It holds for its agent's resets until another one
+is given, its client leaves, or a client sets the engine's reset options; other agents follow the engine's own.
 """
 
 from __future__ import annotations
@@ -14,8 +11,8 @@ import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lucky_transport.agents.seat import Driver, Seat, only
-from lucky_transport.agents.step_request import env_of
+from lucky_transport.agents.lease import Driver, DriverLease, only
+from lucky_transport.agents.step import env_of
 from lucky_transport.engine import RESET
 from lucky_transport.messages import SetResetOptionsRequest, SimulationContract
 from lucky_transport.messages.methods import method
@@ -27,7 +24,7 @@ SET_RESET_OPTIONS = method("/lucky_transport.v1.BatchService/SetResetOptions")
 
 @dataclass(frozen=True, slots=True)
 class AgentReset:
-    """One agent's reset; `contract` is None when it asks for nothing, `refusal` why there is none."""
+    """One agent's reset; `contract` is None when it asks for nothing, `refusal` is why it is refused."""
 
     env: int
     contract: SimulationContract | None = None
@@ -35,19 +32,19 @@ class AgentReset:
 
 
 class AgentResets:
-    """The ResetAgents of one seat."""
+    """The ResetAgents of one lease."""
 
-    def __init__(self, seat: Seat) -> None:
-        self._seat = seat
+    def __init__(self, lease: DriverLease) -> None:
+        self._lease = lease
         self._given: dict[int, SimulationContract] = {}
-        self._staged: SimulationContract | None = None  # what the engine follows because of us
+        self._staged: SimulationContract | None = None  # the contract that the engine follows because of us
         self._staging = False
-        self._lease = 0
+        self._leases = 0  # of which lease `_given` is
 
     def read(self, agent_name: str, contract: SimulationContract | None) -> AgentReset:
         """Return what a ResetAgentRequest asks for; never raises for what is wrong with it."""
         try:
-            env = env_of(self._seat.spec, agent_name)
+            env = env_of(self._lease.spec, agent_name)
         except ValueError as error:
             return AgentReset(0, refusal=str(error))
         return AgentReset(env, contract if contract != SimulationContract() else None)
@@ -60,22 +57,22 @@ class AgentResets:
         if all(reset.refusal for reset in resets):
             return [reset.refusal for reset in resets]
         refusals: dict[int, str] = {}
-        with self._seat.driven_by(driver, timeout_s):
-            if self._lease != self._seat.leases:
+        with self._lease.holding(driver, timeout_s):
+            if self._leases != self._lease.leases:
                 self._given.clear()
-                self._lease = self._seat.leases
+                self._leases = self._lease.leases
             for contract, envs in self._groups(resets):
                 refusal = self._stage(contract)
                 refusals |= dict.fromkeys(envs, refusal)
                 if not refusal:
-                    self._seat.exchange(only(self._seat.spec, envs, RESET))
-                    self._seat.fresh[envs] = True
+                    self._lease.exchange(only(self._lease.spec, envs, RESET))
+                    self._lease.fresh[envs] = True
                     if contract is not None:
                         self._given |= dict.fromkeys(envs, contract)
         return [reset.refusal or refusals[reset.env] for reset in resets]
 
     def forget_contracts(self) -> None:
-        """Somebody set the engine's own reset options: from now on they hold for every agent."""
+        """Let the engine's own reset options hold for every agent: a client has set them."""
         if self._staging:
             return
         self._given.clear()
@@ -90,7 +87,7 @@ class AgentResets:
             wanted = reset.contract or self._given.get(reset.env)
             envs = next((envs for contract, envs in groups if contract == wanted), None)
             if envs is None:
-                groups.append((copy.deepcopy(wanted), [reset.env]))  # the caller may change what he passed
+                groups.append((copy.deepcopy(wanted), [reset.env]))  # the caller may change its message later
             else:
                 envs.append(reset.env)
         return [(contract, envs) for contract, envs in groups if envs]
@@ -99,9 +96,9 @@ class AgentResets:
         """Have the engine follow a contract, its own for None; return why it does not, "" if it does."""
         if contract is None and self._staged is None:
             return ""
-        host = self._seat.host
+        host = self._lease.host
         if not host.implements(SET_RESET_OPTIONS):
-            return f"engine {self._seat.spec.engine!r} takes no simulation contract; reset without one"
+            return f"engine {self._lease.spec.engine!r} takes no simulation contract; reset without one"
         self._staging = True
         try:
             answer = host.call(SET_RESET_OPTIONS, SetResetOptionsRequest(contract))

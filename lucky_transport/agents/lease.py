@@ -1,13 +1,4 @@
-"""A driver's seat: one lease on the host, shared by clients who step in single calls instead of a loop of their own.
-
-Rule 1: who holds `driven_by` may touch the buffers and step; nobody else does. It holds the host's own lock, so there
-        is no second lock to wait for crosswise.
-Rule 2: a client that attached keeps the seat until it is detached. One that cannot say goodbye may be replaced once it
-        has done nothing for `idle_s`, or as soon as `is_gone` knows that it has gone; who wants the seat may have the
-        patience to wait for that moment, for connections end a little later than their owners let go of them.
-Rule 3: what is remembered of a driver's exchanges ends with its lease.
-Rule 4: clients of one program share its lease; it is idle or gone when all of them are.
-"""
+"""One lease on the host, kept between the single calls of clients that have no stepping loop of their own."""
 
 from __future__ import annotations
 
@@ -33,19 +24,19 @@ from lucky_transport.spec.batch_spec import BatchSpec
 if TYPE_CHECKING:
     from lucky_transport.host.host import Host
 
-__all__ = ["IDLE_S", "STEP", "Driver", "Seat", "only"]
+__all__ = ["IDLE_S", "STEP", "Driver", "DriverLease", "only"]
 
 #: The control byte of an env that steps.
 STEP = 0
 
-#: After this long without action a client that did not attach may be replaced (LuckyEngine's own watchdog).
+#: A client that did not attach may be replaced after this long without a call (LuckyEngine's own watchdog).
 IDLE_S = 10.0
-#: Whether a driver who cannot say goodbye has gone is looked at this often.
-_LOOK_S = 0.01
-#: How long a client that shares a lease is known after its last exchange; its address may be another program's later.
+#: How often a waiting client checks whether the driver has gone.
+_POLL_S = 0.01
+#: How long a client that shares a lease is known after its last exchange: later its address may be another program's.
 _KNOWN_S = 1.0
-#: Clients that are remembered as gone; their last calls come within moments.
-_MOST_LEFT = 256
+#: How many clients are remembered as gone; their last calls come within moments.
+_MAX_LEFT = 256
 
 
 def only(spec: BatchSpec, envs: Sequence[int], action: int) -> NDArray[np.uint8]:
@@ -60,10 +51,13 @@ def only(spec: BatchSpec, envs: Sequence[int], action: int) -> NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """Who wants the seat. `key` tells clients apart, `name` is for texts ("" = the key), `is_gone` knows more than the
-    clock about a client that cannot say goodbye, `via` is whoever let the client in. `patience_s`: how long the thread
-    that asks may wait for a driver who cannot say goodbye and does nothing: he may be about to be gone. `program` tells
-    which program the client belongs to, "" = not known; it is only asked when another client has the lease.
+    """A client that wants to step.
+
+    key: tells clients apart. name: for error texts, "" for the key. idle_s: after how long without a call the client
+    may be replaced. is_gone: True once the client is known to be gone. via: the server that accepted the client.
+    patience_s: how long a call waits for an idle driver that may be about to go, as a connection ends a little later
+    than its owner lets go of it. program: returns the program the client belongs to, "" if not known; called only when
+    another client has the lease, since clients of one program share it.
     """
 
     key: str
@@ -85,17 +79,21 @@ class _Sharer:
 
 @dataclass(frozen=True, slots=True)
 class _Patience:
-    """Until when a driver is waited for who has done nothing since."""
+    """Until when to wait for a driver that has not acted since `last_action_s`."""
 
     until: Deadline
     last_action_s: float
 
 
-class Seat:
-    """Keeps the lease of the client who drives, and what it knows of the envs.
+class DriverLease:
+    """The lease of the client that drives, and the state of its envs; both end with the lease.
 
-    buffers: what the engine is bound to while somebody drives. fresh: bool (num_envs,), reset by ResetAgent and not
-    stepped since. frame_numbers: uint32 (num_envs,), 1 after a reset and one more with each step.
+    A client that attached keeps the lease until it is detached. Any other may be replaced once it is idle or gone; the
+    clients of one program share a lease, which is idle or gone when all of them are.
+
+    buffers: what the engine is bound to while a client drives. fresh: bool (num_envs,), reset by ResetAgent and not
+    stepped since. frame_numbers: uint32 (num_envs,), 1 after a reset and one more with each step. frames: exchanges of
+    the present lease that ended in a frame. leases: how often the lease changed hands.
     """
 
     def __init__(self, host: Host) -> None:
@@ -104,22 +102,23 @@ class Seat:
         self.buffers = Buffers.allocate(host.spec)
         self.fresh = np.zeros(host.spec.num_envs, np.bool_)
         self.frame_numbers = np.zeros(host.spec.num_envs, np.uint32)
-        self.frames = 0  # exchanges of the present lease that ended in a frame
-        self.leases = 0  # how often the seat changed hands
-        self._lease: Lease | None = None
+        self.frames = 0
+        self.leases = 0
+        self._host_lease: Lease | None = None
         self._driver = Driver("")
         self._sharers: dict[str, _Sharer] = {}
         self._program = ""
         self._last_action_s = -math.inf
         self._attached: dict[str, str] = {}
-        self._left: deque[str] = deque(maxlen=_MOST_LEFT)
+        self._left: deque[str] = deque(maxlen=_MAX_LEFT)
         self._done: dict[Hashable, tuple[int, TransportError | None]] = {}
 
     @contextmanager
-    def driven_by(self, driver: Driver, timeout_s: float) -> Generator[None]:
-        """Hold the seat for `driver`, and let nobody else step meanwhile.
+    def holding(self, driver: Driver, timeout_s: float) -> Generator[None]:
+        """Hold the lease for `driver`: only this block touches the buffers and steps.
 
-        Raises Busy naming the present driver, PeerTimeout when the step of before is still not over after `timeout_s`.
+        It holds the host's own lock, so no second lock can deadlock with it. Raises Busy naming the present driver,
+        PeerTimeout if the step before is not over after `timeout_s`.
         """
         patience: _Patience | None = None
         while True:
@@ -144,29 +143,29 @@ class Seat:
                     yield
                     self._last_action_s = time.monotonic()
                     return
-            time.sleep(_LOOK_S)
+            time.sleep(_POLL_S)
 
     def _may_be_going(self, patience: _Patience) -> bool:
-        """True while it is worth looking again whether the driver has gone."""
-        lease = self._lease
+        """True while the present driver may be about to go."""
+        lease = self._host_lease
         return (
             not patience.until.expired
-            and self._last_action_s == patience.last_action_s  # else he is there
+            and self._last_action_s == patience.last_action_s  # else it is alive
             and lease is not None
             and lease.valid
-            and self._driver.key not in self._attached  # else he says goodbye
+            and self._driver.key not in self._attached  # else it detaches when it goes
         )
 
     def _take(self, driver: Driver) -> None:
-        if self._lease is not None and self._lease.valid and self._shares(driver):
+        if self._host_lease is not None and self._host_lease.valid and self._shares(driver):
             return
         owner = self._attached.get(driver.key) or driver.name or driver.key
-        self._lease = self.host.drive(owner, self.buffers, is_idle=self._is_idle)
+        self._host_lease = self.host.drive(owner, self.buffers, is_idle=self._is_idle)
         self._driver = driver
         self._sharers = {driver.key: _Sharer(driver, time.monotonic())}
         self._program = ""
         if driver.key in self._left:
-            self._lease.release()
+            self._host_lease.release()
             raise Cancelled(f"client {driver.key} has gone", backend=self.spec.engine)
         self.frames = 0
         self.leases += 1
@@ -195,11 +194,11 @@ class Seat:
         )
 
     def exchange(self, control: NDArray[np.uint8] | None) -> int:
-        """Do one exchange and return how long the engine took, in microseconds; only inside `driven_by`."""
-        if self._lease is None:
-            raise LocalProtocolError("an exchange outside driven_by", backend=self.spec.engine)
+        """Do one exchange and return how long the engine took, in microseconds; only inside `holding`."""
+        if self._host_lease is None:
+            raise LocalProtocolError("an exchange outside holding", backend=self.spec.engine)
         start_ns = time.perf_counter_ns()
-        self._lease.step(control)
+        self._host_lease.step(control)
         took_us = (time.perf_counter_ns() - start_ns) // 1000
         self.frames += 1
         if control is None:
@@ -217,9 +216,9 @@ class Seat:
         return self._done[key][0] if key in self._done else 0
 
     def once(self, key: Hashable, seq: int, action: Callable[[], None]) -> None:
-        """Do `action` unless it was done for this `key` and `seq` already; then only repeat how it ended.
+        """Do `action` unless it was done for this `key` and `seq` already; then only repeat its outcome.
 
-        So a call that was given up can be made again. Only inside `driven_by`.
+        So a client can repeat a call that it gave up. Only inside `holding`.
         """
         if self.last_seq(key) == seq:
             error = self._done[key][1]
@@ -234,28 +233,28 @@ class Seat:
             raise
 
     def attach(self, key: str, name: str) -> None:
-        """The client `key`, called `name`, keeps the seat once it has it, until `detach`."""
+        """Let the client `key`, called `name`, keep the lease once it has it, until `detach`."""
         self._attached[key] = name
         with suppress(ValueError):
             self._left.remove(key)
 
     def detach(self, key: str) -> None:
-        """The client `key` has gone: its lease is given back at once. May wait for its step in progress.
+        """Give back the lease of a client that has gone. May wait for its step in progress.
 
-        If it was attached, a step of it that comes late is refused: nobody would ever give that lease back.
+        A late step of a client that was attached is refused: no call would ever give that lease back.
         """
         if self._attached.pop(key, None) is not None:
-            self._left.append(key)  # before the look at the lease: either `_take` sees this, or we see its lease
+            self._left.append(key)  # before the check of the lease: either `_take` sees this, or we see its lease
         self.leave(key)
 
     def leave(self, key: str) -> None:
         """Give the lease back if the client `key` has it."""
-        lease = self._lease
+        lease = self._host_lease
         if lease is not None and key in self._sharers:
             lease.release()
 
-    def vacate(self, via: object) -> None:
-        """Give the lease back if its client was let in by `via`."""
-        lease = self._lease
+    def release(self, via: object) -> None:
+        """Give the lease back if `via` accepted its client."""
+        lease = self._host_lease
         if lease is not None and self._driver.via is via:
             lease.release()

@@ -1,0 +1,292 @@
+"""The Step of typed calls: what a request asks for, the exchange, and the responses.
+
+A Step steps its agent alone, in one exchange with all other envs held; Steps of one batch become one exchange, and if
+one of them is refused, none of them steps. What is wrong with one request goes into its response (success = false);
+what concerns the engine is raised.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_transport.agents.lease import STEP, Driver, DriverLease
+from lucky_transport.agents.terms import Terms
+from lucky_transport.engine import HOLD, TICK
+from lucky_transport.errors import LocalProtocolError, SpecError
+from lucky_transport.host.task import agent_index
+from lucky_transport.messages import AgentFrame, GetCameraFrameRequest, NamedImageFrame, StepResponse
+from lucky_transport.spec.actions import check_actions, check_control
+from lucky_transport.spec.batch_spec import BatchSpec
+
+__all__ = ["AgentStep", "AgentSteps", "StepOptions", "StepResponses", "env_of"]
+
+CameraFrames = Sequence[NamedImageFrame]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentStep:
+    """One agent's Step: flat `actions` for env `env`, or why it is refused (`refusal`).
+
+    ticks: it brought no actions, so the engine's own policies drive. shows: on an env that was reset and not stepped
+    since, it only asks for the observation. That is a Step that a client of ours marked, or the real client's zero
+    action on an engine whose reset has ticked already. cameras: the images to be taken with it.
+    """
+
+    env: int
+    actions: NDArray[Any] | None
+    refusal: str = ""
+    ticks: bool = False
+    shows: bool = False
+    cameras: tuple[GetCameraFrameRequest, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StepOptions:
+    """What a client adds to its Steps.
+
+    seq: the number of its exchange; a repeated one is answered again and not done again (0: not numbered). marked: the
+    Step only shows what the ResetAgent just before it led to.
+    """
+
+    seq: int = 0
+    marked: bool = False
+
+
+class AgentSteps:
+    """The Steps of one lease."""
+
+    def __init__(self, lease: DriverLease) -> None:
+        self._lease = lease
+        self._engine = lease.host.engine
+        self._actions = lease.buffers.actions.reshape(lease.spec.num_envs, -1)
+
+    def read(self, request: Any, cameras: Sequence[GetCameraFrameRequest] = (), *, marked: bool = False) -> AgentStep:
+        """Return what a request asks for; never raises for what is wrong with it.
+
+        request: a StepRequest, or the same message in a transport's own form.
+        """
+        spec = self._lease.spec
+        try:
+            env = env_of(spec, request.agent_name)
+            if cameras:
+                self._engine.check_camera_requests(env, cameras)
+            actions = _read_actions(spec, env, request)
+        except (ValueError, TypeError) as error:
+            return AgentStep(0, None, str(error))
+        grouped = len(request.action_groups) > 0
+        ticks = not grouped and len(request.actions) == 0
+        tick_of_reset = spec.reset_ticks == 1 and not grouped and not actions.any()
+        return AgentStep(env, actions, "", ticks, marked or tick_of_reset, tuple(cameras))
+
+    def run(
+        self,
+        steps: Sequence[AgentStep],
+        driver: Driver,
+        timeout_s: float,
+        responses: StepResponses,
+        terms: Terms,
+        options: StepOptions,
+    ) -> list[Any]:
+        """Do all steps in one exchange and return their responses, as `responses` makes them.
+
+        Raises Busy, PeerTimeout, LocalProtocolError (an agent named twice, a mark without a reset, no hold) and what
+        the engine's step raises.
+        """
+        refused = next((step for step in steps if step.refusal), None)
+        if refused is not None:
+            none = f"no agent of this batch stepped, because one was refused: {refused.refusal}"
+            return [responses.refusal(step.refusal or none) for step in steps]
+        envs = [step.env for step in steps]
+        if len(set(envs)) < len(envs):
+            raise LocalProtocolError(f"a batch of Steps names an agent twice: {sorted(envs)}")
+        with self._lease.holding(driver, timeout_s):
+            took_us = 0
+            if not self._only_shows(steps, options):
+                took_us = self._exchange(steps, envs, options)
+            return responses.show(envs, terms, took_us, self._camera_frames(steps))
+
+    def _only_shows(self, steps: Sequence[AgentStep], options: StepOptions) -> bool:
+        """True when the frame already shows what is asked for; that can be asked for once."""
+        env = steps[0].env
+        if len(steps) == 1 and steps[0].shows and self._lease.fresh[env]:
+            self._lease.fresh[env] = False
+            return True
+        if options.marked:
+            raise LocalProtocolError(
+                f"agent_{env} was not reset by this client just before a Step marked as the one after a reset"
+            )
+        return False
+
+    def _exchange(self, steps: Sequence[AgentStep], envs: list[int], options: StepOptions) -> int:
+        took_us = 0
+
+        def step() -> None:
+            nonlocal took_us
+            self._actions[envs] = [step.actions for step in steps]
+            took_us = self._lease.exchange(self._control(steps))
+
+        if options.seq:
+            self._lease.once(("Step", *envs), options.seq, step)
+        else:
+            step()
+        return took_us
+
+    def _control(self, steps: Sequence[AgentStep]) -> NDArray[np.uint8] | None:
+        """Return the control bytes by which these agents step and all others hold."""
+        spec = self._lease.spec
+        if len(steps) == spec.num_envs and not any(step.ticks for step in steps):
+            return None
+        control = np.full(spec.num_envs, HOLD, np.uint8)
+        for step in steps:
+            control[step.env] = TICK if step.ticks else STEP
+        return check_control(spec, control)
+
+    def _camera_frames(self, steps: Sequence[AgentStep]) -> list[CameraFrames]:
+        """Return each step's camera frames; an empty list when no step asked for any."""
+        if not any(step.cameras for step in steps):
+            return []
+        return [self._engine.camera_frames(step.env, step.cameras) if step.cameras else () for step in steps]
+
+
+def env_of(spec: BatchSpec, agent_name: str) -> int:
+    """Return the env of an agent. Raises ValueError naming the agents there are."""
+    env = agent_index(spec, agent_name)
+    if env < 0:
+        last = spec.num_envs - 1
+        raise ValueError(f"no agent {agent_name!r}; there are agent_0{f' to agent_{last}' if last else ''}")
+    return env
+
+
+def _read_actions(spec: BatchSpec, env: int, request: Any) -> NDArray[Any]:
+    """Return the flat actions of one env: spec dtype (action size,), finite.
+
+    Without actions all are zero; groups are laid over what else is given. Raises ValueError or TypeError with the text
+    of `lucky_transport.spec.actions`, as on every transport.
+    """
+    if spec.has_parts:
+        raise SpecError(
+            f"engine {spec.engine!r} has observations or actions with parts, and a Step carries one row of numbers",
+            hint="step it as a batch, which carries every part as it is",
+        )
+    size = spec.action.size
+    if len(request.actions):
+        values = np.array(request.actions, np.float32)
+    else:
+        values = np.zeros(size, np.float32)
+    if values.shape == (size,):
+        for group in request.action_groups:
+            _lay_over(values, group)
+        if np.isfinite(values).all():
+            return _cast(spec, values)
+    return _refuse(spec, env, values)
+
+
+def _lay_over(values: NDArray[np.float32], group: Any) -> None:
+    name, indices = group.group_name, list(group.action_indices)
+    if len(indices) != len(group.actions):
+        raise ValueError(f"action group {name!r} has {len(group.actions)} actions for {len(indices)} indices")
+    outside = [index for index in indices if not 0 <= index < len(values)]
+    if outside:
+        raise ValueError(f"action group {name!r}: index {outside[0]}, expected 0 to {len(values) - 1}")
+    values[indices] = group.actions
+
+
+def _cast(spec: BatchSpec, values: NDArray[np.float32]) -> NDArray[Any]:
+    wanted = np.dtype(spec.action.dtype)
+    if wanted.kind not in "iu":
+        return values.astype(wanted, copy=False)
+    whole = np.rint(values)
+    if (whole != values).any():
+        raise TypeError(f"actions {values.tolist()}: expected integers ({wanted}): the action space is discrete")
+    limits = np.iinfo(wanted)
+    if (whole < limits.min).any() or (whole > limits.max).any():
+        raise ValueError(f"actions {values.tolist()} do not fit into {wanted}")
+    return whole.astype(wanted)
+
+
+def _refuse(spec: BatchSpec, env: int, values: NDArray[np.float32]) -> NDArray[Any]:
+    """Raise the error of `check_actions` for actions of a wrong count or with a value that is not finite."""
+    if values.shape != (spec.action.size,):
+        one_env = dataclasses.replace(
+            spec, num_envs=1, action=dataclasses.replace(spec.action, dtype="float32", shape=(spec.action.size,))
+        )
+        return check_actions(one_env, values[None])
+    batch = np.zeros((spec.num_envs, *spec.action.shape), np.float32)
+    batch[env] = values.reshape(spec.action.shape)
+    as_floats = dataclasses.replace(spec, action=dataclasses.replace(spec.action, dtype="float32"))
+    return check_actions(as_floats, batch)
+
+
+class StepResponses:
+    """Makes one response per agent from the frame in the lease's buffers; only while the lease is held.
+
+    A transport that has the same messages in its own form passes their classes as `response` and `frame`, and `image`
+    converts a NamedImageFrame, so that nothing else is converted.
+    """
+
+    def __init__(
+        self,
+        lease: DriverLease,
+        response: Callable[..., Any] = StepResponse,
+        frame: Callable[..., Any] = AgentFrame,
+        image: Callable[[NamedImageFrame], Any] | None = None,
+    ) -> None:
+        n = lease.spec.num_envs
+        self._lease = lease
+        self._response = response
+        self._frame = frame
+        self._image = image
+        self._observations = lease.buffers.observations.reshape(n, -1)
+        self._actions = lease.buffers.actions.reshape(n, -1)
+        self._names = [f"agent_{env}" for env in range(n)]
+
+    def refusal(self, message: str) -> Any:
+        """Return the response of a Step that did not happen."""
+        return self._response(success=False, message=message)
+
+    def show(self, envs: Sequence[int], terms: Terms, took_us: int, images: Sequence[CameraFrames] = ()) -> list[Any]:
+        """Return one response per env of `envs`, with the present frame; all fields are copies.
+
+        images: the camera frames of each env, in the order of `envs`; empty when no client asked for any.
+        """
+        buffers = self._lease.buffers
+        at = list(envs)
+        timestamp_ms = time.time_ns() // 1_000_000
+        # `tolist` of all rows at once: single elements cost five times as much
+        observations = self._observations[at].astype(np.float32, copy=False).tolist()  # what the message carries
+        actions = self._actions[at].astype(np.float32, copy=False).tolist()
+        numbers = self._lease.frame_numbers[at].tolist()
+        signals = buffers.signals[:, at].T.tolist()
+        replies: list[Any] = []
+        for place, env in enumerate(at):
+            row = signals[place]
+            frame = self._frame(
+                timestamp_ms=timestamp_ms,
+                frame_number=numbers[place],
+                observations=observations[place],
+                actions=actions[place],
+                agent_name=self._names[env],
+            )
+            replies.append(
+                self._response(
+                    success=True,
+                    observation=frame,
+                    physics_step_duration_us=took_us,
+                    camera_frames=self._camera_frames(images[place] if images else ()),
+                    reward_signals={name: row[term] for name, term in terms.rewards},
+                    terminated=bool(buffers.terminated[env]),
+                    truncated=bool(buffers.truncated[env]),
+                    termination_flags={name: bool(row[term]) for name, term in terms.terminations},
+                )
+            )
+        return replies
+
+    def _camera_frames(self, images: CameraFrames) -> list[Any]:
+        return list(images) if self._image is None else [self._image(one) for one in images]
