@@ -137,7 +137,7 @@ class Outlet:
                 return False
             if self._while_full is not None:
                 self._while_full()
-            self._wait_for_room(len(record), _SLICE_NS if deadline is None else min(_SLICE_NS, deadline.remaining_ns))
+            self._wait_writable(len(record), _SLICE_NS if deadline is None else min(_SLICE_NS, deadline.remaining_ns))
 
     def close(self) -> None:
         """Forget what is kept and let its thread end; idempotent."""
@@ -155,10 +155,10 @@ class Outlet:
             self.kept_bytes -= len(kept.popleft())
         return True
 
-    def _wait_for_room(self, length: int, timeout_ns: int) -> None:
+    def _wait_writable(self, length: int, timeout_ns: int) -> None:
         if self._room.acquire(timeout=timeout_ns / 1e9):  # one thread at a time may wait on the pipe
             try:
-                self._pipe.wait_for_room(length, timeout_ns)
+                self._pipe.wait_writable(length, timeout_ns)
             finally:
                 self._room.release()
 
@@ -170,7 +170,7 @@ class Outlet:
                         self._sender = None
                         return
                     length = len(self._kept[0])
-                self._wait_for_room(length, _SLICE_NS)
+                self._wait_writable(length, _SLICE_NS)
         except TransportError as error:  # the peer is gone; whoever reads from it finds out by himself
             _log.debug("what was kept for %s is dropped: %s", self._pipe.peer, error)
             self.close()

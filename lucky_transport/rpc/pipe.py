@@ -12,24 +12,14 @@ from typing import Protocol
 
 from lucky_transport.codec.compact import ImageFields, ItemRun, Popped
 
-__all__ = ["Pipe"]
+__all__ = ["Pipe", "RecordReader", "RecordWriter"]
 
 
-class Pipe(Protocol):
-    """One end. `largest_record`: bytes of the longest record that fits. `peer`: who is at the other end, for texts."""
-
-    @property
-    def largest_record(self) -> int:
-        """Bytes of the longest record that can ever be pushed."""
-        ...
-
-    @property
-    def peer(self) -> str:
-        """Who is at the other end, for error texts and as the caller's name: "shm client of pid 123"."""
-        ...
+class RecordWriter(Protocol):
+    """What pushes records, for one thread at a time."""
 
     def try_push(self, record: bytes | bytearray | memoryview) -> bool:
-        """Append the record for the peer and wake it; False, and nothing changed, when there is no room now.
+        """Append the record for the peer and wake it; False, and nothing changed, when it does not fit now.
 
         Raises SpecError for a record that never fits, RemoteProtocolError, PeerDied, ClosedError.
         """
@@ -52,6 +42,10 @@ class Pipe(Protocol):
         """
         ...
 
+
+class RecordReader(Protocol):
+    """What pops records, for one thread at a time."""
+
     def pop_batch(self, limit: int, /) -> Popped | ItemRun | None:
         """Return the oldest record from the peer, None when there is none: see `Popped`.
 
@@ -61,16 +55,30 @@ class Pipe(Protocol):
         """
         ...
 
-    def wait(self, timeout_ns: int, crowded: bool = False) -> bool:
+
+class Pipe(RecordWriter, RecordReader, Protocol):
+    """One end. `largest_record`: bytes of the longest record that fits. `peer`: who is at the other end, for texts."""
+
+    @property
+    def largest_record(self) -> int:
+        """Bytes of the longest record that can ever be pushed."""
+        ...
+
+    @property
+    def peer(self) -> str:
+        """Who is at the other end, for error texts and as the caller's name: "shm client of pid 123"."""
+        ...
+
+    def wait(self, timeout_ns: int, oversubscribed: bool = False) -> bool:
         """Wait until there is a record to pop; False when there is none at the timeout or after `interrupt`.
 
-        crowded: other threads of this process have something to do meanwhile, so the core should be left to them.
+        oversubscribed: other threads of this process have something to do meanwhile; the core is left to them.
 
         Raises PeerDied when the peer's process has ended and everything it wrote was read; ClosedError.
         """
         ...
 
-    def wait_for_room(self, length: int, timeout_ns: int) -> bool:
+    def wait_writable(self, length: int, timeout_ns: int) -> bool:
         """Wait until a record of `length` bytes can be pushed; False at the timeout. Raises as `wait` does."""
         ...
 

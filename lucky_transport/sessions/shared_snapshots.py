@@ -20,9 +20,9 @@ from lucky_transport.messages import SessionLook, ShareSessionResponse
 from lucky_transport.sessions.api import DEFAULT_TIMEOUT_S, WorldSnapshot, nothing_newer
 from lucky_transport.sessions.session import Session
 from lucky_transport.sessions.snapshots import from_message, to_message
+from lucky_transport.shm.channel import Result
 from lucky_transport.shm.liveness import Peer, start_time
 from lucky_transport.shm.look_file import LookFile, LookState
-from lucky_transport.shm.results import Result
 from lucky_transport.shm.segment import DIRECTORY
 from lucky_transport.world import Worlds
 

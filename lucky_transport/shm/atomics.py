@@ -1,46 +1,33 @@
-"""Ordered access to a segment's words: the native module where it was built, else pure Python on x86-64.
+"""Which implementation is in use: the native module where it was built, else pure Python on x86-64.
 
-Both offer the same names with the same meaning, and the same tests run over both:
-
-    ClientChannel(mapping, ...)   send(actions, control) · recv(timeout_ns) · step(actions, control, timeout_ns) ·
-                                  fuse(frame, slow, slice_ns) · exchange(actions, control, deadline) · unfuse()
-    EngineChannel(mapping, ...)   next(timeout_ns) · publish(status) · serve(step, acquire, release, timeout_ns) ·
-                                  interrupt() · commands_read(position) · set_peer · resync
-    RingWriter(memory, ...) · RingReader(memory, ...) · spin(readers, strategy, longest_ns)   see ends.py
-    load32 · store32 · load64 · store64 · wake · wait32   on (mapping, offset)
-    Slot(mapping, number, owner, park)   number() · owner() · take · hand_over · give_back(number): a slot of pictures
-    copied(view)                  its bytes, while other threads run
-    guard(mapping) · unguard · lost   see mapping.py; the fallback guards nothing
-
-Rule 1: plain Python stores keep their order on x86-64 only; elsewhere the fallback is refused, not hoped for.
-Rule 2: the native module must be of this version; a stale one counts as absent, with the remedy.
+Both offer the names of `_native.pyi` with the same meaning, and the same tests run over both. Plain Python stores keep
+their order on x86-64 only; elsewhere the fallback is refused, not hoped for. A native module of another version is a
+stale build and counts as absent.
 """
 
 from __future__ import annotations
 
+import importlib
 import platform
 from mmap import mmap
 from types import ModuleType
-from typing import Any
 
 from lucky_transport.errors import MissingExtra
-from lucky_transport.shm import _fallback
-from lucky_transport.shm.results import PEER_PARKS, PEER_WAKES, Result
+from lucky_transport.shm import fallback
+from lucky_transport.shm.channel import PEER_PARKS, PEER_WAKES, Result
 
-__all__ = ["PEER_PARKS", "PEER_WAKES", "Result", "Words", "guards", "implementation", "native_error", "words"]
+__all__ = ["PEER_PARKS", "PEER_WAKES", "Result", "Words", "implementation", "native_error", "single_accesses"]
 
-_VERSION = 18
+_VERSION = 19
 
 try:
-    from lucky_transport.shm import _atomics  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
-
-    _native: Any = _atomics
+    _native: ModuleType | None = importlib.import_module("lucky_transport.shm._native")
     _error = (
         ""
         if _native.VERSION == _VERSION
         else f"it is of version {_native.VERSION}, this code needs {_VERSION}: run the install command again"
     )
-except ImportError as failure:
+except (ImportError, AttributeError) as failure:
     _native = None
     _error = f"it was not built ({failure}): install a C compiler and run the install command again"
 
@@ -55,7 +42,7 @@ def implementation(native: bool = True) -> ModuleType:
 
     Raises MissingExtra on a machine whose memory model the pure-Python fallback cannot handle.
     """
-    if native and not _error:
+    if native and _native is not None and not _error:
         return _native
     if platform.machine() not in ("x86_64", "AMD64"):
         raise MissingExtra(
@@ -63,21 +50,16 @@ def implementation(native: bool = True) -> ModuleType:
             backend="shm",
             hint="install a C compiler, then install lucky-transport again",
         )
-    return _fallback
+    return fallback
 
 
-def words() -> ModuleType:
-    """Return the module whose load32, store32, load64 and store64 are to be used on the words of a header.
+def single_accesses() -> ModuleType:
+    """Return the module for single words of a header (load32, ...) and for guarding mapped files, on any machine.
 
-    Without the native module they are single accesses, ordered as far as the machine orders them: enough to look at a
-    segment anywhere; whoever steps through it asks for `implementation`.
+    Without the native module words are ordered only as far as the machine orders them: enough to look at a segment
+    anywhere. Stepping through it needs `implementation`.
     """
-    return _fallback if _error else _native
-
-
-def guards() -> ModuleType:
-    """Return the module whose guard, unguard and lost are to be used on mapped files."""
-    return _fallback if _error else _native
+    return fallback if _native is None or _error else _native
 
 
 class Words:
@@ -95,7 +77,7 @@ class Words:
         return self._module.load32(self._mapping, offset)
 
     def store32(self, offset: int, value: int) -> None:
-        """Store the u32; everything stored before it is visible to whoever loads it."""
+        """Store the u32; everything stored before it is visible to the side that loads it."""
         self._module.store32(self._mapping, offset, value)
 
     def wake(self, park_offset: int) -> None:

@@ -1,14 +1,9 @@
 """The two ends of a ring with their waits: the native ones where the module was built, else pure Python.
 
-    WritingEnd   try_push(record) · push(kind, correlation_id, payload, ...) · free · shut(why) · stop() ·
-                 wait_room(length, pidfd, timeout_ns)
-    ReadingEnd   try_pop() · pop_batch(limit) · ready() · pending · position · wait(pidfd, timeout_ns) · interrupt() ·
-                 arm() · disarm() · shut(why)
-
-Rule 1: `park` is the byte of the reader's park word in the same memory: the reader sets it to 1 before it sleeps, the
-        writer wakes it by the eventfd `bell` where there is one, else by the futex on the word.
-Rule 2: what the other side wrote is believed only as far as it is possible; the errors are those of ring.py.
-Rule 3: one thread at a time on each end, but `interrupt`, `stop` and `wait_room`'s own thread may be others.
+`park` is the byte of the reader's park word in the same memory: the reader sets it to 1 before it sleeps, the writer
+wakes it by the eventfd where there is one, else by the futex on the word. What the other side wrote is believed only as
+far as it is possible; the errors are those of ring.py. One thread at a time uses each end, but any thread may call
+`interrupt` and `stop`, and one more may be in `wait_writable`.
 """
 
 from __future__ import annotations
@@ -16,18 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol, cast
 
-from lucky_transport.codec.compact import ImageFields, ItemRun, Popped
+from lucky_transport.rpc.pipe import RecordReader, RecordWriter
 from lucky_transport.shm.atomics import implementation
-from lucky_transport.shm.results import PEER_PARKS, PEER_WAKES
+from lucky_transport.shm.channel import PEER_PARKS, PEER_WAKES
 from lucky_transport.shm.ring import check_place
-from lucky_transport.shm.wait import CROWDED, STRATEGIES
 
-__all__ = ["ReadingEnd", "WritingEnd", "open_reader", "open_writer", "spin"]
+__all__ = ["ReadingEnd", "WritingEnd", "open_reader", "open_writer"]
 
 _BOTH = PEER_WAKES | PEER_PARKS
 
 
-class WritingEnd(Protocol):
+class WritingEnd(RecordWriter, Protocol):
     """The end that pushes."""
 
     @property
@@ -45,32 +39,11 @@ class WritingEnd(Protocol):
         """Bytes not in use now. Raises RemoteProtocolError for an impossible reader's position."""
         ...
 
-    def woke(self) -> bool:
-        """True when the reader was parked as the last record came, so that no answer can come soon; said once."""
+    def woke_reader(self) -> bool:
+        """True, once, when the reader was parked as the last record came: no answer can come soon."""
         ...
 
-    def try_push(self, record: bytes | bytearray | memoryview) -> bool:
-        """Append the record and wake the reader; False, and nothing changed, when it does not fit now.
-
-        Raises SpecError for a record that can never fit, RemoteProtocolError for an impossible reader's position.
-        """
-        ...
-
-    def push(
-        self,
-        kind: int,
-        correlation_id: int,
-        payload: bytes,
-        method: int = 0,
-        deadline_ns: int = 0,
-        dropped: int = 0,
-        image: ImageFields | None = None,
-        /,
-    ) -> bool:
-        """See `Pipe.push`."""
-        ...
-
-    def wait_room(self, length: int, pidfd: int, timeout_ns: int) -> int:
+    def wait_writable(self, length: int, pidfd: int, timeout_ns: int) -> int:
         """Wait until a record of `length` bytes fits: 1, Result.TIMED_OUT (also after `stop`) or Result.PEER_GONE.
 
         Raises as `try_push`.
@@ -82,11 +55,11 @@ class WritingEnd(Protocol):
         ...
 
     def stop(self) -> None:
-        """End a wait for room, now and for ever, and ring no bell any more."""
+        """End `wait_writable`, now and from now on, and notify no eventfd any more."""
         ...
 
 
-class ReadingEnd(Protocol):
+class ReadingEnd(RecordReader, Protocol):
     """The end that pops."""
 
     @property
@@ -111,22 +84,18 @@ class ReadingEnd(Protocol):
         """
         ...
 
-    def pop_batch(self, limit: int, /) -> Popped | ItemRun | None:
-        """See `Pipe.pop_batch`."""
-        ...
-
     def shut(self, why: Callable[[], Exception]) -> None:
-        """Pop nothing from now on: whoever tries gets the error that `why()` returns."""
+        """Refuse to pop from now on, with the error that `why()` returns."""
         ...
 
     def ready(self) -> bool:
         """True when something was written and not popped, be it whole or not."""
         ...
 
-    def wait(self, pidfd: int, timeout_ns: int, crowded: bool = False, rested: bool = False) -> int:
+    def wait(self, pidfd: int, timeout_ns: int, oversubscribed: bool = False, skip_spin: bool = False) -> int:
         """Wait for a record, parked on the futex: 1, 0 after `interrupt`, Result.TIMED_OUT or Result.PEER_GONE.
 
-        crowded: see `spin`. rested: park at once, for nothing can come soon.
+        oversubscribed: threads of this process want the core too. skip_spin: park at once, for nothing can come soon.
         """
         ...
 
@@ -135,11 +104,11 @@ class ReadingEnd(Protocol):
         ...
 
     def arm(self) -> bool:
-        """Have the writer ring the bell with its next record; True, and no bell, when there is something to pop."""
+        """Have the writer wake this side with its next record; True, and nothing asked, when there is one already."""
         ...
 
     def disarm(self) -> None:
-        """No bell any more."""
+        """Withdraw what `arm` asked for."""
         ...
 
 
@@ -149,7 +118,7 @@ def open_writer(
     size: int,
     *,
     park: int = -1,
-    bell: int = -1,
+    eventfd: int = -1,
     strategy: int = 1,
     peer: int = _BOTH,
     native: bool = True,
@@ -159,7 +128,7 @@ def open_writer(
     Raises SegmentError when the ring does not fit into the memory, RemoteProtocolError for impossible positions.
     """
     check_place(memoryview(memory).nbytes, offset, size)
-    return cast(WritingEnd, implementation(native).RingWriter(memory, offset, size, park, bell, strategy, peer))
+    return cast(WritingEnd, implementation(native).RingWriter(memory, offset, size, park, eventfd, strategy, peer))
 
 
 def open_reader(
@@ -168,22 +137,14 @@ def open_reader(
     size: int,
     *,
     park: int = -1,
-    bell: int = -1,
+    eventfd: int = -1,
     strategy: int = 1,
     peer: int = _BOTH,
     native: bool = True,
 ) -> ReadingEnd:
-    """Return the reading end, likewise; `bell` is the eventfd that this side waits on."""
-    check_place(memoryview(memory).nbytes, offset, size)
-    return cast(ReadingEnd, implementation(native).RingReader(memory, offset, size, park, bell, strategy, peer))
+    """Return the reading end of the ring at `offset` of `memory`; `eventfd` is what this side sleeps on, if anything.
 
-
-def spin(
-    readers: tuple[ReadingEnd, ...], strategy: int, longest_ns: int, *, native: bool = True, crowded: bool = False
-) -> bool:
-    """Look at the readers for at most so long, with `block` once; True when one has something to pop.
-
-    crowded: threads of this process want the core too, so `adaptive` gives it away between all looks.
+    Raises SegmentError when the ring does not fit into the memory, RemoteProtocolError for impossible positions.
     """
-    code = CROWDED if crowded and strategy == STRATEGIES["adaptive"] else strategy
-    return bool(implementation(native).spin(readers, code, longest_ns))
+    check_place(memoryview(memory).nbytes, offset, size)
+    return cast(ReadingEnd, implementation(native).RingReader(memory, offset, size, park, eventfd, strategy, peer))

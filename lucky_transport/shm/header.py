@@ -45,9 +45,9 @@ def get(mapping: mmap, name: str) -> Any:
     """Return one header field (int; bytes for raw fields); a word by one load with acquire order."""
     place = FIELDS[name]
     if place.code == "I":
-        return atomics.words().load32(mapping, place.offset)
+        return atomics.single_accesses().load32(mapping, place.offset)
     if place.code == "Q":
-        return atomics.words().load64(mapping, place.offset)
+        return atomics.single_accesses().load64(mapping, place.offset)
     return struct.unpack_from("<" + place.code, mapping, place.offset)[0]
 
 
@@ -55,10 +55,10 @@ def put(mapping: mmap, name: str, value: Any) -> None:
     """Write one header field that no waiter is parked on; a word by one store with release order."""
     place = FIELDS[name]
     if place.code == "I":
-        atomics.words().store32(mapping, place.offset, value)
+        atomics.single_accesses().store32(mapping, place.offset, value)
         return
     if place.code == "Q":
-        atomics.words().store64(mapping, place.offset, value)
+        atomics.single_accesses().store64(mapping, place.offset, value)
         return
     struct.pack_into("<" + place.code, mapping, place.offset, value)
 

@@ -98,7 +98,7 @@ class ImageFile:
         self.memory = memoryview(mapping)
         self.mapping = mapping
         self.words: list[Slot] = [
-            module.Slot(mapping, word, word + _OWNER, _PARK)
+            module.ImageSlot(mapping, word, word + _OWNER, _PARK)
             for word in range(_WORDS, _WORDS + slots * _WORDS_STEP, _WORDS_STEP)
         ]
         self._wait = module.wait32

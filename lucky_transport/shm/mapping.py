@@ -28,7 +28,7 @@ class Mapping(mmap):
     @property
     def is_lost(self) -> bool:
         """True when a page was touched that is beyond the file's end: the memory is zeros, and shared no more."""
-        return atomics.guards().lost(self)
+        return atomics.single_accesses().lost(self)
 
     @property
     def is_cut(self) -> bool:
@@ -38,7 +38,7 @@ class Mapping(mmap):
     @property
     def may_be_touched(self) -> bool:
         """True unless touching it would end the process: it is cut, and nothing guards it."""
-        return atomics.guards().GUARDS or self.size() >= len(self)
+        return atomics.single_accesses().GUARDS or self.size() >= len(self)
 
     def check(self) -> None:
         """Raise SegmentError when it is cut."""
@@ -57,21 +57,21 @@ class Mapping(mmap):
         """Unmap it; idempotent. Raises BufferError while there are views."""
         if self.closed:
             return
-        atomics.guards().unguard(self)
+        atomics.single_accesses().unguard(self)
         try:
             super().close()
         except BufferError:
-            atomics.guards().guard(self)
+            atomics.single_accesses().guard(self)
             raise
 
     def __del__(self) -> None:
         if not self.closed:
-            atomics.guards().unguard(self)  # before the addresses are anybody else's
+            atomics.single_accesses().unguard(self)  # before the addresses are anybody else's
 
 
 def map_file(fd: int, size: int, path: str | os.PathLike[str]) -> Mapping:
     """Map `size` bytes of the file, shared and writable, and guard them. Raises OSError."""
     mapping = Mapping(fd, size)
     mapping.path = os.fspath(path)
-    atomics.guards().guard(mapping)
+    atomics.single_accesses().guard(mapping)
     return mapping

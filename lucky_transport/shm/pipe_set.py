@@ -23,11 +23,11 @@ from typing import Any
 
 from lucky_transport.errors import ClosedError
 from lucky_transport.shm.bell import Bell
-from lucky_transport.shm.ends import ReadingEnd, spin
+from lucky_transport.shm.ends import ReadingEnd
 from lucky_transport.shm.gate import Gate, close_in_children
-from lucky_transport.shm.habit import Habit
 from lucky_transport.shm.rendezvous import Rendezvous
 from lucky_transport.shm.rendezvous_pipe import RendezvousPipe
+from lucky_transport.shm.wait import spin, spin_budget
 
 __all__ = ["PipeSet", "Round"]
 
@@ -68,8 +68,8 @@ class PipeSet:
         self._leaving: dict[RendezvousPipe, bool] = {}  # True: whatever it still holds
         self._held: dict[RendezvousPipe, int] = {}
         self._readers: tuple[ReadingEnd, ...] = ()
-        self._rested = False
-        self._habit = Habit(rendezvous.strategy)
+        self._skip_spin = False
+        self._budget = spin_budget(rendezvous.strategy, native=rendezvous.native)
         self._interrupted = False
         self._look_at = 0
         close_in_children(self)
@@ -79,13 +79,13 @@ class PipeSet:
         """The pipes of the clients that are there."""
         return tuple(self._pipes)
 
-    def wait(self, timeout_ns: int, crowded: bool = False) -> Round:
+    def wait(self, timeout_ns: int, oversubscribed: bool = False) -> Round:
         """Wait until a client wrote, came or left; see `Round`. Raises ClosedError.
 
-        crowded: as in `Pipe.wait`.
+        oversubscribed: as in `Pipe.wait`.
         """
         with self._gate:
-            found = self._wait(timeout_ns, crowded)
+            found = self._wait(timeout_ns, oversubscribed)
         if self._gate.closed:
             raise self._gate.error()
         return found
@@ -118,31 +118,33 @@ class PipeSet:
             times.append(patience)
         return min(times, default=None)
 
-    def _wait(self, timeout_ns: int, crowded: bool) -> Round:
+    def _wait(self, timeout_ns: int, oversubscribed: bool) -> Round:
         found = Round()
         start = now = time.monotonic_ns()
         until_ns = start + timeout_ns
         while True:
-            spun = not self._rested and self._spin(max(0, until_ns - now), crowded)
+            spun = not self._skip_spin and self._spin(max(0, until_ns - now), oversubscribed)
             if not spun or now >= self._look_at:
                 self._sleep(0 if spun else until_ns - now, found)
                 self._look_at = time.monotonic_ns() + _LOOK_NS
             self._collect(found)
             now = time.monotonic_ns()
             if found:
-                self._rested = False
-                self._habit.learn(now - start)
+                self._skip_spin = False
+                self._budget.learn(now - start)
                 return found
             if self._interrupted or self._gate.closed or now >= until_ns:
-                self._rested = not self._interrupted
+                self._skip_spin = not self._interrupted
                 self._interrupted = False
                 return found
-            self._rested = True
+            self._skip_spin = True
 
-    def _spin(self, left_ns: int, crowded: bool) -> bool:
+    def _spin(self, left_ns: int, oversubscribed: bool) -> bool:
         rendezvous = self._rendezvous
-        longest_ns = min(left_ns, self._habit.longest_ns)
-        return spin(self._readers, rendezvous.strategy, longest_ns, native=rendezvous.native, crowded=crowded)
+        longest_ns = min(left_ns, self._budget.ns)
+        return spin(
+            self._readers, rendezvous.strategy, longest_ns, native=rendezvous.native, oversubscribed=oversubscribed
+        )
 
     def _sleep(self, timeout_ns: int, found: Round) -> None:
         """Sleep in the epoll, unless something is in a ring, and see to whatever is no record."""

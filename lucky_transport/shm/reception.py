@@ -59,7 +59,7 @@ class Reception:
     def serve(self, timeout_ns: int) -> None:
         """Wait until something comes, and handle it. Raises ClosedError."""
         is_answering = any(calls.open_calls for calls in tuple(self._calls.values()))
-        self._handle(self._pipes.wait(timeout_ns, crowded=is_answering))
+        self._handle(self._pipes.wait(timeout_ns, oversubscribed=is_answering))
 
     def look(self) -> bool:
         """Handle what there is now, without waiting; True when there was something: look again. Raises ClosedError."""

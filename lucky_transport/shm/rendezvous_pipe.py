@@ -18,14 +18,14 @@ from dataclasses import dataclass, replace
 
 from lucky_transport.errors import ClosedError, PeerDied
 from lucky_transport.shm.bell import Bell
-from lucky_transport.shm.ends import open_reader, open_writer, spin
+from lucky_transport.shm.channel import PEER_PARKS, PEER_WAKES, Result
+from lucky_transport.shm.ends import open_reader, open_writer
 from lucky_transport.shm.gate import Gate, close_in_children
-from lucky_transport.shm.habit import Habit
 from lucky_transport.shm.liveness import Peer
 from lucky_transport.shm.pair import Pair
-from lucky_transport.shm.record import largest_record
-from lucky_transport.shm.results import PEER_PARKS, PEER_WAKES, Result
+from lucky_transport.shm.ring import largest_record
 from lucky_transport.shm.ring_pipe import RingPipe
+from lucky_transport.shm.wait import spin, spin_budget
 
 __all__ = ["Parts", "RendezvousPipe"]
 
@@ -62,7 +62,7 @@ class RendezvousPipe(RingPipe):
         self.pid = parts.peer.pid
         self._parts = parts
         self._strategy, self._native = strategy, native
-        self._habit = Habit(strategy)
+        self._budget = spin_budget(strategy, native=native)
         pair = parts.pair
         self.largest_record = largest_record(pair.size)
         mine, theirs = (pair.park_engine, pair.park_client) if engine else (pair.park_client, pair.park_engine)
@@ -73,7 +73,7 @@ class RendezvousPipe(RingPipe):
             outward,
             pair.size,
             park=theirs,
-            bell=parts.peer_bell.fd,
+            eventfd=parts.peer_bell.fd,
             strategy=strategy,
             peer=bits,
             native=native,
@@ -83,7 +83,7 @@ class RendezvousPipe(RingPipe):
             inward,
             pair.size,
             park=mine,
-            bell=parts.my_bell.fd,
+            eventfd=parts.my_bell.fd,
             strategy=strategy,
             peer=bits,
             native=native,
@@ -119,20 +119,20 @@ class RendezvousPipe(RingPipe):
             self._epoll = epoll
         return self._epoll
 
-    def wait(self, timeout_ns: int, crowded: bool = False) -> bool:
+    def wait(self, timeout_ns: int, oversubscribed: bool = False) -> bool:
         """Wait for a record; see `Pipe.wait`."""
         if self._gate.closed:
             raise self._gate.error()
-        longest_ns = min(timeout_ns, self._habit.longest_ns)
+        longest_ns = min(timeout_ns, self._budget.ns)
         if not self._interrupted and spin(
-            (self.reader,), self._strategy, longest_ns, native=self._native, crowded=crowded
+            (self.reader,), self._strategy, longest_ns, native=self._native, oversubscribed=oversubscribed
         ):
-            self._habit.learn(longest_ns)
+            self._budget.learn(longest_ns)
             return True
         start = time.monotonic_ns()
         with self._gate:
             found = self._park(start + timeout_ns)
-        self._habit.learn(longest_ns + time.monotonic_ns() - start)
+        self._budget.learn(longest_ns + time.monotonic_ns() - start)
         if not found and self._gate.closed:
             raise self._gate.error()
         return found
@@ -165,13 +165,13 @@ class RendezvousPipe(RingPipe):
                 return self.reader.ready()
         return True
 
-    def wait_for_room(self, length: int, timeout_ns: int) -> bool:
-        """Wait until a record of `length` bytes can be pushed; see `Pipe.wait_for_room`."""
+    def wait_writable(self, length: int, timeout_ns: int) -> bool:
+        """Wait until a record of `length` bytes can be pushed; see `Pipe.wait_writable`."""
         until_ns = time.monotonic_ns() + timeout_ns
         with self._gate:
             while True:
                 left_ns = max(0, until_ns - time.monotonic_ns())
-                result = self._writer.wait_room(length, self._parts.peer.pidfd, min(left_ns, _SLICE_NS))
+                result = self._writer.wait_writable(length, self._parts.peer.pidfd, min(left_ns, _SLICE_NS))
                 if result == 1:
                     return True
                 if self._gate.closed:

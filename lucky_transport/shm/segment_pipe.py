@@ -12,13 +12,12 @@ import os
 
 from lucky_transport.errors import LocalProtocolError, PeerDied
 from lucky_transport.shm.atomics import Words
+from lucky_transport.shm.channel import PEER_PARKS, PEER_WAKES, Result
 from lucky_transport.shm.ends import ReadingEnd, WritingEnd, open_reader, open_writer
 from lucky_transport.shm.gate import Gate, close_in_children
 from lucky_transport.shm.layout import FIELDS, RING_HEAD_BYTES
 from lucky_transport.shm.mapping import Mapping
-from lucky_transport.shm.record import largest_record
-from lucky_transport.shm.results import PEER_PARKS, PEER_WAKES, Result
-from lucky_transport.shm.ring import reset_ring
+from lucky_transport.shm.ring import largest_record, reset_ring
 from lucky_transport.shm.ring_pipe import RingPipe
 from lucky_transport.shm.segment import Segment
 
@@ -92,26 +91,26 @@ class SegmentPipe(RingPipe):
         """How far this end has read; for `EngineChannel.commands_read`."""
         return self.reader.position
 
-    def wait(self, timeout_ns: int, crowded: bool = False) -> bool:
+    def wait(self, timeout_ns: int, oversubscribed: bool = False) -> bool:
         """Wait for a record; see `Pipe.wait`. Raises LocalProtocolError at the engine's end."""
         if not self._waits:
             raise LocalProtocolError("the engine's end of a segment waits in its channel, not in its pipe")
         if self.reader.ready() and not self._gate.closed:
             return True
-        rested = self._writer.woke()
+        skip_spin = self._writer.woke_reader()
         while True:
             with self._gate:
-                result = self.reader.wait(self._pidfd, min(timeout_ns, _SLICE_NS), crowded, rested)
+                result = self.reader.wait(self._pidfd, min(timeout_ns, _SLICE_NS), oversubscribed, skip_spin)
             timeout_ns -= _SLICE_NS
             if result == 1 or self._outcome(result) or result == 0 or timeout_ns <= 0:
                 return result == 1
-            rested = True
+            skip_spin = True
 
-    def wait_for_room(self, length: int, timeout_ns: int) -> bool:
-        """Wait until a record of `length` bytes can be pushed; see `Pipe.wait_for_room`."""
+    def wait_writable(self, length: int, timeout_ns: int) -> bool:
+        """Wait until a record of `length` bytes can be pushed; see `Pipe.wait_writable`."""
         while True:
             with self._gate:
-                result = self._writer.wait_room(length, self._pidfd, min(timeout_ns, _SLICE_NS))
+                result = self._writer.wait_writable(length, self._pidfd, min(timeout_ns, _SLICE_NS))
             timeout_ns -= _SLICE_NS
             if self._outcome(result) or timeout_ns <= 0:
                 return result == 1

@@ -1,25 +1,30 @@
-"""How a side waits: three named strategies.
+"""How a side waits: three named strategies, and the look at ring ends before it parks.
 
     spin        looks all the time (a core per waiting side), giving the core away after 10 us
     adaptive    looks for 10 us, yields until 150 us (0 to 800 us: as its last waits taught it), then parks; the default
     block       parks at once
 
-Rule 1: `adaptive` is the default because it neither loses to `block` at control rates nor to `spin` flat out: spinning
-        longer before parking keeps a woken peer off the core, parking sooner sticks in the machine's slow wake-up.
-Rule 2: in a segment, who had to wake the peer parks at once: that takes longer than looking helps, and perhaps this
-        very core. (At a rendezvous, where waking is dearer, that was measured to lose.)
+`adaptive` neither loses to `block` at control rates nor to `spin` flat out: spinning longer before parking keeps a
+woken peer off the core, parking sooner sticks in the machine's slow wake-up.
 """
 
 from __future__ import annotations
 
-from lucky_transport.errors import ConfigError
+from typing import TYPE_CHECKING, cast
 
-__all__ = ["CROWDED", "STRATEGIES", "strategy_code"]
+from lucky_transport.errors import ConfigError
+from lucky_transport.shm.atomics import implementation
+from lucky_transport.shm.ends import ReadingEnd
+
+if TYPE_CHECKING:
+    from lucky_transport.shm._native import SpinBudget
+
+__all__ = ["STRATEGIES", "spin", "spin_budget", "strategy_code"]
 
 #: Name to the code the native module knows.
 STRATEGIES = {"spin": 0, "adaptive": 1, "block": 2}
-#: As adaptive, without the first 10 us: for a side whose own threads want the core. Chosen by us, never by a user.
-CROWDED = 3
+#: As adaptive, without the first 10 us: for a process whose own threads want the core. Never chosen by a user.
+_OVERSUBSCRIBED = 3
 
 
 def strategy_code(name: str) -> int:
@@ -27,3 +32,24 @@ def strategy_code(name: str) -> int:
     if name not in STRATEGIES:
         raise ConfigError(f"wait {name!r}", backend="shm", hint=f"expected one of {', '.join(STRATEGIES)}")
     return STRATEGIES[name]
+
+
+def spin_budget(strategy: int, *, native: bool = True) -> SpinBudget:
+    """Return how long a side that waits in Python looks before it parks; it learns from the waits it is told of."""
+    return cast("SpinBudget", implementation(native).SpinBudget(strategy))
+
+
+def spin(
+    readers: tuple[ReadingEnd, ...],
+    strategy: int,
+    longest_ns: int,
+    *,
+    native: bool = True,
+    oversubscribed: bool = False,
+) -> bool:
+    """Look at the readers for at most so long, with `block` once; True when one has something to pop.
+
+    oversubscribed: threads of this process want the core too, so `adaptive` gives it away between all looks.
+    """
+    code = _OVERSUBSCRIBED if oversubscribed and strategy == STRATEGIES["adaptive"] else strategy
+    return bool(implementation(native).spin(readers, code, longest_ns))

@@ -24,8 +24,7 @@ from typing import Any
 from lucky_transport.errors import MissingExtra, RemoteProtocolError
 from lucky_transport.shm.atomics import native_error
 from lucky_transport.shm.ends import ReadingEnd, WritingEnd, open_reader, open_writer
-from lucky_transport.shm.record import SKIP, largest_record
-from lucky_transport.shm.ring import HEAD_BYTES, ring_bytes
+from lucky_transport.shm.ring import HEAD_BYTES, SKIP, largest_record, ring_bytes
 
 __all__ = ["RingFinding", "RingFuzz"]
 

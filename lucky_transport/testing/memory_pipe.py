@@ -80,7 +80,7 @@ class MemoryPipe:
         record = self.try_pop()
         return None if record is None else fields_of(record)
 
-    def wait(self, timeout_ns: int, crowded: bool = False) -> bool:
+    def wait(self, timeout_ns: int, oversubscribed: bool = False) -> bool:
         with self._changed:
             self._changed.wait_for(self._has_something, timeout_ns / 1e9)
             self._check()
@@ -89,7 +89,7 @@ class MemoryPipe:
                 raise PeerDied(f"{self._peer_name} is gone")
             return bool(self._in.records)
 
-    def wait_for_room(self, length: int, timeout_ns: int) -> bool:
+    def wait_writable(self, length: int, timeout_ns: int) -> bool:
         with self._changed:
             self._changed.wait_for(lambda: self._fits(length) or self._closed or self.other._closed, timeout_ns / 1e9)
             self._check()

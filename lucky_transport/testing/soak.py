@@ -187,7 +187,7 @@ def _push(pipe: RendezvousPipe, record: bytes, meanwhile: Callable[[], None] = l
     deadline = Deadline(_WAIT_NS / 1e9)
     while not pipe.try_push(record):
         meanwhile()
-        if not pipe.wait_for_room(len(record), _SLICE_NS) and deadline.expired:
+        if not pipe.wait_writable(len(record), _SLICE_NS) and deadline.expired:
             raise RemoteProtocolError(f"no room for {len(record)} bytes for {_WAIT_NS / 1e9} s", backend="shm")
 
 

@@ -112,8 +112,8 @@ class RecordPipe:
                 raise self._gate.error() from error
             raise peer_gone(self.peer) from error
 
-    def wait_for_room(self, length: int, timeout_ns: int) -> bool:
-        """See `Pipe.wait_for_room`."""
+    def wait_writable(self, length: int, timeout_ns: int) -> bool:
+        """See `Pipe.wait_writable`."""
         until_ns = time.monotonic_ns() + timeout_ns
         with self._gate:
             poller = select.poll()
@@ -187,7 +187,7 @@ class RecordPipe:
         length: int = _LENGTH.unpack_from(self._arrived, self._at)[0]
         return length <= whole or length > LARGEST_RECORD
 
-    def wait(self, timeout_ns: int, crowded: bool = False) -> bool:
+    def wait(self, timeout_ns: int, oversubscribed: bool = False) -> bool:
         """See `Pipe.wait`."""
         until_ns = time.monotonic_ns() + timeout_ns
         with self._gate:

@@ -53,7 +53,7 @@ class RecordService:
         try:
             while not stopping.is_set():
                 if self._pipe.wait(_SLICE_NS) and not self._calls.feed():
-                    self._pipe.wait_for_room(1, _ROOM_NS)
+                    self._pipe.wait_writable(1, _ROOM_NS)
             self._calls.shut_down(PeerDied("the engine closed", backend=BACKEND, hint="start it and connect again"))
         finally:
             self._calls.close()

@@ -36,6 +36,7 @@ from lucky_transport.rpc import pending, typed
 from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.shm import error_region, header, lockfile, views
 from lucky_transport.shm.atomics import PEER_PARKS, PEER_WAKES, Result, Words, implementation, native_error
+from lucky_transport.shm.channel import ActionFormat, channel_offsets
 from lucky_transport.shm.image_reader import ImageReader
 from lucky_transport.shm.layout import FIELDS, EngineState, Feature
 from lucky_transport.shm.liveness import Peer, start_time
@@ -173,27 +174,15 @@ class ShmTransport(Transport):
         words.wake(FIELDS["park_engine"].offset)
 
     def _make_channel(self, strategy: int, peer: int, native: bool, bounds: Bounds | None) -> Any:
-        layout, action = self._segment.layout, self.spec.action
-        return implementation(native).ClientChannel(
-            self._segment.mapping,
-            FIELDS["frame_seq"].offset,
-            FIELDS["frame_status"].offset,
-            FIELDS["action_seq"].offset,
-            FIELDS["park_engine"].offset,
-            FIELDS["park_frame"].offset,
-            layout["actions"].offset,
-            layout["control"].offset,
-            layout["terminated"].offset,
-            layout["truncated"].offset,
-            self.spec.num_envs,
+        offsets = channel_offsets(self._segment.layout, self.spec.num_envs)
+        actions = ActionFormat(
             self.spec.action_shape,
-            np.dtype(action.dtype).char,
+            np.dtype(self.spec.action.dtype).char,
             None if bounds is None or bounds.low is None else bounds.low.item(),
             None if bounds is None or bounds.high is None else bounds.high.item(),
-            strategy,
-            peer,
-            self._engine.pidfd,
         )
+        module = implementation(native)
+        return module.ClientChannel(self._segment.mapping, offsets, actions, strategy, peer, self._engine.pidfd)
 
     @property
     def out_of_bounds(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]

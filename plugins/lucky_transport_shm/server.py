@@ -27,6 +27,7 @@ from lucky_transport.serving import Server
 from lucky_transport.sessions.shared_snapshots import SharedSnapshots
 from lucky_transport.shm import error_region, header, views
 from lucky_transport.shm.atomics import PEER_PARKS, PEER_WAKES, Result, Words, implementation, native_error
+from lucky_transport.shm.channel import channel_offsets
 from lucky_transport.shm.image_store import ImageStores
 from lucky_transport.shm.layout import FIELDS, EngineState, Feature
 from lucky_transport.shm.liveness import Peer
@@ -72,19 +73,7 @@ class ShmServer(Server):
         self._buffers = views.buffers(mapping, layout, spec)
         self._segment_control = views.view(mapping, layout["control"].offset, "uint8", (spec.num_envs,))
         self._control = np.zeros(spec.num_envs, np.uint8)
-        self._channel = module.EngineChannel(
-            mapping,
-            FIELDS["frame_seq"].offset,
-            FIELDS["frame_status"].offset,
-            FIELDS["action_seq"].offset,
-            FIELDS["heartbeat"].offset,
-            FIELDS["park_engine"].offset,
-            FIELDS["park_frame"].offset,
-            layout["ring_c2s"].offset,
-            layout["control"].offset,
-            spec.num_envs,
-            self._strategy,
-        )
+        self._channel = module.EngineChannel(mapping, channel_offsets(layout, spec.num_envs), self._strategy)
         self._dispatcher = Dispatcher(host, foreign=foreign_services(host))
         self._images = ImageStores(segment.path, strategy=self._strategy, native=self._native)
         if host.sessions is not None:

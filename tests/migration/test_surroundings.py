@@ -24,11 +24,9 @@ def test_lateness_of_another_thread_is_sampled_at_every_tick() -> None:
     assert alone.size == beside.size == 50
 
 
-def test_a_missing_native_module_is_a_note_and_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(name: str) -> object:
-        raise ModuleNotFoundError(f"No module named {name!r}")
-
-    monkeypatch.setattr(limits.importlib, "import_module", missing)
+def test_a_missing_compiler_is_a_note_and_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits.shutil, "which", lambda name: None)
+    limits._program.cache_clear()
     plan = plan_of(IDLE, ("shm",), (1,), None, OPTIONS, rounds=1, quick=True)
     found = limits.measure_limit(limits.limit_cells(plan)[0], plan)
     assert isinstance(found, str)

@@ -76,7 +76,7 @@ class Wire:
         except queue.Empty:
             return None
 
-    def wait(self, timeout_ns: int, crowded: bool = False) -> bool:
+    def wait(self, timeout_ns: int, oversubscribed: bool = False) -> bool:
         if self._dead:
             raise PeerDied("gone")
         found = self._news.wait(timeout_ns / 1e9)

@@ -15,11 +15,26 @@ import pytest
 from lucky_transport.errors import MissingExtra
 from lucky_transport.shm import atomics
 from lucky_transport.shm.atomics import PEER_PARKS, PEER_WAKES, Result, Words, implementation, native_error
+from lucky_transport.shm.channel import ActionFormat, ChannelOffsets
 from lucky_transport.shm.liveness import Peer
 
 FRAME, STATUS, ACTION, HEARTBEAT, PARK_ENGINE, PARK_FRAME, COMMANDS = 0, 8, 128, 256, 384, 512, 640
 ACTIONS, CONTROL, TERMINATED, TRUNCATED = 1024, 2048, 2112, 2176
 ENVS, SIZE = 3, 2
+OFFSETS = ChannelOffsets(
+    FRAME,
+    STATUS,
+    ACTION,
+    HEARTBEAT,
+    PARK_ENGINE,
+    PARK_FRAME,
+    COMMANDS,
+    ACTIONS,
+    CONTROL,
+    TERMINATED,
+    TRUNCATED,
+    ENVS,
+)
 SECOND_NS = 1_000_000_000
 
 needs_native = pytest.mark.skipif(bool(native_error()), reason=native_error() or "native")
@@ -32,32 +47,26 @@ class Channels:
     client_native = True
     engine_native = True
 
-    def client(self, mapping: mmap, **changes: Any) -> Any:
-        arguments: dict[str, Any] = {
-            "frame_seq": FRAME,
-            "frame_status": STATUS,
-            "action_seq": ACTION,
-            "park_engine": PARK_ENGINE,
-            "park_frame": PARK_FRAME,
-            "actions": ACTIONS,
-            "control": CONTROL,
-            "terminated": TERMINATED,
-            "truncated": TRUNCATED,
-            "num_envs": ENVS,
-            "shape": (ENVS, SIZE),
-            "format": "f",
-            "low": -1.0,
-            "high": 1.0,
-            "strategy": 1,
-            "peer": PEER_WAKES | PEER_PARKS,
-            "pidfd": -1,
-        }
-        return self.module(self.client_native).ClientChannel(mapping, *{**arguments, **changes}.values())
+    def client(
+        self,
+        mapping: mmap,
+        *,
+        shape: tuple[int, ...] = (ENVS, SIZE),
+        code: str = "f",
+        low: float | None = -1.0,
+        high: float | None = 1.0,
+        strategy: int = 1,
+        pidfd: int = -1,
+        **offsets: int,
+    ) -> Any:
+        actions = ActionFormat(shape, code, low, high)
+        both = PEER_WAKES | PEER_PARKS
+        return self.module(self.client_native).ClientChannel(
+            mapping, OFFSETS._replace(**offsets), actions, strategy, both, pidfd
+        )
 
     def engine(self, mapping: mmap, strategy: int = 1) -> Any:
-        engine = self.module(self.engine_native).EngineChannel(
-            mapping, FRAME, STATUS, ACTION, HEARTBEAT, PARK_ENGINE, PARK_FRAME, COMMANDS, CONTROL, ENVS, strategy
-        )
+        engine = self.module(self.engine_native).EngineChannel(mapping, OFFSETS, strategy)
         engine.set_peer(-1, PEER_WAKES | PEER_PARKS)
         return engine
 
@@ -422,7 +431,7 @@ def test_channels_refuse_offsets_and_shapes_that_do_not_fit_the_mapping() -> Non
         pair.client(mmap(-1, 4096), shape=(0, 2))
     channel = pair.client(mmap(-1, 4096))
     with pytest.raises(TypeError, match="once"):
-        channel.__init__(mmap(-1, 4096), *range(17))
+        channel.__init__(mmap(-1, 4096), *range(5))
 
 
 def test_the_fallback_is_refused_where_plain_stores_do_not_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -433,5 +442,5 @@ def test_the_fallback_is_refused_where_plain_stores_do_not_keep_their_order(monk
 
 def test_a_native_module_of_another_version_counts_as_absent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(atomics, "_error", "it is of version 0, this code needs 1")
-    assert implementation().__name__.endswith("_fallback")
+    assert implementation().__name__.endswith(".fallback")
     assert "version 0" in native_error()

@@ -22,6 +22,7 @@ from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.process import unique_name
 from lucky_transport.serving import Serving
 from lucky_transport.shm.atomics import implementation, native_error
+from lucky_transport.shm.channel import ActionFormat, ChannelOffsets
 from lucky_transport.spec.actions import Bounds
 from lucky_transport.spec.array_spec import DTYPES, ArraySpec
 from lucky_transport.spec.batch_spec import BatchSpec, Part
@@ -121,9 +122,10 @@ def _exchanged(native: bool, bounds: Bounds, actions: NDArray[Any]) -> int:
 def _channel(native: bool, bounds: Bounds, actions: NDArray[Any], memory: mmap | None = None) -> Any:
     assert bounds.low is not None
     assert bounds.high is not None
-    format, low, high = actions.dtype.char, bounds.low.item(), bounds.high.item()
-    rest = 2048, 2112, 2176, 1, actions.shape, format, low, high, 1, 3, -1
-    return implementation(native).ClientChannel(memory or mmap(-1, 4096), 0, 8, 128, 384, 512, 1024, *rest)
+    code, low, high = actions.dtype.char, bounds.low.item(), bounds.high.item()
+    offsets = ChannelOffsets(0, 8, 128, 256, 384, 512, 640, 1024, 2048, 2112, 2176, 1)
+    actions_format = ActionFormat(actions.shape, code, low, high)
+    return implementation(native).ClientChannel(memory or mmap(-1, 4096), offsets, actions_format, 1, 3, -1)
 
 
 @given(_cases())

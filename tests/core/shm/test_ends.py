@@ -16,10 +16,11 @@ import pytest
 
 from lucky_transport.errors import ClosedError, RemoteProtocolError, SpecError
 from lucky_transport.shm.atomics import implementation, native_error
-from lucky_transport.shm.ends import ReadingEnd, WritingEnd, open_reader, open_writer, spin
+from lucky_transport.shm.channel import PEER_PARKS, Result
+from lucky_transport.shm.ends import ReadingEnd, WritingEnd, open_reader, open_writer
 from lucky_transport.shm.liveness import Peer
-from lucky_transport.shm.results import PEER_PARKS, Result
-from lucky_transport.shm.ring import ROOM_PARK, ring_bytes
+from lucky_transport.shm.ring import WRITER_PARK, ring_bytes
+from lucky_transport.shm.wait import spin
 
 PARK, RING, SIZE = 0, 128, 4096
 LONG_NS = 20_000_000_000
@@ -128,54 +129,54 @@ def test_a_wait_ends_when_the_peer_is_killed(
 
 def test_room_comes_when_the_reader_reads(writer: WritingEnd, reader: ReadingEnd) -> None:
     fill(writer)
-    assert writer.wait_room(500, -1, 1_000_000) == Result.TIMED_OUT
+    assert writer.wait_writable(500, -1, 1_000_000) == Result.TIMED_OUT
     thread = soon(reader.try_pop)
-    assert writer.wait_room(500, -1, LONG_NS) == 1
+    assert writer.wait_writable(500, -1, LONG_NS) == 1
     thread.join()
     assert writer.try_push(bytes(500))
 
 
-def test_a_wait_for_room_that_is_there_ends_at_once(writer: WritingEnd) -> None:
-    assert writer.wait_room(1000, -1, 0) == 1
+def test_a_wait_writable_that_is_there_ends_at_once(writer: WritingEnd) -> None:
+    assert writer.wait_writable(1000, -1, 0) == 1
 
 
-def test_a_wait_for_room_counts_what_has_to_be_skipped(writer: WritingEnd, reader: ReadingEnd) -> None:
+def test_a_wait_writable_counts_what_has_to_be_skipped(writer: WritingEnd, reader: ReadingEnd) -> None:
     """At byte 3584 of 4096 a record of 1000 bytes needs the start of the ring, which the reader has not given back."""
     assert [writer.try_push(bytes(508)) for _ in range(7)] == [True] * 7
     assert writer.position == 3584
     reader.try_pop()
     assert writer.free == 1024
-    assert writer.wait_room(1000, -1, 1_000_000) == Result.TIMED_OUT
+    assert writer.wait_writable(1000, -1, 1_000_000) == Result.TIMED_OUT
     assert not writer.try_push(bytes(1000))
     reader.try_pop()
-    assert writer.wait_room(1000, -1, 0) == 1
+    assert writer.wait_writable(1000, -1, 0) == 1
     assert writer.try_push(bytes(1000))
 
 
-def test_a_wait_for_room_ends_when_the_peer_is_killed(writer: WritingEnd, sleeper: subprocess.Popen[bytes]) -> None:
+def test_a_wait_writable_ends_when_the_peer_is_killed(writer: WritingEnd, sleeper: subprocess.Popen[bytes]) -> None:
     fill(writer)
     peer = Peer(sleeper.pid)
     thread = soon(sleeper.kill)
-    assert writer.wait_room(500, peer.pidfd, LONG_NS) == Result.PEER_GONE
+    assert writer.wait_writable(500, peer.pidfd, LONG_NS) == Result.PEER_GONE
     thread.join()
     peer.close()
 
 
-def test_a_wait_for_room_can_be_stopped_for_good(writer: WritingEnd) -> None:
+def test_a_wait_writable_can_be_stopped_for_good(writer: WritingEnd) -> None:
     fill(writer)
     thread = soon(writer.stop)
-    assert writer.wait_room(500, -1, LONG_NS) == Result.TIMED_OUT
+    assert writer.wait_writable(500, -1, LONG_NS) == Result.TIMED_OUT
     thread.join()
-    assert writer.wait_room(500, -1, LONG_NS) == Result.TIMED_OUT
+    assert writer.wait_writable(500, -1, LONG_NS) == Result.TIMED_OUT
 
 
 @pytest.mark.parametrize("length", [0, 1021, 1 << 40])
 def test_room_that_can_never_be_there_is_refused(writer: WritingEnd, length: int) -> None:
     with pytest.raises(SpecError, match=f"a record of {length} bytes, expected 1 to 1020"):
-        writer.wait_room(length, -1, LONG_NS)
+        writer.wait_writable(length, -1, LONG_NS)
 
 
-def test_a_hostile_read_position_ends_a_wait_for_room(writer: WritingEnd, memory: mmap) -> None:
+def test_a_hostile_read_position_ends_a_wait_writable(writer: WritingEnd, memory: mmap) -> None:
     fill(writer)
 
     def lie() -> None:
@@ -183,7 +184,7 @@ def test_a_hostile_read_position_ends_a_wait_for_room(writer: WritingEnd, memory
 
     thread = soon(lie)
     with pytest.raises(RemoteProtocolError, match="12345 \\(read\\)"):
-        writer.wait_room(500, -1, LONG_NS)
+        writer.wait_writable(500, -1, LONG_NS)
     thread.join()
 
 
@@ -197,16 +198,16 @@ def test_a_hostile_write_position_is_no_record(reader: ReadingEnd, memory: mmap)
 def test_no_park_word_stays_set_after_a_wait(writer: WritingEnd, reader: ReadingEnd, memory: mmap) -> None:
     reader.wait(-1, 1_000_000)
     fill(writer)
-    writer.wait_room(500, -1, 2_000_000)
-    room = RING + ROOM_PARK
+    writer.wait_writable(500, -1, 2_000_000)
+    room = RING + WRITER_PARK
     assert memory[PARK : PARK + 4] == memory[room : room + 4] == bytes(4)
 
 
 def test_an_armed_reader_has_its_bell_rung_once(memory: mmap, kinds: tuple[bool, bool]) -> None:
     bell = os.eventfd(0, os.EFD_NONBLOCK)
     try:
-        writer = open_writer(memory, RING, SIZE, park=PARK, bell=bell, native=kinds[0])
-        reader = open_reader(memory, RING, SIZE, park=PARK, bell=bell, native=kinds[1])
+        writer = open_writer(memory, RING, SIZE, park=PARK, eventfd=bell, native=kinds[0])
+        reader = open_reader(memory, RING, SIZE, park=PARK, eventfd=bell, native=kinds[1])
         assert not reader.arm()
         assert writer.try_push(b"first")
         assert os.eventfd_read(bell) == 1
@@ -224,7 +225,7 @@ def test_an_unarmed_reader_costs_a_native_writer_no_bell(memory: mmap) -> None:
         pytest.skip(native_error())
     bell = os.eventfd(0, os.EFD_NONBLOCK)
     try:
-        writer = open_writer(memory, RING, SIZE, park=PARK, bell=bell)
+        writer = open_writer(memory, RING, SIZE, park=PARK, eventfd=bell)
         writer.try_push(b"record")
         with pytest.raises(BlockingIOError):
             os.eventfd_read(bell)
@@ -236,8 +237,8 @@ def test_a_bell_that_is_full_never_blocks_the_writer(memory: mmap, kinds: tuple[
     bell = os.eventfd(0, os.EFD_NONBLOCK)
     try:
         os.eventfd_write(bell, 2**64 - 2)
-        writer = open_writer(memory, RING, SIZE, park=PARK, bell=bell, peer=PEER_PARKS, native=kinds[0])
-        reader = open_reader(memory, RING, SIZE, park=PARK, bell=bell, native=kinds[1])
+        writer = open_writer(memory, RING, SIZE, park=PARK, eventfd=bell, peer=PEER_PARKS, native=kinds[0])
+        reader = open_reader(memory, RING, SIZE, park=PARK, eventfd=bell, native=kinds[1])
         assert not reader.arm()
         assert writer.try_push(b"record")
         assert reader.try_pop() == b"record"
@@ -270,7 +271,7 @@ def test_an_end_that_was_never_initialised_does_nothing() -> None:
     writer, reader = native.RingWriter.__new__(native.RingWriter), native.RingReader.__new__(native.RingReader)
     uses: list[Callable[[], object]] = [
         lambda: writer.try_push(b"record"),
-        lambda: writer.wait_room(1, -1, 0),
+        lambda: writer.wait_writable(1, -1, 0),
         lambda: writer.free,
         reader.try_pop,
         reader.ready,
@@ -323,7 +324,7 @@ def test_records_pass_between_waiting_threads_whatever_they_do(writer: WritingEn
     records = [bytes([number % 256]) * (1 + number * 37 % 1020) for number in range(count)]
     for record in records:
         while not writer.try_push(record):
-            assert writer.wait_room(len(record), -1, LONG_NS) == 1
+            assert writer.wait_writable(len(record), -1, LONG_NS) == 1
     thread.join(30)
     assert got == records
 

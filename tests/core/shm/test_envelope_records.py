@@ -162,13 +162,13 @@ def test_a_writer_says_once_that_it_found_the_reader_parked() -> None:
     memory = mmap(-1, 2 * SIZE)
     park = 2 * SIZE - 64
     bell = os.eventfd(0, os.EFD_NONBLOCK)
-    writer = open_writer(memory, 0, SIZE, park=park, bell=bell)
-    reader = open_reader(memory, 0, SIZE, park=park, bell=bell)
+    writer = open_writer(memory, 0, SIZE, park=park, eventfd=bell)
+    reader = open_reader(memory, 0, SIZE, park=park, eventfd=bell)
     assert writer.push(3, 2, b"", 1, 4)
-    assert not writer.woke()
+    assert not writer.woke_reader()
     assert reader.pop_batch(1)
     assert not reader.arm()
     assert writer.push(3, 2, b"", 1, 4)
     assert os.eventfd_read(bell) == 1
-    assert [writer.woke(), writer.woke()] == [True, False]
+    assert [writer.woke_reader(), writer.woke_reader()] == [True, False]
     os.close(bell)

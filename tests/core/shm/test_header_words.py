@@ -30,7 +30,7 @@ def memory(tmp_path: Path) -> mmap:
 def test_a_word_is_loaded_and_stored_by_the_ordered_accesses_of_its_size(
     name: str, memory: mmap, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, seen = atomics.words(), []
+    real, seen = atomics.single_accesses(), []
 
     def noting(access: str) -> Any:
         def note(mapping: mmap, offset: int, *value: int) -> Any:
@@ -40,7 +40,9 @@ def test_a_word_is_loaded_and_stored_by_the_ordered_accesses_of_its_size(
         return note
 
     accesses = ("load32", "load64", "store32", "store64")
-    monkeypatch.setattr(atomics, "words", lambda: SimpleNamespace(**{access: noting(access) for access in accesses}))
+    monkeypatch.setattr(
+        atomics, "single_accesses", lambda: SimpleNamespace(**{access: noting(access) for access in accesses})
+    )
     place = FIELDS[name]
     bits = 32 if place.code == "I" else 64
     largest = 2**bits - 1

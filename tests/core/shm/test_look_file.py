@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lucky_transport.errors import RemoteProtocolError, SegmentError
+from lucky_transport.shm.channel import Result
 from lucky_transport.shm.look_file import LookFile, LookState
-from lucky_transport.shm.results import Result
 
 _SECOND_NS = 1_000_000_000
 

@@ -17,11 +17,13 @@ import pytest
 
 from lucky_transport.shm.atomics import PEER_PARKS, PEER_WAKES, Result, implementation, native_error
 from lucky_transport.shm.bell import Bell
+from lucky_transport.shm.channel import ActionFormat, ChannelOffsets
 
 needs_native = pytest.mark.skipif(bool(native_error()), reason=native_error() or "native")
 each_implementation = pytest.mark.parametrize("native", [pytest.param(True, marks=needs_native), False])
 
 FRAME, STATUS, ACTION, HEARTBEAT, PARK_ENGINE, PARK_FRAME, COMMANDS = 0, 8, 128, 256, 384, 512, 640
+OFFSETS = ChannelOffsets(FRAME, STATUS, ACTION, HEARTBEAT, PARK_ENGINE, PARK_FRAME, COMMANDS, 1024, 2048, 2112, 2176, 1)
 BLOCK = 2
 LONGEST_NS = 2**63 - 1
 PATIENCE_S = 30
@@ -38,7 +40,7 @@ def _run(code: str) -> str:
 
 _SWEEP = """
 from mmap import mmap
-from lucky_transport.shm import _atomics
+from lucky_transport.shm import _native
 checked = 0
 def refuses(use):
     try:
@@ -49,17 +51,19 @@ def refuses(use):
 def half(kind):
     made = kind.__new__(kind)
     far = 1 << 40
+    offsets = (0, 8, 128, 256, 384, 512, 640, 1024)
     arguments = {
-        "ClientChannel": (0, 8, 128, 384, 512, 1024, 2048, 2112, far, 3, (3, 2), "f", -1.0, 1.0, 1, 3, -1),
-        "EngineChannel": (0, 8, 128, 256, 384, 512, 640, far, 3, 1),
-        "RingWriter": (far, 64), "RingReader": (far, 64), "Slot": (0, 4, far),
+        "ClientChannel": ((*offsets, 2048, 2112, far, 3), ((3, 2), "f", -1.0, 1.0), 1, 3, -1),
+        "EngineChannel": ((*offsets, far, 2112, 2176, 3), 1),
+        "RingWriter": (far, 64), "RingReader": (far, 64), "ImageSlot": (0, 4, far),
     }[kind.__name__]
     try:
         made.__init__(mmap(-1, 4096), *arguments)
     except ValueError:
         return made
     raise SystemExit(f"{kind.__name__} took what lies outside")
-for kind in (_atomics.ClientChannel, _atomics.EngineChannel, _atomics.RingWriter, _atomics.RingReader, _atomics.Slot):
+for name in ("ClientChannel", "EngineChannel", "RingWriter", "RingReader", "ImageSlot"):
+    kind = getattr(_native, name)
     for thing in (kind.__new__(kind), half(kind)):
         for name, member in vars(kind).items():
             if name.startswith("__"):
@@ -158,15 +162,13 @@ def _parked(memory: mmap, offset: int, native: bool) -> Callable[[], bool]:
 
 
 def _engine(native: bool, memory: mmap) -> Any:
-    words = FRAME, STATUS, ACTION, HEARTBEAT, PARK_ENGINE, PARK_FRAME, COMMANDS
-    engine = implementation(native).EngineChannel(memory, *words, 2048, 1, BLOCK)
+    engine = implementation(native).EngineChannel(memory, OFFSETS, BLOCK)
     engine.set_peer(-1, BOTH)
     return engine
 
 
 def _client(native: bool, memory: mmap) -> Any:
-    words = FRAME, STATUS, ACTION, PARK_ENGINE, PARK_FRAME, 1024, 2048, 2112, 2176
-    return implementation(native).ClientChannel(memory, *words, 1, (1, 2), "f", None, None, BLOCK, BOTH, -1)
+    return implementation(native).ClientChannel(memory, OFFSETS, ActionFormat((1, 2), "f"), BLOCK, BOTH, -1)
 
 
 def _nothing(*_: Any) -> None:
@@ -230,7 +232,7 @@ def test_the_longest_timeout_of_a_rings_ends_is_no_short_one(native: bool) -> No
     while writer.try_push(b"12345678"):
         pass
     waits_for_room = _parked(memory, start + 192, native)
-    assert _answer_of(lambda: writer.wait_room(8, -1, LONGEST_NS), waits_for_room, reader.try_pop) == 1
+    assert _answer_of(lambda: writer.wait_writable(8, -1, LONGEST_NS), waits_for_room, reader.try_pop) == 1
 
 
 @each_implementation

@@ -29,7 +29,7 @@ pipe.try_push(b"hello")
 print("connected", flush=True)
 for number in range(int(sys.argv[2])):
     while not pipe.try_push(b"%d" % number):
-        pipe.wait_for_room(8, 10**10)
+        pipe.wait_writable(8, 10**10)
 sys.stdin.read()
 """
 
@@ -262,6 +262,6 @@ def test_it_does_not_sleep_while_a_client_that_left_is_not_reported(
             return self._epoll.poll(0)
 
     monkeypatch.setattr(pipes, "_epoll", Epoll(pipes._epoll))
-    pipes._rested = True
+    pipes._skip_spin = True
     assert pipes.wait(10_000_000_000).left == [engine]
     assert not any(naps)

@@ -71,7 +71,7 @@ def test_no_record_is_missed_by_who_looks_only_when_the_descriptor_is_readable(p
     def write() -> None:
         for number in range(count):
             while not client.try_push(b"%d" % number):
-                client.wait_for_room(8, 10**9)
+                client.wait_writable(8, 10**9)
 
     thread = threading.Thread(target=write)
     thread.start()

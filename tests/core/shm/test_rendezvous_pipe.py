@@ -41,7 +41,7 @@ for line in sys.stdin:
         while pipe.wait(10**10):
             record = pipe.try_pop()
             while not pipe.try_push(record):
-                pipe.wait_for_room(len(record), 10**10)
+                pipe.wait_writable(len(record), 10**10)
             if record == b"last":
                 break
 """
@@ -121,12 +121,12 @@ def test_a_wait_is_interrupted_while_it_lasts_and_before(connect: Connect, nativ
 def test_room_comes_when_the_peer_reads(connect: Connect, native: bool) -> None:
     client, engine = connect(native=native)
     fill(client)
-    assert not client.wait_for_room(1000, 1_000_000)
+    assert not client.wait_writable(1000, 1_000_000)
     thread = soon(engine.try_pop)
-    assert client.wait_for_room(1000, LONG_NS)
+    assert client.wait_writable(1000, LONG_NS)
     thread.join()
     with pytest.raises(SpecError, match="expected 1 to 1020 in a ring of 4096"):
-        client.wait_for_room(1021, LONG_NS)
+        client.wait_writable(1021, LONG_NS)
 
 
 @both
@@ -140,7 +140,7 @@ def test_a_peer_that_closes_ends_every_wait_after_its_last_record(connect: Conne
     with pytest.raises(PeerDied, match="closed the connection; connect again"):
         client.wait(LONG_NS)
     with pytest.raises(PeerDied, match="closed the connection"):
-        client.wait_for_room(1000, LONG_NS)
+        client.wait_writable(1000, LONG_NS)
     with pytest.raises(PeerDied, match="closed the connection"):
         client.arm()
 
@@ -157,7 +157,7 @@ def test_a_killed_client_ends_the_engines_waits(
     process.wait()
     fill(engine)
     with pytest.raises(PeerDied, match=rf"shm client of pid {process.pid} ended"):
-        engine.wait_for_room(1000, LONG_NS)
+        engine.wait_writable(1000, LONG_NS)
     engine.close()
 
 
@@ -198,7 +198,7 @@ def test_two_processes_exchange_records_of_every_size(
     thread.start()
     for record in records:
         while not engine.try_push(record):
-            assert engine.wait_for_room(len(record), LONG_NS)
+            assert engine.wait_writable(len(record), LONG_NS)
     thread.join(30)
     assert got == records
     engine.close()
@@ -221,7 +221,7 @@ def test_closing_ends_what_other_threads_wait_for(connect: Connect, native: bool
         thread.start()
         return thread
 
-    threads = [waits(lambda: client.wait(LONG_NS)), waits(lambda: client.wait_for_room(1000, LONG_NS))]
+    threads = [waits(lambda: client.wait(LONG_NS)), waits(lambda: client.wait_writable(1000, LONG_NS))]
     time.sleep(0.03)
     client.close()
     for thread in threads:
@@ -239,7 +239,7 @@ def test_a_closed_pipe_refuses_everything_and_may_be_closed_again(connect: Conne
         lambda: client.try_push(b"record"),
         client.try_pop,
         lambda: client.wait(0),
-        lambda: client.wait_for_room(1, 0),
+        lambda: client.wait_writable(1, 0),
         client.arm,
         client.fileno,
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 from typing import Any, TypeVar
 
 import pytest
@@ -12,15 +11,15 @@ from hypothesis import strategies as st
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport.shm.atomics import native_error
 from lucky_transport.shm.ends import open_reader, open_writer
-from lucky_transport.shm.record import SKIP, largest_record
-from lucky_transport.shm.ring import HEAD_BYTES, RingReader, RingWriter, reset_ring, ring_bytes
+from lucky_transport.shm.fallback_ring import RingReader, RingWriter
+from lucky_transport.shm.ring import HEAD_BYTES, SKIP, largest_record, reset_ring, ring_bytes
 from lucky_transport.testing.words import PlainWords, WatchedWords
 
 W = TypeVar("W", bound=PlainWords)
 
 OFFSET = 64
 SIZE = 256
-WRITE_POSITION, READ_POSITION, ROOM = OFFSET, OFFSET + 128, OFFSET + 192
+WRITE_POSITION, READ_POSITION, WRITER_PARK = OFFSET, OFFSET + 128, OFFSET + 192
 DATA = OFFSET + HEAD_BYTES
 
 
@@ -42,22 +41,18 @@ def a_ring(kind: type[W] = PlainWords) -> W:
     return words
 
 
-def writer_of(words: PlainWords, native: bool | None) -> Any:
-    """Return the writing end of that kind; None is the queue alone."""
-    if native is None:
-        return RingWriter(words, OFFSET, SIZE)
-    return open_writer(words.bytes, OFFSET, SIZE, native=native)
+def writer_of(words: PlainWords, native: bool) -> Any:
+    """Return the writing end of that kind; the one in Python works on any machine."""
+    return open_writer(words.bytes, OFFSET, SIZE) if native else RingWriter(words.bytes, OFFSET, SIZE)
 
 
-def reader_of(words: PlainWords, native: bool | None) -> Any:
-    """Return the reading end, likewise."""
-    if native is None:
-        return RingReader(words, OFFSET, SIZE)
-    return open_reader(words.bytes, OFFSET, SIZE, native=native)
+def reader_of(words: PlainWords, native: bool) -> Any:
+    """Return the reading end of that kind."""
+    return open_reader(words.bytes, OFFSET, SIZE) if native else RingReader(words.bytes, OFFSET, SIZE)
 
 
-KINDS = [None, *([False] if platform.machine() == "x86_64" else []), *([] if native_error() else [True])]
-NAMES = {None: "queue", False: "fallback", True: "native"}
+KINDS = [False, *([] if native_error() else [True])]
+NAMES = {False: "fallback", True: "native"}
 every_kind = pytest.mark.parametrize("native", KINDS, ids=NAMES.__getitem__)
 
 
@@ -69,7 +64,7 @@ DISTANCES = st.integers(0, SIZE // 8).map(lambda eights: eights * 8)
 
 
 def assert_only_the_ring_was_touched(words: WatchedWords) -> None:
-    positions = (WRITE_POSITION, READ_POSITION, ROOM)
+    positions = (WRITE_POSITION, READ_POSITION, WRITER_PARK)
     for what, start, stop in words.log:
         assert start in positions if what in ("load", "store") else DATA <= start <= stop <= DATA + SIZE
 
@@ -150,7 +145,7 @@ def test_a_writer_survives_any_reader(start: int, moves: list[int | None], recor
 
 @pytest.mark.parametrize(("write", "read"), [(0, 8), (SIZE + 8, 0), (4, 0), (12, 4), (0, 2**31), (7, 2**32 - 1)])
 @every_kind
-def test_impossible_positions_are_refused_by_both_ends(write: int, read: int, native: bool | None) -> None:
+def test_impossible_positions_are_refused_by_both_ends(write: int, read: int, native: bool) -> None:
     words = a_ring()
     writer, reader = writer_of(words, native), reader_of(words, native)
     words.store32(WRITE_POSITION, write)
@@ -167,7 +162,7 @@ def test_impossible_positions_are_refused_by_both_ends(write: int, read: int, na
 
 
 @every_kind
-def test_an_end_keeps_its_own_position_whatever_the_memory_says(native: bool | None) -> None:
+def test_an_end_keeps_its_own_position_whatever_the_memory_says(native: bool) -> None:
     words = a_ring()
     writer, reader = writer_of(words, native), reader_of(words, native)
     assert writer.try_push(b"first")
@@ -193,7 +188,7 @@ def test_an_end_keeps_its_own_position_whatever_the_memory_says(native: bool | N
 )
 @every_kind
 def test_a_record_no_writer_may_produce_is_refused_and_left(
-    index: int, length: int, published: int, text: str, native: bool | None
+    index: int, length: int, published: int, text: str, native: bool
 ) -> None:
     words = a_ring()
     start_at(words, index)
@@ -207,7 +202,7 @@ def test_a_record_no_writer_may_produce_is_refused_and_left(
 
 
 @every_kind
-def test_a_skip_may_be_published_ahead_of_its_record(native: bool | None) -> None:
+def test_a_skip_may_be_published_ahead_of_its_record(native: bool) -> None:
     words = a_ring()
     start_at(words, 240)
     reader = reader_of(words, native)
@@ -219,7 +214,7 @@ def test_a_skip_may_be_published_ahead_of_its_record(native: bool | None) -> Non
 
 
 @every_kind
-def test_a_skip_that_leads_to_another_skip_is_refused(native: bool | None) -> None:
+def test_a_skip_that_leads_to_another_skip_is_refused(native: bool) -> None:
     words = a_ring()
     start_at(words, 240)
     reader = reader_of(words, native)

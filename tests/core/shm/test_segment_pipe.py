@@ -14,9 +14,9 @@ import pytest
 from lucky_transport.errors import ClosedError, LocalProtocolError, PeerDied, RemoteProtocolError
 from lucky_transport.rpc.pipe import Pipe
 from lucky_transport.shm.atomics import Words, native_error
+from lucky_transport.shm.channel import PEER_PARKS, PEER_WAKES
 from lucky_transport.shm.layout import FIELDS
 from lucky_transport.shm.liveness import Peer
-from lucky_transport.shm.results import PEER_PARKS, PEER_WAKES
 from lucky_transport.shm.segment import Segment, create
 from lucky_transport.shm.segment_pipe import SegmentPipe
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
@@ -106,9 +106,9 @@ def test_room_comes_when_the_peer_reads(ends: tuple[SegmentPipe, SegmentPipe]) -
     for here, there in (ends, ends[::-1]):
         while here.try_push(bytes(1020)):
             pass
-        assert not here.wait_for_room(1000, 1_000_000)
+        assert not here.wait_writable(1000, 1_000_000)
         thread = soon(there.try_pop)
-        assert here.wait_for_room(1000, LONG_NS)
+        assert here.wait_writable(1000, LONG_NS)
         thread.join()
 
 
@@ -129,7 +129,7 @@ def test_a_killed_engine_ends_the_clients_waits(segment: Segment, native: bool, 
     while client.try_push(bytes(1020)):
         pass
     with pytest.raises(PeerDied):
-        client.wait_for_room(1000, LONG_NS)
+        client.wait_writable(1000, LONG_NS)
     client.close()
     engine_end.close()
 
@@ -151,7 +151,7 @@ def test_closing_ends_what_other_threads_wait_for(ends: tuple[SegmentPipe, Segme
         thread.start()
         return thread
 
-    threads = [waits(lambda: client.wait(LONG_NS)), waits(lambda: client.wait_for_room(1000, LONG_NS))]
+    threads = [waits(lambda: client.wait(LONG_NS)), waits(lambda: client.wait_writable(1000, LONG_NS))]
     time.sleep(0.03)
     client.close()
     client.close()

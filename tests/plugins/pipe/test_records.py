@@ -79,14 +79,14 @@ def test_what_the_socket_does_not_take_counts_as_no_room_until_it_has_left(ends:
     pushed = 0
     while one.try_push(record):
         pushed += 1
-    assert not one.wait_for_room(len(record), 1000)
+    assert not one.wait_writable(len(record), 1000)
     found = 0
     while found < pushed:
         one.wait(0)  # whoever waits sends the rest
         if other.wait(SECOND_NS // 100):
             assert other.try_pop() == record
             found += 1
-    assert one.wait_for_room(len(record), SECOND_NS)
+    assert one.wait_writable(len(record), SECOND_NS)
     assert one.try_push(record)
 
 

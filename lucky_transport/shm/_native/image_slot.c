@@ -1,24 +1,20 @@
-/* Slot: the two words of a slot of pictures, its number and its owner. Part of _atomics.c.
- *
- * What they mean is told in image_file.py. The offsets come from there, and are checked once. */
+/* The two words of a slot of images, its number and its owner; image_file.py says what they mean. */
+#include "wait.h"
 
 typedef struct {
     PyObject_HEAD
-    Py_buffer view; /* as the channels: `channel_dealloc` lets it go */
+    Py_buffer view;
     uint32_t *number, *owner, *park;
-} Slot;
+} ImageSlot;
 
 /* Slot(mapping, number, owner, park): the offsets of its words, and of the park word of an engine that waits for one */
 static int slot_init(PyObject *self, PyObject *args, PyObject *kwargs) {
-    Slot *s = (Slot *)self;
+    ImageSlot *s = (ImageSlot *)self;
     PyObject *mapping;
     unsigned long long number, owner, park;
-    if ((kwargs && PyDict_Size(kwargs)) || s->view.obj) {
-        PyErr_SetString(PyExc_TypeError, "a slot takes positional arguments, once");
+    if (first_init(self, kwargs) || !PyArg_ParseTuple(args, "OKKK", &mapping, &number, &owner, &park) ||
+        PyObject_GetBuffer(mapping, &s->view, PyBUF_WRITABLE))
         return -1;
-    }
-    if (!PyArg_ParseTuple(args, "OKKK", &mapping, &number, &owner, &park)) return -1;
-    if (PyObject_GetBuffer(mapping, &s->view, PyBUF_WRITABLE)) return -1;
     uint32_t *n = at(&s->view, number, 4, 4), *o = at(&s->view, owner, 4, 4), *p = at(&s->view, park, 4, 4);
     if (!n || !o || !p) return -1;
     s->number = n;
@@ -28,11 +24,9 @@ static int slot_init(PyObject *self, PyObject *args, PyObject *kwargs) {
 }
 
 /* The slot of an object; NULL with TypeError for one that was never initialised. */
-static inline Slot *slot_of(PyObject *self) {
-    Slot *s = (Slot *)self;
-    if (s->number) return s;
-    PyErr_SetString(PyExc_TypeError, "this slot was never initialised");
-    return NULL;
+static inline ImageSlot *slot_of(PyObject *self) {
+    ImageSlot *s = (ImageSlot *)self;
+    return s->number ? s : never_initialised();
 }
 
 static int as_number(PyObject *value, uint32_t *number) {
@@ -40,34 +34,34 @@ static int as_number(PyObject *value, uint32_t *number) {
     if (found == (unsigned long)-1 && PyErr_Occurred()) return -1;
     *number = (uint32_t)found;
     if (found == *number) return 0;
-    PyErr_Format(PyExc_OverflowError, "number %lu of a picture, expected at most %u", found, UINT32_MAX);
+    PyErr_Format(PyExc_OverflowError, "number %lu of a image, expected at most %u", found, UINT32_MAX);
     return -1;
 }
 
 static PyObject *slot_number(PyObject *self, PyObject *unused) {
-    Slot *s = slot_of(self);
+    ImageSlot *s = slot_of(self);
     if (!s) return NULL;
     __atomic_thread_fence(__ATOMIC_ACQUIRE); /* a reader looks again once it has copied: not before the copy's loads */
     return PyLong_FromUnsignedLong(load32(s->number));
 }
 
 static PyObject *slot_owner(PyObject *self, PyObject *unused) {
-    Slot *s = slot_of(self);
+    ImageSlot *s = slot_of(self);
     return s ? PyLong_FromUnsignedLong(load32(s->owner)) : NULL;
 }
 
 static PyObject *slot_take(PyObject *self, PyObject *value) {
-    Slot *s = slot_of(self);
+    ImageSlot *s = slot_of(self);
     uint32_t number;
     if (!s || as_number(value, &number)) return NULL;
     if (load32(s->owner)) Py_RETURN_FALSE;
     __atomic_store_n(s->number, number - 1, __ATOMIC_RELEASE);
-    __atomic_thread_fence(__ATOMIC_RELEASE); /* the picture's bytes come after it, for a reader's second look */
+    __atomic_thread_fence(__ATOMIC_RELEASE); /* the image's bytes come after it, for a reader's second look */
     Py_RETURN_TRUE;
 }
 
 static PyObject *slot_hand_over(PyObject *self, PyObject *value) {
-    Slot *s = slot_of(self);
+    ImageSlot *s = slot_of(self);
     uint32_t number;
     if (!s || as_number(value, &number)) return NULL;
     __atomic_store_n(s->number, number, __ATOMIC_RELEASE);
@@ -76,7 +70,7 @@ static PyObject *slot_hand_over(PyObject *self, PyObject *value) {
 }
 
 static PyObject *slot_give_back(PyObject *self, PyObject *value) {
-    Slot *s = slot_of(self);
+    ImageSlot *s = slot_of(self);
     uint32_t number;
     if (!s || as_number(value, &number)) return NULL;
     /* fails without a write where it is owned otherwise; else it fetches the line once, to write to it */
@@ -86,14 +80,13 @@ static PyObject *slot_give_back(PyObject *self, PyObject *value) {
 
 static PyMethodDef slot_methods[] = {
     {"number", slot_number, METH_NOARGS, "What lies in it."},
-    {"owner", slot_owner, METH_NOARGS, "0: the engine; else the client, of the picture with that number."},
-    {"take", slot_take, METH_O, "Say that a picture is being written to it; False when the client owns it."},
-    {"hand_over", slot_hand_over, METH_O, "The picture is whole: number the slot and give it to the client."},
+    {"owner", slot_owner, METH_NOARGS, "0: the engine; else the client, of the image with that number."},
+    {"take", slot_take, METH_O, "Say that a image is being written to it; False when the client owns it."},
+    {"hand_over", slot_hand_over, METH_O, "The image is whole: number the slot and give it to the client."},
     {"give_back", slot_give_back, METH_O, "Give it to the engine, if it is still owned as that number."},
     {NULL, NULL, 0, NULL}};
 static PyType_Slot slot_slots[] = {{Py_tp_init, slot_init},
-                                   {Py_tp_dealloc, channel_dealloc},
+                                   {Py_tp_dealloc, mapped_dealloc},
                                    {Py_tp_methods, slot_methods},
-                                   {Py_tp_doc, "The words of a slot of pictures; see image_file.py."},
                                    {0, NULL}};
-static PyType_Spec slot_spec = {"lucky_transport.shm._atomics.Slot", sizeof(Slot), 0, Py_TPFLAGS_DEFAULT, slot_slots};
+PyType_Spec image_slot_spec = {"lucky_transport.shm._native.ImageSlot", sizeof(ImageSlot), 0, Py_TPFLAGS_DEFAULT, slot_slots};

@@ -1,4 +1,4 @@
-"""How long a side looks before it parks follows its last waits."""
+"""How long a side looks before it parks follows its last waits, where they are native."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lucky_transport.shm.atomics import native_error
+from lucky_transport.shm.channel import Result
 from lucky_transport.shm.ends import open_reader, open_writer
-from lucky_transport.shm.habit import Habit
-from lucky_transport.shm.results import Result
 from lucky_transport.shm.ring import ring_bytes
-from lucky_transport.shm.wait import STRATEGIES
+from lucky_transport.shm.wait import STRATEGIES, spin_budget
+
+pytestmark = pytest.mark.skipif(bool(native_error()), reason=native_error() or "native")
 
 USUAL_NS, SOON_NS = 150_000, 800_000
 LATER_NS = SOON_NS + 1
@@ -23,10 +24,10 @@ RING, SIZE = 64, 4096
 
 
 def after(waits_ns: Iterable[int], strategy: str = "adaptive") -> int:
-    habit = Habit(STRATEGIES[strategy])
+    budget = spin_budget(STRATEGIES[strategy])
     for waited_ns in waits_ns:
-        habit.learn(waited_ns)
-    return habit.longest_ns
+        budget.learn(waited_ns)
+    return budget.ns
 
 
 def test_a_new_side_looks_for_the_usual_time() -> None:
@@ -61,21 +62,20 @@ def test_other_strategies_learn_nothing(strategy: str) -> None:
     assert after([], strategy) == after([0] * 9, strategy) == after([10**9] * 9, strategy)
 
 
-@pytest.mark.skipif(bool(native_error()), reason=native_error() or "native")
 def test_a_native_reader_learns_the_same() -> None:
     memory = mmap(-1, RING + ring_bytes(SIZE))
     writer, reader = open_writer(memory, RING, SIZE, park=0), cast(Any, open_reader(memory, RING, SIZE, park=0))
     learnt: list[int] = []
     for _ in range(3):
         assert reader.wait(-1, 2 * SOON_NS) == Result.TIMED_OUT
-        learnt.append(reader.habit)
+        learnt.append(reader.spin_ns)
     assert writer.try_push(b"record")
     for _ in range(5):
         assert reader.wait(-1, 2 * SOON_NS) == 1
-        learnt.append(reader.habit)
+        learnt.append(reader.spin_ns)
     reader.try_pop()
     reader.wait(-1, 0)
-    learnt.append(reader.habit)
+    learnt.append(reader.spin_ns)
     reader.wait(-1, 2 * SOON_NS)
-    learnt.append(reader.habit)
-    assert learnt == [-1, -2, -2, 0, 1, 2, 3, 4, 4, 0]
+    learnt.append(reader.spin_ns)
+    assert learnt == [USUAL_NS, 0, 0, USUAL_NS, USUAL_NS, USUAL_NS, USUAL_NS, SOON_NS, SOON_NS, USUAL_NS]

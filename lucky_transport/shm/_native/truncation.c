@@ -1,5 +1,4 @@
-/* Survives a mapped file that a peer truncates: a guarded mapping reads zeros from then on and is marked as lost.
- * Part of _atomics.c.
+/* The SIGBUS handler behind truncation.h.
  *
  * Touching a page beyond the end of its file is SIGBUS, in whatever code does it: ours, NumPy's or the C library's. The
  * handler replaces the whole mapping by zero pages and returns, so that the access is made again and succeeds. Every
@@ -9,6 +8,8 @@
  * entry changes, and a reader that saw it change looks elsewhere (an entry that changes maps nothing). Entries are
  * written with the GIL held and never freed. A forked child inherits handler, table and mappings, which are its own.
  */
+#include "truncation.h"
+
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -27,7 +28,7 @@ typedef struct GuardChunk {
 } GuardChunk;
 
 static GuardChunk guard_chunks;
-static uint32_t mappings_lost; /* how often a mapping was lost: tells waits to let their caller look */
+uint32_t mappings_lost;
 static struct sigaction sigbus_before;
 static pid_t sigbus_chaining; /* the thread that runs the handler that was there before; 0: none */
 
@@ -143,9 +144,7 @@ static Guard *guard_at(const void *address) {
     return NULL;
 }
 
-/* 1 when the mapping in which an address lies was lost; one load as long as none was. */
-static inline int is_lost(const void *address) {
-    if (!__atomic_load_n(&mappings_lost, __ATOMIC_ACQUIRE)) return 0;
+int is_in_lost_mapping(const void *address) {
     const Guard *g = guard_at(address);
     return g && __atomic_load_n(&g->lost, __ATOMIC_ACQUIRE);
 }
@@ -190,3 +189,10 @@ static PyObject *truncation_lost(PyObject *module, PyObject *mapping) {
     if (mapping_range(mapping, &start, &end)) return NULL;
     return PyBool_FromLong(is_lost((void *)start));
 }
+
+PyMethodDef truncation_methods[] = {
+    {"guard", truncation_guard, METH_O, NULL},
+    {"unguard", truncation_unguard, METH_O, NULL},
+    {"lost", truncation_lost, METH_O, NULL},
+    {NULL, NULL, 0, NULL},
+};

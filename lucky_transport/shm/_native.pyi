@@ -1,0 +1,195 @@
+"""The native module: ordered words, waits, step channels, ring ends and image slots; `fallback` has the same in Python.
+
+Offsets count bytes from the start of the mapping and are checked once, when an object is made: ValueError for one that
+does not lie in it. A method of an object that was never initialised raises TypeError. Waits release the GIL and look at
+Python's signals.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from _typeshed import ReadableBuffer, WriteableBuffer
+
+from lucky_transport.shm.channel import ActionFormat, ChannelOffsets
+from lucky_transport.shm.ends import ReadingEnd, WritingEnd
+
+VERSION: int
+#: 1: `guard` works here.
+GUARDS: int
+
+class _FrameHead(Protocol):
+    seq: int
+    any_ended: bool
+
+class ClientChannel:
+    """The client's end of the step counters. `peer`: PEER_* bits of the engine, `pidfd` its process or -1."""
+
+    def __init__(
+        self,
+        mapping: WriteableBuffer,
+        offsets: ChannelOffsets,
+        actions: ActionFormat,
+        strategy: int,
+        peer: int,
+        pidfd: int,
+        /,
+    ) -> None: ...
+    @property
+    def seq(self) -> int:
+        """Exchanges sent."""
+    @property
+    def frames(self) -> int:
+        """Frames received."""
+    @property
+    def out_of_bounds(self) -> int:
+        """Action values sent that lay outside the bounds."""
+    def send(self, actions: object, control: object, /) -> int:
+        """Publish actions and control (None: every env steps): Result.FRAME, or why nothing was published."""
+    def recv(self, timeout_ns: int, /) -> int:
+        """Wait for the frame of the last send: a Result."""
+    def step(self, actions: object, control: object, timeout_ns: int, /) -> int:
+        """`send` and `recv` in one call."""
+    def fuse(self, frame: _FrameHead, slow: Callable[[int, object, object, object], object], slice_ns: int, /) -> None:
+        """Make `exchange` return `frame`, and leave what is no plain, successful exchange to `slow`."""
+    def unfuse(self) -> None:
+        """Leave every exchange to `slow` from now on."""
+    def exchange(self, actions: object, control: object = None, deadline: object = None) -> object:
+        """Return the fused frame, numbered, or what `slow(result, actions, control, deadline)` returns."""
+
+class EngineChannel:
+    """The engine's end of the step counters; it waits for actions and for records in the command ring."""
+
+    def __init__(self, mapping: WriteableBuffer, offsets: ChannelOffsets, strategy: int, /) -> None: ...
+    @property
+    def seq(self) -> int:
+        """Frames written."""
+    def next(self, timeout_ns: int, /) -> int:
+        """Wait for actions or commands: Result.HAS_* bits, or a negative Result; TIMED_OUT also after `interrupt`."""
+    def publish(self, status: int, /) -> None:
+        """Announce the frame; with status != 0, that there is none."""
+    def serve(
+        self,
+        step: Callable[[None], object],
+        acquire: Callable[[], object],
+        release: Callable[[], object],
+        timeout_ns: int,
+        /,
+    ) -> int:
+        """Answer plain actions by `step(None)` under the lock until something else is found, and return that.
+
+        The lock is held from one step to the next while no other thread of this process can run between them, and free
+        during every longer wait.
+        """
+    def interrupt(self) -> None:
+        """Make `next` return at once, and `serve` after its present step."""
+    def commands_read(self, position: int, /) -> None:
+        """Commands up to this ring position are read."""
+    def set_peer(self, pidfd: int, peer: int, /) -> None:
+        """Wait for this client from now on: its process, and its PEER_* bits."""
+    def resync(self) -> None:
+        """Drop an exchange that a dead client left behind."""
+
+class RingWriter(WritingEnd):
+    """`park`: byte of the reader's park word, -1 without one. `eventfd`: notified instead of the futex, -1 without."""
+
+    def __init__(
+        self,
+        memory: WriteableBuffer,
+        offset: int,
+        size: int,
+        park: int = -1,
+        eventfd: int = -1,
+        strategy: int = 1,
+        peer: int = 1,
+        /,
+    ) -> None: ...
+
+class RingReader(ReadingEnd):
+    """`park`: byte of this side's own park word, -1 without one."""
+
+    def __init__(
+        self,
+        memory: WriteableBuffer,
+        offset: int,
+        size: int,
+        park: int = -1,
+        eventfd: int = -1,
+        strategy: int = 1,
+        peer: int = 1,
+        /,
+    ) -> None: ...
+    @property
+    def spin_ns(self) -> int:
+        """For how long its next `wait` looks before it parks: see `SpinBudget`."""
+
+class ImageSlot:
+    """The two words of a slot of images; image_file.py says what they mean. `park`: of an engine that waits for one."""
+
+    def __init__(self, mapping: WriteableBuffer, number: int, owner: int, park: int, /) -> None: ...
+    def number(self) -> int:
+        """Return the number of the image that lies in it."""
+    def owner(self) -> int:
+        """Return 0 for the engine; else it is the client's, as the image with that number."""
+    def take(self, number: int, /) -> bool:
+        """Say that image `number` is being written to it; False when the client owns it."""
+    def hand_over(self, number: int, /) -> None:
+        """Number the slot, whose image is whole, and give it to the client."""
+    def give_back(self, number: int, /) -> None:
+        """Give it to the engine, if it is still owned as that number, and wake an engine that waits for one."""
+
+class SpinBudget:
+    """For how long a waiting side looks before it parks, as its last waits taught it.
+
+    Being woken costs either side 100 us and more, much of it in CPU. So looking for 800 us pays where the last waits
+    were over within that, and looking at all does not pay where they were not; in between it is 150 us.
+    """
+
+    def __init__(self, strategy: int, /) -> None: ...
+    @property
+    def ns(self) -> int:
+        """The budget of the next wait; 0: it parks at once."""
+    def learn(self, waited_ns: int, /) -> None:
+        """A wait was over after so long: something came, or its time had passed."""
+
+def spin(readers: tuple[ReadingEnd, ...], strategy: int, longest_ns: int, /) -> bool:
+    """Look at the readers for that long, at most 10 ms; True when one has something to pop."""
+
+def copied(view: ReadableBuffer, /) -> bytes:
+    """Return the bytes of a buffer; other threads run meanwhile."""
+
+def load32(mapping: ReadableBuffer, offset: int, /) -> int:
+    """Acquire-load an aligned u32."""
+
+def store32(mapping: WriteableBuffer, offset: int, value: int, /) -> None:
+    """Release-store an aligned u32."""
+
+def load64(mapping: ReadableBuffer, offset: int, /) -> int:
+    """Acquire-load an aligned u64."""
+
+def store64(mapping: WriteableBuffer, offset: int, value: int, /) -> None:
+    """Release-store an aligned u64."""
+
+def guard(mapping: ReadableBuffer, /) -> None:
+    """Have the mapping read zeros, and be lost, once its file was truncated. Raises OSError."""
+
+def unguard(mapping: ReadableBuffer, /) -> None:
+    """Guard it no more; to be called before it is unmapped."""
+
+def lost(mapping: ReadableBuffer, /) -> bool:
+    """True when the mapping was replaced by zeros."""
+
+def wake(mapping: WriteableBuffer, offset: int, /) -> None:
+    """Wake the side that is parked on the word at this offset."""
+
+def wait32(
+    mapping: WriteableBuffer,
+    offset: int,
+    old: int,
+    park_offset: int,
+    strategy: int,
+    peer: int,
+    pidfd: int,
+    timeout_ns: int,
+    /,
+) -> int:
+    """Wait until the u32 leaves `old`: 1, Result.TIMED_OUT or Result.PEER_GONE."""

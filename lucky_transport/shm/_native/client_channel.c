@@ -1,0 +1,311 @@
+/* The client's end of the step counters: send, recv, and the fused exchange. */
+#include "channel.h"
+
+typedef struct {
+    PyObject_HEAD
+    Py_buffer view;
+    uint64_t *frame_seq, *action_seq;
+    uint32_t *frame_status, *park_engine;
+    uint8_t *actions, *control, *terminated, *truncated;
+    Waiter waiter;
+    ActionKind kind;
+    char format;            /* struct code the caller's array must have */
+    Py_ssize_t action_bytes, shape[8];
+    int ndim;
+    uint32_t num_envs;
+    int control_dirty, woke_engine; /* woke_engine: the engine was parked when the last actions came */
+    uint64_t seq, received, frames, out_of_bounds;
+    /* the fused exchange: what it returns, who takes over when all is not well, how long one call may wait */
+    PyObject *frame, *slow, *seq_name, *ended_name;
+    int64_t slice_ns;
+    int ready; /* initialised, and whole */
+} Client;
+
+/* The channel of an object; NULL with TypeError for one whose initialisation never came or failed. */
+static inline Client *client_of(PyObject *self) {
+    Client *c = (Client *)self;
+    return c->ready ? c : never_initialised();
+}
+
+static int fits(const Client *c, const Py_buffer *v) {
+    if (v->len != c->action_bytes || v->ndim != c->ndim || !v->format || v->format[0] != c->format || v->format[1])
+        return 0;
+    for (int i = 0; i < c->ndim; i++)
+        if (v->shape[i] != c->shape[i]) return 0;
+    return 1;
+}
+
+/* Publish one exchange: FRAME (done) or why not, before anything is visible to the engine. */
+static int client_publish(Client *c, PyObject *actions, PyObject *control) {
+    Py_buffer v;
+    if (PyObject_GetBuffer(actions, &v, PyBUF_FORMAT | PyBUF_C_CONTIGUOUS)) {
+        PyErr_Clear();
+        return UNFIT_ACTIONS;
+    }
+    int result = FRAME;
+    uint64_t outside = 0;
+    if (!fits(c, &v)) result = UNFIT_ACTIONS;
+    else if (v.buf != c->actions) { /* in place there is nothing to copy, and the caller answers for the values */
+        if (!scan_actions(v.buf, (size_t)v.len, &c->kind, &outside)) result = NOT_FINITE;
+        else memcpy(c->actions, v.buf, (size_t)v.len);
+    }
+    PyBuffer_Release(&v);
+    if (result != FRAME) return result;
+    if (control != Py_None) {
+        if (PyObject_GetBuffer(control, &v, PyBUF_FORMAT | PyBUF_C_CONTIGUOUS)) {
+            PyErr_Clear();
+            return UNFIT_CONTROL;
+        }
+        int fit = v.len == c->num_envs && v.ndim == 1 && v.itemsize == 1 && v.format && v.format[0] == 'B';
+        if (fit) memcpy(c->control, v.buf, c->num_envs);
+        PyBuffer_Release(&v);
+        if (!fit) return UNFIT_CONTROL;
+        c->control_dirty = 1;
+    } else if (c->control_dirty) {
+        memset(c->control, 0, c->num_envs);
+        c->control_dirty = 0;
+    }
+    c->out_of_bounds += outside;
+    __atomic_store_n(c->action_seq, ++c->seq, __ATOMIC_RELEASE);
+    c->woke_engine = wake(c->park_engine);
+    return FRAME;
+}
+
+static int client_collect(Client *c, int64_t timeout_ns) {
+    Watch w = {c->frame_seq, c->seq - 1, NULL, 0, NULL};
+    int result = wait_change(&w, &c->waiter, timeout_ns, c->woke_engine);
+    if (result != 1) return result;
+    if (load64(c->frame_seq) != c->seq) return OUT_OF_ORDER;
+    c->received = c->seq;
+    if (__atomic_load_n(c->frame_status, __ATOMIC_RELAXED)) return FRAME_REFUSED;
+    int ended = any_nonzero(c->terminated, c->num_envs) || any_nonzero(c->truncated, c->num_envs);
+    if (is_lost(c->view.buf)) return OUT_OF_ORDER; /* the caller finds out that it was truncated */
+    c->frames++;
+    return ended ? FRAME_ENDED : FRAME;
+}
+
+static PyObject *client_send(PyObject *self, PyObject *const *args, Py_ssize_t n) {
+    if (n != 2) return PyErr_Format(PyExc_TypeError, "send(actions, control)");
+    Client *c = client_of(self);
+    return c ? as_result(client_publish(c, args[0], args[1])) : NULL;
+}
+
+static PyObject *client_recv(PyObject *self, PyObject *timeout) {
+    Client *c = client_of(self);
+    if (!c) return NULL;
+    long long ns = PyLong_AsLongLong(timeout);
+    if (ns == -1 && PyErr_Occurred()) return NULL;
+    return as_result(client_collect(c, ns));
+}
+
+static PyObject *client_step(PyObject *self, PyObject *const *args, Py_ssize_t n) {
+    Client *c = client_of(self);
+    if (!c) return NULL;
+    if (n != 3) return PyErr_Format(PyExc_TypeError, "step(actions, control, timeout_ns)");
+    long long ns = PyLong_AsLongLong(args[2]);
+    if (ns == -1 && PyErr_Occurred()) return NULL;
+    int result = client_publish(c, args[0], args[1]);
+    return as_result(result == FRAME ? client_collect(c, ns) : result);
+}
+
+/* fuse(frame, slow, slice_ns): from now on exchange(actions) returns `frame` with seq and any_ended set, and leaves
+ * whatever is no plain, successful exchange to slow(code, actions, control, deadline). */
+static PyObject *client_fuse(PyObject *self, PyObject *const *args, Py_ssize_t n) {
+    Client *c = client_of(self);
+    if (!c) return NULL;
+    if (n != 3) return PyErr_Format(PyExc_TypeError, "fuse(frame, slow, slice_ns)");
+    long long slice = PyLong_AsLongLong(args[2]);
+    if (slice == -1 && PyErr_Occurred()) return NULL;
+    PyObject *frame = c->frame, *slow = c->slow;
+    c->frame = Py_NewRef(args[0]);
+    c->slow = Py_NewRef(args[1]);
+    c->slice_ns = slice;
+    Py_XDECREF(frame);
+    Py_XDECREF(slow);
+    Py_RETURN_NONE;
+}
+
+static PyObject *client_unfuse(PyObject *self, PyObject *unused) {
+    Client *c = client_of(self);
+    if (!c) return NULL;
+    c->slice_ns = -1;
+    Py_RETURN_NONE;
+}
+
+static int number_frame(Client *c, uint64_t seq) {
+    PyObject *number = PyLong_FromUnsignedLongLong(seq);
+    int failed = !number || PyObject_SetAttr(c->frame, c->seq_name, number);
+    Py_XDECREF(number);
+    return failed ? -1 : 0;
+}
+
+/* exchange(actions, control=None, deadline=None) */
+static PyObject *client_exchange(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names) {
+    Client *c = client_of(self);
+    if (!c) return NULL;
+    PyObject *given[3] = {NULL, Py_None, Py_None};
+    static const char *const keys[3] = {"actions", "control", "deadline"};
+    if (n > 3 || !c->slow) return PyErr_Format(PyExc_TypeError, "step(actions, control=None, deadline=None)");
+    for (Py_ssize_t i = 0; i < n; i++) given[i] = args[i];
+    for (Py_ssize_t i = 0; names && i < PyTuple_Size(names); i++) {
+        int key = 0;
+        while (key < 3 && PyUnicode_CompareWithASCIIString(PyTuple_GetItem(names, i), keys[key])) key++;
+        if (key == 3) return PyErr_Format(PyExc_TypeError, "step() has no argument %R", PyTuple_GetItem(names, i));
+        given[key] = args[n + i];
+    }
+    if (!given[0]) return PyErr_Format(PyExc_TypeError, "step() needs actions");
+    int result = NOT_TRIED;
+    if (given[1] == Py_None && given[2] == Py_None && c->received == c->seq && c->slice_ns >= 0) {
+        result = client_publish(c, given[0], Py_None);
+        if (result == FRAME) {
+            /* numbered while the engine works, for that costs no time then */
+            if (number_frame(c, c->frames + 1)) return NULL;
+            result = client_collect(c, c->slice_ns);
+            if (result == FRAME || result == FRAME_ENDED) {
+                if (PyObject_SetAttr(c->frame, c->ended_name, result ? Py_True : Py_False)) return NULL;
+                return Py_NewRef(c->frame);
+            }
+        }
+    }
+    PyObject *kind = NULL, *value = NULL, *trace = NULL;
+    if (result == RAISED) PyErr_Fetch(&kind, &value, &trace); /* a signal: the exchange stays open, slow() notes that */
+    PyObject *code = number_frame(c, c->frames) ? NULL : PyLong_FromLong(result); /* no new frame so far */
+    PyObject *answer = code ? PyObject_CallFunctionObjArgs(c->slow, code, given[0], given[1], given[2], NULL) : NULL;
+    Py_XDECREF(code);
+    if (!kind) return answer;
+    Py_XDECREF(answer);
+    PyErr_Restore(kind, value, trace);
+    return NULL;
+}
+
+static PyObject *client_frames(PyObject *self, void *closure) {
+    Client *c = client_of(self);
+    return c ? PyLong_FromUnsignedLongLong(c->frames) : NULL;
+}
+
+static int client_traverse(PyObject *self, visitproc visit, void *arg) {
+    Client *c = (Client *)self;
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(c->frame);
+    Py_VISIT(c->slow);
+    return 0;
+}
+
+static int client_clear(PyObject *self) {
+    Client *c = (Client *)self;
+    Py_CLEAR(c->frame);
+    Py_CLEAR(c->slow);
+    return 0;
+}
+
+static PyObject *client_seq(PyObject *self, void *closure) {
+    Client *c = client_of(self);
+    return c ? PyLong_FromUnsignedLongLong(c->seq) : NULL;
+}
+
+static PyObject *client_outside(PyObject *self, void *closure) {
+    Client *c = client_of(self);
+    return c ? PyLong_FromUnsignedLongLong(c->out_of_bounds) : NULL;
+}
+
+/* `ActionFormat` of channel.py: shape of a batch, struct code, low and high (None, or a number that the code holds). */
+static int client_takes(Client *c, PyObject *tuple) {
+    PyObject *shape, *low, *high;
+    const char *format;
+    if (!PyArg_ParseTuple(tuple, "O!sOO", &PyTuple_Type, &shape, &format, &low, &high)) return -1;
+    Py_ssize_t ndim = PyTuple_Size(shape);
+    if (ndim < 1 || ndim > 8) {
+        PyErr_SetString(PyExc_ValueError, "actions have 1 to 8 axes");
+        return -1;
+    }
+    c->ndim = (int)ndim;
+    c->format = format[0];
+    Py_ssize_t itemsize = format[0] == 'f' || format[0] == 'i' || format[0] == 'I'                          ? 4
+                          : format[0] == 'd' || format[0] == 'l' || format[0] == 'L'                        ? 8
+                          : format[0] == 'h' || format[0] == 'H'                                            ? 2
+                                                                                                            : 1;
+    c->action_bytes = itemsize;
+    for (int i = 0; i < c->ndim; i++) {
+        c->shape[i] = PyLong_AsSsize_t(PyTuple_GetItem(shape, i));
+        if (c->shape[i] < 1) {
+            if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "every axis has at least one element");
+            return -1;
+        }
+        c->action_bytes *= c->shape[i];
+    }
+    c->kind.kind = format[0] == 'l' ? 'q' : format[0] == 'f' || format[0] == 'd' ? format[0] : 0;
+    c->kind.bounded = low != Py_None && high != Py_None;
+    if (c->kind.bounded && c->kind.kind == 'q') {
+        c->kind.low_q = PyLong_AsLongLong(low);
+        c->kind.high_q = PyLong_AsLongLong(high);
+        if (PyErr_Occurred()) return -1;
+    } else if (c->kind.bounded) {
+        c->kind.low = PyFloat_AsDouble(low);
+        c->kind.high = PyFloat_AsDouble(high);
+        if (PyErr_Occurred()) return -1;
+    }
+    return 0;
+}
+
+/* ClientChannel(mapping, offsets, actions, strategy, peer, pidfd): ChannelOffsets, ActionFormat, how to wait. */
+static int client_init(PyObject *self, PyObject *args, PyObject *kwargs) {
+    Client *c = (Client *)self;
+    PyObject *mapping, *offsets, *actions;
+    ChannelOffsets o;
+    int strategy, peer, pidfd;
+    if (first_init(self, kwargs) ||
+        !PyArg_ParseTuple(args, "OO!O!iii", &mapping, &PyTuple_Type, &offsets, &PyTuple_Type, &actions, &strategy, &peer,
+                          &pidfd) ||
+        channel_offsets(offsets, &o) || PyObject_GetBuffer(mapping, &c->view, PyBUF_WRITABLE) || client_takes(c, actions))
+        return -1;
+    c->num_envs = o.num_envs;
+    c->waiter = (Waiter){{strategy, 0}, peer & PEER_WAKES, pidfd, NULL};
+    if (!(c->frame_seq = at(&c->view, o.frame_seq, 8, 8)) || !(c->frame_status = at(&c->view, o.frame_status, 4, 4)) ||
+        !(c->action_seq = at(&c->view, o.action_seq, 8, 8)) || !(c->park_engine = at(&c->view, o.park_engine, 4, 4)) ||
+        !(c->waiter.park = at(&c->view, o.park_frame, 4, 4)) ||
+        !(c->actions = at(&c->view, o.actions, (unsigned long long)c->action_bytes, 1)) ||
+        !(c->control = at(&c->view, o.control, o.num_envs, 1)) ||
+        !(c->terminated = at(&c->view, o.terminated, o.num_envs, 1)) ||
+        !(c->truncated = at(&c->view, o.truncated, o.num_envs, 1)))
+        return -1;
+    c->control_dirty = 1;
+    c->seq = c->received = load64(c->action_seq);
+    c->slice_ns = -1;
+    c->seq_name = PyUnicode_InternFromString("seq");
+    c->ended_name = PyUnicode_InternFromString("any_ended");
+    c->ready = c->seq_name && c->ended_name;
+    return c->ready ? 0 : -1;
+}
+
+static void client_dealloc(PyObject *self) {
+    Client *c = (Client *)self;
+    PyObject_GC_UnTrack(self);
+    client_clear(self);
+    Py_XDECREF(c->seq_name);
+    Py_XDECREF(c->ended_name);
+    mapped_dealloc(self);
+}
+
+static PyMethodDef client_methods[] = {
+    {"send", (PyCFunction)(void (*)(void))client_send, METH_FASTCALL, "Publish actions and control (None: all step)."},
+    {"recv", client_recv, METH_O, "Wait at most timeout_ns for the frame of the last send."},
+    {"exchange", (PyCFunction)(void (*)(void))client_exchange, METH_FASTCALL | METH_KEYWORDS, "See fuse."},
+    {"fuse", (PyCFunction)(void (*)(void))client_fuse, METH_FASTCALL, "Make exchange return a frame."},
+    {"unfuse", client_unfuse, METH_NOARGS, "Leave every exchange to the slow path from now on."},
+    {"step", (PyCFunction)(void (*)(void))client_step, METH_FASTCALL, "send and recv in one call."},
+    {NULL, NULL, 0, NULL}};
+
+static PyGetSetDef client_getset[] = {{"seq", client_seq, NULL, "Exchanges sent.", NULL},
+                                      {"frames", client_frames, NULL, "Frames received.", NULL},
+                                      {"out_of_bounds", client_outside, NULL, "Values outside the bounds.", NULL},
+                                      {NULL, NULL, NULL, NULL, NULL}};
+
+static PyType_Slot client_slots[] = {{Py_tp_init, client_init},
+                                     {Py_tp_dealloc, client_dealloc},
+                                     {Py_tp_traverse, client_traverse},
+                                     {Py_tp_clear, client_clear},
+                                     {Py_tp_methods, client_methods},
+                                     {Py_tp_getset, client_getset},
+                                     {0, NULL}};
+PyType_Spec client_channel_spec = {"lucky_transport.shm._native.ClientChannel", sizeof(Client), 0,
+                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, client_slots};

@@ -1,0 +1,215 @@
+/* Compact and image envelopes in a ring: a head that is always the same, the fields, the payload (codec/compact.py). */
+#include "ring.h"
+
+/* Append an envelope made of its head, which is always the same, the rest of it, and the payload. `rest` ends with the
+ * payload's length, which is put there. */
+static PyObject *ring_push_headed(Ring *r, PyObject *payload, const uint8_t *head, size_t head_bytes, void *rest,
+                                  size_t rest_bytes) {
+    Py_buffer v;
+    if (PyObject_GetBuffer(payload, &v, PyBUF_SIMPLE)) return NULL;
+    uint32_t need, length = (uint32_t)v.len;
+    PyObject *answer;
+    uint8_t *place = ring_reserve(r, (uint64_t)v.len + head_bytes + rest_bytes, &need, &answer);
+    if (place) {
+        memcpy((uint8_t *)rest + rest_bytes - sizeof length, &length, sizeof length);
+        memcpy(place, head, head_bytes);
+        memcpy(place + head_bytes, rest, rest_bytes);
+        memcpy(place + head_bytes + rest_bytes, v.buf, (size_t)v.len);
+    }
+    PyBuffer_Release(&v);
+    if (!place) return answer;
+    ring_publish(r, need);
+    Py_RETURN_TRUE;
+}
+
+/* The head of every compact envelope, as in codec/compact.py: root offset, vtable, distance back to it. */
+static const uint8_t COMPACT_HEAD[32] = {28, 0, 0,  0, 0,  0, 0, 0, 20, 0, 32, 0, 4,  0, 8,  0,
+                                         24, 0, 16, 0, 0,  0, 0, 0, 0,  0, 28, 0, 20, 0, 0,  0};
+#define COMPACT_BYTES 68
+#define COMPACT_PAYLOAD 8 /* offset of the payload, from its own word */
+#define KINDS 10          /* of envelopes */
+#define STREAM_ITEM 2
+
+/* The rest of it: unaligned, so it is copied field by field. */
+typedef struct __attribute__((packed)) {
+    uint32_t method;
+    uint64_t correlation_id, deadline_ns;
+    uint32_t kind, offset, padding, length;
+} CompactRest;
+
+/* The head of every image envelope. */
+static const uint8_t IMAGE_HEAD[48] = {44, 0, 0, 0, 0, 0, 0, 0, 36, 0, 28, 0, 0,  0, 8,  0, 16, 0, 0,  0, 0,  0, 0, 0,
+                                       0,  0, 20, 0, 0, 0, 0, 0, 0, 0, 0,  0, 0,  0, 0,  0, 4,  0, 24, 0, 36, 0, 0, 0};
+#define IMAGE_BYTES 108
+#define IMAGE_PAYLOAD 40 /* offsets, each from its own word */
+#define IMAGE_IMAGES 4
+
+typedef struct __attribute__((packed)) {
+    uint32_t dropped;
+    uint64_t correlation_id;
+    uint32_t kind, payload, images, count;
+    uint64_t bytes;
+    uint32_t file, slot, number;
+    uint64_t padding;
+    uint32_t length;
+} ImageRest;
+
+static int as_u64(PyObject *value, uint64_t *number) {
+    *number = PyLong_AsUnsignedLongLong(value);
+    return *number == (uint64_t)-1 && PyErr_Occurred() ? -1 : 0;
+}
+
+static int as_u32(PyObject *value, uint32_t *number) {
+    uint64_t found;
+    if (as_u64(value, &found)) return -1;
+    *number = (uint32_t)found;
+    if (found == *number) return 0;
+    PyErr_Format(PyExc_OverflowError, "%llu in an envelope, expected less than 2**32", (unsigned long long)found);
+    return -1;
+}
+
+/* push(kind, correlation_id, payload, method=0, deadline_ns=0, dropped=0, image=None): as try_push of the compact
+ * envelope of these; of the image envelope, where image is (length, file, slot, number). */
+PyObject *ring_push_fields(PyObject *self, PyObject *const *args, Py_ssize_t n) {
+    Ring *r = open_ring_of(self);
+    if (!r) return NULL;
+    if (n < 3 || n > 7)
+        return PyErr_Format(PyExc_TypeError, "push(kind, correlation_id, payload, method, deadline_ns, dropped, image)");
+    uint32_t kind, method = 0, dropped = 0;
+    uint64_t call, deadline = 0;
+    if (as_u32(args[0], &kind) || as_u64(args[1], &call) || (n > 3 && as_u32(args[3], &method)) ||
+        (n > 4 && as_u64(args[4], &deadline)) || (n > 5 && as_u32(args[5], &dropped)))
+        return NULL;
+    PyObject *image = n > 6 && args[6] != Py_None ? args[6] : NULL;
+    if (image ? method || deadline : dropped)
+        return PyErr_Format(PyExc_ValueError,
+                            "a compact envelope has no dropped, an image envelope no method and no deadline");
+    if (!image) {
+        CompactRest rest = {method, call, deadline, kind, COMPACT_PAYLOAD, 0, 0};
+        return ring_push_headed(r, args[2], COMPACT_HEAD, sizeof COMPACT_HEAD, &rest, sizeof rest);
+    }
+    ImageRest rest = {dropped, call, kind, IMAGE_PAYLOAD, IMAGE_IMAGES, 1, 0, 0, 0, 0, 0, 0};
+    uint64_t bytes;
+    uint32_t place[3];
+    if (!PyTuple_Check(image) || PyTuple_Size(image) != 4)
+        return PyErr_Format(PyExc_TypeError, "image: expected (length, file, slot, number)");
+    if (as_u64(PyTuple_GetItem(image, 0), &bytes)) return NULL;
+    for (int i = 0; i < 3; i++)
+        if (as_u32(PyTuple_GetItem(image, i + 1), &place[i])) return NULL;
+    rest.bytes = bytes;
+    rest.file = place[0];
+    rest.slot = place[1];
+    rest.number = place[2];
+    return ring_push_headed(r, args[2], IMAGE_HEAD, sizeof IMAGE_HEAD, &rest, sizeof rest);
+}
+
+/* True for a compact envelope, with all that is behind its head in `rest`: the peer may change it under us. */
+static inline int compact_rest(const uint8_t *start, uint32_t length, CompactRest *rest) {
+    if (length < COMPACT_BYTES || memcmp(start, COMPACT_HEAD, sizeof COMPACT_HEAD)) return 0;
+    memcpy(rest, start + sizeof COMPACT_HEAD, sizeof *rest);
+    return rest->offset == COMPACT_PAYLOAD && rest->length == length - COMPACT_BYTES && rest->kind < KINDS;
+}
+
+/* The same of an image envelope. */
+static inline int image_rest(const uint8_t *start, uint32_t length, ImageRest *rest) {
+    if (length < IMAGE_BYTES || memcmp(start, IMAGE_HEAD, sizeof IMAGE_HEAD)) return 0;
+    memcpy(rest, start + sizeof IMAGE_HEAD, sizeof *rest);
+    return rest->payload == IMAGE_PAYLOAD && rest->images == IMAGE_IMAGES && rest->count == 1 &&
+           rest->length == length - IMAGE_BYTES && rest->kind < KINDS;
+}
+
+/* A tuple of `n` new references; NULL with an error when one of them is NULL. */
+static PyObject *tuple_of(PyObject **items, int n) {
+    PyObject *tuple = PyTuple_New(n);
+    for (int i = 0; i < n; i++) {
+        if (!items[i] && tuple) {
+            Py_DECREF(tuple);
+            tuple = NULL;
+        }
+    }
+    for (int i = 0; i < n; i++) {
+        if (tuple) PyTuple_SetItem(tuple, i, items[i]);
+        else Py_XDECREF(items[i]);
+    }
+    return tuple;
+}
+
+/* What push takes of a compact or image envelope, in its order; the bytes of any other record. */
+static PyObject *record_fields(const uint8_t *start, uint32_t length) {
+    CompactRest c;
+    ImageRest i;
+    if (compact_rest(start, length, &c)) {
+        PyObject *fields[7] = {PyLong_FromUnsignedLong(c.kind),
+                               PyLong_FromUnsignedLongLong(c.correlation_id),
+                               PyBytes_FromStringAndSize((const char *)start + COMPACT_BYTES, (Py_ssize_t)c.length),
+                               PyLong_FromUnsignedLong(c.method),
+                               PyLong_FromUnsignedLongLong(c.deadline_ns),
+                               PyLong_FromLong(0),
+                               Py_NewRef(Py_None)};
+        return tuple_of(fields, 7);
+    }
+    if (image_rest(start, length, &i)) {
+        PyObject *image[4] = {PyLong_FromUnsignedLongLong(i.bytes), PyLong_FromUnsignedLong(i.file),
+                              PyLong_FromUnsignedLong(i.slot), PyLong_FromUnsignedLong(i.number)};
+        PyObject *fields[7] = {PyLong_FromUnsignedLong(i.kind),
+                               PyLong_FromUnsignedLongLong(i.correlation_id),
+                               PyBytes_FromStringAndSize((const char *)start + IMAGE_BYTES, (Py_ssize_t)i.length),
+                               PyLong_FromLong(0),
+                               PyLong_FromLong(0),
+                               PyLong_FromUnsignedLong(i.dropped),
+                               tuple_of(image, 4)};
+        return tuple_of(fields, 7);
+    }
+    return PyBytes_FromStringAndSize((const char *)start, (Py_ssize_t)length);
+}
+
+/* The compact stream items of one call that lie behind each other, from the oldest record on and up to `limit`, as
+ * (correlation_id, [payload, ...]). NULL: there is no second one, or with an error. The reader then stands where it
+ * stood; nothing is given back in either case. */
+static PyObject *ring_items(Ring *r, long limit) {
+    uint32_t length, after, begin = r->position;
+    uint64_t call = 0;
+    PyObject *items = NULL;
+    const uint8_t *start;
+    for (long n = 0; n < limit && (start = ring_oldest(r, &length, &after)); n++) {
+        CompactRest rest;
+        if (!compact_rest(start, length, &rest) || rest.kind != STREAM_ITEM || (n && rest.correlation_id != call)) break;
+        if (!n) {
+            call = rest.correlation_id;
+            if (load32(r->write) == after) return NULL;
+            if (!(items = PyList_New(0))) return NULL;
+        }
+        PyObject *payload = PyBytes_FromStringAndSize((const char *)start + COMPACT_BYTES, (Py_ssize_t)rest.length);
+        int failed = !payload || PyList_Append(items, payload);
+        Py_XDECREF(payload);
+        if (failed) {
+            Py_DECREF(items);
+            r->position = begin;
+            return NULL;
+        }
+        r->position = after;
+    }
+    if (!items) return NULL;
+    PyErr_Clear(); /* a bad record behind them: it is found again once these are read */
+    PyObject *fields[2] = {PyLong_FromUnsignedLongLong(call), items};
+    PyObject *run = tuple_of(fields, 2);
+    if (!run) r->position = begin;
+    return run;
+}
+
+/* pop_batch(limit): the oldest record as push takes it, as its bytes where it is no such envelope, None when there is
+ * none; or, up to `limit` of them, the stream items of one call together. */
+PyObject *ring_pop_batch(PyObject *self, PyObject *limit) {
+    Ring *r = open_ring_of(self);
+    if (!r) return NULL;
+    long most = PyLong_AsLong(limit);
+    if (most == -1 && PyErr_Occurred()) return NULL;
+    PyObject *run = most > 1 ? ring_items(r, most) : NULL;
+    if (run) return ring_taken(r, r->position, run);
+    if (PyErr_Occurred()) return NULL;
+    uint32_t length, after;
+    const uint8_t *start = ring_oldest(r, &length, &after);
+    if (!start) return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+    PyObject *fields = record_fields(start, length);
+    return fields ? ring_taken(r, after, fields) : NULL;
+}

@@ -1,0 +1,85 @@
+/* A ring of records between one writer and one reader; ring.py says how it lies in memory.
+ *
+ * The other side's words are read once into a local and believed only as far as they are possible. Publishing is: data,
+ * release-store of the position, full fence, look at the other side's park word, wake it: by its eventfd where there is
+ * one, else by the futex on the word. Pushing and popping keep the GIL, so that an end is never closed inside them.
+ */
+#ifndef LUCKY_RING_H
+#define LUCKY_RING_H
+
+#include "wait.h"
+
+#define RING_READ 128
+#define RING_FREED 192
+#define RING_HEAD 256
+#define RING_SKIP 0xFFFFFFFFu
+#define RING_SMALLEST 64u
+#define RING_LARGEST 0x80000000u
+#define FREED_POLL_NS 1000000 /* a reader that does not know the third word is looked at this often */
+#define FREED_SLICE_NS 20000000
+
+/* What `refuse` is told. */
+enum { REFUSE_POSITIONS = 0, REFUSE_OUTGOING = 1, REFUSE_LENGTH = 2, REFUSE_SKIP = 3 };
+
+typedef struct {
+    PyObject_HEAD
+    Py_buffer view;
+    uint8_t *data;
+    uint32_t *write, *read, *freed, *park;
+    uint32_t size, position; /* position: our own side's, the shared word is for the peer alone */
+    uint64_t stops;          /* a reader: interrupted; a writer: closing */
+    int eventfd, wakes;
+    int woke_reader;   /* a writer: the reader was parked when the last record came */
+    SpinBudget budget; /* a reader: what its waits taught it */
+    PyObject *why; /* once shut: returns the error of whoever pushes or pops */
+} Ring;
+
+static inline uint32_t ring_largest(const Ring *r) { return r->size / 4 - 4; }
+
+/* How far `write` is ahead of `read`, or more than the size when that cannot be. */
+static inline uint32_t ring_distance(const Ring *r, uint32_t write, uint32_t read) {
+    uint32_t distance = write - read;
+    return (write | read) % 8 ? RING_SKIP : distance;
+}
+
+/* The ring of an object; NULL with TypeError for one that was never initialised. */
+static inline Ring *ring_of(PyObject *self) {
+    Ring *r = (Ring *)self;
+    return r->write ? r : never_initialised();
+}
+
+/* Raise what the ring's check of this kind says to these values; NULL. `ring_refuse` says that the ring is gone, if it is. */
+PyObject *refuse(int kind, uint64_t a, uint64_t b, uint64_t c, uint64_t d);
+PyObject *ring_refuse(const Ring *r, int kind, uint64_t a, uint64_t b, uint64_t c, uint64_t d);
+PyObject *ring_lost(const Ring *r);
+
+/* What the types of both ends have. */
+int ring_init(PyObject *self, PyObject *args, PyObject *kwargs, int writes);
+void ring_dealloc(PyObject *self);
+int ring_traverse(PyObject *self, visitproc visit, void *arg);
+int ring_clear(PyObject *self);
+PyObject *ring_shut(PyObject *self, PyObject *why);
+PyObject *ring_size(PyObject *self, void *closure);
+PyObject *ring_position(PyObject *self, void *closure);
+
+/* The ring of an object that records may go through; NULL with TypeError for one that was never initialised, with the
+ * error of `shut` for one that was shut. */
+Ring *open_ring_of(PyObject *self);
+
+/* Where a record of `length` bytes is to be written, to be followed by `ring_publish(r, need)`. NULL when it does not fit:
+ * `answer` is then what to return, False or NULL with an error. */
+uint8_t *ring_reserve(Ring *r, uint64_t length, uint32_t *need, PyObject **answer);
+void ring_publish(Ring *r, uint32_t need);
+
+/* The oldest record: its bytes, its length, and where the reader stands once it is taken. NULL when there is none, or with
+ * an error for what no writer may produce. */
+const uint8_t *ring_oldest(Ring *r, uint32_t *length, uint32_t *after);
+
+/* Give back what was copied and return it; an error when the ring was lost while it was copied. */
+PyObject *ring_taken(Ring *r, uint32_t position, PyObject *copied);
+
+/* The methods that envelope.c adds to the ends. */
+PyObject *ring_push_fields(PyObject *self, PyObject *const *args, Py_ssize_t n);
+PyObject *ring_pop_batch(PyObject *self, PyObject *limit);
+
+#endif

@@ -1,0 +1,215 @@
+/* The reading end of a ring, and the look at many of them. */
+#include "ring.h"
+
+static inline uint32_t ring_length(const Ring *r, uint32_t index) {
+    return __atomic_load_n((const uint32_t *)(r->data + index), __ATOMIC_RELAXED);
+}
+
+/* Let the writer have everything before `position`, and wake it when it waits for that. */
+static inline void ring_give_back(Ring *r, uint32_t position) {
+    r->position = position;
+    __atomic_store_n(r->read, position, __ATOMIC_RELEASE);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (__atomic_load_n(r->freed, __ATOMIC_RELAXED) == 1) wake(r->freed);
+}
+
+PyObject *ring_taken(Ring *r, uint32_t position, PyObject *copied) {
+    ring_give_back(r, position);
+    if (!is_lost(r->data)) return copied;
+    Py_XDECREF(copied);
+    return ring_lost(r);
+}
+
+const uint8_t *ring_oldest(Ring *r, uint32_t *length, uint32_t *after) {
+    uint32_t write = load32(r->write), position = r->position, size = r->size;
+    if (write == position) return NULL;
+    uint32_t published = ring_distance(r, write, position);
+    if (published > size) {
+        ring_refuse(r, REFUSE_POSITIONS, write, position, size, 0);
+        return NULL;
+    }
+    uint32_t index = position & (size - 1);
+    *length = ring_length(r, index);
+    if (*length == RING_SKIP) {
+        uint32_t skipped = size - index;
+        if (skipped >= size / 4 || skipped > published) {
+            ring_refuse(r, REFUSE_SKIP, index, published, size, 0);
+            return NULL;
+        }
+        position += skipped;
+        published -= skipped;
+        if (!published) { /* a writer may publish the skip ahead of the record that needs it */
+            ring_give_back(r, position);
+            return NULL;
+        }
+        index = 0;
+        *length = ring_length(r, 0);
+    }
+    uint64_t stride = ((uint64_t)*length + 4 + 7) & ~(uint64_t)7;
+    if (!*length || *length > ring_largest(r) || stride > published || index + stride > size) {
+        ring_refuse(r, REFUSE_LENGTH, *length, index, published, size);
+        return NULL;
+    }
+    *after = position + (uint32_t)stride;
+    return r->data + index + 4;
+}
+
+static PyObject *ring_pop(PyObject *self, PyObject *unused) {
+    Ring *r = open_ring_of(self);
+    if (!r) return NULL;
+    uint32_t length, after;
+    const uint8_t *start = ring_oldest(r, &length, &after);
+    if (!start) return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+    PyObject *record = PyBytes_FromStringAndSize((const char *)start, (Py_ssize_t)length);
+    return record ? ring_taken(r, after, record) : NULL;
+}
+
+static PyObject *ring_pending(PyObject *self, void *closure) {
+    Ring *r = ring_of(self);
+    if (!r) return NULL;
+    uint32_t write = load32(r->write), distance = ring_distance(r, write, r->position);
+    return distance > r->size ? ring_refuse(r, REFUSE_POSITIONS, write, r->position, r->size, 0)
+                              : PyLong_FromUnsignedLong(distance);
+}
+
+static PyObject *ring_spin_ns(PyObject *self, void *closure) {
+    Ring *r = ring_of(self);
+    return r ? spin_budget_ns(&r->budget) : NULL;
+}
+
+static inline int ring_written(const Ring *r) { return load32(r->write) != r->position; }
+
+static PyObject *ring_ready(PyObject *self, PyObject *unused) {
+    Ring *r = ring_of(self);
+    return r ? PyBool_FromLong(ring_written(r)) : NULL;
+}
+
+/* wait(pidfd, timeout_ns, oversubscribed=False, skip_spin=False): 1 there is something to pop, 0 interrupted, TIMED_OUT or
+ * PEER_GONE. Parks on the futex. */
+static PyObject *ring_wait(PyObject *self, PyObject *const *args, Py_ssize_t n) {
+    Ring *r = ring_of(self);
+    if (!r) return NULL;
+    if (n < 2 || n > 4 || !r->park)
+        return PyErr_Format(PyExc_TypeError,
+                            "wait(pidfd, timeout_ns, oversubscribed, skip_spin), of an end with a park word");
+    long long pidfd = PyLong_AsLongLong(args[0]), ns = PyLong_AsLongLong(args[1]);
+    if (PyErr_Occurred()) return NULL;
+    int oversubscribed = n > 2 && PyObject_IsTrue(args[2]) && r->budget.strategy == WAIT_ADAPTIVE;
+    Watch w = {&r->stops, 0, r->write, r->position, NULL};
+    Waiter me = {r->budget, r->wakes, (int)pidfd, r->park};
+    if (oversubscribed) me.budget.strategy = WAIT_OVERSUBSCRIBED;
+    int result = wait_change(&w, &me, ns, n > 3 && PyObject_IsTrue(args[3]));
+    r->budget.score = me.budget.score;
+    __atomic_exchange_n(&r->stops, 0, __ATOMIC_ACQ_REL);
+    if (result == 1 && !ring_written(r)) result = 0;
+    return as_result(result);
+}
+
+static PyObject *ring_interrupt(PyObject *self, PyObject *unused) {
+    Ring *r = ring_of(self);
+    if (!r) return NULL;
+    __atomic_store_n(&r->stops, 1, __ATOMIC_RELEASE);
+    if (r->park) wake(r->park);
+    Py_RETURN_NONE;
+}
+
+/* arm(): True when something is written; else the writer notifies the eventfd with the next record. */
+static PyObject *ring_arm(PyObject *self, PyObject *unused) {
+    Ring *r = ring_of(self);
+    if (!r) return NULL;
+    if (!r->park) return PyErr_Format(PyExc_TypeError, "arm() of an end without a park word");
+    __atomic_store_n(r->park, 1, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (!ring_written(r)) Py_RETURN_FALSE;
+    __atomic_store_n(r->park, 0, __ATOMIC_RELAXED);
+    Py_RETURN_TRUE;
+}
+
+static PyObject *ring_disarm(PyObject *self, PyObject *unused) {
+    Ring *r = ring_of(self);
+    if (!r) return NULL;
+    if (r->park) __atomic_store_n(r->park, 0, __ATOMIC_RELAXED);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef reader_methods[] = {
+    {"try_pop", ring_pop, METH_NOARGS, "Return the oldest record, None when there is none."},
+    {"pop_batch", ring_pop_batch, METH_O, "Return the oldest record as its fields, or some stream items of one call."},
+    {"shut", ring_shut, METH_O, "Refuse to pop from now on, with the error that a function returns."},
+    {"ready", ring_ready, METH_NOARGS, "True when something was written and not popped."},
+    {"wait", (PyCFunction)(void (*)(void))ring_wait, METH_FASTCALL, "Wait for a record."},
+    {"interrupt", ring_interrupt, METH_NOARGS, "Make wait return."},
+    {"arm", ring_arm, METH_NOARGS, "Have the eventfd notified with the next record; True when there is one."},
+    {"disarm", ring_disarm, METH_NOARGS, "Withdraw what arm asked for."},
+    {NULL, NULL, 0, NULL}};
+static PyGetSetDef reader_getset[] = {{"size", ring_size, NULL, "Data bytes.", NULL},
+                                      {"position", ring_position, NULL, "How far this side has read.", NULL},
+                                      {"pending", ring_pending, NULL, "Bytes written and not read.", NULL},
+                                      {"spin_ns", ring_spin_ns, NULL, "How long its next wait looks.", NULL},
+                                      {NULL, NULL, NULL, NULL, NULL}};
+
+static int reader_init(PyObject *self, PyObject *args, PyObject *kwargs) { return ring_init(self, args, kwargs, 0); }
+
+static PyType_Slot reader_slots[] = {{Py_tp_init, reader_init},
+                                     {Py_tp_dealloc, ring_dealloc},
+                                     {Py_tp_traverse, ring_traverse},
+                                     {Py_tp_clear, ring_clear},
+                                     {Py_tp_methods, reader_methods},
+                                     {Py_tp_getset, reader_getset},
+                                     {0, NULL}};
+PyType_Spec ring_reader_spec = {"lucky_transport.shm._native.RingReader", sizeof(Ring), 0,
+                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, reader_slots};
+
+/* ---- many readers at once ---------------------------------------------------------------------------------------- */
+
+#define SPIN_RINGS 64
+
+static int any_written(Ring *const *rings, Py_ssize_t count) {
+    for (Py_ssize_t i = 0; i < count; i++)
+        if (ring_written(rings[i])) return 1;
+    return 0;
+}
+
+/* spin(readers, strategy, longest_ns): look at the readers of a tuple for that long (at most SPIN_SLICE_NS;
+ * WAIT_OVERSUBSCRIBED: YIELD_NS, WAIT_BLOCK: once), without the GIL after the first looks; True when one has something to
+ * pop. */
+PyObject *ring_spin(PyObject *module, PyObject *const *args, Py_ssize_t n) {
+    if (n != 3 || !PyTuple_Check(args[0])) return PyErr_Format(PyExc_TypeError, "spin(readers, strategy, longest_ns)");
+    long long strategy = PyLong_AsLongLong(args[1]), ns = PyLong_AsLongLong(args[2]);
+    if (PyErr_Occurred()) return NULL;
+    Ring *few[SPIN_RINGS], **rings = few;
+    Py_ssize_t count = PyTuple_Size(args[0]);
+    if (count > SPIN_RINGS && !(rings = PyMem_Malloc((size_t)count * sizeof *rings))) return PyErr_NoMemory();
+    PyObject *kind = PyObject_GetAttrString(module, "RingReader");
+    int fit = kind != NULL;
+    for (Py_ssize_t i = 0; fit && i < count; i++) {
+        rings[i] = (Ring *)PyTuple_GetItem(args[0], i);
+        fit = PyObject_TypeCheck((PyObject *)rings[i], (PyTypeObject *)kind) && rings[i]->write;
+    }
+    Py_XDECREF(kind);
+    int found = 0;
+    if (fit) {
+        int once = strategy == WAIT_BLOCK || strategy == WAIT_OVERSUBSCRIBED || !ns;
+        int looks = once ? 1 : GIL_LOOKS / (int)(count < GIL_LOOKS ? count + 1 : GIL_LOOKS) + 1;
+        while (!(found = any_written(rings, count)) && --looks) relax();
+        if (!found && strategy != WAIT_BLOCK && ns > 0) {
+            Py_BEGIN_ALLOW_THREADS
+            int64_t start = now_ns(), t = start, pause_end = start + (strategy == WAIT_OVERSUBSCRIBED ? 0 : PAUSE_NS);
+            int64_t longest = strategy == WAIT_OVERSUBSCRIBED ? YIELD_NS : SPIN_SLICE_NS;
+            int64_t end = start + (ns < longest ? ns : longest);
+            sched_yield(); /* the peer may share our core and be about to answer */
+            while (t < end && !(found = any_written(rings, count))) {
+                for (int i = 0; i < PAUSES; i++) relax();
+                if (t >= pause_end) sched_yield();
+                t = now_ns();
+            }
+            Py_END_ALLOW_THREADS
+        }
+    }
+    if (rings != few) PyMem_Free(rings);
+    if (!fit) {
+        if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "spin() needs a tuple of RingReaders");
+        return NULL;
+    }
+    return PyBool_FromLong(found);
+}

@@ -1,0 +1,182 @@
+/* The writing end of a ring. */
+#include "ring.h"
+
+/* O_NONBLOCK belongs to the open file, which the peer shares and may change: an eventfd that is full is not written to, it
+ * is readable already. bell.py does the same. */
+static void notify(int eventfd) {
+    struct pollfd p = {eventfd, POLLOUT, 0};
+    if (poll(&p, 1, 0) <= 0 || !(p.revents & POLLOUT)) return;
+    uint64_t one = 1;
+    ssize_t written = write(eventfd, &one, sizeof one);
+    (void)written;
+}
+
+/* Wake a reader that is parked on `park`: 1 when it was. */
+static inline int ring_wake(uint32_t *park, int eventfd) {
+    if (eventfd < 0) return wake(park);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (!__atomic_load_n(park, __ATOMIC_RELAXED) || !__atomic_exchange_n(park, 0, __ATOMIC_ACQ_REL)) return 0;
+    notify(eventfd);
+    return 1;
+}
+
+/* Free bytes; -1 when the reader's position cannot be, `read` is then what it was. */
+static inline int64_t ring_free_bytes(const Ring *r, uint32_t *read) {
+    *read = load32(r->read);
+    uint32_t used = ring_distance(r, r->position, *read);
+    return used > r->size ? -1 : (int64_t)(r->size - used);
+}
+
+/* Bytes that a record of `length` takes now: its stride, and what has to be skipped before it. */
+static inline uint32_t ring_need(const Ring *r, uint32_t length, uint32_t *skipped) {
+    uint32_t stride = (4 + length + 7) & ~7u, index = r->position & (r->size - 1);
+    *skipped = (uint64_t)index + stride > r->size ? r->size - index : 0;
+    return *skipped + stride;
+}
+
+uint8_t *ring_reserve(Ring *r, uint64_t length, uint32_t *need, PyObject **answer) {
+    *answer = NULL;
+    if (length == 0 || length > ring_largest(r)) {
+        refuse(REFUSE_OUTGOING, length, r->size, 0, 0);
+        return NULL;
+    }
+    uint32_t skipped, read;
+    *need = ring_need(r, (uint32_t)length, &skipped);
+    int64_t free = ring_free_bytes(r, &read);
+    if (free < (int64_t)*need) {
+        if (free < 0) ring_refuse(r, REFUSE_POSITIONS, r->position, read, r->size, 0);
+        else *answer = Py_NewRef(Py_False);
+        return NULL;
+    }
+    uint32_t index = r->position & (r->size - 1);
+    if (skipped) {
+        *(uint32_t *)(r->data + index) = RING_SKIP;
+        index = 0;
+    }
+    *(uint32_t *)(r->data + index) = (uint32_t)length;
+    return r->data + index + 4;
+}
+
+void ring_publish(Ring *r, uint32_t need) {
+    r->position += need;
+    __atomic_store_n(r->write, r->position, __ATOMIC_RELEASE);
+    r->woke_reader = r->park && ring_wake(r->park, r->eventfd);
+}
+
+static PyObject *ring_push(PyObject *self, PyObject *record) {
+    Ring *r = open_ring_of(self);
+    if (!r) return NULL;
+    Py_buffer v;
+    if (PyObject_GetBuffer(record, &v, PyBUF_SIMPLE)) return NULL;
+    uint32_t need;
+    PyObject *answer;
+    uint8_t *place = ring_reserve(r, (uint64_t)v.len, &need, &answer);
+    if (place) memcpy(place, v.buf, (size_t)v.len);
+    PyBuffer_Release(&v);
+    if (!place) return answer;
+    ring_publish(r, need);
+    Py_RETURN_TRUE;
+}
+
+/* woke_reader(): True when the reader was parked as the last record came; said once. */
+static PyObject *ring_woke_reader(PyObject *self, PyObject *unused) {
+    Ring *r = ring_of(self);
+    if (!r) return NULL;
+    int woke = r->woke_reader;
+    r->woke_reader = 0;
+    return PyBool_FromLong(woke);
+}
+
+static PyObject *ring_free_getter(PyObject *self, void *closure) {
+    Ring *r = ring_of(self);
+    if (!r) return NULL;
+    uint32_t read;
+    int64_t free = ring_free_bytes(r, &read);
+    return free < 0 ? ring_refuse(r, REFUSE_POSITIONS, r->position, read, r->size, 0) : PyLong_FromLongLong(free);
+}
+
+/* One slice of it, without the GIL: 1 it fits (or the position is impossible), 0 not yet, PEER_GONE. A writer that waits
+ * says so in the ring's third word, and the reader wakes it there. */
+static int wait_writable_slice(Ring *r, int64_t need, int pidfd, int64_t until) {
+    uint32_t read;
+    int64_t start = now_ns(), t = start, end = start + FREED_SLICE_NS < until ? start + FREED_SLICE_NS : until;
+    int64_t pause_end = r->budget.strategy == WAIT_BLOCK ? start : start + PAUSE_NS;
+    int64_t yield_end = r->budget.strategy == WAIT_SPIN    ? end
+                        : r->budget.strategy == WAIT_BLOCK ? start
+                                                           : start + YIELD_NS;
+    do {
+        int64_t free = ring_free_bytes(r, &read);
+        if (free < 0 || free >= need) return 1;
+        if (__atomic_load_n(&r->stops, __ATOMIC_ACQUIRE)) return 0;
+        if (t < pause_end) {
+            relax();
+        } else if (t < yield_end) {
+            sched_yield();
+        } else {
+            __atomic_store_n(r->freed, 1, __ATOMIC_RELAXED);
+            __atomic_thread_fence(__ATOMIC_SEQ_CST);
+            free = ring_free_bytes(r, &read);
+            if (free >= 0 && free < need) futex_wait(r->freed, end - t < FREED_POLL_NS ? end - t : FREED_POLL_NS);
+            __atomic_store_n(r->freed, 0, __ATOMIC_RELAXED);
+        }
+        t = now_ns();
+    } while (t < end);
+    int64_t free = ring_free_bytes(r, &read);
+    if (free < 0 || free >= need) return 1;
+    return peer_gone(pidfd) ? PEER_GONE : 0;
+}
+
+/* wait_writable(length, pidfd, timeout_ns): 1, TIMED_OUT (also after stop()) or PEER_GONE */
+static PyObject *ring_wait_writable(PyObject *self, PyObject *const *args, Py_ssize_t n) {
+    Ring *r = ring_of(self);
+    if (!r) return NULL;
+    if (n != 3) return PyErr_Format(PyExc_TypeError, "wait_writable(length, pidfd, timeout_ns)");
+    long long length = PyLong_AsLongLong(args[0]), pidfd = PyLong_AsLongLong(args[1]), ns = PyLong_AsLongLong(args[2]);
+    if (PyErr_Occurred()) return NULL;
+    if (length < 1 || length > ring_largest(r)) return refuse(REFUSE_OUTGOING, (uint64_t)length, r->size, 0, 0);
+    uint32_t skipped, read;
+    int64_t need = ring_need(r, (uint32_t)length, &skipped), until = later(now_ns(), ns);
+    for (;;) {
+        int64_t free = ring_free_bytes(r, &read);
+        if (free < 0) return ring_refuse(r, REFUSE_POSITIONS, r->position, read, r->size, 0);
+        if (free >= need) return PyLong_FromLong(1);
+        if (__atomic_load_n(&r->stops, __ATOMIC_ACQUIRE) || now_ns() >= until) return PyLong_FromLong(TIMED_OUT);
+        PyThreadState *thread = PyEval_SaveThread();
+        int result = wait_writable_slice(r, need, (int)pidfd, until);
+        PyEval_RestoreThread(thread);
+        if (result == PEER_GONE) return PyLong_FromLong(PEER_GONE);
+        if (!result && PyErr_CheckSignals()) return NULL;
+    }
+}
+
+static PyObject *ring_stop(PyObject *self, PyObject *unused) {
+    Ring *r = ring_of(self);
+    if (!r) return NULL;
+    __atomic_store_n(&r->stops, 1, __ATOMIC_RELEASE);
+    r->eventfd = -1; /* it may be closed from now on */
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef writer_methods[] = {
+    {"try_push", ring_push, METH_O, "Append the record and wake the reader; False when it does not fit now."},
+    {"push", (PyCFunction)(void (*)(void))ring_push_fields, METH_FASTCALL, "Append a compact or image envelope."},
+    {"wait_writable", (PyCFunction)(void (*)(void))ring_wait_writable, METH_FASTCALL, "Wait until a record fits."},
+    {"woke_reader", ring_woke_reader, METH_NOARGS, "True when the last record found the reader parked; said once."},
+    {"shut", ring_shut, METH_O, "Refuse every record from now on, with the error that a function returns."},
+    {"stop", ring_stop, METH_NOARGS, "End wait_writable; notify no eventfd any more."},
+    {NULL, NULL, 0, NULL}};
+static PyGetSetDef writer_getset[] = {{"size", ring_size, NULL, "Data bytes.", NULL},
+                                      {"position", ring_position, NULL, "How far this side has written.", NULL},
+                                      {"free", ring_free_getter, NULL, "Bytes not in use.", NULL},
+                                      {NULL, NULL, NULL, NULL, NULL}};
+static int writer_init(PyObject *self, PyObject *args, PyObject *kwargs) { return ring_init(self, args, kwargs, 1); }
+
+static PyType_Slot writer_slots[] = {{Py_tp_init, writer_init},
+                                     {Py_tp_dealloc, ring_dealloc},
+                                     {Py_tp_traverse, ring_traverse},
+                                     {Py_tp_clear, ring_clear},
+                                     {Py_tp_methods, writer_methods},
+                                     {Py_tp_getset, writer_getset},
+                                     {0, NULL}};
+PyType_Spec ring_writer_spec = {"lucky_transport.shm._native.RingWriter", sizeof(Ring), 0,
+                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, writer_slots};

@@ -1,0 +1,128 @@
+/* Whole waits with the GIL released; see wait.h. */
+#include "wait.h"
+
+void futex_wait(uint32_t *word, int64_t ns) {
+    struct timespec t = {ns / 1000000000, ns % 1000000000};
+    syscall(SYS_futex, word, FUTEX_WAIT, 1, &t, NULL, 0);
+}
+
+int peer_gone(int pidfd) {
+    if (pidfd < 0) return 0;
+    struct pollfd p = {pidfd, POLLIN, 0};
+    return poll(&p, 1, 0) > 0;
+}
+
+/* One slice of a wait, without the GIL: 1 changed, 0 slice over, PEER_GONE. `skip_spin` skips the spinning phases. */
+static int wait_slice(const Watch *w, const Waiter *me, int64_t until, int skip_spin) {
+    int64_t start = now_ns(), t = start;
+    int spins = me->budget.strategy == WAIT_SPIN || (me->budget.strategy != WAIT_BLOCK && !skip_spin);
+    if (spins) {
+        int64_t pause_end = me->budget.strategy == WAIT_OVERSUBSCRIBED ? start : start + PAUSE_NS;
+        int64_t yield_end = start + (me->budget.strategy == WAIT_SPIN ? SPIN_SLICE_NS
+                                     : me->budget.strategy == WAIT_ADAPTIVE && me->budget.score == SCORE_SOON ? SOON_NS : YIELD_NS);
+        while (t < yield_end && t < until) {
+            for (int i = 0; i < PAUSES; i++) {
+                if (changed(w)) return 1;
+                relax();
+            }
+            if (t >= pause_end) sched_yield();
+            t = now_ns();
+        }
+    }
+    if (changed(w)) return 1;
+    if (me->budget.strategy == WAIT_SPIN) return peer_gone(me->pidfd) ? (changed(w) ? 1 : PEER_GONE) : 0;
+    int64_t end = t + SLICE_NS < until ? t + SLICE_NS : until;
+    if (me->wakes) {
+        if (end > t) {
+            __atomic_store_n(me->park, 1, __ATOMIC_RELAXED);
+            __atomic_thread_fence(__ATOMIC_SEQ_CST);
+            if (!changed(w)) futex_wait(me->park, end - t);
+            __atomic_store_n(me->park, 0, __ATOMIC_RELAXED);
+        }
+    } else {
+        while (t < end && !changed(w)) {
+            struct timespec sleep = {0, end - t < POLL_NS ? end - t : POLL_NS};
+            nanosleep(&sleep, NULL);
+            t = now_ns();
+        }
+    }
+    if (changed(w)) return 1;
+    /* a peer that published and then died still counts as having published */
+    return peer_gone(me->pidfd) ? (changed(w) ? 1 : PEER_GONE) : 0;
+}
+
+int wait_change(const Watch *w, Waiter *me, int64_t timeout_ns, int skip_spin) {
+    if (me->budget.strategy == WAIT_SPIN) skip_spin = 0;
+    else if (me->budget.score == SCORE_LATE) skip_spin = 1;
+    int result = skip_spin ? changed(w) : changed_at_once(w, me);
+    if (result) {
+        learn(&me->budget, 1);
+        return result;
+    }
+    int64_t start = now_ns(), t = start, until = later(start, timeout_ns);
+    do {
+        PyThreadState *thread = PyEval_SaveThread();
+        result = wait_slice(w, me, until, skip_spin);
+        PyEval_RestoreThread(thread);
+        t = now_ns();
+        if (!result && PyErr_CheckSignals()) return RAISED;
+        skip_spin = me->budget.strategy != WAIT_SPIN;
+    } while (!result && t < until && !is_lost(me->park)); /* then the caller is told at once */
+    if (result == 1 || t - start > SOON_NS) learn(&me->budget, t - start <= SOON_NS);
+    return result ? result : TIMED_OUT;
+}
+
+/* ---- the spin budget of a side that waits in Python ------------------------------------------------------------- */
+
+typedef struct {
+    PyObject_HEAD
+    SpinBudget budget;
+} SpinBudgetObject;
+
+static int budget_init(PyObject *self, PyObject *args, PyObject *kwargs) {
+    SpinBudgetObject *b = (SpinBudgetObject *)self;
+    int strategy;
+    if (!PyArg_ParseTuple(args, "i", &strategy)) return -1;
+    b->budget = (SpinBudget){strategy, 0};
+    return 0;
+}
+
+static void budget_dealloc(PyObject *self) {
+    PyTypeObject *type = Py_TYPE(self);
+    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    release(self);
+    Py_DECREF(type);
+}
+
+PyObject *spin_budget_ns(const SpinBudget *b) {
+    if (b->strategy != WAIT_ADAPTIVE) return PyLong_FromLong(SPIN_SLICE_NS);
+    return PyLong_FromLong(b->score == SCORE_SOON ? SOON_NS : b->score == SCORE_LATE ? 0 : YIELD_NS);
+}
+
+static PyObject *budget_ns(PyObject *self, void *closure) { return spin_budget_ns(&((SpinBudgetObject *)self)->budget); }
+
+static PyObject *budget_learn(PyObject *self, PyObject *waited) {
+    long long ns = PyLong_AsLongLong(waited);
+    if (ns == -1 && PyErr_Occurred()) return NULL;
+    learn(&((SpinBudgetObject *)self)->budget, ns <= SOON_NS);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef budget_methods[] = {
+    {"learn", budget_learn, METH_O, NULL},
+    {NULL, NULL, 0, NULL},
+};
+static PyGetSetDef budget_getset[] = {
+    {"ns", budget_ns, NULL, NULL, NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+static PyType_Slot budget_slots[] = {
+    {Py_tp_init, budget_init},
+    {Py_tp_dealloc, budget_dealloc},
+    {Py_tp_methods, budget_methods},
+    {Py_tp_getset, budget_getset},
+    {0, NULL},
+};
+PyType_Spec spin_budget_spec = {
+    "lucky_transport.shm._native.SpinBudget", sizeof(SpinBudgetObject), 0, Py_TPFLAGS_DEFAULT, budget_slots,
+};

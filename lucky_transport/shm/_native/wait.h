@@ -1,0 +1,124 @@
+/* Park words, futexes and the adaptive spin budget: how a side waits for a word that the other side stores.
+ *
+ * Publishing is: data, release-store of the counter, full fence, look at the park word, wake if it was 1. Waiting is:
+ * park = 1, full fence, look at the counter again, futex. The two fences close the store-load window in which both sides
+ * would read the old value and the wake-up would be lost.
+ */
+#ifndef LUCKY_WAIT_H
+#define LUCKY_WAIT_H
+
+#include "native.h"
+#include "truncation.h"
+
+#include <linux/futex.h>
+#include <sched.h>
+#include <time.h>
+
+#define GIL_LOOKS 64          /* looks with the GIL held, 1 to 3 us: a fast step pays neither for the GIL nor a clock */
+#define PAUSE_NS 10000        /* then pause without the GIL: the peer may share our core, so not for long */
+#define YIELD_NS 150000       /* then give the core away between looks; longer only delays the park, unless... */
+#define SOON_NS 800000        /* ...the last waits were over so soon: being woken takes a good part of it, on either side */
+#define PAUSES 16             /* between looks at the clock: yields alone slow the other thread of a hyperthreaded core */
+#define SLICE_NS 50000000     /* a parked wait looks at the peer's pidfd this often: death is seen within 50 ms */
+#define SPIN_SLICE_NS 10000000 /* a spinning wait looks at it, and at signals, this often */
+#define POLL_NS 500000        /* a peer that never wakes us is looked at this often (at most 1 ms apart) */
+
+/* wait.py has the same codes. WAIT_OVERSUBSCRIBED: as adaptive, where threads of this process want the core as much as
+ * the peer does: no pausing. */
+enum { WAIT_SPIN = 0, WAIT_ADAPTIVE = 1, WAIT_BLOCK = 2, WAIT_OVERSUBSCRIBED = 3 };
+enum { PEER_WAKES = 1, PEER_PARKS = 2 }; /* we look at the park word anyway, so PEER_PARKS matters to the fallback only */
+
+static inline int64_t now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* `start + ns`, or as late as there is. */
+static inline int64_t later(int64_t start, int64_t ns) {
+    int64_t end;
+    return __builtin_add_overflow(start, ns, &end) ? (ns < 0 ? INT64_MIN : INT64_MAX) : end;
+}
+
+static inline void relax(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ __volatile__("yield");
+#endif
+}
+
+static inline uint64_t load64(const uint64_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
+static inline uint32_t load32(const uint32_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
+
+/* Sleep while the park word is 1. */
+void futex_wait(uint32_t *word, int64_t ns);
+
+/* Wake a peer that is parked on `park`: 1 when it was. */
+static inline int wake(uint32_t *park) {
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (!__atomic_load_n(park, __ATOMIC_RELAXED) || !__atomic_exchange_n(park, 0, __ATOMIC_ACQ_REL)) return 0;
+    syscall(SYS_futex, park, FUTEX_WAKE, 1, NULL, NULL, 0);
+    return 1;
+}
+
+/* 1 when the process of this pidfd has ended; 0 for -1. */
+int peer_gone(int pidfd);
+
+/* What a waiter looks at: up to two words, each against the value it must leave, and a word of this process that ends the
+ * wait once it is not 0. */
+typedef struct {
+    const uint64_t *wide;
+    uint64_t wide_old;
+    const uint32_t *narrow;
+    uint32_t narrow_old;
+    const uint32_t *stop;
+} Watch;
+
+static inline int changed(const Watch *w) {
+    if (w->wide && load64(w->wide) != w->wide_old) return 1;
+    if (w->narrow && load32(w->narrow) != w->narrow_old) return 1;
+    return w->stop && load32(w->stop);
+}
+
+/* What an adaptive waiter learns from its waits: +1 for one that was over within SOON_NS, -1 for a longer one, a new
+ * start at each turn. A change of rate is believed at once, an extreme only after some waits that agree. */
+enum { SCORE_LATE = -2, SCORE_SOON = 4 };
+
+typedef struct {
+    int strategy, score;
+} SpinBudget;
+
+static inline void learn(SpinBudget *budget, int soon) {
+    int score = budget->score;
+    if (soon) budget->score = score < 0 ? 0 : score < SCORE_SOON ? score + 1 : SCORE_SOON;
+    else budget->score = score > 0 ? 0 : score > SCORE_LATE ? score - 1 : SCORE_LATE;
+}
+
+/* How long its next wait looks before it parks. */
+PyObject *spin_budget_ns(const SpinBudget *budget);
+
+typedef struct {
+    SpinBudget budget;
+    int wakes;        /* the peer honours our park word */
+    int pidfd;
+    uint32_t *park;
+} Waiter;
+
+/* The first looks, with the GIL held. */
+static inline int changed_at_once(const Watch *w, const Waiter *me) {
+    if (changed(w)) return 1;
+    if (me->budget.strategy != WAIT_BLOCK && me->budget.strategy != WAIT_OVERSUBSCRIBED)
+        for (int i = 0; i < GIL_LOOKS; i++) {
+            relax();
+            if (changed(w)) return 1;
+        }
+    return 0;
+}
+
+/* A whole wait, entered with the GIL: 1, TIMED_OUT, PEER_GONE, or RAISED (a signal handler's exception). It is cut into
+ * slices; between them the peer's pidfd and Python's signals are looked at. `skip_spin` parks at once: nothing can come
+ * soon, from a peer that is only being woken or was idle for long. A waiter whose last waits were long does so by itself. */
+int wait_change(const Watch *w, Waiter *me, int64_t timeout_ns, int skip_spin);
+
+#endif

@@ -1,0 +1,123 @@
+/* Single ordered accesses to the words of a mapping, and a copy that holds no thread up. */
+#include "wait.h"
+
+static int view_of(PyObject *mapping, Py_buffer *view, int flags, unsigned long long offset, unsigned size,
+                   void **place) {
+    if (PyObject_GetBuffer(mapping, view, flags)) return -1;
+    *place = at(view, offset, size, size);
+    if (*place) return 0;
+    PyBuffer_Release(view);
+    return -1;
+}
+
+static int view_at(PyObject *mapping, Py_buffer *view, unsigned long long offset, unsigned size, void **place) {
+    return view_of(mapping, view, PyBUF_WRITABLE, offset, size, place);
+}
+
+static PyObject *words_load64(PyObject *module, PyObject *args) {
+    PyObject *mapping;
+    unsigned long long offset;
+    Py_buffer view;
+    void *place;
+    if (!PyArg_ParseTuple(args, "OK", &mapping, &offset) || view_of(mapping, &view, PyBUF_SIMPLE, offset, 8, &place))
+        return NULL;
+    uint64_t value = load64(place);
+    PyBuffer_Release(&view);
+    return PyLong_FromUnsignedLongLong(value);
+}
+
+static PyObject *words_store64(PyObject *module, PyObject *args) {
+    PyObject *mapping;
+    unsigned long long offset, value;
+    Py_buffer view;
+    void *place;
+    if (!PyArg_ParseTuple(args, "OKK", &mapping, &offset, &value) || view_at(mapping, &view, offset, 8, &place))
+        return NULL;
+    __atomic_store_n((uint64_t *)place, value, __ATOMIC_RELEASE);
+    PyBuffer_Release(&view);
+    Py_RETURN_NONE;
+}
+
+static PyObject *words_load32(PyObject *module, PyObject *args) {
+    PyObject *mapping;
+    unsigned long long offset;
+    Py_buffer view;
+    void *place;
+    if (!PyArg_ParseTuple(args, "OK", &mapping, &offset) || view_of(mapping, &view, PyBUF_SIMPLE, offset, 4, &place))
+        return NULL;
+    uint32_t value = load32(place);
+    PyBuffer_Release(&view);
+    return PyLong_FromUnsignedLong(value);
+}
+
+static PyObject *words_store32(PyObject *module, PyObject *args) {
+    PyObject *mapping;
+    unsigned long long offset;
+    unsigned int value;
+    Py_buffer view;
+    void *place;
+    if (!PyArg_ParseTuple(args, "OKI", &mapping, &offset, &value) || view_at(mapping, &view, offset, 4, &place))
+        return NULL;
+    __atomic_store_n((uint32_t *)place, value, __ATOMIC_RELEASE);
+    PyBuffer_Release(&view);
+    Py_RETURN_NONE;
+}
+
+static PyObject *words_wake(PyObject *module, PyObject *args) {
+    PyObject *mapping;
+    unsigned long long offset;
+    Py_buffer view;
+    void *place;
+    if (!PyArg_ParseTuple(args, "OK", &mapping, &offset) || view_at(mapping, &view, offset, 4, &place)) return NULL;
+    wake(place);
+    PyBuffer_Release(&view);
+    Py_RETURN_NONE;
+}
+
+/* wait32(mapping, offset, old, park_offset, strategy, wakes, pidfd, timeout_ns): 1, TIMED_OUT or PEER_GONE */
+static PyObject *words_wait32(PyObject *module, PyObject *args) {
+    PyObject *mapping;
+    unsigned long long offset, park_offset;
+    unsigned int old;
+    int strategy, wakes, pidfd;
+    long long timeout;
+    Py_buffer view;
+    void *place, *park;
+    if (!PyArg_ParseTuple(args, "OKIKiiiL", &mapping, &offset, &old, &park_offset, &strategy, &wakes, &pidfd, &timeout) ||
+        view_at(mapping, &view, offset, 4, &place))
+        return NULL;
+    int result = RAISED;
+    if ((park = at(&view, park_offset, 4, 4))) {
+        Watch w = {NULL, 0, place, old, NULL};
+        Waiter me = {{strategy, 0}, wakes & PEER_WAKES, pidfd, park};
+        result = wait_change(&w, &me, timeout, 0);
+    }
+    PyBuffer_Release(&view);
+    return as_result(result);
+}
+
+/* copied(view) -> bytes: other threads run meanwhile, which a image of some megabytes gives time for. */
+static PyObject *copied(PyObject *self, PyObject *source) {
+    Py_buffer view;
+    if (PyObject_GetBuffer(source, &view, PyBUF_SIMPLE)) return NULL;
+    PyObject *copy = PyBytes_FromStringAndSize(NULL, view.len);
+    char *to = copy ? PyBytes_AsString(copy) : NULL;
+    if (to) {
+        Py_BEGIN_ALLOW_THREADS
+        memcpy(to, view.buf, (size_t)view.len);
+        Py_END_ALLOW_THREADS
+    }
+    PyBuffer_Release(&view);
+    return copy;
+}
+
+PyMethodDef word_methods[] = {
+    {"load32", words_load32, METH_VARARGS, NULL},
+    {"store32", words_store32, METH_VARARGS, NULL},
+    {"load64", words_load64, METH_VARARGS, NULL},
+    {"store64", words_store64, METH_VARARGS, NULL},
+    {"wake", words_wake, METH_VARARGS, NULL},
+    {"wait32", words_wait32, METH_VARARGS, NULL},
+    {"copied", copied, METH_O, NULL},
+    {NULL, NULL, 0, NULL},
+};

@@ -1,0 +1,66 @@
+"""What the two step channels are made from and what they return: offsets, action format, results."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from lucky_transport.shm.layout import FIELDS, Layout
+
+__all__ = ["PEER_PARKS", "PEER_WAKES", "ActionFormat", "ChannelOffsets", "Result", "channel_offsets"]
+
+#: What a peer does: it wakes us when we are parked; it may itself be parked and need our wake-up.
+PEER_WAKES, PEER_PARKS = 1, 2
+
+
+class Result:
+    """Outcomes of `send` / `recv` / `step` (first lines) and bits of `EngineChannel.next` (last line)."""
+
+    FRAME, FRAME_ENDED, FRAME_REFUSED = 0, 1, 2
+    TIMED_OUT, PEER_GONE, OUT_OF_ORDER = -1, -2, -3
+    NOT_TRIED, INTERRUPTED = -10, -100
+    UNFIT_ACTIONS, NOT_FINITE, UNFIT_CONTROL = -11, -12, -13
+    HAS_ACTIONS, HAS_CONTROL, HAS_COMMANDS = 1, 2, 4
+
+
+class ChannelOffsets(NamedTuple):
+    """Bytes of a mapping at which the words and regions of an exchange lie; the native module reads it by position."""
+
+    frame_seq: int
+    frame_status: int
+    action_seq: int
+    heartbeat: int
+    park_engine: int
+    park_frame: int
+    commands: int  # write position of the command ring, client to engine
+    actions: int
+    control: int
+    terminated: int
+    truncated: int
+    num_envs: int
+
+
+class ActionFormat(NamedTuple):
+    """A batch of actions: its shape, its `struct` code, and bounds that the code holds, or None."""
+
+    shape: tuple[int, ...]
+    code: str
+    low: float | None = None
+    high: float | None = None
+
+
+def channel_offsets(layout: Layout, num_envs: int) -> ChannelOffsets:
+    """Return where an exchange lies in a segment of this layout."""
+    return ChannelOffsets(
+        frame_seq=FIELDS["frame_seq"].offset,
+        frame_status=FIELDS["frame_status"].offset,
+        action_seq=FIELDS["action_seq"].offset,
+        heartbeat=FIELDS["heartbeat"].offset,
+        park_engine=FIELDS["park_engine"].offset,
+        park_frame=FIELDS["park_frame"].offset,
+        commands=layout["ring_c2s"].offset,
+        actions=layout["actions"].offset,
+        control=layout["control"].offset,
+        terminated=layout["terminated"].offset,
+        truncated=layout["truncated"].offset,
+        num_envs=num_envs,
+    )
