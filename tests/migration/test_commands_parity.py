@@ -268,19 +268,22 @@ def test_nothing_compared_is_no_success() -> None:
 # requests
 
 
-@pytest.mark.parametrize("row", METHODS, ids=lambda row: row.short_name)
 @pytest.mark.parametrize("known", [KNOWN, Known(agents=["agent_0"])], ids=["much", "nothing"])
-def test_requests_can_be_sent_unless_they_are_meant_not_to(row: Method, known: Known) -> None:
-    random = Random(row.id)
-    make = Plausible(known, random)
-    for _ in range(20):
-        good = make.make(row.request)
-        assert first_unequal(row.request, good, flatbuffers.decode(row.request, flatbuffers.encode(good))) is None
-        bad = spoil(make.make(row.request), random)
-        assert first_unequal(row.request, bad, flatbuffers.decode(row.request, flatbuffers.encode(bad))) is None
-        if fields_of(row.request):
-            with pytest.raises((TypeError, ValueError), match=rf"^{row.request.__name__}\."):
-                flatbuffers.encode(unsendable(make.make(row.request), random))
+def test_requests_can_be_sent_unless_they_are_meant_not_to(known: Known) -> None:
+    for row in METHODS:
+        random = Random(row.id)
+        make = Plausible(known, random)
+        for _ in range(20):
+            _check_is_sent_whole(row, make.make(row.request))
+            _check_is_sent_whole(row, spoil(make.make(row.request), random))
+            if fields_of(row.request):
+                with pytest.raises((TypeError, ValueError), match=rf"^{row.request.__name__}\."):
+                    flatbuffers.encode(unsendable(make.make(row.request), random))
+
+
+def _check_is_sent_whole(row: Method, request: Any) -> None:
+    received = flatbuffers.decode(row.request, flatbuffers.encode(request))
+    assert first_unequal(row.request, request, received) is None, (row.short_name, request)
 
 
 def test_requests_name_what_there_is() -> None:

@@ -29,7 +29,7 @@ from lucky_transport.messages import (
     Vec3,
 )
 from lucky_transport.messages.fields import Field, fields_of
-from lucky_transport.messages.methods import METHODS, Method, method
+from lucky_transport.messages.methods import METHODS, method
 from lucky_transport.messages.scalars import one_of_fields
 from lucky_transport.testing.messages import messages
 from lucky_transport_grpc import _pb
@@ -53,10 +53,10 @@ def test_the_table_and_the_protocol_have_the_same_methods() -> None:
     assert {row.name for row in METHODS} == set(_pb.methods()) - only_grpc
 
 
-@pytest.mark.parametrize("row", METHODS, ids=lambda row: row.name)
-def test_a_method_streams_in_the_protocol_where_it_streams_in_the_table(row: Method) -> None:
-    wire = _pb.methods()[row.name]
-    assert (wire.client_streaming, wire.server_streaming) == (False, row.stream is not None)
+def test_methods_stream_in_the_protocol_where_they_stream_in_the_table() -> None:
+    for row in METHODS:
+        wire = _pb.methods()[row.name]
+        assert (wire.client_streaming, wire.server_streaming) == (False, row.stream is not None), row.name
 
 
 def met(kind: type, descriptor: Any, found: dict[type, Any]) -> dict[type, Any]:
@@ -81,9 +81,9 @@ for each_kind, each_pb in PAIRS:
     met(each_kind, each_pb.DESCRIPTOR, DESCRIPTORS)
 
 
-@pytest.mark.parametrize("kind", DESCRIPTORS, ids=lambda kind: kind.__name__)
-def test_a_dataclass_and_its_message_have_the_same_fields(kind: type) -> None:
-    assert [told(field) for field in fields_of(kind)] == [told_of_pb(field) for field in DESCRIPTORS[kind].fields]
+def test_dataclasses_and_their_messages_have_the_same_fields() -> None:
+    for kind, descriptor in DESCRIPTORS.items():
+        assert [told(field) for field in fields_of(kind)] == [told_of_pb(field) for field in descriptor.fields], kind
 
 
 def told(field: Field) -> tuple[str, str, str, bool, dict[str, int]]:
@@ -104,11 +104,11 @@ def told_of_pb(field: Any) -> tuple[str, str, str, bool, dict[str, int]]:
     return field.name, kind, shape, has_presence, {name.removeprefix(prefix): n for name, n in members.items()}
 
 
-@pytest.mark.parametrize("kind", DESCRIPTORS, ids=lambda kind: kind.__name__)
-def test_fields_of_which_one_counts_are_a_oneof_in_the_order_of_their_numbers(kind: type) -> None:
-    rivals = [field for field in DESCRIPTORS[kind].fields if is_real(field)]
-    assert len({field.containing_oneof.name for field in rivals}) <= 1, "a class has one such mark at most"
-    assert one_of_fields(kind) == tuple(field.name for field in rivals)
+def test_fields_of_which_one_counts_are_a_oneof_in_the_order_of_their_numbers() -> None:
+    for kind, descriptor in DESCRIPTORS.items():
+        rivals = [field for field in descriptor.fields if is_real(field)]
+        assert len({field.containing_oneof.name for field in rivals}) <= 1, f"{kind}: one such mark at most"
+        assert one_of_fields(kind) == tuple(field.name for field in rivals), kind
 
 
 def is_real(field: Any) -> bool:
