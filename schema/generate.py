@@ -61,8 +61,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     check = bool(parser.parse_args(argv).check)
     try:
         differing = _from_protos(check)
-        # What is made from the classes says nothing new while these are not what they should be.
-        differing = differing or _from_classes(check)
+        if not (check and differing):  # from classes that are not what they should be, nothing can be compared
+            differing += _from_classes(check)
     except GenerateError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -213,7 +213,8 @@ class AgentService(Service):
         simulation_contract: SimulationContract | None = None,
         timeout_s: float | None = None,
     ) -> ResetAgentResponse:
-        """Resets one agent; the contract holds until another one is given.
+        """Resets one agent; the contract holds until another one is given. The first observation comes with the next
+        step.
 
         Returns ResetAgentResponse: Whether the agent was reset, else why not.
         """
@@ -653,7 +654,7 @@ class AgentService(Service):
 
         entity: the robot, as in `RobotControllerSummary`. slot_id: the slot, as in `PolicySlotSummary`.
 
-        Returns PolicyBasePose: The base in two frames, or why it is not told: metres and radians.
+        Returns PolicyBasePose: The base in two frames, or why it is not known: metres and radians.
         """
 
     @overload
@@ -988,12 +989,12 @@ class CameraService(Service):
         timeout_s: float | None = None,
         copy: bool = True,
     ) -> ItemStream[ImageFrame]:
-        """Asks for a camera's colour pictures, by entity or by name (`id` counts when given).
+        """Asks for a camera's colour images, by entity or by name (`id` counts when given).
 
-        target_fps: pictures per second of wall clock, as a wish (0 = the engine's default). width, height: pixels, 0
-        = the camera's own. format: "raw" or "jpeg"; engines always send raw.
+        target_fps: images per second of wall clock, as a wish (0 = the engine's default). width, height: pixels, 0 =
+        the camera's own. format: "raw" or "jpeg"; engines always send raw.
 
-        Yields ImageFrame: One picture, uncompressed: rows from the top, pixels from the left.
+        Yields ImageFrame: One image, uncompressed: rows from the top, pixels from the left.
         """
 
     stream_camera = stream
@@ -1097,12 +1098,12 @@ class ViewportService(Service):
         timeout_s: float | None = None,
         copy: bool = True,
     ) -> ItemStream[ImageFrame]:
-        """Asks for a viewport's pictures; "" means the only one.
+        """Asks for a viewport's images; "" means the only one.
 
-        target_fps: pictures per second of wall clock, as a wish (0 = the engine's default). width, height: pixels, 0
-        = the viewport's own. format: "raw" or "jpeg"; engines always send raw.
+        target_fps: images per second of wall clock, as a wish (0 = the engine's default). width, height: pixels, 0 =
+        the viewport's own. format: "raw" or "jpeg"; engines always send raw.
 
-        Yields ImageFrame: One picture, uncompressed: rows from the top, pixels from the left.
+        Yields ImageFrame: One image, uncompressed: rows from the top, pixels from the left.
         """
 
     stream_viewport = stream
@@ -1612,7 +1613,8 @@ class AsyncAgentService(AsyncService):
         simulation_contract: SimulationContract | None = None,
         timeout_s: float | None = None,
     ) -> ResetAgentResponse:
-        """Resets one agent; the contract holds until another one is given.
+        """Resets one agent; the contract holds until another one is given. The first observation comes with the next
+        step.
 
         Returns ResetAgentResponse: Whether the agent was reset, else why not.
         """
@@ -2052,7 +2054,7 @@ class AsyncAgentService(AsyncService):
 
         entity: the robot, as in `RobotControllerSummary`. slot_id: the slot, as in `PolicySlotSummary`.
 
-        Returns PolicyBasePose: The base in two frames, or why it is not told: metres and radians.
+        Returns PolicyBasePose: The base in two frames, or why it is not known: metres and radians.
         """
 
     @overload
@@ -2393,12 +2395,12 @@ class AsyncCameraService(AsyncService):
         timeout_s: float | None = None,
         copy: bool = True,
     ) -> AsyncItemStream[ImageFrame]:
-        """Asks for a camera's colour pictures, by entity or by name (`id` counts when given).
+        """Asks for a camera's colour images, by entity or by name (`id` counts when given).
 
-        target_fps: pictures per second of wall clock, as a wish (0 = the engine's default). width, height: pixels, 0
-        = the camera's own. format: "raw" or "jpeg"; engines always send raw.
+        target_fps: images per second of wall clock, as a wish (0 = the engine's default). width, height: pixels, 0 =
+        the camera's own. format: "raw" or "jpeg"; engines always send raw.
 
-        Yields ImageFrame: One picture, uncompressed: rows from the top, pixels from the left.
+        Yields ImageFrame: One image, uncompressed: rows from the top, pixels from the left.
         """
 
     stream_camera = stream
@@ -2504,12 +2506,12 @@ class AsyncViewportService(AsyncService):
         timeout_s: float | None = None,
         copy: bool = True,
     ) -> AsyncItemStream[ImageFrame]:
-        """Asks for a viewport's pictures; "" means the only one.
+        """Asks for a viewport's images; "" means the only one.
 
-        target_fps: pictures per second of wall clock, as a wish (0 = the engine's default). width, height: pixels, 0
-        = the viewport's own. format: "raw" or "jpeg"; engines always send raw.
+        target_fps: images per second of wall clock, as a wish (0 = the engine's default). width, height: pixels, 0 =
+        the viewport's own. format: "raw" or "jpeg"; engines always send raw.
 
-        Yields ImageFrame: One picture, uncompressed: rows from the top, pixels from the left.
+        Yields ImageFrame: One image, uncompressed: rows from the top, pixels from the left.
         """
 
     stream_viewport = stream

@@ -22,7 +22,15 @@ _PREFIX_BYTES = 4
 
 
 class Kind(IntEnum):
-    """What an envelope is in the life of its call."""
+    """What an envelope is in the life of its call.
+
+    REQUEST opens a call; its payload is the request, empty where requests are streamed. RESPONSE answers a call and
+    ends it. STREAM_ITEM: one item of a stream, in either direction. CREDIT allows the sender of a stream more items.
+    HALF_CLOSE: the client sends no further items. END: the server sends no further items; ends the call. CANCEL: the
+    client wants no more; ends the call. ERROR: the call failed, `status` and `details` say why; ends the call.
+    FRAGMENT: a part of an envelope that is longer than the longest record; `window` is the length of the message in
+    it. HEADERS: metadata that the server sends ahead of its first message.
+    """
 
     REQUEST = 0
     RESPONSE = 1
@@ -47,7 +55,7 @@ class Metadatum:
 @struct
 @dataclass(slots=True)
 class ImagePlace:
-    """Where one picture of the message lies: `length` bytes in a slot of a file beside the segment
+    """Where one image of the message lies: `length` bytes in a slot of a file beside the segment
     (`<segment>.images.<file>`), where they stay as long as the slot has that number. file 0: in the message itself.
     """
 
@@ -59,18 +67,22 @@ class ImagePlace:
 
 @dataclass(slots=True)
 class Envelope:
-    """One message of one call.
+    """One record of a command ring: one message of one call.
 
-    method: id from `messages.methods`. correlation_id: the caller's number for the call, the same in everything that
-    belongs to it. deadline_ns: nanoseconds the caller still waits, 0 = no limit. status: `wire_code` of the error, 0 =
-    ok; details: its text. payload: an encoded message, or raw bytes where the method carries a foreign one.
+    The record's length word stands right before it, so that both together are a size-prefixed buffer.
+
+    method: the method's id. correlation_id: the caller's number for the call, the same in everything that belongs to
+    it. deadline_ns: nanoseconds that the caller still waits, 0 = no limit. status: class of the error (`wire_code` in
+    lucky_transport/errors.py), 0 = ok; details: its text. payload: the method's request or response as a buffer of its
+    own, at a multiple of 8, or raw bytes where the method carries a foreign message.
 
     path: full name of a method that has no id. streams: of a request, bit 0 = the caller sends a stream, bit 1 = it
     takes one. items, window: messages and payload bytes that the receiver of a request or credit may send in addition
-    to what it was granted before. offset, total: of a fragment, where its payload lies in a record of that many bytes.
-    dropped: items that a stream skipped so far. images: places of the message's pictures, in the order in which they
-    are in it; empty when they are all in the message. code: status of a protocol that travels inside ours, where a
-    handler ended its call with one (status is then that of `StatusError`).
+    to what it was granted before; a message may be sent while both are above zero, however long it is. offset, total:
+    of a fragment, where its payload lies in an envelope of that many bytes; fragments of a call come in order. dropped:
+    items that a stream skipped so far. images: places of the message's images, in the order in which they are in it;
+    empty when they are all in the message. code: status of a protocol that travels inside ours (gRPC's number), where a
+    handler ended its call with one; `status` is then that of `StatusError`.
     """
 
     method: U32 = 0

@@ -193,9 +193,11 @@ def _commented(line: str, comment: Comment) -> Iterator[str]:
 def _docstring(paragraphs: Iterable[str], indent: str) -> str:
     first, *others = paragraphs
     lines = _wrapped('"""' + first, _WIDTH, indent)
+    if len(lines) == 1 and len(lines[0]) + 3 > _WIDTH:  # the closing quotes alone do not make a second line
+        lines = _wrapped('"""' + first, _WIDTH - 3, indent)
     for paragraph in others:
         lines += ["", *_wrapped(paragraph, _WIDTH, indent)]
-    if len(lines) == 1 and len(lines[0]) + 3 <= _WIDTH:
+    if len(lines) == 1:
         return lines[0] + '"""'
     return "\n".join([*lines, indent + '"""'])
 

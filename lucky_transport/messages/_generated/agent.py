@@ -104,7 +104,7 @@ __all__ = [
 
 
 class CameraStreamKind(IntEnum):
-    """What a picture holds.
+    """What an image holds.
 
     COLOR is RGBA, one byte per channel; DEPTH is one uint16 per pixel, in steps of `depth_scale`.
     """
@@ -128,7 +128,9 @@ class PolicyCommandType(IntEnum):
 
 @dataclass(slots=True)
 class AgentSchema:
-    """Names and sizes of one agent's flat observation and action vectors."""
+    """Names and sizes of one agent's flat observation and action vectors. A name is a term's, and a term may span
+    several values.
+    """
 
     agent_name: str = ""
     observation_names: list[str] = field(default_factory=no_items)
@@ -155,8 +157,8 @@ class GetAgentSchemaResponse:
 class SimulationContract:
     """Domain randomisation for the next reset. Empty ranges and zeros mean "leave as it is"; ranges are [low, high].
 
-    Noise in metres, radians, rad/s; friction, mass and motor strength as factors; offsets in metres or radians;
-    intervals in seconds; velocities in m/s and rad/s.
+    Noise: a standard deviation in metres, radians, rad/s; friction, mass and motor strength as factors; offsets in
+    metres or radians; intervals in seconds; velocities in m/s and rad/s.
     """
 
     pose_position_noise: list[F32] = field(default_factory=no_items)  # x, y, z
@@ -182,7 +184,9 @@ class SimulationContract:
 
 @dataclass(slots=True)
 class ResetAgentRequest:
-    """Resets one agent; the contract holds until another one is given."""
+    """Resets one agent; the contract holds until another one is given. The first observation comes with the next
+    step.
+    """
 
     agent_name: str = ""  # empty = the default agent
     simulation_contract: SimulationContract | None = None
@@ -216,7 +220,7 @@ class AgentFrame:
 @one_of("id", "name")
 @dataclass(slots=True)
 class GetCameraFrameRequest:
-    """A picture to be taken with a step, by camera entity or by name (`id` counts when given).
+    """An image to be rendered with a step, by camera entity or by name (`id` counts when given).
 
     width, height: pixels, 0 = the camera's own. format: "raw" or "jpeg"; engines always send raw.
     """
@@ -274,8 +278,8 @@ class StepResponse:
     """What the tick produced; `success` is False when there was none, mostly because physics took too long.
 
     physics_step_duration_us: microseconds of wall clock. camera_frames: in the order of `camera_requests`.
-    reward_signals, termination_flags: by term, unweighted; there is no total. terminated: the episode ended by the
-    task's rules; truncated: it was cut short. info: further numbers by name.
+    reward_signals, termination_flags: by term, unweighted, empty before NegotiateTask; there is no total. terminated:
+    the episode ended by the task's rules; truncated: it was cut short. info: further numbers by name.
     """
 
     success: bool = False
@@ -455,7 +459,7 @@ class MdpComponentDescriptor:
 
 @dataclass(slots=True)
 class MdpParamDescriptor:
-    """One parameter of a component: type, default and legal range (when `has_range`)."""
+    """One parameter of a component: type, default and legal range (when `has_range`); values travel as text."""
 
     type: str = ""
     default_value: str = ""
@@ -986,7 +990,7 @@ class GetPolicyBasePoseRequest:
 
 @dataclass(slots=True)
 class PolicyBasePose:
-    """The base in two frames, or why it is not told: metres and radians.
+    """The base in two frames, or why it is not known: metres and radians.
 
     x, y, yaw: MuJoCo's frame (x and y on the ground, z up). x_hz, z_hz, yaw_hz: the engine's frame (x and z on the
     ground, y up); "hz" is that frame's name, not a unit.

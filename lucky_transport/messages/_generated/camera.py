@@ -46,9 +46,9 @@ class ListCamerasResponse:
 @one_of("id", "name")
 @dataclass(slots=True)
 class StreamCameraRequest:
-    """Asks for a camera's colour pictures, by entity or by name (`id` counts when given).
+    """Asks for a camera's colour images, by entity or by name (`id` counts when given).
 
-    target_fps: pictures per second of wall clock, as a wish (0 = the engine's default). width, height: pixels, 0 = the
+    target_fps: images per second of wall clock, as a wish (0 = the engine's default). width, height: pixels, 0 = the
     camera's own. format: "raw" or "jpeg"; engines always send raw.
     """
 
@@ -62,7 +62,7 @@ class StreamCameraRequest:
 
 @dataclass(slots=True)
 class CameraConfig:
-    """How a camera takes pictures, and the model of its depth sensor.
+    """How a camera renders, and the model of its depth sensor.
 
     Always written as a whole: read it, change it, write it back.
 

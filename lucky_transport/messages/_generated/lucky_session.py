@@ -1,4 +1,5 @@
-"""Sessions: many independently advanced worlds in one engine, each created, advanced, watched and destroyed by itself.
+"""Sessions: many independently advanced worlds in one engine, each created, advanced, watched and destroyed by
+itself.
 
 Generated from proto/lucky_session.proto by schema/generate.py; do not edit.
 """

@@ -14,11 +14,11 @@ __all__ = ["ImageFrame", "NamedImageFrame"]
 
 @dataclass(slots=True)
 class ImageFrame:
-    """One picture, uncompressed: rows from the top, pixels from the left.
+    """One image, uncompressed: rows from the top, pixels from the left.
 
     data: uint8 [height, width, channels] for colour; little-endian uint16 [height, width] for depth, where metres =
     value * `depth_scale` (0 for colour). format: "raw". timestamp_ms: wall clock, milliseconds since 1970.
-    frame_number: grows with each picture of a stream.
+    frame_number: grows with each image of a stream.
     """
 
     data: Buffer = b""
@@ -33,7 +33,7 @@ class ImageFrame:
 
 @dataclass(slots=True)
 class NamedImageFrame:
-    """A picture and the name of the camera that took it."""
+    """An image and the name of the camera that rendered it."""
 
     name: str = ""
     frame: ImageFrame | None = None

@@ -49,7 +49,7 @@ class MjJointType(IntEnum):
 
 @dataclass(slots=True)
 class JointDescriptor:
-    """One joint of the model and who drives it.
+    """One joint of the model and what drives it.
 
     qpos_adr, qvel_adr: its first index in qpos and qvel. range_lo, range_hi: radians or metres, valid where `limited`.
     claimed_by_policy_slot_id: the slot that drives it, 0 = none.
@@ -69,7 +69,7 @@ class JointDescriptor:
 
 @dataclass(slots=True)
 class ActuatorDescriptor:
-    """One actuator of the model and who drives it.
+    """One actuator of the model and what drives it.
 
     ctrl_range_lo, ctrl_range_hi: in the unit of its control, valid where `ctrl_limited`. target_joint_index: -1 where
     it does not act on a joint. claimed_by_policy_slot_id: the slot that drives it, 0 = none.
@@ -152,7 +152,7 @@ class StreamFullStateRequest:
 
 @dataclass(slots=True)
 class StateFilter:
-    """Narrows a state to joints that policies drive, that nobody drives, or that one slot drives (0 = none)."""
+    """Narrows a state to joints that policies drive, that nothing drives, or that one slot drives (0 = none)."""
 
     include_only_policy_claimed_joints: bool = False
     include_only_unclaimed_joints: bool = False

@@ -1,4 +1,4 @@
-"""Pictures of the editor's viewport, as a person at the engine sees it.
+"""Images of the editor's viewport, as it is shown at the engine.
 
 Generated from proto/viewport.proto by schema/generate.py; do not edit.
 """
@@ -14,9 +14,9 @@ __all__ = ["GetViewportInfoRequest", "GetViewportInfoResponse", "StartViewportSt
 
 @dataclass(slots=True)
 class StartViewportStreamRequest:
-    """Asks for a viewport's pictures; "" means the only one.
+    """Asks for a viewport's images; "" means the only one.
 
-    target_fps: pictures per second of wall clock, as a wish (0 = the engine's default). width, height: pixels, 0 = the
+    target_fps: images per second of wall clock, as a wish (0 = the engine's default). width, height: pixels, 0 = the
     viewport's own. format: "raw" or "jpeg"; engines always send raw.
     """
 
@@ -29,7 +29,7 @@ class StartViewportStreamRequest:
 
 @dataclass(slots=True)
 class ViewportStreamConfig:
-    """The stream as it runs now: pictures per second of wall clock, pixels."""
+    """The stream as it runs now: images per second of wall clock, pixels."""
 
     streaming: bool = False
     viewport_name: str = ""
