@@ -35,7 +35,8 @@ class TransportInfo:
     `f(endpoint, settings) -> Server`. `local_endpoint`: the URL `make` gives a freshly started engine process
     ("{name}" is replaced by a unique name), "" when the transport cannot be started that way. `extra`: what to
     `pip install 'lucky-transport[extra]'` when an import fails ("" = nothing). `routes`: it leads to other transports,
-    so that no other transport's name contradicts its endpoints.
+    so that no other transport's name contradicts its endpoints. `clean_up`: "module:function", called as `f()` after an
+    engine process with such an endpoint was killed, to remove what it could not remove itself ("" = nothing).
     """
 
     name: str
@@ -46,6 +47,7 @@ class TransportInfo:
     local_endpoint: str = ""
     extra: str = ""
     routes: bool = False
+    clean_up: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from lucky_transport.deadline import Deadline, log_long_wait
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.engine_options import check_num_envs
 from lucky_transport.errors import EngineFailed, NotReachable, SpecError, TransportError, from_wire
-from lucky_transport.shm import segment
+from lucky_transport.registry import load, registry
 
 __all__ = ["ChildProcess", "EngineProcess", "failure_line", "unique_name"]
 
@@ -143,6 +143,7 @@ class EngineProcess(ChildProcess):
             command += ["--no-native"]
         command += ["--parent-pid", str(os.getpid())]
         self.engine = engine
+        self._schemes = {Endpoint.parse(endpoint).scheme for endpoint in endpoints}
         super().__init__(engine, command, takes_stdout=True)
         try:
             with log_long_wait(f"engine {engine!r} to start", start_timeout_s):
@@ -193,8 +194,11 @@ class EngineProcess(ChildProcess):
 
     def stop(self, grace_s: float = 5.0) -> int:
         status = super().stop(grace_s)
-        if status < 0:  # killed: it could not remove its segments itself
-            segment.remove_stale()
+        if status < 0:  # killed: it could not clean up itself
+            for scheme in self._schemes:
+                info = registry().transport_of_scheme(scheme)
+                if info.clean_up:
+                    load(info.clean_up, owner=f"transport {info.name!r}", extra=info.extra)()
         return status
 
 

@@ -60,8 +60,6 @@ LAYERS = (
     "supervised",
     "engines",
     "testing",
-    "inventory",
-    "inspection",
     "diagnosis",
     "cli",
     "__main__",

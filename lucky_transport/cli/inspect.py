@@ -10,7 +10,7 @@ import click
 from lucky_transport.cli.tables import show
 
 if TYPE_CHECKING:
-    from lucky_transport.inspection import EngineReport, SegmentReport
+    from lucky_transport.diagnosis.inspection import EngineReport, SegmentReport
     from lucky_transport.spec.batch_spec import BatchSpec
 
 __all__ = ["inspect"]
@@ -32,7 +32,8 @@ def inspect(endpoint: str, as_json: bool) -> None:
     A segment (shm://name) is read, not attached to: every header field, the regions and the spec, also when its engine
     is gone or it is damaged (exit code 1). Other endpoints are connected to: spec, capabilities and methods.
     """
-    from lucky_transport import api, inspection
+    from lucky_transport import api
+    from lucky_transport.diagnosis import inspection
     from lucky_transport.endpoint import Endpoint
 
     where = Endpoint.parse(endpoint)

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from lucky_transport import inventory
 from lucky_transport.cli.tables import show
+from lucky_transport.diagnosis import inventory
 
 __all__ = ["ls"]
 
@@ -64,11 +64,11 @@ def _show_segments(segments: list[Any]) -> None:
         click.echo("The engine of a stale segment is gone; `lucky-transport doctor --fix` removes it.")
 
 
-def _usable(item: inventory.Item) -> str:
+def _usable(item: inventory.InventoryEntry) -> str:
     return "yes" if item.loadable else f"no: {item.problem}"
 
 
-def _item_plain(kind: str, item: inventory.Item) -> dict[str, Any]:
+def _item_plain(kind: str, item: inventory.InventoryEntry) -> dict[str, Any]:
     plain: dict[str, Any] = {"name": item.name, "summary": item.summary}
     if kind != "commands":
         plain |= {"schemes" if kind == "transports" else "variants": list(item.names), "extra": item.extra}

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import metadata
 
-from lucky_transport import inventory
+from lucky_transport.diagnosis import inventory
 from lucky_transport.diagnosis.check import Check, Roots, Verdict
 from lucky_transport.registry import Registry
 
@@ -137,7 +137,7 @@ def broken_plugins(roots: Roots, found: Registry | None = None) -> Check:
     """Plugins whose import fails for another reason than a missing extra."""
     lacking = {extra for extra, ones in requirements().items() if any(_problem(one) for one in ones)}
     broken = dict(inventory.broken_plugins(found))
-    loaders: tuple[Callable[[Registry | None], list[inventory.Item]], ...] = (
+    loaders: tuple[Callable[[Registry | None], list[inventory.InventoryEntry]], ...] = (
         inventory.transports,
         inventory.engines,
         inventory.commands,

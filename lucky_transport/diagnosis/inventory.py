@@ -1,7 +1,4 @@
-"""What is installed here, and whether it loads.
-
-Rule 1: "loads" is found out by loading: nothing else tells of a missing package, a wrong version or a broken module.
-"""
+"""The installed transports, engines and commands, and whether they load; each is loaded to find out."""
 
 from __future__ import annotations
 
@@ -10,12 +7,12 @@ from dataclasses import dataclass
 from lucky_transport.errors import TransportError
 from lucky_transport.registry import Registry, load, registry
 
-__all__ = ["Item", "broken_plugins", "commands", "engines", "transports"]
+__all__ = ["InventoryEntry", "broken_plugins", "commands", "engines", "transports"]
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
-    """Something a plugin offers. `names` are its URL schemes or variants; `problem` is "" when it loads."""
+class InventoryEntry:
+    """A transport, engine or command of a plugin; `names` are its URL schemes or variants, `problem` "" if it loads."""
 
     name: str
     summary: str
@@ -29,12 +26,12 @@ class Item:
         return not self.problem
 
 
-def transports(found: Registry | None = None) -> list[Item]:
+def transports(found: Registry | None = None) -> list[InventoryEntry]:
     """Return every transport, by name; both of its ends are loaded."""
     infos = (found or registry()).transports.values()
     return sorted(
         (
-            Item(
+            InventoryEntry(
                 info.name,
                 info.summary,
                 info.schemes,
@@ -43,16 +40,16 @@ def transports(found: Registry | None = None) -> list[Item]:
             )
             for info in infos
         ),
-        key=lambda item: item.name,
+        key=lambda entry: entry.name,
     )
 
 
-def engines(found: Registry | None = None) -> list[Item]:
+def engines(found: Registry | None = None) -> list[InventoryEntry]:
     """Return every engine, by name; its factory is loaded, no engine is made."""
     infos = (found or registry()).engines.values()
     return sorted(
         (
-            Item(
+            InventoryEntry(
                 info.name,
                 info.summary,
                 info.variants,
@@ -61,19 +58,23 @@ def engines(found: Registry | None = None) -> list[Item]:
             )
             for info in infos
         ),
-        key=lambda item: item.name,
+        key=lambda entry: entry.name,
     )
 
 
-def commands(found: Registry | None = None) -> list[Item]:
+def commands(found: Registry | None = None) -> list[InventoryEntry]:
     """Return every subcommand, by name; its module is loaded."""
     infos = (found or registry()).commands.values()
     return sorted(
         (
-            Item(info.name, info.summary, problem=_problem(info.command, owner=f"command {info.name!r}"))
+            InventoryEntry(
+                info.name,
+                info.summary,
+                problem=_problem(info.command, owner=f"command {info.name!r}", extra=info.extra),
+            )
             for info in infos
         ),
-        key=lambda item: item.name,
+        key=lambda entry: entry.name,
     )
 
 

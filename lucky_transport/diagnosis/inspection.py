@@ -1,8 +1,7 @@
-"""What an engine at an endpoint offers, found out without driving it.
+"""The offers of an engine at an endpoint, without driving it.
 
-Rule 1: a segment has room for one client, so its header is read from a read-only mapping: nothing is attached, written
-        or locked, and a segment that is damaged or whose engine is gone can still be looked at.
-Rule 2: elsewhere only methods that read are called; what changes the world is never tried.
+A segment has room for one client, so its header is read from a read-only mapping: nothing is attached, written or
+locked, and a damaged segment or one whose engine is gone can be read too. Elsewhere only methods that read are called.
 """
 
 from __future__ import annotations
@@ -43,8 +42,8 @@ class HeaderField:
 
 @dataclass(frozen=True, slots=True)
 class SegmentReport:
-    """A segment as it stands. `problem` says why nobody can attach to it, "" when one can; then spec and layout are
-    there.
+    """A segment as it is now. `problem` is the reason why no client can attach, "" if one can: then spec and layout are
+    set.
     """
 
     path: Path
@@ -75,7 +74,7 @@ def of_segment(name: str, directory: Path = segment.DIRECTORY) -> SegmentReport:
     """
     found = next((one for one in segment.find(directory) if one.name == name), None)
     if found is None:
-        opened = segment.open_segment(name, Deadline(0), directory=directory)  # says in its own words what is wrong
+        opened = segment.open_segment(name, Deadline(0), directory=directory)  # raises the error that names the problem
         return _report(opened.path, opened.mapping, engine_pid=header.get(opened.mapping, "server_pid"), client_pid=0)
     fd = open_private(found.path, writes=False)
     try:
