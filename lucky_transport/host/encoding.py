@@ -13,7 +13,7 @@ from typing import Any
 from lucky_transport.codec.flatbuffers import ENCODERS, encode, encoder_without
 from lucky_transport.errors import EngineFailed
 from lucky_transport.messages import ImageFrame
-from lucky_transport.messages.images import frames_of, holds_images, take_out
+from lucky_transport.messages.images import detach, frames_of, holds_images
 from lucky_transport.messages.methods import Method
 from lucky_transport.rpc.images import Place
 from lucky_transport.rpc.server_call import ServerCall
@@ -57,7 +57,7 @@ def encode_answer(method: Method, call: ServerCall, response: Any) -> tuple[byte
     if pictures is None or type(response) is not method.response:
         return encode_response(method, response), ()
     try:
-        bare, data = take_out(response)
+        bare, data = detach(response)
         places = pictures.put(data)
     except (TypeError, ValueError, AttributeError) as error:
         raise _misfit(method, error) from error

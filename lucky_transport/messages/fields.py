@@ -1,9 +1,6 @@
-"""What each field of a message is, read from its annotation; the one source from which all codecs are derived.
+"""What each field of a message is, read from its annotation; every codec is derived from it.
 
-Rule 1: a field is a scalar, text, bytes, a message, a list of one of these, or a map from text to one of these.
-Rule 2: `F32 | None` is a scalar that may be absent, which is then told apart from zero. Text and bytes cannot: absent
-        and empty are the same.
-Rule 3: an enum travels as an integer; `member` makes it a member again where its value is known.
+A field is a scalar, text, bytes, a message, a list of one of these, or a map from text to one of these.
 """
 
 from __future__ import annotations
@@ -24,7 +21,8 @@ class Field:
     """One field: `kind` is f32, f64, i32, u32, u64, bool, str, bytes, message or struct (then `message` is its class);
     `shape` is "one", "list" or "map" (text to `kind`). A message or struct that is "one" may be None.
 
-    optional: a scalar that is None where it is absent. enum: the class of which an integer is a member.
+    optional: a scalar that is None where it is absent, told apart from zero; for text and bytes, absent and empty are
+    the same. enum: the class of an integer that is a member of an enum; see `member`.
     """
 
     name: str
@@ -43,7 +41,7 @@ def fields_of(message: type) -> tuple[Field, ...]:
 
 
 def member(enum: type[IntEnum], value: int) -> int:
-    """Return the member with that value, the value itself where a newer peer knows more members than we do."""
+    """Return the enum's member of that value; the value itself when only a newer peer knows it."""
     return _members(enum).get(value, value)
 
 

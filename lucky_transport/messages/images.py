@@ -1,11 +1,10 @@
-"""The pictures that messages hold, wherever in them they are: found, taken out, and looked at as arrays.
+"""The images that messages hold at any depth: found, detached, and viewed as arrays.
 
-    bare, pictures = take_out(message)          # an equal message whose pictures are empty, and their bytes
-    for frame in frames_of(message): ...        # every ImageFrame, in the order of `pictures`
-    array = image_array(frame)                  # a view, uint8 (height, width, channels) or uint16 (height, width)
+    bare, images = detach(message)          # an equal message whose images are empty, and their bytes
+    for frame in frames_of(message): ...    # every ImageFrame, in the order of `images`
+    array = image_array(frame)              # a view, uint8 (height, width, channels) or uint16 (height, width)
 
-Rule 1: it all follows from `fields_of`; a class that can hold no picture costs one look into a dictionary.
-Rule 2: `take_out` leaves the message alone, which an engine may be sending to several clients at once.
+A class that can hold no image costs one look into a dictionary.
 """
 
 from __future__ import annotations
@@ -21,22 +20,22 @@ from lucky_transport.errors import SpecError
 from lucky_transport.messages import ImageFrame
 from lucky_transport.messages.fields import Field, fields_of
 
-__all__ = ["Picture", "frames_of", "holds_images", "image_array", "owned", "take_out"]
+__all__ = ["ImageBytes", "detach", "frames_of", "holds_images", "image_array", "owned"]
 
-#: The bytes of one picture.
-Picture = bytes | bytearray | memoryview
+#: The bytes of one image.
+ImageBytes = bytes | bytearray | memoryview
 
 _Find = Callable[[Any, list[ImageFrame]], None]
-_Empty = Callable[[Any, list[Picture]], Any]
+_Empty = Callable[[Any, list[ImageBytes]], Any]
 
 
 def holds_images(message: type) -> bool:
-    """True for a message class that can hold pictures."""
+    """True for a message class that can hold images."""
     return _FINDERS[message] is not None
 
 
 def frames_of(message: Any) -> list[ImageFrame]:
-    """Return every picture of a message, in wire order."""
+    """Return every image of a message, in wire order."""
     found: list[ImageFrame] = []
     find = _FINDERS[message.__class__]
     if find is not None:
@@ -44,32 +43,34 @@ def frames_of(message: Any) -> list[ImageFrame]:
     return found
 
 
-def take_out(message: Any) -> tuple[Any, list[Picture]]:
-    """Return the message without its pictures' bytes, and these in the order of `frames_of`; nothing is copied.
+def detach(message: Any) -> tuple[Any, list[ImageBytes]]:
+    """Return the message without its images' bytes, and these in the order of `frames_of`; nothing is copied.
 
-    A message without pictures is returned itself. Raises AttributeError or TypeError for what is no such message.
+    The message itself is not changed, because an engine may be sending it to several clients at once; without images it
+    is returned as it is. Raises AttributeError or TypeError for what is no such message.
     """
-    pictures: list[Picture] = []
+    images: list[ImageBytes] = []
     empty = _EMPTIERS[message.__class__]
-    return (message if empty is None else empty(message, pictures)), pictures
+    return (message if empty is None else empty(message, images)), images
 
 
 def owned(message: Any) -> Any:
-    """Return the message with all its pictures as bytes of their own, itself when they are."""
+    """Return the message with all its images as bytes of their own; the message itself when they are already."""
     empty = _EMPTIERS[message.__class__]
     if empty is None or all(frame.data.__class__ is bytes for frame in frames_of(message)):
         return message
-    bare, pictures = take_out(message)
-    for frame, data in zip(frames_of(bare), pictures, strict=True):
+    bare, images = detach(message)
+    for frame, data in zip(frames_of(bare), images, strict=True):
         frame.data = bytes(data)
     return bare
 
 
 def image_array(frame: ImageFrame) -> NDArray[np.uint8] | NDArray[np.uint16]:
-    """Return the picture as a view of `frame.data`, valid for as long as that is: uint8 (height, width, channels), or
-    uint16 (height, width) for depth, in steps of `frame.depth_scale` metres. It cannot be written to.
+    """Return the image as a read-only view of `frame.data`, valid for as long as that is.
 
-    Raises SpecError when the bytes are not as many as the frame's sizes say.
+    It is uint8 (height, width, channels), or uint16 (height, width) for depth, in steps of `frame.depth_scale` metres.
+
+    Raises SpecError when the number of bytes does not match the frame's sizes.
     """
     height, width, channels = frame.height, frame.width, frame.channels
     depth = frame.depth_scale > 0
@@ -77,7 +78,7 @@ def image_array(frame: ImageFrame) -> NDArray[np.uint8] | NDArray[np.uint16]:
     expected = height * width * (2 if depth else channels)
     if len(frame.data) != expected:
         raise SpecError(
-            f"a picture of {len(frame.data)} bytes, expected {expected} for {width} x {height} pixels of "
+            f"an image of {len(frame.data)} bytes, expected {expected} for {width} x {height} pixels of "
             f"{'uint16 depth' if depth else f'{channels} channels'} (format {frame.format!r})",
             hint="ask for format 'raw'",
         )
@@ -86,8 +87,8 @@ def image_array(frame: ImageFrame) -> NDArray[np.uint8] | NDArray[np.uint16]:
     return array
 
 
-class _Made(dict[type, Any]):
-    """A function per message class, None for one that can hold no picture; made when first needed."""
+class _PerClass(dict[type, Any]):
+    """A function per message class, None for one that can hold no image; made when first needed."""
 
     def __init__(self, make: Callable[[type], Any]) -> None:
         super().__init__()
@@ -99,7 +100,7 @@ class _Made(dict[type, Any]):
 
 
 def _can_hold(cls: type, above: frozenset[type] = frozenset()) -> bool:
-    """True when pictures can be in a message of this class, at any depth."""
+    """True when images can be in a message of this class, at any depth."""
     if cls is ImageFrame:
         return True
     if cls in above or not hasattr(cls, "__dataclass_fields__"):
@@ -108,7 +109,7 @@ def _can_hold(cls: type, above: frozenset[type] = frozenset()) -> bool:
 
 
 def _holding(cls: type) -> list[tuple[int, Field]]:
-    """Return the fields that can hold pictures, and their places."""
+    """Return the fields that can hold images, and their places."""
     found = enumerate(fields_of(cls))
     return [(at, field) for at, field in found if field.message is not None and _can_hold(field.message)]
 
@@ -141,7 +142,7 @@ def _emptier(cls: type[Any]) -> _Empty:
     if cls is ImageFrame:
         rest = attrgetter(*names[1:])
 
-        def empty_frame(frame: Any, taken: list[Picture]) -> Any:
+        def empty_frame(frame: Any, taken: list[ImageBytes]) -> Any:
             taken.append(frame.data)
             return ImageFrame(b"", *rest(frame))
 
@@ -149,7 +150,7 @@ def _emptier(cls: type[Any]) -> _Empty:
     fields = fields_of(cls)
     holding = _holding(cls)
 
-    def empty(message: Any, taken: list[Picture]) -> Any:
+    def empty(message: Any, taken: list[ImageBytes]) -> Any:
         values = [getattr(message, field.name) for field in fields]
         for at, field in holding:
             inner = _EMPTIERS[cast(type, field.message)]
@@ -165,5 +166,5 @@ def _emptier(cls: type[Any]) -> _Empty:
     return empty
 
 
-_FINDERS = _Made(_finder)
-_EMPTIERS = _Made(_emptier)
+_FINDERS = _PerClass(_finder)
+_EMPTIERS = _PerClass(_emptier)

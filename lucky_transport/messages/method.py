@@ -1,4 +1,4 @@
-"""What is known of a method before it is called: id, name, messages, what it changes, where it runs, how it flows."""
+"""What is known of a method before it is called: id, name, messages, effect, where it runs, how its stream flows."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ __all__ = ["Effect", "Flow", "Method", "Runs"]
 class Effect(Enum):
     """What a call changes, and so whether it may be made a second time to compare two transports.
 
-    READ: nothing; it may be repeated at any time. VIEW: what is shown of the simulation - pictures, scans, drawings -
-    but not its course. WORLD: the course of the simulation; it is never made twice on one engine.
+    READ: nothing; it may be repeated at any time. VIEW: what is shown of the simulation (images, scans, drawings) but
+    not its course. WORLD: the course of the simulation; it is never made twice on one engine.
     """
 
     READ = "read"

@@ -1,4 +1,4 @@
-"""THE table of methods: one row per method that can be called, on every transport; generated from proto/."""
+"""The table of methods: one row per method that can be called on every transport, generated from proto/."""
 
 from __future__ import annotations
 

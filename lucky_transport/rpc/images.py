@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport.messages import ImageFrame
-from lucky_transport.messages.images import Picture
+from lucky_transport.messages.images import ImageBytes
 
 __all__ = ["Claim", "ImageSource", "ImageStore", "Payload", "Pictures", "Place", "PlaceFields", "no_source"]
 
@@ -39,14 +39,14 @@ class Pictures(Protocol):
         """Return writable memory for a picture of the next item; given to `put` itself, nothing is copied."""
         ...
 
-    def put(self, pictures: Sequence[Picture]) -> list[Place]:
+    def put(self, pictures: Sequence[ImageBytes]) -> list[Place]:
         """Give each picture a place; one whose `file` is 0 found none and has to stay in its message.
 
         From now on the client owns the places. Raises NoSpace.
         """
         ...
 
-    def put_drawn(self, picture: Picture) -> Place | None:
+    def put_drawn(self, picture: ImageBytes) -> Place | None:
         """As `put`, of a single picture drawn into the only buffer handed out for it; None for any other picture."""
         ...
 

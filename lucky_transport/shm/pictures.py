@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from lucky_transport.errors import NoSpace
-from lucky_transport.messages.images import Picture
+from lucky_transport.messages.images import ImageBytes
 from lucky_transport.rpc.images import Place
 from lucky_transport.shm.image_file import ImageFile
 
@@ -106,7 +106,7 @@ class Pictures:
             self._drawing = slot if self._handed == 1 else None
         return memoryview(bytearray(nbytes)) if slot is None else slot.view
 
-    def put(self, pictures: Sequence[Picture]) -> list[Place]:
+    def put(self, pictures: Sequence[ImageBytes]) -> list[Place]:
         """Return where each picture lies now, `file` 0 for none; slots handed out and not used are free again.
 
         Raises NoSpace, SegmentError when a file was truncated; the next picture gets another one.
@@ -146,7 +146,7 @@ class Pictures:
             self._store.retire([slot.file], lost=True)
             raise slot.file.mapping.error()
 
-    def put_drawn(self, picture: Picture) -> Place | None:
+    def put_drawn(self, picture: ImageBytes) -> Place | None:
         """As `put`, of a single picture drawn into the only buffer handed out for it; None for any other picture."""
         slot = self._drawing
         if slot is None or slot.view is not picture:
@@ -192,7 +192,7 @@ class Pictures:
             slot = posted[0]
             slot.file.wait_while_owned(slot.index, slot.number, self._store.strategy, timeout_ns)
 
-    def _slot_with(self, picture: Picture) -> _Slot | None:
+    def _slot_with(self, picture: ImageBytes) -> _Slot | None:
         """Return the slot that holds the picture now; None when there is none for it."""
         if not isinstance(picture, _BYTES):
             raise TypeError(f"a picture's data is {type(picture).__name__}, expected bytes or a memoryview")
@@ -276,5 +276,5 @@ class Pictures:
                 slot.taken = False
 
 
-def _size(picture: Picture) -> int:
+def _size(picture: ImageBytes) -> int:
     return picture.nbytes if isinstance(picture, memoryview) else len(picture)

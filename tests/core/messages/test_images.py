@@ -1,4 +1,4 @@
-"""Pictures are found, taken out and looked at wherever a message holds them."""
+"""Images are found, detached and viewed wherever a message holds them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import given
 import lucky_transport
 from lucky_transport.errors import SpecError
 from lucky_transport.messages import AgentFrame, ImageFrame, ListEntitiesResponse, NamedImageFrame, StepResponse
-from lucky_transport.messages.images import frames_of, holds_images, image_array, owned, take_out
+from lucky_transport.messages.images import detach, frames_of, holds_images, image_array, owned
 from lucky_transport.messages.methods import METHODS
 from lucky_transport.testing.messages import messages
 
@@ -26,40 +26,40 @@ def _step() -> StepResponse:
     )
 
 
-def test_the_answers_that_can_hold_pictures_are_these() -> None:
+def test_the_answers_that_can_hold_images_are_these() -> None:
     found = {method.name.rpartition("/")[2] for method in METHODS if holds_images(method.response)}
     assert found == {"Step", "StreamCamera", "StreamViewport"}
 
 
-def test_pictures_are_found_in_the_order_of_the_wire() -> None:
+def test_images_are_found_in_the_order_of_the_wire() -> None:
     assert [frame.data for frame in frames_of(_step())] == [b"abc", b"xy"]
     assert frames_of(ListEntitiesResponse()) == []
 
 
-def test_what_is_taken_out_leaves_the_message_alone_and_everything_else_in_place() -> None:
+def test_what_is_detached_leaves_the_message_alone_and_everything_else_in_place() -> None:
     message = _step()
-    bare, pictures = take_out(message)
-    assert pictures == [b"abc", b"xy"]
+    bare, images = detach(message)
+    assert images == [b"abc", b"xy"]
     assert message == _step()
-    for frame, data in zip(frames_of(bare), pictures, strict=True):
+    for frame, data in zip(frames_of(bare), images, strict=True):
         assert frame.data == b""
         frame.data = data
     assert bare == message
 
 
 @given(message=messages(StepResponse))
-def test_any_message_is_the_same_after_its_pictures_were_taken_out_and_put_back(message: StepResponse) -> None:
+def test_any_message_is_the_same_after_its_images_were_detached_and_put_back(message: StepResponse) -> None:
     before = copy.deepcopy(message)
-    bare, pictures = take_out(message)
-    for frame, data in zip(frames_of(bare), pictures, strict=True):
+    bare, images = detach(message)
+    for frame, data in zip(frames_of(bare), images, strict=True):
         frame.data = data
     assert repr(bare) == repr(message) == repr(before)  # NaN equals nothing
 
 
-def test_a_message_without_pictures_is_itself() -> None:
+def test_a_message_without_images_is_itself() -> None:
     message = ListEntitiesResponse()
-    assert take_out(message) == (message, [])
-    assert take_out(message)[0] is message
+    assert detach(message) == (message, [])
+    assert detach(message)[0] is message
     assert owned(message) is message
 
 
@@ -73,13 +73,13 @@ def test_an_owned_message_shares_no_memory_with_the_engine() -> None:
     assert owned(mine) is mine
 
 
-def test_a_colour_picture_is_an_array_of_rows_of_pixels() -> None:
+def test_a_colour_image_is_an_array_of_rows_of_pixels() -> None:
     array = image_array(ImageFrame(bytes(range(24)), 4, 2, 3))
     assert (array.shape, array.dtype) == ((2, 4, 3), np.uint8)
     assert array[1, 0].tolist() == [12, 13, 14]
 
 
-def test_a_depth_picture_is_an_array_of_codes() -> None:
+def test_a_depth_image_is_an_array_of_codes() -> None:
     codes = np.array([[1, 500], [65535, 0]], "<u2")
     array = lucky_transport.image_array(ImageFrame(codes.tobytes(), 2, 2, 1, depth_scale=0.001))
     assert (array.shape, array.dtype) == ((2, 2), np.uint16)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from lucky_transport.errors import ClosedError, NoSpace, RemoteProtocolError, SegmentError
 from lucky_transport.messages import ImageFrame
-from lucky_transport.messages.images import Picture
+from lucky_transport.messages.images import ImageBytes
 from lucky_transport.rpc.images import Place
 from lucky_transport.shm import image_store, pictures
 from lucky_transport.shm.atomics import native_error
@@ -73,7 +73,7 @@ def ends(base: Path, native: bool) -> Iterator[Ends]:
     assert both.files == []
 
 
-def read(claim: Claim, *, copy: bool = True, count: int = 1) -> list[Picture] | None:
+def read(claim: Claim, *, copy: bool = True, count: int = 1) -> list[ImageBytes] | None:
     """Return what the claim's pictures are, None when they are gone."""
     frames = [ImageFrame() for _ in range(count)]
     return [frame.data for frame in frames] if claim.fill(frames, copy) else None
