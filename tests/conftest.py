@@ -14,7 +14,7 @@ import pytest
 from hypothesis import settings
 
 if TYPE_CHECKING:
-    from lucky_transport.testing.planter import Plant
+    from tests.support.foreign_files import MakeForeignFile
 
 # A slow machine is no bug: Hypothesis' limit of 200 ms per example would be an assertion about time.
 settings.register_profile("lucky_transport", deadline=None)
@@ -43,14 +43,14 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def plant() -> Plant:
+def make_foreign_file() -> MakeForeignFile:
     """Make files as another user; skips where this process cannot become one."""
-    from lucky_transport.testing import planter
+    from tests.support import foreign_files
 
-    if why_not := planter.why_not():
+    if why_not := foreign_files.why_not():
         pytest.skip(why_not)
 
-    def plant_as_a_stranger(path: Path, kind: str, content: bytes = b"") -> int:
-        return planter.plant_as(planter.foreign_uid(), path, kind, content)
+    def make_as_another_user(path: Path, kind: str, content: bytes = b"") -> int:
+        return foreign_files.make_as(foreign_files.foreign_uid(), path, kind, content)
 
-    return plant_as_a_stranger
+    return make_as_another_user

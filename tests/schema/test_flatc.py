@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from lucky_transport.codec.envelope import Envelope, Kind, decode_envelope, encode_envelope
 from lucky_transport.codec.flatbuffers import decode, encode
 from lucky_transport.messages.fields import Field, fields_of, member
-from lucky_transport.testing.messages import any_message, messages
+from tests.support.message_strategies import any_message, messages
 
 SCHEMA = Path(__file__).parents[2] / "schema" / "hazel_rpc.fbs"
 NAMESPACE = "Lucky.Rpc"

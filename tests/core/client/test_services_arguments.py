@@ -24,7 +24,7 @@ from lucky_transport.messages import (
 )
 from lucky_transport.messages.fields import fields_of
 from lucky_transport.messages.methods import METHODS, Method, method
-from lucky_transport.testing.messages import messages
+from tests.support.message_strategies import messages
 
 CAMERA = Arguments("camera.stream", method("CameraService/StreamCamera"))
 TRANSFORM = Arguments("scene.set_entity_transform", method("SceneService/SetEntityTransform"))

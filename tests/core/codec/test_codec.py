@@ -23,7 +23,7 @@ from lucky_transport.messages import (
     SimulationContract,
 )
 from lucky_transport.messages.scalars import F32, I32, U32, U64
-from lucky_transport.testing.messages import any_message, message_classes, messages
+from tests.support.message_strategies import any_message, message_classes, messages
 
 
 @dataclass(slots=True)

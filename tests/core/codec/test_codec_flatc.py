@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from lucky_transport.codec.flatbuffers import decode, encode
 from lucky_transport.messages.scalars import F32, F64, I32, U64, struct
-from lucky_transport.testing.messages import messages
+from tests.support.message_strategies import messages
 
 SCHEMA = """
 namespace Sorts;

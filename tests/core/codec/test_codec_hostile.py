@@ -21,7 +21,7 @@ from lucky_transport.messages import (
     TaskContract,
 )
 from lucky_transport.messages.scalars import U32, U64
-from lucky_transport.testing.messages import any_message, message_classes, messages
+from tests.support.message_strategies import any_message, message_classes, messages
 
 
 @dataclass(slots=True)

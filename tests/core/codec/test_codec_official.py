@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lucky_transport.codec.envelope import Envelope, Kind, decode_envelope, encode_envelope
 from lucky_transport.codec.flatbuffers import decode, encode
 from lucky_transport.messages.fields import Field, fields_of, member
-from lucky_transport.testing.messages import any_message, messages
+from tests.support.message_strategies import any_message, messages
 
 FLAGS: dict[str, Any] = {
     "f32": number_types.Float32Flags,

@@ -19,8 +19,8 @@ from lucky_transport.codec.verifier import Verifier
 from lucky_transport.codec.writer import Writer
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport.messages.scalars import F32, F64, I32, U64
-from lucky_transport.testing.messages import any_message, message_classes, messages
-from lucky_transport.testing.sample_messages import Colour, Leaf, Mixed, Point
+from tests.support.message_strategies import any_message, message_classes, messages
+from tests.support.sample_messages import Colour, Leaf, Mixed, Point
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from lucky_transport.codec.flatbuffers import decode, encode
 from lucky_transport.messages.scalars import F32, F64, I32, U32, U64
 from lucky_transport.messages.scalars import struct as in_place
-from lucky_transport.testing.sample_messages import Colour, Leaf, Mixed, Point
+from tests.support.sample_messages import Colour, Leaf, Mixed, Point
 
 
 @dataclass(slots=True)

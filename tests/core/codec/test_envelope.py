@@ -13,7 +13,7 @@ from lucky_transport.codec.envelope import Envelope, Kind, Metadatum, decode_env
 from lucky_transport.codec.flatbuffers import decode, encode
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport.messages import GetAgentSchemaRequest
-from lucky_transport.testing.messages import messages
+from tests.support.message_strategies import messages
 
 FULL = Envelope(
     method=0x0101,

@@ -32,7 +32,7 @@ from lucky_transport.rpc import typed
 from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport.rpc.server import ServerCalls
-from lucky_transport.testing.memory_pipe import memory_pipes
+from tests.support.memory_pipe import memory_pipes
 
 INLINE = method("AgentService/GetAgentSchema")
 ENGINE = method("BatchService/SetSeeds")

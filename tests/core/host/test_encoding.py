@@ -20,7 +20,7 @@ from lucky_transport.rpc.typed import CallStream
 from lucky_transport.shm.image_reader import ImageReader
 from lucky_transport.shm.image_store import ImageStores
 from lucky_transport.shm.pictures import SLOTS, Pictures
-from lucky_transport.testing.messages import messages
+from tests.support.message_strategies import messages
 
 _CAMERA = method("CameraService/StreamCamera")
 _PICTURE = bytes(range(48))

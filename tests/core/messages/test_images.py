@@ -13,7 +13,7 @@ from lucky_transport.errors import SpecError
 from lucky_transport.messages import AgentFrame, ImageFrame, ListEntitiesResponse, NamedImageFrame, StepResponse
 from lucky_transport.messages.images import detach, frames_of, holds_images, image_array, owned
 from lucky_transport.messages.methods import METHODS
-from lucky_transport.testing.messages import messages
+from tests.support.message_strategies import messages
 
 
 def _step() -> StepResponse:

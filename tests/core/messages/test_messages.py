@@ -20,7 +20,7 @@ from lucky_transport.messages import (
 from lucky_transport.messages.fields import Field, fields_of, member
 from lucky_transport.messages.methods import BY_ID, BY_NAME, METHODS, Effect, Flow, Method, Runs, method
 from lucky_transport.messages.scalars import is_struct, one_of_fields
-from lucky_transport.testing.messages import message_classes, messages
+from tests.support.message_strategies import message_classes, messages
 
 #: Ids are stable for ever: a changed line here breaks every deployed peer. First id and names of each service.
 IDS = {

@@ -9,7 +9,7 @@ import pytest
 
 from lucky_transport.errors import EngineFailed, StatusError
 from lucky_transport.rpc.server_call import ServerCall
-from lucky_transport.testing.call_pair import CallPair
+from tests.support.call_pair import CallPair
 
 
 def echo(call: ServerCall) -> None:

@@ -10,7 +10,7 @@ from lucky_transport.codec.envelope import Kind
 from lucky_transport.rpc.alarms import Alarms
 from lucky_transport.rpc.server import ServerCalls
 from lucky_transport.rpc.server_call import ServerCall
-from lucky_transport.testing.memory_pipe import memory_pipes
+from tests.support.memory_pipe import memory_pipes
 
 LONG_NS = 10**12
 

@@ -12,7 +12,7 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Cancelled, ClosedError, LocalProtocolError, PeerTimeout, StatusError
 from lucky_transport.rpc.client_call import ClientCall
 from lucky_transport.rpc.lifecycle import Shape
-from lucky_transport.testing.call_pair import CallPair
+from tests.support.call_pair import CallPair
 
 HEADERS = (("where", "here"), ("raw-bin", b"\x00\xff"))
 TRAILING = (("why", "gone"), ("why", "twice"))

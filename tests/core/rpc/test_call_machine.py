@@ -15,7 +15,7 @@ from lucky_transport.rpc.client_call import ClientCall
 from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport.rpc.server import ServerCalls
 from lucky_transport.rpc.server_call import ServerCall
-from lucky_transport.testing.memory_pipe import memory_pipes
+from tests.support.memory_pipe import memory_pipes
 
 
 def has_credit(end: Any) -> bool:

@@ -26,7 +26,7 @@ from lucky_transport.errors import (
 )
 from lucky_transport.messages.methods import Flow
 from lucky_transport.rpc.lifecycle import Shape
-from lucky_transport.testing.call_pair import CallPair
+from tests.support.call_pair import CallPair
 
 PATIENCE = 20.0
 

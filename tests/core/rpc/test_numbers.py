@@ -15,8 +15,8 @@ from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport.rpc.numbers import FIRST_NUMBER, Named, Numbered
 from lucky_transport.rpc.server import ServerCalls
 from lucky_transport.rpc.server_call import ServerCall
-from lucky_transport.testing.call_pair import CallPair
-from lucky_transport.testing.memory_pipe import MemoryPipe, memory_pipes
+from tests.support.call_pair import CallPair
+from tests.support.memory_pipe import MemoryPipe, memory_pipes
 
 
 def soon() -> Deadline:

@@ -21,7 +21,7 @@ from lucky_transport.errors import (
 from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport.rpc.server import MAX_CALLS, ServerCalls
 from lucky_transport.rpc.server_call import ServerCall
-from lucky_transport.testing.memory_pipe import memory_pipes
+from tests.support.memory_pipe import memory_pipes
 
 
 class Bench:

@@ -1,8 +1,8 @@
-"""Files that another user planted under our names: refused by name and owner, never trusted, never removed.
+"""Files that another user made under our names: refused by name and owner, never trusted, never removed.
 
     python -m pytest tests/core/shm/test_foreign_files.py tests/plugins/shm/test_shm_foreign_files.py    # as root
 
-The planter is a process that gives root up for a user id that is free on this machine.
+The other user is a process that gives root up for a user id that is free on this machine.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from lucky_transport.shm.look_file import LookFile
 from lucky_transport.shm.segment import Segment
 from lucky_transport.shm.stale_sockets import remove_stale_sockets
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
-from lucky_transport.testing.planter import KINDS, Plant, foreign_uid, make
+from tests.support.foreign_files import KINDS, MakeForeignFile, foreign_uid, make
 
 SPEC = BatchSpec("toy", 3, ArraySpec("float32", (5,)), ArraySpec("float32", (2,), -1.0, 1.0))
 RING = 4096
@@ -65,21 +65,21 @@ OPENINGS: dict[str, tuple[str, Callable[[Path], object]]] = {
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("opening", OPENINGS)
 def test_a_file_of_another_user_is_refused_with_its_path_owner_kind_and_mode(
-    opening: str, kind: str, shared: Path, plant: Plant
+    opening: str, kind: str, shared: Path, make_foreign_file: MakeForeignFile
 ) -> None:
     name, use = OPENINGS[opening]
-    planted = shared / name
-    mode = plant(planted, kind)
+    foreign = shared / name
+    mode = make_foreign_file(foreign, kind)
     with pytest.raises(SegmentError) as raised:
         use(shared)
     text = str(raised.value)
-    assert str(planted) in text
+    assert str(foreign) in text
     assert f"user {foreign_uid()}" in text
     assert f"mode {mode:04o}" in text
     assert {"file": "regular file", "fifo": "FIFO"}.get(kind, kind) in text
     assert raised.value.hint in text
     assert raised.value.hint
-    assert planted.lstat().st_uid == foreign_uid()
+    assert foreign.lstat().st_uid == foreign_uid()
     assert not [fd for fd in os.listdir("/proc/self/fd") if _target(fd).startswith(str(shared))]
 
 
@@ -100,9 +100,11 @@ def test_our_own_file_of_another_kind_or_mode_is_refused_too(opening: str, kind:
     assert "mode 0600" in str(raised.value)
 
 
-def test_a_planted_segment_is_not_read_even_when_it_is_a_perfect_copy(shared: Path, plant: Plant) -> None:
+def test_a_planted_segment_is_not_read_even_when_it_is_a_perfect_copy(
+    shared: Path, make_foreign_file: MakeForeignFile
+) -> None:
     with _made(shared) as one:
-        plant(shared / "two", "file", one.path.read_bytes())
+        make_foreign_file(shared / "two", "file", one.path.read_bytes())
         with pytest.raises(SegmentError, match=f"{shared}/two .*user {foreign_uid()}"):
             segment.open_segment("two", Deadline(0), directory=shared)
         assert [found.name for found in segment.find(shared)] == ["one"]
@@ -122,11 +124,11 @@ class _made:  # noqa: N801 - reads as a function
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_engine_closes_and_leaves_what_others_planted_beside_its_segment(
-    kind: str, shared: Path, plant: Plant
+    kind: str, shared: Path, make_foreign_file: MakeForeignFile
 ) -> None:
     with _made(shared):
-        plant(shared / "one.images.7", kind)
-        plant(shared / "one.looks.7", kind)
+        make_foreign_file(shared / "one.images.7", kind)
+        make_foreign_file(shared / "one.looks.7", kind)
     assert sorted(path.name for path in shared.iterdir()) == ["one.images.7", "one.looks.7"]
     with _made(shared):
         pass
@@ -136,19 +138,21 @@ def test_an_engine_closes_and_leaves_what_others_planted_beside_its_segment(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_listing_and_removing_stale_segments_passes_over_what_others_planted(
-    kind: str, shared: Path, plant: Plant
+    kind: str, shared: Path, make_foreign_file: MakeForeignFile
 ) -> None:
     with _made(shared) as one:
         copy = one.path.read_bytes()
-        plant(shared / "two", kind, copy)
-        plant(shared / "three", "file", copy)
-        plant(shared / "three.lock", kind)
+        make_foreign_file(shared / "two", kind, copy)
+        make_foreign_file(shared / "three", "file", copy)
+        make_foreign_file(shared / "three.lock", kind)
         assert [found.name for found in segment.find(shared)] == ["one"]
         assert segment.remove_stale(shared) == []
         assert {path.name for path in shared.iterdir()} == {"one", "one.lock", "two", "three", "three.lock"}
 
 
-def test_a_dead_engines_segment_with_a_foreign_lock_is_left_alone(shared: Path, plant: Plant) -> None:
+def test_a_dead_engines_segment_with_a_foreign_lock_is_left_alone(
+    shared: Path, make_foreign_file: MakeForeignFile
+) -> None:
     one = segment.create("one", SPEC, ring_bytes=RING, directory=shared)
     one.publish_ready()
     copy = one.path.read_bytes()
@@ -156,23 +160,27 @@ def test_a_dead_engines_segment_with_a_foreign_lock_is_left_alone(shared: Path, 
     own = shared / "one"
     own.touch(0o600)
     own.write_bytes(copy)
-    plant(shared / "one.lock", "file")
+    make_foreign_file(shared / "one.lock", "file")
     assert segment.remove_stale(shared) == []
     assert own.exists()
 
 
-def test_sockets_in_a_directory_of_another_user_are_not_touched(shared: Path, plant: Plant) -> None:
-    plant(shared / "run", "directory")
-    plant(shared / "run" / "one.sock", "socket")
+def test_sockets_in_a_directory_of_another_user_are_not_touched(
+    shared: Path, make_foreign_file: MakeForeignFile
+) -> None:
+    make_foreign_file(shared / "run", "directory")
+    make_foreign_file(shared / "run" / "one.sock", "socket")
     assert remove_stale_sockets([shared / "run"]) == []
     assert [path.name for path in (shared / "run").iterdir()] == ["one.sock"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_number_of_a_pre_made_file_is_passed_over(kind: str, shared: Path, plant: Plant) -> None:
+def test_the_number_of_a_pre_made_file_is_passed_over(
+    kind: str, shared: Path, make_foreign_file: MakeForeignFile
+) -> None:
     from lucky_transport.shm.image_store import ImageStores
 
-    plant(shared / "one.images.1", kind)
+    make_foreign_file(shared / "one.images.1", kind)
     stores = ImageStores(shared / "one")
     file = stores.open().make(10)
     assert file is not None
@@ -192,15 +200,15 @@ def test_files_are_private_under_any_umask(tmp_path: Path) -> None:
         os.umask(before)
 
 
-def test_ls_and_doctor_pass_over_what_others_planted(plant: Plant) -> None:
-    """In the machine's own directory, where everybody may plant."""
+def test_ls_and_doctor_pass_over_what_others_planted(make_foreign_file: MakeForeignFile) -> None:
+    """In the machine's own directory, where every user may make files."""
     from lucky_transport.process import unique_name
 
     name = unique_name()
     paths = [Path(f"/dev/shm/{name}{suffix}") for suffix in ("", ".lock", ".images.1")]
     try:
         for path, kind in zip(paths, ("fifo", "file", "directory"), strict=True):
-            plant(path, kind)
+            make_foreign_file(path, kind)
         for command in (["ls", "--json"], ["doctor", "--fix", "--json"]):
             ran = subprocess.run(["lucky-transport", *command], capture_output=True, text=True, timeout=60)
             assert "Traceback" not in ran.stderr
@@ -237,9 +245,9 @@ assert segment.find(directory) == segment.remove_stale(directory) == []
 """
 
 
-def test_a_user_without_rights_is_told_whose_file_it_is(shared: Path, plant: Plant) -> None:
+def test_a_user_without_rights_is_told_whose_file_it_is(shared: Path, make_foreign_file: MakeForeignFile) -> None:
     """Root may open everything; others get EACCES first."""
-    plant(shared / "one", "file", b"secret")
+    make_foreign_file(shared / "one", "file", b"secret")
     (shared / "one").chmod(0o600)
     ran = subprocess.run([sys.executable, "-c", _AS_ANOTHER_USER, str(shared)], capture_output=True, text=True)
     assert ran.stderr == ""

@@ -27,7 +27,7 @@ from lucky_transport.shm.ring import (
     ring_bytes,
     stride_of,
 )
-from lucky_transport.testing.words import PlainWords, WatchedWords
+from tests.support.segment_memory import PlainWords, WatchedWords
 
 W = TypeVar("W", bound=PlainWords)
 

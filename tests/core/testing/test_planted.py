@@ -17,10 +17,10 @@ from lucky_transport.errors import PeerDied, PeerTimeout, SpecError, TransportEr
 from lucky_transport.messages import EntityInfo, FullState, GetAgentSchemaResponse, StepResponse
 from lucky_transport.messages.methods import method
 from lucky_transport.testing.bit_flip import flip_array, flip_message
-from lucky_transport.testing.messages import messages
 from lucky_transport.testing.pair import open_yardstick
 from lucky_transport.testing.planted import STEPS, Fault, Plant, PlantedTransport
 from lucky_transport.transport import Stream, Transport
+from tests.support.message_strategies import messages
 
 SCHEMA = method("AgentService/GetAgentSchema")
 TELEMETRY = method("TelemetryService/StreamTelemetry")

@@ -25,11 +25,11 @@ from lucky_transport.messages.methods import METHODS, method
 from lucky_transport.registry import load
 from lucky_transport.routing_policy import Comparison, Decision, Outcome
 from lucky_transport.testing.bit_flip import flip_message
-from lucky_transport.testing.messages import messages
 from lucky_transport_migration.evidence.compare import compare
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, FAILED, NOT_COMPARED, Evidence
 from lucky_transport_migration.evidence.rule import Rule
 from lucky_transport_migration.evidence.rules import Rules
+from tests.support.message_strategies import messages
 
 pytest.importorskip("google.protobuf", reason="typed payloads are compared with what stubs send")
 

@@ -31,9 +31,9 @@ from lucky_transport.messages import (
 from lucky_transport.messages.fields import Field, fields_of
 from lucky_transport.messages.methods import METHODS, method
 from lucky_transport.messages.scalars import one_of_fields
-from lucky_transport.testing.messages import messages
 from lucky_transport_grpc import _pb
 from lucky_transport_grpc.codec import decode, encode
+from tests.support.message_strategies import messages
 
 PAIRS: list[tuple[type, Any]] = [
     (kind, getattr(_pb.methods()[row.name], side))

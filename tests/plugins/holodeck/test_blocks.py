@@ -10,10 +10,10 @@ import pytest
 
 from lucky_transport.errors import SegmentError
 from lucky_transport.process import unique_name
-from lucky_transport.testing.planter import KINDS, Plant, foreign_uid
 from lucky_transport_holodeck.blocks import Block, BlockFile, BlockFiles
 from lucky_transport_holodeck.names import Names
 from lucky_transport_holodeck.semaphores import Semaphore, unlink
+from tests.support.foreign_files import KINDS, MakeForeignFile, foreign_uid
 
 
 @pytest.fixture
@@ -76,13 +76,13 @@ def test_every_block_that_was_opened_is_removed(files: BlockFiles) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_block_or_semaphore_of_another_user_is_refused_and_left_alone(
-    kind: str, files: BlockFiles, plant: Plant
+    kind: str, files: BlockFiles, make_foreign_file: MakeForeignFile
 ) -> None:
     block, name = files.names.block("x"), files.names.server
     semaphore = Names.file_of(name)
     try:
         for path in (block, semaphore):
-            plant(path, kind, b"\0" * 64)
+            make_foreign_file(path, kind, b"\0" * 64)
         for use in (
             lambda: Block(block, "uint8", (8,)),
             lambda: files.open("x", 8),

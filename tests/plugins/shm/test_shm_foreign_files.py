@@ -12,13 +12,13 @@ from lucky_transport import api
 from lucky_transport.config import load_settings
 from lucky_transport.errors import NotReachable, SegmentError
 from lucky_transport.process import unique_name
-from lucky_transport.testing.planter import KINDS, Plant, foreign_uid
+from tests.support.foreign_files import KINDS, MakeForeignFile, foreign_uid
 
 SHM = Path("/dev/shm")
 
 
 @pytest.fixture
-def planted() -> Iterator[Path]:
+def foreign() -> Iterator[Path]:
     """A path in the machine's directory, whatever lies there is removed after the test."""
     path = SHM / unique_name()
     yield path
@@ -32,34 +32,38 @@ def _connect(name: str) -> api.Transport:
     return api.open_transport(f"shm://{name}", load_settings({"connect_timeout_s": 0.5}))
 
 
-def test_a_client_does_not_drive_a_segment_that_another_user_planted(planted: Path, plant: Plant) -> None:
-    """The copy is perfect and its engine lives: the planter's would answer with observations and read the actions."""
+def test_a_client_does_not_drive_a_segment_that_another_user_planted(
+    foreign: Path, make_foreign_file: MakeForeignFile
+) -> None:
+    """The copy is perfect and its engine lives: the other user's would answer and read the actions."""
     with api.serve("toy", f"shm://{unique_name()}") as served:
         copy = (SHM / served.endpoints[0].address).read_bytes()
-        plant(planted, "file", copy)
-        with pytest.raises(SegmentError, match=f"{planted} is a regular file of user {foreign_uid()}"):
-            _connect(planted.name)
+        make_foreign_file(foreign, "file", copy)
+        with pytest.raises(SegmentError, match=f"{foreign} is a regular file of user {foreign_uid()}"):
+            _connect(foreign.name)
 
 
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_engine_does_not_start_in_the_place_of_another_users_file(kind: str, planted: Path, plant: Plant) -> None:
-    plant(planted, kind)
+def test_an_engine_does_not_start_in_the_place_of_another_users_file(
+    kind: str, foreign: Path, make_foreign_file: MakeForeignFile
+) -> None:
+    make_foreign_file(foreign, kind)
     with pytest.raises(SegmentError, match=f"of user {foreign_uid()}.*use another name"):
-        api.serve("toy", f"shm://{planted.name}")
-    assert planted.lstat().st_uid == foreign_uid()
-    assert not (SHM / f"{planted.name}.lock").exists()
+        api.serve("toy", f"shm://{foreign.name}")
+    assert foreign.lstat().st_uid == foreign_uid()
+    assert not (SHM / f"{foreign.name}.lock").exists()
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_client_is_refused_by_a_foreign_lock_file(kind: str, plant: Plant) -> None:
+def test_a_client_is_refused_by_a_foreign_lock_file(kind: str, make_foreign_file: MakeForeignFile) -> None:
     # Without its lock the segment looks like a dead engine's: the clean-up of a test beside this one may remove it.
     for _ in range(5):
         with suppress(NotReachable), api.serve("toy", f"shm://{unique_name()}") as served:
             name = served.endpoints[0].address
             lock = SHM / f"{name}.lock"
             lock.unlink()
-            plant(lock, kind)
+            make_foreign_file(lock, kind)
             try:
                 with pytest.raises(SegmentError, match=f"{lock} is .* of user {foreign_uid()}"):
                     _connect(name)

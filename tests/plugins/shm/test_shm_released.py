@@ -17,8 +17,8 @@ from lucky_transport.messages.methods import method
 from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.shm.image_file import ImageFile
 from lucky_transport.shm.image_reader import ImageReader
-from lucky_transport.testing.resources import measure, released
 from lucky_transport.transport import Stream
+from tests.support.resources import measure, released
 
 CAMERA = method("CameraService/StreamCamera")
 ROUNDS = 5

@@ -1,6 +1,6 @@
 """An engine and its clients while a third process of the same user rewrites every file that they have mapped.
 
-    python -m lucky_transport.testing.fuzz live --seconds 600
+    python -m tests.endurance.fuzz live --seconds 600
 
 A round is an engine with a segment, image files and sessions, a client that steps it, calls it and streams pictures, a
 second client for calls and streams, and one that looks at sessions in shared memory; each is a thread of one process.
@@ -46,6 +46,7 @@ from lucky_transport.testing.pictures import PictureEngine
 __all__ = ["LiveFinding", "LiveFuzz"]
 
 _SHM = Path("/dev/shm")
+_ROOT = Path(__file__).parents[2]
 _ROUND_S = 4.0
 _PATIENCE_S = 45.0
 _ODD = (0, 1, 2, 3, 4, 7, 8, 64, 255, 4096, 2**31 - 1, 2**31, 2**32 - 1, 2**32 - 8)
@@ -55,7 +56,7 @@ _LIVE = (
     *("heartbeat", "park_engine", "park_frame", "park_command"),
 )
 _BACK_S = 0.001
-_COMMAND = (sys.executable, "-m", "lucky_transport.testing.fuzz_live")
+_COMMAND = (sys.executable, "-m", "tests.endurance.fuzz_live")
 #: One round in so many truncates a file.
 _CUTS = 6
 
@@ -211,7 +212,7 @@ def _map_new(name: str, files: dict[Path, mmap]) -> None:
 def _child(*arguments: str) -> Generator[subprocess.Popen[str]]:
     command = [*_COMMAND, *arguments]
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True) as child:
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True, cwd=_ROOT) as child:
         try:
             yield child
         finally:

@@ -2,9 +2,8 @@
 
     client_end, engine_end = memory_pipes()
 
-Rule 1: they keep `lucky_transport.rpc.pipe.Pipe` to the letter, bounded like a ring: `capacity` bytes each way, the
-        longest record a quarter of it.
-Rule 2: `die` makes an end look as if its process had been killed.
+They implement `lucky_transport.rpc.pipe.Pipe`, bounded like a ring: `capacity` bytes each way, the longest record a
+quarter of it. `die` makes an end look as if its process had been killed.
 """
 
 from __future__ import annotations

@@ -15,11 +15,11 @@ from typing import Any
 from lucky_transport import api
 from lucky_transport.errors import TransportError
 from lucky_transport.process import unique_name
-from lucky_transport.testing.leaks import allowed_engine, settled
-from lucky_transport.testing.resources import measure, released
-from lucky_transport.testing.workloads import ENGINE, engine_of, load
+from tests.endurance.leaks import allowed_engine, settled
+from tests.endurance.workloads import ENGINE, engine_of, load
+from tests.support.resources import measure, released
 
-__all__ = ["LIMIT_S", "Kills", "Run", "checked"]
+__all__ = ["LIMIT_S", "KillReport", "KillRun", "checked"]
 
 #: A survivor has so long to notice; the promise is a fraction of that, but the machine may be busy.
 LIMIT_S = 10.0
@@ -28,11 +28,11 @@ _LATEST_S = 0.03
 #: Part of the clients that are killed from their start on, so that some die while they meet the engine.
 _EARLY = 0.25
 #: What a new process would spend its time importing.
-_PRELOAD = ["lucky_transport.testing.kill_run", "lucky_transport.env.vector_env", "lucky_transport_stubs.workloads"]
+_PRELOAD = ["tests.endurance.kill_run", "lucky_transport.env.vector_env", "tests.endurance.stub_workloads"]
 
 
 @dataclass(slots=True)
-class Kills:
+class KillReport:
     """What was found. noticed_s: by kind and victim, how long it took each survivor."""
 
     noticed_s: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
@@ -44,11 +44,11 @@ class Kills:
         self.noticed_s.setdefault(title, []).append(seconds)
 
 
-class Run:
-    """Kills in one process tree; `close` ends what still runs and looks for what is left."""
+class KillRun:
+    """KillReport in one process tree; `close` ends what still runs and looks for what is left."""
 
     def __init__(self, kinds: Sequence[str], seed: int) -> None:
-        self.found = Kills()
+        self.found = KillReport()
         self._kinds = list(kinds)
         self._rng = random.Random(seed)
         self._prefix = unique_name()

@@ -1,4 +1,4 @@
-"""A short fuzz of living files: the long one is `python -m lucky_transport.testing.fuzz live --seconds 600`."""
+"""A short fuzz of living files: the long one is `python -m tests.endurance.fuzz live --seconds 600`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from lucky_transport.shm.atomics import native_error
-from lucky_transport.testing import fuzz_live
-from lucky_transport.testing.fuzz_live import LiveFinding, LiveFuzz
+from tests.endurance import fuzz_live
+from tests.endurance.fuzz_live import LiveFinding, LiveFuzz
 
 pytestmark = [
     pytest.mark.skipif(bool(native_error()), reason=native_error() or "native"),

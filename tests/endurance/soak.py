@@ -1,14 +1,12 @@
 """Messages without end through a pair of rings between two processes.
 
-    python -m lucky_transport.testing.soak --messages 10000000
+    python -m tests.endurance.soak --messages 10000000
 
 A second process meets this one at a rendezvous and writes; this one reads, compares each message with what it must be,
 and both add up the same checksum. Sizes go from an empty message to three times the ring (in fragments then), most of
 them small, for the ring to hold many records and to wrap at any place. Every ECHO-th message is sent back, so that both
-rings and all waits are used.
-
-Rule 1: exit code 0 means: every message came once, whole and in order, the checksums are equal, and the memory of both
-        processes is flat.
+rings and all waits are used. Exit code 0 means that every message came once, whole and in order, the checksums are
+equal, and the memory of both processes is flat.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ from lucky_transport.shm.rendezvous import Rendezvous
 from lucky_transport.shm.rendezvous_pipe import RendezvousPipe
 from lucky_transport.shm.wait import STRATEGIES, strategy_code
 
-__all__ = ["FLAT_KIB", "Outcome", "soak"]
+__all__ = ["FLAT_KIB", "SoakReport", "soak"]
 
 #: Each message starts with its number, so an empty one is a record of this size.
 _NUMBER = struct.Struct("<I")
@@ -48,10 +46,11 @@ _SLICE_NS = 10_000_000
 #: How much the memory of either process may grow after the first tenth of the messages.
 FLAT_KIB = 4096
 _SIZES = 4096
+_ROOT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SoakReport:
     """What a soak found. Growth: KiB of resident memory after the first tenth, of the reader and of the writer."""
 
     messages: int
@@ -67,7 +66,7 @@ class Outcome:
         return max(self.reader_growth_kib, self.writer_growth_kib) <= FLAT_KIB
 
 
-class Messages:
+class MessageSequence:
     """The same messages in both processes: number `n` is a piece of one pool of random bytes."""
 
     def __init__(self, pipe: RendezvousPipe) -> None:
@@ -90,14 +89,14 @@ class Messages:
 
 def soak(
     messages: int, *, ring_bytes: int = 65536, strategy: int = 1, native: bool = True, progress: bool = False
-) -> Outcome:
+) -> SoakReport:
     """Send so many messages from another process to this one. Raises RemoteProtocolError for what came wrong."""
     start = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="lucky-soak-") as folder:
         rendezvous = Rendezvous("soak", directory=Path(folder), ring_bytes=ring_bytes, strategy=strategy, native=native)
-        command = [sys.executable, "-m", "lucky_transport.testing.soak", "--messages", str(messages)]
+        command = [sys.executable, "-m", "tests.endurance.soak", "--messages", str(messages)]
         command += ["--wait", _name_of(strategy), "--native" if native else "--fallback", "--write-to", folder]
-        with rendezvous, subprocess.Popen(command) as writer:
+        with rendezvous, subprocess.Popen(command, cwd=_ROOT) as writer:
             try:
                 pipe = _one_client(rendezvous)
                 try:
@@ -108,7 +107,7 @@ def soak(
             except BaseException:
                 writer.kill()
                 raise
-    return Outcome(messages, size, checksum, time.perf_counter() - start, growth, writer_growth)
+    return SoakReport(messages, size, checksum, time.perf_counter() - start, growth, writer_growth)
 
 
 def _name_of(strategy: int) -> str:
@@ -147,7 +146,7 @@ def _whole(record: bytes, records: Iterator[bytes], expected: bytes, largest: in
 
 def _read(pipe: RendezvousPipe, count: int, progress: bool) -> tuple[int, int, int]:
     """Read and compare the messages; return their bytes, their checksum and how much this process grew."""
-    messages = Messages(pipe)
+    messages = MessageSequence(pipe)
     size = checksum = base = 0
     records = _records(pipe)
     for number in range(count):
@@ -200,7 +199,7 @@ class _Writer:
 
     def __init__(self, pipe: RendezvousPipe) -> None:
         self._pipe = pipe
-        self._messages = Messages(pipe)
+        self._messages = MessageSequence(pipe)
         self._echoed = 0
 
     def run(self, count: int) -> None:

@@ -1,12 +1,10 @@
 """Connections, streams, image streams, stubs and sessions, opened and left for as long as you like: what stays?
 
-    python -m lucky_transport.testing.leaks --minutes 10
+    python -m tests.endurance.leaks --minutes 10
 
 Each round opens one kind of work, does some of it and leaves it, beside a connection that makes calls all the time. The
-collector of cycles is off, and no process may open more than --descriptors files.
-
-Rule 1: exit code 0 means: at the end this process and the engines hold no more descriptors, threads, mappings and files
-        than after the first rounds, and no round failed.
+garbage collector is off, and no process may open more than --descriptors files. Exit code 0 means that this process and
+the engines hold no more descriptors, threads, mappings and files than after the first rounds, and no round failed.
 """
 
 from __future__ import annotations
@@ -26,10 +24,10 @@ import click
 from lucky_transport import api
 from lucky_transport.errors import MissingExtra
 from lucky_transport.process import EngineProcess, unique_name
-from lucky_transport.testing.resources import Resources, measure, released
-from lucky_transport.testing.workloads import ENGINE, SESSIONS_ENGINE, WORKLOADS, Workload, engine_of, load
+from tests.endurance.workloads import ENGINE, SESSIONS_ENGINE, WORKLOADS, Workload, engine_of, load
+from tests.support.resources import Resources, measure, released
 
-__all__ = ["Found", "allowed_engine", "available", "find_leaks", "main", "no_collector", "settled"]
+__all__ = ["LeakReport", "allowed_engine", "available", "find_leaks", "main", "no_collector", "settled"]
 
 #: Rounds of each kind before the first count: pools of threads fill up, caches too.
 WARM_UP = 3
@@ -43,7 +41,7 @@ _OPTIONS = {ENGINE: {"width": 64, "height": 48}, SESSIONS_ENGINE: {}}
 
 
 @dataclass(slots=True)
-class Found:
+class LeakReport:
     """What one kind of work held: at the start, at most while it was open, and after it was left for the last time."""
 
     kind: str
@@ -72,7 +70,7 @@ def available() -> list[str]:
     return found
 
 
-def find_leaks(kinds: Sequence[str], seconds: float, seed: int, descriptors: int = 256) -> list[Found]:
+def find_leaks(kinds: Sequence[str], seconds: float, seed: int, descriptors: int = 256) -> list[LeakReport]:
     """Work for so long and return what was found per kind, then per engine."""
     prefix = unique_name()
     names = {engine: f"{prefix}_{engine}" for engine in (ENGINE, SESSIONS_ENGINE)}
@@ -93,14 +91,14 @@ def find_leaks(kinds: Sequence[str], seconds: float, seed: int, descriptors: int
         engines = {engine: settled(prefix, process.pid) for engine, process in processes.items()}
         start = settled(prefix)
         start = replace(start, descriptors=start.descriptors + BESIDE)
-        found = {kind: Found(kind, 0, start, start, start) for kind in kinds}
+        found = {kind: LeakReport(kind, 0, start, start, start) for kind in kinds}
         until = time.monotonic() + seconds
         while time.monotonic() < until or not all(one.rounds for one in found.values()):
             _play(found[rng.choice(kinds)], work, rng, prefix)
         return [*found.values(), *_of_engines(engines, processes, prefix)]
 
 
-def _play(found: Found, work: dict[str, tuple[Workload, str]], rng: random.Random, prefix: str) -> None:
+def _play(found: LeakReport, work: dict[str, tuple[Workload, str]], rng: random.Random, prefix: str) -> None:
     try:
         held = _round(*work[found.kind], rng.randint(1, 5), prefix)
     except Exception as error:  # whatever it is, it is what this run looks for
@@ -122,11 +120,11 @@ def _round(workload: Workload, endpoint: str, times: int, prefix: str = "") -> R
         work.close()
 
 
-def _of_engines(starts: dict[str, Resources], processes: dict[str, EngineProcess], prefix: str) -> Iterator[Found]:
+def _of_engines(starts: dict[str, Resources], processes: dict[str, EngineProcess], prefix: str) -> Iterator[LeakReport]:
     for engine, start in starts.items():
         allowed = allowed_engine(start)
         end = released(allowed, prefix, pid=processes[engine].pid)
-        yield Found(f"engine {engine}", 1, allowed, end, end)
+        yield LeakReport(f"engine {engine}", 1, allowed, end, end)
 
 
 def allowed_engine(start: Resources) -> Resources:

@@ -1,12 +1,12 @@
 """Mutated ring images, and a ring that another process rewrites while it is read: never more than a refusal.
 
-    python -m lucky_transport.testing.fuzz rings --rounds 1000000
+    python -m tests.endurance.fuzz rings --rounds 1000000
 
-Rule 1: one round is one image: honest records, then some words and bytes of the data and the positions changed. The
-        native ends and those in pure Python must find the same in it, and leave the same memory behind.
-Rule 2: beside that a process scribbles over a shared ring all the time, and both native ends work on it meanwhile.
-Rule 3: nothing around a ring may ever change. Whatever is no record of a possible length and no RemoteProtocolError is
-        a finding and ends the run, with the seed and the round that show it again.
+A round is one image: valid records, then some words and bytes of the data and the positions changed. The native ends
+and those in pure Python must find the same in it, and leave the same memory behind. Meanwhile another process writes
+into a shared ring all the time, and both native ends work on that one too. Memory around a ring may never change.
+Whatever is no record of a possible length and no RemoteProtocolError is a finding and ends the run, with the seed and
+the round that show it again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A short soak: the long one is `python -m lucky_transport.testing.soak --messages 10000000`."""
+"""A short soak: the long one is `python -m tests.endurance.soak --messages 10000000`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from lucky_transport.errors import RemoteProtocolError
 from lucky_transport.shm.atomics import native_error
 from lucky_transport.shm.ends import ReadingEnd, WritingEnd
 from lucky_transport.shm.ring_pipe import RingPipe
-from lucky_transport.testing import soak as soaking
-from lucky_transport.testing.soak import FLAT_KIB, Outcome, main, soak
+from tests.endurance import soak as soaking
+from tests.endurance.soak import FLAT_KIB, SoakReport, main, soak
 
 
 @pytest.mark.parametrize(
@@ -32,9 +32,9 @@ def test_every_message_comes_once_whole_and_in_order_and_the_memory_stays_flat(
 
 
 def test_growing_memory_is_not_flat() -> None:
-    assert Outcome(1, 1, 0, 1.0, FLAT_KIB, 0).flat
-    assert not Outcome(1, 1, 0, 1.0, FLAT_KIB + 1, 0).flat
-    assert not Outcome(1, 1, 0, 1.0, 0, FLAT_KIB + 1).flat
+    assert SoakReport(1, 1, 0, 1.0, FLAT_KIB, 0).flat
+    assert not SoakReport(1, 1, 0, 1.0, FLAT_KIB + 1, 0).flat
+    assert not SoakReport(1, 1, 0, 1.0, 0, FLAT_KIB + 1).flat
 
 
 def test_a_changed_message_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,7 +58,7 @@ def test_the_command_says_what_it_found_and_fails_when_memory_grows(monkeypatch:
     assert result.exit_code == 0
     assert "2000 messages, " in result.output
     assert " on both sides; memory grew by " in result.output
-    monkeypatch.setattr(soaking, "soak", lambda *_, **__: Outcome(1, 1, 0, 1.0, 0, FLAT_KIB + 1))
+    monkeypatch.setattr(soaking, "soak", lambda *_, **__: SoakReport(1, 1, 0, 1.0, 0, FLAT_KIB + 1))
     result = CliRunner().invoke(main, ["--messages", "1"])
     assert result.exit_code == 1
     assert "the memory is not flat" in result.output

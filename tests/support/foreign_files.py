@@ -1,4 +1,4 @@
-"""Files that another user made where ours should be. The planter needs root, which it gives up for a free user id."""
+"""Files of another user where ours should be. Making one needs root, which a child process gives up for another id."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ import sys
 from pathlib import Path
 from typing import Protocol
 
-__all__ = ["KINDS", "Plant", "foreign_uid", "make", "plant_as", "why_not"]
+__all__ = ["KINDS", "MakeForeignFile", "foreign_uid", "make", "make_as", "why_not"]
 
 KINDS = ("file", "fifo", "directory", "symbolic link", "socket")
 
 
-class Plant(Protocol):
+class MakeForeignFile(Protocol):
     """Makes `path` as another user, and returns its mode."""
 
     def __call__(self, path: Path, kind: str, content: bytes = b"") -> int: ...
 
 
 def why_not() -> str:
-    """Return why there can be no planter here; "" where there can."""
+    """Return why no file of another user can be made here; "" where it can."""
     return "" if os.geteuid() == 0 else "a second user's files need root: run this test as root"
 
 
@@ -52,7 +52,7 @@ def make(path: Path, kind: str, content: bytes = b"", mode: int = 0o666) -> None
     path.chmod(0o777 if kind == "directory" else mode)
 
 
-def plant_as(uid: int, path: Path, kind: str, content: bytes = b"") -> int:
+def make_as(uid: int, path: Path, kind: str, content: bytes = b"") -> int:
     """Make the file as user `uid`, readable and writable for everybody, and return its mode."""
     command = [sys.executable, __file__, str(uid), str(path), kind]
     subprocess.run(command, input=content, check=True, timeout=60)

@@ -3,8 +3,8 @@
     with CallPair({"/t/echo": echo}) as pair:
         assert pair.client.unary("/t/echo", b"ping", Deadline(5)) == b"ping"
 
-Rule 1: a handler runs on a thread of its own, as it does behind a dispatcher; the server is fed by one thread.
-Rule 2: whatever ends the feeding is kept in `fault`; nothing is swallowed.
+A handler runs on a thread of its own, as behind a dispatcher; one thread feeds the server. An error that ends the
+feeding is kept in `fault`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lucky_transport.errors import TransportError, Unimplemented
 from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.rpc.server import ServerCalls
 from lucky_transport.rpc.server_call import ServerCall
-from lucky_transport.testing.memory_pipe import memory_pipes
+from tests.support.memory_pipe import memory_pipes
 
 __all__ = ["CallPair"]
 

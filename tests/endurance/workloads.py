@@ -4,7 +4,7 @@
     next(work); next(work)              # each goes on by one exchange, call, item or session
     work.close()                        # leaves as a program does that ends its `with` blocks
 
-Rule 1: a workload holds only what it is doing: after `close` nothing of it is open.
+After `close` nothing of a workload is open.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ __all__ = ["SESSIONS_ENGINE", "WORKLOADS", "Workload", "engine_of", "load"]
 
 Workload = Callable[[str], Generator[None]]
 
-#: Where each kind of work is written; those of plugins need their packages.
+#: Where each kind of work is written; those of stubs need grpcio.
 WORKLOADS = {
     "steps": f"{__name__}:steps",
     "calls": f"{__name__}:calls",
     "streams": f"{__name__}:streams",
     "images": f"{__name__}:images",
     "sessions": f"{__name__}:sessions",
-    "stubs": "lucky_transport_stubs.workloads:stubs",
-    "aio": "lucky_transport_stubs.workloads:aio_stubs",
+    "stubs": "tests.endurance.stub_workloads:stubs",
+    "aio": "tests.endurance.stub_workloads:aio_stubs",
 }
 ENGINE, SESSIONS_ENGINE = "echo", "cartpole"
 #: Items read of each stream, and pictures.

@@ -1,7 +1,7 @@
-"""Fuzz jobs, run by hand or by a scheduled job: `python -m lucky_transport.testing.fuzz envelopes --rounds 1000000`.
+"""Fuzz jobs, run by hand or by a scheduled job: `python -m tests.endurance.fuzz envelopes --rounds 1000000`.
 
-Rule 1: without `--seed` every run takes another way; the seed is printed first, and a finding names it.
-Rule 2: exit code 0 means that all rounds were played and nothing was found.
+Without `--seed` every run differs; the seed is printed first, and a finding names it. Exit code 0 means that all rounds
+were played and nothing was found.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ __all__ = ["JOBS", "main"]
 
 #: What can be fuzzed, and the class that does it: made with a seed, `run(rounds)` or `run_for(seconds)`, `seen`.
 JOBS = {
-    "live": "lucky_transport.testing.fuzz_live:LiveFuzz",
-    "envelopes": "lucky_transport.testing.fuzz_envelopes:EnvelopeFuzz",
-    "rings": "lucky_transport.testing.fuzz_rings:RingFuzz",
+    "live": "tests.endurance.fuzz_live:LiveFuzz",
+    "envelopes": "tests.endurance.fuzz_envelopes:EnvelopeFuzz",
+    "rings": "tests.endurance.fuzz_rings:RingFuzz",
 }
 #: Rounds between two lines of progress.
 _STRIDE = 50_000
@@ -43,7 +43,7 @@ class _TimedJob(Protocol):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Play the rounds and return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m lucky_transport.testing.fuzz", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.endurance.fuzz", description=__doc__)
     parser.add_argument("job", choices=sorted(JOBS))
     parser.add_argument("--rounds", type=int, default=1_000_000, help="default: %(default)s")
     seconds = "how long the live job runs, which has no fixed rounds; default: %(default)s"

@@ -1,7 +1,4 @@
-"""Memory of this process that looks like a shared segment: for tests of rings and of what else lies in words.
-
-Rule 1: no ordering, no atomicity; both ends of whatever is tested live in one thread.
-"""
+"""Memory of this process that looks like a shared segment, without ordering or atomicity: for use in one thread."""
 
 from __future__ import annotations
 

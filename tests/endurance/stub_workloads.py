@@ -1,4 +1,4 @@
-"""What programs of generated stubs do with an engine; kinds of `lucky_transport.testing.workloads`."""
+"""What programs of generated stubs do with an engine; kinds of `tests.endurance.workloads`."""
 
 from __future__ import annotations
 

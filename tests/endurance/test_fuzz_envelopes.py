@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from lucky_transport.rpc.server import ServerCalls
-from lucky_transport.testing.fuzz import main
-from lucky_transport.testing.fuzz_envelopes import EnvelopeFuzz, FuzzFinding
+from tests.endurance.fuzz import main
+from tests.endurance.fuzz_envelopes import EnvelopeFuzz, FuzzFinding
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

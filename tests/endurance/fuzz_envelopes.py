@@ -1,11 +1,10 @@
 """Mutated envelopes against both ends of calls: each is a typed error, the drop of that peer, or an honest answer.
 
-    python -m lucky_transport.testing.fuzz envelopes --rounds 1000000
+    python -m tests.endurance.fuzz envelopes --rounds 1000000
 
-Rule 1: one round is one mutated record, fed to a server, to a client, or to both; what came before it is honest.
-Rule 2: a peer that was dropped is replaced by a fresh one; everything else lives on, and its honest calls must go on to
-        get their own answers.
-Rule 3: anything but a `TransportError` is a finding and ends the run, with the seed and the record that show it again.
+A round feeds one mutated record to a server or to a client; what came before it is valid. A peer that was dropped is
+replaced; everything else lives on, and its valid calls must get their own answers. Anything but a `TransportError` is a
+finding and ends the run, with the seed and the record that show it again.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from lucky_transport.rpc.fragments import cut
 from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport.rpc.server import ServerCalls
 from lucky_transport.rpc.server_call import ServerCall
-from lucky_transport.testing.memory_pipe import MemoryPipe, memory_pipes
+from tests.support.memory_pipe import MemoryPipe, memory_pipes
 
 __all__ = ["EnvelopeFuzz", "FuzzFinding"]
 

@@ -1,4 +1,4 @@
-"""Short soaks and a few kills; `lucky_transport.testing.leaks` and `kills` run the long ones."""
+"""Short soaks and a few kills; `tests.endurance.leaks` and `kills` run the long ones."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from click.testing import CliRunner
 
 from lucky_transport import api
 from lucky_transport.errors import PeerDied
-from lucky_transport.testing import kills, leaks, workloads
-from lucky_transport.testing.kill_run import Run, checked
-from lucky_transport.testing.leaks import available, find_leaks
-from lucky_transport.testing.resources import Resources
 from lucky_transport.transport import Transport
+from tests.endurance import kills, leaks, workloads
+from tests.endurance.kill_run import KillRun, checked
+from tests.endurance.leaks import available, find_leaks
+from tests.support.resources import Resources
 
 kept: list[Transport] = []
 
@@ -37,7 +37,7 @@ def _nothing_kept() -> Iterator[None]:
 
 def test_nothing_stays_of_what_is_opened_and_left() -> None:
     """In a process of its own: other tests of this one leave descriptors to the collector."""
-    command = [sys.executable, "-m", "lucky_transport.testing.leaks", "--minutes", "0.05", "--seed", "1"]
+    command = [sys.executable, "-m", "tests.endurance.leaks", "--minutes", "0.05", "--seed", "1"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stdout + done.stderr
     rounds = dict(re.findall(r"^(\w+): (\d+) rounds$", done.stdout, re.MULTILINE))
@@ -59,11 +59,11 @@ def test_what_stays_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_soak_command_says_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     little, more = Resources(9, 2, 1, 3), Resources(10, 2, 1, 3)
-    monkeypatch.setattr(leaks, "find_leaks", lambda *_: [leaks.Found("calls", 7, little, more, little)])
+    monkeypatch.setattr(leaks, "find_leaks", lambda *_: [leaks.LeakReport("calls", 7, little, more, little)])
     result = CliRunner().invoke(leaks.main, ["--minutes", "0.01", "--kind", "calls", "--seed", "1"])
     assert result.exit_code == 0
     assert "calls: 7 rounds\n    start 9 descriptors, 2 threads, 1 mappings, 3 files\n    peak  10 d" in result.output
-    monkeypatch.setattr(leaks, "find_leaks", lambda *_: [leaks.Found("calls", 7, little, more, more)])
+    monkeypatch.setattr(leaks, "find_leaks", lambda *_: [leaks.LeakReport("calls", 7, little, more, more)])
     result = CliRunner().invoke(leaks.main, ["--minutes", "0.01", "--kind", "calls"])
     assert result.exit_code == 1
     assert "not released, or failed: calls" in result.output
@@ -71,7 +71,7 @@ def test_the_soak_command_says_what_is_left(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_kills_at_random_moments_are_noticed_and_leave_nothing(seed: int) -> None:
-    run = Run(available(), seed)
+    run = KillRun(available(), seed)
     try:
         run.play(6)
     finally:

@@ -1,13 +1,12 @@
 """Clients and engines killed at random moments: is it noticed in time, and is anything left?
 
-    python -m lucky_transport.testing.kills --kills 1000
+    python -m tests.endurance.kills --kills 1000
 
 Each round takes one kind of work, and sends SIGKILL to the client or to the engine at a random moment, while they meet
 too. A killed client's engine must let go of all it held for it, and serve the next client. A killed engine's client
-must get an error of its API that says so, within LIMIT_S, and must find the next engine of that name.
-
-Rule 1: exit code 0 means: every kill was noticed in time and named, nothing hung, and no descriptor, thread, mapping or
-        file in shared memory is left.
+must get an error of its API that says so, within LIMIT_S, and must find the next engine of that name. Exit code 0 means
+that every kill was noticed in time and named, nothing hung, and no descriptor, thread, mapping or file in shared memory
+is left.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ from collections.abc import Sequence
 
 import click
 
-from lucky_transport.testing.kill_run import Run
-from lucky_transport.testing.leaks import available, no_collector
-from lucky_transport.testing.workloads import WORKLOADS
+from tests.endurance.kill_run import KillRun
+from tests.endurance.leaks import available, no_collector
+from tests.endurance.workloads import WORKLOADS
 
 __all__ = ["main"]
 
@@ -39,7 +38,7 @@ def main(kills: int, kinds: tuple[str, ...], seed: int | None) -> None:
     seed = secrets.randbits(32) if seed is None else seed
     chosen = list(kinds) or available()
     click.echo(f"{kills} kills over {', '.join(chosen)}; seed {seed}")
-    run = Run(chosen, seed)
+    run = KillRun(chosen, seed)
     try:
         with no_collector():
             run.play(kills)

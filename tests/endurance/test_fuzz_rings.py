@@ -1,4 +1,4 @@
-"""A short fuzz of rings: the long one is `python -m lucky_transport.testing.fuzz rings --rounds 1000000`."""
+"""A short fuzz of rings: the long one is `python -m tests.endurance.fuzz rings --rounds 1000000`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import pytest
 
 from lucky_transport.shm.atomics import native_error
 from lucky_transport.shm.ends import ReadingEnd
-from lucky_transport.testing import fuzz_rings
-from lucky_transport.testing.fuzz_rings import RingFinding, RingFuzz
+from tests.endurance import fuzz_rings
+from tests.endurance.fuzz_rings import RingFinding, RingFuzz
 
 pytestmark = pytest.mark.skipif(bool(native_error()), reason=native_error() or "native")
 

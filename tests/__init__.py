@@ -1,0 +1,1 @@
+"""Tests, what they share (`support`), and long runs for a scheduled job (`endurance`)."""
