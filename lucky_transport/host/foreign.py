@@ -1,7 +1,7 @@
-"""An engine's services in another protocol's messages, brought by plugins (gRPC's, for generated stubs).
+"""An engine's services in another protocol's messages, from plugins (gRPC's, for generated stubs).
 
-Rule 1: a call belongs here when it names its method by a path that one of them knows; they are asked in turn.
-Rule 2: where a plugin's packages are missing, or it breaks, the engine is served without it, and the log says so.
+A call belongs here if one of the plugins knows the path of its method. If a plugin's packages are missing, or it
+breaks, the engine is served without it and the log says so.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ __all__ = ["ForeignServices", "RawHandler", "foreign_services"]
 
 _log = logging.getLogger("lucky_transport")
 
-#: Answers a call whose messages this project does not know: takes `call.payload` or `call.recv()`, uses `call.send` and
-#: in the end `call.finish`. It runs on a thread of the pool.
+#: Answers a call with messages of another protocol: reads `call.payload` or `call.recv()`, uses `call.send` and ends
+#: with `call.finish`. It runs on a thread of the pool.
 RawHandler = Callable[[ServerCall], None]
 
 
 class ForeignServices(Protocol):
-    """What one plugin serves of one host."""
+    """The services of one host from one plugin."""
 
     def handler(self, path: str) -> RawHandler | None:
-        """Return what answers the method "/package.Service/Method", None where it is not known; from any thread."""
+        """Return the handler of the method "/package.Service/Method", None if it is not known; from any thread."""
         ...
 
     def leave(self, caller: str) -> None:
-        """The client of that name has gone: let go of what it held. Idempotent, and also for clients never seen."""
+        """Release what a client that has gone held. Idempotent; also called for clients never seen."""
         ...
 
     def close(self) -> None:
-        """The engine closes: end what waits for it, and start nothing more. Idempotent."""
+        """End what waits for the engine and start nothing more: the engine closes. Idempotent."""
         ...
 
 
 def foreign_services(host: Host) -> list[ForeignServices]:
-    """Return what the installed plugins serve of this host."""
+    """Return the services that the installed plugins have for this host."""
     found: list[ForeignServices] = []
     for name, info in sorted(registry().foreign_services.items()):
         try:

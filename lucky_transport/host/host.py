@@ -1,10 +1,8 @@
-"""Drives one engine for any number of servers.
+"""Drives one engine for any number of servers; knows no transport.
 
-Rule 1: one lock guards the engine; every step, bind and engine-side handler happens under it.
-Rule 2: one driver. Who steps or resets first takes the lease; others get Busy until it is released.
-Rule 3: the engine is bound to the buffers of whoever drives it, so the driver's own memory is written in place and no
-        other client can touch the arrays of a step.
-Rule 4: this file knows no transport.
+One lock guards the engine: every step, bind and engine-side handler happens under it. The first client that steps or
+resets takes the lease, and others get Busy until it is released. The engine is bound to the driver's buffers, so it
+writes the driver's own memory in place and no other client touches the arrays of a step.
 """
 
 from __future__ import annotations
@@ -37,10 +35,10 @@ from lucky_transport.sessions.sessions import Sessions
 __all__ = ["Host", "Lease"]
 
 _log = logging.getLogger("lucky_transport")
-#: How long a driver steps aside at most, and how often it looks whether it still has to.
-_LET_IN_S = 0.05
-#: Time for the engine's thread to wake and to have the interpreter.
-_WAY_S = 100e-6
+#: How long a driver yields the engine to waiting threads at most.
+_YIELD_S = 0.05
+#: Time for the engine's thread to wake and to get the interpreter.
+_WAKE_S = 100e-6
 
 #: Answers one unary method: takes the request message and its call, returns the response message.
 CallHandler = Callable[[Any, Call], Any]
@@ -79,12 +77,12 @@ class Host:
 
     @property
     def engine(self) -> Engine:
-        """The engine itself, for the process that owns it (call it only between steps)."""
+        """The engine itself, for the process that owns it; call it only between steps."""
         return self._engine
 
     @property
     def driver(self) -> str:
-        """Who holds the lease, "" when nobody does."""
+        """The name of the client that holds the lease, "" if none does."""
         lease = self._lease
         return lease.owner if lease else ""
 
@@ -98,12 +96,13 @@ class Host:
     ) -> Lease:
         """Take the lease: from now on the engine reads from and writes to `buffers`, which show the last frame at once.
 
-        `is_idle` lets others take the lease over while it answers True (a legacy client cannot say goodbye).
-        `interrupt` asks a driver whose loop keeps the lock between steps (`Lease.parts`) for the engine: it then gives
-        the lock back after its present step and calls `let_others_in`.
+        is_idle: while it returns True, another client may take the lease over (a legacy client cannot release it).
+        interrupt: asks a driver whose loop keeps the lock between steps (`Lease.step_parts`) for the engine; that loop
+        then releases the lock after its present step and calls `yield_to_waiters`.
+
         Raises Busy naming the present driver, ClosedError once the host is closed.
         """
-        with self._turn():
+        with self._exclusive():
             if self._closed:
                 raise ClosedError("the engine is closing", backend=self.spec.engine)
             if self._lease is not None and not self._lease.is_idle():
@@ -144,17 +143,17 @@ class Host:
             raise self._late(method, call)
 
     def between_steps(self, timeout_s: float = -1) -> AbstractContextManager[bool]:
-        """The engine to oneself while no step runs, for a look at the world; False when it did not come in time.
+        """Hold the engine while no step runs, to observe it; False when it was not free within `timeout_s`.
 
-        Who held up the engine lets it go first afterwards: what he does with what he saw can wait, a step cannot.
+        A thread that made the engine wait lets it step first afterwards: its own work can wait, a step cannot.
         """
-        return self._turn(timeout_s, _WAY_S)
+        return self._exclusive(timeout_s, _WAKE_S)
 
     @contextmanager
-    def _turn(self, timeout_s: float = -1, way_s: float = 0.0) -> Generator[bool]:
-        """The engine to oneself, between two steps; False when it did not come within `timeout_s`.
+    def _exclusive(self, timeout_s: float = -1, pause_s: float = 0.0) -> Generator[bool]:
+        """Hold the engine between two steps; False when it was not free within `timeout_s`.
 
-        way_s: how long the thread sleeps afterwards if it had to wait, and so has made the engine wait.
+        pause_s: how long the thread sleeps afterwards if it had to wait, and so has made the engine wait.
         """
         held = self._lock.acquire(blocking=False)
         has_waited = not held
@@ -172,18 +171,18 @@ class Host:
                 with self._waiting:
                     self.waiters -= 1
                     self._waiting.notify_all()
-                if way_s:
-                    time.sleep(way_s)
+                if pause_s:
+                    time.sleep(pause_s)
 
-    def let_others_in(self) -> None:
-        """Give way to threads that wait for the engine: who takes a lock at once again would keep them out for ever."""
+    def yield_to_waiters(self) -> None:
+        """Let threads that wait for the engine have it: a loop that takes the lock again at once would starve them."""
         if self.waiters:
             with self._waiting:
-                self._waiting.wait_for(lambda: not self.waiters, _LET_IN_S)
+                self._waiting.wait_for(lambda: not self.waiters, _YIELD_S)
 
     def release(self, lease: Lease) -> None:
-        """Give the lease back; the engine is bound to memory of its own again. No effect on another's lease."""
-        with self._turn():
+        """Give the lease back; the engine is bound to memory of its own again. No effect on a lease that was lost."""
+        with self._exclusive():
             if self._lease is not lease:
                 return
             self._lease = None
@@ -201,14 +200,14 @@ class Host:
     def inline_handler(self, method: Method) -> Handler | None:
         """Return the engine's handler of an inline method that need not know its call, None for any other.
 
-        What it raises is foreign: tell it by `to_wire_error`.
+        It may raise anything: pass that through `to_wire_error`.
         """
         return self.plain.get(method.name) if method.runs is Runs.INLINE else None
 
     def call(self, method: Method, request: Any, call: Call | None = None) -> Any:
         """Return the engine's response; runs between two steps unless the method is declared otherwise.
 
-        `call` says who asks and until when (None: this process, for as long as it takes). Raises LocalProtocolError (a
+        call: the caller and its deadline; None for this process, without a deadline. Raises LocalProtocolError (a
         stream), Unimplemented, PeerTimeout, Cancelled, EngineFailed (the handler raised), or the TransportError the
         handler chose.
         """
@@ -224,7 +223,7 @@ class Host:
         try:
             if method.runs is not Runs.ENGINE:
                 return handler(request, call)
-            with self._turn(-1 if call.deadline is None else call.deadline.remaining_s) as held:
+            with self._exclusive(-1 if call.deadline is None else call.deadline.remaining_s) as held:
                 if held:
                     return handler(request, call)
             raise self._late(method, call)
@@ -252,10 +251,10 @@ class Host:
         return deadline_error(method.name, timeout_s, self.spec.engine)
 
     def close(self, timeout_s: float = 5.0) -> None:
-        """End the engine; idempotent. A step in progress is waited for, an engine that hangs in one is left to exit."""
+        """End the engine; idempotent. Waits up to `timeout_s` for a step in progress, then leaves the engine open."""
         if self.sessions is not None:
             self.sessions.close()
-        with self._turn(timeout_s) as held:
+        with self._exclusive(timeout_s) as held:
             if not held:
                 _log.warning("engine %r is still in a step after %s s; not closed", self.spec.engine, timeout_s)
             elif not self._closed:

@@ -19,7 +19,7 @@ __all__ = ["Lease"]
 
 
 class Lease:
-    """The right to step the engine; held by one driver at a time. `valid` is False once it was lost."""
+    """The right to step the engine; one driver at a time holds it. `valid` is False once it was lost."""
 
     __slots__ = ("_acquire", "_buffers", "_engine", "_engine_step", "_host", "_release", "is_idle", "owner", "valid")
 
@@ -43,15 +43,15 @@ class Lease:
         self._buffers = buffers
 
     @property
-    def parts(self) -> tuple[Callable[[None], None], Callable[[], object], Callable[[], None]]:
+    def step_parts(self) -> tuple[Callable[[None], None], Callable[[], object], Callable[[], None]]:
         """The engine's step and the host's lock, for a server whose own loop calls acquire, step(None), release.
 
-        Only for a lease that nobody can take over (`is_idle` not given) and that can be interrupted, while it is held.
+        Only while it is held, for a lease that can be interrupted and that no client can take over (no `is_idle`).
         """
         return self._engine_step, self._acquire, self._release
 
     def failure(self, error: Exception) -> TransportError:
-        """Return what a client is told when the engine's step raised `error`."""
+        """Return the error that a client gets when the engine's step raised `error`."""
         return error if isinstance(error, TransportError) else engine_failed(self._engine, "step", error)
 
     def step(self, control: NDArray[np.uint8] | None = None) -> None:
@@ -87,5 +87,5 @@ class Lease:
         buffers.signals[:, reset] = 0
 
     def release(self) -> None:
-        """Let somebody else drive; idempotent."""
+        """Let another client drive; idempotent."""
         self._host.release(self)

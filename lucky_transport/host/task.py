@@ -1,7 +1,6 @@
 """The methods that follow from a batch spec alone: agent schema, capability manifest, task contracts.
 
-Rule 1: an engine gets these for nothing and may replace any of them through its own `services`.
-Rule 2: a contract is refused with every finding at once, each with the nearest known name.
+Every engine gets these; its own `services` may replace any of them.
 """
 
 from __future__ import annotations

@@ -45,9 +45,6 @@ __all__ = ["Sessions"]
 
 _log = logging.getLogger("lucky_transport")
 
-#: A world that is built within this time is built by the thread that asks for it: waking a worker takes longer.
-_AT_ONCE_S = 1e-3
-
 
 class Sessions(SessionApi):
     """`close` destroys all sessions and ends every thread.
@@ -63,7 +60,6 @@ class Sessions(SessionApi):
         self._sessions: dict[str, Session] = {}
         self._lock = threading.Lock()
         self._builders = WorkerPool(f"session builders of {engine}", self.limits.builders, self.limits.sessions)
-        self._quick_maps: set[str] = set()  # their last worlds were built within `_AT_ONCE_S`
         self._slots = WorkerSlots(self.limits)
         self._scheduler = Scheduler(f"session clock of {engine}")
         self._reaper: threading.Thread | None = None
@@ -92,23 +88,12 @@ class Sessions(SessionApi):
     def _start(self, factory: WorldFactory, seed: int | None, owner: str) -> str:
         session = Session(secrets.token_hex(6), factory, self.engine, self._slots, owner)
         self._add(session)
-        if factory.map_name in self._quick_maps:
-            self._build(session, seed)
-            return session.id
         try:
-            self._builders.run(partial(self._build, session, seed))
+            self._builders.run(partial(session.build, seed))
         except BaseException:
             self.destroy(session.id)
             raise
         return session.id
-
-    def _build(self, session: Session, seed: int | None) -> None:
-        start = time.perf_counter()
-        session.build(seed)
-        if time.perf_counter() - start < _AT_ONCE_S:
-            self._quick_maps.add(session.factory.map_name)
-        else:
-            self._quick_maps.discard(session.factory.map_name)
 
     def ids(self) -> list[str]:
         with self._lock:

@@ -29,7 +29,7 @@ from lucky_transport_pipe.conversation import ClientRun, Conversation
 from lucky_transport_pipe.json_codec import codec_of, compact, parsed
 from lucky_transport_pipe.lines import Said, Word, parse_score
 
-__all__ = ["Experiment", "Policy", "Score", "Session", "Started", "State", "json_word"]
+__all__ = ["Experiment", "ExperimentSession", "Policy", "Score", "Started", "State", "json_word"]
 
 #: Decides what a session does: takes its number and state, returns the command.
 Policy = Callable[[int, Any], Any]
@@ -164,14 +164,14 @@ class Experiment:
 
     # -- one session --------------------------------------------------------------------------------------------------
 
-    def session(self, number: int) -> Session:
+    def session(self, number: int) -> ExperimentSession:
         """Return one session, to be played by itself. Raises ValueError for a number that is none of this run."""
         if not 0 <= number < len(self.scores):
             raise ValueError(f"session {number}: this run has 0 to {len(self.scores) - 1}")
-        return Session(self, number)
+        return ExperimentSession(self, number)
 
 
-class Session:
+class ExperimentSession:
     """One session of an experiment; made by `Experiment.session`. One thread at a time."""
 
     def __init__(self, experiment: Experiment, number: int) -> None:

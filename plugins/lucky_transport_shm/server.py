@@ -101,9 +101,13 @@ class ShmServer(Server):
         while not self._stopping:
             lease = self._lease
             try:
-                found = self._channel.next(_SLICE_NS) if lease is None else self._channel.serve(*lease.parts, _SLICE_NS)
+                found = (
+                    self._channel.next(_SLICE_NS)
+                    if lease is None
+                    else self._channel.serve(*lease.step_parts, _SLICE_NS)
+                )
                 if self._host.waiters:
-                    self._host.let_others_in()
+                    self._host.yield_to_waiters()
             except Exception as error:  # an engine is foreign code and may raise anything
                 assert lease is not None
                 self._refuse(lease.failure(error))

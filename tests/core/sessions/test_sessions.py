@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -43,18 +42,6 @@ def test_a_session_is_there_at_once_while_its_world_is_still_being_built(session
     go_on.set()
     assert sessions.advance(session).ticks == 1
     assert worlds.made[0].seed == 3
-
-
-def test_a_world_that_suddenly_takes_long_holds_up_one_caller_and_no_more(sessions: Sessions, worlds: Any) -> None:
-    """Worlds that are quick to build are built by the caller, until one is not."""
-    for _ in range(20):
-        sessions.advance(sessions.create())
-    worlds.on_create = lambda: time.sleep(0.02)
-    sessions.create()
-    go_on = threading.Event()
-    worlds.on_create = lambda: go_on.wait(PATIENCE_S)
-    assert sessions.state(sessions.create()).phase is Phase.CREATING
-    go_on.set()
 
 
 def test_the_first_map_is_the_default_and_an_unknown_one_is_refused_at_once(sessions: Sessions) -> None:

@@ -22,7 +22,7 @@ from lucky_transport.errors import (
     Unimplemented,
     UnknownName,
 )
-from lucky_transport_pipe.experiment import Score, Session, Started, State
+from lucky_transport_pipe.experiment import ExperimentSession, Score, Started, State
 from lucky_transport_pipe.instance import Instance
 
 Playing = Callable[..., Any]
@@ -197,7 +197,7 @@ def test_each_session_may_have_a_thread_of_its_own(playing: Playing) -> None:
     with playing() as (instance, engine), ThreadPoolExecutor(3) as pool:
         experiment = begin(instance, engine, 3)
 
-        def play(session: Session) -> list[Any]:
+        def play(session: ExperimentSession) -> list[Any]:
             seen: list[Any] = []
             while (state := session.state()) is not None:
                 seen.append(state["n"])
