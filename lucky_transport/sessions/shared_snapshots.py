@@ -16,6 +16,7 @@ from pathlib import Path
 from lucky_transport.codec.flatbuffers import decode, encode
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import ClosedError, PeerDied, RemoteProtocolError, SessionEnded
+from lucky_transport.fork import on_child
 from lucky_transport.messages import SessionLook, ShareSessionResponse
 from lucky_transport.sessions.api import DEFAULT_TIMEOUT_S, WorldSnapshot, nothing_newer
 from lucky_transport.sessions.session import Session
@@ -127,9 +128,9 @@ class SnapshotReader:
         self._worlds = worlds
         self._strategy = strategy
         self._lock = threading.Lock()
-        self._pid = os.getpid()  # a file has one reader: a forked child must not read it
         self._is_closed = False
         self._open()
+        on_child(self.close)  # a file has one reader: a forked child must not read it
 
     def latest(self, after_tick: int = -1, deadline: Deadline | None = None) -> WorldSnapshot:
         """Return the newest snapshot with more ticks than `after_tick`; waits while there is none.
@@ -159,7 +160,7 @@ class SnapshotReader:
 
     def _has_moved(self) -> bool:
         """Open the new file if the snapshots have moved there, and return whether they have. Raises when none come."""
-        if self._is_closed or os.getpid() != self._pid:
+        if self._is_closed:
             raise ClosedError("this look at a session is closed", backend="shm", hint="watch the session again")
         state = self._file.state
         if state == LookState.ENDED:

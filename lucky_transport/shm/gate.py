@@ -1,4 +1,4 @@
-"""Who is inside: lets any thread close what others may be waiting in, and closes it in forked children.
+"""Who is inside: lets any thread close what others may be waiting in.
 
 Rule 1: descriptors are closed by the last one out, so that no thread ever waits on a number that means another file.
 Rule 2: coming and going take no lock: appending to a list and popping from it are one step each. Who goes looks at
@@ -9,15 +9,13 @@ Rule 4: after fork() the child's copy is closed: it refuses everything and touch
 
 from __future__ import annotations
 
-import os
 import threading
-import weakref
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from lucky_transport.errors import ClosedError
 
-__all__ = ["Gate", "close_in_children"]
+__all__ = ["Gate"]
 
 
 class Gate:
@@ -91,24 +89,3 @@ class Gate:
                 hint="connect again after fork()",
             )
         return ClosedError(f"{self._what} is closed", backend=self._backend, hint="connect again")
-
-
-class _Closing(Protocol):
-    def close_after_fork(self) -> None: ...
-
-
-_open: weakref.WeakSet[_Closing] = weakref.WeakSet()
-
-
-def close_in_children(thing: _Closing) -> None:
-    """Have `thing.close_after_fork()` called in each child that this process forks, while the thing lives."""
-    _open.add(thing)
-
-
-def _in_child() -> None:
-    for thing in list(_open):
-        thing.close_after_fork()
-    _open.clear()
-
-
-os.register_at_fork(after_in_child=_in_child)

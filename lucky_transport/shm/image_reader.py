@@ -15,9 +15,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from lucky_transport.errors import ClosedError, RemoteProtocolError, SegmentError, TransportError
+from lucky_transport.fork import on_child
 from lucky_transport.messages import ImageFrame
 from lucky_transport.rpc.images import PlaceFields
-from lucky_transport.shm.gate import close_in_children
 from lucky_transport.shm.image_file import ImageFile
 
 __all__ = ["Claim", "ImageReader"]
@@ -31,7 +31,7 @@ class ImageReader:
         self._native = native
         self.files: dict[int, ImageFile] = {}
         self.closed = False
-        close_in_children(self)
+        on_child(self.close_after_fork)
 
     def claim(self, payload: bytes, places: Sequence[PlaceFields]) -> Claim:
         """Return the message with the claim on the places that came with it."""

@@ -16,6 +16,7 @@ import struct
 import threading
 
 from lucky_transport.errors import NotReachable
+from lucky_transport.fork import on_child
 from lucky_transport.shm.private_file import Make, open_private, remove_private
 
 __all__ = ["CLIENT", "ENGINE", "acquire", "forget_after_fork", "holder", "release"]
@@ -94,7 +95,7 @@ def forget_after_fork() -> None:
     _held.clear()
 
 
-os.register_at_fork(after_in_child=forget_after_fork)
+on_child(forget_after_fork)
 
 
 def _descriptor(path: str, *, may_make: bool = True) -> int:

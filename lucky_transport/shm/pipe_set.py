@@ -22,9 +22,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lucky_transport.errors import ClosedError
+from lucky_transport.fork import on_child
 from lucky_transport.shm.bell import Bell
 from lucky_transport.shm.ends import ReadingEnd
-from lucky_transport.shm.gate import Gate, close_in_children
+from lucky_transport.shm.gate import Gate
 from lucky_transport.shm.rendezvous import Rendezvous
 from lucky_transport.shm.rendezvous_pipe import RendezvousPipe
 from lucky_transport.shm.wait import spin, spin_budget
@@ -72,7 +73,7 @@ class PipeSet:
         self._budget = spin_budget(rendezvous.strategy, native=rendezvous.native)
         self._interrupted = False
         self._look_at = 0
-        close_in_children(self)
+        on_child(self.close_after_fork)
 
     @property
     def pipes(self) -> tuple[RendezvousPipe, ...]:

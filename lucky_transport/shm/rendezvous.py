@@ -25,11 +25,12 @@ from typing import Any
 
 from lucky_transport.config import runtime_directories
 from lucky_transport.errors import Busy, RemoteProtocolError, SegmentError, TransportError
+from lucky_transport.fork import on_child
 from lucky_transport.shm import lockfile
 from lucky_transport.shm.atomics import native_error
 from lucky_transport.shm.bell import Bell
 from lucky_transport.shm.credentials import peer_of
-from lucky_transport.shm.gate import Gate, close_in_children
+from lucky_transport.shm.gate import Gate
 from lucky_transport.shm.greeting import GREETING_BYTES, VERSION, Answer, Does, Greeting
 from lucky_transport.shm.layout import DEFAULT_RING_BYTES
 from lucky_transport.shm.pair import make_pair
@@ -87,7 +88,7 @@ class Rendezvous:
             raise
         self._epoll = select.epoll()
         self._epoll.register(self._listener.fileno(), select.EPOLLIN)
-        close_in_children(self)
+        on_child(self.close_after_fork)
 
     def _listen(self) -> socket.socket:
         with contextlib.suppress(FileNotFoundError):

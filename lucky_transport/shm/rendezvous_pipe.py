@@ -17,10 +17,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from lucky_transport.errors import ClosedError, PeerDied
+from lucky_transport.fork import on_child
 from lucky_transport.shm.bell import Bell
 from lucky_transport.shm.channel import PEER_PARKS, PEER_WAKES, Result
 from lucky_transport.shm.ends import open_reader, open_writer
-from lucky_transport.shm.gate import Gate, close_in_children
+from lucky_transport.shm.gate import Gate
 from lucky_transport.shm.liveness import Peer
 from lucky_transport.shm.pair import Pair
 from lucky_transport.shm.ring import largest_record
@@ -93,7 +94,7 @@ class RendezvousPipe(RingPipe):
         self._interrupted = False
         #: Called once, while the descriptors are still open; not in a forked child.
         self.before_letting_go: Callable[[RendezvousPipe], None] | None = None
-        close_in_children(self)
+        on_child(self.close_after_fork)
 
     @property
     def bell_fd(self) -> int:

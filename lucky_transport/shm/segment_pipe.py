@@ -11,10 +11,11 @@ from __future__ import annotations
 import os
 
 from lucky_transport.errors import LocalProtocolError, PeerDied
+from lucky_transport.fork import on_child
 from lucky_transport.shm.atomics import Words
 from lucky_transport.shm.channel import PEER_PARKS, PEER_WAKES, Result
 from lucky_transport.shm.ends import ReadingEnd, WritingEnd, open_reader, open_writer
-from lucky_transport.shm.gate import Gate, close_in_children
+from lucky_transport.shm.gate import Gate
 from lucky_transport.shm.layout import FIELDS, RING_HEAD_BYTES
 from lucky_transport.shm.mapping import Mapping
 from lucky_transport.shm.ring import largest_record, reset_ring
@@ -41,7 +42,7 @@ class SegmentPipe(RingPipe):
         self._pidfd = os.dup(pidfd) if pidfd >= 0 else -1
         self._native = native
         self._waits = True
-        close_in_children(self)
+        on_child(self.close_after_fork)
 
     @classmethod
     def client_end(

@@ -20,7 +20,8 @@ from abc import ABC, abstractmethod
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import ClosedError, PeerDied, PeerTimeout
-from lucky_transport.shm.gate import Gate, close_in_children
+from lucky_transport.fork import on_child
+from lucky_transport.shm.gate import Gate
 from lucky_transport_pipe.address import BACKEND
 
 __all__ = ["Duplex", "SocketDuplex", "peer_gone"]
@@ -72,7 +73,7 @@ class SocketDuplex(Duplex):
         self._readable.register(connection, select.POLLIN)
         self._any = select.poll()
         self._any.register(connection, select.POLLIN | select.POLLOUT)
-        close_in_children(self)
+        on_child(self.close_after_fork)
 
     def send(self, data: bytes, deadline: Deadline) -> None:
         with self._gate:

@@ -25,8 +25,9 @@ from typing import Any
 
 from lucky_transport.codec.compact import ItemRun, Popped, encode_compact, fields_of
 from lucky_transport.errors import ClosedError, RemoteProtocolError, SpecError
+from lucky_transport.fork import on_child
 from lucky_transport.shm.bell import Bell
-from lucky_transport.shm.gate import Gate, close_in_children
+from lucky_transport.shm.gate import Gate
 from lucky_transport_pipe.address import BACKEND
 from lucky_transport_pipe.duplex import SocketDuplex, peer_gone
 
@@ -62,7 +63,7 @@ class RecordPipe:
         self._epoll.register(self._bell.fd, select.EPOLLIN)
         self._epoll.register(self._socket, select.EPOLLIN)
         self._watches_room = False
-        close_in_children(self)
+        on_child(self.close_after_fork)
 
     # -- sending ------------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import time
-import weakref
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,7 @@ from lucky_transport.errors import (
     RemoteProtocolError,
     TransportError,
 )
+from lucky_transport.fork import on_child
 from lucky_transport.lockstep import Lockstep, LockstepEvent, LockstepState
 from lucky_transport.messages.methods import Method
 from lucky_transport.pending import Pending
@@ -53,8 +53,6 @@ __all__ = ["ShmTransport", "connect"]
 _SLICE_NS = 200_000_000
 _NAP_S = 0.0005
 _READY, _SENT, _LOST, _CLOSED = LockstepState.READY, LockstepState.SENT, LockstepState.LOST, LockstepState.CLOSED
-
-_open: weakref.WeakSet[ShmTransport] = weakref.WeakSet()
 
 
 def connect(endpoint: Endpoint, settings: Settings) -> ShmTransport | CommandTransport:
@@ -139,7 +137,7 @@ class ShmTransport(Transport):
             max_message_bytes=settings.max_message_bytes,
             images=ImageReader(segment.path, native=settings.native),
         )
-        _open.add(self)
+        on_child(self.close_after_fork)
 
     def _attach(self, deadline: Deadline, *, parks: bool) -> None:
         """Take the client's place once the engine has let go of the last client and finished its exchange.
@@ -331,7 +329,6 @@ class ShmTransport(Transport):
         )  # it held this transport, which holds the memory
         self._channel.unfuse()
         self._calls.close()
-        _open.discard(self)
         mapping = self._segment.mapping
         if self._engine.alive and not mapping.is_cut:
             header.put(mapping, "client_start", 0)
@@ -354,9 +351,10 @@ class ShmTransport(Transport):
 
     def close_after_fork(self) -> None:
         """In a forked child: refuse everything from now on; the connection is the parent's and stays as it is."""
-        self._state = LockstepState.CLOSED
-        self._channel.unfuse()
-        self._forked = True
+        if self._state is not LockstepState.CLOSED:
+            self._state = LockstepState.CLOSED
+            self._channel.unfuse()
+            self._forked = True
 
 
 def _refuse_closed(code: int, actions: Any, control: Any, deadline: Deadline | None) -> Frame:
@@ -375,13 +373,3 @@ def _counts_natively(bounds: Bounds) -> bool:
     if low is None or high is None:
         return low is high
     return low.ndim == high.ndim == 0 and low.dtype.name in ("float32", "float64", "int64")
-
-
-def _close_in_child() -> None:
-    """After fork(): the parent keeps the connection, the child's copy must not touch it."""
-    for transport in list(_open):
-        transport.close_after_fork()
-    _open.clear()
-
-
-os.register_at_fork(after_in_child=_close_in_child)

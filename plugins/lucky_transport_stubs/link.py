@@ -20,8 +20,8 @@ from typing import Any
 from lucky_transport.deadline import Deadline, log_long_wait
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import Busy, ClosedError, NotReachable, PeerTimeout, TransportError
+from lucky_transport.fork import on_child
 from lucky_transport.rpc.client import ClientCalls
-from lucky_transport.shm.gate import close_in_children
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.connecting import connect
 from lucky_transport_stubs.options import max_receive_bytes
@@ -59,7 +59,7 @@ class Link:
         self._connecting = threading.Lock()
         self._closing = threading.Event()
         self._connector: threading.Thread | None = None
-        close_in_children(self)
+        on_child(self.close_after_fork)
 
     def current(self) -> ClientCalls | None:
         """Return the connection if it stands."""

@@ -14,13 +14,13 @@ Rule 3: whoever forgets to stop a server leaves nothing behind: it stops when it
 from __future__ import annotations
 
 import atexit
-import os
 import threading
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any
 
+from lucky_transport.fork import on_child
 from lucky_transport.shm.reception_thread import ReceptionThread
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.handlers import Handlers
@@ -156,7 +156,7 @@ class Server(grpc.Server):
 
 
 _all_ports: weakref.WeakSet[ReceptionThread] = weakref.WeakSet()
-os.register_at_fork(after_in_child=_all_ports.clear)  # they are the parent's to close
+on_child(_all_ports.clear)  # they are the parent's to close
 
 
 @atexit.register

@@ -8,12 +8,12 @@ Rule 3: a forked child starts with nothing: the pipes are its parent's.
 from __future__ import annotations
 
 import logging
-import os
 import select
 import threading
 from collections import deque
 from collections.abc import Callable
 
+from lucky_transport.fork import on_child
 from lucky_transport.shm.bell import Bell
 from lucky_transport.shm.rendezvous_pipe import RendezvousPipe
 
@@ -102,4 +102,4 @@ class Watchman:
 
 #: There is one in a process.
 WATCHMAN = Watchman()
-os.register_at_fork(after_in_child=WATCHMAN.begin_anew)
+on_child(WATCHMAN.begin_anew)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import atexit
 import logging
-import os
 import time
 import weakref
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from lucky_transport.config import load_launch
 from lucky_transport.errors import ConfigError, MissingExtra
+from lucky_transport.fork import on_child
 from lucky_transport.registry import load
 from lucky_transport.routing_policy import Comparison, Decision, RoutingPolicy
 from lucky_transport_migration.evidence.compare import compare
@@ -80,7 +80,7 @@ class EvidenceBoard:
         self._summary = Summary()
         self._back: dict[str, Decision] = {}
         this = weakref.ref(self)
-        os.register_at_fork(after_in_child=lambda: (one := this()) and one._begin_in_child())
+        on_child(self._begin_in_child)
         self._inbox = Inbox("lucky evidence", lambda entry: (one := this()) and one._take(*entry))
 
     def decide(self, method: str) -> Decision:

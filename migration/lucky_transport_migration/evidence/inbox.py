@@ -9,14 +9,13 @@ Rule 3: a forked child has an empty inbox and a thread of its own; while the par
 from __future__ import annotations
 
 import logging
-import os
 import threading
-import weakref
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Any
 
 from lucky_transport.deadline import Deadline
+from lucky_transport.fork import around_fork
 
 __all__ = ["Inbox"]
 
@@ -37,12 +36,7 @@ class Inbox:
         self._name = name
         self._work = work
         self._begin()
-        this = weakref.ref(self)
-        os.register_at_fork(
-            before=lambda: (one := this()) and one._hold(),
-            after_in_parent=lambda: (one := this()) and one._release(),
-            after_in_child=lambda: (one := this()) and one._begin(),
-        )
+        around_fork(self._hold, self._release, self._begin)
 
     def put(self, item: Any, size: int = 0) -> None:
         """Have `item` worked on; `size` is about how many bytes it keeps alive."""

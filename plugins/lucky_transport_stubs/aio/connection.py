@@ -18,8 +18,8 @@ from typing import Any
 
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import NotReachable, TransportError
+from lucky_transport.fork import on_child
 from lucky_transport.rpc.client import ClientCalls
-from lucky_transport.shm.gate import close_in_children
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.call import RingCall
 from lucky_transport_stubs.aio.news import News
@@ -59,7 +59,7 @@ class Connection:
         self._is_trying = False
         self._is_closing = False
         self._is_forked = False
-        close_in_children(self)
+        on_child(self.close_after_fork)
 
     # -- what the Python half of grpc.aio calls -----------------------------------------------------------------------
 

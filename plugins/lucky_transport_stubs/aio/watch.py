@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 
 from lucky_transport.errors import ClosedError
-from lucky_transport.shm.gate import close_in_children
+from lucky_transport.fork import on_child
 from lucky_transport.shm.reception import Reception
 
 __all__ = ["Watch"]
@@ -23,7 +23,7 @@ class Watch:
         self._fd = reception.fileno()
         self._next: asyncio.Handle | None = None
         self._is_over = False
-        close_in_children(self)
+        on_child(self.close_after_fork)
         loop.add_reader(self._fd, self._look)
         self._look()
 

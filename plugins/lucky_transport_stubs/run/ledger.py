@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lucky_transport.fork import on_child
 from lucky_transport_stubs.run.notice import say
 
 __all__ = ["Calls", "Ledger", "ProcessCalls", "Tally", "read"]
@@ -80,7 +81,7 @@ class Ledger:
         self._tallies: dict[Calls, Tally] = {}
         self._names = -1
         self._begin()
-        os.register_at_fork(after_in_child=self._begin)
+        on_child(self._begin)
 
     def tally(self, calls: Calls) -> Tally:
         """Return the tally of a method at a place; the same one each time."""

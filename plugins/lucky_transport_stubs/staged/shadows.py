@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lucky_transport.shm.gate import close_in_children
+from lucky_transport.fork import on_child
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.staged.ending import SO_FAR, Ending, ending, is_hidden
 from lucky_transport_stubs.staged.items import Items
@@ -48,7 +48,7 @@ class Shadows:
         self._is_closing = self._is_closed = False
         self._under_way = 0
         self._none_under_way = threading.Condition()
-        close_in_children(self)
+        on_child(self.close_after_fork)
 
     def ask(self, exchange: Exchange) -> str:
         """Have the shadow of this call asked; returns why it is not, "" when it will be. Does not wait."""

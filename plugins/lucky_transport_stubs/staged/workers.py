@@ -8,13 +8,12 @@ Rule 3: a forked child has threads of its own, and none of the parent's jobs.
 from __future__ import annotations
 
 import logging
-import os
 import threading
-import weakref
 from collections import deque
 from collections.abc import Callable
 
 from lucky_transport.deadline import Deadline
+from lucky_transport.fork import on_child
 
 __all__ = ["Workers"]
 
@@ -29,8 +28,7 @@ class Workers:
         self._most_threads = threads
         self._room = room
         self._begin()
-        reset = weakref.WeakMethod(self._begin)
-        os.register_at_fork(after_in_child=lambda: (begin := reset()) and begin())
+        on_child(self._begin)
 
     def submit(self, job: Callable[[], None]) -> bool:
         """Have the job done as soon as possible; False when there is no room, and after `close`."""

@@ -1,0 +1,61 @@
+"""What happens around fork(): parts that a child must not share, or has to begin anew, register here."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import types
+import weakref
+from collections.abc import Callable
+
+__all__ = ["around_fork", "on_child"]
+
+_Call = Callable[[], object]
+_numbers = itertools.count()
+#: Each returns what is to be called, None once its object is gone; in the order in which they were registered.
+_before: dict[int, Callable[[], _Call | None]] = {}
+_in_parent: dict[int, Callable[[], _Call | None]] = {}
+_in_child: dict[int, Callable[[], _Call | None]] = {}
+
+
+def on_child(call: _Call) -> None:
+    """Have `call()` called in each child that this process forks, and in their children.
+
+    A bound method is called as long as its object lives, and does not keep it alive. It has to be idempotent.
+    """
+    _register(_in_child, call)
+
+
+def around_fork(before: _Call, in_parent: _Call, in_child: _Call) -> None:
+    """Have these called around each fork; bound methods as in `on_child`."""
+    _register(_before, before)
+    _register(_in_parent, in_parent)
+    _register(_in_child, in_child)
+
+
+def _register(calls: dict[int, Callable[[], _Call | None]], call: _Call) -> None:
+    number = next(_numbers)
+    if isinstance(call, types.MethodType):
+        calls[number] = weakref.WeakMethod(call, lambda _: calls.pop(number, None))
+    else:
+        calls[number] = lambda: call
+
+
+def _run(calls: dict[int, Callable[[], _Call | None]]) -> None:
+    """Make the calls; what one raises is raised once all were made, and is reported by the interpreter."""
+    errors: list[Exception] = []
+    for reference in list(calls.values()):
+        if (call := reference()) is not None:
+            try:
+                call()
+            except Exception as error:
+                errors.append(error)
+    if errors:
+        raise ExceptionGroup("after fork()", errors) if len(errors) > 1 else errors[0]
+
+
+os.register_at_fork(
+    before=lambda: _run(_before),
+    after_in_parent=lambda: _run(_in_parent),
+    after_in_child=lambda: _run(_in_child),
+)
