@@ -1,11 +1,9 @@
-"""The contract of calls for asyncio: what an asynchronous client needs, however a transport brings it about.
+"""The contract of calls for asyncio.
 
-A transport that can answer the event loop without a thread per call returns its own `AsyncCalls` from
-`Transport.async_calls`; for all others the client keeps a few threads (`lucky_transport.client.threads`).
-
-Rule 1: cancelling the task that waits cancels the call or stream on the engine's side as far as the transport can, and
-        at once on ours.
-Rule 2: what belongs to one event loop is used in that loop only; `AsyncStream.cancel` may be called from any thread.
+A transport that can serve an event loop without a thread per call returns its own `AsyncCalls` from
+`Transport.async_calls`; for the others the client keeps a few threads (`lucky_transport.client.threads`). Objects of
+one event loop are used in that loop only, except `AsyncStream.cancel`, which may be called from any thread. Cancelling
+the task that waits cancels the call or stream here at once, and on the engine's side as far as the transport can.
 """
 
 from __future__ import annotations
@@ -88,6 +86,7 @@ class AsyncCalls(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """End what is open: who waits gets ClosedError, from a stream Cancelled. Idempotent; the transport is closed
-        by its owner.
+        """End open calls with ClosedError and open streams with Cancelled; idempotent.
+
+        The transport stays open: its owner closes it.
         """

@@ -1,7 +1,7 @@
-"""The front door: `make` an env, `connect` to an engine, `serve` one.
+"""The functions of the package: `make` an env, `connect` to an engine, `serve` one.
 
-Rule 1: settings are resolved here, once (argument > environment > file > default); below only `Settings` travels.
-Rule 2: a transport is never changed in silence: what was taken and why goes to the log "lucky_transport".
+Settings are resolved here, once (argument > environment > file > default); below, only `Settings` is passed on. The
+transport that "auto" takes, and the reason, go to the log "lucky_transport".
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the core contributes through its own hooks: the transport without a wire, the toy engine, the commands."""
+"""The core's own contributions through its hooks: the transport without a wire, example engines, the commands."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def lucky_transport_transports() -> list[TransportInfo]:
             schemes=("inproc",),
             client="lucky_transport.inproc:connect",
             server="lucky_transport.inproc:server",
-            summary="the engine in the client's own process, no wire; the yardstick",
+            summary="the engine in the client's own process, no wire; the reference of parity",
             local_endpoint="inproc://{name}",
         )
     ]

@@ -1,4 +1,4 @@
-"""One call of a typed method, as its handler sees it: who asks, how long he waits, and whether he still does.
+"""One call of a typed method, as its handler sees it: the caller, the deadline, and whether the call is over.
 
     def stream_telemetry(request, call):          # a server stream: see `lucky_transport.engine.StreamHandler`
         for _ in call.ticks(request.target_fps or 30):
@@ -6,11 +6,7 @@
                 frame = TelemetryFrame(...)       # the world stands still here
             yield frame
 
-A stream of pictures draws into `call.image_buffer(nbytes)`, so that a client in shared memory sees them without a copy.
-
-Rule 1: a call ends once: by its handler, its caller (cancel, death), its deadline or the server's end. Whoever waits in
-        `wait` or `ticks` is woken at once.
-Rule 2: `ticks` never falls behind: what a slow consumer or handler missed is skipped and counted in `dropped`.
+A stream of images draws into `call.image_buffer(nbytes)`, so that a client in shared memory gets them without a copy.
 """
 
 from __future__ import annotations
@@ -32,12 +28,14 @@ Metadata = tuple[tuple[str, str | bytes], ...]
 
 
 class Call:
-    """See the module. `caller` names the client, the same for all calls of one connection.
+    """A call, which ends once: by its handler, its caller (cancel, death), its deadline or the server's end.
+
+    `caller` names the client, the same for all calls of one connection.
 
     metadata: (key, value) pairs as they came; keys may repeat. dropped: items that a stream skipped so far.
 
-    image_buffer(nbytes): returns writable memory for a picture of the stream's next item: set `ImageFrame.data` to it,
-    itself. Over shared memory it is the client's own view, and whatever it held before; elsewhere it is plain memory.
+    image_buffer(nbytes): returns writable memory for an image of the stream's next item: set `ImageFrame.data` to it,
+    itself. Over shared memory it is the client's own view, with the bytes it held before; elsewhere it is plain memory.
     After that item it belongs to the client: ask for another. Raises NoSpace.
     """
 
@@ -57,13 +55,13 @@ class Call:
         self.dropped = 0
         self.image_buffer = image_buffer or _plain_memory
         self._ended = False
-        self._over: threading.Event | None = None  # made when somebody waits: most calls are answered at once
+        self._over: threading.Event | None = None  # made by the first wait: most calls are answered at once
         self._lock = threading.Lock()
         self._callbacks: list[Callable[[], None]] = []
 
     @property
     def is_over(self) -> bool:
-        """True once nobody waits for the outcome any more: ended, cancelled, or past its deadline."""
+        """True once the call has ended, was cancelled, or is past its deadline."""
         return self._ended or (self.deadline is not None and self.deadline.expired)
 
     def end(self) -> None:
@@ -122,14 +120,14 @@ def _plain_memory(nbytes: int) -> memoryview:
 
 
 def check_request(method: Method, request: object) -> None:
-    """Raise TypeError, in the words of every transport, when `request` is not the message that `method` takes."""
+    """Raise TypeError, when `request` is not the message that `method` takes."""
     expected = method.request.__name__
     if not isinstance(request, method.request):
         raise TypeError(f"{expected}: got {type(request).__name__}, expected {expected}")
 
 
 def deadline_error(name: str, timeout_s: float, backend: str) -> PeerTimeout:
-    """Return the error, in the words of every transport, of a call or stream of the method `name` at its deadline."""
+    """Return the error, of a call or stream of the method `name` at its deadline."""
     return PeerTimeout(
         f"{name} did not end within {timeout_s:g} s",
         backend=backend,
@@ -138,12 +136,12 @@ def deadline_error(name: str, timeout_s: float, backend: str) -> PeerTimeout:
 
 
 def check_unary(method: Method) -> None:
-    """Raise LocalProtocolError, in the words of every transport, when `method` has more than one response."""
+    """Raise LocalProtocolError, when `method` has more than one response."""
     if method.stream is not None:
         raise LocalProtocolError(f"{method.name} is a stream: it has no single response", hint="use stream()")
 
 
 def check_stream(method: Method) -> None:
-    """Raise LocalProtocolError, in the words of every transport, when `method` is no server stream."""
+    """Raise LocalProtocolError, when `method` is no server stream."""
     if method.stream is None:
         raise LocalProtocolError(f"{method.name} is no stream: it has one response", hint="use call()")

@@ -1,10 +1,8 @@
 """The settings of one connection.
 
 Precedence: argument > environment (`LUCKY_*`) > `lucky_transport.toml` > `[tool.lucky_transport]` of pyproject.toml >
-default. The files are looked for in the working directory and its parents.
-
-Rule 1: this is the only reader of os.environ and of the configuration files, and the only writer of os.environ.
-Rule 2: a wrong setting raises one ConfigError that names source, key, value and remedy.
+default. The files are searched for in the working directory and its parents. No other module reads or writes os.environ
+or reads these files.
 """
 
 from __future__ import annotations
@@ -174,10 +172,10 @@ def _is_other(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What `lucky-transport run` tells the processes under it; a process without a launcher has the defaults.
+    """The settings that `lucky-transport run` passes to the processes under it; without a launcher, the defaults.
 
-    folder: where they count their calls, "" = nobody asked. parent: the pid of the program's parent; so the program is
-    told from its children. quiet: say only what went wrong.
+    folder: where they count their calls, "" = not counted. parent: the pid of the program's parent, which distinguishes
+    the program from its children. quiet: print errors only.
     """
 
     folder: str = ""
@@ -270,7 +268,7 @@ def _file_values(directory: Path) -> list[tuple[str, dict[str, Any]]]:
         try:
             values: Any = _parsed(path)
         except ConfigError:
-            if table:  # somebody else's broken pyproject.toml is not ours to report
+            if table:  # a pyproject.toml without our table may be broken: that is not ours to report
                 continue
             raise
         for key in table:

@@ -1,11 +1,11 @@
-"""Where an engine is: a URL.
+"""The address of an engine, as a URL.
 
     grpc://127.0.0.1:50051          legacy gRPC over TCP
     grpc+unix:///run/engine.sock    legacy gRPC over a unix socket
     shm://name                      a shared-memory segment of this host
     inproc:                         the same process, no wire
 
-Rule 1: this file knows the form of a URL only; which scheme belongs to which transport is the registry's business.
+The registry maps schemes to transports.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lucky_transport.errors import ConfigError
 __all__ = ["Endpoint"]
 
 
-#: What people write who know gRPC's targets; no scheme has a dot, and no transport is called localhost.
+#: A gRPC target instead of a URL; no scheme has a dot, and no transport is called localhost.
 _HOST_AND_PORT = re.compile(r"(localhost|[\w-]+(\.[\w-]+)+|\[[\da-fA-F:.]+\]):\d{1,5}")
 
 

@@ -1,6 +1,6 @@
 """The contract of an engine: anything that can be stepped.
 
-An engine owns no transport and no thread of the host's. The order of calls is
+An engine owns no transport and no thread of the host. The order of calls is
 
     engine.bind(buffers)            # before the first step; again whenever the driver changes
     while running:
@@ -8,13 +8,16 @@ An engine owns no transport and no thread of the host's. The order of calls is
         engine.step(control)        # buffers.observations, rewards, ... hold the frame afterwards
     engine.close()
 
-Rule 1: the host calls `bind`, `step` and the handlers of methods that run between steps (`Runs.ENGINE`) under one lock,
-        never two at a time; other handlers and streams run beside them.
-Rule 2: control says per env what happens; None means that every env steps:
-        0 step · RESET reset this env and do not step it · HOLD leave this env and its rows exactly as they are ·
-        TICK step without new actions (the row of actions is zeros): what drives the robot in the engine itself, a
-        policy for instance, drives it; where there is nothing of that kind it is a step with zeros.
-Rule 3: an engine writes frames in place; it never keeps a reference into buffers it was unbound from.
+The host calls `bind`, `step` and the handlers of methods that run between steps (`Runs.ENGINE`) under one lock, never
+two at a time; other handlers and streams run beside them. The control bytes say what each env does; None means that
+every env steps:
+
+    0      step
+    RESET  reset this env and do not step it
+    HOLD   leave this env and its rows exactly as they are
+    TICK   step without new actions (the row of actions is zeros): a policy in the engine, if there is one, drives
+
+An engine writes frames in place, and keeps no reference into buffers that it was unbound from.
 """
 
 from __future__ import annotations

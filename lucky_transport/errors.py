@@ -10,7 +10,7 @@
     ├── PeerTimeout (TimeoutError)       the other process lives and did not answer in time
     ├── Busy (RuntimeError)              another client drives the engine, or a limit is reached: try again later
     ├── ClosedError (RuntimeError)       used after close(), or in a forked child
-    ├── LocalProtocolError (RuntimeError)    you broke the order of calls
+    ├── LocalProtocolError (RuntimeError)    the caller broke the order of calls
     ├── RemoteProtocolError (ConnectionError) the peer sent what it may not send
     ├── SegmentError (ValueError)        a shared-memory segment is foreign, damaged or of another version
     ├── NoSpace (OSError)                shared memory is too small for the segment
@@ -22,11 +22,10 @@
     ├── SessionEnded (RuntimeError)      the session was destroyed, or its world failed or will not go on
     └── StatusError (RuntimeError)       a handler of foreign messages ended its call with a status of its own
 
-Rule 1: a caller can catch `TransportError` for all of them, or the builtin in brackets.
-Rule 2: the text carries the values and ends with the remedy; `hint` repeats the remedy alone.
-Rule 3: what crosses a wire travels as (`wire_code`, text) and comes back as the same class with the same text.
-Rule 4: `wire_code` and `grpc_status` of the classes are the one table of codes. A program that knows gRPC only sees
-        `grpc_status`, over every transport. Each is chosen by gRPC's definitions of its status codes.
+Catch `TransportError` for all of them, or the builtin in brackets. The text carries the values and ends with the
+remedy; `hint` is the remedy alone. An error crosses a wire as (`wire_code`, text) and arrives as the same class with
+the same text. The attributes `wire_code` and `grpc_status` of the classes are the one table of codes: over every
+transport a gRPC program sees `grpc_status`, which follows gRPC's definitions of its status codes.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""The transport without a wire: the engine lives in the client's process.
+"""The transport without a wire: the engine runs in the client's process.
 
-It is the yardstick of parity and the floor of every benchmark. `inproc://name` finds a host that `serve` started in
-this process under that name.
-
-Rule 1: the client's buffers are the engine's buffers; nothing is copied but the actions of a caller who brings his own.
-Rule 2: calls and streams run on the thread that asks; nothing can end a handler that does not look at its call.
+It is the reference of parity and the floor of every benchmark. `inproc://name` finds a host that `serve` started in
+this process under that name. The client's buffers are the engine's buffers. Calls and streams run on the calling
+thread, so nothing ends a handler that does not check its call.
 """
 
 from __future__ import annotations
@@ -178,7 +176,7 @@ class InprocStream(Stream):
 
     @property
     def dropped(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride] - a count, read only
-        """Items that the handler skipped so far because nobody asked for them in time."""
+        """Items that the handler skipped so far because the client did not ask for them in time."""
         return self._call.dropped
 
     def __next__(self) -> Any:

@@ -1,11 +1,11 @@
-"""`LuckyEnv` as luckyrobots 0.5.0 has it, over any transport and without luckyrobots and gRPC.
+"""`LuckyEnv` of luckyrobots 0.5.0, over any transport and without luckyrobots and gRPC.
 
     from lucky_transport import LuckyEnv        # was: from luckyrobots import LuckyEnv
 
-Rule 1: a program that used the original only as a Gymnasium env goes on with this one unchanged, and sees the same
-        numbers; where the engine is, is configured (`LUCKY_ENDPOINT`, lucky_transport.toml) or given as `endpoint`.
-Rule 2: what the original ignored in silence, a reset that failed or a dict of randomisations, is not ignored here.
-Rule 3: one agent at a time. Who wants speed takes the batch: `lucky_transport.make`.
+A program that used the original only as a Gymnasium env runs unchanged and gets the same numbers. The endpoint comes
+from the configuration (`LUCKY_ENDPOINT`, lucky_transport.toml) or the argument `endpoint`. Failed resets and
+dicts of randomisations, which the original ignores, have their effect here. For speed, step a batch of agents with
+`lucky_transport.make`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Processes of our own, mostly engines: started, awaited and ended without a trace.
+"""Child processes, mostly engines: started, awaited and ended.
 
-Rule 1: an engine is told our pid and ends when we do, however we end; no child sees the terminal's Ctrl-C.
-Rule 2: when it dies, the error carries its exit status and the last lines it wrote to stderr.
+An engine gets our pid and ends when this process ends, in whatever way. No child receives the terminal's Ctrl-C.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from lucky_transport.call import Metadata
 
-__all__ = ["Comparison", "Decision", "Outcome", "RoutingPolicy"]
+__all__ = ["CallOutcome", "Comparison", "Decision", "RoutingPolicy"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Decision:
 
 
 @dataclass(slots=True)
-class Outcome:
+class CallOutcome:
     """The answer of one transport to one call.
 
     items: the response, or all items of a stream, in their order: messages of the method's response class, or bytes as
@@ -68,8 +68,8 @@ class Comparison:
 
     method: str
     decision: Decision
-    authority: Outcome
-    shadow: Outcome | None = None
+    authority: CallOutcome
+    shadow: CallOutcome | None = None
     request: Any = None
     why: str = ""
     ended_early: bool = False

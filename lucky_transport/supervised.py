@@ -1,12 +1,11 @@
-"""Sessions in an engine process of our own, which is started again when it dies.
+"""Sessions in an engine process that is started when it is needed, and started again when it dies.
 
     with SupervisedSessions("cartpole") as supervised:
         session = supervised.sessions.create(seed=1)
-        supervised.sessions.advance(session)          # PeerDied when the engine died, with its last words
+        supervised.sessions.advance(session)          # PeerDied, with the exit report, when the engine died
         session = supervised.sessions.create(seed=1)  # in a new engine
 
-Rule 1: an engine is started when it is needed and not before; its sessions die with it, and nobody pretends otherwise.
-Rule 2: an engine that dies again and again before it was of any use is given up, with what it said last.
+The sessions of an engine end with it.
 """
 
 from __future__ import annotations
@@ -31,10 +30,11 @@ _log = logging.getLogger("lucky_transport")
 
 
 class SupervisedSessions:
-    """See the module. transport: over which it is reached. options: the engine's. settings: fields of
-    `lucky_transport.config.Settings`. most_failures: starts in a row that came to nothing before it is given up.
+    """The sessions of one engine, in a process of its own.
 
-    restarts: how often it had to be started again.
+    transport: the name of the transport to it. options: those of the engine. settings: fields of
+    `lucky_transport.config.Settings`. most_failures: failed starts in a row before NotReachable is raised.
+    restarts: how often the engine was started again.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class SupervisedSessions:
         return SessionClient(self._transport)
 
     def note_success(self) -> None:
-        """The engine does what it should: earlier failures are forgotten."""
+        """Reset the count of failed starts: the engine works."""
         with self._lock:
             self._failures = 0
 

@@ -1,13 +1,12 @@
 """The contract of a transport's client end; its engine end is `lucky_transport.serving.Server`.
 
-One exchange is `send` and then `recv`; `step` is both in one call, and the only thing a hot loop needs:
+One exchange is `send` and then `recv`; `step` is both in one call:
 
     frame = transport.step(actions)                 # every env steps
     frame = transport.step(actions, control)        # some reset, some hold (lucky_transport.engine.RESET / HOLD)
 
-Rule 1: capabilities are declared here by each transport, never guessed from its behaviour.
-Rule 2: no exchange is lost, doubled or torn: after `recv` the frame's `seq` is exactly one higher than before.
-Rule 3: every wait ends: at the deadline (PeerTimeout) or when the peer dies (PeerDied).
+No exchange is lost, doubled or torn: after `recv` the frame's `seq` is exactly one higher than before. Every wait ends,
+at the deadline (PeerTimeout) or when the peer dies (PeerDied).
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ __all__ = ["Capabilities", "Frame", "Stream", "Transport"]
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a transport can carry; each field is a promise that the contract suite checks."""
+    """The features of a transport, declared by it; the contract suite checks each."""
 
     lockstep: bool = True
     hold: bool = True
@@ -43,11 +42,11 @@ class Capabilities:
     streams: bool = False  # server streams
     zero_copy: bool = False  # frames are views of the engine's own memory
     sessions: bool = False
-    images: bool = False  # pictures come in memory of their own, as views where asked for
+    images: bool = False  # images come in memory of their own, as views where asked for
 
 
 class Frame:
-    """What one exchange produced. All arrays are read-only and valid until the next `send` on the same transport.
+    """The result of one exchange. All arrays are read-only and valid until the next `send` on the same transport.
 
     observations: spec dtype (num_envs, *shape). rewards: float32 (num_envs,), the default total. terminated, truncated:
     uint8 (num_envs,), nonzero = ended. signals: float32 (terms, num_envs), reward terms then termination terms.
@@ -96,7 +95,7 @@ class Transport(ABC):
     """The client end of a way to an engine. Made by `lucky_transport.connect` or a plugin's client factory.
 
     `actions` is the array an in-place policy writes into: pass `transport.actions` itself to `send` and nothing is
-    copied, and a zero-copy transport does not look at the values: who writes in place answers for what he writes.
+    copied, and a zero-copy transport does not check the values: a policy that writes in place is responsible for them.
     `out_of_bounds` counts the action values outside the spec's bounds that were looked at; they are passed on as is.
     """
 
@@ -146,9 +145,9 @@ class Transport(ABC):
     def stream(self, method: Method, request: Any, deadline: Deadline | None = None, *, copy: bool = True) -> Stream:
         """Return the items of a server stream, as they come; without a deadline it goes on until either side ends it.
 
-        Pictures in them are bytes. With `copy` False a transport that has them in shared memory shows them there: the
+        Images in them are bytes. With `copy` False a transport that has them in shared memory shows them there: the
         `data` of an ImageFrame is then a read-only memoryview, valid until the next item is asked for or the stream is
-        over; kept longer it stays readable, but may show a later picture.
+        over; kept longer it stays readable, but may show a later image.
 
         Raises Unimplemented when the transport carries no streams; everything else is raised by the stream.
         """

@@ -1,4 +1,4 @@
-"""THE contract of an engine of many worlds: `Worlds` makes them, a `World` is one, `WorldBatch` shows one as a row.
+"""The contract of an engine of many worlds: `Worlds` makes them, a `World` is one, `WorldBatch` shows one as a row.
 
     world = worlds.create("flat", seed=7, options={})
     world.act([Command(move_right=True)])       # messages of `worlds.action`, in order
@@ -6,10 +6,9 @@
     message = world.observe()                   # a message of `worlds.observation`
     world.close()
 
-Rule 1: a world is called by one thread at a time, not always the same; different worlds run beside each other and share
-        nothing that changes.
-Rule 2: without an action a world goes on by itself; nothing in here knows of sessions, clients or transports.
-Rule 3: equal map, seed, options and actions at equal ticks give equal observations: recordings rely on it.
+A world is called by one thread at a time, not always the same one; different worlds run at the same time and share no
+mutable state. Without an action a world goes on by itself. Equal map, seed, options and actions at equal ticks give
+equal observations: recordings rely on it.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ __all__ = ["Standing", "World", "WorldBatch", "Worlds"]
 
 
 class Standing(Protocol):
-    """How far a world is: what a `World` and a client's news of it have in common."""
+    """The progress of a world, as a `World` and a client's status of it show it."""
 
     @property
     def ticks(self) -> int:
@@ -71,7 +70,7 @@ class World(ABC):
 
     @abstractmethod
     def observe(self) -> Any:
-        """Return a fresh message of `Worlds.observation`; nobody changes it afterwards."""
+        """Return a fresh message of `Worlds.observation`; it does not change afterwards."""
 
     def restart(self, seed: int | None) -> bool:
         """Start over in place with `seed` (None: the world's own choice) and return True; False where it cannot be

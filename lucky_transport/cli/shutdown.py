@@ -1,10 +1,8 @@
-"""When a serving process has to end: a signal, or the end of the process that started it.
+"""The end of a serving process: by a signal, or because the process that started it ended.
 
-Rule 1: watching begins before the engine is imported, in a thread of its own fed by the C-level signal handler, so that
-        it works while the main thread loads a model or sits in native code.
-Rule 2: the first request starts an orderly end; more of them change nothing, up to the last instruction of the process.
-        What is not over within `LIMIT_S` is ended by force, so that an engine that hangs in a step cannot keep its
-        process.
+Watching begins before the engine is imported, in a thread fed by the C-level signal handler, so that it works while the
+main thread loads a model or runs native code. The first request starts an orderly end, and further ones change nothing.
+A process that has not ended within `LIMIT_S` is ended by force.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from typing import Any, Self
 
 __all__ = ["LIMIT_S", "Shutdown"]
 
-#: Below the 5 s after which `EngineProcess.stop` sends SIGKILL: whoever is ended by us still says why.
+#: Below the 5 s after which `EngineProcess.stop` sends SIGKILL, so that the process can still log the reason.
 LIMIT_S = 4.0
 
 #: How often a parent is looked at where the kernel has no pidfd.
@@ -81,7 +79,7 @@ class Shutdown:
                 break
         self.asked.set()
         if not self._done.wait(self._limit_s):
-            with contextlib.suppress(OSError):  # whoever read our stderr may be gone; the end comes all the same
+            with contextlib.suppress(OSError):  # the reader of our stderr may be gone
                 os.write(2, f"the engine did not end within {self._limit_s} s; ended by force\n".encode())
             os._exit(1)
 

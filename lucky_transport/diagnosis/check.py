@@ -1,8 +1,4 @@
-"""The outcome of one check, and where checks look.
-
-Rule 1: a check looks and never mends; the only mending there is, is in `shared_memory.remove_stale_segments`.
-Rule 2: OK needs no remedy, WARN and FAIL always have one.
-"""
+"""The result of one check, and the directories that checks read."""
 
 from __future__ import annotations
 
@@ -10,10 +6,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-__all__ = ["Check", "Roots", "Verdict"]
+__all__ = ["Check", "CheckStatus", "Roots"]
 
 
-class Verdict(StrEnum):
+class CheckStatus(StrEnum):
     """OK: nothing to do. WARN: it works, with the loss that is named. FAIL: something does not work."""
 
     OK = "ok"
@@ -26,12 +22,12 @@ class Check:
     """One row of the diagnosis: what was looked at, the verdict, what was seen, how to mend it ("" when OK)."""
 
     name: str
-    verdict: Verdict
+    verdict: CheckStatus
     seen: str
     remedy: str = ""
 
     def __post_init__(self) -> None:
-        if (self.verdict is Verdict.OK) == bool(self.remedy):
+        if (self.verdict is CheckStatus.OK) == bool(self.remedy):
             raise ValueError(f"check {self.name!r} is {self.verdict} with remedy {self.remedy!r}")
 
 

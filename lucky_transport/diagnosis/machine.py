@@ -1,6 +1,6 @@
 """Checks of the system: interpreter, kernel, CPUs, limits.
 
-Rule 1: nothing here imports NumPy; these checks run when the installation is broken.
+Nothing here imports NumPy: these checks run where the installation is broken.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from lucky_transport.config import load_settings
-from lucky_transport.diagnosis.check import Check, Roots, Verdict
+from lucky_transport.diagnosis.check import Check, CheckStatus, Roots
 from lucky_transport.errors import ConfigError
 
 __all__ = ["cpus", "gil", "interpreter", "kernel", "login_sessions", "open_files", "pidfd", "settings"]
@@ -27,16 +27,16 @@ def interpreter(roots: Roots) -> Check:
     bits = 64 if sys.maxsize > 2**32 else 32
     seen = f"{platform.python_implementation()} {platform.python_version()}, {bits} bit, {sys.byteorder}-endian"
     if bits == 64 and sys.byteorder == "little":
-        return Check("python", Verdict.OK, seen)
-    return Check("python", Verdict.FAIL, seen, "use a 64-bit little-endian Python; segments have that form")
+        return Check("python", CheckStatus.OK, seen)
+    return Check("python", CheckStatus.FAIL, seen, "use a 64-bit little-endian Python; segments have that form")
 
 
 def kernel(roots: Roots) -> Check:
     """The operating system: shared memory needs Linux."""
     seen = f"{platform.system()} {platform.release()}, {platform.machine()}"
     if platform.system() == "Linux":
-        return Check("system", Verdict.OK, seen)
-    return Check("system", Verdict.WARN, seen, "shared memory needs Linux; use the grpc transport here")
+        return Check("system", CheckStatus.OK, seen)
+    return Check("system", CheckStatus.WARN, seen, "shared memory needs Linux; use the grpc transport here")
 
 
 def pidfd(roots: Roots) -> Check:
@@ -46,11 +46,11 @@ def pidfd(roots: Roots) -> Check:
     except (OSError, AttributeError) as error:
         return Check(
             "pidfd",
-            Verdict.FAIL,
+            CheckStatus.FAIL,
             f"pidfd_open does not work ({error}): an engine's death would go unnoticed",
             "use Linux 5.3 or newer, and a sandbox that allows pidfd_open (Docker: a current seccomp profile)",
         )
-    return Check("pidfd", Verdict.OK, "a peer's death is noticed at once")
+    return Check("pidfd", CheckStatus.OK, "a peer's death is noticed at once")
 
 
 def cpus(roots: Roots) -> Check:
@@ -60,15 +60,15 @@ def cpus(roots: Roots) -> Check:
     usable = count if quota is None else min(float(count), quota)
     seen = f"{count} usable" if quota is None else f"{count} usable, limited to {quota:g} by the container's quota"
     if usable > 2:
-        return Check("cpus", Verdict.OK, seen)
+        return Check("cpus", CheckStatus.OK, seen)
     meaning = (
         "two spinning sides would take both, with none left for anything else"
         if usable > 1
         else "a spinning side would burn the very time that the other one needs"
     )
     if _configured_wait() == "spin":
-        return Check("cpus", Verdict.WARN, f"{seen}; {meaning}", "unset LUCKY_WAIT (adaptive is the default)")
-    return Check("cpus", Verdict.OK, f"{seen}; do not use wait=spin here: {meaning}")
+        return Check("cpus", CheckStatus.WARN, f"{seen}; {meaning}", "unset LUCKY_WAIT (adaptive is the default)")
+    return Check("cpus", CheckStatus.OK, f"{seen}; do not use wait=spin here: {meaning}")
 
 
 def _configured_wait() -> str:
@@ -104,11 +104,11 @@ def _read(path: Path) -> str:
 def gil(roots: Roots) -> Check:
     """How long a busy Python thread beside the loop can delay a step."""
     if not getattr(sys, "_is_gil_enabled", lambda: True)():
-        return Check("gil", Verdict.OK, "free-threaded: other Python threads do not delay a step")
+        return Check("gil", CheckStatus.OK, "free-threaded: other Python threads do not delay a step")
     interval_ms = sys.getswitchinterval() * 1e3
     return Check(
         "gil",
-        Verdict.OK,
+        CheckStatus.OK,
         f"switch interval {interval_ms:g} ms: a CPU-bound Python thread beside the loop can delay each step by that "
         "much, on every transport; sys.setswitchinterval(0.0005) shortens it, a process of its own avoids it",
     )
@@ -120,26 +120,26 @@ def open_files(roots: Roots) -> Check:
     shown = ["unlimited" if limit == resource.RLIM_INFINITY else str(limit) for limit in (soft, hard)]
     seen = f"soft limit {shown[0]}, hard limit {shown[1]}"
     if soft == resource.RLIM_INFINITY or soft >= _FEW_FILES:
-        return Check("open files", Verdict.OK, seen)
-    return Check("open files", Verdict.WARN, seen, "run `ulimit -n 1024` before the program")
+        return Check("open files", CheckStatus.OK, seen)
+    return Check("open files", CheckStatus.WARN, seen, "run `ulimit -n 1024` before the program")
 
 
 def login_sessions(roots: Roots) -> Check:
-    """Whether systemd removes a user's shared memory when he logs out (RemoveIPC in logind.conf)."""
+    """Whether systemd removes a user's shared memory at logout (RemoveIPC in logind.conf)."""
     name = "logout"
     if not (roots.run / "systemd" / "system").is_dir():
-        return Check(name, Verdict.OK, "no systemd here: nobody removes segments at logout")
+        return Check(name, CheckStatus.OK, "no systemd here: segments stay at logout")
     if os.getuid() < 1000:
-        return Check(name, Verdict.OK, f"user id {os.getuid()} is a system user: systemd keeps its segments")
+        return Check(name, CheckStatus.OK, f"user id {os.getuid()} is a system user: systemd keeps its segments")
     value, source = _remove_ipc(roots)
     if value in ("no", "false", "off", "0"):
-        return Check(name, Verdict.OK, f"RemoveIPC={value} ({source})")
+        return Check(name, CheckStatus.OK, f"RemoveIPC={value} ({source})")
     user = pwd.getpwuid(os.getuid()).pw_name
     if (roots.var / "lib" / "systemd" / "linger" / user).exists():
-        return Check(name, Verdict.OK, f"RemoveIPC={value} ({source}), but user {user} lingers: never logged out")
+        return Check(name, CheckStatus.OK, f"RemoveIPC={value} ({source}), but user {user} lingers: never logged out")
     return Check(
         name,
-        Verdict.WARN,
+        CheckStatus.WARN,
         f"RemoveIPC={value} ({source}): the segments of a training left running vanish at the user's last logout",
         "run `loginctl enable-linger`, or set RemoveIPC=no in /etc/systemd/logind.conf",
     )
@@ -164,6 +164,6 @@ def settings(roots: Roots) -> Check:
     try:
         loaded = load_settings()
     except ConfigError as error:
-        return Check("settings", Verdict.FAIL, str(error).removesuffix(f"; {error.hint}"), error.hint)
+        return Check("settings", CheckStatus.FAIL, str(error).removesuffix(f"; {error.hint}"), error.hint)
     changed = [f"{key} = {getattr(loaded, key)!r} ({source})" for key, source in loaded.sources.items()]
-    return Check("settings", Verdict.OK, ", ".join(changed) or "all at their defaults")
+    return Check("settings", CheckStatus.OK, ", ".join(changed) or "all at their defaults")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib import metadata
 
 from lucky_transport.diagnosis import inventory
-from lucky_transport.diagnosis.check import Check, Roots, Verdict
+from lucky_transport.diagnosis.check import Check, CheckStatus, Roots
 from lucky_transport.registry import Registry
 
 __all__ = ["DISTRIBUTION", "Requirement", "broken_plugins", "extras", "requirements", "versions"]
@@ -109,8 +109,8 @@ def versions(roots: Roots) -> Check:
         except metadata.PackageNotFoundError:
             continue
     if not problems:
-        return Check("packages", Verdict.OK, ", ".join(seen))
-    return Check("packages", Verdict.FAIL, "; ".join(problems), f"pip install --upgrade {DISTRIBUTION}")
+        return Check("packages", CheckStatus.OK, ", ".join(seen))
+    return Check("packages", CheckStatus.FAIL, "; ".join(problems), f"pip install --upgrade {DISTRIBUTION}")
 
 
 def extras(roots: Roots) -> Check:
@@ -127,10 +127,10 @@ def extras(roots: Roots) -> Check:
             complete.append(extra)
     seen = f"installed: {', '.join(complete) or 'none'}"
     if not missing:
-        return Check("extras", Verdict.OK, seen)
+        return Check("extras", CheckStatus.OK, seen)
     lacking = ", ".join(f"{extra} ({why})" for extra, why in missing.items())
     command = f"pip install '{DISTRIBUTION}[{','.join(missing)}]'"
-    return Check("extras", Verdict.WARN, f"{seen}; missing: {lacking}", f"if you need them: {command}")
+    return Check("extras", CheckStatus.WARN, f"{seen}; missing: {lacking}", f"if you need them: {command}")
 
 
 def broken_plugins(roots: Roots, found: Registry | None = None) -> Check:
@@ -150,6 +150,6 @@ def broken_plugins(roots: Roots, found: Registry | None = None) -> Check:
             elif item.extra not in lacking:
                 broken[item.name] = item.problem
     if not broken:
-        return Check("plugins", Verdict.OK, f"usable: {', '.join(working)}")
+        return Check("plugins", CheckStatus.OK, f"usable: {', '.join(working)}")
     seen = "; ".join(why if name in why else f"{name}: {why}" for name, why in broken.items())
-    return Check("plugins", Verdict.FAIL, seen, "mend or uninstall what failed; the others work without it")
+    return Check("plugins", CheckStatus.FAIL, seen, "mend or uninstall what failed; the others work without it")

@@ -10,7 +10,7 @@ import platform
 import stat
 from typing import TYPE_CHECKING
 
-from lucky_transport.diagnosis.check import Check, Roots, Verdict
+from lucky_transport.diagnosis.check import Check, CheckStatus, Roots
 from lucky_transport.errors import TransportError
 
 if TYPE_CHECKING:
@@ -29,18 +29,18 @@ def space(roots: Roots) -> Check:
     """Size and free space, against a small and a large batch."""
     name = "shared memory"
     if not roots.shm.is_dir():
-        return Check(name, Verdict.FAIL, f"{roots.shm} is no directory", f"mount a tmpfs at {roots.shm}")
+        return Check(name, CheckStatus.FAIL, f"{roots.shm} is no directory", f"mount a tmpfs at {roots.shm}")
     stats = os.statvfs(roots.shm)
     total, free = stats.f_blocks * stats.f_frsize, stats.f_bavail * stats.f_frsize
     small, large = _segment_bytes(1, 1, 1), _segment_bytes(*_LARGE_BATCH)
     seen = f"{roots.shm}: {free // _MIB} MiB free of {total // _MIB} MiB"
     if free < small:
-        return Check(name, Verdict.FAIL, f"{seen}; the smallest segment needs {small / _MIB:.1f} MiB", _ENLARGE)
+        return Check(name, CheckStatus.FAIL, f"{seen}; the smallest segment needs {small / _MIB:.1f} MiB", _ENLARGE)
     if free < large:
         envs, observations, actions = _LARGE_BATCH
         batch = f"{envs} envs of {observations} observations and {actions} actions"
-        return Check(name, Verdict.WARN, f"{seen}; {batch} need {large / _MIB:.1f} MiB", _ENLARGE)
-    return Check(name, Verdict.OK, seen)
+        return Check(name, CheckStatus.WARN, f"{seen}; {batch} need {large / _MIB:.1f} MiB", _ENLARGE)
+    return Check(name, CheckStatus.OK, seen)
 
 
 def _segment_bytes(num_envs: int, observations: int, actions: int) -> int:
@@ -57,10 +57,12 @@ def permissions(roots: Roots) -> Check:
     mode = stat.S_IMODE(roots.shm.stat().st_mode)
     seen = f"{roots.shm} has mode {mode:04o}"
     if not os.access(roots.shm, os.W_OK | os.X_OK):
-        return Check(name, Verdict.FAIL, f"{seen}: not writable for user id {os.getuid()}", f"chmod 1777 {roots.shm}")
+        return Check(
+            name, CheckStatus.FAIL, f"{seen}: not writable for user id {os.getuid()}", f"chmod 1777 {roots.shm}"
+        )
     if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-        return Check(name, Verdict.WARN, f"{seen}: any user may remove others' segments", f"chmod 1777 {roots.shm}")
-    return Check(name, Verdict.OK, seen)
+        return Check(name, CheckStatus.WARN, f"{seen}: any user may remove others' segments", f"chmod 1777 {roots.shm}")
+    return Check(name, CheckStatus.OK, seen)
 
 
 def trial_segment(roots: Roots) -> Check:
@@ -76,9 +78,9 @@ def trial_segment(roots: Roots) -> Check:
     except (TransportError, OSError) as error:
         hint = error.hint if isinstance(error, TransportError) else ""
         remedy = hint or f"see that {roots.shm} is a tmpfs this user may write to"
-        return Check(name, Verdict.FAIL, str(error).removesuffix(f"; {hint}"), remedy)
+        return Check(name, CheckStatus.FAIL, str(error).removesuffix(f"; {hint}"), remedy)
     made.unlink()
-    return Check(name, Verdict.OK, f"made, mapped and removed {made.layout.total_size} bytes")
+    return Check(name, CheckStatus.OK, f"made, mapped and removed {made.layout.total_size} bytes")
 
 
 def stale_segments(roots: Roots) -> Check:
@@ -88,11 +90,11 @@ def stale_segments(roots: Roots) -> Check:
     found = segment.find(roots.shm)
     stale = [one for one in found if one.stale]
     if not stale:
-        return Check("stale segments", Verdict.OK, f"none among {len(found)} on this host")
+        return Check("stale segments", CheckStatus.OK, f"none among {len(found)} on this host")
     size = sum(one.size_bytes for one in stale) / _MIB
     names = ", ".join(one.name for one in stale)
     return Check(
-        "stale segments", Verdict.WARN, f"{names} ({size:.1f} MiB)", "remove them: `lucky-transport doctor --fix`"
+        "stale segments", CheckStatus.WARN, f"{names} ({size:.1f} MiB)", "remove them: `lucky-transport doctor --fix`"
     )
 
 
@@ -110,11 +112,11 @@ def native_module(roots: Roots) -> Check:
     error = atomics.native_error()
     if not error:
         return Check(
-            "native module", Verdict.OK, f"version {getattr(atomics.implementation(), 'VERSION', '?')}, loaded"
+            "native module", CheckStatus.OK, f"version {getattr(atomics.implementation(), 'VERSION', '?')}, loaded"
         )
     why, _, remedy = error.rpartition(": ")
     if platform.machine() not in ("x86_64", "AMD64"):
         seen = f"{why}; on {platform.machine()} nothing stands in for it: no shared memory"
-        return Check("native module", Verdict.FAIL, seen, remedy)
+        return Check("native module", CheckStatus.FAIL, seen, remedy)
     seen = f"{why}; the pure-Python fallback works, slower, and polls instead of sleeping"
-    return Check("native module", Verdict.WARN, seen, remedy)
+    return Check("native module", CheckStatus.WARN, seen, remedy)

@@ -1,14 +1,11 @@
-"""All checks, in the order in which they are shown.
-
-Rule 1: a check that cannot look is a failed check, not a crash: this runs where things are broken.
-"""
+"""All checks, in the order in which they are shown; one that raises becomes a failed check."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
 from lucky_transport.diagnosis import machine, packages, shared_memory
-from lucky_transport.diagnosis.check import Check, Roots, Verdict
+from lucky_transport.diagnosis.check import Check, CheckStatus, Roots
 
 __all__ = ["CHECKS", "examine", "healthy"]
 
@@ -46,7 +43,7 @@ def _guarded(check: Examiner, roots: Roots) -> Check:
     except (OSError, ImportError) as error:
         return Check(
             check.__name__.replace("_", " "),
-            Verdict.FAIL,
+            CheckStatus.FAIL,
             f"could not be looked at: {type(error).__name__}: {error}",
             "mend that first, then run `lucky-transport doctor` again",
         )
@@ -54,4 +51,4 @@ def _guarded(check: Examiner, roots: Roots) -> Check:
 
 def healthy(rows: Sequence[Check]) -> bool:
     """True when no check failed; warnings are no failure."""
-    return all(row.verdict is not Verdict.FAIL for row in rows)
+    return all(row.verdict is not CheckStatus.FAIL for row in rows)

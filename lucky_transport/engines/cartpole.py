@@ -1,12 +1,11 @@
-"""A pole on a cart, balanced by pushes to the left or right; wind blows if asked for.
+"""A pole on a cart, balanced by pushes to the left or right, with optional wind.
 
 Physics after Barto, Sutton and Anderson, "Neuronlike adaptive elements that can solve difficult learning control
 problems" (1983): explicit Euler steps of 20 ms. A world is over when the pole leans by more than 12 degrees, when the
 cart is further than 2.4 m from the middle, or after `max_ticks`.
 
-Rule 1: everything is computed in float64, one Python float after the other: equal seeds and commands give equal bits
-        everywhere; only a batch's row is rounded to float32.
-Rule 2: wind is a function of seed and tick alone, so that neither commands nor restarts of other worlds shift it.
+All values are Python floats, so that equal seeds and commands give equal bits everywhere; only a batch's row is rounded
+to float32. Wind is a function of seed and tick alone: neither commands nor restarts of other worlds shift it.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
-"""A deterministic, vectorised engine of any size, with knobs for delay and faults.
+"""A deterministic, vectorised engine of any size, with options for delay and faults.
 
 Each env is a point that drifts: `x' = 0.9 x + 0.15 tanh(mean action + noise) * pattern`. An episode terminates when the
 first element leaves [-0.5, 0.5] and is truncated after `episode_steps` steps. Noise comes from a counter-based
-generator keyed by (seed, episode, step), so a trajectory depends on nothing but seeds, resets and actions.
-
-Rule 1: envs never influence each other; any mix of step, reset and hold gives each env the same trajectory.
-Rule 2: a fault knob does to a real process what its name says, so that users can rehearse bad luck.
+generator keyed by (seed, episode, step), so a trajectory depends on nothing but seeds, resets and actions: any mix of
+step, reset and hold in the other envs leaves it unchanged.
 """
 
 from __future__ import annotations
@@ -53,7 +51,7 @@ def _uniform(key: NDArray[np.uint64], columns: int) -> NDArray[np.float32]:
 
 
 class ToyEngine(Engine):
-    """See the module. `idle=True` makes `step` touch nothing at all: the engine of transport benchmarks."""
+    """Drifting points; with `idle=True` a `step` touches nothing: the engine of transport benchmarks."""
 
     def __init__(
         self,
@@ -78,7 +76,7 @@ class ToyEngine(Engine):
         slots: int = 0,
     ) -> None:
         """`copy_frame` (with idle) copies a prepared frame each step. `*_at` name the step (from 1) at which the engine
-        raises, leaves its process at once, or sleeps for ever; 0 = never. Times in seconds.
+        raises, leaves its process at once, or sleeps without end, as a real fault would; 0 = never. Times in seconds.
 
         Services: `answer_delay_s` offers GetLidarBeamAngles, which answers after that long; `faulty` offers
         GetLidarBeamCount and StreamViewport, which raise; `slots` offers StreamPolicySlotState with that many items.
@@ -158,7 +156,7 @@ class ToyEngine(Engine):
         elif ticks_on_reset:
             self._reset(reset)
             self._advance(slice(None), ignore_actions_of=control)
-        else:  # stepping all in place and then resetting some is far cheaper than picking out who steps
+        else:  # stepping all in place and then resetting some is far cheaper than selecting the envs that step
             if reset.size < self.spec.num_envs:
                 self._advance(slice(None))
             self._reset(reset)

@@ -1,14 +1,14 @@
-"""The toy engine with observations, actions and infos of many kinds: what tries how a transport carries parts.
+"""The toy engine with observations, actions and infos of many kinds: it tests how a transport carries parts.
 
     observation["point"]             float32 (obs_size,)    the point itself
-    observation["camera"]["left"]    uint8 (4, 6, 3)        a picture as bright as the point's first element
+    observation["camera"]["left"]    uint8 (4, 6, 3)        an image as bright as the point's first element
     observation["camera"]["right"]   uint8 (4, 6, 3)        its negative
-    observation["arms"]              float64 (2,), MultiBinary(3), Discrete(4)      what the last action was
+    observation["arms"]              float64 (2,), MultiBinary(3), Discrete(4)      the last action
     action["push"]                   float32 (act_size,)    as the toy's
     action["gears"]                  MultiDiscrete([2, 3]), action["buttons"] MultiBinary(3), action["mode"] Discrete(4)
     info["distance"]                 float32                from the middle; info["clock"]["ticks"] int64 since a reset
 
-Rule 1: the points, rewards and episodes are the toy's own: all that is new is how they are shown.
+Points, rewards and episodes are those of the toy engine.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _INFOS = (Part(("distance",), ArraySpec("float32")), Part(("clock", "ticks"), Ar
 
 
 class CompositeToyEngine(Engine):
-    """See the module. `options` are those of `ToyEngine`."""
+    """A toy engine with composite spaces; `options` are those of `ToyEngine`."""
 
     def __init__(self, num_envs: int = 1, **options: Any) -> None:
         self._toy = ToyEngine(num_envs, **options)

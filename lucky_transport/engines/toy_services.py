@@ -1,8 +1,6 @@
-"""What a toy engine answers beside stepping: a little of each kind of method, so that transports can be tried without
-any simulator.
+"""The typed methods of a toy engine: a few of each kind, so that transports can be tried without a simulator.
 
-Rule 1: answers show the points as they are between two steps.
-Rule 2: what is slow or fails does so only where an option of the engine asked for it.
+Responses show the points as they are between two steps.
 """
 
 from __future__ import annotations
@@ -51,7 +49,11 @@ _DEFAULT_HZ = 30
 
 
 class ToyServices:
-    """See `ToyEngine` for the options. `slots`: how many items StreamPolicySlotState has, sent without any delay."""
+    """The handlers of a toy engine.
+
+    answer_delay_s: GetLidarBeamAngles answers after that long. faulty: GetLidarBeamCount and StreamViewport raise.
+    slots: number of items of StreamPolicySlotState, which are sent without delay.
+    """
 
     def __init__(self, engine: ToyEngine, *, answer_delay_s: float, faulty: bool, slots: int) -> None:
         self._engine = engine

@@ -11,8 +11,8 @@ row of an observation, so an env that was reset has them too.
 The columns are flat because that is what loggers and TorchRL read: TorchRL takes an array for every name of an info,
 and stops at a dict.
 
-Rule 1: the terms explain the reward and the flags returned beside them, in every autoreset mode.
-Rule 2: nothing here loops over envs. Masks and all-False columns are shared between steps and therefore read-only.
+In every autoreset mode the terms explain the reward and the flags returned beside them. Masks and all-False columns are
+shared between steps and therefore read-only.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from lucky_transport.messages.images import image_array
 from lucky_transport.messages.methods import method
 from lucky_transport.transport import Transport
 
-__all__ = ["RENDER_MODES", "Renderer", "can_render", "make_renderer"]
+__all__ = ["RENDER_MODES", "EnvRenderer", "can_render", "make_renderer"]
 
 RENDER_MODES = ("rgb_array",)
 
@@ -38,7 +38,7 @@ def _carries_images(transport: Transport) -> bool:
     return transport.capabilities.commands and transport.capabilities.streams
 
 
-def make_renderer(transport: Transport, render_mode: str | None, camera: str, size: Any) -> Renderer | None:
+def make_renderer(transport: Transport, render_mode: str | None, camera: str, size: Any) -> EnvRenderer | None:
     """Return what renders the envs, None without a render mode.
 
     Raises ConfigError (no such mode, a size that is none, a camera without a mode), Unimplemented (the transport or the
@@ -53,7 +53,7 @@ def make_renderer(transport: Transport, render_mode: str | None, camera: str, si
     if render_mode not in RENDER_MODES:
         raise ConfigError(f"render_mode {render_mode!r}: expected 'rgb_array' or None")
     width, height = (0, 0) if size is None else _size(size)
-    return Renderer(transport, _camera(transport, camera), width, height)
+    return EnvRenderer(transport, _camera(transport, camera), width, height)
 
 
 def _size(size: Any) -> tuple[int, int]:
@@ -98,7 +98,7 @@ def _camera(transport: Transport, wanted: str) -> str:
     return wanted or names[0]
 
 
-class Renderer:
+class EnvRenderer:
     """Renders the envs of one batch; made by `make_renderer`. width, height: pixels, 0 for the camera's own."""
 
     def __init__(self, transport: Transport, camera: str, width: int, height: int) -> None:

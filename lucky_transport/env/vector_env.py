@@ -33,7 +33,7 @@ from lucky_transport.engine import HOLD, RESET
 from lucky_transport.env.autoreset import NotSteppable, check_mode, parse_mode, state_error
 from lucky_transport.env.composite import CompositeActions, CompositeObservations
 from lucky_transport.env.infos import Info, InfoParts, TermColumns
-from lucky_transport.env.rendering import RENDER_MODES, Renderer, can_render, make_renderer
+from lucky_transport.env.rendering import RENDER_MODES, EnvRenderer, can_render, make_renderer
 from lucky_transport.env.resetting import ResetNegotiator, Seed, neutral_actions, read_reset
 from lucky_transport.errors import (
     Busy,
@@ -134,7 +134,7 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):
         self._end = weakref.finalize(self, self._connection.end)
         self.closed = False
 
-    def _describe(self, renderer: Renderer | None) -> None:
+    def _describe(self, renderer: EnvRenderer | None) -> None:
         """Set what Gymnasium's API asks of an env: spaces, metadata and attributes; none of it changes later."""
         spec = self.batch_spec
         self.num_envs = spec.num_envs

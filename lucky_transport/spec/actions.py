@@ -1,8 +1,7 @@
-"""What a valid batch of actions is.
+"""Checks of a batch of actions.
 
-Rule 1: every transport refuses the same actions with the same class and text, because this is the only place that
-        words it. A transport with a native fast path comes here once that path has said no.
-Rule 2: values outside the bounds are legal; policies produce them all the time. They are counted, not changed.
+Every transport calls these, so that all refuse the same actions with the same class and text; one with a native fast
+path calls them when that path refuses. Values outside the bounds are legal: they are counted, not changed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""One array per env: its dtype, shape and bounds, and the Gymnasium space with one array that it stands for.
+"""One array per env: its dtype, shape and bounds, and the Gymnasium space that it stands for.
 
-Rule 1: bounds travel as JSON, which has no infinity: None stands for "unbounded".
-Rule 2: a peer that does not know the name of a space sees a Box with the same bounds.
+Bounds travel as JSON, which has no infinity: None stands for "unbounded".
 """
 
 from __future__ import annotations

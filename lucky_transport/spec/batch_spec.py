@@ -1,9 +1,7 @@
-"""What one batch consists of: sizes, dtypes, names.
+"""The sizes, dtypes and names of a batch: all that a client knows of an engine before the first exchange.
 
-Rule 1: a `BatchSpec` is all that a client has to know of an engine before the first exchange; it travels as JSON.
-Rule 2: an observation or an action is one array per env; where it has parts, that array is a record of them (see
-        `lucky_transport.spec.composite`).
-Rule 3: the total reward is defined here, once, for engines, clients and parity checks.
+An observation or an action is one array per env; where it has parts, that array is a record of them (see
+`lucky_transport.spec.composite`).
 """
 
 from __future__ import annotations

@@ -4,10 +4,9 @@ A `Part` is one array at a path of names and places: ("camera", "left") is `obse
 is `observation["arms"][0]`, () the observation itself. Where a spec has parts, the array that travels is uint8
 (num_envs, row_bytes), and a row is a record in which each part lies at its offset.
 
-Rule 1: on the wire there are bytes; only the two ends know of parts, and no transport does.
-Rule 2: a part starts on a 64-byte boundary of its row, parts lie in their order, info parts behind observation parts,
-        and a row is a multiple of 64 bytes: a C library can be given the address of each part of each row.
-Rule 3: views never copy, and are read-only where the row is.
+A part starts on a 64-byte boundary of its row, parts lie in their order, info parts behind observation parts, and a row
+is a multiple of 64 bytes, so that a C library can get the address of each part of each row. Transports carry the bytes
+and do not know the parts.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Gymnasium spaces as what travels, and back: Dict and Tuple as parts, anything with one array as it is.
-
-Rule 1: the names of a Dict keep their order; a record's layout follows from it.
-Rule 2: what cannot travel is refused by its name and its place in the space.
-"""
+"""Conversion between Gymnasium spaces and the arrays that travel: Dict and Tuple become parts of a record."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from lucky_transport.cli.main import cli
 from lucky_transport.diagnosis import check, table
-from lucky_transport.diagnosis.check import Check, Roots, Verdict
+from lucky_transport.diagnosis.check import Check, CheckStatus, Roots
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -71,9 +71,9 @@ def rows(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return replace
 
 
-FINE = Check("kettle", Verdict.OK, "full")
-LOSS = Check("teapot", Verdict.WARN, "lukewarm", "put the cosy on")
-FAULT = Check("cup", Verdict.FAIL, "has a hole", "take another")
+FINE = Check("kettle", CheckStatus.OK, "full")
+LOSS = Check("teapot", CheckStatus.WARN, "lukewarm", "put the cosy on")
+FAULT = Check("cup", CheckStatus.FAIL, "has a hole", "take another")
 
 
 @pytest.mark.parametrize(("found", "code"), [([FINE], 0), ([FINE, LOSS], 0), ([FINE, LOSS, FAULT], 1), ([FAULT], 1)])

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from lucky_transport.messages.methods import Method
-from lucky_transport.routing_policy import Comparison, Decision, Outcome
+from lucky_transport.routing_policy import CallOutcome, Comparison, Decision
 from lucky_transport_migration.commands_parity.answers import Answer
 from lucky_transport_migration.evidence.compare import compare
 from lucky_transport_migration.evidence.items import Found
@@ -57,10 +57,10 @@ class Witness:
         self._lines.close()
 
 
-def _outcome(transport: str, method: Method, answer: Answer) -> Outcome:
+def _outcome(transport: str, method: Method, answer: Answer) -> CallOutcome:
     """Return an answer as an outcome. A stream that was left on purpose ended well; it has no duration of its own."""
     if method.stream is not None and answer.items:
-        return Outcome(transport, answer.items)
+        return CallOutcome(transport, answer.items)
     if answer.raised is None:
-        return Outcome(transport, answer.items, took_us=answer.took_us)
+        return CallOutcome(transport, answer.items, took_us=answer.took_us)
     return replace(failure(transport, answer.raised, 0), took_us=answer.took_us)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lucky_transport.messages.methods import BY_NAME, Effect, Flow
-from lucky_transport.routing_policy import Comparison, Outcome
+from lucky_transport.routing_policy import CallOutcome, Comparison
 from lucky_transport.rpc.outcome import Metadata
 from lucky_transport_migration.evidence.items import Found, Items
 from lucky_transport_migration.evidence.record import (
@@ -60,11 +60,11 @@ def compare(comparison: Comparison, rules: Rules, *, kind: str = "live") -> Evid
     return _compared(evidence, comparison, authority, shadow, rules)
 
 
-def _side(outcome: Outcome) -> Side:
+def _side(outcome: CallOutcome) -> Side:
     return Side(outcome.transport, outcome.code, round(outcome.took_us, 1), len(outcome.items))
 
 
-def _alone(evidence: Evidence, authority: Outcome, why: str) -> Evidence:
+def _alone(evidence: Evidence, authority: CallOutcome, why: str) -> Evidence:
     """Return what a call without a shadow showed: at most that the candidate was not there."""
     if authority.transport == CONTROL or authority.code != "UNAVAILABLE":
         return replace(evidence, verdict=NOT_COMPARED, why=why or _unasked(evidence.method))
@@ -82,7 +82,7 @@ def _unasked(method: str) -> str:
     return "it changes what there is, and is not made twice"
 
 
-def _incomparable(comparison: Comparison, control: Outcome, candidate: Outcome) -> str:
+def _incomparable(comparison: Comparison, control: CallOutcome, candidate: CallOutcome) -> str:
     """Return why a difference would show nothing, "" when it would."""
     if control.code in _NO_ANSWER and not control.code == candidate.code == _LATE:
         return f"{control.transport} brought no answer: {_status(control)}"
@@ -94,7 +94,7 @@ def _incomparable(comparison: Comparison, control: Outcome, candidate: Outcome) 
 
 
 def _compared(
-    evidence: Evidence, comparison: Comparison, authority: Outcome, shadow: Outcome, rules: Rules
+    evidence: Evidence, comparison: Comparison, authority: CallOutcome, shadow: CallOutcome, rules: Rules
 ) -> Evidence:
     is_cut = comparison.ended_early or authority.code == shadow.code == _LATE
     row = BY_NAME.get(comparison.method)
@@ -110,7 +110,7 @@ def _compared(
     return evidence if found is None else replace(evidence, verdict=DIFFERENT, **_named(found, authority, shadow))
 
 
-def _status_differs(authority: Outcome, shadow: Outcome) -> Found | None:
+def _status_differs(authority: CallOutcome, shadow: CallOutcome) -> Found | None:
     if authority.code != shadow.code:
         return Found("code", "code", _status(authority), _status(shadow))
     if authority.details != shadow.details:
@@ -131,11 +131,11 @@ def _metadata_differ(aspect: str, left: Metadata, right: Metadata, rules: Rules)
     return None
 
 
-def _status(outcome: Outcome) -> str:
+def _status(outcome: CallOutcome) -> str:
     return f"{outcome.code}: {outcome.details}" if outcome.details else outcome.code
 
 
-def _named(found: Found, authority: Outcome, shadow: Outcome) -> dict[str, object]:
+def _named(found: Found, authority: CallOutcome, shadow: CallOutcome) -> dict[str, object]:
     """Return a difference as fields of evidence, with values that JSON can carry."""
     other = shadow.transport if shadow.transport != authority.transport else f"{shadow.transport} again"
     values = dict(zip((authority.transport, other), shown(found.left, found.right), strict=True))

@@ -12,7 +12,7 @@ from lucky_transport.codec.flatbuffers import decode, encode
 from lucky_transport.messages.images import owned
 from lucky_transport.messages.methods import Method
 from lucky_transport.registry import load
-from lucky_transport.routing_policy import Outcome
+from lucky_transport.routing_policy import CallOutcome
 from lucky_transport_migration.recording.entries import FLATBUFFERS, Call
 
 __all__ = ["KEPT_BYTES", "KEPT_ITEMS", "call_entry", "encoded", "outcome_of", "request_of"]
@@ -25,7 +25,7 @@ KEPT_BYTES = 16 << 20
 def call_entry(
     method: str,
     requests: Sequence[Any],
-    outcome: Outcome,
+    outcome: CallOutcome,
     form: str,
     *,
     left: bool = False,
@@ -59,7 +59,7 @@ def encoded(message: Any) -> bytes:
     return message if isinstance(message, bytes) else encode(owned(message))
 
 
-def outcome_of(call: Call, method: Method, transport: str) -> Outcome:
+def outcome_of(call: Call, method: Method, transport: str) -> CallOutcome:
     """Return what came of a call, over `transport` where its entry does not say; items as `evidence` compares them.
 
     Raises RemoteProtocolError for a message that is none.
@@ -68,7 +68,7 @@ def outcome_of(call: Call, method: Method, transport: str) -> Outcome:
     if call.form == FLATBUFFERS:
         items = [decode(method.response, item) for item in items]
     name = call.transport or transport
-    return Outcome(name, items, call.code, call.details, call.headers, call.trailing, call.us, call.dropped)
+    return CallOutcome(name, items, call.code, call.details, call.headers, call.trailing, call.us, call.dropped)
 
 
 def request_of(call: Call, method: Method) -> Any:

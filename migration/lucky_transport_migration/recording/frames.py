@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from lucky_transport.env.composite import observation_fields
 from lucky_transport.errors import ConfigError
-from lucky_transport.routing_policy import Outcome
+from lucky_transport.routing_policy import CallOutcome
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Frame
 from lucky_transport_migration.evidence.numbers import first_unequal_number
@@ -23,7 +23,7 @@ from lucky_transport_migration.recording.entries import Step
 __all__ = ["first_unequal_array", "moves_of", "step_entry"]
 
 
-def step_entry(actions: bytes, control: bytes | None, frame: Frame | None, outcome: Outcome) -> Step:
+def step_entry(actions: bytes, control: bytes | None, frame: Frame | None, outcome: CallOutcome) -> Step:
     """Return the entry of an exchange; frame: None where it failed, as the outcome says."""
     us = round(outcome.took_us, 1)
     if frame is None:

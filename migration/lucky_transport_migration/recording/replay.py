@@ -25,7 +25,7 @@ from lucky_transport.errors import (
     TransportError,
 )
 from lucky_transport.messages.methods import BY_NAME, Method
-from lucky_transport.routing_policy import Comparison, Decision, Outcome
+from lucky_transport.routing_policy import CallOutcome, Comparison, Decision
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Frame, Transport
 from lucky_transport_migration.evidence.compare import compare
@@ -75,7 +75,7 @@ class _Player:
         if not self._fits:
             _check_fit(self._header.spec, self._transport.spec)
             self._fits = True
-        was = Outcome(self._header.transport, code=step.code, details=step.details, took_us=step.us)
+        was = CallOutcome(self._header.transport, code=step.code, details=step.details, took_us=step.us)
         actions, control = moves_of(step, self._transport.spec)
         frames: list[Frame] = []
         now = self._ask(lambda _: frames.append(self._transport.step(actions, control, Deadline(_PATIENCE_S))))
@@ -122,7 +122,7 @@ class _Player:
                 except StopIteration:
                     return
 
-    def _ask(self, make: Callable[[list[Any]], None]) -> Outcome:
+    def _ask(self, make: Callable[[list[Any]], None]) -> CallOutcome:
         items: list[Any] = []
         name, began_ns = self._transport.name, time.perf_counter_ns()
         try:
@@ -132,7 +132,7 @@ class _Player:
             return failure(name, error, began_ns, items)
         return answer(name, items, began_ns)
 
-    def _compared(self, method: str, was: Outcome, now: Outcome, *, is_cut: bool = False) -> Evidence:
+    def _compared(self, method: str, was: CallOutcome, now: CallOutcome, *, is_cut: bool = False) -> Evidence:
         comparison = Comparison(method, Decision(was.transport, now.transport), was, now, ended_early=is_cut)
         evidence = replace(compare(comparison, self._rules, kind="replay"), at=moment(time.time()))
         if self.is_lost and evidence.verdict in (EQUAL, NOT_COMPARED) and was.code != now.code:

@@ -11,7 +11,7 @@ import threading
 from typing import Any
 
 from lucky_transport.messages.methods import Effect, Method
-from lucky_transport.routing_policy import Comparison, Decision, Outcome, RoutingPolicy
+from lucky_transport.routing_policy import CallOutcome, Comparison, Decision, RoutingPolicy
 from lucky_transport_migration.routing.outcomes import IN_TROUBLE
 from lucky_transport_migration.routing.side import CANDIDATE, CONTROL
 from lucky_transport_migration.routing.world import World
@@ -37,8 +37,8 @@ class Exchange:
         self._world = world
         self._mark = world.mark()
         self._lock = threading.Lock()
-        self._authority: Outcome | None = None
-        self._shadow: Outcome | None = None
+        self._authority: CallOutcome | None = None
+        self._shadow: CallOutcome | None = None
         self._waits = bool(decision.shadow)
         self._ended_early = False
         self._noted = False
@@ -48,14 +48,14 @@ class Exchange:
         """True while an answer of a shadow would count."""
         return self._waits
 
-    def answered(self, outcome: Outcome, *, ended_early: bool = False) -> None:
+    def answered(self, outcome: CallOutcome, *, ended_early: bool = False) -> None:
         """The caller has his outcome."""
         with self._lock:
             self._authority = outcome
             self._ended_early |= ended_early
         self._note_when_complete()
 
-    def shadowed(self, outcome: Outcome, *, ended_early: bool = False) -> None:
+    def shadowed(self, outcome: CallOutcome, *, ended_early: bool = False) -> None:
         """The shadow has answered."""
         with self._lock:
             if not self._waits:
@@ -72,7 +72,7 @@ class Exchange:
             self.why, self._waits = why, False
         self._note_when_complete()
 
-    def fails_over(self, outcome: Outcome) -> None:
+    def fails_over(self, outcome: CallOutcome) -> None:
         """The candidate was to answer and had `outcome` instead: the control answers, and this counts as the shadow."""
         with self._lock:
             self.decision = Decision(CONTROL, CANDIDATE, self.decision.stage)

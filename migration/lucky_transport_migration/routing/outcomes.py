@@ -1,4 +1,4 @@
-"""What came of a call over one of our transports, as an `Outcome`: an error of ours as the status gRPC has for it.
+"""What came of a call over one of our transports, as an `CallOutcome`: an error of ours as the status gRPC has for it.
 
 Rule 1: both transports raise the same class with the same text for the same reason, so code and details can be compared
         whichever of them raised.
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lucky_transport.errors import Status, StatusError, TransportError, status_of
-from lucky_transport.routing_policy import Outcome
+from lucky_transport.routing_policy import CallOutcome
 
 __all__ = ["IN_TROUBLE", "answer", "failure"]
 
@@ -19,21 +19,21 @@ __all__ = ["IN_TROUBLE", "answer", "failure"]
 IN_TROUBLE = frozenset({"UNAVAILABLE", "INTERNAL", "DEADLINE_EXCEEDED"})
 
 
-def answer(transport: str, items: Sequence[Any], began_ns: int, *, dropped: int = 0) -> Outcome:
+def answer(transport: str, items: Sequence[Any], began_ns: int, *, dropped: int = 0) -> CallOutcome:
     """Return the outcome of a call that succeeded just now."""
-    return Outcome(transport, items, took_us=_since_us(began_ns), dropped=dropped)
+    return CallOutcome(transport, items, took_us=_since_us(began_ns), dropped=dropped)
 
 
-def failure(transport: str, error: BaseException, began_ns: int, items: Sequence[Any] = ()) -> Outcome:
+def failure(transport: str, error: BaseException, began_ns: int, items: Sequence[Any] = ()) -> CallOutcome:
     """Return the outcome of a call that `error` ended just now; items: what a stream brought before it."""
     took_us = _since_us(began_ns)
     if not isinstance(error, TransportError):
         details = f"{type(error).__name__}: {error}"
-        return Outcome(transport, items, Status.INTERNAL.name, details, took_us=took_us)
+        return CallOutcome(transport, items, Status.INTERNAL.name, details, took_us=took_us)
     code = status_of(error).name
     if isinstance(error, StatusError):
-        return Outcome(transport, items, code, error.details, trailing=error.trailing, took_us=took_us)
-    return Outcome(transport, items, code, str(error), took_us=took_us)
+        return CallOutcome(transport, items, code, error.details, trailing=error.trailing, took_us=took_us)
+    return CallOutcome(transport, items, code, str(error), took_us=took_us)
 
 
 def _since_us(began_ns: int) -> float:

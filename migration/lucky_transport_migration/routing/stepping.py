@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import PeerTimeout, TransportError
 from lucky_transport.messages.methods import method
-from lucky_transport.routing_policy import Comparison, Decision, Outcome, RoutingPolicy
+from lucky_transport.routing_policy import CallOutcome, Comparison, Decision, RoutingPolicy
 from lucky_transport.transport import Frame, Transport
 from lucky_transport_migration.routing.exchange import CHANGES
 from lucky_transport_migration.routing.outcomes import answer, failure
@@ -97,5 +97,5 @@ class Stepping:
             self._is_open = False
             self._world.end()
 
-    def _note(self, outcome: Outcome) -> None:
+    def _note(self, outcome: CallOutcome) -> None:
         self._board.note(Comparison(_STEP.name, self._decision, outcome, why=CHANGES))

@@ -21,7 +21,7 @@ import threading
 import time
 from typing import Any
 
-from lucky_transport.routing_policy import Comparison, Decision, Outcome
+from lucky_transport.routing_policy import CallOutcome, Comparison, Decision
 from lucky_transport.rpc.outcome import Metadata
 from lucky_transport_stubs.staged.ending import SO_FAR, Ending
 from lucky_transport_stubs.staged.items import Items
@@ -58,8 +58,8 @@ class Exchange:
         self._received = Items()
         self._sends_no_more = False
         self._lock = threading.Lock()
-        self._authority: Outcome | None = None
-        self._shadow: Outcome | None = None
+        self._authority: CallOutcome | None = None
+        self._shadow: CallOutcome | None = None
         self._why = ""
         self._awaits_shadow = bool(self.decision.shadow)
         self._ended_early = self._is_noted = False
@@ -183,7 +183,7 @@ class Exchange:
         else:
             self._ask()
 
-    def _shadow_is(self, outcome: Outcome | None, why: str = "", *, ended_early: bool = False) -> None:
+    def _shadow_is(self, outcome: CallOutcome | None, why: str = "", *, ended_early: bool = False) -> None:
         with self._lock:
             if not self._awaits_shadow:
                 return  # the call fell back to it
@@ -210,14 +210,14 @@ class Exchange:
             Comparison(self.method, self.decision, authority, shadow, request, why, self._ended_early)
         )
 
-    def _doubt(self, shadow: Outcome) -> str:
+    def _doubt(self, shadow: CallOutcome) -> str:
         """Return why the two cannot be compared, "" when they can."""
         if shadow.code not in _IN_TROUBLE and not self._staging.world.stood_still(self._mark):
             return "the world changed before both had answered"
         return ""
 
 
-def _outcome(transport: str, items: Items, ending: Ending, took_ns: int) -> Outcome:
-    return Outcome(
+def _outcome(transport: str, items: Items, ending: Ending, took_ns: int) -> CallOutcome:
+    return CallOutcome(
         transport, items.kept, ending.code, ending.details, ending.headers, ending.trailing, max(0, took_ns) / 1e3
     )

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from lucky_transport.diagnosis import machine
-from lucky_transport.diagnosis.check import Roots, Verdict
+from lucky_transport.diagnosis.check import CheckStatus, Roots
 
 HERE = Roots()
 
@@ -38,26 +38,26 @@ def no_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_this_interpreter_is_one_that_segments_fit() -> None:
     row = machine.interpreter(HERE)
-    assert row.verdict is Verdict.OK
+    assert row.verdict is CheckStatus.OK
     assert platform.python_version() in row.seen
 
 
 def test_a_big_endian_interpreter_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "byteorder", "big")
     row = machine.interpreter(HERE)
-    assert row.verdict is Verdict.FAIL
+    assert row.verdict is CheckStatus.FAIL
     assert "big-endian" in row.seen
 
 
-@pytest.mark.parametrize(("system", "verdict"), [("Linux", Verdict.OK), ("Darwin", Verdict.WARN)])
-def test_shared_memory_needs_linux(monkeypatch: pytest.MonkeyPatch, system: str, verdict: Verdict) -> None:
+@pytest.mark.parametrize(("system", "verdict"), [("Linux", CheckStatus.OK), ("Darwin", CheckStatus.WARN)])
+def test_shared_memory_needs_linux(monkeypatch: pytest.MonkeyPatch, system: str, verdict: CheckStatus) -> None:
     monkeypatch.setattr(platform, "system", lambda: system)
     assert machine.kernel(HERE).verdict is verdict
 
 
 def test_pidfd_works_here_and_leaves_no_descriptor_open() -> None:
     before = os.listdir("/proc/self/fd")
-    assert machine.pidfd(HERE).verdict is Verdict.OK
+    assert machine.pidfd(HERE).verdict is CheckStatus.OK
     assert os.listdir("/proc/self/fd") == before
 
 
@@ -67,7 +67,7 @@ def test_a_sandbox_that_forbids_pidfd_is_a_failure_with_the_reason(monkeypatch: 
 
     monkeypatch.setattr(os, "pidfd_open", forbid)
     row = machine.pidfd(HERE)
-    assert row.verdict is Verdict.FAIL
+    assert row.verdict is CheckStatus.FAIL
     assert "Operation not permitted" in row.seen
     assert "Linux 5.3" in row.remedy
 
@@ -85,15 +85,15 @@ def test_with_two_cpus_or_fewer_spinning_is_advised_against(
 ) -> None:
     usable_cpus(monkeypatch, count)
     row = machine.cpus(roots)
-    assert row.verdict is Verdict.OK
+    assert row.verdict is CheckStatus.OK
     assert row.seen.startswith(f"{count} usable")
     assert ("spin" in row.seen) == bool(says)
     assert says in row.seen
 
 
-@pytest.mark.parametrize(("count", "verdict"), [(2, Verdict.WARN), (3, Verdict.OK)])
+@pytest.mark.parametrize(("count", "verdict"), [(2, CheckStatus.WARN), (3, CheckStatus.OK)])
 def test_spinning_that_is_configured_on_two_cpus_is_warned_of(
-    monkeypatch: pytest.MonkeyPatch, roots: Roots, count: int, verdict: Verdict
+    monkeypatch: pytest.MonkeyPatch, roots: Roots, count: int, verdict: CheckStatus
 ) -> None:
     usable_cpus(monkeypatch, count)
     monkeypatch.setenv("LUCKY_WAIT", "spin")
@@ -142,13 +142,17 @@ def test_without_a_gil_there_is_no_interval(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize(
     ("limits", "verdict", "seen"),
     [
-        ((64, 4096), Verdict.WARN, "soft limit 64, hard limit 4096"),
-        ((1024, resource.RLIM_INFINITY), Verdict.OK, "soft limit 1024, hard limit unlimited"),
-        ((resource.RLIM_INFINITY, resource.RLIM_INFINITY), Verdict.OK, "soft limit unlimited, hard limit unlimited"),
+        ((64, 4096), CheckStatus.WARN, "soft limit 64, hard limit 4096"),
+        ((1024, resource.RLIM_INFINITY), CheckStatus.OK, "soft limit 1024, hard limit unlimited"),
+        (
+            (resource.RLIM_INFINITY, resource.RLIM_INFINITY),
+            CheckStatus.OK,
+            "soft limit unlimited, hard limit unlimited",
+        ),
     ],
 )
 def test_too_few_descriptors_are_warned_of(
-    monkeypatch: pytest.MonkeyPatch, limits: tuple[int, int], verdict: Verdict, seen: str
+    monkeypatch: pytest.MonkeyPatch, limits: tuple[int, int], verdict: CheckStatus, seen: str
 ) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda which: limits)
     row = machine.open_files(HERE)
@@ -167,23 +171,23 @@ def user(monkeypatch: pytest.MonkeyPatch, roots: Roots) -> str:
 
 
 def test_without_systemd_nobody_removes_segments(roots: Roots) -> None:
-    assert machine.login_sessions(roots).verdict is Verdict.OK
+    assert machine.login_sessions(roots).verdict is CheckStatus.OK
 
 
 def test_a_system_user_keeps_his_segments(user: str, roots: Roots, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "getuid", lambda: 0)
-    assert machine.login_sessions(roots).verdict is Verdict.OK
+    assert machine.login_sessions(roots).verdict is CheckStatus.OK
 
 
 def test_systemds_default_removes_segments_at_logout(user: str, roots: Roots) -> None:
     row = machine.login_sessions(roots)
-    assert row.verdict is Verdict.WARN
+    assert row.verdict is CheckStatus.WARN
     assert "RemoveIPC=yes (default)" in row.seen
     assert "loginctl enable-linger" in row.remedy
 
 
-@pytest.mark.parametrize(("line", "verdict"), [("RemoveIPC=no", Verdict.OK), ("#RemoveIPC=no", Verdict.WARN)])
-def test_logind_conf_decides(user: str, roots: Roots, line: str, verdict: Verdict) -> None:
+@pytest.mark.parametrize(("line", "verdict"), [("RemoveIPC=no", CheckStatus.OK), ("#RemoveIPC=no", CheckStatus.WARN)])
+def test_logind_conf_decides(user: str, roots: Roots, line: str, verdict: CheckStatus) -> None:
     (roots.etc / "systemd" / "logind.conf").write_text(f"[Login]\n{line}\n")
     assert machine.login_sessions(roots).verdict is verdict
 
@@ -194,7 +198,7 @@ def test_a_drop_in_wins_over_logind_conf(user: str, roots: Roots) -> None:
     drop_in.parent.mkdir()
     drop_in.write_text("[Login]\nRemoveIPC = yes\n")
     row = machine.login_sessions(roots)
-    assert row.verdict is Verdict.WARN
+    assert row.verdict is CheckStatus.WARN
     assert str(drop_in) in row.seen
 
 
@@ -202,7 +206,7 @@ def test_a_user_who_lingers_is_never_logged_out(user: str, roots: Roots) -> None
     linger = roots.var / "lib" / "systemd" / "linger"
     linger.mkdir(parents=True)
     (linger / user).touch()
-    assert machine.login_sessions(roots).verdict is Verdict.OK
+    assert machine.login_sessions(roots).verdict is CheckStatus.OK
 
 
 # --- settings ---
@@ -217,6 +221,6 @@ def test_the_settings_in_force_are_shown_with_their_source(monkeypatch: pytest.M
 def test_a_wrong_setting_is_a_failure_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LUCKY_WAIT", "patiently")
     row = machine.settings(HERE)
-    assert row.verdict is Verdict.FAIL
+    assert row.verdict is CheckStatus.FAIL
     assert "LUCKY_WAIT" in row.seen
     assert "'adaptive'" in row.remedy

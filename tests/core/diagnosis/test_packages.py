@@ -8,7 +8,7 @@ from importlib import metadata
 import pytest
 
 from lucky_transport.diagnosis import packages
-from lucky_transport.diagnosis.check import Roots, Verdict
+from lucky_transport.diagnosis.check import CheckStatus, Roots
 from lucky_transport.diagnosis.packages import Requirement
 from lucky_transport.errors import BrokenPlugin
 from lucky_transport.hookspecs import EngineInfo, TransportInfo
@@ -89,7 +89,7 @@ def test_versions_are_compared_by_their_numbers(
 ) -> None:
     require(monkeypatch, always=[f"numpy>={needed}"])
     monkeypatch.setattr(packages.metadata, "version", lambda name: installed)
-    assert (packages.versions(HERE).verdict is Verdict.OK) == met
+    assert (packages.versions(HERE).verdict is CheckStatus.OK) == met
 
 
 def test_extras_in_a_circle_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,7 +108,7 @@ def test_no_package_is_listed_twice() -> None:
 
 def test_the_versions_of_all_that_is_needed_are_shown() -> None:
     row = packages.versions(HERE)
-    assert row.verdict is Verdict.OK
+    assert row.verdict is CheckStatus.OK
     for name in ("lucky-transport", "numpy", "gymnasium", "click"):
         assert f"{name} {metadata.version(name)}" in row.seen
 
@@ -123,14 +123,14 @@ def test_the_versions_of_all_that_is_needed_are_shown() -> None:
 def test_a_need_that_is_not_met_is_a_failure(monkeypatch: pytest.MonkeyPatch, line: str, says: str) -> None:
     require(monkeypatch, always=[line])
     row = packages.versions(HERE)
-    assert row.verdict is Verdict.FAIL
+    assert row.verdict is CheckStatus.FAIL
     assert says in row.seen
 
 
 def test_a_missing_extra_is_a_loss_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     require(monkeypatch, pigeon=["a_package_nobody_has>=2"], shm=[], dev=["another_one"])
     row = packages.extras(HERE)
-    assert row.verdict is Verdict.WARN
+    assert row.verdict is CheckStatus.WARN
     assert row.seen == "installed: shm; missing: pigeon (a_package_nobody_has is not installed)"
     assert row.remedy == "if you need them: pip install 'lucky-transport[pigeon]'"
 
@@ -138,7 +138,7 @@ def test_a_missing_extra_is_a_loss_with_the_command_that_installs_it(monkeypatch
 def test_all_extras_there_is_fine(monkeypatch: pytest.MonkeyPatch) -> None:
     require(monkeypatch, shm=[], numbers=["numpy"])
     assert packages.extras(HERE).seen == "installed: shm, numbers"
-    assert packages.extras(HERE).verdict is Verdict.OK
+    assert packages.extras(HERE).verdict is CheckStatus.OK
 
 
 WORKING = EngineInfo("toy", "lucky_transport.engines.toy:make_engine", "works")
@@ -146,24 +146,24 @@ WORKING = EngineInfo("toy", "lucky_transport.engines.toy:make_engine", "works")
 
 def test_plugins_that_load_are_named() -> None:
     row = packages.broken_plugins(HERE, Registry(engines={"toy": WORKING}))
-    assert (row.verdict, row.seen) == (Verdict.OK, "usable: toy")
+    assert (row.verdict, row.seen) == (CheckStatus.OK, "usable: toy")
 
 
 def test_a_plugin_that_cannot_be_imported_is_a_failure() -> None:
     found = Registry(engines={"toy": WORKING}, broken={"pigeon": BrokenPlugin("it flew away")})
     row = packages.broken_plugins(HERE, found)
-    assert row.verdict is Verdict.FAIL
+    assert row.verdict is CheckStatus.FAIL
     assert row.seen == "pigeon: BrokenPlugin: it flew away"
 
 
 def test_a_plugin_whose_code_does_not_load_is_a_failure() -> None:
     pigeon = TransportInfo("pigeon", ("pigeon",), "lucky_transport_pigeon:connect", "x:y", "carries letters")
     row = packages.broken_plugins(HERE, Registry(transports={"pigeon": pigeon}))
-    assert row.verdict is Verdict.FAIL
+    assert row.verdict is CheckStatus.FAIL
     assert "transport 'pigeon' failed to load" in row.seen
 
 
 def test_a_plugin_that_lacks_its_extra_is_left_to_the_check_of_the_extras(monkeypatch: pytest.MonkeyPatch) -> None:
     require(monkeypatch, pigeon=["a_package_nobody_has"])
     info = EngineInfo("pigeon", "lucky_transport_pigeon:make_engine", "flies", extra="pigeon")
-    assert packages.broken_plugins(HERE, Registry(engines={"pigeon": info})).verdict is Verdict.OK
+    assert packages.broken_plugins(HERE, Registry(engines={"pigeon": info})).verdict is CheckStatus.OK

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from lucky_transport.diagnosis import shared_memory
-from lucky_transport.diagnosis.check import Roots, Verdict
+from lucky_transport.diagnosis.check import CheckStatus, Roots
 from lucky_transport.errors import NoSpace
 from lucky_transport.shm import atomics, segment
 
@@ -33,29 +33,33 @@ def has_free(monkeypatch: pytest.MonkeyPatch, free: int, total: int) -> None:
 @pytest.mark.parametrize(
     ("free_mib", "verdict", "says"),
     [
-        (0, Verdict.FAIL, "the smallest segment needs"),
-        (2, Verdict.WARN, "4096 envs of 100 observations and 12 actions need"),
-        (64, Verdict.OK, "64 MiB free of 64 MiB"),
+        (0, CheckStatus.FAIL, "the smallest segment needs"),
+        (2, CheckStatus.WARN, "4096 envs of 100 observations and 12 actions need"),
+        (64, CheckStatus.OK, "64 MiB free of 64 MiB"),
     ],
 )
 def test_the_free_space_is_measured_against_real_batches(
-    monkeypatch: pytest.MonkeyPatch, roots: Roots, free_mib: int, verdict: Verdict, says: str
+    monkeypatch: pytest.MonkeyPatch, roots: Roots, free_mib: int, verdict: CheckStatus, says: str
 ) -> None:
     has_free(monkeypatch, free_mib * MIB, 64 * MIB)
     row = shared_memory.space(roots)
     assert row.verdict is verdict
     assert says in row.seen
-    assert ("--shm-size" in row.remedy) == (verdict is not Verdict.OK)
+    assert ("--shm-size" in row.remedy) == (verdict is not CheckStatus.OK)
 
 
 def test_a_missing_directory_is_a_failure(tmp_path: Path) -> None:
     row = shared_memory.space(Roots(shm=tmp_path / "nowhere"))
-    assert row.verdict is Verdict.FAIL
+    assert row.verdict is CheckStatus.FAIL
     assert "mount a tmpfs" in row.remedy
 
 
-@pytest.mark.parametrize(("mode", "verdict"), [(0o1777, Verdict.OK), (0o700, Verdict.OK), (0o777, Verdict.WARN)])
-def test_a_directory_where_strangers_may_remove_files_is_warned_of(tmp_path: Path, mode: int, verdict: Verdict) -> None:
+@pytest.mark.parametrize(
+    ("mode", "verdict"), [(0o1777, CheckStatus.OK), (0o700, CheckStatus.OK), (0o777, CheckStatus.WARN)]
+)
+def test_a_directory_where_strangers_may_remove_files_is_warned_of(
+    tmp_path: Path, mode: int, verdict: CheckStatus
+) -> None:
     tmp_path.chmod(mode)
     row = shared_memory.permissions(Roots(shm=tmp_path))
     assert row.verdict is verdict
@@ -65,13 +69,13 @@ def test_a_directory_where_strangers_may_remove_files_is_warned_of(tmp_path: Pat
 def test_a_directory_this_user_cannot_write_is_a_failure(roots: Roots, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     row = shared_memory.permissions(roots)
-    assert row.verdict is Verdict.FAIL
+    assert row.verdict is CheckStatus.FAIL
     assert f"user id {os.getuid()}" in row.seen
 
 
 def test_the_trial_segment_is_made_and_leaves_nothing(roots: Roots) -> None:
     row = shared_memory.trial_segment(roots)
-    assert row.verdict is Verdict.OK
+    assert row.verdict is CheckStatus.OK
     assert list(roots.shm.iterdir()) == []
 
 
@@ -84,7 +88,7 @@ def test_a_segment_that_cannot_be_made_is_a_failure_with_the_remedy(
     monkeypatch.setattr(segment, "create", refuse)
     row = shared_memory.trial_segment(roots)
     assert (row.verdict, row.seen, row.remedy) == (
-        Verdict.FAIL,
+        CheckStatus.FAIL,
         "a segment of 5 bytes does not fit",
         "use fewer envs",
     )
@@ -92,7 +96,7 @@ def test_a_segment_that_cannot_be_made_is_a_failure_with_the_remedy(
 
 def test_a_trial_in_a_directory_that_is_not_there_is_a_failure(tmp_path: Path) -> None:
     row = shared_memory.trial_segment(Roots(shm=tmp_path / "nowhere"))
-    assert row.verdict is Verdict.FAIL
+    assert row.verdict is CheckStatus.FAIL
     assert "nowhere" in row.seen
 
 
@@ -120,7 +124,7 @@ def test_only_segments_of_dead_engines_are_stale_and_removed(roots: Roots) -> No
         assert living.stdout is not None
         living.stdout.readline()
         row = shared_memory.stale_segments(roots)
-        assert row.verdict is Verdict.WARN
+        assert row.verdict is CheckStatus.WARN
         assert row.seen.startswith("dead_1, dead_2 (")
         removed = shared_memory.remove_stale_segments(roots)
         assert [one.name for one in removed] == ["dead_1", "dead_2"]
@@ -135,12 +139,12 @@ def test_only_segments_of_dead_engines_are_stale_and_removed(roots: Roots) -> No
 
 def test_the_native_module_is_reported_as_the_transport_sees_it() -> None:
     row = shared_memory.native_module(Roots())
-    assert (row.verdict is Verdict.OK) == (atomics.native_error() == "")
+    assert (row.verdict is CheckStatus.OK) == (atomics.native_error() == "")
 
 
-@pytest.mark.parametrize(("processor", "verdict"), [("x86_64", Verdict.WARN), ("aarch64", Verdict.FAIL)])
+@pytest.mark.parametrize(("processor", "verdict"), [("x86_64", CheckStatus.WARN), ("aarch64", CheckStatus.FAIL)])
 def test_without_it_the_fallback_is_a_loss_where_there_is_one_and_else_a_failure(
-    monkeypatch: pytest.MonkeyPatch, processor: str, verdict: Verdict
+    monkeypatch: pytest.MonkeyPatch, processor: str, verdict: CheckStatus
 ) -> None:
     monkeypatch.setattr(atomics, "native_error", lambda: "it was not built (no: such file): install a C compiler")
     monkeypatch.setattr(platform, "machine", lambda: processor)

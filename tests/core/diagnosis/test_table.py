@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from lucky_transport.diagnosis.check import Check, Roots, Verdict
+from lucky_transport.diagnosis.check import Check, CheckStatus, Roots
 from lucky_transport.diagnosis.table import CHECKS, examine, healthy
 
 
@@ -22,20 +22,22 @@ def test_a_check_that_cannot_look_is_a_failed_row(error: Exception) -> None:
         raise error
 
     (row,) = examine(checks=[look_at_something])
-    assert (row.name, row.verdict) == ("look at something", Verdict.FAIL)
+    assert (row.name, row.verdict) == ("look at something", CheckStatus.FAIL)
     assert str(error) in row.seen
 
 
 def test_warnings_are_healthy_and_failures_are_not() -> None:
-    loss = Check("teapot", Verdict.WARN, "lukewarm", "put the cosy on")
-    fault = Check("cup", Verdict.FAIL, "has a hole", "take another")
+    loss = Check("teapot", CheckStatus.WARN, "lukewarm", "put the cosy on")
+    fault = Check("cup", CheckStatus.FAIL, "has a hole", "take another")
     assert healthy([])
     assert healthy([loss])
     assert not healthy([loss, fault])
 
 
-@pytest.mark.parametrize(("verdict", "remedy"), [(Verdict.OK, "do something"), (Verdict.WARN, ""), (Verdict.FAIL, "")])
-def test_what_is_wrong_has_a_remedy_and_what_is_right_has_none(verdict: Verdict, remedy: str) -> None:
+@pytest.mark.parametrize(
+    ("verdict", "remedy"), [(CheckStatus.OK, "do something"), (CheckStatus.WARN, ""), (CheckStatus.FAIL, "")]
+)
+def test_what_is_wrong_has_a_remedy_and_what_is_right_has_none(verdict: CheckStatus, remedy: str) -> None:
     with pytest.raises(ValueError, match="teapot"):
         Check("teapot", verdict, "seen", remedy)
 

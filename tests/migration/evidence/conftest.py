@@ -13,7 +13,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from lucky_transport.deadline import Deadline
-from lucky_transport.routing_policy import Comparison, Decision, Outcome
+from lucky_transport.routing_policy import CallOutcome, Comparison, Decision
 from lucky_transport_migration.evidence.board import EvidenceBoard
 from lucky_transport_migration.evidence.metrics import Metrics
 from lucky_transport_migration.evidence.record import Evidence, read_folder
@@ -50,9 +50,9 @@ def _both(
 
 
 def _outcome(given: Any, transport: str) -> Any:
-    if given is None or isinstance(given, Outcome):
+    if given is None or isinstance(given, CallOutcome):
         return given
-    return Outcome(transport, given, took_us=100.0)
+    return CallOutcome(transport, given, took_us=100.0)
 
 
 @dataclass

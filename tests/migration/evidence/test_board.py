@@ -13,7 +13,7 @@ import pytest
 
 from lucky_transport.messages import EntityId, GetJointStateResponse, JointState, RobotControllerSummary
 from lucky_transport.registry import load, registry
-from lucky_transport.routing_policy import Comparison, Outcome
+from lucky_transport.routing_policy import CallOutcome, Comparison
 from lucky_transport.testing.bit_flip import flip_message
 from lucky_transport_migration.evidence.board import EvidenceBoard
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, FAILED, NOT_COMPARED, read_folder
@@ -36,10 +36,10 @@ PLANTED: dict[str, tuple[str, Any, str, str]] = {
     "bit": (READ, [flip_message(JOINTS, "state.positions")], "item", "state.positions[0]"),
     "reordered": (STREAM, [ROBOTS[0], ROBOTS[2], ROBOTS[1], ROBOTS[3]], "order", "items[1]"),
     "missing": (STREAM, [ROBOTS[0], ROBOTS[2], ROBOTS[3]], "count", "items[1]"),
-    "status": (READ, Outcome("shm", (), "NOT_FOUND", "no robot"), "code", "code"),
-    "detail": (READ, Outcome("shm", (), "NOT_FOUND", "no rabbit"), "details", "details"),
-    "slow": (READ, Outcome("shm", (), "DEADLINE_EXCEEDED", "Deadline Exceeded"), "late", "code"),
-    "crash": (READ, Outcome("shm", (), "UNAVAILABLE", "the engine died"), "code", "code"),
+    "status": (READ, CallOutcome("shm", (), "NOT_FOUND", "no robot"), "code", "code"),
+    "detail": (READ, CallOutcome("shm", (), "NOT_FOUND", "no rabbit"), "details", "details"),
+    "slow": (READ, CallOutcome("shm", (), "DEADLINE_EXCEEDED", "Deadline Exceeded"), "late", "code"),
+    "crash": (READ, CallOutcome("shm", (), "UNAVAILABLE", "the engine died"), "code", "code"),
 }
 RIGHT = {READ: [JOINTS], STREAM: ROBOTS}
 
@@ -50,7 +50,7 @@ def test_each_kind_of_difference_is_found_named_and_demoted(
     project: Any, both: Both, eventually: Eventually, planted: str, stage: str
 ) -> None:
     method, wrong, aspect, where = PLANTED[planted]
-    right = Outcome("grpc", (), "NOT_FOUND", "no robot") if planted == "detail" else RIGHT[method]
+    right = CallOutcome("grpc", (), "NOT_FOUND", "no robot") if planted == "detail" else RIGHT[method]
     project.write(stage)
     board = project.board()
     sides = (right, wrong) if stage == "shadow" else (wrong, right)
@@ -99,7 +99,7 @@ def test_a_method_that_is_back_is_not_demoted_again_for_calls_that_were_under_wa
 
 def test_two_answers_of_grpc_demote_nothing(project: Any, both: Both) -> None:
     board = project.board()
-    board.note(both([JOINTS], Outcome("grpc", [flip_message(JOINTS)])))
+    board.note(both([JOINTS], CallOutcome("grpc", [flip_message(JOINTS)])))
     board.close()
     assert [one.kind for one in project.evidence] == ["aa"]
     assert project.journal == []
@@ -118,7 +118,7 @@ def test_what_changes_the_world_has_no_shadow_and_its_calls_are_counted(project:
 def test_a_dead_candidate_of_what_changes_the_world_is_demoted(project: Any, both: Both) -> None:
     project.write("canary 50%")
     board = project.board()
-    board.note(both(Outcome("shm", (), "UNAVAILABLE", "gone"), None, method=RESET, stage="canary 50%"))
+    board.note(both(CallOutcome("shm", (), "UNAVAILABLE", "gone"), None, method=RESET, stage="canary 50%"))
     board.close()
     assert [str(entry.to) for entry in project.journal] == ["grpc"]
 

@@ -23,7 +23,7 @@ from lucky_transport.messages import (
 from lucky_transport.messages.fields import Field, fields_of
 from lucky_transport.messages.methods import METHODS, method
 from lucky_transport.registry import load
-from lucky_transport.routing_policy import Comparison, Decision, Outcome
+from lucky_transport.routing_policy import CallOutcome, Comparison, Decision
 from lucky_transport.testing.bit_flip import flip_message
 from lucky_transport_migration.evidence.compare import compare
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, FAILED, NOT_COMPARED, Evidence
@@ -68,7 +68,7 @@ def test_what_is_the_same_is_equal_as_messages_and_as_bytes(data: st.DataObject,
     message = data.draw(messages(row.response))
     payload = wire(row, message)
     for one, other in ((message, copy.deepcopy(message)), (payload, payload), (payload, wire(row, message))):
-        outcomes = Outcome("grpc", [one]), Outcome("shm", [other])
+        outcomes = CallOutcome("grpc", [one]), CallOutcome("shm", [other])
         assert compare(Comparison(row.name, Decision("grpc", "shm", "shadow"), *outcomes), RULES).verdict == EQUAL
 
 
@@ -88,7 +88,7 @@ def test_fields_that_rules_leave_out_are_named_in_the_evidence(both: Both) -> No
 
 
 def test_two_answers_of_one_transport_are_noise(both: Both) -> None:
-    evidence = compare(both([joints(1.0)], Outcome("grpc", [joints(2.0)])), RULES)
+    evidence = compare(both([joints(1.0)], CallOutcome("grpc", [joints(2.0)])), RULES)
     assert (evidence.kind, evidence.verdict) == ("aa", DIFFERENT)
     assert evidence.values == {"grpc": 1.0, "grpc again": 2.0}
 
@@ -116,7 +116,7 @@ def test_one_bit_is_found_in_a_response_of_every_method() -> None:
         message = filled(row.response)
         changed = flip_message(message)
         for one, other in ((message, changed), (wire(row, message), wire(row, changed))):
-            outcomes = Outcome("grpc", [one]), Outcome("shm", [other])
+            outcomes = CallOutcome("grpc", [one]), CallOutcome("shm", [other])
             evidence = compare(Comparison(row.name, Decision("grpc", "shm", "shadow"), *outcomes), RULES)
             assert (evidence.verdict, evidence.aspect) == (DIFFERENT, "item"), row.name
             assert "bytes" not in evidence.where, row.name
@@ -158,7 +158,7 @@ def test_a_stream_that_differs_is_named_by_what_happened_to_it(
 @settings(max_examples=200)
 @given(st.lists(st.integers(0, 5), max_size=8), st.lists(st.integers(0, 5), max_size=8))
 def test_streams_are_equal_just_when_all_items_are(one: list[int], other: list[int]) -> None:
-    outcomes = Outcome("grpc", stream(*one)), Outcome("shm", stream(*other))
+    outcomes = CallOutcome("grpc", stream(*one)), CallOutcome("shm", stream(*other))
     evidence = compare(Comparison(EVERY, Decision("grpc", "shm", "shadow"), *outcomes), RULES)
     assert (evidence.verdict == EQUAL) == (one == other)
     assert (evidence.verdict == DIFFERENT) == (evidence.aspect in ("item", "order", "count"))
@@ -181,14 +181,14 @@ def test_streams_are_equal_just_when_all_items_are(one: list[int], other: list[i
 def test_another_status_and_a_wrong_detail_are_found(
     both: Both, authority: tuple[str, str], shadow: tuple[str, str], aspect: str, where: str, values: tuple[str, str]
 ) -> None:
-    sides = [Outcome(name, (), *end) for name, end in (("grpc", authority), ("shm", shadow))]
+    sides = [CallOutcome(name, (), *end) for name, end in (("grpc", authority), ("shm", shadow))]
     evidence = compare(both(*sides), RULES)
     assert named(evidence) == (DIFFERENT, aspect, where, dict(zip(("grpc", "shm"), values, strict=True)))
 
 
 def test_headers_and_trailing_metadata_are_compared(both: Both) -> None:
-    def outcome(name: str, **metadata: Any) -> Outcome:
-        return Outcome(name, [joints(1.0)], **metadata)
+    def outcome(name: str, **metadata: Any) -> CallOutcome:
+        return CallOutcome(name, [joints(1.0)], **metadata)
 
     pairs = (("a", "1"), ("b", "2"), ("b", "3"))
     other_order = (("b", "2"), ("a", "1"), ("b", "3"))
@@ -212,7 +212,7 @@ def test_headers_and_trailing_metadata_are_compared(both: Both) -> None:
 def test_a_candidate_that_crashes_or_is_late_has_failed_whether_shadow_or_authority(
     both: Both, stage: str, code: str, aspect: str
 ) -> None:
-    candidate, control = Outcome("shm", (), code, "why"), Outcome("grpc", [joints(1.0)])
+    candidate, control = CallOutcome("shm", (), code, "why"), CallOutcome("grpc", [joints(1.0)])
     sides = (control, candidate) if stage == "shadow" else (candidate, control)
     evidence = compare(both(*sides, stage=stage), RULES)
     assert (evidence.verdict, evidence.aspect, evidence.where) == (FAILED, aspect, "code")
@@ -221,24 +221,24 @@ def test_a_candidate_that_crashes_or_is_late_has_failed_whether_shadow_or_author
 
 @pytest.mark.parametrize("code", ["UNAVAILABLE", "DEADLINE_EXCEEDED"])
 def test_where_grpc_brings_no_answer_the_candidate_is_not_to_blame(both: Both, code: str) -> None:
-    evidence = compare(both(Outcome("grpc", (), code, "gone"), [joints(1.0)]), RULES)
+    evidence = compare(both(CallOutcome("grpc", (), code, "gone"), [joints(1.0)]), RULES)
     assert (evidence.verdict, evidence.why) == (NOT_COMPARED, f"grpc brought no answer: {code}: gone")
 
 
 def test_both_too_late_is_the_same_deadline_behaviour(both: Both) -> None:
-    late = [Outcome(name, stream(1), "DEADLINE_EXCEEDED", f"{name} was late") for name in ("grpc", "shm")]
+    late = [CallOutcome(name, stream(1), "DEADLINE_EXCEEDED", f"{name} was late") for name in ("grpc", "shm")]
     assert compare(both(*late, method=EVERY), RULES).verdict == EQUAL
 
 
 def test_a_call_without_a_shadow_shows_only_whether_the_candidate_was_there(both: Both) -> None:
     reset = {"method": "/hazel.rpc.AgentService/ResetAgent"}
     assert compare(both([1], None, stage="canary 10%", **reset), RULES).verdict == NOT_COMPARED
-    refused = Outcome("shm", (), "NOT_FOUND", "no agent")
+    refused = CallOutcome("shm", (), "NOT_FOUND", "no agent")
     assert compare(both(refused, None, stage="canary 10%", **reset), RULES).verdict == NOT_COMPARED
-    gone = Outcome("shm", (), "UNAVAILABLE", "the engine died")
+    gone = CallOutcome("shm", (), "UNAVAILABLE", "the engine died")
     evidence = compare(both(gone, None, stage="canary 10%", **reset), RULES)
     assert named(evidence) == (FAILED, "code", "code", {"shm": "UNAVAILABLE: the engine died"})
-    gone = Outcome("grpc", (), "UNAVAILABLE", "the engine died")
+    gone = CallOutcome("grpc", (), "UNAVAILABLE", "the engine died")
     assert compare(both(gone, None, why="dropped", **reset), RULES).why == "dropped"
 
 
@@ -259,7 +259,7 @@ def test_a_call_that_was_not_compared_says_why(both: Both, name: str, why: str) 
 
 def test_of_a_stream_that_was_left_only_what_both_sent_is_compared(both: Both) -> None:
     def left(one: list[Any], other: list[Any]) -> Evidence:
-        sides = Outcome("grpc", one, "CANCELLED", "left"), Outcome("shm", other)
+        sides = CallOutcome("grpc", one, "CANCELLED", "left"), CallOutcome("shm", other)
         return compare(both(*sides, method=EVERY, ended_early=True), RULES)
 
     assert left(stream(1, 2), stream(1, 2, 3)).verdict == EQUAL
@@ -273,14 +273,14 @@ def test_of_a_stream_that_was_left_only_what_both_sent_is_compared(both: Both) -
 
 
 def test_gaps_of_a_stream_that_may_skip_items_are_no_difference(both: Both) -> None:
-    sides = Outcome("grpc", [joints(1.0)]), Outcome("shm", [joints(2.0)], dropped=3)
+    sides = CallOutcome("grpc", [joints(1.0)]), CallOutcome("shm", [joints(2.0)], dropped=3)
     evidence = compare(both(*sides, method=LATEST), RULES)
     assert (evidence.verdict, evidence.why) == (
         NOT_COMPARED,
         "shm skipped 3 items that its reader was too slow for",
     )
     assert compare(both([joints(1.0)] * 3, [joints(1.0)] * 2, method=LATEST), RULES).verdict == EQUAL
-    gaps = Outcome("grpc", stream(1)), Outcome("shm", stream(1), dropped=1)
+    gaps = CallOutcome("grpc", stream(1)), CallOutcome("shm", stream(1), dropped=1)
     assert named(compare(both(*gaps, method=EVERY), RULES)) == (DIFFERENT, "count", "dropped", {"grpc": 0, "shm": 1})
 
 
@@ -296,7 +296,7 @@ def test_messages_of_a_teams_own_are_compared_as_bytes(both: Both) -> None:
 @settings(max_examples=200)
 @given(st.binary(max_size=40), st.binary(max_size=40))
 def test_bytes_that_are_no_message_are_compared_as_they_are(one: bytes, other: bytes) -> None:
-    outcomes = Outcome("grpc", [one]), Outcome("shm", [other])
+    outcomes = CallOutcome("grpc", [one]), CallOutcome("shm", [other])
     call = Comparison("/hazel.rpc.AgentService/Step", Decision("grpc", "shm", "shadow"), *outcomes)
     evidence = compare(call, RULES)
     assert evidence.verdict == EQUAL or one != other

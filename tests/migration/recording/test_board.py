@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lucky_transport.messages import ListEntitiesRequest
-from lucky_transport.routing_policy import Comparison, Decision, Outcome
+from lucky_transport.routing_policy import CallOutcome, Comparison, Decision
 from lucky_transport_migration.recording.board import RecordingBoard, recorded
 from lucky_transport_migration.recording.entries import PROTOBUF, Call
 from lucky_transport_migration.recording.reading import Recording
@@ -46,7 +46,7 @@ def board(inner: Inner, tmp_path: Path) -> RecordingBoard:
 
 def seen(method: str = READ, took_us: float = 40.0, request: object = b"ask") -> Comparison:
     metadata = (("key", "value"), ("key-bin", b"\x00"))
-    outcome = Outcome("grpc", [b"one", b"two"], "NOT_FOUND", "no such thing", trailing=metadata, took_us=took_us)
+    outcome = CallOutcome("grpc", [b"one", b"two"], "NOT_FOUND", "no such thing", trailing=metadata, took_us=took_us)
     return Comparison(method, Decision("grpc"), outcome, request=request)
 
 

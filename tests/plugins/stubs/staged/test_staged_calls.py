@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lucky_transport.deadline import Deadline
-from lucky_transport.routing_policy import Comparison, Decision, Outcome
+from lucky_transport.routing_policy import CallOutcome, Comparison, Decision
 
 grpc = pytest.importorskip("grpc")
 
@@ -22,7 +22,7 @@ ECHO, COUNT, SUM, CHAT = (f"/t.Test/{name}" for name in ("Echo", "Count", "Sum",
 OVER_SHM = Decision("shm", "grpc", "shm")
 
 
-def seen(outcome: Outcome | None) -> tuple[Any, ...] | None:
+def seen(outcome: CallOutcome | None) -> tuple[Any, ...] | None:
     """What must be the same of two answers."""
     return outcome and (list(outcome.items), outcome.code, outcome.details, outcome.headers, outcome.trailing)
 
