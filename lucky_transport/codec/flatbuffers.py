@@ -12,7 +12,6 @@ Rule 2: bytes from a peer raise RemoteProtocolError and nothing else; values fro
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -21,7 +20,7 @@ from lucky_transport.codec.generic import decode_generic, encode_generic
 from lucky_transport.codec.pieces import classes_in
 from lucky_transport.codec.template import Template, template_of
 
-__all__ = ["DECODERS", "ENCODERS", "decode", "encode", "encoder_without"]
+__all__ = ["DECODERS", "ENCODERS", "decode", "encode"]
 
 M = TypeVar("M")
 
@@ -44,12 +43,6 @@ def decode(cls: type[M], data: bytes) -> M:
     return DECODERS[cls](data if data.__class__ is bytes else bytes(data))
 
 
-def encoder_without(cls: type[Any], field: str) -> Callable[[Any], bytes]:
-    """Return what does as `encode` to messages of exactly this class, and takes that field, of bytes, for empty."""
-    template = _template_of(cls, field)
-    return template.write if template else lambda message: encode_generic(replace(message, **{field: b""}))
-
-
 class _Made(dict[type, Callable[..., Any]]):
     """Functions by message class, made when first needed."""
 
@@ -62,10 +55,10 @@ class _Made(dict[type, Callable[..., Any]]):
         return function
 
 
-def _template_of(cls: type[Any], without: str = "") -> Template | None:
+def _template_of(cls: type[Any]) -> Template | None:
     for each in classes_in(cls):
         table_of(each)  # raises TypeError for a class that FlatBuffers cannot carry
-    return template_of(cls, without, patient=True)
+    return template_of(cls, patient=True)
 
 
 def _writer_of(cls: type[Any]) -> Callable[..., bytes]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import cache, partial
 from typing import Any, cast
 
@@ -118,19 +118,15 @@ class Template:
 
 
 @cache
-def template_of(cls: type[Any], without: str = "", *, patient: bool = False) -> Template | None:
+def template_of(cls: type[Any], *, patient: bool = False) -> Template | None:
     """Return the template of a message class, None where there can be none.
 
-    without: a field of bytes that `write` and `put` take for empty, whatever it is. patient: `write` and `read` go the
-    generic way by themselves, and raise what that raises.
+    patient: `write` and `read` go the generic way by themselves, and raise what that raises.
     """
     if any(each.kw_only or not each.init for each in fields(cls)):
         return None
     pieces = [piece_of(cls, index, field) for index, field in enumerate(fields_of(cls))]
-    for piece in pieces:
-        if piece.field.name == without:
-            piece.source = 'b""'
-    return _make(cls, pieces, _making(cls, pieces), _generic_ways(cls, without) if patient else {})
+    return _make(cls, pieces, _making(cls, pieces), _generic_ways(cls) if patient else {})
 
 
 def _making(cls: type[Any], pieces: Sequence[Piece]) -> str:
@@ -151,16 +147,9 @@ def _template_of_pairs(field: Field) -> Template | None:
     return _make(tuple, pieces, "m = v0, v1", {})
 
 
-def _generic_ways(cls: type[Any], without: str) -> Mapping[str, Callable[..., Any]]:
+def _generic_ways(cls: type[Any]) -> Mapping[str, Callable[..., Any]]:
     """Return what `write` and `read` do with all else, by the names it has in the source."""
-
-    def write_emptied(message: Any, prefix_bytes: int) -> bytes:
-        return encode_generic(replace(message, **{without: b""}), prefix_bytes)
-
-    return {
-        "write_generic": write_emptied if without else encode_generic,
-        "read_generic": partial(decode_generic, cls),
-    }
+    return {"write_generic": encode_generic, "read_generic": partial(decode_generic, cls)}
 
 
 def _make(

@@ -22,7 +22,7 @@ from lucky_transport.codec.flatbuffers import DECODERS, decode
 from lucky_transport.deadline import Deadline
 from lucky_transport.engine import Handler
 from lucky_transport.errors import EngineFailed, LocalProtocolError, TransportError, Unimplemented, to_wire_error
-from lucky_transport.host.encoding import encode_answer, encode_response, item_encoder, response_encoder
+from lucky_transport.host.encoding import encode_answer, encode_response, response_encoder
 from lucky_transport.host.foreign import ForeignServices, RawHandler
 from lucky_transport.host.host import Host
 from lucky_transport.messages.images import holds_images
@@ -209,13 +209,13 @@ class Dispatcher:
         if not holds_images(method.response):
             call.send_all(items, response_encoder(method))
             return
-        seen, encode = call.call, item_encoder(method, call)
+        seen = call.call
         while True:
             call.wait_for_credit()
             item = next(items, _LAST)
             if item is _LAST:
                 return
-            payload, images = encode(item)
+            payload, images = encode_answer(method, call, item)
             call.send(payload, seen.dropped, images)
 
     def _answer_raw(self, handler: RawHandler, call: ServerCall) -> None:

@@ -46,10 +46,6 @@ class Pictures(Protocol):
         """
         ...
 
-    def put_drawn(self, picture: ImageBytes) -> Place | None:
-        """As `put`, of a single picture drawn into the only buffer handed out for it; None for any other picture."""
-        ...
-
     def has_room(self) -> bool:
         """True while the client has not so many pictures that the next one would be old when he sees it."""
         ...

@@ -90,8 +90,6 @@ class Pictures:
         self._posted: deque[_Slot] = deque()
         self._next = 0
         self._ahead = AHEAD
-        self._handed = 0
-        self._drawing: _Slot | None = None
         self._number = 0
         self._ended = False
 
@@ -102,8 +100,6 @@ class Pictures:
         """
         with self._lock:
             slot = self._take(nbytes)
-            self._handed += slot is not None
-            self._drawing = slot if self._handed == 1 else None
         return memoryview(bytearray(nbytes)) if slot is None else slot.view
 
     def put(self, pictures: Sequence[ImageBytes]) -> list[Place]:
@@ -131,7 +127,6 @@ class Pictures:
                         self._posted.append(slot)
             if not is_shared:
                 self._drop(self._slots)
-                self._drawing, self._handed = None, 0
         return places
 
     def _check(self, slots: Iterable[_Slot | None]) -> None:
@@ -142,21 +137,8 @@ class Pictures:
             with self._lock:
                 self._slots = [other for other in self._slots if other.file is not slot.file]
                 self._posted = deque(other for other in self._posted if other.file is not slot.file)
-                self._drawing = None
             self._store.retire([slot.file], lost=True)
             raise slot.file.mapping.error()
-
-    def put_drawn(self, picture: ImageBytes) -> Place | None:
-        """As `put`, of a single picture drawn into the only buffer handed out for it; None for any other picture."""
-        slot = self._drawing
-        if slot is None or slot.view is not picture:
-            return None
-        self._drawing, self._handed = None, 0  # no lock: the thread that asked for the buffer posts it
-        self._check((slot,))
-        place = slot.post(len(picture))
-        if not self._ended:
-            self._posted.append(slot)
-        return place
 
     def has_room(self) -> bool:
         """True while the client has not so many pictures that the next one would be old when he sees it."""
@@ -226,7 +208,7 @@ class Pictures:
             files = {slot.file for slot in self._slots}
             self._slots.clear()
             # The call that sent them may be held by a cycle, and these hold the memory.
-            self._posted, self._drawing = deque(), None
+            self._posted = deque()
         if files:
             self._store.retire(files, lost=lost)
 
