@@ -19,9 +19,10 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.engines.echo import shade
 from lucky_transport.errors import EngineFailed, PeerDied, RemoteProtocolError
 from lucky_transport.messages import GetCameraFrameRequest, ImageFrame, StepRequest, StreamCameraRequest
+from lucky_transport.messages.images import ImageBytes
 from lucky_transport.messages.methods import method
 from lucky_transport.process import EngineProcess, unique_name
-from lucky_transport.rpc.images import Picture, Place
+from lucky_transport.rpc.images import Place
 from lucky_transport.shm.image_file import ImageFile
 from lucky_transport.shm.pictures import Pictures
 from lucky_transport.shm.segment import remove_stale
@@ -205,7 +206,7 @@ def test_a_picture_that_was_overwritten_is_skipped_and_counted(name: str, monkey
     put = Pictures.put
     count = 0
 
-    def overwriting(self: Pictures, pictures: list[Picture]) -> list[Place]:
+    def overwriting(self: Pictures, pictures: list[ImageBytes]) -> list[Place]:
         nonlocal count
         count += 1
         (place,) = put(self, pictures)
@@ -225,7 +226,7 @@ def test_a_picture_that_was_overwritten_is_skipped_and_counted(name: str, monkey
 def test_an_answer_whose_picture_was_overwritten_is_an_error(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     put = Pictures.put
 
-    def overwriting(self: Pictures, pictures: list[Picture]) -> list[Place]:
+    def overwriting(self: Pictures, pictures: list[ImageBytes]) -> list[Place]:
         first, *others = put(self, pictures)
         return [first._replace(number=first.number + 2), *others]
 
