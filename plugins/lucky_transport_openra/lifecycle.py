@@ -17,10 +17,10 @@ from enum import Enum
 
 from lucky_transport.errors import LocalProtocolError
 
-__all__ = ["TRANSITIONS", "Event", "Lifecycle", "Stage"]
+__all__ = ["TRANSITIONS", "Lifecycle", "MatchEvent", "MatchStage"]
 
 
-class Stage(Enum):
+class MatchStage(Enum):
     """Where a game stands."""
 
     IDLE = "idle"
@@ -39,7 +39,7 @@ class Stage(Enum):
     CLEANUP = "cleanup"
 
 
-class Event(Enum):
+class MatchEvent(Enum):
     """What can happen to it."""
 
     RESET = "reset"
@@ -60,29 +60,37 @@ class Event(Enum):
     CLEAN = "clean"
 
 
-def _waiting(**on: Stage) -> dict[Event, Stage]:
+def _waiting(**on: MatchStage) -> dict[MatchEvent, MatchStage]:
     """Return the row of a stage that waits for the engine: it may give up, lose it, or be ended from outside."""
-    found = {Event[name.upper()]: stage for name, stage in on.items()}
-    return found | {Event.GAVE_UP: Stage.TIMEOUT, Event.LOST: Stage.CONN_LOST, Event.END: Stage.CLEANUP}
+    found = {MatchEvent[name.upper()]: stage for name, stage in on.items()}
+    return found | {
+        MatchEvent.GAVE_UP: MatchStage.TIMEOUT,
+        MatchEvent.LOST: MatchStage.CONN_LOST,
+        MatchEvent.END: MatchStage.CLEANUP,
+    }
 
 
-_ENDED = {Event.END: Stage.CLEANUP}
+_ENDED = {MatchEvent.END: MatchStage.CLEANUP}
 
-TRANSITIONS: dict[Stage, dict[Event, Stage]] = {
-    Stage.IDLE: {Event.RESET: Stage.LAUNCHING, Event.FOUND: Stage.CONNECTING, Event.REPLAY: Stage.LOADING_REPLAY},
-    Stage.LAUNCHING: _waiting(spawned=Stage.LOADING),
-    Stage.LOADING: _waiting(serving=Stage.CONNECTING),
-    Stage.CONNECTING: _waiting(answered=Stage.STREAMING),
-    Stage.STREAMING: _waiting(first=Stage.PLAYING, plan=Stage.PLANNING),
-    Stage.PLANNING: _waiting(act=Stage.PLAYING),
-    Stage.PLAYING: _waiting(over=Stage.GAME_OVER),
-    Stage.GAME_OVER: _ENDED,
-    Stage.LOADING_REPLAY: _waiting(started=Stage.REPLAYING),
-    Stage.REPLAYING: _waiting(consumed=Stage.REPLAY_ENDED),
-    Stage.REPLAY_ENDED: _ENDED,
-    Stage.TIMEOUT: _ENDED,
-    Stage.CONN_LOST: _ENDED,
-    Stage.CLEANUP: {Event.CLEAN: Stage.IDLE},
+TRANSITIONS: dict[MatchStage, dict[MatchEvent, MatchStage]] = {
+    MatchStage.IDLE: {
+        MatchEvent.RESET: MatchStage.LAUNCHING,
+        MatchEvent.FOUND: MatchStage.CONNECTING,
+        MatchEvent.REPLAY: MatchStage.LOADING_REPLAY,
+    },
+    MatchStage.LAUNCHING: _waiting(spawned=MatchStage.LOADING),
+    MatchStage.LOADING: _waiting(serving=MatchStage.CONNECTING),
+    MatchStage.CONNECTING: _waiting(answered=MatchStage.STREAMING),
+    MatchStage.STREAMING: _waiting(first=MatchStage.PLAYING, plan=MatchStage.PLANNING),
+    MatchStage.PLANNING: _waiting(act=MatchStage.PLAYING),
+    MatchStage.PLAYING: _waiting(over=MatchStage.GAME_OVER),
+    MatchStage.GAME_OVER: _ENDED,
+    MatchStage.LOADING_REPLAY: _waiting(started=MatchStage.REPLAYING),
+    MatchStage.REPLAYING: _waiting(consumed=MatchStage.REPLAY_ENDED),
+    MatchStage.REPLAY_ENDED: _ENDED,
+    MatchStage.TIMEOUT: _ENDED,
+    MatchStage.CONN_LOST: _ENDED,
+    MatchStage.CLEANUP: {MatchEvent.CLEAN: MatchStage.IDLE},
 }
 
 _KEPT = 100
@@ -92,21 +100,21 @@ class Lifecycle:
     """The stage of one game; `on` is the only way to change it. `past`: the last hundred, the present one last."""
 
     def __init__(self) -> None:
-        self.past: deque[Stage] = deque((Stage.IDLE,), maxlen=_KEPT)
+        self.past: deque[MatchStage] = deque((MatchStage.IDLE,), maxlen=_KEPT)
 
     @property
-    def stage(self) -> Stage:
+    def stage(self) -> MatchStage:
         """Where it stands."""
         return self.past[-1]
 
-    def on(self, event: Event) -> None:
+    def on(self, event: MatchEvent) -> None:
         """Go to the stage that follows; raises LocalProtocolError when the event cannot happen now."""
         following = TRANSITIONS[self.stage].get(event)
         if following is None:
             raise self.state_error(event)
         self.past.append(following)
 
-    def state_error(self, event: Event) -> LocalProtocolError:
+    def state_error(self, event: MatchEvent) -> LocalProtocolError:
         """Return the error that explains why `event` cannot happen now."""
         possible = ", ".join(sorted(each.value for each in TRANSITIONS[self.stage]))
         return LocalProtocolError(

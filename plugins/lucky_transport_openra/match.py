@@ -29,7 +29,7 @@ from lucky_transport.sessions.api import AdvanceResult, WorldSnapshot
 from lucky_transport_openra.bridge_sessions import BridgeSessions
 from lucky_transport_openra.game_process import GameProcess
 from lucky_transport_openra.launch import GameLaunch
-from lucky_transport_openra.lifecycle import Event, Lifecycle, Stage
+from lucky_transport_openra.lifecycle import Lifecycle, MatchEvent, MatchStage
 from lucky_transport_openra.plays import Play, StreamedPlay, UnaryPlay
 from lucky_transport_openra.skirmish.messages import Orders
 from lucky_transport_openra.supervisor import Supervisor
@@ -68,12 +68,12 @@ class Match:
         self._play: Play | None = None
 
     @property
-    def stage(self) -> Stage:
+    def stage(self) -> MatchStage:
         """Where the present game stands."""
         return self._life.stage
 
     @property
-    def past(self) -> list[Stage]:
+    def past(self) -> list[MatchStage]:
         """The last hundred stages, the present one last."""
         return list(self._life.past)
 
@@ -90,13 +90,13 @@ class Match:
         self._clean_up()
         with self._guarded():
             if self._supervisor is None:
-                self._life.on(Event.FOUND)
+                self._life.on(MatchEvent.FOUND)
             else:
                 self._start(self._supervisor)
             self._play = self._connect(seed)
-            self._life.on(Event.ANSWERED)
+            self._life.on(MatchEvent.ANSWERED)
             seen = self._play.begin()
-            self._life.on(Event.PLAN if self._options.plans else Event.FIRST)
+            self._life.on(MatchEvent.PLAN if self._options.plans else MatchEvent.FIRST)
         if self._supervisor is not None:
             self._supervisor.note_success()
         return seen
@@ -107,14 +107,14 @@ class Match:
         Raises PeerDied, SessionEnded, PeerTimeout; the match is then idle again. LocalProtocolError when no game goes
         on.
         """
-        if self.stage is Stage.PLANNING:
-            self._life.on(Event.ACT)
-        if self.stage is not Stage.PLAYING or self._play is None:
-            raise self._life.state_error(Event.ACT)
+        if self.stage is MatchStage.PLANNING:
+            self._life.on(MatchEvent.ACT)
+        if self.stage is not MatchStage.PLAYING or self._play is None:
+            raise self._life.state_error(MatchEvent.ACT)
         with self._guarded():
             advanced = self._play.step([] if orders is None else [orders], ticks, interrupts)
             if advanced.is_over:
-                self._life.on(Event.OVER)
+                self._life.on(MatchEvent.OVER)
         return advanced
 
     def show_replay(self, file: str, timeout_s: float = 600.0) -> None:
@@ -126,14 +126,14 @@ class Match:
             raise NotReachable("a replay needs an engine of our own", backend="openra", hint="pass a GameLaunch")
         self.close()
         with self._guarded():
-            self._life.on(Event.REPLAY)
+            self._life.on(MatchEvent.REPLAY)
             process = GameProcess(replace(self._supervisor.launch, replay=file))
             try:
-                self._life.on(Event.STARTED)
+                self._life.on(MatchEvent.STARTED)
                 process.await_end(Deadline(timeout_s))
             finally:
                 process.stop()
-            self._life.on(Event.CONSUMED)
+            self._life.on(MatchEvent.CONSUMED)
         self._clean_up()
 
     def close(self) -> None:
@@ -151,11 +151,11 @@ class Match:
         self.close()
 
     def _start(self, supervisor: Supervisor) -> None:
-        self._life.on(Event.RESET)
+        self._life.on(MatchEvent.RESET)
         process = supervisor.ensure()
-        self._life.on(Event.SPAWNED)
+        self._life.on(MatchEvent.SPAWNED)
         process.await_serving(Deadline(self._settings.start_timeout_s))
-        self._life.on(Event.SERVING)
+        self._life.on(MatchEvent.SERVING)
 
     def _connect(self, seed: int | None) -> Play:
         """Return a game that is ready to be played."""
@@ -195,11 +195,11 @@ class Match:
         try:
             yield
         except PeerTimeout:
-            self._life.on(Event.GAVE_UP)
+            self._life.on(MatchEvent.GAVE_UP)
             self._clean_up()
             raise
         except (PeerDied, SessionEnded, UnknownSession) as error:
-            self._life.on(Event.LOST)
+            self._life.on(MatchEvent.LOST)
             words = self._exit_report()
             self._clean_up()
             if words:
@@ -214,13 +214,13 @@ class Match:
 
     def _clean_up(self) -> None:
         """End the game from whatever stage it is in; afterwards the match is idle."""
-        if self.stage is Stage.IDLE:
+        if self.stage is MatchStage.IDLE:
             return
-        self._life.on(Event.END)
+        self._life.on(MatchEvent.END)
         play, self._play = self._play, None
         if play is not None:
             play.end()
         sessions, self._sessions = self._sessions, None
         if sessions is not None:
             sessions.close()
-        self._life.on(Event.CLEAN)
+        self._life.on(MatchEvent.CLEAN)

@@ -19,10 +19,10 @@ from enum import Enum
 from lucky_transport.errors import ClosedError, LocalProtocolError, PeerDied, TransportError
 from lucky_transport_pipe.address import BACKEND
 
-__all__ = ["CLIENT", "ENGINE", "Control", "Event", "State", "Table"]
+__all__ = ["CLIENT", "ENGINE", "Control", "ControlEvent", "ControlState", "Table"]
 
 
-class State(Enum):
+class ControlState(Enum):
     """Where one end stands."""
 
     IDLE = "idle"
@@ -35,7 +35,7 @@ class State(Enum):
     LOST = "lost"
 
 
-class Event(Enum):
+class ControlEvent(Enum):
     """What can happen."""
 
     RUN = "run"
@@ -53,48 +53,66 @@ class Event(Enum):
     LOST = "loss of the peer"
 
 
-Table = dict[State, dict[Event, State]]
+Table = dict[ControlState, dict[ControlEvent, ControlState]]
 
 ENGINE: Table = {
-    State.IDLE: {Event.RUN: State.INIT, Event.UNKNOWN: State.SPOILT, Event.QUIT: State.CLOSED},
-    State.INIT: {
-        Event.DATA: State.INIT,
-        Event.BROKEN: State.SPOILT,
-        Event.END: State.RUNNING,
-        Event.QUIT: State.CLOSED,
+    ControlState.IDLE: {
+        ControlEvent.RUN: ControlState.INIT,
+        ControlEvent.UNKNOWN: ControlState.SPOILT,
+        ControlEvent.QUIT: ControlState.CLOSED,
     },
-    State.SPOILT: {
-        Event.RUN: State.INIT,
-        Event.UNKNOWN: State.SPOILT,
-        Event.DATA: State.SPOILT,
-        Event.END: State.IDLE,
-        Event.QUIT: State.CLOSED,
+    ControlState.INIT: {
+        ControlEvent.DATA: ControlState.INIT,
+        ControlEvent.BROKEN: ControlState.SPOILT,
+        ControlEvent.END: ControlState.RUNNING,
+        ControlEvent.QUIT: ControlState.CLOSED,
     },
-    State.RUNNING: {
-        Event.COMMAND: State.RUNNING,
-        Event.OVER: State.IDLE,
-        Event.FAILED: State.IDLE,
-        Event.QUIT: State.CLOSED,
+    ControlState.SPOILT: {
+        ControlEvent.RUN: ControlState.INIT,
+        ControlEvent.UNKNOWN: ControlState.SPOILT,
+        ControlEvent.DATA: ControlState.SPOILT,
+        ControlEvent.END: ControlState.IDLE,
+        ControlEvent.QUIT: ControlState.CLOSED,
     },
-    State.CLOSED: {},
+    ControlState.RUNNING: {
+        ControlEvent.COMMAND: ControlState.RUNNING,
+        ControlEvent.OVER: ControlState.IDLE,
+        ControlEvent.FAILED: ControlState.IDLE,
+        ControlEvent.QUIT: ControlState.CLOSED,
+    },
+    ControlState.CLOSED: {},
 }
 
-_ANY_TIME = {Event.QUIT: State.QUITTING, Event.GONE: State.CLOSED, Event.LOST: State.LOST}
+_ANY_TIME = {
+    ControlEvent.QUIT: ControlState.QUITTING,
+    ControlEvent.GONE: ControlState.CLOSED,
+    ControlEvent.LOST: ControlState.LOST,
+}
 
 CLIENT: Table = {
-    State.IDLE: {Event.RUN: State.ASKED} | _ANY_TIME,
-    State.ASKED: {Event.ACCEPTED: State.INIT, Event.REFUSED: State.IDLE} | _ANY_TIME,
-    State.INIT: {Event.DATA: State.INIT, Event.END: State.RUNNING, Event.FAILED: State.IDLE} | _ANY_TIME,
-    State.RUNNING: {Event.COMMAND: State.RUNNING, Event.OVER: State.IDLE, Event.FAILED: State.IDLE} | _ANY_TIME,
-    State.QUITTING: {Event.GONE: State.CLOSED, Event.LOST: State.CLOSED},
-    State.LOST: {Event.LOST: State.LOST},
-    State.CLOSED: {Event.LOST: State.CLOSED, Event.GONE: State.CLOSED},
+    ControlState.IDLE: {ControlEvent.RUN: ControlState.ASKED} | _ANY_TIME,
+    ControlState.ASKED: {ControlEvent.ACCEPTED: ControlState.INIT, ControlEvent.REFUSED: ControlState.IDLE} | _ANY_TIME,
+    ControlState.INIT: {
+        ControlEvent.DATA: ControlState.INIT,
+        ControlEvent.END: ControlState.RUNNING,
+        ControlEvent.FAILED: ControlState.IDLE,
+    }
+    | _ANY_TIME,
+    ControlState.RUNNING: {
+        ControlEvent.COMMAND: ControlState.RUNNING,
+        ControlEvent.OVER: ControlState.IDLE,
+        ControlEvent.FAILED: ControlState.IDLE,
+    }
+    | _ANY_TIME,
+    ControlState.QUITTING: {ControlEvent.GONE: ControlState.CLOSED, ControlEvent.LOST: ControlState.CLOSED},
+    ControlState.LOST: {ControlEvent.LOST: ControlState.LOST},
+    ControlState.CLOSED: {ControlEvent.LOST: ControlState.CLOSED, ControlEvent.GONE: ControlState.CLOSED},
 }
 
-_ENDINGS: dict[State, tuple[type[TransportError], str, str]] = {
-    State.LOST: (PeerDied, "the engine is gone", "connect again once it is back"),
-    State.QUITTING: (ClosedError, "the engine was told to quit", "connect again"),
-    State.CLOSED: (ClosedError, "the pipe is closed", "connect again"),
+_ENDINGS: dict[ControlState, tuple[type[TransportError], str, str]] = {
+    ControlState.LOST: (PeerDied, "the engine is gone", "connect again once it is back"),
+    ControlState.QUITTING: (ClosedError, "the engine was told to quit", "connect again"),
+    ControlState.CLOSED: (ClosedError, "the pipe is closed", "connect again"),
 }
 
 
@@ -105,13 +123,13 @@ class Control:
 
     def __init__(self, table: Table) -> None:
         self._table = table
-        self.state = State.IDLE
+        self.state = ControlState.IDLE
 
-    def allows(self, event: Event) -> bool:
+    def allows(self, event: ControlEvent) -> bool:
         """True when `event` may happen now."""
         return event in self._table[self.state]
 
-    def on(self, event: Event) -> None:
+    def on(self, event: ControlEvent) -> None:
         """Go to the state that follows `event`.
 
         Raises what became of the peer (PeerDied, ClosedError), else LocalProtocolError naming state and event.
@@ -121,7 +139,7 @@ class Control:
             raise self.state_error(event)
         self.state = following
 
-    def state_error(self, event: Event) -> TransportError:
+    def state_error(self, event: ControlEvent) -> TransportError:
         """Return the error that explains why `event` cannot happen now."""
         if self.state in _ENDINGS:
             kind, text, hint = _ENDINGS[self.state]

@@ -28,7 +28,7 @@ from lucky_transport.errors import (
 )
 from lucky_transport.rpc.outcome import copy_error
 from lucky_transport_pipe.address import BACKEND
-from lucky_transport_pipe.control import CLIENT, Control, Event, State
+from lucky_transport_pipe.control import CLIENT, Control, ControlEvent, ControlState
 from lucky_transport_pipe.demultiplexer import Demultiplexer
 from lucky_transport_pipe.duplex import Duplex
 from lucky_transport_pipe.lines import FROM_CLIENT_END, LineCutter, Said, Word, parse_from_engine
@@ -77,7 +77,7 @@ class Conversation:
             Word.STARTED: self._on_session,
             Word.STATE: self._on_session,
             Word.SCORE: self._on_session,
-            Word.SUCCESS: lambda said: self.control.on(Event.ACCEPTED),
+            Word.SUCCESS: lambda said: self.control.on(ControlEvent.ACCEPTED),
             Word.END: self._on_end,
             Word.GONE: self._on_gone,
             Word.WARNING: self._on_warning,
@@ -92,9 +92,9 @@ class Conversation:
         """
         if not experiment or len(experiment.split()) != 1:
             raise ValueError(f"{experiment!r} is no name of an experiment: expected one word")
-        self._do(Event.RUN)
+        self._do(ControlEvent.RUN)
         self.write(f"run {experiment}")
-        self.wait(lambda: None if self.control.state is State.ASKED else True, deadline)
+        self.wait(lambda: None if self.control.state is ControlState.ASKED else True, deadline)
         with self._changed:
             refusal, self._refusal = self._refusal, None
             if refusal is not None:
@@ -104,26 +104,26 @@ class Conversation:
 
     def give(self, line: str, sessions: int) -> None:
         """Send init data: a line of JSON that stands for so many sessions."""
-        run = self._do(Event.DATA)
+        run = self._do(ControlEvent.DATA)
         run.sessions += sessions
         self.write(line)
 
     def begin(self) -> None:
         """Say that there is no more init data: the sessions start."""
-        self._do(Event.END)
+        self._do(ControlEvent.END)
         self.write("END")
         self.flush()
 
     def quit(self, deadline: Deadline) -> None:
         """Tell the engine to quit and wait until it has said that it does, or has gone."""
-        self._do(Event.QUIT)
+        self._do(ControlEvent.QUIT)
         self.write("quit")
         try:
-            self.wait(lambda: None if self.control.state is State.QUITTING else True, deadline)
+            self.wait(lambda: None if self.control.state is ControlState.QUITTING else True, deadline)
         except (PeerDied, ClosedError) as error:
             _log.debug("pipe: %s went without a word: %s", self.peer, error)
 
-    def _do(self, event: Event) -> ClientRun:
+    def _do(self, event: ControlEvent) -> ClientRun:
         with self._changed:
             self._check()
             run = self.run
@@ -233,18 +233,18 @@ class Conversation:
 
     def _on_session(self, said: Said) -> None:
         run = self.run
-        if run is None or self.control.state is not State.RUNNING or said.session >= run.sessions:
+        if run is None or self.control.state is not ControlState.RUNNING or said.session >= run.sessions:
             raise LocalProtocolError("no such session runs", backend=BACKEND)
         run.lines.put(said)
 
     def _on_end(self, said: Said) -> None:
-        self.control.on(Event.OVER)
+        self.control.on(ControlEvent.OVER)
         if self.run is not None:
             self.run.is_over = True
 
     def _on_gone(self, said: Said) -> None:
-        was_asked = self.control.state is State.QUITTING
-        self.control.on(Event.GONE)
+        was_asked = self.control.state is ControlState.QUITTING
+        self.control.on(ControlEvent.GONE)
         if not was_asked:
             raise PeerDied(f"{self.peer} has quit", backend=BACKEND, hint="start it and connect again")
 
@@ -254,12 +254,12 @@ class Conversation:
 
     def _on_error(self, said: Said) -> None:
         """An error answers `run`, or ends the run; the conversation goes on."""
-        if self.control.state is State.ASKED:
+        if self.control.state is ControlState.ASKED:
             self._refusal = UnknownName(said.text, backend=BACKEND)
-            self.control.on(Event.REFUSED)
-        elif self.run is not None and self.control.allows(Event.FAILED):
+            self.control.on(ControlEvent.REFUSED)
+        elif self.run is not None and self.control.allows(ControlEvent.FAILED):
             self.run.error = EngineFailed(f"{self.peer} reports: {said.text}", backend=BACKEND)
-            self.control.on(Event.FAILED)
+            self.control.on(ControlEvent.FAILED)
         else:
             _log.error("pipe: %s reports an error: %s", self.peer, said.text)
 
@@ -274,8 +274,8 @@ class Conversation:
         with self._changed:
             if self._error is None:
                 self._error = error
-                if self.control.allows(Event.LOST):
-                    self.control.on(Event.LOST)
+                if self.control.allows(ControlEvent.LOST):
+                    self.control.on(ControlEvent.LOST)
             self._changed.notify_all()
 
     def close(self) -> None:

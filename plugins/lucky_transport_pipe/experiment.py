@@ -2,8 +2,8 @@
 
     scores = experiment.play(lambda session, state: {"MoveRight": state["PoleAngle"] > 0})
 
-    for event in experiment:                        # Started, State, Score; ends with the run
-        if isinstance(event, State): experiment.command(event.session, command)
+    for event in experiment:                        # Started, StateUpdate, Score; ends with the run
+        if isinstance(event, StateUpdate): experiment.command(event.session, command)
 
     for states in experiment.in_step():             # {session: state} of all that run
         for session, state in states.items(): experiment.command(session, command)
@@ -29,7 +29,7 @@ from lucky_transport_pipe.conversation import ClientRun, Conversation
 from lucky_transport_pipe.json_codec import codec_of, compact, parsed
 from lucky_transport_pipe.lines import Said, Word, parse_score
 
-__all__ = ["Experiment", "ExperimentSession", "Policy", "Score", "Started", "State", "json_word"]
+__all__ = ["Experiment", "ExperimentSession", "Policy", "Score", "Started", "StateUpdate", "json_word"]
 
 #: Decides what a session does: takes its number and state, returns the command.
 Policy = Callable[[int, Any], Any]
@@ -43,7 +43,7 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class StateUpdate:
     """A session shows its state and wants a command."""
 
     session: int
@@ -58,7 +58,7 @@ class Score:
     score: float
 
 
-Event = Started | State | Score
+Event = Started | StateUpdate | Score
 
 
 def json_word(value: Any) -> str:
@@ -120,7 +120,7 @@ class Experiment:
     def _event(self, said: Said) -> Event:
         if said.word is Word.STATE:
             try:
-                return State(said.session, self._read_state(said.text))
+                return StateUpdate(said.session, self._read_state(said.text))
             except ValueError as error:
                 raise RemoteProtocolError(
                     f"{self._conversation.peer} sent a state of session {said.session} that is none: {error}",
@@ -139,7 +139,7 @@ class Experiment:
             event = self.next_now() or self.next()
             if event is None:
                 return self.final_scores()
-            if isinstance(event, State):
+            if isinstance(event, StateUpdate):
                 self.command(event.session, policy(event.session, event.state))
 
     def final_scores(self) -> list[float]:
@@ -155,7 +155,7 @@ class Experiment:
         while (event := self.next_now() or self.next()) is not None:
             if isinstance(event, Started):
                 running[event.session] = deque()
-            elif isinstance(event, State):
+            elif isinstance(event, StateUpdate):
                 running[event.session].append(event.state)
             else:
                 del running[event.session]
@@ -188,7 +188,7 @@ class ExperimentSession:
         while True:
             event = self._experiment.next_of(self.number, timeout_s)
             if not isinstance(event, Started):
-                return event.state if isinstance(event, State) else None
+                return event.state if isinstance(event, StateUpdate) else None
 
     def command(self, command: Any) -> None:
         """Give the session its command, at once."""

@@ -21,7 +21,7 @@ from typing import Any, Self
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import TransportError
 from lucky_transport.process import ChildProcess
-from lucky_transport_pipe.control import Event
+from lucky_transport_pipe.control import ControlEvent
 from lucky_transport_pipe.conversation import Conversation
 from lucky_transport_pipe.experiment import Experiment, json_word
 from lucky_transport_pipe.offering import offer
@@ -121,7 +121,7 @@ class Instance:
 
     def close(self) -> None:
         """End the connection and the engine that was started here; idempotent. One that only attached goes on."""
-        if self._process is not None and self._conversation.control.allows(Event.QUIT):
+        if self._process is not None and self._conversation.control.allows(ControlEvent.QUIT):
             with contextlib.suppress(TransportError):
                 self.quit()
         self._conversation.close()

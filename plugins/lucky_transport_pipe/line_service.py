@@ -18,7 +18,7 @@ from typing import Any
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import EngineFailed, PeerTimeout
-from lucky_transport_pipe.control import ENGINE, Control, Event, State
+from lucky_transport_pipe.control import ENGINE, Control, ControlEvent, ControlState
 from lucky_transport_pipe.duplex import Duplex
 from lucky_transport_pipe.experiments import Experiments
 from lucky_transport_pipe.lines import (
@@ -93,13 +93,13 @@ class LineService:
         except EngineFailed as error:
             _log.warning("pipe: %s", error)
             self._say(error_line(str(error)))
-            self._finish(Event.FAILED)
+            self._finish(ControlEvent.FAILED)
         else:
             if run.is_over:
                 self._say("END")
-                self._finish(Event.OVER)
+                self._finish(ControlEvent.OVER)
 
-    def _finish(self, event: Event) -> None:
+    def _finish(self, event: ControlEvent) -> None:
         self._drop_run()
         self._control.on(event)
 
@@ -137,12 +137,12 @@ class LineService:
 
     def _on_run(self, said: Said) -> None:
         name = said.text.partition(" ")[0]
-        if name == EXTENSION and self._control.state is State.IDLE:
+        if name == EXTENSION and self._control.state is ControlState.IDLE:
             self._say("SUCCESS")
             self._is_over = self._wants_records = True
             return
         map_name = None if self._experiments is None else self._experiments.find(name)
-        event = Event.UNKNOWN if map_name is None else Event.RUN
+        event = ControlEvent.UNKNOWN if map_name is None else ControlEvent.RUN
         if not self._control.allows(event):
             self._warn(f"run {name!r} is not possible while {self._control.state.value}")
             return
@@ -155,9 +155,9 @@ class LineService:
             self._say("SUCCESS")
 
     def _on_data(self, line: str) -> None:
-        if self._control.state is State.SPOILT:
+        if self._control.state is ControlState.SPOILT:
             return
-        if self._control.state is not State.INIT:
+        if self._control.state is not ControlState.INIT:
             self._warn(f"{line[:80]!r} is not understood while {self._control.state.value}")
             return
         try:
@@ -166,23 +166,23 @@ class LineService:
             self._spoil(f"init data of session {len(self._inits)}: {error}")
 
     def _spoil(self, text: str) -> None:
-        self._control.on(Event.BROKEN)
+        self._control.on(ControlEvent.BROKEN)
         self._objects = ObjectCollector()
         self._say(error_line(text))
 
     def _on_end(self, said: Said) -> None:
-        if not self._control.allows(Event.END):
+        if not self._control.allows(ControlEvent.END):
             self._warn(f"END is not possible while {self._control.state.value}")
             return
-        self._control.on(Event.END)
-        if self._control.state is State.RUNNING:
+        self._control.on(ControlEvent.END)
+        if self._control.state is ControlState.RUNNING:
             assert self._experiments is not None  # or the experiment had not been known
             self._run = Run(self._experiments, self._map_name, self._inits, self._rules, self._say, self._warn)
 
     def _on_command(self, said: Said) -> None:
         if self._run is not None:
             self._run.command(said.session, said.text)
-        elif self._control.state is not State.SPOILT:
+        elif self._control.state is not ControlState.SPOILT:
             self._warn(f"a command for session {said.session} while {self._control.state.value}; it is dropped")
 
     def _on_set(self, said: Said) -> None:
@@ -194,7 +194,7 @@ class LineService:
             self._warn(f"set {said.text}: {error}")
 
     def _on_quit(self, said: Said) -> None:
-        self._control.on(Event.QUIT)
+        self._control.on(ControlEvent.QUIT)
         self._say("QUIT")
         self._is_over = True
 

@@ -26,7 +26,7 @@ from typing import Any, cast
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import LocalProtocolError
 from lucky_transport_pipe.address import BACKEND
-from lucky_transport_pipe.control import State
+from lucky_transport_pipe.control import ControlState
 from lucky_transport_pipe.experiment import json_word
 from lucky_transport_pipe.instance import Instance
 from lucky_transport_pipe.json_codec import compact
@@ -73,7 +73,7 @@ class UnityInstance(Instance):
 
     def set_property(self, property_name: str, value: Any) -> None:
         """Change a setting of the engine; see `set`. Raises LocalProtocolError while an experiment runs."""
-        if self._conversation.control.state is not State.IDLE:
+        if self._conversation.control.state is not ControlState.IDLE:
             raise LocalProtocolError(
                 f"set_property({property_name!r}) while {self._conversation.control.state.value}",
                 backend=BACKEND,

@@ -20,14 +20,14 @@ from lucky_transport.config import Settings
 from lucky_transport.errors import LocalProtocolError, NotReachable, PeerDied, PeerTimeout
 from lucky_transport.serving import Serving
 from lucky_transport_openra.launch import GameLaunch
-from lucky_transport_openra.lifecycle import TRANSITIONS, Event, Lifecycle, Stage
+from lucky_transport_openra.lifecycle import TRANSITIONS, Lifecycle, MatchEvent, MatchStage
 from lucky_transport_openra.match import Match, MatchOptions
 from lucky_transport_openra.skirmish.messages import Command, Order, Orders
 
 Serve = Callable[..., Serving]
 SURRENDER = Orders([Command(Order.SURRENDER)])
 DEPLOY = Orders([Command(Order.DEPLOY)])
-LAUNCHED = [Stage.LAUNCHING, Stage.LOADING, Stage.CONNECTING, Stage.STREAMING, Stage.PLAYING]
+LAUNCHED = [MatchStage.LAUNCHING, MatchStage.LOADING, MatchStage.CONNECTING, MatchStage.STREAMING, MatchStage.PLAYING]
 QUICK = MatchOptions(map_name="arena", bots="none", retries=40, retry_s=0.05)
 
 #: Stands in for `dotnet OpenRA.dll`: it understands the arguments that matter and serves skirmishes where it is told.
@@ -84,25 +84,25 @@ def _is_gone(pid: int) -> bool:
 
 def test_every_stage_can_be_reached_and_left() -> None:
     reached = {stage for row in TRANSITIONS.values() for stage in row.values()}
-    assert reached == set(Stage) == set(TRANSITIONS)
+    assert reached == set(MatchStage) == set(TRANSITIONS)
     assert all(TRANSITIONS.values())
 
 
 def test_from_every_stage_but_the_first_and_the_last_one_can_clean_up() -> None:
-    inner = set(Stage) - {Stage.IDLE, Stage.CLEANUP}
-    assert {TRANSITIONS[stage].get(Event.END) for stage in inner} == {Stage.CLEANUP}
-    assert TRANSITIONS[Stage.CLEANUP] == {Event.CLEAN: Stage.IDLE}
+    inner = set(MatchStage) - {MatchStage.IDLE, MatchStage.CLEANUP}
+    assert {TRANSITIONS[stage].get(MatchEvent.END) for stage in inner} == {MatchStage.CLEANUP}
+    assert TRANSITIONS[MatchStage.CLEANUP] == {MatchEvent.CLEAN: MatchStage.IDLE}
 
 
 def test_whoever_waits_for_an_engine_may_give_up_or_lose_it() -> None:
-    waiting = {stage for stage in Stage if Event.GAVE_UP in TRANSITIONS[stage]}
-    assert waiting == {*LAUNCHED, Stage.PLANNING, Stage.LOADING_REPLAY, Stage.REPLAYING}
-    assert {TRANSITIONS[stage][Event.LOST] for stage in waiting} == {Stage.CONN_LOST}
+    waiting = {stage for stage in MatchStage if MatchEvent.GAVE_UP in TRANSITIONS[stage]}
+    assert waiting == {*LAUNCHED, MatchStage.PLANNING, MatchStage.LOADING_REPLAY, MatchStage.REPLAYING}
+    assert {TRANSITIONS[stage][MatchEvent.LOST] for stage in waiting} == {MatchStage.CONN_LOST}
 
 
 def test_what_cannot_happen_now_is_refused_with_what_can() -> None:
     with pytest.raises(LocalProtocolError, match="over is not possible while the game is in stage 'idle'; possible: f"):
-        Lifecycle().on(Event.OVER)
+        Lifecycle().on(MatchEvent.OVER)
 
 
 # command lines
@@ -131,14 +131,14 @@ def test_a_match_launches_its_engine_and_cleans_up(launch: Any, match: Any, even
     pid = played.pid
     assert len(played.step(DEPLOY, 5).observation.buildings) == 1
     assert played.step(SURRENDER).result == "lose"
-    assert played.stage is Stage.GAME_OVER
+    assert played.stage is MatchStage.GAME_OVER
     with pytest.raises(LocalProtocolError, match="act is not possible while the game is in stage 'game over'"):
         played.step()
     played.reset()
-    assert played.past[-3:] == [Stage.CONNECTING, Stage.STREAMING, Stage.PLAYING]
+    assert played.past[-3:] == [MatchStage.CONNECTING, MatchStage.STREAMING, MatchStage.PLAYING]
     assert played.pid == pid
     played.close()
-    assert played.stage is Stage.IDLE
+    assert played.stage is MatchStage.IDLE
     eventually(lambda: _is_gone(pid))
 
 
@@ -149,7 +149,7 @@ def test_an_engine_that_dies_is_a_lost_connection_and_is_started_again(launch: A
     os.kill(first, signal.SIGKILL)
     with pytest.raises(PeerDied, match="the engine process ended with signal SIGKILL"):
         played.step(ticks=5)
-    assert played.past[-3:] == [Stage.CONN_LOST, Stage.CLEANUP, Stage.IDLE]
+    assert played.past[-3:] == [MatchStage.CONN_LOST, MatchStage.CLEANUP, MatchStage.IDLE]
     assert played.reset().ticks == 1
     assert played.pid not in (0, first)
 
@@ -159,10 +159,10 @@ def test_an_engine_that_fails_again_and_again_is_given_up_with_its_exit_report(l
     for _ in range(3):
         with pytest.raises(PeerDied, match="the mod is broken"):
             played.reset()
-        assert played.past[-3:] == [Stage.CONN_LOST, Stage.CLEANUP, Stage.IDLE]
+        assert played.past[-3:] == [MatchStage.CONN_LOST, MatchStage.CLEANUP, MatchStage.IDLE]
     with pytest.raises(NotReachable, match="failed 3 times in a row, last with exit status 1"):
         played.reset()
-    assert played.stage is Stage.IDLE
+    assert played.stage is MatchStage.IDLE
 
 
 def test_an_engine_that_never_answers_is_a_timeout(match: Any) -> None:
@@ -171,14 +171,14 @@ def test_an_engine_that_never_answers_is_a_timeout(match: Any) -> None:
         played = Match(f"openra://127.0.0.1:{silent.getsockname()[1]}", options, Settings(command_timeout_s=0.1))
         with pytest.raises(PeerTimeout, match="was not ready after 2 looks"):
             played.reset()
-    assert played.past[1:] == [Stage.CONNECTING, Stage.TIMEOUT, Stage.CLEANUP, Stage.IDLE]
+    assert played.past[1:] == [MatchStage.CONNECTING, MatchStage.TIMEOUT, MatchStage.CLEANUP, MatchStage.IDLE]
 
 
 def test_a_program_that_is_not_there_is_not_reachable(match: Any, tmp_path: Path) -> None:
     played = match(GameLaunch(str(tmp_path), 9, command=[str(tmp_path / "missing")]))
     with pytest.raises(NotReachable, match=r"cannot be started|is taken"):
         played.reset()
-    assert played.stage is Stage.IDLE
+    assert played.stage is MatchStage.IDLE
 
 
 def test_a_port_that_somebody_else_has_is_told(launch: Any, match: Any) -> None:
@@ -193,7 +193,7 @@ def test_a_port_that_somebody_else_has_is_told(launch: Any, match: Any) -> None:
 def test_a_match_plays_on_an_engine_that_runs_already(serve: Serve, match: Any) -> None:
     played = match(str(serve().endpoints[0]))
     first = played.reset(seed=5)
-    assert played.past[1:] == [Stage.CONNECTING, Stage.STREAMING, Stage.PLAYING]
+    assert played.past[1:] == [MatchStage.CONNECTING, MatchStage.STREAMING, MatchStage.PLAYING]
     assert played.reset(seed=5).observation == first.observation
     assert played.step(ticks=400, interrupts=["exploration_milestone"]).ticks <= 401
 
@@ -202,10 +202,10 @@ def test_a_planned_game_stands_still_until_the_first_orders(serve: Serve, match:
     options = MatchOptions(map_name="arena", plans=True, is_streamed=True)
     played = match(str(serve(rate=200, planning=1).endpoints[0]), options)
     assert played.reset().ticks == 0
-    assert played.stage is Stage.PLANNING
+    assert played.stage is MatchStage.PLANNING
     time.sleep(0.05)
     assert played.step(DEPLOY, 3).ticks >= 3
-    assert played.stage is Stage.PLAYING
+    assert played.stage is MatchStage.PLAYING
 
 
 def test_the_older_generations_game_is_streamed(serve: Serve, match: Any) -> None:
@@ -217,18 +217,24 @@ def test_the_older_generations_game_is_streamed(serve: Serve, match: Any) -> Non
     assert len(seen.observation.buildings) == 1
     while not seen.is_over:
         seen = played.step(SURRENDER)
-    assert (seen.result, played.stage) == ("lose", Stage.GAME_OVER)
+    assert (seen.result, played.stage) == ("lose", MatchStage.GAME_OVER)
     assert played.reset().ticks < seen.ticks
 
 
 def test_a_replay_is_shown_to_its_end(launch: Any, match: Any) -> None:
     played = match(launch())
     played.show_replay("good.orarep", 20.0)
-    replay = [Stage.LOADING_REPLAY, Stage.REPLAYING, Stage.REPLAY_ENDED, Stage.CLEANUP, Stage.IDLE]
+    replay = [
+        MatchStage.LOADING_REPLAY,
+        MatchStage.REPLAYING,
+        MatchStage.REPLAY_ENDED,
+        MatchStage.CLEANUP,
+        MatchStage.IDLE,
+    ]
     assert played.past[1:] == replay
     with pytest.raises(PeerDied, match=r"no such replay: bad\.orarep"):
         played.show_replay("bad.orarep", 20.0)
-    assert played.past[-3:] == [Stage.CONN_LOST, Stage.CLEANUP, Stage.IDLE]
+    assert played.past[-3:] == [MatchStage.CONN_LOST, MatchStage.CLEANUP, MatchStage.IDLE]
 
 
 def test_a_replay_needs_an_engine_of_ones_own(match: Any) -> None:

@@ -22,7 +22,7 @@ from lucky_transport.errors import (
     Unimplemented,
     UnknownName,
 )
-from lucky_transport_pipe.experiment import ExperimentSession, Score, Started, State
+from lucky_transport_pipe.experiment import ExperimentSession, Score, Started, StateUpdate
 from lucky_transport_pipe.instance import Instance
 
 Playing = Callable[..., Any]
@@ -50,7 +50,7 @@ def test_a_run_is_heard_with_either_line_end(playing: Playing, end: str) -> None
     with playing() as (instance, engine):
         experiment = begin(instance, engine, end=end)
         engine.say("0", '0 {"PoleAngle":0.5}', "1", "1 12.5", end=end)
-        assert [experiment.next() for _ in range(2)] == [Started(0), State(0, {"PoleAngle": 0.5})]
+        assert [experiment.next() for _ in range(2)] == [Started(0), StateUpdate(0, {"PoleAngle": 0.5})]
         experiment.command(0, {"MoveRight": True})
         experiment.flush()
         assert engine.read() == '0 {"MoveRight":true}'
@@ -81,7 +81,7 @@ def test_a_state_cut_anywhere_is_one_state(playing: Playing) -> None:
 
         thread = threading.Thread(target=trickle)
         thread.start()
-        assert list(experiment) == [Started(0), State(0, {"Name": "Zoë – ∞"}), Score(0, 1.0)]
+        assert list(experiment) == [Started(0), StateUpdate(0, {"Name": "Zoë – ∞"}), Score(0, 1.0)]
         thread.join()
 
 

@@ -15,7 +15,7 @@ from lucky_transport import api
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import NotReachable, PeerDied, TransportError
 from lucky_transport.process import EngineProcess
-from lucky_transport_pipe.experiment import State
+from lucky_transport_pipe.experiment import StateUpdate
 from lucky_transport_pipe.instance import Instance
 
 PATIENCE_S = 10.0
@@ -37,7 +37,7 @@ def test_a_killed_engine_ends_a_run_of_lines(name: str, engine: EngineProcess) -
     with Instance(name, timeout_s=PATIENCE_S) as instance:
         experiment = instance.experiment("cart_pole", [INIT])
         assert experiment.next() is not None
-        assert isinstance(experiment.next(), State)
+        assert isinstance(experiment.next(), StateUpdate)
         engine.kill()
         with pytest.raises(PeerDied, match="closed the pipe or ended"):
             experiment.next()

@@ -16,7 +16,7 @@ from lucky_transport.errors import EngineFailed, LocalProtocolError
 from lucky_transport.process import unique_name
 from lucky_transport.sessions.batch import WorldsEngine
 from lucky_transport.world import World
-from lucky_transport_pipe.experiment import Score, Started, State
+from lucky_transport_pipe.experiment import Score, Started, StateUpdate
 from lucky_transport_pipe.instance import Instance
 from lucky_transport_pipe.unity_instance import UnityInstance
 
@@ -156,9 +156,9 @@ def test_both_sides_may_write_more_than_the_pipe_holds(serving: Serving, name: s
         for _ in range(40_000):
             experiment.command(7, {"MoveRight": True})
         assert isinstance(experiment.next(), Started)
-        assert isinstance(experiment.next(), State)
+        assert isinstance(experiment.next(), StateUpdate)
         experiment.command(0, {"MoveRight": True})
-        assert isinstance(experiment.next(), State)
+        assert isinstance(experiment.next(), StateUpdate)
         assert instance.warnings[-1] == "session 7 is none of this run; its command is dropped"
 
 

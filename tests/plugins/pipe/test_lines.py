@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from lucky_transport.errors import ClosedError, LocalProtocolError, PeerDied, RemoteProtocolError
 from lucky_transport.messages.scalars import F32, F64, I32
-from lucky_transport_pipe.control import CLIENT, ENGINE, Control, Event, State
+from lucky_transport_pipe.control import CLIENT, ENGINE, Control, ControlEvent, ControlState
 from lucky_transport_pipe.demultiplexer import Demultiplexer
 from lucky_transport_pipe.json_codec import camel_case, codec_of, compact, snake_case
 from lucky_transport_pipe.lines import (
@@ -290,12 +290,12 @@ def test_every_state_that_can_be_reached_is_in_the_table(table: Any) -> None:
 def test_the_clients_end_says_why_something_cannot_be_done() -> None:
     control = Control(CLIENT)
     with pytest.raises(LocalProtocolError, match="END is not possible while idle; possible are: run"):
-        control.on(Event.END)
-    control.on(Event.LOST)
+        control.on(ControlEvent.END)
+    control.on(ControlEvent.LOST)
     with pytest.raises(PeerDied, match="the engine is gone"):
-        control.on(Event.RUN)
+        control.on(ControlEvent.RUN)
     control = Control(CLIENT)
-    control.on(Event.QUIT)
-    assert control.state is State.QUITTING
+    control.on(ControlEvent.QUIT)
+    assert control.state is ControlState.QUITTING
     with pytest.raises(ClosedError, match="told to quit"):
-        control.on(Event.RUN)
+        control.on(ControlEvent.RUN)
