@@ -3,14 +3,14 @@
     LidarService/GetLidarBeamCount        answered inline: beams = the sensor's number
     LidarService/GetLidarBeamAngles       answered in the pool: the same
     AgentService/StreamPolicySlotState    as many items as the slot's number says, numbered from 0, `item_bytes` long
-    CameraService/StreamCamera            prepared pictures, numbered from 1, at `target_fps`, 0 = as fast as taken;
+    CameraService/StreamCamera            prepared images, numbered from 1, at `target_fps`, 0 = as fast as taken;
                                           of the camera IN_PLACE each is drawn where the client sees it
     TelemetryService/StreamTelemetry      one point of a toy engine, at `target_fps`
 
 A step takes `step_s` of computing in which other threads can run, as a simulator's does, and nothing else.
 
-Rule 1: every byte of picture n is `shade(n)`, so that a reader can tell a torn or stale one. What is drawn in place has
-        only its first, middle and last byte drawn: it shows what the way there costs, and nothing else.
+Every byte of image n is `shade(n)`, so that a reader can tell a torn or stale one. Of an image drawn in place only the
+first, middle and last byte are drawn: it shows what its transport costs, and nothing else.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from lucky_transport.messages import (
 __all__ = ["IN_PLACE", "EchoEngine", "make_engine", "shade"]
 
 _RPC = "/hazel.rpc."
-#: The camera whose pictures are drawn in place.
+#: The camera whose images are drawn in place.
 IN_PLACE = "in_place"
 _PREPARED = 4
 _CHANNELS = 4
@@ -51,7 +51,7 @@ _CHUNK = bytes(32 << 10)  # computed on without the GIL, about 10 us at a time
 
 
 def shade(number: int) -> int:
-    """Return the value of every byte of picture `number`."""
+    """Return the value of every byte of image `number`."""
     return 10 + number % _PREPARED
 
 
@@ -59,7 +59,7 @@ _SHADES = tuple(map(shade, range(_PREPARED)))
 
 
 class EchoEngine(ToyEngine):
-    """See the module. width, height: of the pictures, pixels. item_bytes: about, of a StreamPolicySlotState item."""
+    """See the module. width, height: of the images, pixels. item_bytes: about, of a StreamPolicySlotState item."""
 
     def __init__(
         self,
@@ -72,13 +72,13 @@ class EchoEngine(ToyEngine):
         **options: Any,
     ) -> None:
         if width < 1 or height < 1 or item_bytes < 0:
-            raise SpecError(f"echo engine: pictures of {width} x {height}, items of {item_bytes} bytes")
+            raise SpecError(f"echo engine: images of {width} x {height}, items of {item_bytes} bytes")
         super().__init__(num_envs, idle=True, **options)
         self.spec = replace(self.spec, engine="echo")
         self._step_s = step_s
         self._size = width, height
         self._text = "x" * item_bytes
-        self._pictures = [bytes([shade(number)]) * (width * height * _CHANNELS) for number in range(_PREPARED)]
+        self._images = [bytes([shade(number)]) * (width * height * _CHANNELS) for number in range(_PREPARED)]
 
     @property
     def services(self) -> Mapping[str, Handler]:
@@ -93,7 +93,7 @@ class EchoEngine(ToyEngine):
         return {
             **super().streams,
             _RPC + "AgentService/StreamPolicySlotState": self._items,
-            _RPC + "CameraService/StreamCamera": self._stream_pictures,
+            _RPC + "CameraService/StreamCamera": self._stream_images,
         }
 
     def step(self, control: NDArray[np.uint8] | None) -> None:
@@ -108,22 +108,22 @@ class EchoEngine(ToyEngine):
                 return
             yield PolicySlotSummary(slot_id=number, name=self._text)
 
-    def _stream_pictures(self, request: StreamCameraRequest, call: Call) -> Iterator[ImageFrame]:
+    def _stream_images(self, request: StreamCameraRequest, call: Call) -> Iterator[ImageFrame]:
         in_place = request.name == IN_PLACE
         ticks = call.ticks(request.target_fps) if request.target_fps else count()
         for number, _ in enumerate(ticks, 1):
             if call.is_over:
                 return
-            yield self._draw(number, call) if in_place else self._picture(number, self._pictures[number % _PREPARED])
+            yield self._draw(number, call) if in_place else self._image(number, self._images[number % _PREPARED])
 
     def _draw(self, number: int, call: Call) -> ImageFrame:
-        nbytes = len(self._pictures[0])
+        nbytes = len(self._images[0])
         data = call.image_buffer(nbytes)
         data[0] = data[nbytes // 2] = data[-1] = _SHADES[number % _PREPARED]
         width, height = self._size
         return ImageFrame(data, width, height, _CHANNELS, "raw", time.time_ns() // 1_000_000, number)
 
-    def _picture(self, number: int, data: bytes | memoryview) -> ImageFrame:
+    def _image(self, number: int, data: bytes | memoryview) -> ImageFrame:
         width, height = self._size
         return ImageFrame(data, width, height, _CHANNELS, "raw", time.time_ns() // 1_000_000, number)
 

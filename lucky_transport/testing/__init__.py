@@ -1,4 +1,4 @@
-"""Suites for those who write a transport or an engine, and recorders to compare trajectories.
+"""Contract suites for authors of transports and engines, and recorders to compare trajectories.
 
 A transport's test file is this long:
 
@@ -28,6 +28,8 @@ For failures that show values, ask pytest to rewrite the suites' asserts, in you
 
     pytest.register_assert_rewrite("lucky_transport.testing")
 
-Rule 1: importing this package imports nothing; the suites need pytest, the strategies in `messages` hypothesis.
-Rule 2: the yardstick is the transport without a wire: what it answers, every other one answers too, bit for bit.
+Importing this package imports nothing; the suites need pytest. The reference implementation is the transport without a
+wire, `inproc`: every other transport gives the same answers, bit for bit.
+
+For tests of what compares transports, `fault_injection` has a transport that injects faults.
 """

@@ -1,7 +1,6 @@
-"""One bit turned over: the smallest difference there is, in a message or in an array.
+"""One bit flipped: the smallest difference in a message or an array.
 
-Rule 1: the original stays as it is; what is returned differs from it in exactly one value.
-Rule 2: a value is changed in the width it has on the wire, so that the difference survives every codec.
+A value is changed in the width it has on the wire, so that the difference survives every codec.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ __all__ = ["flip_array", "flip_message"]
 
 
 def flip_array(array: NDArray[Any], row: int = 0) -> NDArray[Any]:
-    """Return a read-only copy of `array` with the lowest bit of the first element of `row` turned over."""
+    """Return a read-only copy of `array` with the lowest bit of the first element of `row` flipped."""
     flipped = np.array(array, order="C")
     at = row * (flipped.nbytes // len(flipped))
     flipped.reshape(-1).view(np.uint8)[at] ^= 1
@@ -29,7 +28,7 @@ def flip_array(array: NDArray[Any], row: int = 0) -> NDArray[Any]:
 
 
 def flip_message(message: Any, path: str = "") -> Any:
-    """Return a copy of `message` with one bit turned over: in the field at the dotted `path`, else in the first field
+    """Return a copy of `message` with one bit flipped: in the field at the dotted `path`, else in the first field
     that holds anything.
 
     Raises ValueError when there is no such field, or nothing in it.
@@ -71,7 +70,7 @@ def _flip(holder: Any, field: Field) -> bool:
 
 
 def _other(field: Field, value: Any) -> Any:
-    """Return `value` with its lowest bit turned over; None for an empty text."""
+    """Return `value` with its lowest bit flipped; None for an empty text."""
     return _OTHER.get(field.kind, _whole_number)(value)
 
 

@@ -1,7 +1,4 @@
-"""What every transport promises to the typed clients, ordinary and asyncio.
-
-Rule 1: the same lines of a user's program work over every transport.
-"""
+"""Tests of `TransportContract`: the typed clients, synchronous and asyncio."""
 
 from __future__ import annotations
 
@@ -14,18 +11,18 @@ import pytest
 from lucky_transport.client import AsyncClient, Client
 from lucky_transport.engine import RESET
 from lucky_transport.errors import Cancelled, ClosedError, Unimplemented
-from lucky_transport.testing.pair import PATIENCE_S, Pair, every, zeros
+from lucky_transport.testing.suite import PATIENCE_S, TransportSuite, every, zeros
 
 __all__ = ["ClientContract"]
 
 _ITEMS = 300
 
 
-class ClientContract(Pair):
+class ClientContract(TransportSuite):
     """Part of `TransportContract`."""
 
     def test_a_program_uses_services_streams_and_steps_over_one_connection(self) -> None:
-        with self.open_pair() as transport:
+        with self.open_client() as transport:
             self.require(transport, "commands")
             client = Client(transport)
             transport.step(zeros(transport), every(transport, RESET))

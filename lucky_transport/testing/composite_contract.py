@@ -1,7 +1,7 @@
-"""What every transport promises about observations and actions with parts: bytes in are bytes out.
+"""Tests of `TransportContract`: observations and actions with parts.
 
-Rule 1: the yardstick is `inproc`: same engine, same moves, same bits, also in the bytes between the parts.
-Rule 2: a transport that cannot carry parts says so (`carries_parts = False`) and refuses such an engine by name.
+An engine, its moves and its bits are the same as over `inproc`, also in the bytes between the parts. A transport that
+cannot carry parts sets `carries_parts = False` and refuses such an engine by name.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lucky_transport.engine import RESET
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import SpecError
 from lucky_transport.spec.composite import flat, unpack, views
-from lucky_transport.testing.pair import Pair, every, open_yardstick
+from lucky_transport.testing.suite import TransportSuite, every, open_reference
 from lucky_transport.testing.trajectories import first_difference, random_actions, random_moves, record_env
 from lucky_transport.transport import Transport
 
@@ -27,7 +27,7 @@ __all__ = ["CompositeContract"]
 _ENGINE = "toy:composite"
 
 
-class CompositeContract(Pair):
+class CompositeContract(TransportSuite):
     """The part of `TransportContract` about engines with parts."""
 
     @contextmanager
@@ -35,12 +35,12 @@ class CompositeContract(Pair):
         """Yield a client of a fresh engine with parts; skip where the transport carries none."""
         if not self.carries_parts:
             pytest.skip("this transport declares that it carries no parts")
-        with self.open_pair(_ENGINE, 3, **options) as client:
+        with self.open_client(_ENGINE, 3, **options) as client:
             yield client
 
     def test_an_engine_with_parts_is_carried_or_refused_by_that(self) -> None:
         refused = pytest.raises(SpecError, match="parts")
-        with nullcontext() if self.carries_parts else refused, self.open_pair(_ENGINE, 3) as client:
+        with nullcontext() if self.carries_parts else refused, self.open_client(_ENGINE, 3) as client:
             assert client.spec.has_parts
 
     def test_a_spec_with_parts_arrives_unchanged(self) -> None:
@@ -51,10 +51,10 @@ class CompositeContract(Pair):
             assert client.spec.observation_space() == spec.observation_space()
 
     def test_rows_of_parts_are_the_same_bytes_as_without_a_wire(self) -> None:
-        with self.open_composite(episode_steps=7) as client, open_yardstick(_ENGINE, 3, episode_steps=7) as yardstick:
+        with self.open_composite(episode_steps=7) as client, open_reference(_ENGINE, 3, episode_steps=7) as reference:
             ended = 0
             for actions, control in random_moves(client.spec, 60, seed=6, hold=client.capabilities.hold):
-                found, expected = client.step(actions, control), yardstick.step(actions, control)
+                found, expected = client.step(actions, control), reference.step(actions, control)
                 for name in ("observations", "rewards", "terminated", "truncated", "signals"):
                     assert getattr(found, name).tobytes() == getattr(expected, name).tobytes(), name
                 ended += np.count_nonzero(found.truncated)
@@ -66,9 +66,9 @@ class CompositeContract(Pair):
             if mode != "NextStep":
                 self.require(client, "hold")
             with (
-                open_yardstick(_ENGINE, 3, episode_steps=5) as yardstick,
+                open_reference(_ENGINE, 3, episode_steps=5) as reference,
                 VectorEnv(client, autoreset_mode=mode) as env,
-                VectorEnv(yardstick, autoreset_mode=mode) as expected,
+                VectorEnv(reference, autoreset_mode=mode) as expected,
             ):
                 found = record_env(env, 30, seed=2)
                 assert 'observations["camera"]["left"]' in found
@@ -76,14 +76,14 @@ class CompositeContract(Pair):
                 assert first_difference(found, record_env(expected, 30, seed=2)) is None
 
     def test_action_parts_written_in_place_are_the_actions(self) -> None:
-        with self.open_composite() as client, open_yardstick(_ENGINE, 3) as yardstick:
+        with self.open_composite() as client, open_reference(_ENGINE, 3) as reference:
             generator = np.random.default_rng(0)
             parts = views(client.actions, client.spec.action_parts)
             for _ in range(5):
                 actions = random_actions(client.spec, generator)
                 for path, given in views(actions, client.spec.action_parts).items():
                     parts[path][...] = given
-                found, expected = client.step(client.actions), yardstick.step(actions)
+                found, expected = client.step(client.actions), reference.step(actions)
                 assert found.observations.tobytes() == expected.observations.tobytes()
 
     def test_a_part_that_is_not_finite_is_refused_by_its_name_and_nothing_is_sent(self) -> None:

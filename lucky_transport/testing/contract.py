@@ -1,7 +1,6 @@
 """The contract suites: inherit `TransportContract` or `EngineContract` in a test file.
 
-Rule 1: capabilities are declared by the transport; a skip names the one that is missing.
-See `lucky_transport.testing` for how to write one.
+`lucky_transport.testing` shows how. A skipped test names the capability that the transport does not declare.
 """
 
 from __future__ import annotations
@@ -9,12 +8,12 @@ from __future__ import annotations
 from lucky_transport.testing.client_contract import ClientContract
 from lucky_transport.testing.composite_contract import CompositeContract
 from lucky_transport.testing.engine_contract import EngineContract
+from lucky_transport.testing.failure_contract import FailureContract
 from lucky_transport.testing.images_contract import ImagesContract
 from lucky_transport.testing.services_contract import ServicesContract
 from lucky_transport.testing.sessions_contract import SessionsContract
 from lucky_transport.testing.stepping_contract import SteppingContract
 from lucky_transport.testing.streams_contract import StreamsContract
-from lucky_transport.testing.trouble_contract import TroubleContract
 
 __all__ = ["EngineContract", "TransportContract"]
 
@@ -22,7 +21,7 @@ __all__ = ["EngineContract", "TransportContract"]
 class TransportContract(
     SteppingContract,
     CompositeContract,
-    TroubleContract,
+    FailureContract,
     ServicesContract,
     StreamsContract,
     ImagesContract,

@@ -1,9 +1,8 @@
 """What every engine promises, as tests: inherit `EngineContract` and say how to make one.
 
-A failure names the rule, the value that breaks it, and the section of plugins/README.md that explains the rule.
-
-Rule 1: an env's trajectory depends on its seed, its actions and its own resets, and on nothing else: not on its
-        neighbours, not on the buffers it is bound to, not on how often it was held.
+A failure names the rule, the value that breaks it, and the section of plugins/README.md that explains the rule. The
+main rule: an env's trajectory depends on its seed, its actions and its own resets, and on nothing else; not on its
+neighbours, not on the buffers it is bound to, not on how often it was held.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from lucky_transport.messages import SetSeedsRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.spec.batch_spec import BatchSpec, total_reward
 from lucky_transport.spec.composite import Part, place
-from lucky_transport.testing.pair import every, zeros
+from lucky_transport.testing.suite import every, zeros
 from lucky_transport.testing.trajectories import (
     Move,
     Trajectory,

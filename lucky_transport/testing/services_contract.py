@@ -1,7 +1,7 @@
-"""What every transport promises about typed calls and streams, as tests.
+"""Tests of `TransportContract`: typed calls.
 
-Rule 1: the yardstick is `inproc`: the same request gives an equal answer, the same misuse the same class and text.
-Rule 2: whatever goes wrong with one call or stream, the next one works as if it had never been.
+The same request gives the same answer as over `inproc`, the same invalid call the same class and text. After a failure
+the next call works.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from lucky_transport.messages import (
     ValidateTaskContractRequest,
 )
 from lucky_transport.messages.methods import Effect, Method, Runs, method
-from lucky_transport.testing.misuse import outcome
-from lucky_transport.testing.pair import PATIENCE_S, Pair, open_yardstick, zeros
+from lucky_transport.testing.invalid_use import outcome
+from lucky_transport.testing.suite import PATIENCE_S, TransportSuite, open_reference, zeros
 from lucky_transport.transport import Transport
 
 __all__ = ["ServicesContract"]
@@ -94,7 +94,7 @@ def _first(row: Method, request: Any) -> _Call:
     return lambda client: next(client.stream(row, request))
 
 
-#: Wrong calls, each of which must raise what the yardstick raises.
+#: Wrong calls, each of which must raise what the reference raises.
 _WRONG: dict[str, _Call] = {
     "a method the engine lacks": _unary(_LACKING, _LACKING.request()),
     "a stream the engine lacks": _first(_LACKING_STREAM, _LACKING_STREAM.request()),
@@ -106,7 +106,7 @@ _WRONG: dict[str, _Call] = {
 }
 
 
-class ServicesContract(Pair):
+class ServicesContract(TransportSuite):
     """The part of `TransportContract` that is about typed calls and streams."""
 
     #: False where the hot path itself consists of typed Steps, which then mix with others.
@@ -115,24 +115,24 @@ class ServicesContract(Pair):
     @contextmanager
     def open_both(self, **options: Any) -> Generator[tuple[Transport, Transport]]:
         """Yield a client over this transport and one of an equal engine without any wire."""
-        with self.open_pair(**options) as client, open_yardstick("toy", 4, **options) as yardstick:
+        with self.open_client(**options) as client, open_reference("toy", 4, **options) as reference:
             self.require(client, "commands")
-            yield client, yardstick
+            yield client, reference
 
     # answers
 
     @pytest.mark.parametrize("what", _REQUESTS)
     def test_a_call_is_answered_as_without_a_wire(self, what: str) -> None:
-        with self.open_both() as (client, yardstick):
+        with self.open_both() as (client, reference):
             row, request = _REQUESTS[what]
-            assert client.call(row, request) == yardstick.call(row, request)
+            assert client.call(row, request) == reference.call(row, request)
 
     @pytest.mark.parametrize("wrong", _WRONG)
     def test_a_wrong_call_raises_what_it_raises_without_a_wire(self, wrong: str) -> None:
-        with self.open_both(faulty=True) as (client, yardstick):
+        with self.open_both(faulty=True) as (client, reference):
             if "stream" in wrong:
                 self.require(client, "streams")
-            expected = outcome(yardstick, _WRONG[wrong])
+            expected = outcome(reference, _WRONG[wrong])
             assert expected != "no error"
             assert outcome(client, _WRONG[wrong]) == expected
             self.check_alive(client)
@@ -142,7 +142,7 @@ class ServicesContract(Pair):
             9999, "/hazel.rpc.AgentService/Fly", GetAgentSchemaRequest, GetAgentSchemaResponse,
             Effect.READ, Runs.INLINE,
         )  # fmt: skip
-        with self.open_pair() as client:
+        with self.open_client() as client:
             self.require(client, "commands")
             with pytest.raises(Unimplemented):
                 client.call(unknown, GetAgentSchemaRequest())
@@ -151,15 +151,15 @@ class ServicesContract(Pair):
     # one agent at a time
 
     def test_agents_are_stepped_one_by_one_as_without_a_wire(self) -> None:
-        with self.open_both(seed=3) as (client, yardstick):
+        with self.open_both(seed=3) as (client, reference):
             for number in range(12):
                 name = f"agent_{number % 3}"
                 if number % 5 == 0:
                     contract = SimulationContract(joint_position_noise=number / 8)
                     reset = ResetAgentRequest(name, contract)
-                    assert client.call(_RESET, reset) == yardstick.call(_RESET, reset)
+                    assert client.call(_RESET, reset) == reference.call(_RESET, reset)
                 step = StepRequest(name, [0.5, number / 16])
-                assert _steady(client.call(_STEP, step)) == _steady(yardstick.call(_STEP, step))
+                assert _steady(client.call(_STEP, step)) == _steady(reference.call(_STEP, step))
 
     @pytest.mark.parametrize(
         "request_",
@@ -173,14 +173,14 @@ class ServicesContract(Pair):
         ids=["agent", "size", "nan", "camera", "group"],
     )
     def test_a_wrong_step_is_refused_in_its_response(self, request_: StepRequest) -> None:
-        with self.open_both() as (client, yardstick):
+        with self.open_both() as (client, reference):
             answer = client.call(_STEP, request_)
             assert not answer.success
-            assert answer == yardstick.call(_STEP, request_)
+            assert answer == reference.call(_STEP, request_)
 
     def test_steps_carry_the_terms_their_client_negotiated(self) -> None:
         contract = TaskContract(rewards=RewardContract([RewardTermRequest("centred")]))
-        with self.open_pair() as client:
+        with self.open_client() as client:
             self.require(client, "commands")
             assert client.call(_NEGOTIATE, NegotiateTaskRequest(contract)).success
             answer = client.call(_STEP, StepRequest())
@@ -190,7 +190,7 @@ class ServicesContract(Pair):
     def test_who_drives_a_batch_is_told_so_when_he_steps_one_agent(self) -> None:
         if not self.hot_path_excludes_steps:
             pytest.skip("the hot path is made of typed Steps here")
-        with self.open_pair() as client:
+        with self.open_client() as client:
             self.require(client, "commands")
             client.step(zeros(client))
             for row, request in ((_STEP, StepRequest()), (_RESET, ResetAgentRequest())):
@@ -209,7 +209,7 @@ class ServicesContract(Pair):
     # deadlines of calls
 
     def test_a_call_whose_deadline_has_passed_is_not_made(self) -> None:
-        with self.open_pair() as client:
+        with self.open_client() as client:
             self.require(client, "commands")
             with pytest.raises(PeerTimeout):
                 client.call(_SCHEMA, GetAgentSchemaRequest(), Deadline(0.0))
@@ -218,7 +218,7 @@ class ServicesContract(Pair):
     def test_a_call_ends_at_its_deadline_and_its_late_answer_disturbs_nobody(self) -> None:
         if not self.has_deadlines:
             pytest.skip("client and engine share a thread: nothing can be waited for")
-        with self.open_pair(answer_delay_s=0.3) as client:
+        with self.open_client(answer_delay_s=0.3) as client:
             self.require(client, "commands")
             with pytest.raises(PeerTimeout, match=r"0\.05 s"):
                 client.call(_SLOW, LidarSensorRequest(1), Deadline(0.05))
@@ -228,7 +228,7 @@ class ServicesContract(Pair):
     def test_a_slow_handler_delays_no_step(self) -> None:
         if not self.has_deadlines:
             pytest.skip("client and engine share a thread: nothing can be waited for")
-        with self.open_pair(answer_delay_s=1.0) as client:
+        with self.open_client(answer_delay_s=1.0) as client:
             self.require(client, "commands")
             client.step(zeros(client))
             answers: list[Any] = []
@@ -243,7 +243,7 @@ class ServicesContract(Pair):
             assert [answer.beams for answer in answers] == [5]
 
     def test_many_threads_call_at_once_and_each_gets_its_own_answer(self) -> None:
-        with self.open_pair(num_envs=16) as client:
+        with self.open_client(num_envs=16) as client:
             self.require(client, "commands")
             wrong: list[Any] = []
 
@@ -263,7 +263,7 @@ class ServicesContract(Pair):
             assert wrong == []
 
     def test_calls_that_were_begun_are_awaited_in_any_order(self) -> None:
-        with self.open_pair(num_envs=16) as client:
+        with self.open_client(num_envs=16) as client:
             self.require(client, "commands")
             names = [f"agent_{env}" for env in range(16)]
             begun = {name: client.begin(_SCHEMA, GetAgentSchemaRequest(name)) for name in names}
@@ -271,16 +271,16 @@ class ServicesContract(Pair):
                 assert begun[name].result().schema.agent_name == name
 
     def test_a_call_that_was_begun_fails_as_one_that_was_made(self) -> None:
-        with self.open_both() as (client, yardstick):
+        with self.open_both() as (client, reference):
             failing = _unary(_FAILING, LidarSensorRequest(7))
             begun = client.begin(_FAILING, LidarSensorRequest(7))
-            assert outcome(client, lambda client: begun.result()) == outcome(yardstick, failing)
+            assert outcome(client, lambda client: begun.result()) == outcome(reference, failing)
             self.check_alive(client)
 
     def test_a_call_that_was_begun_ends_at_its_deadline(self) -> None:
         if not self.has_deadlines:
             pytest.skip("client and engine share a thread: nothing can be waited for")
-        with self.open_pair(answer_delay_s=0.3) as client:
+        with self.open_client(answer_delay_s=0.3) as client:
             self.require(client, "commands")
             begun = [client.begin(_SLOW, LidarSensorRequest(n), Deadline(0.05)) for n in range(3)]
             for call in begun:
@@ -294,7 +294,7 @@ class ServicesContract(Pair):
     def test_closing_ends_a_call_under_way(self) -> None:
         if not self.has_deadlines:
             pytest.skip("client and engine share a thread: nothing can be waited for")
-        with self.open_pair(answer_delay_s=0.5) as client:
+        with self.open_client(answer_delay_s=0.5) as client:
             self.require(client, "commands")
             said: list[str] = []
             caller = threading.Thread(target=lambda: said.append(outcome(client, _unary(_SLOW, LidarSensorRequest()))))

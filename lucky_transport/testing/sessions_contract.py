@@ -1,6 +1,6 @@
-"""What every transport promises about sessions, where it declares that it carries them.
+"""Tests of `TransportContract`: sessions, for transports that declare them.
 
-Rule 1: the yardstick is the engine's own process: same worlds, same seeds, same actions, same bits.
+Worlds, seeds and actions give the same bits as in the engine's own process.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lucky_transport.sessions.api import AdvanceRequest
 from lucky_transport.sessions.client import SessionClient
 from lucky_transport.sessions.phase import Phase
 from lucky_transport.sessions.transport import SessionTransport
-from lucky_transport.testing.pair import PATIENCE_S, Pair, open_yardstick
+from lucky_transport.testing.suite import PATIENCE_S, TransportSuite, open_reference
 from lucky_transport.testing.trajectories import first_difference, random_moves, record_frames
 
 __all__ = ["SessionsContract"]
@@ -29,13 +29,13 @@ _RIGHT, _LEFT = CartPoleCommand(True), CartPoleCommand(False)
 _ENDLESS = {"initial_angle": 0, "max_ticks": 1_000_000_000}
 
 
-class SessionsContract(Pair):
+class SessionsContract(TransportSuite):
     """The part of `TransportContract` about sessions."""
 
     @contextmanager
     def open_sessions(self) -> Generator[SessionClient]:
         """Yield the sessions of a fresh engine; skip where the transport carries none."""
-        with self.open_pair("cartpole", 1) as client:
+        with self.open_client("cartpole", 1) as client:
             self.require(client, "sessions")
             yield SessionClient(client)
 
@@ -207,10 +207,10 @@ class SessionsContract(Pair):
             assert sessions.ids() == [kept]
 
     def test_a_batch_of_sessions_gives_the_frames_of_a_batch_of_worlds(self) -> None:
-        with self.open_sessions() as sessions, open_yardstick("cartpole", 3) as yardstick:
+        with self.open_sessions() as sessions, open_reference("cartpole", 3) as reference:
             batch = SessionTransport(sessions, 3)
             moves = random_moves(batch.spec, 60, seed=2, hold=True)
             with batch:
                 found = record_frames(batch, moves, reset_ended=True)
-            assert first_difference(record_frames(yardstick, moves, reset_ended=True), found) is None
+            assert first_difference(record_frames(reference, moves, reset_ended=True), found) is None
             assert sessions.ids() == []

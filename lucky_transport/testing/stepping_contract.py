@@ -1,7 +1,4 @@
-"""What every transport promises about frames, moves and actions.
-
-Rule 1: the yardstick is `inproc`: same engine, same moves, same bits.
-"""
+"""Tests of `TransportContract`: frames, moves and actions are the same as over `inproc`."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from lucky_transport.engine import HOLD, RESET
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.spec.batch_spec import total_reward
 from lucky_transport.testing.dial import DialEngine
-from lucky_transport.testing.pair import Pair, every, open_yardstick, zeros
+from lucky_transport.testing.suite import TransportSuite, every, open_reference, zeros
 from lucky_transport.testing.trajectories import (
     first_difference,
     random_actions,
@@ -28,32 +25,32 @@ from lucky_transport.transport import Capabilities, Frame
 __all__ = ["SteppingContract"]
 
 
-class SteppingContract(Pair):
+class SteppingContract(TransportSuite):
     """Half of `TransportContract`."""
 
     # what is on offer
 
     def test_it_names_itself_and_declares_its_capabilities(self) -> None:
-        with self.open_pair() as client:
+        with self.open_client() as client:
             assert client.name
             assert isinstance(client.capabilities, Capabilities)
 
     @pytest.mark.parametrize("engine", ["toy", "dial"])
     def test_the_client_gets_the_engines_spec_unchanged(self, engine: str) -> None:
         made = api.make_engine("toy", 3) if engine == "toy" else DialEngine(3)
-        with self.open_pair(made) as client:
+        with self.open_client(made) as client:
             assert client.spec == made.spec
             assert client.spec.to_json() == made.spec.to_json()
 
     def test_the_action_array_has_the_specs_dtype_and_shape(self) -> None:
-        with self.open_pair(num_envs=3, act_size=5) as client:
+        with self.open_client(num_envs=3, act_size=5) as client:
             assert client.actions.dtype == np.float32
             assert client.actions.shape == (3, 5)
 
     # what a frame is
 
     def test_a_frames_arrays_have_the_promised_dtypes_and_shapes(self) -> None:
-        with self.open_pair(num_envs=3, obs_size=7) as client:
+        with self.open_client(num_envs=3, obs_size=7) as client:
             frame = client.step(zeros(client))
             found = {name: (str(array.dtype), array.shape) for name, array in _arrays(frame).items()}
             assert found == {
@@ -65,25 +62,25 @@ class SteppingContract(Pair):
             }
 
     def test_a_frames_arrays_are_read_only(self) -> None:
-        with self.open_pair() as client:
+        with self.open_client() as client:
             frame = client.step(zeros(client))
             assert not [name for name, array in _arrays(frame).items() if array.flags.writeable]
 
     def test_observations_and_actions_keep_the_engines_own_dtypes(self) -> None:
-        with self.open_pair(DialEngine(3)) as client, open_yardstick(DialEngine(3), 3) as yardstick:
+        with self.open_client(DialEngine(3)) as client, open_reference(DialEngine(3), 3) as reference:
             moves = random_moves(client.spec, 60, seed=4, hold=client.capabilities.hold)
             frames = record_frames(client, moves)
             assert frames["observations"].dtype == np.uint8
             assert frames["terminated"].any()
-            assert first_difference(frames, record_frames(yardstick, moves)) is None
+            assert first_difference(frames, record_frames(reference, moves)) is None
 
     def test_each_exchange_raises_the_frame_number_by_exactly_one(self) -> None:
-        with self.open_pair() as client:
+        with self.open_client() as client:
             numbers = [client.step(zeros(client)).seq for _ in range(50)]
             assert np.diff(numbers).tolist() == [1] * 49
 
     def test_the_total_reward_is_the_sum_of_its_terms(self) -> None:
-        with self.open_pair() as client:
+        with self.open_client() as client:
             client.step(zeros(client), every(client, RESET))
             generator = np.random.default_rng(0)
             for _ in range(20):
@@ -92,7 +89,7 @@ class SteppingContract(Pair):
                 assert frame.rewards.tobytes() == total_reward(frame.signals, 2).tobytes()
 
     def test_any_ended_is_false_only_when_no_env_ended(self) -> None:
-        with self.open_pair(episode_steps=3) as client:
+        with self.open_client(episode_steps=3) as client:
             client.step(zeros(client), every(client, RESET))
             endings: list[bool] = []
             for _ in range(6):
@@ -104,7 +101,7 @@ class SteppingContract(Pair):
     # step, reset, hold
 
     def test_a_reset_env_has_no_outcome(self) -> None:
-        with self.open_pair(episode_steps=1) as client:
+        with self.open_client(episode_steps=1) as client:
             client.step(zeros(client), every(client, RESET))
             assert client.step(zeros(client)).truncated.all()
             control = every(client, 0)
@@ -118,13 +115,13 @@ class SteppingContract(Pair):
     def test_the_action_of_a_reset_env_is_ignored(self) -> None:
         frames: list[bytes] = []
         for value in (-1, 1):
-            with self.open_pair(seed=5) as client:
+            with self.open_client(seed=5) as client:
                 frame = client.step(np.full(client.spec.action_shape, value), every(client, RESET))
                 frames.append(frame.observations.tobytes())
         assert frames[0] == frames[1]
 
     def test_a_held_env_keeps_its_rows_bit_for_bit(self) -> None:
-        with self.open_pair() as client:
+        with self.open_client() as client:
             self.require(client, "hold")
             client.step(zeros(client), every(client, RESET))
             before = {name: array.copy() for name, array in _arrays(client.step(zeros(client))).items()}
@@ -140,23 +137,23 @@ class SteppingContract(Pair):
 
     @pytest.mark.parametrize("seed", range(3))
     @pytest.mark.parametrize("options", [{"episode_steps": 7}, {"reset_ticks": 1}], ids=["plain", "reset_ticks"])
-    def test_any_sequence_of_moves_gives_the_yardsticks_frames(self, seed: int, options: dict[str, Any]) -> None:
-        with self.open_pair("toy", 5, **options) as client, open_yardstick("toy", 5, **options) as yardstick:
+    def test_any_sequence_of_moves_gives_the_references_frames(self, seed: int, options: dict[str, Any]) -> None:
+        with self.open_client("toy", 5, **options) as client, open_reference("toy", 5, **options) as reference:
             moves = random_moves(client.spec, 80, seed, hold=client.capabilities.hold)
-            assert first_difference(record_frames(client, moves), record_frames(yardstick, moves)) is None
+            assert first_difference(record_frames(client, moves), record_frames(reference, moves)) is None
 
-    def test_a_single_env_gives_the_yardsticks_frames(self) -> None:
-        with self.open_pair("toy", 1) as client, open_yardstick("toy", 1) as yardstick:
+    def test_a_single_env_gives_the_references_frames(self) -> None:
+        with self.open_client("toy", 1) as client, open_reference("toy", 1) as reference:
             moves = random_moves(client.spec, 40, 0, hold=client.capabilities.hold)
-            assert first_difference(record_frames(client, moves), record_frames(yardstick, moves)) is None
+            assert first_difference(record_frames(client, moves), record_frames(reference, moves)) is None
 
     @pytest.mark.parametrize("mode", ["NEXT_STEP", "SAME_STEP", "DISABLED"])
-    def test_a_vector_env_gives_the_yardsticks_trajectory_in_every_autoreset_mode(self, mode: str) -> None:
+    def test_a_vector_env_gives_the_references_trajectory_in_every_autoreset_mode(self, mode: str) -> None:
         options = {"episode_steps": 9, "seed": 3}
-        with self.open_pair("toy", 5, **options) as client, open_yardstick("toy", 5, **options) as yardstick:
+        with self.open_client("toy", 5, **options) as client, open_reference("toy", 5, **options) as reference:
             if mode != "NEXT_STEP":
                 self.require(client, "hold")
-            with VectorEnv(client, autoreset_mode=mode) as env, VectorEnv(yardstick, autoreset_mode=mode) as expected:
+            with VectorEnv(client, autoreset_mode=mode) as env, VectorEnv(reference, autoreset_mode=mode) as expected:
                 found = record_env(env, 60, seed=11)
                 assert found["truncated"].any()
                 assert first_difference(found, record_env(expected, 60, seed=11)) is None
@@ -164,17 +161,17 @@ class SteppingContract(Pair):
     # actions
 
     def test_actions_written_in_place_are_the_actions(self) -> None:
-        with self.open_pair() as client, open_yardstick("toy", 4) as yardstick:
+        with self.open_client() as client, open_reference("toy", 4) as reference:
             generator = np.random.default_rng(0)
             for _ in range(10):
                 actions = random_actions(client.spec, generator)
                 client.actions[:] = actions
                 frame = client.step(client.actions)
-                assert frame.observations.tobytes() == yardstick.step(actions).observations.tobytes()
+                assert frame.observations.tobytes() == reference.step(actions).observations.tobytes()
 
     @pytest.mark.parametrize("kind", ["float64", "int8", "fortran", "strided", "list"])
     def test_real_actions_of_any_layout_are_cast(self, kind: str) -> None:
-        with self.open_pair(act_size=3) as client, open_yardstick("toy", 4, act_size=3) as yardstick:
+        with self.open_client(act_size=3) as client, open_reference("toy", 4, act_size=3) as reference:
             plain = np.arange(12, dtype=np.float32).reshape(4, 3) % 2
             shaped: dict[str, Any] = {
                 "float64": plain.astype(np.float64),
@@ -183,14 +180,14 @@ class SteppingContract(Pair):
                 "strided": np.repeat(plain, 2, axis=1)[:, ::2],
                 "list": plain.tolist(),
             }
-            assert client.step(shaped[kind]).observations.tobytes() == yardstick.step(plain).observations.tobytes()
+            assert client.step(shaped[kind]).observations.tobytes() == reference.step(plain).observations.tobytes()
 
     def test_values_out_of_bounds_are_passed_on_and_counted(self) -> None:
-        with self.open_pair() as client, open_yardstick("toy", 4) as yardstick:
+        with self.open_client() as client, open_reference("toy", 4) as reference:
             actions = zeros(client)
             actions[0, 0], actions[3, 1] = 2.0, -7.5
             for _ in range(2):
-                assert client.step(actions).observations.tobytes() == yardstick.step(actions).observations.tobytes()
+                assert client.step(actions).observations.tobytes() == reference.step(actions).observations.tobytes()
             client.step(zeros(client))
             assert client.out_of_bounds == 4
 

@@ -1,7 +1,4 @@
-"""What every transport promises about server streams, as tests.
-
-Rule 1: whatever goes wrong with one stream, the connection works as if it had never been.
-"""
+"""Tests of `TransportContract`: server streams. After a failed stream the connection works as before."""
 
 from __future__ import annotations
 
@@ -23,8 +20,8 @@ from lucky_transport.messages import (
     StreamTelemetryRequest,
 )
 from lucky_transport.messages.methods import method
-from lucky_transport.testing.misuse import outcome
-from lucky_transport.testing.pair import PATIENCE_S, Pair, open_yardstick, zeros
+from lucky_transport.testing.invalid_use import outcome
+from lucky_transport.testing.suite import PATIENCE_S, TransportSuite, open_reference, zeros
 from lucky_transport.transport import Stream, Transport
 
 __all__ = ["StreamsContract"]
@@ -38,13 +35,13 @@ _FAILING_STREAM = method("ViewportService/StreamViewport")
 _WINDOW = 256
 
 
-class StreamsContract(Pair):
+class StreamsContract(TransportSuite):
     """The part of `TransportContract` that is about streams."""
 
     @contextmanager
     def open_streams(self, **options: Any) -> Generator[Transport]:
         """Yield a client of an engine with telemetry."""
-        with self.open_pair(**options) as client:
+        with self.open_client(**options) as client:
             self.require(client, "streams")
             yield client
 
@@ -163,9 +160,9 @@ class StreamsContract(Pair):
             stream.cancel()
 
     def test_a_failing_stream_gives_its_items_and_then_the_error(self) -> None:
-        with self.open_streams(faulty=True) as client, open_yardstick("toy", 4, faulty=True) as yardstick:
+        with self.open_streams(faulty=True) as client, open_reference("toy", 4, faulty=True) as reference:
             said: list[list[object]] = []
-            for each in (client, yardstick):
+            for each in (client, reference):
                 items: list[object] = []
                 stream = each.stream(_FAILING_STREAM, StartViewportStreamRequest())
                 try:

@@ -3,9 +3,8 @@
     moves = random_moves(transport.spec, steps=200, seed=0)
     assert first_difference(record_frames(a, moves), record_frames(b, moves)) is None
 
-Rule 1: bits are compared, not numbers: 0.0 and -0.0 differ, a NaN equals the same NaN, dtype and shape count.
-        Where observations have parts, each is a field of its own: `observation["camera"]["left"]`.
-Rule 2: what a trajectory depends on is in its arguments; no hidden random state.
+Bits are compared, not numbers: 0.0 and -0.0 differ, a NaN equals the same NaN, dtype and shape count. Where
+observations have parts, each is a field of its own: `observation["camera"]["left"]`.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ if TYPE_CHECKING:
     from lucky_transport.env.vector_env import VectorEnv
 
 __all__ = [
-    "Difference",
     "Move",
     "Trajectory",
+    "TrajectoryDifference",
     "first_difference",
     "random_actions",
     "random_moves",
@@ -46,7 +45,7 @@ Trajectory = Mapping[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class TrajectoryDifference:
     """The first element in which two trajectories differ; `index` is its place inside the env's row."""
 
     step: int
@@ -180,7 +179,7 @@ def _stack(rows: Sequence[Mapping[str, NDArray[Any]]]) -> dict[str, NDArray[Any]
     return {name: np.stack([np.array(row[name]) for row in rows]) for name in (rows[0] if rows else ())}
 
 
-def first_difference(left: Trajectory, right: Trajectory) -> Difference | None:
+def first_difference(left: Trajectory, right: Trajectory) -> TrajectoryDifference | None:
     """Return where two trajectories first differ, by step, then env, then field; None when they are equal bit for bit.
 
     Raises ValueError when they cannot be compared: other fields, dtypes or shapes.
@@ -192,7 +191,7 @@ def first_difference(left: Trajectory, right: Trajectory) -> Difference | None:
         return None
     step, env, name, index = min(found, key=lambda place: place[:2])
     at = (step, env, *index)
-    return Difference(step, env, name, index, left[name][at].item(), right[name][at].item())
+    return TrajectoryDifference(step, env, name, index, left[name][at].item(), right[name][at].item())
 
 
 def _first_place(name: str, left: NDArray[Any], right: NDArray[Any]) -> tuple[int, int, str, tuple[int, ...]] | None:

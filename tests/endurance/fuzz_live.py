@@ -41,7 +41,7 @@ from lucky_transport.messages.methods import method
 from lucky_transport.process import unique_name
 from lucky_transport.sessions.client import SessionClient
 from lucky_transport.shm.layout import FIELDS, HEADER_BYTES, RING_HEAD_BYTES, plan
-from lucky_transport.testing.pictures import PictureEngine
+from lucky_transport.testing.image_engine import ImageEngine
 
 __all__ = ["LiveFinding", "LiveFuzz"]
 
@@ -188,7 +188,7 @@ class LiveFuzz:
 
 _FRAMES, _ACTIONS = FIELDS["frame_seq"], FIELDS["action_seq"]
 #: Where the rings of the engine below lie.
-_PLAN = plan(PictureEngine(2).spec)
+_PLAN = plan(ImageEngine(2).spec)
 _TOTAL = _PLAN.total_size
 _RINGS = tuple(_PLAN[ring].offset for ring in ("ring_s2c", "ring_c2s"))
 
@@ -226,7 +226,7 @@ def _engine(name: str) -> None:
     logging.basicConfig(format="%(levelname)s %(message)s", level=logging.ERROR)
     signal.signal(signal.SIGTERM, _leave)
     parent = os.getppid()
-    with api.serve(PictureEngine(2), f"shm://{name}"), api.serve("cartpole", f"shm://{name}_worlds"):
+    with api.serve(ImageEngine(2), f"shm://{name}"), api.serve("cartpole", f"shm://{name}_worlds"):
         print("ready", flush=True)
         while os.getppid() == parent:
             time.sleep(1)

@@ -12,7 +12,7 @@ from lucky_transport import api
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.process import unique_name
 from lucky_transport.spec.composite import arrays, views
-from lucky_transport.testing.planted import PlantedTransport
+from lucky_transport.testing.fault_injection import FaultyTransport
 from lucky_transport.transport import Frame, Transport
 from lucky_transport_migration.comparison import Counts, compare_envs, compare_frames
 from lucky_transport_migration.evidence.rule import Rule
@@ -23,7 +23,7 @@ from lucky_transport_migration.policy import Policy
 ENGINE = "toy:composite"
 
 
-class Liar(PlantedTransport):
+class FlippedTransport(FaultyTransport):
     """Passes everything on, but from exchange 6 on one pixel of env 1 is another one."""
 
     def step(self, actions: NDArray[Any], control: Any = None, deadline: Any = None) -> Frame:
@@ -56,7 +56,7 @@ def test_equal_engines_are_equal_in_every_mode(mode: str) -> None:
 
 
 def test_a_difference_between_envs_names_the_part_and_its_element(serve: Any) -> None:
-    envs = {"true": VectorEnv(serve()), "liar": VectorEnv(Liar(serve()))}
+    envs = {"true": VectorEnv(serve()), "faulty": VectorEnv(FlippedTransport(serve()))}
     policy = Policy(envs["true"].batch_spec, 0, 40)
     found = compare_envs(envs, policy, 40, "next_step", Counts())
     assert found is not None
@@ -65,7 +65,7 @@ def test_a_difference_between_envs_names_the_part_and_its_element(serve: Any) ->
 
 
 def test_a_difference_between_frames_names_the_part_too(serve: Any) -> None:
-    transports = {"true": serve(), "liar": Liar(serve())}
+    transports = {"true": serve(), "faulty": FlippedTransport(serve())}
     found = compare_frames(transports, Policy(transports["true"].spec, 0, 40), 40, Counts())
     assert found is not None
     assert (found.field, found.env, found.index) == ('observation["camera"]["left"]', 1, (3, 4, 2))
@@ -73,7 +73,7 @@ def test_a_difference_between_frames_names_the_part_too(serve: Any) -> None:
 
 @pytest.mark.parametrize("key", ["observation", 'observation["camera"]["left"]'])
 def test_a_rule_counts_for_all_parts_or_for_one(serve: Any, key: str) -> None:
-    envs = {"true": VectorEnv(serve()), "liar": VectorEnv(Liar(serve()))}
+    envs = {"true": VectorEnv(serve()), "faulty": VectorEnv(FlippedTransport(serve()))}
     policy = Policy(envs["true"].batch_spec, 0, 40)
     assert compare_envs(envs, policy, 40, "next_step", Counts(), rules=Rules({key: Rule(abs=1)})) is None
 

@@ -9,28 +9,28 @@ import pytest
 
 pytest_plugins = ["pytester"]
 
-#: Makes "twin" a second path without a wire, with what `PLANTS` of the test's module says planted into it.
+#: Makes "twin" a second path without a wire, with what `FAULTS` of the test's module says injected into it.
 CONFTEST = """
 import pytest
-from lucky_transport.testing.planted import PlantedTransport
+from lucky_transport.testing.fault_injection import FaultyTransport
 from lucky_transport_migration import paths
 
 @pytest.fixture(autouse=True)
 def twin(request, monkeypatch):
     monkeypatch.setitem(paths.NAMED, "twin", ("inproc", ()))
-    connect, plants = paths.Link.connect, getattr(request.module, "PLANTS", ())
+    connect, faults = paths.Link.connect, getattr(request.module, "FAULTS", ())
 
-    def planted(link):
+    def connect_faulty(link):
         transport = connect(link)
-        return PlantedTransport(transport, *plants) if link.path.name == "twin" else transport
+        return FaultyTransport(transport, *faults) if link.path.name == "twin" else transport
 
-    monkeypatch.setattr(paths.Link, "connect", planted)
+    monkeypatch.setattr(paths.Link, "connect", connect_faulty)
 """
 
 HEAD = """
 import numpy as np
 import pytest
-from lucky_transport.testing.planted import STEPS, Fault, Plant
+from lucky_transport.testing.fault_injection import STEPS, Fault, FaultSpec
 
 def drive(env, steps=20, seed=1):
     random = np.random.default_rng(seed)
@@ -158,7 +158,7 @@ def test_the_transports_of_processes_answer_alike(run: Runner) -> None:
 
 @pytest.mark.parametrize("source", [SIDE_BY_SIDE, ONE_AFTER_THE_OTHER])
 def test_a_bit_in_one_observation_fails_the_test_with_its_place_and_both_values(run: Runner, source: str) -> None:
-    done = run(source + "\nPLANTS = [Plant(Fault.BIT, STEPS, at=7, env=2)]", *BETWEEN)
+    done = run(source + "\nFAULTS = [FaultSpec(Fault.BIT, STEPS, at=7, env=2)]", *BETWEEN)
     assert done.parseoutcomes()["failed"] == 1
     done.stdout.fnmatch_lines(
         [
@@ -178,23 +178,23 @@ def test_a_bit_in_one_observation_fails_the_test_with_its_place_and_both_values(
 
 @pytest.mark.parametrize("source", [SIDE_BY_SIDE, ONE_AFTER_THE_OTHER])
 @pytest.mark.parametrize(
-    ("plant", "says"),
+    ("fault", "says"),
     [
         ('Fault.BIT, "AgentService/GetAgentSchema", path="schema.action_size"', "field *schema.action_size"),
-        ('Fault.STATUS, "AgentService/GetAgentSchema"', "twin *UnknownName: *a planted status*"),
-        ("Fault.STATUS, STEPS, at=3", "twin *UnknownName: the step: a planted status*"),
-        ("Fault.CRASH, STEPS, at=3", "twin *PeerDied: the peer is dead: a planted crash*"),
+        ('Fault.STATUS, "AgentService/GetAgentSchema"', "twin *UnknownName: *an injected status*"),
+        ("Fault.STATUS, STEPS, at=3", "twin *UnknownName: the step: an injected status*"),
+        ("Fault.CRASH, STEPS, at=3", "twin *PeerDied: the peer is dead: an injected crash*"),
     ],
 )
-def test_another_answer_or_error_is_found(run: Runner, source: str, plant: str, says: str) -> None:
-    done = run(source + f"\nPLANTS = [Plant({plant})]", *BETWEEN)
+def test_another_answer_or_error_is_found(run: Runner, source: str, fault: str, says: str) -> None:
+    done = run(source + f"\nFAULTS = [FaultSpec({fault})]", *BETWEEN)
     assert done.parseoutcomes()["failed"] == 1
     done.stdout.fnmatch_lines([f"*{says}", "DIFFERENT: 1 of *"])
 
 
 def test_a_test_that_swallows_the_difference_fails_all_the_same(run: Runner) -> None:
     source = """
-PLANTS = [Plant(Fault.BIT, STEPS, at=2)]
+FAULTS = [FaultSpec(Fault.BIT, STEPS, at=2)]
 def test_policy(lucky_side_by_side):
     with lucky_side_by_side("toy") as env:
         try:
@@ -208,7 +208,7 @@ def test_policy(lucky_side_by_side):
 
 
 def test_a_difference_points_at_the_line_of_the_test(run: Runner) -> None:
-    done = run(SIDE_BY_SIDE + "\nPLANTS = [Plant(Fault.BIT, STEPS, at=7)]", *BETWEEN)
+    done = run(SIDE_BY_SIDE + "\nFAULTS = [FaultSpec(Fault.BIT, STEPS, at=7)]", *BETWEEN)
     done.stdout.fnmatch_lines([">*env.step(random.uniform*", "E*Mismatch: inproc and twin differ in step 7"])
     done.stdout.no_fnmatch_line("*side_by_side*fan.py*")
 
@@ -241,7 +241,7 @@ def test_policy(lucky_env):
 
 def test_a_test_that_fails_by_itself_says_whether_its_run_differed_before(run: Runner) -> None:
     source = """
-PLANTS = [Plant(Fault.BIT, STEPS, at=1)]
+FAULTS = [FaultSpec(Fault.BIT, STEPS, at=1)]
 @pytest.mark.lucky("toy")
 def test_policy(lucky_env):
     lucky_env.reset(seed=1)
@@ -373,14 +373,14 @@ class TestRigid(SideBySideSuite):
 
 def test_a_tolerance_of_the_project_counts(run: Runner) -> None:
     (run.pytester.path / "lucky_transport.toml").write_text('[parity.fields]\n"observation" = { ulp = 1 }\n')
-    done = run(SIDE_BY_SIDE + "\nPLANTS = [Plant(Fault.BIT, STEPS, at=None)]", *BETWEEN)
+    done = run(SIDE_BY_SIDE + "\nFAULTS = [FaultSpec(Fault.BIT, STEPS, at=None)]", *BETWEEN)
     done.assert_outcomes(passed=1)
 
 
 def test_what_is_left_out_is_said_with_the_reason(run: Runner) -> None:
     (run.pytester.path / "lucky_transport.toml").write_text('[parity.fields]\n"observation" = { skip = "noisy" }\n')
     source = SIDE_BY_SIDE + "        next(env.client.telemetry.stream(fps=100))\n"
-    done = run(source + "\nPLANTS = [Plant(Fault.BIT, STEPS, at=None)]", *BETWEEN)
+    done = run(source + "\nFAULTS = [FaultSpec(Fault.BIT, STEPS, at=None)]", *BETWEEN)
     done.assert_outcomes(passed=1)
     done.stdout.fnmatch_lines_random(
         ["not compared: items of */StreamTelemetry (*", "not compared: observation (noisy)"]

@@ -19,16 +19,16 @@ from lucky_transport.host.host import Host
 from lucky_transport.inproc import InprocTransport
 from lucky_transport.messages import ImageFrame
 from lucky_transport.process import unique_name
-from lucky_transport.testing.pictures import PictureEngine, pixels
+from lucky_transport.testing.image_engine import ImageEngine, pixels
 from lucky_transport.transport import Capabilities
 
 
-def _env(engine: PictureEngine | None = None, **arguments: Any) -> VectorEnv:
-    return VectorEnv(InprocTransport(Host(engine or PictureEngine())), **arguments)
+def _env(engine: ImageEngine | None = None, **arguments: Any) -> VectorEnv:
+    return VectorEnv(InprocTransport(Host(engine or ImageEngine())), **arguments)
 
 
 def test_an_image_is_what_gymnasium_wants_of_it() -> None:
-    with _env(PictureEngine(3, width=6, height=4), render_mode="rgb_array") as env:
+    with _env(ImageEngine(3, width=6, height=4), render_mode="rgb_array") as env:
         env.reset(seed=0)
         images = env.render()
     assert (env.render_mode, env.metadata["render_modes"]) == ("rgb_array", ["rgb_array"])
@@ -40,7 +40,7 @@ def test_an_image_is_what_gymnasium_wants_of_it() -> None:
 
 
 def test_one_env_has_the_camera_under_its_plain_name() -> None:
-    with _env(PictureEngine(1), render_mode="rgb_array", camera="lens", render_size=(2, 1)) as env:
+    with _env(ImageEngine(1), render_mode="rgb_array", camera="lens", render_size=(2, 1)) as env:
         env.reset()
         (image,) = env.render()
     assert image.tobytes() == pixels(0, 2, 1)[:, :, :3].tobytes()
@@ -56,7 +56,7 @@ def test_without_a_render_mode_it_warns_and_gives_nothing() -> None:
 
 def test_gymnasiums_make_vec_takes_the_render_mode() -> None:
     endpoint = f"inproc://{unique_name()}"
-    with api.serve(PictureEngine(2), endpoint):
+    with api.serve(ImageEngine(2), endpoint):
         env = gymnasium.make_vec("lucky_transport/Env", num_envs=2, endpoint=endpoint, render_mode="rgb_array")
         env.reset()
         images = env.render()
@@ -67,7 +67,7 @@ def test_gymnasiums_make_vec_takes_the_render_mode() -> None:
 
 def test_a_pickled_env_renders_again() -> None:
     endpoint = f"inproc://{unique_name()}"
-    with api.serve(PictureEngine(2), endpoint):
+    with api.serve(ImageEngine(2), endpoint):
         env = api.make(endpoint=endpoint, render_mode="rgb_array", camera="lens", render_size=(3, 2))
         packed = pickle.dumps(env)
         env.close()
@@ -85,7 +85,7 @@ def test_an_engine_without_a_camera_is_refused_when_the_env_is_made(transport: s
 
 
 def test_a_transport_without_streams_is_refused_when_the_env_is_made() -> None:
-    transport = InprocTransport(Host(PictureEngine()))
+    transport = InprocTransport(Host(ImageEngine()))
     transport.capabilities = Capabilities(streams=False)
     with transport, pytest.raises(Unimplemented, match="transport 'inproc' carries no streams"):
         VectorEnv(transport, render_mode="rgb_array")
@@ -106,7 +106,7 @@ def test_a_wrong_argument_is_named(arguments: dict[str, Any], kind: type[Transpo
         _env(**arguments)
 
 
-class _Blind(PictureEngine):
+class _Blind(ImageEngine):
     """Offers the stream, and has no camera in its list."""
 
     @property
@@ -119,7 +119,7 @@ def test_an_engine_that_lists_no_camera_is_refused_too() -> None:
         _env(_Blind(), render_mode="rgb_array")
 
 
-class _Depth(PictureEngine):
+class _Depth(ImageEngine):
     @property
     def streams(self) -> Mapping[str, Any]:
         frame = ImageFrame(bytes(8), 2, 2, 1, "raw", depth_scale=0.5)

@@ -21,7 +21,7 @@ from lucky_transport.messages.methods import method
 from lucky_transport.sessions.api import AdvanceRequest
 from lucky_transport.sessions.sessions import Sessions
 from lucky_transport.sessions.transport import SessionTransport
-from lucky_transport.testing.pair import every, zeros
+from lucky_transport.testing.suite import every, zeros
 
 
 @pytest.fixture

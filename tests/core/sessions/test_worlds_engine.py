@@ -13,7 +13,7 @@ from lucky_transport.engines.cartpole import CartPoleWorlds, make_engine
 from lucky_transport.errors import ConfigError, SpecError
 from lucky_transport.sessions.batch import WorldsEngine
 from lucky_transport.testing.contract import EngineContract
-from lucky_transport.testing.pair import every, open_yardstick, zeros
+from lucky_transport.testing.suite import every, open_reference, zeros
 
 
 class TestCartPole(EngineContract):
@@ -44,7 +44,7 @@ def test_a_time_limit_truncates_and_a_fall_terminates() -> None:
 
 
 def test_an_env_that_only_ticks_is_not_pushed() -> None:
-    with open_yardstick("cartpole", 1, initial_angle=0) as client:
+    with open_reference("cartpole", 1, initial_angle=0) as client:
         client.step(zeros(client), every(client, RESET))
         assert not client.step(zeros(client), every(client, TICK)).observations.any()
         assert client.step(zeros(client)).observations.any()

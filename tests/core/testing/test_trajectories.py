@@ -17,7 +17,7 @@ from lucky_transport.inproc import InprocTransport
 from lucky_transport.spec.composite import unpack
 from lucky_transport.testing.dial import DialEngine
 from lucky_transport.testing.trajectories import (
-    Difference,
+    TrajectoryDifference,
     first_difference,
     random_actions,
     random_moves,
@@ -65,13 +65,13 @@ def test_the_first_difference_is_found_by_step_env_and_field(step: int, env: int
 def test_bits_are_compared_and_not_numbers() -> None:
     zero, minus = ({"x": np.array([[value]], np.float32)} for value in (0.0, -0.0))
     found = first_difference(zero, minus)
-    assert found == Difference(0, 0, "x", (), 0.0, -0.0)
+    assert found == TrajectoryDifference(0, 0, "x", (), 0.0, -0.0)
     nan = {"x": np.array([[np.nan]], np.float32)}
     assert first_difference(nan, {"x": nan["x"].copy()}) is None
 
 
 def test_a_difference_reads_as_a_sentence() -> None:
-    found = Difference(4, 1, "observations", (2,), 0.5, 0.25)
+    found = TrajectoryDifference(4, 1, "observations", (2,), 0.5, 0.25)
     assert str(found) == "observations of env 1 at [2] in step 4: 0.5 against 0.25"
 
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from lucky_transport.cli.main import cli
 from lucky_transport.inproc import InprocTransport
 from lucky_transport.messages.methods import METHODS
-from lucky_transport.testing.planted import STEPS, Fault, Plant, PlantedTransport
+from lucky_transport.testing.fault_injection import STEPS, Fault, FaultSpec, FaultyTransport
 from lucky_transport.transport import Capabilities, Frame, Transport
 from lucky_transport_migration import paths
 
@@ -159,13 +159,13 @@ def test_by_default_steps_and_all_typed_calls_are_compared(twin: str) -> None:
 
 def test_people_see_both_parts_and_the_one_that_differs_last(twin: str, monkeypatch: pytest.MonkeyPatch) -> None:
     connect = paths.Link.connect
-    plant = Plant(Fault.STATUS, "AgentService/GetAgentSchema", at=None)
+    fault = FaultSpec(Fault.STATUS, "AgentService/GetAgentSchema", at=None)
 
-    def planted(link: paths.Link) -> Transport:
+    def connect_faulty(link: paths.Link) -> Transport:
         transport = connect(link)
-        return PlantedTransport(transport, plant) if link.path.name == twin else transport
+        return FaultyTransport(transport, fault) if link.path.name == twin else transport
 
-    monkeypatch.setattr(paths.Link, "connect", planted)
+    monkeypatch.setattr(paths.Link, "connect", connect_faulty)
     done = parity("toy", "--between", f"inproc,{twin}", "--count", "1", "--steps", "5", "--num-envs", "2")
     assert done.exit_code == 1
     assert done.output.splitlines()[-1].startswith(
@@ -198,13 +198,13 @@ def test_rules_of_the_project_count_and_are_told(
     twin: str, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
 ) -> None:
     connect = paths.Link.connect
-    plants = (Plant(Fault.BIT, STEPS, at=None), Plant(Fault.BIT, "*/GetJointState", at=None, path="state.nq"))
+    faults = (FaultSpec(Fault.BIT, STEPS, at=None), FaultSpec(Fault.BIT, "*/GetJointState", at=None, path="state.nq"))
 
-    def planted(link: paths.Link) -> Transport:
+    def connect_faulty(link: paths.Link) -> Transport:
         transport = connect(link)
-        return PlantedTransport(transport, *plants) if link.path.name == twin else transport
+        return FaultyTransport(transport, *faults) if link.path.name == twin else transport
 
-    monkeypatch.setattr(paths.Link, "connect", planted)
+    monkeypatch.setattr(paths.Link, "connect", connect_faulty)
     monkeypatch.chdir(tmp_path)
     rows = '"observation" = { abs = 1e-5 }\n"JointState.nq" = { skip = "counted elsewhere" }\n'
     (tmp_path / "lucky_transport.toml").write_text(f"[parity.fields]\n{rows}")

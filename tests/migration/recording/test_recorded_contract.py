@@ -25,7 +25,7 @@ class TestRecorded(TransportContract):
         return api.open_transport(recorded_endpoint(str(endpoint), self.file))
 
     def test_its_file_can_be_read_to_the_end(self) -> None:
-        with self.open_pair() as client:
+        with self.open_client() as client:
             self.check_alive(client)
             client.step(client.actions)
         assert len(list(Recording(self.file).entries())) == 2

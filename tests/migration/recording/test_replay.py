@@ -12,7 +12,7 @@ import pytest
 import lucky_transport
 from lucky_transport.api import open_transport
 from lucky_transport.errors import ConfigError, SpecError
-from lucky_transport.testing.planted import STEPS, Fault, Plant, PlantedTransport
+from lucky_transport.testing.fault_injection import STEPS, Fault, FaultSpec, FaultyTransport
 from lucky_transport_migration.evidence.record import Evidence
 from lucky_transport_migration.evidence.rule import Rule
 from lucky_transport_migration.evidence.rules import Rules
@@ -29,10 +29,10 @@ LIST, SLOTS = "/hazel.rpc.SceneService/ListEntities", "/hazel.rpc.AgentService/S
 STEP = "/hazel.rpc.AgentService/Step"
 
 
-def played(recording: Recording, endpoint: str, *plants: Plant, rules: Rules | None = None) -> ReplayResult:
+def played(recording: Recording, endpoint: str, *faults: FaultSpec, rules: Rules | None = None) -> ReplayResult:
     result = ReplayResult()
     with open_transport(endpoint) as transport:
-        replay(recording, PlantedTransport(transport, *plants), rules or Rules(), result.add)
+        replay(recording, FaultyTransport(transport, *faults), rules or Rules(), result.add)
     return result
 
 
@@ -64,36 +64,36 @@ def test_an_engine_with_other_seeds_differs_from_the_first_observation_on(
 
 
 @pytest.mark.parametrize(
-    ("plant", "method", "aspect", "where"),
+    ("fault", "method", "aspect", "where"),
     [
-        (Plant(Fault.BIT, STEPS, at=7, env=1), STEP, "item", "step 8: observations[env 1]"),
-        (Plant(Fault.BIT, "SceneService/ListEntities", at=1), LIST, "item", "entities[0]"),
-        (Plant(Fault.REORDERED, "*/StreamPolicySlotState", item=5), SLOTS, "order", "items[5]"),
-        (Plant(Fault.MISSING, "*/StreamPolicySlotState", item=5), SLOTS, "count", "items[5]"),
-        (Plant(Fault.STATUS, "SceneService/ListEntities"), LIST, "code", "code"),
-        (Plant(Fault.STATUS, STEPS, at=3), STEP, "code", "code"),
-        (Plant(Fault.DETAIL, "SceneService/GetEntity"), "/hazel.rpc.SceneService/GetEntity", "details", "details"),
-        (Plant(Fault.CRASH, "SceneService/ListEntities"), LIST, "code", "code"),
-        (Plant(Fault.CRASH, STEPS, at=3), STEP, "code", "code"),
+        (FaultSpec(Fault.BIT, STEPS, at=7, env=1), STEP, "item", "step 8: observations[env 1]"),
+        (FaultSpec(Fault.BIT, "SceneService/ListEntities", at=1), LIST, "item", "entities[0]"),
+        (FaultSpec(Fault.REORDERED, "*/StreamPolicySlotState", item=5), SLOTS, "order", "items[5]"),
+        (FaultSpec(Fault.MISSING, "*/StreamPolicySlotState", item=5), SLOTS, "count", "items[5]"),
+        (FaultSpec(Fault.STATUS, "SceneService/ListEntities"), LIST, "code", "code"),
+        (FaultSpec(Fault.STATUS, STEPS, at=3), STEP, "code", "code"),
+        (FaultSpec(Fault.DETAIL, "SceneService/GetEntity"), "/hazel.rpc.SceneService/GetEntity", "details", "details"),
+        (FaultSpec(Fault.CRASH, "SceneService/ListEntities"), LIST, "code", "code"),
+        (FaultSpec(Fault.CRASH, STEPS, at=3), STEP, "code", "code"),
     ],
 )
-def test_a_planted_difference_is_found_and_named(
-    recording: Recording, serve_toy: Serve, plant: Plant, method: str, aspect: str, where: str
+def test_an_injected_difference_is_found_and_named(
+    recording: Recording, serve_toy: Serve, fault: FaultSpec, method: str, aspect: str, where: str
 ) -> None:
-    difference = first(played(recording, serve_toy(), plant))
+    difference = first(played(recording, serve_toy(), fault))
     assert (difference.method, difference.aspect) == (method, aspect)
     assert where in difference.where
     assert difference.values
 
 
 def test_a_lost_connection_ends_the_replay(recording: Recording, serve_toy: Serve) -> None:
-    result = played(recording, serve_toy(), Plant(Fault.CRASH, STEPS, at=3))
+    result = played(recording, serve_toy(), FaultSpec(Fault.CRASH, STEPS, at=3))
     assert result.methods[STEP].calls == 4
     assert LIST not in result.methods
 
 
 def test_a_tolerance_of_the_project_counts_for_steps(recording: Recording, serve_toy: Serve) -> None:
-    one_bit = Plant(Fault.BIT, STEPS, at=7)
+    one_bit = FaultSpec(Fault.BIT, STEPS, at=7)
     assert not played(recording, serve_toy(), one_bit).equal
     assert played(recording, serve_toy(), one_bit, rules=Rules({"observations": Rule(skip="a test")})).equal
 
@@ -174,12 +174,12 @@ def test_a_stream_that_was_left_is_compared_as_far_as_it_went(
 
     recording = changed(change)
     assert played(recording, serve_toy()).equal
-    assert not played(recording, serve_toy(), Plant(Fault.BIT, "*/StreamPolicySlotState", item=3)).equal
-    assert played(recording, serve_toy(), Plant(Fault.BIT, "*/StreamPolicySlotState", item=4)).equal
+    assert not played(recording, serve_toy(), FaultSpec(Fault.BIT, "*/StreamPolicySlotState", item=3)).equal
+    assert played(recording, serve_toy(), FaultSpec(Fault.BIT, "*/StreamPolicySlotState", item=4)).equal
 
 
 def test_an_outcome_is_plain_json(recording: Recording, serve_toy: Serve, tmp_path: Path) -> None:
-    plain = played(recording, serve_toy(), Plant(Fault.BIT, STEPS, at=7)).plain()
+    plain = played(recording, serve_toy(), FaultSpec(Fault.BIT, STEPS, at=7)).plain()
     again = json.loads(json.dumps(plain, allow_nan=False))
     assert set(again) == {"equal", "calls", "compared", "methods", "first_difference"}
     assert again["methods"][STEP] == {"calls": 21, "mismatches": 1, "not_compared": []}
@@ -195,6 +195,6 @@ def test_a_recording_of_an_engine_with_parts_names_the_part_that_differs(serve_t
         for _ in range(5):
             env.step(env.action_space.sample())
     assert played(Recording(file), serve_toy(engine="toy:composite")).equal
-    plant = Plant(Fault.BIT, STEPS, at=3, env=1)
-    difference = first(played(Recording(file), serve_toy(engine="toy:composite"), plant))
+    fault = FaultSpec(Fault.BIT, STEPS, at=3, env=1)
+    difference = first(played(Recording(file), serve_toy(engine="toy:composite"), fault))
     assert difference.where.startswith('step 4: observation["')

@@ -14,7 +14,7 @@ from lucky_transport import api
 from lucky_transport.engine import Engine
 from lucky_transport.process import unique_name
 from lucky_transport.routing_policy import Comparison, Decision
-from lucky_transport.testing.planted import Plant, PlantedTransport
+from lucky_transport.testing.fault_injection import FaultSpec, FaultyTransport
 from lucky_transport.transport import Transport
 from lucky_transport_migration.routing.side import CANDIDATE, CONTROL, Side
 from lucky_transport_migration.routing.transport import StagedTransport
@@ -90,11 +90,11 @@ def serve() -> Generator[Callable[..., str]]:
 
 
 @pytest.fixture
-def planted() -> Callable[..., Connect]:
+def faulty() -> Callable[..., Connect]:
     """Return a function that makes connections to an endpoint, with faults in them."""
 
-    def make(endpoint: str, *plants: Plant) -> Connect:
-        return lambda: PlantedTransport(api.open_transport(endpoint), *plants)
+    def make(endpoint: str, *faults: FaultSpec) -> Connect:
+        return lambda: FaultyTransport(api.open_transport(endpoint), *faults)
 
     return make
 

@@ -22,7 +22,7 @@ from lucky_transport.messages import (
 )
 from lucky_transport.messages.methods import method
 from lucky_transport.routing_policy import Comparison, Decision
-from lucky_transport.testing.planted import Fault, Plant
+from lucky_transport.testing.fault_injection import Fault, FaultSpec
 from lucky_transport.transport import Transport
 
 _GRPC, _SHADOW = Decision("grpc", "", "grpc"), Decision("grpc", "shm", "shadow")
@@ -92,22 +92,22 @@ def test_a_candidate_nobody_can_reach_is_stood_in_for(open_staged: New, new_boar
 
 
 def test_a_candidate_that_dies_in_a_read_is_stood_in_for(
-    open_staged: New, new_board: New, serve: New, planted: New
+    open_staged: New, new_board: New, serve: New, faulty: New
 ) -> None:
     endpoint = serve("toy")
     board = new_board(_CANARY, {"/hazel.rpc.AgentService/Step": _GRPC})
-    dying = planted(endpoint, Plant(Fault.CRASH, "AgentService/GetAgentSchema"))
+    dying = faulty(endpoint, FaultSpec(Fault.CRASH, "AgentService/GetAgentSchema"))
     assert open_staged(board, endpoint, dying).call(_SCHEMA, _ASKED).schema.agent_name == "agent_1"
     (note,) = board.wait_for(_SCHEMA.name)
     assert (note.authority.transport, note.shadow.code) == ("grpc", "UNAVAILABLE")
 
 
 def test_a_candidate_that_dies_while_it_changes_the_world_is_the_callers_to_know(
-    open_staged: New, new_board: New, serve: New, planted: New
+    open_staged: New, new_board: New, serve: New, faulty: New
 ) -> None:
     endpoint = serve("toy")
     board = new_board(_SHM, {"/hazel.rpc.AgentService/Step": _GRPC})
-    dying = planted(endpoint, Plant(Fault.CRASH, "SceneService/SetSimulationMode"))
+    dying = faulty(endpoint, FaultSpec(Fault.CRASH, "SceneService/SetSimulationMode"))
     with pytest.raises(PeerDied):
         open_staged(board, endpoint, dying).call(_MODE, SetSimulationModeRequest())
     (note,) = board.wait_for(_MODE.name)
@@ -132,11 +132,11 @@ def test_a_candidate_that_was_stood_in_for_is_not_asked_again_as_a_shadow(
 
 
 def test_a_lost_candidate_is_connected_again(
-    open_staged: New, new_board: New, serve: New, planted: New, monkeypatch: pytest.MonkeyPatch
+    open_staged: New, new_board: New, serve: New, faulty: New, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lucky_transport_migration.routing.side._RETRY_S", 0.0)
     endpoint = serve("toy")
-    first = planted(endpoint, Plant(Fault.CRASH, "AgentService/GetAgentSchema"))
+    first = faulty(endpoint, FaultSpec(Fault.CRASH, "AgentService/GetAgentSchema"))
     connections = itertools.chain([first], itertools.repeat(partial(api.open_transport, endpoint)))
     board = new_board(_CANARY, {"/hazel.rpc.AgentService/Step": _GRPC})
     staged = open_staged(board, endpoint, lambda: next(connections)())

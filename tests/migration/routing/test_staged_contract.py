@@ -16,9 +16,9 @@ from lucky_transport.engine import Engine
 from lucky_transport.process import unique_name
 from lucky_transport.routing_policy import Comparison, Decision
 from lucky_transport.testing.contract import TransportContract
-from lucky_transport.testing.pair import Pair
 from lucky_transport.testing.services_contract import ServicesContract
 from lucky_transport.testing.streams_contract import StreamsContract
+from lucky_transport.testing.suite import TransportSuite
 from lucky_transport.transport import Transport
 from lucky_transport_migration.routing.side import CANDIDATE, CONTROL, Side
 from lucky_transport_migration.routing.transport import StagedTransport
@@ -40,7 +40,7 @@ class _Board:
         pass
 
 
-class _Staged(Pair):
+class _Staged(TransportSuite):
     authority, shadow = CONTROL, CANDIDATE
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""A staged transport under the real board: a lie is seen, named, and takes the method back while the program runs."""
+"""A staged transport under the real board: a fault is seen, named, and takes the method back while the program runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from lucky_transport.deadline import Deadline
 from lucky_transport.messages import GetAgentSchemaRequest
 from lucky_transport.messages.methods import method
-from lucky_transport.testing.planted import Fault, Plant
+from lucky_transport.testing.fault_injection import Fault, FaultSpec
 from lucky_transport.transport import Transport
 from lucky_transport_migration.evidence.board import EvidenceBoard
 from lucky_transport_migration.evidence.record import Evidence, read_folder
@@ -62,11 +62,11 @@ def test_a_truthful_candidate_stays_where_it_is(
 
 
 def test_a_lie_takes_a_running_programs_calls_back_to_grpc(
-    open_staged: New, serve: New, planted: New, board: EvidenceBoard, tmp_path: Path
+    open_staged: New, serve: New, faulty: New, board: EvidenceBoard, tmp_path: Path
 ) -> None:
     endpoint = serve("toy")
-    lie = Plant(Fault.BIT, "AgentService/GetAgentSchema", at=None)
-    staged = open_staged(board, endpoint, planted(endpoint, lie))
+    fault = FaultSpec(Fault.BIT, "AgentService/GetAgentSchema", at=None)
+    staged = open_staged(board, endpoint, faulty(endpoint, fault))
     _call_until(staged, lambda: _standing(tmp_path) == "shadow")
     _call_until(staged, lambda: board.decide(_SCHEMA.name).stage == "shadow")
     assert [board.decide(_SCHEMA.name).authority for _ in range(10)] == ["grpc"] * 10

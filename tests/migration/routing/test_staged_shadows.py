@@ -15,7 +15,7 @@ from lucky_transport.errors import Unimplemented
 from lucky_transport.messages import GetAgentSchemaRequest, LidarSensorRequest, SetSimulationModeRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.routing_policy import Decision
-from lucky_transport.testing.planted import Fault, Plant
+from lucky_transport.testing.fault_injection import Fault, FaultSpec
 from lucky_transport.transport import Transport
 from lucky_transport_migration.routing import shadows
 
@@ -31,12 +31,12 @@ New = Callable[..., Any]
 
 
 def test_a_lying_shadow_is_seen_and_the_caller_gets_the_truth(
-    open_staged: New, new_board: New, serve: New, planted: New
+    open_staged: New, new_board: New, serve: New, faulty: New
 ) -> None:
     endpoint = serve("toy")
     board = new_board(_SHADOW)
-    liar = planted(endpoint, Plant(Fault.BIT, "AgentService/GetAgentSchema"))
-    response = open_staged(board, endpoint, liar).call(_SCHEMA, _ASKED)
+    candidate = faulty(endpoint, FaultSpec(Fault.BIT, "AgentService/GetAgentSchema"))
+    response = open_staged(board, endpoint, candidate).call(_SCHEMA, _ASKED)
     (note,) = board.wait_for(_SCHEMA.name)
     with api.open_transport(endpoint) as plain:
         assert response == plain.call(_SCHEMA, _ASKED)
@@ -45,11 +45,11 @@ def test_a_lying_shadow_is_seen_and_the_caller_gets_the_truth(
 
 @pytest.mark.parametrize("fault", [Fault.CRASH, Fault.STATUS])
 def test_a_broken_shadow_is_noted_and_the_caller_unharmed(
-    open_staged: New, new_board: New, serve: New, planted: New, fault: Fault
+    open_staged: New, new_board: New, serve: New, faulty: New, fault: Fault
 ) -> None:
     endpoint = serve("toy")
     board = new_board(_SHADOW)
-    staged = open_staged(board, endpoint, planted(endpoint, Plant(fault, "AgentService/GetAgentSchema", at=None)))
+    staged = open_staged(board, endpoint, faulty(endpoint, FaultSpec(fault, "AgentService/GetAgentSchema", at=None)))
     assert [staged.call(_SCHEMA, _ASKED).schema.agent_name for _ in range(3)] == ["agent_1"] * 3
     notes = board.wait_for(_SCHEMA.name, 3)
     assert {note.authority.code for note in notes} == {"OK"}
@@ -103,9 +103,9 @@ def test_a_shadow_that_hangs_delays_neither_calls_nor_close(open_staged: New, ne
     }
 
 
-def test_a_shadow_has_its_callers_deadline(open_staged: New, new_board: New, serve: New, planted: New) -> None:
+def test_a_shadow_has_its_callers_deadline(open_staged: New, new_board: New, serve: New, faulty: New) -> None:
     endpoint = serve("toy", answer_delay_s=0.01)
-    slow = planted(endpoint, Plant(Fault.SLOW, "LidarService/GetLidarBeamAngles", delay_s=60))
+    slow = faulty(endpoint, FaultSpec(Fault.SLOW, "LidarService/GetLidarBeamAngles", delay_s=60))
     board = new_board(_SHADOW)
     open_staged(board, endpoint, slow).call(_SLOW, LidarSensorRequest(), Deadline(0.5))
     (note,) = board.wait_for(_SLOW.name)
@@ -187,11 +187,13 @@ def test_a_shadow_that_breaks_in_our_own_code_is_noted_and_its_thread_goes_on(
 
 
 def test_a_read_that_falls_back_is_logged_once(
-    open_staged: New, new_board: New, serve: New, planted: New, caplog: pytest.LogCaptureFixture
+    open_staged: New, new_board: New, serve: New, faulty: New, caplog: pytest.LogCaptureFixture
 ) -> None:
     endpoint = serve("toy")
     board = new_board(_CANARY, {"/hazel.rpc.AgentService/Step": _GRPC})
-    staged = open_staged(board, endpoint, planted(endpoint, Plant(Fault.CRASH, "AgentService/GetAgentSchema", at=None)))
+    staged = open_staged(
+        board, endpoint, faulty(endpoint, FaultSpec(Fault.CRASH, "AgentService/GetAgentSchema", at=None))
+    )
     with caplog.at_level("WARNING", "lucky_transport"):
         for _ in range(3):
             staged.call(_SCHEMA, _ASKED)

@@ -15,7 +15,7 @@ from lucky_transport.errors import LocalProtocolError, NotReachable, PeerDied, P
 from lucky_transport.messages import ResetAgentRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.routing_policy import Decision
-from lucky_transport.testing.planted import STEPS, Fault, Plant
+from lucky_transport.testing.fault_injection import STEPS, Fault, FaultSpec
 from lucky_transport.transport import Transport
 from lucky_transport_migration.stages.standing import STEP
 
@@ -70,11 +70,11 @@ def test_steps_are_counted_with_their_times_and_never_doubled(open_staged: New, 
 
 
 def test_a_side_that_dies_while_it_steps_is_noted_and_the_drivers_to_know(
-    open_staged: New, new_board: New, serve: New, planted: New
+    open_staged: New, new_board: New, serve: New, faulty: New
 ) -> None:
     endpoint = serve("toy")
     board = new_board(_SHM)
-    staged = open_staged(board, endpoint, planted(endpoint, Plant(Fault.CRASH, STEPS, at=1)))
+    staged = open_staged(board, endpoint, faulty(endpoint, FaultSpec(Fault.CRASH, STEPS, at=1)))
     staged.step(staged.actions)
     with pytest.raises(PeerDied):
         staged.step(staged.actions)
@@ -103,11 +103,11 @@ def test_at_complete_a_candidate_that_cannot_be_reached_is_an_error(
 
 
 def test_a_step_that_missed_its_deadline_can_be_received_later(
-    open_staged: New, new_board: New, serve: New, planted: New
+    open_staged: New, new_board: New, serve: New, faulty: New
 ) -> None:
     endpoint = serve("toy")
     board = new_board(_SHM)
-    staged = open_staged(board, endpoint, planted(endpoint, Plant(Fault.SLOW, STEPS, at=0, delay_s=0.3)))
+    staged = open_staged(board, endpoint, faulty(endpoint, FaultSpec(Fault.SLOW, STEPS, at=0, delay_s=0.3)))
     with pytest.raises(PeerTimeout):
         staged.step(staged.actions, deadline=Deadline(0.05))
     with pytest.raises(LocalProtocolError):

@@ -10,7 +10,7 @@ import pytest
 from lucky_transport.messages import StreamTelemetryRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.routing_policy import Decision
-from lucky_transport.testing.planted import Fault, Plant
+from lucky_transport.testing.fault_injection import Fault, FaultSpec
 
 _SHADOW = Decision("grpc", "shm", "shadow")
 
@@ -45,11 +45,11 @@ def test_of_an_endless_stream_the_first_items_are_compared(open_staged: New, new
 
 @pytest.mark.parametrize("fault", [Fault.MISSING, Fault.REORDERED, Fault.CRASH])
 def test_a_streams_shadow_may_do_what_it_likes(
-    open_staged: New, new_board: New, serve: New, planted: New, fault: Fault
+    open_staged: New, new_board: New, serve: New, faulty: New, fault: Fault
 ) -> None:
     endpoint = serve("toy")
     board = new_board(_SHADOW)
-    wild = planted(endpoint, Plant(fault, "TelemetryService/StreamTelemetry", item=1))
+    wild = faulty(endpoint, FaultSpec(fault, "TelemetryService/StreamTelemetry", item=1))
     with open_staged(board, endpoint, wild).stream(_TELEMETRY, StreamTelemetryRequest(target_fps=500)) as stream:
         for _ in range(6):
             next(stream)

@@ -14,7 +14,7 @@ from lucky_transport.engine import HOLD, RESET
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.serving import Serving
 from lucky_transport.spec.batch_spec import BatchSpec
-from lucky_transport.testing.pair import open_yardstick
+from lucky_transport.testing.suite import open_reference
 from lucky_transport_grpc import _pb
 from lucky_transport_grpc.runtime import grpc
 
@@ -36,8 +36,8 @@ def test_an_exchange_answers_with_the_engines_bytes(serve: Serve, stub: Any) -> 
     control = np.array([0, RESET, HOLD], np.uint8)
     raw = stub(serve(num_envs=3, seed=2))
     reply = raw.call(EXCHANGE, ME, action_seq=1, actions=actions.tobytes(), control=control.tobytes())
-    with open_yardstick(ToyEngine(3, seed=2), 3) as yardstick:
-        frame = yardstick.step(actions, control)
+    with open_reference(ToyEngine(3, seed=2), 3) as reference:
+        frame = reference.step(actions, control)
         assert reply.frame_seq == 1
         assert reply.observations == frame.observations.tobytes()
         assert reply.rewards == frame.rewards.tobytes()

@@ -38,7 +38,7 @@ from lucky_transport.messages import GetAgentSchemaRequest, GetJointStateRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.serving import Serving
 from lucky_transport.spec.batch_spec import ArraySpec
-from lucky_transport.testing.pair import every, open_yardstick
+from lucky_transport.testing.suite import every, open_reference
 from lucky_transport.testing.trajectories import first_difference, random_moves, record_frames
 from lucky_transport_grpc import client as grpc_client
 from lucky_transport_grpc.server import GrpcServer
@@ -52,14 +52,14 @@ SERVICES = ("batch", "agent")
 
 @pytest.mark.parametrize("service", SERVICES)
 @pytest.mark.parametrize(("num_envs", "steps"), [(1, 300), (3, 200), (300, 12)])
-def test_both_services_give_the_yardsticks_bits(
+def test_both_services_give_the_references_bits(
     serve: Serve, connect: Any, service: str, num_envs: int, steps: int
 ) -> None:
     options: dict[str, Any] = {"obs_size": 6, "act_size": 3, "seed": 5, "episode_steps": 9}
     client = connect(serve(ToyEngine(num_envs, **options)), service)
     moves = random_moves(client.spec, steps, seed=num_envs)
-    with open_yardstick("toy", num_envs, **options) as yardstick:
-        expected = record_frames(yardstick, moves)
+    with open_reference("toy", num_envs, **options) as reference:
+        expected = record_frames(reference, moves)
     assert expected["truncated"].any()
     assert first_difference(record_frames(client, moves), expected) is None
 
@@ -78,8 +78,8 @@ def test_frames_too_large_for_a_blocking_call_are_the_same(
     monkeypatch.setattr("lucky_transport_grpc.batch_exchange._BLOCKING_BYTES", 0)
     client = connect(serve(num_envs=3, seed=2), "batch")
     moves = random_moves(client.spec, 40, seed=1)
-    with open_yardstick("toy", 3, seed=2) as yardstick:
-        assert first_difference(record_frames(client, moves), record_frames(yardstick, moves)) is None
+    with open_reference("toy", 3, seed=2) as reference:
+        assert first_difference(record_frames(client, moves), record_frames(reference, moves)) is None
 
 
 def test_frames_beyond_grpcs_own_limit_travel(serve: Serve, connect: Any, zeros: Any) -> None:
@@ -208,15 +208,15 @@ def test_a_step_that_missed_its_deadline_was_done_once_and_can_be_received(
     serve: Serve, connect: Any, zeros: Any, service: str, num_envs: int
 ) -> None:
     client = connect(serve(num_envs=num_envs, step_delay_s=0.2, seed=8), service)
-    with open_yardstick("toy", num_envs, seed=8) as yardstick:
+    with open_reference("toy", num_envs, seed=8) as reference:
         for _ in range(2):
             with pytest.raises(PeerTimeout, match=r"within 0\.02 s.*LUCKY_STEP_TIMEOUT_S"):
                 client.step(zeros(client), None, Deadline(0.02))
             with pytest.raises(PeerTimeout):
                 client.recv(Deadline(0.02))
-            expected = yardstick.step(zeros(client)).observations.tobytes()
+            expected = reference.step(zeros(client)).observations.tobytes()
             assert client.recv().observations.tobytes() == expected
-        assert client.step(zeros(client)).observations.tobytes() == yardstick.step(zeros(client)).observations.tobytes()
+        assert client.step(zeros(client)).observations.tobytes() == reference.step(zeros(client)).observations.tobytes()
 
 
 @pytest.mark.parametrize("service", SERVICES)
@@ -255,9 +255,9 @@ def test_an_interrupted_step_can_be_received(serve: Serve, connect: Any, zeros: 
     client = connect(serve(Interrupting(1, seed=6, step_delay_s=0.3)), service)
     with pytest.raises(KeyboardInterrupt):
         client.step(zeros(client))
-    with open_yardstick("toy", 1, seed=6) as yardstick:
-        assert client.recv().observations.tobytes() == yardstick.step(zeros(client)).observations.tobytes()
-        assert client.step(zeros(client)).observations.tobytes() == yardstick.step(zeros(client)).observations.tobytes()
+    with open_reference("toy", 1, seed=6) as reference:
+        assert client.recv().observations.tobytes() == reference.step(zeros(client)).observations.tobytes()
+        assert client.step(zeros(client)).observations.tobytes() == reference.step(zeros(client)).observations.tobytes()
 
 
 def test_closing_ends_although_grpc_never_answers(serve: Serve, connect: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -348,14 +348,14 @@ def test_holding_all_envs_is_an_exchange_that_changes_nothing(
 @pytest.mark.parametrize("service", SERVICES)
 def test_typed_methods_answer_as_without_a_wire(serve: Serve, connect: Any, service: str) -> None:
     client = connect(serve(num_envs=2), service)
-    with open_yardstick("toy", 2) as yardstick:
+    with open_reference("toy", 2) as reference:
         for name, request in (
             ("AgentService/GetAgentSchema", GetAgentSchemaRequest("agent_1")),
             ("AgentService/GetCapabilityManifest", None),
         ):
             row = method(name)
             request = request or row.request()
-            assert client.call(row, request) == yardstick.call(row, request)
+            assert client.call(row, request) == reference.call(row, request)
 
 
 def test_a_wrong_request_is_refused_before_it_is_sent(serve: Serve, connect: Any) -> None:

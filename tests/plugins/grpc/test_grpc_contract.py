@@ -15,8 +15,8 @@ from lucky_transport import api
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.engine import Engine
 from lucky_transport.testing.contract import TransportContract
+from lucky_transport.testing.failure_contract import FailureContract
 from lucky_transport.testing.stepping_contract import SteppingContract
-from lucky_transport.testing.trouble_contract import TroubleContract
 
 
 class TestBatchService(TransportContract):
@@ -29,7 +29,7 @@ class TestAgentService(TransportContract):
     hot_path_excludes_steps = False
 
 
-class TestUnixSocket(SteppingContract, TroubleContract):
+class TestUnixSocket(SteppingContract, FailureContract):
     @pytest.fixture(autouse=True)
     def _folder(self, tmp_path: Path) -> None:
         self.folder = tmp_path

@@ -28,7 +28,7 @@ from lucky_transport.messages import (
 )
 from lucky_transport.messages.methods import Method, method
 from lucky_transport.serving import Serving
-from lucky_transport.testing.pair import every, open_yardstick
+from lucky_transport.testing.suite import every, open_reference
 from lucky_transport.testing.trajectories import first_difference, random_moves, record_frames
 from lucky_transport_grpc.legacy_spec import negotiate_all, read_spec
 
@@ -39,12 +39,12 @@ AGENT = "/hazel.rpc.AgentService/"
 
 
 @pytest.mark.parametrize(("num_envs", "steps"), [(1, 80), (3, 60)])
-def test_it_gives_the_yardsticks_bits(serve: Serve, connect: Any, num_envs: int, steps: int) -> None:
+def test_it_gives_the_references_bits(serve: Serve, connect: Any, num_envs: int, steps: int) -> None:
     options: dict[str, Any] = {"seed": 5, "episode_steps": 9, "reset_ticks": 1}
     client = connect(serve(ToyEngine(num_envs, **options), legacy=True))
     moves = random_moves(client.spec, steps, seed=num_envs)
-    with open_yardstick("toy", num_envs, **options) as yardstick:
-        expected = record_frames(yardstick, moves)
+    with open_reference("toy", num_envs, **options) as reference:
+        expected = record_frames(reference, moves)
     assert expected["truncated"].any()
     assert first_difference(record_frames(client, moves), expected) is None
 

@@ -18,7 +18,7 @@ from lucky_transport.engine import RESET
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.messages import SetActionGroupResponse
 from lucky_transport.serving import Serving
-from lucky_transport.testing.pair import every, open_yardstick
+from lucky_transport.testing.suite import every, open_reference
 from lucky_transport_grpc.runtime import grpc
 
 try:
@@ -74,15 +74,15 @@ def test_the_schema_tells_names_and_sizes(serve: Serve, client: Open) -> None:
     assert list(schema.action_names) == ["a_0", "a_1", "a_2"]
 
 
-def test_resetting_and_stepping_gives_the_yardsticks_numbers(serve: Serve, client: Open) -> None:
+def test_resetting_and_stepping_gives_the_references_numbers(serve: Serve, client: Open) -> None:
     theirs = client(serve(num_envs=1, seed=3))
     assert theirs.reset_agent().success
-    with open_yardstick("toy", 1, seed=3) as yardstick:
-        yardstick.step(np.zeros((1, 2)), every(yardstick, RESET))
+    with open_reference("toy", 1, seed=3) as reference:
+        reference.step(np.zeros((1, 2)), every(reference, RESET))
         generator = np.random.default_rng(0)
         for number in range(20):
             action = generator.uniform(-1, 1, 2).astype(np.float32)
-            found, expected = theirs.step(action.tolist()), yardstick.step(action[None])
+            found, expected = theirs.step(action.tolist()), reference.step(action[None])
             assert found.observation == expected.observations[0].tolist()
             assert found.reward_signals == {"alive": 1.0, "centred": float(expected.signals[1, 0])}
             assert found.frame_number == number + 2

@@ -20,7 +20,7 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Busy, NotReachable, PeerDied, PeerTimeout
 from lucky_transport.messages import GetAgentSchemaRequest
 from lucky_transport.messages.methods import method
-from lucky_transport.testing.pair import PATIENCE_S
+from lucky_transport.testing.suite import PATIENCE_S
 from lucky_transport_holodeck import semaphores
 
 _SCHEMA = method("AgentService/GetAgentSchema")

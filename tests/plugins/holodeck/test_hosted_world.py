@@ -12,7 +12,7 @@ pytest.importorskip("posix_ipc", reason="pip install 'lucky-transport[holodeck]'
 
 from lucky_transport.engine import RESET
 from lucky_transport.testing.dial import DialEngine
-from lucky_transport.testing.pair import open_yardstick
+from lucky_transport.testing.suite import open_reference
 from lucky_transport_holodeck.commands import Command
 
 _OBSERVATION, _TASK = "RangeFinderSensor", "DistanceTask"
@@ -138,11 +138,11 @@ def test_numbers_that_are_none_never_reach_the_engine(bench: Any, placed: Any, a
 
 def test_composite_actions_and_observations_are_vectors_and_names(bench: Any, agent: Any) -> None:
     bench.serve("toy:composite")
-    with open_yardstick("toy:composite", 1) as yardstick:
-        parts = [".".join(map(str, part.path)) for part in yardstick.spec.observation_parts]
-        frame = yardstick.step(np.zeros(yardstick.spec.action_shape, np.uint8), np.full(1, RESET, np.uint8))
+    with open_reference("toy:composite", 1) as reference:
+        parts = [".".join(map(str, part.path)) for part in reference.spec.observation_parts]
+        frame = reference.step(np.zeros(reference.spec.action_shape, np.uint8), np.full(1, RESET, np.uint8))
         expected = frame.observations.copy()
-        part = next(p for p in yardstick.spec.observation_parts if p.array.dtype == "float32")
+        part = next(p for p in reference.spec.observation_parts if p.array.dtype == "float32")
     name = ".".join(map(str, part.path))
     sensor = {"sensor_type": "RangeFinderSensor", "configuration": {"LaserCount": part.array.size, "Key": name}}
     world = bench.attach(agent("a", [sensor], agent_type="AndroidAgent"))

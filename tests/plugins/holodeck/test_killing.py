@@ -16,7 +16,7 @@ from lucky_transport import api
 from lucky_transport.deadline import Deadline
 from lucky_transport.engine import RESET
 from lucky_transport.errors import PeerDied
-from lucky_transport.testing.pair import PATIENCE_S, every, zeros
+from lucky_transport.testing.suite import PATIENCE_S, every, zeros
 
 _CLIENT = """
 import sys, time

@@ -17,7 +17,7 @@ pytest.importorskip("posix_ipc", reason="pip install 'lucky-transport[holodeck]'
 from lucky_transport import api
 from lucky_transport.deadline import Deadline
 from lucky_transport.engine import RESET
-from lucky_transport.testing.pair import PATIENCE_S, every, open_yardstick, zeros
+from lucky_transport.testing.suite import PATIENCE_S, every, open_reference, zeros
 from lucky_transport_holodeck.package import write_package
 
 _TIMEOUT_S = 60
@@ -60,19 +60,19 @@ def test_it_starts_our_engine_resets_it_and_steps_it_for_1000_ticks_bit_for_bit(
     found = _run(peer_python, "started", HOLODECKPATH=str(tmp_path))
     assert _blocks() <= before
 
-    with open_yardstick("toy", 1, seed=5, **options) as yardstick:
-        reset = every(yardstick, RESET)
-        yardstick.step(zeros(yardstick), reset)  # the client resets when it is made, and then again
-        rows = [yardstick.step(zeros(yardstick), reset).observations.tobytes().hex()]
+    with open_reference("toy", 1, seed=5, **options) as reference:
+        reset = every(reference, RESET)
+        reference.step(zeros(reference), reset)  # the client resets when it is made, and then again
+        rows = [reference.step(zeros(reference), reset).observations.tobytes().hex()]
         rewards, terminals, starts = [], [], []
         generator = np.random.default_rng(0)
         for _ in range(1000):
-            frame = yardstick.step(generator.uniform(-1, 1, (1, 4)).astype(np.float32))
+            frame = reference.step(generator.uniform(-1, 1, (1, 4)).astype(np.float32))
             rows.append(frame.observations.tobytes().hex())
             rewards.append(float(frame.rewards[0]))
             terminals.append(frame.any_ended)
             if frame.any_ended:
-                starts.append(yardstick.step(zeros(yardstick), reset).observations.tobytes().hex())
+                starts.append(reference.step(zeros(reference), reset).observations.tobytes().hex())
     assert any(terminals)
     assert found == {"rows": rows, "rewards": rewards, "terminals": terminals, "starts": starts}
 

@@ -24,7 +24,7 @@ from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import ConfigError, LocalProtocolError, NotReachable, PeerDied, SpecError, Unimplemented
 from lucky_transport.messages import SetSeedsRequest
 from lucky_transport.messages.methods import method
-from lucky_transport.testing.pair import PATIENCE_S, every, open_yardstick, zeros
+from lucky_transport.testing.suite import PATIENCE_S, every, open_reference, zeros
 from lucky_transport.testing.trajectories import random_actions
 from lucky_transport.transport import Transport
 
@@ -51,15 +51,15 @@ def test_steps_are_bit_for_bit_those_without_a_wire(bench: Any, connect: Any, ag
     options = {"obs_size": 6, "act_size": 4, "seed": 5, "episode_steps": 10_000}
     bench.serve("toy", 2, alone=True, **options)
     client = connect(agent("a", [_LASERS, _TASK]), agent("b", [_LASERS, _TASK]))
-    with open_yardstick("toy", 2, **options) as yardstick:
+    with open_reference("toy", 2, **options) as reference:
         generator = np.random.default_rng(0)
         frame = client.step(zeros(client), every(client, RESET))
-        expected = yardstick.step(zeros(yardstick), every(yardstick, RESET))
+        expected = reference.step(zeros(reference), every(reference, RESET))
         assert frame.observations.tobytes() == expected.observations.tobytes()
         assert not frame.rewards.any()
         for _ in range(200):
-            actions = random_actions(yardstick.spec, generator)
-            frame, expected = client.step(actions), yardstick.step(actions)
+            actions = random_actions(reference.spec, generator)
+            frame, expected = client.step(actions), reference.step(actions)
             assert frame.observations.tobytes() == expected.observations.tobytes()
             assert frame.rewards.tobytes() == expected.rewards.tobytes()
             assert frame.terminated.tolist() == expected.terminated.tolist()

@@ -15,7 +15,7 @@ from lucky_transport.engine import HOLD, RESET
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.serving import Serving
 from lucky_transport.testing.contract import TransportContract
-from lucky_transport.testing.pair import open_yardstick
+from lucky_transport.testing.suite import open_reference
 from lucky_transport.testing.trajectories import first_difference, random_moves, record_env, record_frames
 
 
@@ -34,25 +34,25 @@ def test_sessions_over_the_bridge_are_stepped_bit_for_bit_as_games_without_a_wir
 ) -> None:
     with (
         api.open_transport(_bridge(serve(), 3)) as client,
-        open_yardstick("skirmish:arena", 3, bots="brutal") as yardstick,
+        open_reference("skirmish:arena", 3, bots="brutal") as reference,
     ):
         assert client.name == "openra"
         assert client.capabilities.sessions
         moves = random_moves(client.spec, 60, seed=4)
-        frames, expected = (record_frames(each, moves, reset_ended=True) for each in (client, yardstick))
+        frames, expected = (record_frames(each, moves, reset_ended=True) for each in (client, reference))
         assert frames["observations"].any()
         assert frames["rewards"].any()
         assert first_difference(frames, expected) is None
 
 
 @pytest.mark.parametrize("mode", ["NEXT_STEP", "SAME_STEP"])
-def test_a_vector_env_over_the_bridge_gives_the_yardsticks_trajectory(serve: Callable[..., Serving], mode: str) -> None:
+def test_a_vector_env_over_the_bridge_gives_the_references_trajectory(serve: Callable[..., Serving], mode: str) -> None:
     worlds = {"max_ticks": 230}
     with (
         api.open_transport(_bridge(serve(worlds=worlds), 2)) as client,
-        open_yardstick("skirmish:arena", 2, bots="brutal", **worlds) as yardstick,
+        open_reference("skirmish:arena", 2, bots="brutal", **worlds) as reference,
         VectorEnv(client, autoreset_mode=mode) as env,
-        VectorEnv(yardstick, autoreset_mode=mode) as expected,
+        VectorEnv(reference, autoreset_mode=mode) as expected,
     ):
         found = record_env(env, 60, seed=11)
         assert found["truncated"].any()

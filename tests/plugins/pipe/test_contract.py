@@ -9,7 +9,7 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.process import unique_name
 from lucky_transport.sessions.client import SessionClient
 from lucky_transport.testing.contract import TransportContract
-from lucky_transport.testing.pair import PATIENCE_S
+from lucky_transport.testing.suite import PATIENCE_S
 
 
 class TestPipe(TransportContract):

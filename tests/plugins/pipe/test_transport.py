@@ -25,7 +25,7 @@ SPEC = BatchSpec("x", 3, ArraySpec("uint8", (5,)), ArraySpec("float32", (2,)), t
 
 
 @pytest.mark.parametrize("engine", ["toy", "cartpole"])
-def test_make_gives_the_yardsticks_trajectory(engine: str) -> None:
+def test_make_gives_the_references_trajectory(engine: str) -> None:
     found: list[Any] = []
     for transport in ("pipe", "inproc"):
         with lucky_transport.make(engine, num_envs=3, seed=4, transport=transport) as env:

@@ -8,8 +8,8 @@ import pytest
 
 from lucky_transport.shm.atomics import native_error
 from lucky_transport.testing.contract import TransportContract
+from lucky_transport.testing.failure_contract import FailureContract
 from lucky_transport.testing.stepping_contract import SteppingContract
-from lucky_transport.testing.trouble_contract import TroubleContract
 
 needs_native = pytest.mark.skipif(bool(native_error()), reason=native_error() or "native")
 on_x86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="the fallback is refused off x86-64")
@@ -27,6 +27,6 @@ class TestShmFallback(TransportContract):
 
 
 @needs_native
-class TestShmBlocking(SteppingContract, TroubleContract):
+class TestShmBlocking(SteppingContract, FailureContract):
     endpoint = "shm://{name}"
     settings = {"wait": "block"}  # noqa: RUF012 - read only

@@ -26,7 +26,7 @@ from lucky_transport.rpc.images import Place
 from lucky_transport.shm.image_file import ImageFile
 from lucky_transport.shm.pictures import Pictures
 from lucky_transport.shm.segment import remove_stale
-from lucky_transport.testing.pictures import PictureEngine, pixels
+from lucky_transport.testing.image_engine import ImageEngine, pixels
 from lucky_transport.transport import Transport
 
 SHM = Path("/dev/shm")
@@ -61,7 +61,7 @@ def connect(name: str) -> Transport:
 
 @contextmanager
 def served(name: str, **options: Any) -> Iterator[Transport]:
-    with api.serve(PictureEngine(**options), f"shm://{name}"), connect(name) as client:
+    with api.serve(ImageEngine(**options), f"shm://{name}"), connect(name) as client:
         yield client
 
 
@@ -118,7 +118,7 @@ time.sleep(60)
 
 
 def test_a_client_killed_with_a_picture_in_its_hands_costs_the_engine_nothing(name: str) -> None:
-    with api.serve(PictureEngine(), f"shm://{name}"):
+    with api.serve(ImageEngine(), f"shm://{name}"):
         child = subprocess.Popen([sys.executable, "-c", _CLIENT, f"shm://{name}"], stdout=subprocess.PIPE)
         try:
             assert child.stdout is not None
@@ -240,7 +240,7 @@ def test_an_answer_whose_picture_was_overwritten_is_an_error(name: str, monkeypa
 
 
 def test_a_picture_that_is_no_bytes_is_the_engines_failure(name: str) -> None:
-    class Wrong(PictureEngine):
+    class Wrong(ImageEngine):
         def camera_frames(self, env: int, requests: Any) -> Any:
             frames = super().camera_frames(env, requests)
             frames[0].frame.data = "text"  # type: ignore[union-attr,assignment] # pyright: ignore

@@ -316,12 +316,12 @@ class SeedClient:
 def test_a_client_that_knows_only_the_original_plan_steps_the_engine(name: str) -> None:
     with engine_process(name, num_envs=3), api.serve("toy", "inproc://plan", num_envs=3):
         old = SeedClient(name)
-        with api.open_transport("inproc://plan") as yardstick:
+        with api.open_transport("inproc://plan") as reference:
             generator = np.random.default_rng(0)
             resets = np.ones(3, np.uint8)
             for _ in range(30):
                 actions = generator.uniform(-1, 1, (3, 2)).astype(np.float32)
-                frame = yardstick.step(actions, resets)
+                frame = reference.step(actions, resets)
                 observations, rewards, dones = old.step(actions, resets.tobytes())
                 assert np.array_equal(observations, frame.observations)
                 assert np.array_equal(rewards, frame.rewards)

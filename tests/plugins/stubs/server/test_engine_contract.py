@@ -19,9 +19,9 @@ from lucky_transport.endpoint import Endpoint
 from lucky_transport.engine import Engine
 from lucky_transport.process import unique_name
 from lucky_transport.testing.contract import TransportContract
-from lucky_transport.testing.pair import Pair
 from lucky_transport.testing.stepping_contract import SteppingContract
 from lucky_transport.testing.streams_contract import StreamsContract
+from lucky_transport.testing.suite import TransportSuite
 from lucky_transport_grpc import connection
 from lucky_transport_grpc.runtime import grpc
 
@@ -36,7 +36,7 @@ class Redirected:
         return getattr(grpc, name)
 
 
-class OverSharedMemory(Pair):
+class OverSharedMemory(TransportSuite):
     """A pair whose client believes that the engine is at grpc://name:1."""
 
     service = ""

@@ -1,7 +1,6 @@
-"""What every transport promises about misuse, commands and bad luck.
+"""Tests of `TransportContract`: invalid calls, commands, failing engines, and closing.
 
-Rule 1: the yardstick is `inproc`: the same misuse raises the same class with the same text.
-Rule 2: after every refusal the transport works as before.
+The same invalid call raises the same class with the same text as over `inproc`, and the transport works afterwards.
 """
 
 from __future__ import annotations
@@ -20,85 +19,85 @@ from lucky_transport.engine import RESET
 from lucky_transport.errors import Busy, EngineFailed, PeerTimeout
 from lucky_transport.messages import GetAgentSchemaRequest, SetSeedsRequest
 from lucky_transport.messages.methods import method
-from lucky_transport.testing.misuse import AFTER_CLOSE, MISUSE, WITHOUT_HOLD, Call, outcome
-from lucky_transport.testing.pair import PATIENCE_S, Pair, every, open_yardstick, zeros
+from lucky_transport.testing.invalid_use import AFTER_CLOSE, INVALID_CALLS, WITHOUT_HOLD, Call, outcome
+from lucky_transport.testing.suite import PATIENCE_S, TransportSuite, every, open_reference, zeros
 from lucky_transport.transport import Transport
 
-__all__ = ["TroubleContract"]
+__all__ = ["FailureContract"]
 
 _SET_SEEDS = method("/lucky_transport.v1.BatchService/SetSeeds")
 _GET_SCHEMA = method("/hazel.rpc.AgentService/GetAgentSchema")
 
 
-class TroubleContract(Pair):
-    """The other half of `TransportContract`."""
+class FailureContract(TransportSuite):
+    """Invalid calls, commands and failures; inherited by `TransportContract`."""
 
-    # misuse
+    # invalid calls
 
-    @pytest.mark.parametrize("wrong", MISUSE)
-    def test_a_wrong_call_raises_what_the_yardstick_raises_and_does_no_harm(self, wrong: str) -> None:
-        with self.open_pair() as client, open_yardstick("toy", 4) as yardstick:
+    @pytest.mark.parametrize("wrong", INVALID_CALLS)
+    def test_a_wrong_call_raises_what_the_reference_raises_and_does_no_harm(self, wrong: str) -> None:
+        with self.open_client() as client, open_reference("toy", 4) as reference:
             client.step(zeros(client))
-            yardstick.step(zeros(yardstick))
-            self._compare(client, yardstick, MISUSE[wrong])
+            reference.step(zeros(reference))
+            self._compare(client, reference, INVALID_CALLS[wrong])
             frame = client.step(zeros(client))
-            assert frame.observations.tobytes() == yardstick.step(zeros(yardstick)).observations.tobytes()
+            assert frame.observations.tobytes() == reference.step(zeros(reference)).observations.tobytes()
 
-    def test_sending_twice_raises_what_the_yardstick_raises_and_keeps_the_frame(self) -> None:
-        with self.open_pair() as client, open_yardstick("toy", 4) as yardstick:
+    def test_sending_twice_raises_what_the_reference_raises_and_keeps_the_frame(self) -> None:
+        with self.open_client() as client, open_reference("toy", 4) as reference:
             client.send(zeros(client))
-            yardstick.send(zeros(yardstick))
-            self._compare(client, yardstick, lambda t: t.send(zeros(t)))
-            assert client.recv().observations.tobytes() == yardstick.recv().observations.tobytes()
+            reference.send(zeros(reference))
+            self._compare(client, reference, lambda t: t.send(zeros(t)))
+            assert client.recv().observations.tobytes() == reference.recv().observations.tobytes()
 
     @pytest.mark.parametrize("wrong", WITHOUT_HOLD)
     def test_hold_is_refused_where_the_engine_has_none(self, wrong: str) -> None:
-        with self.open_pair(hold=False) as client, open_yardstick("toy", 4, hold=False) as yardstick:
-            self._compare(client, yardstick, WITHOUT_HOLD[wrong])
+        with self.open_client(hold=False) as client, open_reference("toy", 4, hold=False) as reference:
+            self._compare(client, reference, WITHOUT_HOLD[wrong])
 
     @pytest.mark.parametrize("wrong", AFTER_CLOSE)
-    def test_a_closed_transport_raises_what_the_yardstick_raises(self, wrong: str) -> None:
-        with self.open_pair() as client, open_yardstick("toy", 4) as yardstick:
-            for each in (client, yardstick):
+    def test_a_closed_transport_raises_what_the_reference_raises(self, wrong: str) -> None:
+        with self.open_client() as client, open_reference("toy", 4) as reference:
+            for each in (client, reference):
                 each.step(zeros(each))
                 each.close()
-            self._compare(client, yardstick, AFTER_CLOSE[wrong])
+            self._compare(client, reference, AFTER_CLOSE[wrong])
 
-    def _compare(self, client: Transport, yardstick: Transport, call: Call) -> None:
-        expected = outcome(yardstick, call)
+    def _compare(self, client: Transport, reference: Transport, call: Call) -> None:
+        expected = outcome(reference, call)
         assert expected != "no error"
         assert outcome(client, call) == expected
 
     # commands
 
     def test_a_command_before_a_step_takes_effect_before_it(self) -> None:
-        with self.open_pair() as client, open_yardstick("toy", 4, seed=77) as yardstick:
+        with self.open_client() as client, open_reference("toy", 4, seed=77) as reference:
             self.require(client, "commands")
             assert client.call(_SET_SEEDS, SetSeedsRequest([77, 78, 79, 80])).success
             frame = client.step(zeros(client), every(client, RESET))
-            expected = yardstick.step(zeros(yardstick), every(yardstick, RESET))
+            expected = reference.step(zeros(reference), every(reference, RESET))
             assert frame.observations.tobytes() == expected.observations.tobytes()
 
     def test_a_command_between_send_and_recv_is_answered(self) -> None:
-        with self.open_pair() as client:
+        with self.open_client() as client:
             self.require(client, "commands")
             client.send(zeros(client))
             assert client.call(_SET_SEEDS, SetSeedsRequest([1, 2, 3, 4])).success
             assert client.recv().observations.any()
 
     def test_the_engines_refusal_travels_in_the_response(self) -> None:
-        with self.open_pair() as client, open_yardstick("toy", 4) as yardstick:
+        with self.open_client() as client, open_reference("toy", 4) as reference:
             self.require(client, "commands")
             request = SetSeedsRequest([1])
             answer = client.call(_SET_SEEDS, request)
             assert not answer.success
-            assert answer == yardstick.call(_SET_SEEDS, request)
+            assert answer == reference.call(_SET_SEEDS, request)
 
     def test_an_answer_that_missed_its_deadline_is_never_taken_for_another(self) -> None:
         """Whether the slow engine answers in time or not: the next call gets its own answer."""
         if not self.has_deadlines:
             pytest.skip("client and engine share a thread: nothing can be waited for")
-        with self.open_pair(step_delay_s=0.3) as client:
+        with self.open_client(step_delay_s=0.3) as client:
             self.require(client, "commands")
             client.send(zeros(client))
             with contextlib.suppress(PeerTimeout):
@@ -109,19 +108,19 @@ class TroubleContract(Pair):
 
     # bad luck
 
-    def test_a_failing_engine_raises_what_the_yardstick_raises_and_can_be_stepped_again(self) -> None:
-        with self.open_pair(fail_at=3) as client, open_yardstick("toy", 4, fail_at=3) as yardstick:
-            for each in (client, yardstick):
+    def test_a_failing_engine_raises_what_the_reference_raises_and_can_be_stepped_again(self) -> None:
+        with self.open_client(fail_at=3) as client, open_reference("toy", 4, fail_at=3) as reference:
+            for each in (client, reference):
                 each.step(zeros(each))
                 each.step(zeros(each))
-            self._compare(client, yardstick, lambda t: t.step(zeros(t)))
+            self._compare(client, reference, lambda t: t.step(zeros(t)))
             frame = client.step(zeros(client), every(client, RESET))
-            expected = yardstick.step(zeros(yardstick), every(yardstick, RESET))
+            expected = reference.step(zeros(reference), every(reference, RESET))
             assert frame.observations.tobytes() == expected.observations.tobytes()
 
     def test_a_failing_engine_names_its_error(self) -> None:
         with (
-            self.open_pair(fail_at=1) as client,
+            self.open_client(fail_at=1) as client,
             pytest.raises(EngineFailed, match="ArithmeticError: toy engine was asked to fail at step 1"),
         ):
             client.step(zeros(client))
@@ -129,15 +128,15 @@ class TroubleContract(Pair):
     def test_a_frame_that_missed_its_deadline_can_be_received_later(self) -> None:
         if not self.has_deadlines:
             pytest.skip("client and engine share a thread: nothing can be waited for")
-        with self.open_pair(step_delay_s=0.3) as client, open_yardstick("toy", 4) as yardstick:
+        with self.open_client(step_delay_s=0.3) as client, open_reference("toy", 4) as reference:
             number = client.step(zeros(client)).seq
-            yardstick.step(zeros(yardstick))
+            reference.step(zeros(reference))
             client.send(zeros(client))
             with pytest.raises(PeerTimeout, match=r"0\.05"):
                 client.recv(Deadline(0.05))
             frame = client.recv(Deadline(PATIENCE_S))
             assert frame.seq == number + 1
-            assert frame.observations.tobytes() == yardstick.step(zeros(yardstick)).observations.tobytes()
+            assert frame.observations.tobytes() == reference.step(zeros(reference)).observations.tobytes()
 
     def test_a_second_driver_is_refused_until_the_first_closes(self) -> None:
         with self.serve() as endpoint:
@@ -150,18 +149,18 @@ class TroubleContract(Pair):
             self.connect_when_free(endpoint).close()
 
     def test_the_next_driver_finds_the_engine_where_the_last_one_left_it(self) -> None:
-        with self.serve() as endpoint, open_yardstick("toy", 4) as yardstick:
+        with self.serve() as endpoint, open_reference("toy", 4) as reference:
             with self.connect(endpoint) as first:
                 first.step(zeros(first), every(first, RESET))
-            yardstick.step(zeros(yardstick), every(yardstick, RESET))
+            reference.step(zeros(reference), every(reference, RESET))
             second = self.connect_when_free(endpoint)
-            yardstick.step(zeros(yardstick))
+            reference.step(zeros(reference))
             frame = second.step(zeros(second))
-            assert frame.observations.tobytes() == yardstick.step(zeros(yardstick)).observations.tobytes()
+            assert frame.observations.tobytes() == reference.step(zeros(reference)).observations.tobytes()
             second.close()
 
     def test_closing_twice_is_closing_once_and_frames_stay_readable(self) -> None:
-        with self.open_pair() as client:
+        with self.open_client() as client:
             frame = client.step(zeros(client), every(client, RESET))
             copy = frame.observations.copy()
             actions = client.actions
@@ -181,7 +180,7 @@ class TroubleContract(Pair):
     @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
     @pytest.mark.parametrize("wrong", ["send", "call"])
     def test_a_forked_child_is_refused_and_its_parent_goes_on(self, wrong: str) -> None:
-        with self.open_pair() as client:
+        with self.open_client() as client:
             client.step(zeros(client))
             said = _in_fork(lambda: outcome(client, AFTER_CLOSE[wrong]))
             assert said == "ClosedError: this transport belongs to the parent process; connect again after fork()"
@@ -189,7 +188,7 @@ class TroubleContract(Pair):
 
     @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
     def test_closing_in_a_forked_child_does_not_close_its_parent(self) -> None:
-        with self.open_pair() as client:
+        with self.open_client() as client:
             client.step(zeros(client))
             assert _in_fork(lambda: outcome(client, lambda t: t.close())) == "no error"
             client.step(zeros(client))

@@ -1,4 +1,4 @@
-"""Planted faults: each strikes where it was put, and nowhere else."""
+"""Injected faults: each hits what it names, and nothing else."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from lucky_transport.errors import PeerDied, PeerTimeout, SpecError, TransportEr
 from lucky_transport.messages import EntityInfo, FullState, GetAgentSchemaResponse, StepResponse
 from lucky_transport.messages.methods import method
 from lucky_transport.testing.bit_flip import flip_array, flip_message
-from lucky_transport.testing.pair import open_yardstick
-from lucky_transport.testing.planted import STEPS, Fault, Plant, PlantedTransport
+from lucky_transport.testing.fault_injection import STEPS, Fault, FaultSpec, FaultyTransport
+from lucky_transport.testing.suite import open_reference
 from lucky_transport.transport import Stream, Transport
 from tests.support.message_strategies import messages
 
@@ -47,7 +47,7 @@ class Numbers(Stream):
 
 @pytest.fixture
 def inner() -> Iterator[Transport]:
-    with open_yardstick("toy", 2, seed=0) as transport:
+    with open_reference("toy", 2, seed=0) as transport:
         yield transport
 
 
@@ -55,18 +55,18 @@ def numbers(transport: Transport, deadline: Deadline | None = None) -> list[int]
     return [item.frame_number for item in transport.stream(TELEMETRY, TELEMETRY.request(), deadline)]
 
 
-def planted(
-    inner: Transport, monkeypatch: pytest.MonkeyPatch, *plants: Plant, error: TransportError | None = None
-) -> PlantedTransport:
-    """Return `inner` with plants, and with a telemetry of three items."""
+def faulty(
+    inner: Transport, monkeypatch: pytest.MonkeyPatch, *faults: FaultSpec, error: TransportError | None = None
+) -> FaultyTransport:
+    """Return `inner` with faults, and with a telemetry of three items."""
     monkeypatch.setattr(inner, "stream", lambda *_, **__: Numbers(error))
-    return PlantedTransport(inner, *plants)
+    return FaultyTransport(inner, *faults)
 
 
 def test_without_a_plant_everything_passes_as_it_is(inner: Transport, monkeypatch: pytest.MonkeyPatch) -> None:
     answer = inner.call(SCHEMA, SCHEMA.request("agent_0"))
     monkeypatch.setattr(inner, "call", lambda *_: answer)
-    transport = planted(inner, monkeypatch)
+    transport = faulty(inner, monkeypatch)
     assert transport.call(SCHEMA, SCHEMA.request("agent_0")) is answer
     assert numbers(transport) == [10, 20, 30]
     assert transport.step(transport.actions).seq == 1
@@ -74,25 +74,25 @@ def test_without_a_plant_everything_passes_as_it_is(inner: Transport, monkeypatc
 
 
 def test_a_bit_differs_in_the_response_of_one_call_only(inner: Transport) -> None:
-    transport = PlantedTransport(
-        inner, Plant(Fault.BIT, "AgentService/GetAgentSchema", at=1, path="schema.action_size")
+    transport = FaultyTransport(
+        inner, FaultSpec(Fault.BIT, "AgentService/GetAgentSchema", at=1, path="schema.action_size")
     )
     sizes = [transport.call(SCHEMA, SCHEMA.request("agent_0")).schema.action_size for _ in range(3)]
     assert sizes[0] == sizes[2] == sizes[1] ^ 1
 
 
 def test_a_pattern_plants_into_every_method_it_fits(inner: Transport) -> None:
-    transport = PlantedTransport(inner, Plant(Fault.STATUS, "*/Get*", at=None))
+    transport = FaultyTransport(inner, FaultSpec(Fault.STATUS, "*/Get*", at=None))
     for row in (SCHEMA, INFO, INFO):
-        with pytest.raises(UnknownName, match=f"{row.name}: a planted status"):
+        with pytest.raises(UnknownName, match=f"{row.name}: an injected status"):
             transport.call(row, row.request())
 
 
 def test_a_bit_differs_in_one_observation_of_one_exchange(inner: Transport) -> None:
-    with open_yardstick("toy", 2, seed=0) as true:
-        liar = PlantedTransport(inner, Plant(Fault.BIT, STEPS, at=1, env=1))
+    with open_reference("toy", 2, seed=0) as true:
+        faulty_transport = FaultyTransport(inner, FaultSpec(Fault.BIT, STEPS, at=1, env=1))
         for number in range(3):
-            left, right = true.step(true.actions), liar.step(liar.actions)
+            left, right = true.step(true.actions), faulty_transport.step(faulty_transport.actions)
             unequal = np.argwhere(left.observations != right.observations).tolist()
             assert unequal == ([[1, 0]] if number == 1 else [])
             assert not right.observations.flags.writeable
@@ -100,60 +100,60 @@ def test_a_bit_differs_in_one_observation_of_one_exchange(inner: Transport) -> N
 
 
 @pytest.mark.parametrize(
-    ("plant", "expected"),
+    ("fault_spec", "expected"),
     [
-        (Plant(Fault.MISSING, TELEMETRY.name), [20, 30]),
-        (Plant(Fault.MISSING, TELEMETRY.name, item=2), [10, 20]),
-        (Plant(Fault.REORDERED, TELEMETRY.name), [20, 10, 30]),
-        (Plant(Fault.REORDERED, TELEMETRY.name, item=1), [10, 30, 20]),
-        (Plant(Fault.BIT, TELEMETRY.name, item=1, path="frame_number"), [10, 21, 30]),
-        (Plant(Fault.BIT, TELEMETRY.name, item=9, path="frame_number"), [10, 20, 30]),
+        (FaultSpec(Fault.MISSING, TELEMETRY.name), [20, 30]),
+        (FaultSpec(Fault.MISSING, TELEMETRY.name, item=2), [10, 20]),
+        (FaultSpec(Fault.REORDERED, TELEMETRY.name), [20, 10, 30]),
+        (FaultSpec(Fault.REORDERED, TELEMETRY.name, item=1), [10, 30, 20]),
+        (FaultSpec(Fault.BIT, TELEMETRY.name, item=1, path="frame_number"), [10, 21, 30]),
+        (FaultSpec(Fault.BIT, TELEMETRY.name, item=9, path="frame_number"), [10, 20, 30]),
     ],
 )
 def test_items_of_a_stream_are_changed(
-    inner: Transport, monkeypatch: pytest.MonkeyPatch, plant: Plant, expected: list[int]
+    inner: Transport, monkeypatch: pytest.MonkeyPatch, fault_spec: FaultSpec, expected: list[int]
 ) -> None:
-    transport = planted(inner, monkeypatch, plant)
+    transport = faulty(inner, monkeypatch, fault_spec)
     assert numbers(transport) == expected
     assert numbers(transport) == [10, 20, 30]
 
 
-def test_a_stream_ends_with_another_status_where_one_is_planted(
+def test_a_stream_ends_with_another_status_where_one_is_injected(
     inner: Transport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    transport = planted(inner, monkeypatch, Plant(Fault.STATUS, TELEMETRY.name, item=1))
+    transport = faulty(inner, monkeypatch, FaultSpec(Fault.STATUS, TELEMETRY.name, item=1))
     stream = transport.stream(TELEMETRY, TELEMETRY.request())
     assert next(stream).frame_number == 10
-    with pytest.raises(UnknownName, match="planted"):
+    with pytest.raises(UnknownName, match="injected"):
         next(stream)
 
 
 def test_only_what_fails_by_itself_fails_with_another_text(inner: Transport, monkeypatch: pytest.MonkeyPatch) -> None:
-    detail = Plant(Fault.DETAIL, "*", at=None)
-    transport = planted(inner, monkeypatch, detail, error=SpecError("too many", hint="ask for fewer"))
+    detail = FaultSpec(Fault.DETAIL, "*", at=None)
+    transport = faulty(inner, monkeypatch, detail, error=SpecError("too many", hint="ask for fewer"))
     assert transport.call(SCHEMA, SCHEMA.request("agent_0")).schema.action_size
-    with pytest.raises(Unimplemented, match=r"ListCameras.* \(a planted detail\)$"):
+    with pytest.raises(Unimplemented, match=r"ListCameras.* \(an injected detail\)$"):
         transport.call(CAMERAS, CAMERAS.request())
-    with pytest.raises(SpecError, match=r"^too many; ask for fewer \(a planted detail\)$"):
+    with pytest.raises(SpecError, match=r"^too many; ask for fewer \(an injected detail\)$"):
         numbers(transport)
 
 
 @pytest.mark.parametrize("fault", [Fault.REORDERED, Fault.MISSING])
 def test_what_has_no_items_is_not_reordered(inner: Transport, fault: Fault) -> None:
-    transport = PlantedTransport(inner, Plant(fault, "*"))
+    transport = FaultyTransport(inner, FaultSpec(fault, "*"))
     assert transport.call(SCHEMA, SCHEMA.request("agent_0")).schema.action_size
 
 
 def test_a_slow_call_is_late_but_answers(inner: Transport) -> None:
-    transport = PlantedTransport(inner, Plant(Fault.SLOW, "*", delay_s=0.05))
+    transport = FaultyTransport(inner, FaultSpec(Fault.SLOW, "*", delay_s=0.05))
     before = time.monotonic()
     assert transport.call(SCHEMA, SCHEMA.request("agent_0")).schema.action_size
     assert time.monotonic() - before >= 0.05
 
 
 def test_what_is_slower_than_its_deadline_ends_there(inner: Transport, monkeypatch: pytest.MonkeyPatch) -> None:
-    plants = (Plant(Fault.SLOW, "*", at=None, delay_s=60.0), Plant(Fault.SLOW, STEPS, delay_s=60.0))
-    transport = planted(inner, monkeypatch, *plants)
+    faults = (FaultSpec(Fault.SLOW, "*", at=None, delay_s=60.0), FaultSpec(Fault.SLOW, STEPS, delay_s=60.0))
+    transport = faulty(inner, monkeypatch, *faults)
     with pytest.raises(PeerTimeout, match=r"GetAgentSchema did not end within 0\.01 s"):
         transport.call(SCHEMA, SCHEMA.request("agent_0"), Deadline(0.01))
     with pytest.raises(PeerTimeout):
@@ -165,7 +165,7 @@ def test_what_is_slower_than_its_deadline_ends_there(inner: Transport, monkeypat
 
 
 def test_after_a_crash_nothing_answers_any_more(inner: Transport, monkeypatch: pytest.MonkeyPatch) -> None:
-    transport = planted(inner, monkeypatch, Plant(Fault.CRASH, TELEMETRY.name, item=1))
+    transport = faulty(inner, monkeypatch, FaultSpec(Fault.CRASH, TELEMETRY.name, item=1))
     stream = transport.stream(TELEMETRY, TELEMETRY.request())
     assert next(stream).frame_number == 10
     for use in (
@@ -174,14 +174,14 @@ def test_after_a_crash_nothing_answers_any_more(inner: Transport, monkeypatch: p
         lambda: transport.step(transport.actions),
         lambda: transport.stream(TELEMETRY, TELEMETRY.request()),
     ):
-        with pytest.raises(PeerDied, match="planted crash"):
+        with pytest.raises(PeerDied, match="injected crash"):
             use()
     transport.close()
 
 
 def test_a_fault_that_steps_cannot_have_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"reordered cannot be planted into steps; expected one of bit, crash"):
-        Plant(Fault.REORDERED, STEPS)
+    with pytest.raises(ValueError, match=r"reordered cannot be injected into steps; expected one of bit, crash"):
+        FaultSpec(Fault.REORDERED, STEPS)
 
 
 @settings(max_examples=100)

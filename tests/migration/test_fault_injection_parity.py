@@ -1,4 +1,4 @@
-"""A planted difference of each kind is found by a proof, and named: which method, what differs, where, both values."""
+"""An injected difference of each kind is found by a proof, which names method, aspect, place and both values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from lucky_transport.errors import EngineFailed
 from lucky_transport.messages import StepRequest
 from lucky_transport.messages.methods import Method, method
-from lucky_transport.testing.planted import STEPS, Fault, Plant, PlantedTransport
+from lucky_transport.testing.fault_injection import STEPS, Fault, FaultSpec, FaultyTransport
 from lucky_transport.transport import Stream, Transport
 from lucky_transport_migration import paths
 from lucky_transport_migration.commands_parity import answers
@@ -24,7 +24,7 @@ from lucky_transport_migration.parity import prove
 SCHEMA = method("AgentService/GetAgentSchema")
 TELEMETRY = method("TelemetryService/StreamTelemetry")
 
-Planting = Callable[..., None]
+Inject = Callable[..., None]
 
 
 class Numbered(Stream):
@@ -46,19 +46,19 @@ class Numbered(Stream):
 
 
 @pytest.fixture
-def plant(twin: str, monkeypatch: pytest.MonkeyPatch) -> Planting:
-    """Return a function that plants a fault into the path "twin"; all streams have three items, or end in `error`."""
+def inject(twin: str, monkeypatch: pytest.MonkeyPatch) -> Inject:
+    """Return a function that injects a fault into the path "twin"; all streams have three items, or end in `error`."""
     connect = paths.Link.connect
 
-    def planted(fault: Plant, error: Exception | None = None) -> None:
+    def inject_fault(fault: FaultSpec, error: Exception | None = None) -> None:
         def connected(link: paths.Link) -> Transport:
             transport = connect(link)
             monkeypatch.setattr(transport, "stream", lambda *_, **__: Numbered(error))
-            return PlantedTransport(transport, fault) if link.path.name == twin else transport
+            return FaultyTransport(transport, fault) if link.path.name == twin else transport
 
         monkeypatch.setattr(paths.Link, "connect", connected)
 
-    return planted
+    return inject_fault
 
 
 def compared(row: Method, **options: Any) -> Any:
@@ -70,42 +70,42 @@ def compared(row: Method, **options: Any) -> Any:
     ("fault", "named", "values"),
     [
         (
-            Plant(Fault.BIT, SCHEMA.name, path="schema.action_size"),
+            FaultSpec(Fault.BIT, SCHEMA.name, path="schema.action_size"),
             (SCHEMA.name, "item", "schema.action_size"),
             {"inproc": 2, "twin": 3},
         ),
         (
-            Plant(Fault.BIT, TELEMETRY.name, item=1, path="frame_number"),
+            FaultSpec(Fault.BIT, TELEMETRY.name, item=1, path="frame_number"),
             (TELEMETRY.name, "item", "items[1].frame_number"),
             {"inproc": 11, "twin": 10},
         ),
         (
-            Plant(Fault.REORDERED, TELEMETRY.name, item=1),
+            FaultSpec(Fault.REORDERED, TELEMETRY.name, item=1),
             (TELEMETRY.name, "order", "items[1]"),
             {"inproc": "item 1", "twin": "item 2"},
         ),
         (
-            Plant(Fault.MISSING, TELEMETRY.name, item=1),
+            FaultSpec(Fault.MISSING, TELEMETRY.name, item=1),
             (TELEMETRY.name, "count", "items[1]"),
             {"inproc": "3 items", "twin": "2 items, without item 1 of the other"},
         ),
         (
-            Plant(Fault.STATUS, SCHEMA.name),
+            FaultSpec(Fault.STATUS, SCHEMA.name),
             (SCHEMA.name, "code", "outcome"),
-            {"inproc": "a response", "twin": f"UnknownName: {SCHEMA.name}: a planted status"},
+            {"inproc": "a response", "twin": f"UnknownName: {SCHEMA.name}: an injected status"},
         ),
         (
-            Plant(Fault.CRASH, SCHEMA.name),
+            FaultSpec(Fault.CRASH, SCHEMA.name),
             (SCHEMA.name, "code", "outcome"),
-            {"inproc": "a response", "twin": "PeerDied: the peer is dead: a planted crash"},
+            {"inproc": "a response", "twin": "PeerDied: the peer is dead: an injected crash"},
         ),
     ],
-    ids=lambda value: str(value.fault) if isinstance(value, Plant) else "",
+    ids=lambda value: str(value.fault) if isinstance(value, FaultSpec) else "",
 )
-def test_a_planted_difference_is_found_and_named(
-    plant: Planting, fault: Plant, named: tuple[str, str, str], values: dict[str, Any]
+def test_an_injected_difference_is_found_and_named(
+    inject: Inject, fault: FaultSpec, named: tuple[str, str, str], values: dict[str, Any]
 ) -> None:
-    plant(fault)
+    inject(fault)
     outcome = compared(method(fault.method))
     first = outcome.first_difference
     assert not outcome.equal
@@ -114,25 +114,23 @@ def test_a_planted_difference_is_found_and_named(
     assert all(str(value) in outcome.sentence for value in values.values())
 
 
-def test_another_text_of_an_error_is_found(plant: Planting) -> None:
-    plant(Plant(Fault.DETAIL, TELEMETRY.name), error=EngineFailed("the sensor is off"))
+def test_another_text_of_an_error_is_found(inject: Inject) -> None:
+    inject(FaultSpec(Fault.DETAIL, TELEMETRY.name), error=EngineFailed("the sensor is off"))
     first = compared(TELEMETRY).first_difference
     assert (first.aspect, first.path) == ("details", "outcome")
-    assert first.values["twin"] == f"{first.values['inproc']} (a planted detail)"
+    assert first.values["twin"] == f"{first.values['inproc']} (an injected detail)"
 
 
-def test_a_candidate_that_is_slower_than_its_deadline_is_found(
-    plant: Planting, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_candidate_that_is_slower_than_its_deadline_is_found(inject: Inject, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answers, "PATIENCE_S", 2.0)
-    plant(Plant(Fault.SLOW, SCHEMA.name, delay_s=60.0))
+    inject(FaultSpec(Fault.SLOW, SCHEMA.name, delay_s=60.0))
     first = compared(SCHEMA).first_difference
     assert (first.method, first.aspect) == (SCHEMA.name, "code")
     assert first.values["twin"].startswith("PeerTimeout: ")
 
 
-def test_a_crash_ends_the_proof_and_says_who_was_lost(plant: Planting) -> None:
-    plant(Plant(Fault.CRASH, SCHEMA.name))
+def test_a_crash_ends_the_proof_and_says_who_was_lost(inject: Inject) -> None:
+    inject(FaultSpec(Fault.CRASH, SCHEMA.name))
     outcome = compared(SCHEMA)
     assert outcome.lost.startswith("twin was lost in call ")
 
@@ -140,16 +138,16 @@ def test_a_crash_ends_the_proof_and_says_who_was_lost(plant: Planting) -> None:
 @pytest.mark.parametrize(
     ("fault", "field", "value"),
     [
-        (Plant(Fault.BIT, STEPS, at=6, env=1), "observations", None),
-        (Plant(Fault.STATUS, STEPS, at=6), "error", "UnknownName: the step: a planted status"),
-        (Plant(Fault.CRASH, STEPS, at=6), "error", "PeerDied: the peer is dead: a planted crash"),
+        (FaultSpec(Fault.BIT, STEPS, at=6, env=1), "observations", None),
+        (FaultSpec(Fault.STATUS, STEPS, at=6), "error", "UnknownName: the step: an injected status"),
+        (FaultSpec(Fault.CRASH, STEPS, at=6), "error", "PeerDied: the peer is dead: an injected crash"),
     ],
-    ids=lambda value: str(value.fault) if isinstance(value, Plant) else "",
+    ids=lambda value: str(value.fault) if isinstance(value, FaultSpec) else "",
 )
-def test_a_planted_difference_in_the_stepping_path_is_found_and_named(
-    plant: Planting, fault: Plant, field: str, value: str | None
+def test_an_injected_difference_in_the_stepping_path_is_found_and_named(
+    inject: Inject, fault: FaultSpec, field: str, value: str | None
 ) -> None:
-    plant(fault)
+    inject(fault)
     outcome = prove("toy", ("inproc", "twin"), num_envs=2, steps=20, seed=0)
     found = outcome.difference
     assert found is not None
@@ -161,8 +159,8 @@ def test_a_planted_difference_in_the_stepping_path_is_found_and_named(
         assert found.values == {"inproc": "no error", "twin": value}
 
 
-def test_what_a_proof_saw_is_evidence_for_the_gate(plant: Planting, tmp_path: Any) -> None:
-    plant(Plant(Fault.BIT, SCHEMA.name, path="schema.action_size"))
+def test_what_a_proof_saw_is_evidence_for_the_gate(inject: Inject, tmp_path: Any) -> None:
+    inject(FaultSpec(Fault.BIT, SCHEMA.name, path="schema.action_size"))
     outcome = compared(SCHEMA, evidence=tmp_path)
     seen = list(read_folder(tmp_path))
     assert [one.verdict for one in seen if one.method == SCHEMA.name] == ["different"]

@@ -1,18 +1,15 @@
-"""Faults on purpose: a transport that passes everything on but what is planted, to prove that a comparison finds it.
+"""A transport that passes everything on except the faults it is told to inject, to prove that a comparison finds them.
 
-    liar = PlantedTransport(transport, Plant(Fault.BIT, "SceneService/GetSceneInfo"))
-    liar = PlantedTransport(transport, Plant(Fault.BIT, STEPS, at=7, env=1), Plant(Fault.MISSING, "*/StreamTelemetry"))
+faulty = FaultyTransport(transport, FaultSpec(Fault.BIT, "SceneService/GetSceneInfo"))
+faulty = FaultyTransport(transport, FaultSpec(Fault.BIT, STEPS, at=7, env=1))
 
-    bit         one bit of the response, of a stream's item or of a frame's observations is another one
-    reordered   two neighbouring items of a stream change places
-    missing     an item of a stream never comes
-    status      the call ends with another error (UnknownName), whatever the engine said
-    detail      a call that fails by itself fails with another text
-    slow        the answer comes later, or not before the deadline
-    crash       the peer is dead, from then on for every call and step
-
-Rule 1: a plant strikes at one call of its methods, or at every one; everything else passes as it is.
-Rule 2: what is passed on is the inner transport's own object; only what a plant changes is a copy.
+bit         one bit of the response, of a stream's item or of a frame's observations is flipped
+reordered   two neighbouring items of a stream change places
+missing     an item of a stream never comes
+status      the call ends with another error (UnknownName), whatever the engine answered
+detail      a call that fails by itself fails with another text
+slow        the answer comes later, or not before the deadline
+crash       the peer is dead, from then on for every call and step
 """
 
 from __future__ import annotations
@@ -36,14 +33,14 @@ from lucky_transport.messages.methods import Method
 from lucky_transport.testing.bit_flip import flip_array, flip_message
 from lucky_transport.transport import Frame, Stream, Transport
 
-__all__ = ["STEPS", "Fault", "Plant", "PlantedTransport"]
+__all__ = ["STEPS", "Fault", "FaultSpec", "FaultyTransport"]
 
-#: The "method" of a plant in the stepping path.
+#: The "method" of a fault in the stepping path.
 STEPS = "steps"
 
 
 class Fault(StrEnum):
-    """What can be planted; see the module."""
+    """What can be injected; see the module."""
 
     BIT = "bit"
     REORDERED = "reordered"
@@ -59,10 +56,10 @@ _OF_STEPS = {Fault.BIT, Fault.STATUS, Fault.SLOW, Fault.CRASH}
 
 
 @dataclass(frozen=True, slots=True)
-class Plant:
+class FaultSpec:
     """One fault. `method`: a full or short name, a shell pattern of such, or STEPS for `send` and `recv`.
 
-    at: at which of their calls or exchanges it strikes, from 0; None = at each. item: at which item of a stream. path:
+    at: which of their calls or exchanges it hits, from 0; None = each. item: at which item of a stream. path:
     in which field a bit is changed ("" = the first that holds something). env: in whose row of a frame. delay_s: how
     much later a slow one answers.
     """
@@ -78,11 +75,11 @@ class Plant:
     def __post_init__(self) -> None:
         if self.method == STEPS and self.fault not in _OF_STEPS:
             raise ValueError(
-                f"{self.fault} cannot be planted into steps; expected one of {', '.join(sorted(_OF_STEPS))}"
+                f"{self.fault} cannot be injected into steps; expected one of {', '.join(sorted(_OF_STEPS))}"
             )
 
     def fits(self, method: Method) -> bool:
-        """True where this is planted into `method`."""
+        """True where this is a fault of `method`."""
         if self.fault in _OF_STREAMS and method.stream is None:
             return False
         short = method.name.rpartition(".")[2]
@@ -90,52 +87,52 @@ class Plant:
 
 
 class _Armed:
-    """A plant, and how often it could have struck."""
+    """A fault, and how many calls it has seen."""
 
-    def __init__(self, plant: Plant) -> None:
-        self.plant = plant
+    def __init__(self, fault_spec: FaultSpec) -> None:
+        self.fault_spec = fault_spec
         self._calls = itertools.count()
 
-    def strikes(self) -> bool:
-        """Count a call; True when it is one that the fault is for."""
-        return next(self._calls) == self.plant.at or self.plant.at is None
+    def hits(self) -> bool:
+        """Count a call; True when the fault is due."""
+        return next(self._calls) == self.fault_spec.at or self.fault_spec.at is None
 
 
 class _Peer:
-    """What all calls over one transport share: its name, and whether a crash has struck."""
+    """What all calls over one transport share: its name, and whether it has crashed."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._crashed = False
 
     def check_alive(self) -> None:
-        """Raise PeerDied once a crash has struck."""
+        """Raise PeerDied once it has crashed."""
         if self._crashed:
-            raise PeerDied("the peer is dead: a planted crash", backend=self.name)
+            raise PeerDied("the peer is dead: an injected crash", backend=self.name)
 
-    def hinder(self, plant: Plant, what: str, deadline: Deadline | None) -> None:
+    def inject(self, fault_spec: FaultSpec, what: str, deadline: Deadline | None) -> None:
         """Do what a fault does before an answer: wait, or raise instead of it."""
-        if plant.fault is Fault.SLOW:
-            time.sleep(plant.delay_s if deadline is None else min(plant.delay_s, deadline.remaining_s))
+        if fault_spec.fault is Fault.SLOW:
+            time.sleep(fault_spec.delay_s if deadline is None else min(fault_spec.delay_s, deadline.remaining_s))
             if deadline is not None and deadline.expired:
                 raise deadline_error(what, deadline.timeout_s, self.name)
-        elif plant.fault is Fault.STATUS:
-            raise UnknownName(f"{what}: a planted status", backend=self.name)
-        elif plant.fault is Fault.CRASH:
+        elif fault_spec.fault is Fault.STATUS:
+            raise UnknownName(f"{what}: an injected status", backend=self.name)
+        elif fault_spec.fault is Fault.CRASH:
             self._crashed = True
             self.check_alive()
 
 
-class PlantedTransport(Transport):
+class FaultyTransport(Transport):
     """`inner` with faults; closing it closes `inner`."""
 
-    def __init__(self, inner: Transport, *plants: Plant) -> None:
+    def __init__(self, inner: Transport, *faults: FaultSpec) -> None:
         self.name, self.spec, self.capabilities = inner.name, inner.spec, inner.capabilities
         self.actions = inner.actions
         self._inner = inner
         self._peer = _Peer(inner.name)
-        self._steps = [_Armed(plant) for plant in plants if plant.method == STEPS]
-        self._calls = [_Armed(plant) for plant in plants if plant.method != STEPS]
+        self._steps = [_Armed(fault_spec) for fault_spec in faults if fault_spec.method == STEPS]
+        self._calls = [_Armed(fault_spec) for fault_spec in faults if fault_spec.method != STEPS]
 
     def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
         self._peer.check_alive()
@@ -144,31 +141,31 @@ class PlantedTransport(Transport):
 
     def recv(self, deadline: Deadline | None = None) -> Frame:
         self._peer.check_alive()
-        due = [armed.plant for armed in self._steps if armed.strikes()]
-        for plant in due:
-            self._peer.hinder(plant, "the step", deadline)
+        due = [armed.fault_spec for armed in self._steps if armed.hits()]
+        for fault_spec in due:
+            self._peer.inject(fault_spec, "the step", deadline)
         frame = self._inner.recv(deadline)
-        for plant in due:
-            if plant.fault is Fault.BIT:
-                frame = _flipped(frame, plant.env)
+        for fault_spec in due:
+            if fault_spec.fault is Fault.BIT:
+                frame = _flipped(frame, fault_spec.env)
         return frame
 
     def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
         due = self._due(method)
-        for plant in due:
-            self._peer.hinder(plant, method.name, deadline)
-        with _retelling(*due):
+        for fault_spec in due:
+            self._peer.inject(fault_spec, method.name, deadline)
+        with _injected_detail(*due):
             response = self._inner.call(method, request, deadline)
-        for plant in due:
-            if plant.fault is Fault.BIT:
-                response = flip_message(response, plant.path)
+        for fault_spec in due:
+            if fault_spec.fault is Fault.BIT:
+                response = flip_message(response, fault_spec.path)
         return response
 
     def stream(self, method: Method, request: Any, deadline: Deadline | None = None, *, copy: bool = True) -> Stream:
         due = self._due(method)
         stream = self._inner.stream(method, request, deadline, copy=copy)
-        for plant in due:
-            stream = _PlantedStream(stream, plant, self._peer, method.name, deadline)
+        for fault_spec in due:
+            stream = _FaultyStream(stream, fault_spec, self._peer, method.name, deadline)
         return stream
 
     def implements(self, method: Method) -> bool | None:
@@ -177,18 +174,18 @@ class PlantedTransport(Transport):
     def close(self) -> None:
         self._inner.close()
 
-    def _due(self, method: Method) -> list[Plant]:
-        """Return the plants that strike at this call."""
+    def _due(self, method: Method) -> list[FaultSpec]:
+        """Return the faults of this call."""
         self._peer.check_alive()
-        return [armed.plant for armed in self._calls if armed.plant.fits(method) and armed.strikes()]
+        return [armed.fault_spec for armed in self._calls if armed.fault_spec.fits(method) and armed.hits()]
 
 
-class _PlantedStream(Stream):
+class _FaultyStream(Stream):
     """A stream with one fault at one of its items."""
 
-    def __init__(self, inner: Stream, plant: Plant, peer: _Peer, name: str, deadline: Deadline | None) -> None:
+    def __init__(self, inner: Stream, fault_spec: FaultSpec, peer: _Peer, name: str, deadline: Deadline | None) -> None:
         self._inner = inner
-        self._plant = plant
+        self._fault_spec = fault_spec
         self._peer = peer
         self._name = name
         self._deadline = deadline
@@ -197,17 +194,17 @@ class _PlantedStream(Stream):
 
     def __next__(self) -> Any:
         self._peer.check_alive()
-        strikes = next(self._items) == self._plant.item
+        is_due = next(self._items) == self._fault_spec.item
         if self._kept:
             return self._kept.pop()
-        if strikes:
-            self._peer.hinder(self._plant, self._name, self._deadline)
+        if is_due:
+            self._peer.inject(self._fault_spec, self._name, self._deadline)
         item = self._receive()
-        if not strikes:
+        if not is_due:
             return item
-        match self._plant.fault:
+        match self._fault_spec.fault:
             case Fault.BIT:
-                return flip_message(item, self._plant.path)
+                return flip_message(item, self._fault_spec.path)
             case Fault.MISSING:
                 return self._receive()
             case Fault.REORDERED:
@@ -217,7 +214,7 @@ class _PlantedStream(Stream):
                 return item
 
     def _receive(self) -> Any:
-        with _retelling(self._plant):
+        with _injected_detail(self._fault_spec):
             item = next(self._inner)
         self.dropped = self._inner.dropped
         return item
@@ -228,13 +225,13 @@ class _PlantedStream(Stream):
 
 
 @contextmanager
-def _retelling(*due: Plant) -> Generator[None]:
-    """Give an error another text where that is planted."""
+def _injected_detail(*due: FaultSpec) -> Generator[None]:
+    """Give an error another text where that is due."""
     try:
         yield
     except TransportError as error:
-        if any(plant.fault is Fault.DETAIL for plant in due):
-            error.args = (f"{error} (a planted detail)",)
+        if any(fault_spec.fault is Fault.DETAIL for fault_spec in due):
+            error.args = (f"{error} (an injected detail)",)
         raise
 
 

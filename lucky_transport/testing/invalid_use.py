@@ -1,7 +1,4 @@
-"""Wrong calls of a transport, each of which must raise the same class with the same text on every transport.
-
-Rule 1: a wrong call names what is wrong before anything reaches the engine; the transport works as before afterwards.
-"""
+"""Invalid calls: each must raise the same class with the same text on every transport, before it reaches the engine."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from lucky_transport.engine import HOLD
 from lucky_transport.messages.methods import method
 from lucky_transport.transport import Transport
 
-__all__ = ["AFTER_CLOSE", "MISUSE", "WITHOUT_HOLD", "outcome"]
+__all__ = ["AFTER_CLOSE", "INVALID_CALLS", "WITHOUT_HOLD", "outcome"]
 
 Call = Callable[[Transport], object]
 
@@ -44,7 +41,7 @@ def _get_model_info(transport: Transport) -> object:
 
 
 #: Wrong calls of a transport whose engine has real-valued actions.
-MISUSE: Mapping[str, Call] = {
+INVALID_CALLS: Mapping[str, Call] = {
     "recv without send": lambda t: t.recv(),
     "one env too many": lambda t: t.step(_wider(t, 1, 0)),
     "one value too many": lambda t: t.step(_wider(t, 0, 1)),

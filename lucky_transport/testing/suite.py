@@ -1,6 +1,6 @@
-"""A client and an engine over one transport, and the same engine without any: what the contract suites work with.
+"""What the contract suites work with: a client and an engine over one transport, and the same engine without a wire.
 
-Rule 1: every pair has an engine and a name of its own, so tests never meet.
+Each test gets an engine and a name of its own, so tests never meet.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from lucky_transport.messages.methods import method
 from lucky_transport.process import unique_name
 from lucky_transport.transport import Transport
 
-__all__ = ["PATIENCE_S", "Pair", "every", "open_yardstick", "zeros"]
+__all__ = ["PATIENCE_S", "TransportSuite", "every", "open_reference", "zeros"]
 
 _SCHEMA = method("AgentService/GetAgentSchema")
 
@@ -35,7 +35,7 @@ PATIENCE_S = 10.0
 
 
 @contextmanager
-def open_yardstick(engine: str | Engine, num_envs: int, **options: Any) -> Generator[Transport]:
+def open_reference(engine: str | Engine, num_envs: int, **options: Any) -> Generator[Transport]:
     """Yield a client of a fresh engine without any wire."""
     host = AgentHost(api.make_engine(engine, num_envs, **options) if isinstance(engine, str) else engine)
     client = InprocTransport(host)
@@ -56,8 +56,8 @@ def every(client: Transport, code: int) -> Any:
     return np.full(client.spec.num_envs, code, np.uint8)
 
 
-class Pair:
-    """How a suite gets its pairs; a subclass sets `endpoint`, or overrides `serve` and `connect`."""
+class TransportSuite:
+    """What every suite of `TransportContract` uses; a subclass sets `endpoint`, or overrides `serve` and `connect`."""
 
     #: The URL to serve at; "{name}" is replaced by a name of its own in each test.
     endpoint: str = ""
@@ -80,7 +80,7 @@ class Pair:
         return api.open_transport(endpoint, load_settings(self.settings))
 
     @contextmanager
-    def open_pair(self, engine: str | Engine = "toy", num_envs: int = 4, **options: Any) -> Generator[Transport]:
+    def open_client(self, engine: str | Engine = "toy", num_envs: int = 4, **options: Any) -> Generator[Transport]:
         """Yield a client of a fresh engine that is served over this transport."""
         with self.serve(engine, num_envs, **options) as endpoint, self.connect(endpoint) as client:
             yield client
@@ -95,7 +95,7 @@ class Pair:
         assert client.call(_SCHEMA, GetAgentSchemaRequest("agent_1")).schema.agent_name == "agent_1"
 
     def connect_when_free(self, endpoint: Endpoint) -> Transport:
-        """Return a client that drives; the server may notice the last driver's farewell a moment later."""
+        """Return a client that drives; the server may notice the last driver's close a moment later."""
         deadline = Deadline(PATIENCE_S)
         while True:
             client: Transport | None = None

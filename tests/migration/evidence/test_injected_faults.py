@@ -13,7 +13,7 @@ from lucky_transport.errors import TransportError
 from lucky_transport.messages import GetMujocoInfoRequest, LidarSensorRequest, StreamPolicySlotStateRequest
 from lucky_transport.messages.methods import Method, method
 from lucky_transport.process import unique_name
-from lucky_transport.testing.planted import Fault, Plant, PlantedTransport
+from lucky_transport.testing.fault_injection import Fault, FaultSpec, FaultyTransport
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, FAILED
 from lucky_transport_migration.routing.side import Side
 from lucky_transport_migration.routing.transport import StagedTransport
@@ -48,24 +48,24 @@ def ask(transport: Any, row: Method, timeout_s: float = 10.0) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("plant", "row", "verdict", "aspect", "where"),
+    ("fault", "row", "verdict", "aspect", "where"),
     [
-        (Plant(Fault.BIT, COUNT.name), COUNT, DIFFERENT, "item", "beams"),
-        (Plant(Fault.BIT, SLOTS.name, item=2), SLOTS, DIFFERENT, "item", "items[2]"),
-        (Plant(Fault.REORDERED, SLOTS.name, item=1), SLOTS, DIFFERENT, "order", "items[1]"),
-        (Plant(Fault.MISSING, SLOTS.name, item=3), SLOTS, DIFFERENT, "count", "items[3]"),
-        (Plant(Fault.STATUS, COUNT.name), COUNT, DIFFERENT, "code", "code"),
-        (Plant(Fault.DETAIL, INFO.name), INFO, DIFFERENT, "details", "details"),
-        (Plant(Fault.SLOW, COUNT.name, delay_s=60.0), COUNT, FAILED, "late", "code"),
-        (Plant(Fault.CRASH, COUNT.name), COUNT, FAILED, "code", "code"),
+        (FaultSpec(Fault.BIT, COUNT.name), COUNT, DIFFERENT, "item", "beams"),
+        (FaultSpec(Fault.BIT, SLOTS.name, item=2), SLOTS, DIFFERENT, "item", "items[2]"),
+        (FaultSpec(Fault.REORDERED, SLOTS.name, item=1), SLOTS, DIFFERENT, "order", "items[1]"),
+        (FaultSpec(Fault.MISSING, SLOTS.name, item=3), SLOTS, DIFFERENT, "count", "items[3]"),
+        (FaultSpec(Fault.STATUS, COUNT.name), COUNT, DIFFERENT, "code", "code"),
+        (FaultSpec(Fault.DETAIL, INFO.name), INFO, DIFFERENT, "details", "details"),
+        (FaultSpec(Fault.SLOW, COUNT.name, delay_s=60.0), COUNT, FAILED, "late", "code"),
+        (FaultSpec(Fault.CRASH, COUNT.name), COUNT, FAILED, "code", "code"),
     ],
-    ids=lambda value: str(value.fault) if isinstance(value, Plant) else "",
+    ids=lambda value: str(value.fault) if isinstance(value, FaultSpec) else "",
 )
-def test_what_is_planted_is_found_named_and_demoted_and_callers_see_none_of_it(
+def test_an_injected_fault_is_found_named_and_demoted_and_callers_see_none_of_it(
     project: Any,
     endpoint: str,
     eventually: Callable[..., Any],
-    plant: Plant,
+    fault: FaultSpec,
     row: Method,
     verdict: str,
     aspect: str,
@@ -76,10 +76,10 @@ def test_what_is_planted_is_found_named_and_demoted_and_callers_see_none_of_it(
     board = project.board()
     sides = (
         Side("grpc", lambda: api.open_transport(endpoint)),
-        Side("shm", lambda: PlantedTransport(api.open_transport(endpoint), plant)),
+        Side("shm", lambda: FaultyTransport(api.open_transport(endpoint), fault)),
     )
     with StagedTransport(*sides, board) as staged:
-        assert ask(staged, row, 1.0 if plant.fault is Fault.SLOW else 10.0) == right
+        assert ask(staged, row, 1.0 if fault.fault is Fault.SLOW else 10.0) == right
         eventually(lambda: board.decide(row.name).stage == "grpc")
         assert ask(staged, row) == right
     board.close()
@@ -91,9 +91,7 @@ def test_what_is_planted_is_found_named_and_demoted_and_callers_see_none_of_it(
     assert [(entry.method, str(entry.to)) for entry in project.journal] == [(row.name, "grpc")]
 
 
-def test_where_nothing_is_planted_everything_is_equal(
-    project: Any, endpoint: str, eventually: Callable[..., Any]
-) -> None:
+def test_without_a_fault_everything_is_equal(project: Any, endpoint: str, eventually: Callable[..., Any]) -> None:
     board = project.board()
     control, candidate = (Side(name, lambda: api.open_transport(endpoint)) for name in ("grpc", "shm"))
     with StagedTransport(control, candidate, board) as staged:

@@ -1,11 +1,11 @@
-"""An engine of pictures that anyone can foretell, for tests of what carries them.
+"""An engine with predictable images, for tests of what carries them.
 
-    StreamCamera(name, target_fps=n)    n pictures: "made" as bytes, "drawn" into the call's own memory, "growing" and
+    StreamCamera(name, target_fps=n)    n images: "made" as bytes, "drawn" into the call's own memory, "growing" and
                                         "shrinking" from one to the next, "endless" without an end
-    StreamCamera(name="agent_1/lens")   pictures without an end, all of them that of env 1 (`pixels(1, ...)`)
-    Step with camera_requests           a picture for each, of the size that was asked for
+    StreamCamera(name="agent_1/lens")   images without an end, all of them that of env 1 (`pixels(1, ...)`)
+    Step with camera_requests           an image for each, of the size that was asked for
 
-Rule 1: every byte of a picture follows from its number and size alone (`pixels`).
+Every byte of an image follows from its number and size alone (`pixels`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from lucky_transport.messages import (
     StreamCameraRequest,
 )
 
-__all__ = ["CHANNELS", "LENS", "PictureEngine", "pixels"]
+__all__ = ["CHANNELS", "LENS", "ImageEngine", "pixels"]
 
 CHANNELS = 4
 #: The camera that every env has.
@@ -39,13 +39,13 @@ _SIDE = 32
 
 
 def pixels(number: int, width: int, height: int) -> NDArray[np.uint8]:
-    """Return picture `number`: uint8 (height, width, CHANNELS), no two bytes near each other alike."""
+    """Return image `number`: uint8 (height, width, CHANNELS), no two bytes near each other alike."""
     flat = np.arange(width * height * CHANNELS, dtype=np.uint32) * 7 + number * 31
     return flat.astype(np.uint8).reshape(height, width, CHANNELS)
 
 
-class PictureEngine(ToyEngine):
-    """See the module. `width`, `height`: of streamed pictures that nobody asked a size for, pixels."""
+class ImageEngine(ToyEngine):
+    """See the module. `width`, `height`: of streamed images without a requested size, pixels."""
 
     def __init__(self, num_envs: int = 2, *, width: int = _SIDE, height: int = _SIDE, **options: Any) -> None:
         super().__init__(num_envs, **options)
@@ -74,24 +74,24 @@ class PictureEngine(ToyEngine):
             if call.is_over:
                 return
             scale = {"growing": number, "shrinking": count - number + 1}.get(request.name, 1)
-            picture = pixels(number, (request.width or self._size[0]) * scale, request.height or self._size[1])
-            data: bytes | memoryview = picture.tobytes()
+            image = pixels(number, (request.width or self._size[0]) * scale, request.height or self._size[1])
+            data: bytes | memoryview = image.tobytes()
             if request.name in ("drawn", "endless"):
-                data = call.image_buffer(picture.nbytes)
-                np.copyto(np.frombuffer(data, np.uint8), picture.ravel())
-            yield ImageFrame(data, picture.shape[1], picture.shape[0], CHANNELS, "raw", 0, number)
+                data = call.image_buffer(image.nbytes)
+                np.copyto(np.frombuffer(data, np.uint8), image.ravel())
+            yield ImageFrame(data, image.shape[1], image.shape[0], CHANNELS, "raw", 0, number)
 
     def check_camera_requests(self, env: int, requests: Sequence[GetCameraFrameRequest]) -> None:
         for request in requests:
             if request.name == "broken":
-                raise ValueError("camera 'broken': it takes no pictures")
+                raise ValueError("camera 'broken': it takes no images")
 
     def camera_frames(self, env: int, requests: Sequence[GetCameraFrameRequest]) -> list[NamedImageFrame]:
         return [NamedImageFrame(request.name, self._shot(env, request)) for request in requests]
 
     def _shot(self, env: int, request: GetCameraFrameRequest) -> ImageFrame:
         width, height = request.width or self._size[0], request.height or self._size[1]
-        picture = pixels(env, width, height)
+        image = pixels(env, width, height)
         if request.kind == CameraStreamKind.DEPTH:
-            return ImageFrame(picture[:, :, :2].tobytes(), width, height, 1, "raw", 0, env, 0.5)
-        return ImageFrame(picture.tobytes(), width, height, CHANNELS, "raw", 0, env)
+            return ImageFrame(image[:, :, :2].tobytes(), width, height, 1, "raw", 0, env, 0.5)
+        return ImageFrame(image.tobytes(), width, height, CHANNELS, "raw", 0, env)
