@@ -67,6 +67,11 @@ def test_the_help_of_a_command_imports_nothing_heavy(name: str) -> None:
     assert imports_of(name, "--help") == {"code": 0, "heavy": []}
 
 
+def test_running_a_program_imports_nothing_heavy_into_the_launcher() -> None:
+    program = ["--endpoint", "shm://nowhere", "--", sys.executable, "-c", "pass"]
+    assert imports_of("run", *program) == {"code": 0, "heavy": []}
+
+
 @pytest.mark.parametrize("name", sorted(registry().commands))
 def test_the_help_of_a_command_has_an_example_of_itself(name: str) -> None:
     shown = CliRunner().invoke(cli, [name, "--help"], prog_name="lucky-transport")
