@@ -111,7 +111,7 @@ class WorldLock:
 
     @property
     def has_subscribers(self) -> bool:
-        """True when somebody wants every snapshot."""
+        """True when there is a subscriber."""
         return bool(self._subscribers)
 
     def subscribe(self, subscriber: Subscriber) -> None:

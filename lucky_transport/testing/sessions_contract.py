@@ -1,6 +1,6 @@
-"""Tests of `TransportContract`: sessions, for transports that declare them.
+"""What every transport that carries sessions guarantees about them.
 
-Worlds, seeds and actions give the same bits as in the engine's own process.
+The reference is the engine's own process: the same worlds, seeds and actions give the same bits.
 """
 
 from __future__ import annotations

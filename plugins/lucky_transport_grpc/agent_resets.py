@@ -28,7 +28,7 @@ class GrpcResets:
         self.gathering: Gathering[AgentReset, str] = Gathering("ResetAgent")
 
     def __call__(self, request: Any, caller: Caller) -> Any:
-        """Answer one ResetAgent; a refusal is said in the response, as luckyrobots expects it."""
+        """Answer one ResetAgent; a refusal goes into the response, as luckyrobots expects it."""
         contract = None
         if request.HasField("simulation_contract"):
             contract = decode(request.simulation_contract, SimulationContract)

@@ -118,11 +118,11 @@ class BridgeSessions(SessionApi):
     def state(self, session_id: str) -> SessionStatus:
         """Return where the session stands, as far as the bridge tells: no score, and nothing of its queue."""
         known = self._find(session_id)
-        told = self.bridge.state(known.id)
-        is_over = told.phase == "game_over"
-        result = ("win" if told.winner == told.player_faction else "lose") if told.winner else "draw" * is_over
-        phase = _PHASES.get(told.phase, Phase.CREATING)
-        return SessionStatus(session_id, known.map_name, phase, told.tick, is_over, result)
+        state = self.bridge.state(known.id)
+        is_over = state.phase == "game_over"
+        result = ("win" if state.winner == state.player_faction else "lose") if state.winner else "draw" * is_over
+        phase = _PHASES.get(state.phase, Phase.CREATING)
+        return SessionStatus(session_id, known.map_name, phase, state.tick, is_over, result)
 
     def advance(
         self,
@@ -229,7 +229,7 @@ class BridgeSessions(SessionApi):
         self.bridge.close()
 
     def _find(self, session_id: str) -> _Known:
-        """Return what is known of a session; one that somebody else created goes by the engine's own id."""
+        """Return what is known of a session; one that another client created has the engine's own id."""
         return self._known.setdefault(session_id, _Known(session_id))
 
     def _make(self, known: _Known, seed: int | None) -> str:

@@ -1,8 +1,7 @@
-"""The client's end of a game stream: the newest observation, whatever gRPC has in its buffers.
+"""The client's end of a game stream: the newest observation and the actions to send.
 
-Rule 1: a thread takes in whatever comes and keeps the newest only. So a reader that pauses finds the present and not
-        what waited in gRPC's buffers, which is what defeats the original's own "drop oldest".
-Rule 2: at most 16 actions wait to be sent; newer ones push out older ones.
+A thread reads whatever comes and keeps the newest only, so a slow reader finds the present and not what waited in
+gRPC's buffers. At most 16 actions wait to be sent; newer ones push out older ones.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _CLOSE_S = 5.0
 
 
 class GameStreamClient:
-    """A stream of one session; `dropped`: observations that came and that nobody looked at."""
+    """A stream of one session; dropped: observations that no reader took."""
 
     def __init__(self, bridge: Bridge, session_id: str = "") -> None:
         """Open the stream. session_id: which one, where the engine is ours; "" = the engine's choice."""

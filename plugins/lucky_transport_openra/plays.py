@@ -1,7 +1,4 @@
-"""How one game is played over the bridge: by calls that advance it, or by its stream; one for each generation.
-
-Rule 1: a play begins with the first look, and `end` leaves nothing behind on the engine as long as that answers.
-"""
+"""How one game is played over the bridge, one class per generation: by calls that advance it, or by its stream."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Who looks at a session, and what he saw last: so that he is told what is new since then.
-
-Rule 1: an observation's reward is what the score gained since this reader's last one, its kills are those since.
-"""
+"""What one reader of a session saw last, for the rewards and kills since then."""
 
 from __future__ import annotations
 
@@ -14,7 +11,10 @@ __all__ = ["Reader"]
 
 
 class Reader:
-    """One reader of one session, who begins at `seen`."""
+    """One reader of one session, beginning at `seen`.
+
+    An observation's reward is what the score gained since the reader's last one, its kills are those since.
+    """
 
     def __init__(self, codec: BridgeCodec, session_id: str, seen: WorldSnapshot) -> None:
         self._codec = codec

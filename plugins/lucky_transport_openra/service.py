@@ -1,11 +1,9 @@
 """The unary methods of OpenRA-RL's bridge over an engine's sessions: a thin adapter.
 
-Rule 1: it keeps nothing but what the callers of FastAdvance saw last of each session.
-Rule 2: a call without a session id means the oldest session that goes on, else the newest. A stream without one takes
-        the oldest that no other stream has taken, or a new one: so clients do not meet.
-Rule 3: ticks are clamped to 1 to 5,000, as by the original; no wait is longer than the caller's own deadline.
-Rule 4: clients that know no sessions find a game as the original starts one when it is launched. Ours begins with the
-        first call that plays; until then GetState tells of it what it will be.
+A call without a session id means the oldest session that goes on, else the newest. A stream without one takes the
+oldest that no other stream has taken, or a new one, so that clients do not meet. Clients that know no sessions find a
+game as the original starts one when it is launched: ours begins with the first call that plays, and until then
+GetState describes what it will be.
 """
 
 from __future__ import annotations
@@ -30,9 +28,9 @@ from lucky_transport_openra.reader import Reader
 __all__ = ["MOST_TICKS", "PHASES", "BridgeService", "clamped"]
 
 _log = logging.getLogger("lucky_transport")
-#: The map that the original's programs ask for unless they are told otherwise.
+#: The map that the original's programs ask for by default.
 _DEFAULT_MAP = "singles"
-#: More ticks than this are not done in one call.
+#: The most ticks of one call, as in the original.
 MOST_TICKS = 5000
 
 #: What the bridge calls a session's phase. The newer client waits for "playing" before its first call, so a session
@@ -89,7 +87,7 @@ class BridgeService:
         self.is_closing = True
 
     def claim(self) -> str:
-        """Return the id of the oldest session that goes on and that nobody else has claimed, or of a new one."""
+        """Return the id of the oldest session that goes on and is not claimed, or of a new one."""
         with self._lock:
             claimed = next((one for one in self._going_on() if one not in self._claimed), None) or self.open()
             self._claimed.add(claimed)
@@ -123,7 +121,7 @@ class BridgeService:
         return named or self.options.map_name, {"bots": bots} if bots else {}
 
     def reader(self, session_id: str, deadline: Deadline) -> Reader:
-        """Return a reader who begins with what is to be seen now; waits until the world is built."""
+        """Return a reader that begins at the newest snapshot; waits until the world is built."""
         return Reader(self.codec, session_id, self.sessions.latest(session_id, -1, deadline))
 
     def deadline(self, context: Any) -> Deadline:
@@ -184,7 +182,7 @@ class BridgeService:
     def _create(self, request: Any, context: Any) -> Any:
         known = set(self.sessions.ids())
         for session_id in [one for one in self._readers if one not in known]:
-            self._readers.pop(session_id, None)  # idle ones are destroyed by nobody's call
+            self._readers.pop(session_id, None)  # no call destroys idle ones
         return _pb.CreateSessionResponse(session_id=self.open(request.map_name, request.bots, request.seed or None))
 
     def _destroy(self, request: Any, context: Any) -> Any:

@@ -1,8 +1,8 @@
 """The bridge's stream: observations of a session that runs freely go out, actions come in.
 
-Rule 1: only the newest observation is ever sent; those that the connection had no room for in time were never made.
-Rule 2: without an action the game goes on. FAST_ADVANCE among the commands does its ticks at once, for all of them.
-Rule 3: it ends when either side does, or with the game. A session that was not asked for by its id ends with it.
+Only the newest observation is ever sent; those that the connection had no room for in time are not made. Without an
+action the game goes on; FAST_ADVANCE among the commands does its ticks at once. The stream ends when either side does,
+or with the game; a session that was not asked for by its id ends with it.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class GameStream:
         return None
 
     def _receive(self) -> None:
-        """Hand the caller's actions on until he stops."""
+        """Pass the caller's actions on until they end."""
         # the session has ended: the other half says so; or the call has, which is how gRPC says that
         with suppress(TransportError, grpc.RpcError):
             for action in self._actions:
