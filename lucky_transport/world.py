@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 
 from lucky_transport.spec.batch_spec import ArraySpec, Part
 
-__all__ = ["Standing", "World", "WorldBatch", "Worlds"]
+__all__ = ["World", "WorldBatch", "WorldProgress", "Worlds"]
 
 
-class Standing(Protocol):
+class WorldProgress(Protocol):
     """The progress of a world, as a `World` and a client's status of it show it."""
 
     @property
@@ -50,7 +50,7 @@ class Standing(Protocol):
 
 
 class World(ABC):
-    """One independently advanced world. A subclass keeps the four attributes of `Standing` up to date."""
+    """One independently advanced world. A subclass keeps the four attributes of `WorldProgress` up to date."""
 
     ticks: int = 0
     is_over: bool = False
@@ -102,7 +102,7 @@ class WorldBatch(ABC):
 
     @abstractmethod
     def write(
-        self, message: Any, standing: Standing, gained: float, row: NDArray[Any], signals: NDArray[np.float32]
+        self, message: Any, standing: WorldProgress, gained: float, row: NDArray[Any], signals: NDArray[np.float32]
     ) -> None:
         """Write an observation message as one env's row.
 

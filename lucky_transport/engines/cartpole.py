@@ -24,7 +24,7 @@ from lucky_transport.errors import SpecError
 from lucky_transport.messages.scalars import F64
 from lucky_transport.sessions.batch import WorldsEngine
 from lucky_transport.spec.batch_spec import ArraySpec
-from lucky_transport.world import Standing, World, WorldBatch, Worlds
+from lucky_transport.world import World, WorldBatch, WorldProgress, Worlds
 
 __all__ = ["CartPoleCommand", "CartPoleState", "CartPoleWorld", "CartPoleWorlds", "make_engine"]
 
@@ -133,7 +133,7 @@ class CartPoleBatch(WorldBatch):
     timeout_terms = ("time_out",)
 
     def write(
-        self, message: Any, standing: Standing, gained: float, row: NDArray[Any], signals: NDArray[np.float32]
+        self, message: Any, standing: WorldProgress, gained: float, row: NDArray[Any], signals: NDArray[np.float32]
     ) -> None:
         state: CartPoleState = message
         row[:] = (state.cart_position, state.cart_velocity, state.pole_angle, state.pole_angular_velocity)

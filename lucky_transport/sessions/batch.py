@@ -21,7 +21,7 @@ from lucky_transport.messages import (
     SetSeedsResponse,
 )
 from lucky_transport.spec.batch_spec import BatchSpec, total_reward
-from lucky_transport.world import Standing, World, WorldBatch, Worlds
+from lucky_transport.world import World, WorldBatch, WorldProgress, Worlds
 
 __all__ = ["BatchRow", "EpisodeSeeds", "WorldsEngine", "batch_of", "batch_spec"]
 
@@ -170,14 +170,14 @@ class BatchRow:
         """Return the action messages that this row of actions stands for."""
         return self._batch.actions(self._action[0])
 
-    def write_first(self, message: Any, standing: Standing) -> None:
+    def write_first(self, message: Any, standing: WorldProgress) -> None:
         """Write the first frame of an episode: no reward, no flags."""
         self.score = standing.score
         self._batch.write(message, standing, 0.0, self._row, self._signals)
         self._signals[:] = 0
         self._publish()
 
-    def write(self, message: Any, standing: Standing) -> None:
+    def write(self, message: Any, standing: WorldProgress) -> None:
         """Write the frame after a step."""
         gained, self.score = standing.score - self.score, standing.score
         self._batch.write(message, standing, gained, self._row, self._signals)

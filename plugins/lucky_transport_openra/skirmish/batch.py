@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.spec.batch_spec import ArraySpec
-from lucky_transport.world import Standing, WorldBatch
+from lucky_transport.world import WorldBatch, WorldProgress
 from lucky_transport_openra.skirmish.messages import Command, Economy, MapInfo, Military, Observation, Order, Orders
 from lucky_transport_openra.skirmish.rules import KINDS, QUEUES
 from lucky_transport_openra.skirmish.view import CHANNELS
@@ -61,7 +61,7 @@ class SkirmishBatch(WorldBatch):
         self.ticks_per_step = ticks_per_step
 
     def write(
-        self, message: Any, standing: Standing, gained: float, row: NDArray[Any], signals: NDArray[np.float32]
+        self, message: Any, standing: WorldProgress, gained: float, row: NDArray[Any], signals: NDArray[np.float32]
     ) -> None:
         row[:, :, : len(CHANNELS)] = _blocks(message)
         counts = np.zeros(GRID * GRID, np.float32)
