@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-PATIENCE_S = 10.0
+from tests.support.waiting import PATIENCE_S
 
 
 @pytest.fixture

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.waiting import PATIENCE_S
+
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
 import lucky_transport_stubs
@@ -28,7 +30,6 @@ from lucky_transport_grpc.runtime import grpc
 from lucky_transport_migration.routing.outcomes import failure
 from lucky_transport_stubs.status import status_of as stubs_status_of
 
-PATIENCE_S = 20.0
 INFO = method("MujocoService/GetMujocoInfo")
 STEP = method("AgentService/Step")
 TELEMETRY = method("TelemetryService/StreamTelemetry")

@@ -35,8 +35,8 @@ from lucky_transport.messages import (
     PolicySlotSummary,
     StreamCameraRequest,
 )
+from tests.support.waiting import PATIENCE_S, until_in_loop
 
-PATIENCE_S = 10.0
 ITEMS = 500
 
 
@@ -87,14 +87,6 @@ def run(use: Callable[[AsyncClient], Awaitable[None]]) -> None:
             await asyncio.wait_for(use(client), PATIENCE_S)
 
     asyncio.run(main())
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait until it holds."""
-    end = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < end, "did not happen"
-        await asyncio.sleep(0.001)
 
 
 @pytest.mark.usefixtures("engine")
@@ -192,7 +184,7 @@ def test_leaving_a_loop_ends_the_stream_on_the_engines_side(engine: SlowToy) -> 
             if frame.frame_number == 3:
                 break
         gc.collect()
-        await until(lambda: engine.calls[0].is_over)
+        await until_in_loop(lambda: engine.calls[0].is_over)
 
     run(use)
 
@@ -205,7 +197,7 @@ def test_leaving_a_with_block_ends_the_stream(engine: SlowToy) -> None:
         with pytest.raises(Cancelled):
             await anext(stream)
         await stream.aclose()
-        await until(lambda: engine.calls[0].is_over)
+        await until_in_loop(lambda: engine.calls[0].is_over)
 
     run(use)
 
@@ -219,7 +211,7 @@ def test_cancelling_a_task_ends_the_stream_it_waits_for(engine: SlowToy) -> None
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
-        await until(lambda: engine.calls[0].is_over)
+        await until_in_loop(lambda: engine.calls[0].is_over)
 
     run(use)
 
@@ -233,7 +225,7 @@ def test_a_stream_is_cancelled_from_another_thread(engine: SlowToy) -> None:
         threading.Thread(target=stream.cancel).start()
         with pytest.raises(Cancelled):
             await waiting
-        await until(lambda: engine.calls[0].is_over)
+        await until_in_loop(lambda: engine.calls[0].is_over)
 
     run(use)
 
@@ -271,7 +263,7 @@ def test_closing_ends_what_waits(engine: SlowToy) -> None:
         with pytest.raises(ClosedError):
             await client.agent.get_schema()
         assert repr(client) == "<asyncio client, closed>"
-        await until(lambda: engine.calls[0].is_over)
+        await until_in_loop(lambda: engine.calls[0].is_over)
 
     asyncio.run(main())
 

@@ -33,17 +33,13 @@ from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport.rpc.server import ServerCalls
 from tests.support.memory_pipe import memory_pipes
+from tests.support.waiting import PATIENCE_S, soon
 
 INLINE = method("AgentService/GetAgentSchema")
 ENGINE = method("BatchService/SetSeeds")
 POOL = method("LidarService/GetLidarBeamAngles")
 LATEST = method("TelemetryService/StreamTelemetry")
 EVERY = method("AgentService/StreamRobotController")
-PATIENCE = 20.0
-
-
-def soon() -> Deadline:
-    return Deadline(PATIENCE)
 
 
 class Scene:
@@ -88,8 +84,8 @@ class Scene:
         finally:
             client.close()
             stopping.set()
-            self.feeder.join(PATIENCE)
-            self.dispatcher.close(PATIENCE)
+            self.feeder.join(PATIENCE_S)
+            self.dispatcher.close(PATIENCE_S)
             self.host.close()
 
 
@@ -128,7 +124,7 @@ def test_an_engine_method_of_another_client_waits_for_the_end_of_the_step(scene:
             asker.start()
             assert typed.call(client, INLINE, INLINE.request(), soon()).schema is not None
             order.append("end of step")
-        asker.join(PATIENCE)
+        asker.join(PATIENCE_S)
     assert order == ["end of step", "command"]
 
 
@@ -208,7 +204,7 @@ def test_cancel_ends_a_streams_handler_even_while_it_waits(scene: Scene) -> None
     def idle(request: Any, call: Any) -> Iterator[Any]:
         try:
             yield LATEST.response()
-            call.wait(PATIENCE)
+            call.wait(PATIENCE_S)
         finally:
             ended.set()
 
@@ -219,7 +215,7 @@ def test_cancel_ends_a_streams_handler_even_while_it_waits(scene: Scene) -> None
         stream.cancel()
         with pytest.raises(Cancelled):
             next(stream)
-        assert ended.wait(PATIENCE)
+        assert ended.wait(PATIENCE_S)
 
 
 def test_a_stream_that_is_dropped_ends_on_the_engines_side(scene: Scene) -> None:
@@ -236,7 +232,7 @@ def test_a_stream_that_is_dropped_ends_on_the_engines_side(scene: Scene) -> None
     with scene.client() as client:
         for _ in typed.stream(client, LATEST, LATEST.request(), None):
             break
-        assert ended.wait(PATIENCE)
+        assert ended.wait(PATIENCE_S)
 
 
 def test_a_stream_counts_what_it_dropped(scene: Scene) -> None:
@@ -261,7 +257,7 @@ def test_handlers_that_hang_hold_up_no_other_kind_of_call(scene: Scene) -> None:
             yield LATEST.response()
 
     scene.handle(LATEST, endless)
-    scene.handle(POOL, lambda request: (release.wait(PATIENCE), POOL.response())[1])
+    scene.handle(POOL, lambda request: (release.wait(PATIENCE_S), POOL.response())[1])
     try:
         with scene.client(pool=2, streams=2) as client:
             hanging = [client.open(POOL.id, encode(POOL.request()), shape=Shape.UNARY) for _ in range(5)]

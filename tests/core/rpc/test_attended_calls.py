@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 
 import pytest
 
@@ -13,20 +12,10 @@ from lucky_transport.errors import Cancelled, ClosedError, LocalProtocolError, P
 from lucky_transport.rpc.client_call import ClientCall
 from lucky_transport.rpc.lifecycle import Shape
 from tests.support.call_pair import CallPair
+from tests.support.waiting import soon, until
 
 HEADERS = (("where", "here"), ("raw-bin", b"\x00\xff"))
 TRAILING = (("why", "gone"), ("why", "twice"))
-
-
-def soon() -> Deadline:
-    return Deadline(20)
-
-
-def until(condition: Callable[[], object]) -> None:
-    deadline = soon()
-    while not condition():
-        assert not deadline.expired
-        time.sleep(0.002)
 
 
 def attended(pair: CallPair, call: ClientCall) -> threading.Event:

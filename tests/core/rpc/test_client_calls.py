@@ -27,20 +27,7 @@ from lucky_transport.errors import (
 from lucky_transport.messages.methods import Flow
 from lucky_transport.rpc.lifecycle import Shape
 from tests.support.call_pair import CallPair
-
-PATIENCE = 20.0
-
-
-def soon() -> Deadline:
-    return Deadline(PATIENCE)
-
-
-def until(condition: Callable[[], Any]) -> None:
-    """Wait until the condition holds."""
-    deadline = soon()
-    while not condition():
-        assert not deadline.expired
-        time.sleep(0.002)
+from tests.support.waiting import PATIENCE_S, soon, until
 
 
 def rest_of(call: Any) -> list[bytes]:
@@ -104,7 +91,7 @@ def test_items_of_any_size_come_back_whole_through_a_small_ring(sizes: list[int]
         sender = threading.Thread(target=lambda: ([call.send(item) for item in sent], call.half_close()))
         sender.start()
         assert rest_of(call) == sent
-        sender.join(PATIENCE)
+        sender.join(PATIENCE_S)
         assert pair.fault is None
 
 
@@ -249,10 +236,10 @@ def test_cancel_reaches_a_thread_whose_records_another_one_reads(pair: CallPair)
         thread.start()
         time.sleep(0.03)
     following.cancel()
-    threads[1].join(PATIENCE)
+    threads[1].join(PATIENCE_S)
     assert ended == ["other"]
     leading.cancel()
-    threads[0].join(PATIENCE)
+    threads[0].join(PATIENCE_S)
     assert ended == ["other", "one"]
 
 
@@ -310,7 +297,7 @@ def test_the_end_of_the_connection_ends_every_call_at_once(pair: CallPair, endin
     until(lambda: len(pair.begun) == 6)
     pair.server_pipe.die() if ending == "death" else pair.client.close()
     for thread in threads:
-        thread.join(PATIENCE)
+        thread.join(PATIENCE_S)
     assert found == [PeerDied if ending == "death" else ClosedError] * 6
     with pytest.raises((PeerDied, ClosedError)):
         pair.client.unary("/t/echo", b"", soon())
@@ -352,7 +339,7 @@ def test_many_threads_get_each_their_own_answers(pair: CallPair) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(PATIENCE)
+        thread.join(PATIENCE_S)
     assert not any(thread.is_alive() for thread in threads)
     assert wrong == []
 

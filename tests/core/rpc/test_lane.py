@@ -14,8 +14,8 @@ from lucky_transport.rpc.lane import Lane
 from lucky_transport.rpc.reading import Reading
 from lucky_transport.rpc.slots import LONG_NS, QUICK_NS, Pace, Slots
 from lucky_transport.rpc.timer import Timer
+from tests.support.waiting import PATIENCE_S
 
-PATIENCE_S = 20.0
 #: Quick runs after which a new method is trusted, and more.
 PROOF = 20
 

@@ -9,7 +9,6 @@ import pytest
 
 from lucky_transport.codec.compact import decode_compact
 from lucky_transport.codec.envelope import Envelope, Kind, decode_envelope, encode_envelope
-from lucky_transport.deadline import Deadline
 from lucky_transport.errors import RemoteProtocolError, Unimplemented
 from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport.rpc.numbers import FIRST_NUMBER, Named, Numbered
@@ -17,10 +16,7 @@ from lucky_transport.rpc.server import ServerCalls
 from lucky_transport.rpc.server_call import ServerCall
 from tests.support.call_pair import CallPair
 from tests.support.memory_pipe import MemoryPipe, memory_pipes
-
-
-def soon() -> Deadline:
-    return Deadline(20)
+from tests.support.waiting import soon
 
 
 def test_the_second_request_of_a_method_is_a_plain_one(

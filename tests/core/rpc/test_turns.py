@@ -15,8 +15,8 @@ import pytest
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import PeerDied, TransportError
 from lucky_transport.rpc.turns import Turns
+from tests.support.waiting import PATIENCE_S
 
-PATIENCE_S = 20.0
 #: Calls that a thread makes flat out until threads are surely taken for a relay.
 WARM = 400
 

@@ -14,8 +14,7 @@ from lucky_transport.messages.scalars import U64
 from lucky_transport.sessions.session import SessionLimits
 from lucky_transport.sessions.sessions import Sessions
 from lucky_transport.world import World, Worlds
-
-PATIENCE_S = 10.0
+from tests.support.waiting import PATIENCE_S
 
 
 @dataclass(slots=True)

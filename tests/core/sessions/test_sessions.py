@@ -23,8 +23,7 @@ from lucky_transport.errors import (
 )
 from lucky_transport.sessions.phase import Phase
 from lucky_transport.sessions.sessions import Sessions
-
-PATIENCE_S = 10.0
+from tests.support.waiting import PATIENCE_S
 
 
 def fail(*_: Any) -> None:

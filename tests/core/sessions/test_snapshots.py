@@ -13,25 +13,17 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.errors import PeerTimeout, SessionEnded
 from lucky_transport.sessions.phase import Phase
 from lucky_transport.sessions.sessions import Sessions
-
-PATIENCE_S = 10.0
-
-
-def wait_for(what: Any) -> None:
-    """Wait until `what()` is true; the test's next line says what was expected."""
-    deadline = Deadline(PATIENCE_S)
-    while not what() and not deadline.expired:
-        time.sleep(0.001)
+from tests.support.waiting import PATIENCE_S, until
 
 
 def test_a_session_that_runs_goes_on_by_itself_until_its_world_is_over(sessions: Sessions, worlds: Any) -> None:
     worlds.last_tick = 50
     session = sessions.create()
     sessions.run(session, 0)
-    wait_for(lambda: sessions.state(session).is_over)
+    until(lambda: sessions.state(session).is_over)
     state = sessions.state(session)
     assert (state.ticks, state.result, state.phase) == (50, "done", Phase.OVER)
-    wait_for(lambda: sessions.state(session).rate_hz is None)
+    until(lambda: sessions.state(session).rate_hz is None)
     assert sessions.state(session).rate_hz is None
     assert sessions.latest(session).ticks == 50
 
@@ -69,7 +61,7 @@ def test_many_sessions_at_full_speed_all_get_their_turns(sessions: Sessions) -> 
     ids = [sessions.create() for _ in range(64)]
     for session in ids:
         sessions.run(session, 0)
-    wait_for(lambda: min(sessions.state(session).ticks for session in ids) > 10)
+    until(lambda: min(sessions.state(session).ticks for session in ids) > 10)
     assert min(sessions.state(session).ticks for session in ids) > 10
 
 
@@ -88,7 +80,7 @@ def test_a_reader_after_a_pause_sees_the_newest_tick(sessions: Sessions) -> None
 def test_a_reader_sees_a_slow_world_without_waiting_for_its_next_tick(sessions: Sessions) -> None:
     session = sessions.create()
     sessions.run(session, 0.001)
-    wait_for(lambda: sessions.state(session).ticks == 1)
+    until(lambda: sessions.state(session).ticks == 1)
     assert sessions.latest(session, 0, Deadline(PATIENCE_S)).ticks == 1
 
 
@@ -98,9 +90,9 @@ def test_a_reader_looks_into_the_middle_of_a_long_advance(sessions: Sessions, wo
     session = sessions.create()
     with ThreadPoolExecutor(2) as pool:
         advance = pool.submit(sessions.advance, session, 10)
-        wait_for(lambda: worlds.made and worlds.made[0].ticks == 4)  # the fourth tick goes on
+        until(lambda: worlds.made and worlds.made[0].ticks == 4)  # the fourth tick goes on
         look = pool.submit(sessions.latest, session)
-        wait_for(lambda: sessions.find(session).world_lock.snapshots.waiting)
+        until(lambda: sessions.find(session).world_lock.snapshots.waiting)
         ticks.release()
         assert look.result(PATIENCE_S).ticks == 4
         assert not advance.done()
@@ -129,7 +121,7 @@ def test_a_session_that_ends_ends_the_wait_for_it(sessions: Sessions, worlds: An
     sessions.advance(over, 0)
     with ThreadPoolExecutor(2) as pool:
         looks = [pool.submit(sessions.latest, session, 7) for session in (destroyed, over)]
-        wait_for(lambda: sessions.find(over).world_lock.snapshots.waiting)
+        until(lambda: sessions.find(over).world_lock.snapshots.waiting)
         sessions.destroy(destroyed)
         with pytest.raises(SessionEnded, match="was destroyed"):
             looks[0].result(PATIENCE_S)
@@ -172,7 +164,7 @@ def test_a_world_that_breaks_while_it_runs_ends_its_session(sessions: Sessions, 
 def test_the_slowest_rate_there_is_holds_up_nobody_else(sessions: Sessions) -> None:
     slow, fast = sessions.create(), sessions.create()
     sessions.run(slow, 5e-324)
-    wait_for(lambda: sessions.state(slow).ticks == 1)
+    until(lambda: sessions.state(slow).ticks == 1)
     sessions.run(fast, 1000.0)
     assert sessions.latest(fast, 5, Deadline(PATIENCE_S)).ticks > 5
     assert sessions.state(slow).ticks == 1
@@ -181,7 +173,7 @@ def test_the_slowest_rate_there_is_holds_up_nobody_else(sessions: Sessions) -> N
 def test_another_rate_counts_from_now_on(sessions: Sessions) -> None:
     session = sessions.create()
     sessions.run(session, 0.001)
-    wait_for(lambda: sessions.state(session).ticks == 1)
+    until(lambda: sessions.state(session).ticks == 1)
     sessions.run(session, 1000.0)
     assert sessions.latest(session, 5, Deadline(PATIENCE_S)).ticks > 5
     sessions.run(session, None)
@@ -193,7 +185,7 @@ def test_another_rate_counts_from_now_on(sessions: Sessions) -> None:
 def test_a_session_that_is_told_its_rate_again_and_again_ticks_no_faster(sessions: Sessions) -> None:
     session = sessions.create()
     sessions.run(session, 0.001)
-    wait_for(lambda: sessions.state(session).ticks == 1)
+    until(lambda: sessions.state(session).ticks == 1)
     for _ in range(20):
         sessions.run(session, 0.001)
         time.sleep(0.001)

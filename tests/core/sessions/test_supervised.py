@@ -11,8 +11,7 @@ import pytest
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import ClosedError, ConfigError, NotReachable, PeerDied
 from lucky_transport.supervised import SupervisedSessions
-
-PATIENCE_S = 10.0
+from tests.support.waiting import PATIENCE_S
 
 
 def kill_engine_of(supervised: SupervisedSessions) -> None:

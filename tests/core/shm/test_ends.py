@@ -21,6 +21,7 @@ from lucky_transport.shm.ends import ReadingEnd, WritingEnd, open_reader, open_w
 from lucky_transport.shm.liveness import Peer
 from lucky_transport.shm.ring import WRITER_PARK, ring_bytes
 from lucky_transport.shm.wait import spin
+from tests.support.waiting import call_later
 
 PARK, RING, SIZE = 0, 128, 4096
 LONG_NS = 20_000_000_000
@@ -68,18 +69,6 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
     process.wait()
 
 
-def soon(action: object, *arguments: object) -> threading.Thread:
-    """Call it on another thread, after the waiter has had time to park."""
-
-    def act() -> None:
-        time.sleep(0.03)
-        action(*arguments)  # type: ignore[operator]
-
-    thread = threading.Thread(target=act)
-    thread.start()
-    return thread
-
-
 def fill(writer: WritingEnd, length: int = 500) -> int:
     count = 0
     while writer.try_push(bytes(length)):
@@ -88,7 +77,7 @@ def fill(writer: WritingEnd, length: int = 500) -> int:
 
 
 def test_a_wait_ends_with_the_record(writer: WritingEnd, reader: ReadingEnd) -> None:
-    thread = soon(writer.try_push, b"record")
+    thread = call_later(writer.try_push, b"record")
     assert reader.wait(-1, LONG_NS) == 1
     thread.join()
     assert reader.try_pop() == b"record"
@@ -107,7 +96,7 @@ def test_a_wait_ends_at_its_timeout(writer: WritingEnd, reader: ReadingEnd) -> N
 
 
 def test_a_wait_can_be_interrupted_while_it_lasts_and_before(writer: WritingEnd, reader: ReadingEnd) -> None:
-    thread = soon(reader.interrupt)
+    thread = call_later(reader.interrupt)
     assert reader.wait(-1, LONG_NS) == 0
     thread.join()
     reader.interrupt()
@@ -119,7 +108,7 @@ def test_a_wait_ends_when_the_peer_is_killed(
     writer: WritingEnd, reader: ReadingEnd, sleeper: subprocess.Popen[bytes]
 ) -> None:
     peer = Peer(sleeper.pid)
-    thread = soon(sleeper.kill)
+    thread = call_later(sleeper.kill)
     assert reader.wait(peer.pidfd, LONG_NS) == Result.PEER_GONE
     thread.join()
     writer.try_push(b"written before it died")
@@ -130,7 +119,7 @@ def test_a_wait_ends_when_the_peer_is_killed(
 def test_room_comes_when_the_reader_reads(writer: WritingEnd, reader: ReadingEnd) -> None:
     fill(writer)
     assert writer.wait_writable(500, -1, 1_000_000) == Result.TIMED_OUT
-    thread = soon(reader.try_pop)
+    thread = call_later(reader.try_pop)
     assert writer.wait_writable(500, -1, LONG_NS) == 1
     thread.join()
     assert writer.try_push(bytes(500))
@@ -156,7 +145,7 @@ def test_a_wait_writable_counts_what_has_to_be_skipped(writer: WritingEnd, reade
 def test_a_wait_writable_ends_when_the_peer_is_killed(writer: WritingEnd, sleeper: subprocess.Popen[bytes]) -> None:
     fill(writer)
     peer = Peer(sleeper.pid)
-    thread = soon(sleeper.kill)
+    thread = call_later(sleeper.kill)
     assert writer.wait_writable(500, peer.pidfd, LONG_NS) == Result.PEER_GONE
     thread.join()
     peer.close()
@@ -164,7 +153,7 @@ def test_a_wait_writable_ends_when_the_peer_is_killed(writer: WritingEnd, sleepe
 
 def test_a_wait_writable_can_be_stopped_for_good(writer: WritingEnd) -> None:
     fill(writer)
-    thread = soon(writer.stop)
+    thread = call_later(writer.stop)
     assert writer.wait_writable(500, -1, LONG_NS) == Result.TIMED_OUT
     thread.join()
     assert writer.wait_writable(500, -1, LONG_NS) == Result.TIMED_OUT
@@ -182,7 +171,7 @@ def test_a_hostile_read_position_ends_a_wait_writable(writer: WritingEnd, memory
     def lie() -> None:
         memory[RING + 128 : RING + 132] = (12345).to_bytes(4, "little")
 
-    thread = soon(lie)
+    thread = call_later(lie)
     with pytest.raises(RemoteProtocolError, match="12345 \\(read\\)"):
         writer.wait_writable(500, -1, LONG_NS)
     thread.join()

@@ -18,6 +18,7 @@ import pytest
 from lucky_transport.shm.atomics import PEER_PARKS, PEER_WAKES, Result, implementation, native_error
 from lucky_transport.shm.bell import Bell
 from lucky_transport.shm.channel import ActionFormat, ChannelOffsets
+from tests.support.waiting import PATIENCE_S
 
 needs_native = pytest.mark.skipif(bool(native_error()), reason=native_error() or "native")
 each_implementation = pytest.mark.parametrize("native", [pytest.param(True, marks=needs_native), False])
@@ -26,7 +27,6 @@ FRAME, STATUS, ACTION, HEARTBEAT, PARK_ENGINE, PARK_FRAME, COMMANDS = 0, 8, 128,
 OFFSETS = ChannelOffsets(FRAME, STATUS, ACTION, HEARTBEAT, PARK_ENGINE, PARK_FRAME, COMMANDS, 1024, 2048, 2112, 2176, 1)
 BLOCK = 2
 LONGEST_NS = 2**63 - 1
-PATIENCE_S = 30
 BOTH = PEER_WAKES | PEER_PARKS
 
 
@@ -180,7 +180,7 @@ def _nothing(*_: Any) -> None:
 def test_an_interrupt_ends_a_wait_however_long_its_slice_is(native: bool, way: str) -> None:
     memory = mmap(-1, 4096)
     engine = _engine(native, memory)
-    slice_ns = 10 * PATIENCE_S * 1_000_000_000
+    slice_ns = 10 * int(PATIENCE_S * 1e9)
     waits = {
         "next": lambda: engine.next(slice_ns),
         "serve": lambda: engine.serve(_nothing, _nothing, _nothing, slice_ns),
@@ -196,7 +196,7 @@ def test_an_interrupt_before_the_wait_ends_it_and_leaves_what_is_there(native: b
     engine = _engine(native, memory)
     memory[ACTION] = 1
     engine.interrupt()
-    assert engine.next(10 * PATIENCE_S * 1_000_000_000) == Result.TIMED_OUT
+    assert engine.next(10 * int(PATIENCE_S * 1e9)) == Result.TIMED_OUT
     assert engine.next(0) == Result.HAS_ACTIONS
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 from lucky_transport.errors import ClosedError, RemoteProtocolError
 from lucky_transport.shm.pipe_set import PipeSet
 from lucky_transport.shm.rendezvous_pipe import RendezvousPipe
+from tests.support.waiting import call_later
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_left")
 
@@ -42,16 +42,6 @@ def wait_for(pipes: PipeSet, what: Callable[[Any], list[RendezvousPipe]]) -> lis
     return found
 
 
-def soon(action: Callable[[], object]) -> threading.Thread:
-    def act() -> None:
-        time.sleep(0.03)
-        action()
-
-    thread = threading.Thread(target=act)
-    thread.start()
-    return thread
-
-
 def test_an_empty_set_waits_until_the_timeout(pipes: PipeSet) -> None:
     assert not pipes.wait(0)
     assert not pipes.wait(2_000_000)
@@ -59,7 +49,7 @@ def test_an_empty_set_waits_until_the_timeout(pipes: PipeSet) -> None:
 
 
 def test_it_can_be_interrupted_while_it_waits_and_before(pipes: PipeSet) -> None:
-    thread = soon(pipes.interrupt)
+    thread = call_later(pipes.interrupt)
     assert not pipes.wait(LONG_NS)
     thread.join()
     pipes.interrupt()
@@ -70,7 +60,7 @@ def test_the_one_client_that_wrote_is_found(pipes: PipeSet, join: Callable[[], A
     ends = [join() for _ in range(5)]
     for number in (3, 0, 4, 4):
         client, engine = ends[number]
-        thread = soon(lambda client=client: client.try_push(b"record"))
+        thread = call_later(lambda client=client: client.try_push(b"record"))
         assert wait_for(pipes, lambda found: found.ready) == [engine]
         thread.join()
         assert engine.try_pop() == b"record"
@@ -109,7 +99,7 @@ def test_a_killed_client_is_noticed_by_itself(pipes: PipeSet, tmp_path: Path, st
             hellos.append(pipe.pid)
     for process in processes:
         assert process.stdout.readline() == "connected\n"
-    thread = soon(processes[0].kill)
+    thread = call_later(processes[0].kill)
     (left,) = wait_for(pipes, lambda found: found.left)
     thread.join()
     assert left.pid == processes[0].pid
@@ -138,7 +128,7 @@ def test_a_pipe_put_aside_is_offered_again_and_does_not_hide_the_others(
     other, other_engine = join()
     full.try_push(b"too much")
     pipes.hold(full_engine)
-    thread = soon(lambda: other.try_push(b"record"))
+    thread = call_later(lambda: other.try_push(b"record"))
     rounds = 0
     while other_engine not in (ready := pipes.wait(LONG_NS).ready):
         assert ready == [full_engine]
@@ -180,7 +170,7 @@ def test_a_hostile_ring_is_offered_and_its_pipe_can_be_discarded(pipes: PipeSet,
 
 def test_a_pipe_that_somebody_closes_leaves_the_set(pipes: PipeSet, join: Callable[[], Any]) -> None:
     _, engine = join()
-    thread = soon(engine.close)
+    thread = call_later(engine.close)
     assert wait_for(pipes, lambda found: found.left) == [engine]
     thread.join()
     assert pipes.pipes == ()
@@ -211,7 +201,7 @@ def test_a_bell_whose_pipe_is_gone_disturbs_nobody(pipes: PipeSet, join: Callabl
 
 def test_closing_ends_the_wait_and_every_pipe(pipes: PipeSet, join: Callable[[], Any], tmp_path: Path) -> None:
     client, engine = join()
-    thread = soon(pipes.close)
+    thread = call_later(pipes.close)
     with pytest.raises(ClosedError, match="is closed"):
         pipes.wait(LONG_NS)
     thread.join()
@@ -232,7 +222,7 @@ def test_a_forked_child_has_no_set_and_takes_nothing_away(pipes: PipeSet, join: 
             pipes.close()
             os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-    thread = soon(lambda: client.try_push(b"record"))
+    thread = call_later(lambda: client.try_push(b"record"))
     assert wait_for(pipes, lambda found: found.ready) == [engine]
     thread.join()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -20,10 +19,10 @@ from lucky_transport.shm.meeting import meet
 from lucky_transport.shm.reception import Reception
 from lucky_transport.shm.reception_thread import ReceptionThread
 from lucky_transport.shm.rendezvous import Rendezvous
+from tests.support.waiting import PATIENCE_S, soon, until
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_left")
 
-PATIENCE_S = 20.0
 
 CALLER = """
 import sys
@@ -36,13 +35,6 @@ calls.open("/t/wait")
 print("calling", flush=True)
 sys.stdin.read()
 """
-
-
-def until(condition: Callable[[], object]) -> None:
-    deadline = Deadline(PATIENCE_S)
-    while not condition():
-        assert not deadline.expired
-        time.sleep(0.002)
 
 
 class Desk:
@@ -77,10 +69,6 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
     yield served
     served.thread.close()
     assert "desk" not in [thread.name for thread in threading.enumerate()]
-
-
-def soon() -> Deadline:
-    return Deadline(PATIENCE_S)
 
 
 def test_every_client_is_served_under_a_name_of_its_own(desk: Desk) -> None:

@@ -19,6 +19,7 @@ from lucky_transport.rpc.pipe import Pipe
 from lucky_transport.shm.atomics import native_error
 from lucky_transport.shm.rendezvous import Rendezvous
 from lucky_transport.shm.rendezvous_pipe import RendezvousPipe
+from tests.support.waiting import call_later
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_left")
 
@@ -55,18 +56,6 @@ def _native_where_asked(request: pytest.FixtureRequest) -> None:
         pytest.skip(native_error())
 
 
-def soon(action: Callable[[], object]) -> threading.Thread:
-    """Call it on another thread once the waiter has had time to sleep."""
-
-    def act() -> None:
-        time.sleep(0.03)
-        action()
-
-    thread = threading.Thread(target=act)
-    thread.start()
-    return thread
-
-
 def fill(pipe: RendezvousPipe) -> int:
     count = 0
     while pipe.try_push(bytes(pipe.largest_record)):
@@ -98,7 +87,7 @@ def test_both_ends_are_pipes(connect: Connect) -> None:
 def test_a_wait_ends_with_the_record(connect: Connect, native: bool, strategy: int) -> None:
     client, engine = connect(native=native, strategy=strategy)
     for here, there in ((client, engine), (engine, client)):
-        thread = soon(lambda there=there: there.try_push(b"record"))
+        thread = call_later(lambda there=there: there.try_push(b"record"))
         assert here.wait(LONG_NS)
         thread.join()
         assert here.try_pop() == b"record"
@@ -109,7 +98,7 @@ def test_a_wait_ends_with_the_record(connect: Connect, native: bool, strategy: i
 @both
 def test_a_wait_is_interrupted_while_it_lasts_and_before(connect: Connect, native: bool) -> None:
     client, _ = connect(native=native)
-    thread = soon(client.interrupt)
+    thread = call_later(client.interrupt)
     assert not client.wait(LONG_NS)
     thread.join()
     client.interrupt()
@@ -122,7 +111,7 @@ def test_room_comes_when_the_peer_reads(connect: Connect, native: bool) -> None:
     client, engine = connect(native=native)
     fill(client)
     assert not client.wait_writable(1000, 1_000_000)
-    thread = soon(engine.try_pop)
+    thread = call_later(engine.try_pop)
     assert client.wait_writable(1000, LONG_NS)
     thread.join()
     with pytest.raises(SpecError, match="expected 1 to 1020 in a ring of 4096"):
@@ -150,7 +139,7 @@ def test_a_killed_client_ends_the_engines_waits(
     rendezvous: Rendezvous, start: Callable[..., Any], native: bool
 ) -> None:
     process, engine = other_process(rendezvous, start, native)
-    thread = soon(process.kill)
+    thread = call_later(process.kill)
     with pytest.raises(PeerDied, match=rf"shm client of pid {process.pid} (ended|closed the connection)"):
         engine.wait(LONG_NS)
     thread.join()

@@ -20,6 +20,7 @@ from lucky_transport.shm.liveness import Peer
 from lucky_transport.shm.segment import Segment, create
 from lucky_transport.shm.segment_pipe import SegmentPipe
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
+from tests.support.waiting import call_later
 
 LONG_NS = 20_000_000_000
 BITS = PEER_WAKES | PEER_PARKS
@@ -50,22 +51,12 @@ def ends(segment: Segment, native: bool) -> Iterator[tuple[SegmentPipe, SegmentP
     engine.close()
 
 
-def soon(action: Callable[[], object]) -> threading.Thread:
-    def act() -> None:
-        time.sleep(0.03)
-        action()
-
-    thread = threading.Thread(target=act)
-    thread.start()
-    return thread
-
-
 def test_records_go_both_ways(ends: tuple[SegmentPipe, SegmentPipe]) -> None:
     pipes: tuple[Pipe, Pipe] = ends
     client, engine = pipes
     assert client.try_push(b"request")
     assert engine.try_pop() == b"request"
-    thread = soon(lambda: engine.try_push(b"answer"))
+    thread = call_later(lambda: engine.try_push(b"answer"))
     assert client.wait(LONG_NS)
     thread.join()
     assert client.try_pop() == b"answer"
@@ -94,7 +85,7 @@ def test_there_is_no_descriptor_to_watch(ends: tuple[SegmentPipe, SegmentPipe]) 
 
 def test_a_wait_is_interrupted_while_it_lasts_and_before(ends: tuple[SegmentPipe, SegmentPipe]) -> None:
     client, _ = ends
-    thread = soon(client.interrupt)
+    thread = call_later(client.interrupt)
     assert not client.wait(LONG_NS)
     thread.join()
     client.interrupt()
@@ -107,7 +98,7 @@ def test_room_comes_when_the_peer_reads(ends: tuple[SegmentPipe, SegmentPipe]) -
         while here.try_push(bytes(1020)):
             pass
         assert not here.wait_writable(1000, 1_000_000)
-        thread = soon(there.try_pop)
+        thread = call_later(there.try_pop)
         assert here.wait_writable(1000, LONG_NS)
         thread.join()
 
@@ -120,7 +111,7 @@ def test_a_killed_engine_ends_the_clients_waits(segment: Segment, native: bool, 
         segment, strategy=1, peer_bits=BITS, pidfd=peer.pidfd, engine="the engine (pid 7)", native=native
     )
     peer.close()  # the pipe has its own
-    thread = soon(process.kill)
+    thread = call_later(process.kill)
     with pytest.raises(PeerDied, match=r"the process of the engine \(pid 7\) ended; start the engine and connect"):
         client.wait(LONG_NS)
     thread.join()

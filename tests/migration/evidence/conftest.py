@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,12 +11,12 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from lucky_transport.deadline import Deadline
 from lucky_transport.routing_policy import CallOutcome, Comparison, Decision
 from lucky_transport_migration.evidence.board import EvidenceBoard
 from lucky_transport_migration.evidence.metrics import Metrics
 from lucky_transport_migration.evidence.record import Evidence, read_folder
 from lucky_transport_migration.stages.journal import Entry, Journal
+from tests.support.waiting import until
 
 
 @pytest.fixture(autouse=True)
@@ -98,17 +97,8 @@ def project(tmp_path: Path) -> Iterator[Project]:
 
 @pytest.fixture
 def eventually() -> Callable[[Callable[[], Any]], Any]:
-    """Return `_eventually`."""
-    return _eventually
-
-
-def _eventually(happened: Callable[[], Any]) -> Any:
-    """Return what `happened` returns once it is true; fails after ten seconds."""
-    deadline = Deadline(10.0)
-    while not (found := happened()):
-        assert not deadline.expired, "it never happened"
-        time.sleep(0.002)
-    return found
+    """Return `until`."""
+    return until
 
 
 @pytest.fixture

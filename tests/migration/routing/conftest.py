@@ -18,8 +18,7 @@ from lucky_transport.testing.fault_injection import FaultSpec, FaultyTransport
 from lucky_transport.transport import Transport
 from lucky_transport_migration.routing.side import CANDIDATE, CONTROL, Side
 from lucky_transport_migration.routing.transport import StagedTransport
-
-PATIENCE_S = 10.0
+from tests.support.waiting import PATIENCE_S
 
 
 class FakeBoard:

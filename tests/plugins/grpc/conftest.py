@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import threading
-import time
 from collections.abc import Callable, Generator
 from contextlib import ExitStack
 from typing import Any
@@ -18,31 +17,22 @@ from lucky_transport.engine import Engine
 from lucky_transport.engines.toy import ToyEngine
 from lucky_transport.serving import Serving
 from lucky_transport.transport import Transport
+from tests.support.waiting import PATIENCE_S, until
 
 if importlib.util.find_spec("grpc") is not None:
     import lucky_transport_grpc.runtime  # noqa: F401 - sets gRPC up before a test file imports it by itself
-
-PATIENCE_S = 10.0
 
 
 @pytest.fixture(autouse=True)
 def _no_thread_is_left() -> Generator[None]:
     yield
-    wait_until(lambda: not [t for t in threading.enumerate() if t.name.startswith("lucky-grpc")])
-
-
-def wait_until(condition: Callable[[], object], patience_s: float = PATIENCE_S) -> None:
-    """Return when `condition` holds; fail the test when it does not within `patience_s`."""
-    end = time.monotonic() + patience_s
-    while not condition():
-        assert time.monotonic() < end, "the condition did not come true"
-        time.sleep(0.005)
+    until(lambda: not [t for t in threading.enumerate() if t.name.startswith("lucky-grpc")])
 
 
 @pytest.fixture
-def eventually() -> Callable[[Callable[[], object]], None]:
+def eventually() -> Callable[[Callable[[], object]], object]:
     """Wait for a condition, for what the other side does a moment later."""
-    return wait_until
+    return until
 
 
 @pytest.fixture

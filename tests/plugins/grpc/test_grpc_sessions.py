@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.waiting import PATIENCE_S
+
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
 import grpc
@@ -21,7 +23,6 @@ from lucky_transport.endpoint import Endpoint
 from lucky_transport.sessions.client import SessionClient
 from lucky_transport_grpc import _pb
 
-PATIENCE_S = 10.0
 SERVICE = "/lucky_transport.v1.SessionService/"
 
 

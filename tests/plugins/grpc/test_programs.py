@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.waiting import PATIENCE_S
+
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
 from lucky_transport.serving import Serving
@@ -25,7 +27,6 @@ from lucky_transport_grpc.runtime import grpc
 pytestmark = pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="no /proc/net/tcp here")
 
 STEP = "/hazel.rpc.AgentService/Step"
-PATIENCE_S = 20.0
 
 STEPPER = """
 import sys

@@ -6,11 +6,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
+
+from tests.support.waiting import until
 
 pytest.importorskip("posix_ipc", reason="pip install 'lucky-transport[holodeck]'")
 
@@ -41,13 +41,6 @@ if sys.argv[2] == "ticking":
 print("there", flush=True)
 time.sleep(60)
 """
-
-
-def _until(condition: Callable[[], bool]) -> None:
-    deadline = Deadline(PATIENCE_S)
-    while not condition():
-        assert not deadline.expired
-        time.sleep(0.01)
 
 
 def test_one_client_after_the_other_attaches_to_a_running_engine(bench: Any, placed: Any, agent: Any) -> None:
@@ -85,7 +78,7 @@ def test_a_client_that_leaves_as_the_original_does_finds_the_engine_again(bench:
         def is_new(number: int = number, file: Any = leaving_file) -> bool:
             return file.exists() and os.stat(file).st_ino != number
 
-        _until(is_new)
+        until(is_new)
     world = bench.attach(agent("a"))
     world.reset()
     assert world.step([0, 0, 0, 0])[1] == 1.0

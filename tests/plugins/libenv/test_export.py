@@ -25,10 +25,10 @@ from lucky_transport.shm import segment
 from lucky_transport.spec.composite import views
 from lucky_transport_libenv.engine import LibenvEngine
 from lucky_transport_libenv.export.build import build
+from tests.support.waiting import PATIENCE_S
 
 HERE = Path(__file__).parent
 N = 3
-PATIENCE_S = 20.0
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="libraries are exported on Linux only")
 

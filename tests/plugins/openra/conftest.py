@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import threading
-import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack
 from typing import Any
@@ -16,32 +15,23 @@ from lucky_transport.config import Settings
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.engine import Engine
 from lucky_transport.serving import Serving
+from tests.support.waiting import PATIENCE_S, until
 
 if importlib.util.find_spec("grpc") is not None:
     import lucky_transport_grpc.runtime  # noqa: F401 - sets gRPC up before a test file imports it by itself
-
-PATIENCE_S = 10.0
 
 
 @pytest.fixture(autouse=True)
 def _no_thread_is_left() -> Generator[None]:
     yield
     names = ("lucky-grpc", "lucky-openra", "session")
-    wait_until(lambda: not [t for t in threading.enumerate() if t.name.startswith(names)])
-
-
-def wait_until(condition: Callable[[], object], patience_s: float = PATIENCE_S) -> None:
-    """Return when `condition` holds; fail the test when it does not within `patience_s`."""
-    end = time.monotonic() + patience_s
-    while not condition():
-        assert time.monotonic() < end, "the condition did not come true"
-        time.sleep(0.005)
+    until(lambda: not [t for t in threading.enumerate() if t.name.startswith(names)])
 
 
 @pytest.fixture
-def eventually() -> Callable[[Callable[[], object]], None]:
+def eventually() -> Callable[[Callable[[], object]], object]:
     """Wait for a condition, for what the other side does a moment later."""
-    return wait_until
+    return until
 
 
 @pytest.fixture
@@ -86,7 +76,7 @@ class Stub:
     def ready(self, **fields: Any) -> str:
         """Return the id of a new session that can be played."""
         session_id = self.call("CreateSession", **fields).session_id
-        wait_until(lambda: self.call("GetState", session_id=session_id).phase == "playing")
+        until(lambda: self.call("GetState", session_id=session_id).phase == "playing")
         return session_id
 
 

@@ -16,8 +16,7 @@ from lucky_transport import api
 from lucky_transport.process import unique_name
 from lucky_transport_pipe.address import path_of
 from lucky_transport_pipe.instance import Instance
-
-PATIENCE_S = 10.0
+from tests.support.waiting import PATIENCE_S
 
 
 class Peer:

@@ -17,8 +17,8 @@ from lucky_transport.errors import NotReachable, PeerDied, TransportError
 from lucky_transport.process import EngineProcess
 from lucky_transport_pipe.experiment import StateUpdate
 from lucky_transport_pipe.instance import Instance
+from tests.support.waiting import PATIENCE_S
 
-PATIENCE_S = 10.0
 INIT = {"WindSeed": 1, "InitialAngle": 0.01}
 
 

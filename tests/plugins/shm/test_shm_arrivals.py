@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from mmap import mmap
 from pathlib import Path
@@ -14,11 +14,11 @@ import pytest
 
 from lucky_transport import api
 from lucky_transport.config import load_settings
-from lucky_transport.deadline import Deadline
 from lucky_transport.engine import RESET
 from lucky_transport.process import unique_name
 from lucky_transport.shm import header
 from lucky_transport.shm.liveness import start_time
+from tests.support.waiting import until
 
 SHM = Path("/dev/shm")
 #: Long enough for an engine that waits for something to look at its client a few times.
@@ -41,13 +41,6 @@ def served(name: str) -> Iterator[mmap]:
         mmap(file.fileno(), 0) as memory,
     ):
         yield memory
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = Deadline(5)
-    while not condition():
-        assert not deadline.expired
-        time.sleep(0.005)
 
 
 def steps(name: str) -> bool:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,11 +36,11 @@ from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport.shm.atomics import native_error
+from tests.support.waiting import PATIENCE_S, soon, until
 
 SCHEMA = method("AgentService/GetAgentSchema")
 SEEDS = method("BatchService/SetSeeds")
 TELEMETRY = method("TelemetryService/StreamTelemetry")
-PATIENCE = 20.0
 
 RAW_ENGINE = """
 import sys
@@ -73,17 +73,6 @@ with api.serve(ToyEngine(2), sys.argv[1], max_message_bytes=64 << 20) as serving
 """
 
 
-def soon() -> Deadline:
-    return Deadline(PATIENCE)
-
-
-def until(condition: Callable[[], Any]) -> None:
-    deadline = soon()
-    while not condition():
-        assert not deadline.expired
-        time.sleep(0.005)
-
-
 @pytest.fixture
 def name() -> Iterator[str]:
     """A segment name of this test's own; nothing of it may be left afterwards."""
@@ -103,7 +92,7 @@ def raw_engine(name: str) -> Iterator[subprocess.Popen[bytes]]:
     yield process
     with contextlib.suppress(BrokenPipeError):
         process.stdin.close()
-    process.wait(PATIENCE)
+    process.wait(PATIENCE_S)
     process.stdout.close()
 
 
@@ -217,7 +206,7 @@ def test_many_clients_get_each_their_own_answers(name: str, raw_engine: subproce
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(PATIENCE)
+            thread.join(PATIENCE_S)
         assert not any(thread.is_alive() for thread in threads)
     assert wrong == []
 
@@ -251,7 +240,7 @@ def test_an_engine_killed_during_calls_ends_them_all(
         time.sleep(0.1)
         raw_engine.kill()
         for thread in threads:
-            thread.join(PATIENCE)
+            thread.join(PATIENCE_S)
         assert not any(thread.is_alive() for thread in threads)
         assert found == [PeerDied] * 4
         with pytest.raises(PeerDied):
@@ -295,7 +284,7 @@ def test_a_client_killed_in_the_middle_of_messages_is_forgotten_by_itself(name: 
         child.send_signal(signal.SIGKILL)
         child.wait()
         child.stdout.close()
-        assert ended.wait(PATIENCE)
+        assert ended.wait(PATIENCE_S)
         assert begun[0].is_ended
         survivor = other or stack.enter_context(connect(name))
         assert survivor.call(SCHEMA, SCHEMA.request()).schema.observation_size == 8
@@ -350,7 +339,7 @@ def test_cancel_and_deadlines_reach_the_engine(name: str, which: int) -> None:
 
     def hang(call: ServerCall) -> None:
         begun.append(call)
-        call.call.wait(PATIENCE)
+        call.call.wait(PATIENCE_S)
 
     with contextlib.ExitStack() as stack:
         serving: Any = stack.enter_context(api.serve(ToyEngine(2), f"shm://{name}"))
@@ -370,15 +359,15 @@ def test_the_end_of_the_engine_is_told_to_whoever_waits(name: str, which: int) -
     began = threading.Event()
     with contextlib.ExitStack() as stack:
         serving: Any = stack.enter_context(api.serve(ToyEngine(2), f"shm://{name}"))
-        serving._servers[0]._dispatcher.register("/t/hang", lambda call: (began.set(), call.call.wait(PATIENCE)))
+        serving._servers[0]._dispatcher.register("/t/hang", lambda call: (began.set(), call.call.wait(PATIENCE_S)))
         client = stack.enter_context(clients(name, 2))[which]
-        stopper = threading.Thread(target=lambda: (began.wait(PATIENCE), serving.stop()))
+        stopper = threading.Thread(target=lambda: (began.wait(PATIENCE_S), serving.stop()))
         stopper.start()
         with pytest.raises((ClosedError, PeerDied)):
             client._calls.unary("/t/hang", b"", soon())
         with pytest.raises((ClosedError, PeerDied)):
             client.call(SCHEMA, SCHEMA.request())
-        stopper.join(PATIENCE)
+        stopper.join(PATIENCE_S)
 
 
 def test_after_a_fork_the_child_is_told_to_connect_again(name: str) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ import pytest
 
 from lucky_transport import api
 from lucky_transport.config import load_settings
-from lucky_transport.deadline import Deadline
 from lucky_transport.engines.echo import shade
 from lucky_transport.errors import EngineFailed, PeerDied, RemoteProtocolError
 from lucky_transport.messages import GetCameraFrameRequest, ImageFrame, StepRequest, StreamCameraRequest
@@ -28,6 +26,7 @@ from lucky_transport.shm.pictures import Pictures
 from lucky_transport.shm.segment import remove_stale
 from lucky_transport.testing.image_engine import ImageEngine, pixels
 from lucky_transport.transport import Transport
+from tests.support.waiting import until
 
 SHM = Path("/dev/shm")
 CAMERA = method("CameraService/StreamCamera")
@@ -37,14 +36,6 @@ ENDLESS = StreamCameraRequest(name="endless")
 
 def images(name: str) -> list[Path]:
     return sorted(SHM.glob(f"{name}.images.*"))
-
-
-def until(condition: Callable[[], object]) -> bool:
-    """Wait for what the engine does in its own time; False when it does not come."""
-    deadline = Deadline(10)
-    while not condition() and not deadline.expired:
-        time.sleep(0.005)
-    return bool(condition())
 
 
 @pytest.fixture

@@ -27,8 +27,8 @@ from lucky_transport.sessions.batch import WorldsEngine
 from lucky_transport.sessions.client import SessionClient
 from lucky_transport.sessions.shared_snapshots import SnapshotReader
 from lucky_transport.transport import Transport
+from tests.support.waiting import PATIENCE_S
 
-PATIENCE_S = 10.0
 ENDLESS = {"initial_angle": 0, "max_ticks": 1_000_000_000}
 
 

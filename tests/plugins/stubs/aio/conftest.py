@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.waiting import PATIENCE_S, until_in_loop
+
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
 import lucky_transport_stubs
@@ -24,8 +26,6 @@ from lucky_transport.config import runtime_directories
 from lucky_transport.process import unique_name
 from lucky_transport.shm.stale_sockets import remove_stale_sockets
 from lucky_transport_grpc.runtime import grpc
-
-PATIENCE_S = 20.0
 
 #: A server in a process of its own, for tests that kill it.
 SERVER = """
@@ -195,12 +195,7 @@ def spawn() -> Any:
 @pytest.fixture
 def until() -> Callable[[Callable[[], object]], Awaitable[None]]:
     """Let the loop run until a condition holds."""
-
-    async def wait(condition: Callable[[], object]) -> None:
-        while not condition():
-            await asyncio.sleep(0.002)
-
-    return wait
+    return until_in_loop
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -16,6 +15,9 @@ from typing import Any
 
 import pytest
 
+from tests.support import waiting
+from tests.support.waiting import PATIENCE_S
+
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
 import lucky_transport_stubs
@@ -23,23 +25,15 @@ from lucky_transport.config import runtime_directories
 from lucky_transport.process import unique_name
 from lucky_transport_grpc.runtime import grpc
 
-PATIENCE_S = 20.0
 _OURS = ("watchman", "grpc requests", "grpc call", "grpc channel", "grpc connectivity", "call attendant", "outlet")
 
-Until = Callable[[Callable[[], object]], None]
+Until = Callable[[Callable[[], object]], object]
 
 
 @pytest.fixture
 def until() -> Until:
     """Wait until a condition holds; fail the test when it does not in time."""
-
-    def wait(condition: Callable[[], object]) -> None:
-        end = time.monotonic() + PATIENCE_S
-        while not condition():
-            assert time.monotonic() < end, "the condition did not come true"
-            time.sleep(0.002)
-
-    return wait
+    return waiting.until
 
 
 @pytest.fixture(autouse=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -12,14 +11,15 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.support import waiting
+from tests.support.waiting import PATIENCE_S
+
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
 import lucky_transport_stubs
 from lucky_transport.config import runtime_directories
 from lucky_transport.process import unique_name
 from lucky_transport_grpc.runtime import grpc
-
-PATIENCE_S = 20.0
 
 
 class Served(NamedTuple):
@@ -34,16 +34,9 @@ Serve = Callable[..., Served]
 
 
 @pytest.fixture
-def until() -> Callable[[Callable[[], object]], None]:
+def until() -> Callable[[Callable[[], object]], object]:
     """Wait until a condition holds; fail the test when it does not in time."""
-
-    def wait(condition: Callable[[], object]) -> None:
-        end = time.monotonic() + PATIENCE_S
-        while not condition():
-            assert time.monotonic() < end, "the condition did not come true"
-            time.sleep(0.002)
-
-    return wait
+    return waiting.until
 
 
 @pytest.fixture

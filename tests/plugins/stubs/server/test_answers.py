@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from tests.support.waiting import PATIENCE_S
+
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
 from lucky_transport_grpc.runtime import grpc
-
-PATIENCE_S = 20.0
 
 UNARY_RESPONSE = ("unary_unary", "stream_unary")
 STREAM_RESPONSE = ("unary_stream", "stream_stream")

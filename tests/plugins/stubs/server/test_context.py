@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from tests.support.waiting import PATIENCE_S
+
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
 import lucky_transport_stubs
 from lucky_transport_grpc.runtime import grpc
-
-PATIENCE_S = 20.0
 
 
 @pytest.fixture

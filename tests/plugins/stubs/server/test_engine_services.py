@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support.waiting import PATIENCE_S
+
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
 import lucky_transport
@@ -23,7 +25,6 @@ from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport_grpc import _pb
 from lucky_transport_grpc.runtime import grpc
 
-PATIENCE_S = 20.0
 AGENT = "/hazel.rpc.AgentService/"
 BATCH = "/lucky_transport.v1.BatchService/"
 

@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
+from tests.support.waiting import PATIENCE_S
+
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
 import lucky_transport_stubs
 from lucky_transport.deadline import Deadline
 from lucky_transport.shm.meeting import meet
 
-PATIENCE_S = 20.0
 ANY = (("grpc.max_receive_message_length", -1),)
 
 

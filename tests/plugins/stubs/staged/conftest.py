@@ -11,6 +11,7 @@ import pytest
 
 from lucky_transport.process import unique_name
 from lucky_transport.routing_policy import Comparison, Decision
+from tests.support.waiting import PATIENCE_S
 
 grpc = pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
@@ -19,7 +20,6 @@ from lucky_transport_stubs.staged import backstage as backstage_module  # noqa: 
 from lucky_transport_stubs.staged import opening  # noqa: E402
 from lucky_transport_stubs.staged.backstage import Backstage  # noqa: E402
 
-PATIENCE_S = 10.0
 SHADOWED = Decision("grpc", "shm", "shadow")
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from lucky_transport.process import unique_name
 from lucky_transport.routing_policy import Comparison, Decision
+from tests.support.waiting import PATIENCE_S
 
 grpc = pytest.importorskip("grpc")
 
@@ -21,7 +22,6 @@ import lucky_transport_stubs  # noqa: E402 - needs grpc
 ECHO, COUNT = "/t.Test/Echo", "/t.Test/Count"
 READ_OVER_SHM = [Decision("shm", "grpc", "canary 10%"), Decision("shm", "grpc", "shm")]
 UNKNOWN_OVER_SHM = Decision("shm", "", "shm")  # the table does not know /t.Test: it may change the world
-PATIENCE_S = 10.0
 
 #: Makes one call over a channel and returns its answer, all items of a stream joined.
 WAYS: dict[str, Callable[[Any], Any]] = {

@@ -13,13 +13,13 @@ import pytest
 
 from lucky_transport.process import unique_name
 from lucky_transport.routing_policy import Comparison, Decision
+from tests.support.waiting import PATIENCE_S
 
 grpc = pytest.importorskip("grpc")
 
 from lucky_transport_stubs.staged.backstage import Backstage  # noqa: E402 - needs grpc
 
 ECHO, COUNT = "/t.Test/Echo", "/t.Test/Count"
-PATIENCE_S = 10.0
 
 
 @pytest.fixture

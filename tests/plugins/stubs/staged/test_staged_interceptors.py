@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from tests.support.waiting import PATIENCE_S
+
 grpc = pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
 from lucky_transport.routing_policy import Decision  # noqa: E402 - after the check for grpc
 
 ECHO, COUNT, SUM, CHAT = "/t.Test/Echo", "/t.Test/Count", "/t.Test/Sum", "/t.Test/Chat"
-PATIENCE_S = 10.0
 
 
 class _Lazy(grpc.UnaryStreamClientInterceptor, grpc.StreamStreamClientInterceptor):

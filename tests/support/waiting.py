@@ -1,0 +1,54 @@
+"""Bounded waits for what another thread, task or process does a moment later."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from lucky_transport.deadline import Deadline
+
+__all__ = ["PATIENCE_S", "call_later", "soon", "until", "until_in_loop"]
+
+#: How long a test waits for what must happen, in seconds; never how long something takes.
+PATIENCE_S = 20.0
+_POLL_S = 0.002
+_PARK_S = 0.03
+
+T = TypeVar("T")
+
+
+def soon() -> Deadline:
+    """Return a deadline for what must happen."""
+    return Deadline(PATIENCE_S)
+
+
+def until(condition: Callable[[], T], patience_s: float = PATIENCE_S) -> T:
+    """Return what `condition` returns once that is true; fail the test when it is not within `patience_s`."""
+    deadline = Deadline(patience_s)
+    while not (found := condition()):
+        assert not deadline.expired, "the condition did not come true"
+        time.sleep(_POLL_S)
+    return found
+
+
+async def until_in_loop(condition: Callable[[], object]) -> None:
+    """Let the event loop run until `condition` is true; fail the test when it is not within PATIENCE_S."""
+    deadline = Deadline(PATIENCE_S)
+    while not condition():
+        assert not deadline.expired, "the condition did not come true"
+        await asyncio.sleep(_POLL_S)
+
+
+def call_later(action: Callable[..., object], *arguments: object) -> threading.Thread:
+    """Call `action` on another thread once this thread has had time to sleep in its wait."""
+
+    def act() -> None:
+        time.sleep(_PARK_S)
+        action(*arguments)
+
+    thread = threading.Thread(target=act)
+    thread.start()
+    return thread
