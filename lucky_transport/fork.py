@@ -36,7 +36,9 @@ def around_fork(before: _Call, in_parent: _Call, in_child: _Call) -> None:
 def _register(calls: dict[int, Callable[[], _Call | None]], call: _Call) -> None:
     number = next(_numbers)
     if isinstance(call, types.MethodType):
-        calls[number] = weakref.WeakMethod(call, lambda _: calls.pop(number, None))
+        # no WeakMethod: its callback fails when the interpreter's exit collects it before its object
+        function, owner = call.__func__, weakref.ref(call.__self__, lambda _: calls.pop(number, None))
+        calls[number] = lambda: None if (alive := owner()) is None else types.MethodType(function, alive)
     else:
         calls[number] = lambda: call
 

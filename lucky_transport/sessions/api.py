@@ -35,7 +35,7 @@ class WorldSnapshot:
     """A world as it was at tick `ticks`.
 
     The message `SessionLook` carries the same with its observation encoded. observation: a message of
-    `Worlds.observation`; the caller owns it. is_over, result, score: see `Standing`.
+    `Worlds.observation`; the caller owns it. is_over, result, score: see `WorldProgress`.
     """
 
     observation: Any

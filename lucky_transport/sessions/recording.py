@@ -41,7 +41,7 @@ class _WorldProxy(World):
         self._world.close()
 
     def _follow(self) -> None:
-        """Copy the inner world's `Standing`."""
+        """Copy the inner world's progress."""
         world = self._world
         self.ticks, self.is_over, self.result, self.score = world.ticks, world.is_over, world.result, world.score
 

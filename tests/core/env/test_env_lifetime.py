@@ -296,6 +296,7 @@ def test_an_engine_process_of_its_own_ends_with_the_env() -> None:
 
 def test_a_program_that_forgets_to_close_leaves_no_engine_process_behind() -> None:
     program = (
+        "import logging; logging.getLogger('lucky_transport').setLevel(logging.ERROR)  # a busy machine starts slowly\n"
         "from lucky_transport.env.vector_env import VectorEnv; from lucky_transport.process import EngineProcess\n"
         "from lucky_transport.inproc import InprocTransport; from lucky_transport.agents.agents import AgentHost\n"
         "from lucky_transport.engines.toy import ToyEngine\n"
