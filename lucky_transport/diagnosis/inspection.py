@@ -16,7 +16,7 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.errors import SegmentError, TransportError, Unimplemented
 from lucky_transport.messages.methods import METHODS, Effect
 from lucky_transport.shm import header, segment
-from lucky_transport.shm.layout import FIELDS, HEADER_BYTES, EngineState, Feature, Layout
+from lucky_transport.shm.layout import FIELDS, HEADER_BYTES, EngineState, Feature, SegmentLayout
 from lucky_transport.shm.private_file import open_private
 from lucky_transport.spec.batch_spec import DTYPES, BatchSpec
 from lucky_transport.transport import Transport
@@ -53,7 +53,7 @@ class SegmentReport:
     fields: tuple[HeaderField, ...]
     problem: str = ""
     spec: BatchSpec | None = None
-    layout: Layout | None = None
+    layout: SegmentLayout | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def of_segment(name: str, directory: Path = segment.DIRECTORY) -> SegmentReport:
 
 def _report(path: Path, mapping: mmap, *, engine_pid: int, client_pid: int) -> SegmentReport:
     spec: BatchSpec | None = None
-    layout: Layout | None = None
+    layout: SegmentLayout | None = None
     problem = ""
     try:
         spec, layout = header.read(mapping, str(path))

@@ -13,7 +13,7 @@ from lucky_transport.codec.flatbuffers import ENCODERS, encode
 from lucky_transport.errors import EngineFailed
 from lucky_transport.messages.images import detach, frames_of, holds_images
 from lucky_transport.messages.methods import Method
-from lucky_transport.rpc.images import Place
+from lucky_transport.rpc.images import ImageRef
 from lucky_transport.rpc.server_call import ServerCall
 
 __all__ = ["encode_answer", "encode_response", "response_encoder"]
@@ -47,7 +47,7 @@ def response_encoder(method: Method) -> Callable[[Any], bytes]:
     return encode_of_class
 
 
-def encode_answer(method: Method, call: ServerCall, response: Any) -> tuple[bytes, Sequence[Place]]:
+def encode_answer(method: Method, call: ServerCall, response: Any) -> tuple[bytes, Sequence[ImageRef]]:
     """Return the response as bytes, and the places of its images if it does not hold them.
 
     Raises EngineFailed, NoSpace.

@@ -9,20 +9,20 @@ from lucky_transport.config import Settings
 from lucky_transport.host.dispatch import Dispatcher
 from lucky_transport.host.host import Host
 from lucky_transport.rpc.server import ServerCalls
-from lucky_transport.shm.image_store import ImageStores
-from lucky_transport.shm.reception import Reception
-from lucky_transport.shm.reception_thread import ReceptionThread
-from lucky_transport.shm.rendezvous import Rendezvous
-from lucky_transport.shm.rendezvous_pipe import RendezvousPipe
+from lucky_transport.shm.images.image_store import ImageStores
+from lucky_transport.shm.listener import Listener
+from lucky_transport.shm.memfd_pipe import MemfdPipe
+from lucky_transport.shm.server_loop import ServerLoop
+from lucky_transport.shm.server_thread import ServerThread
 from lucky_transport.shm.wait import strategy_code
 
 __all__ = ["receive"]
 
 
-def receive(name: str, host: Host, dispatcher: Dispatcher, images: ImageStores, settings: Settings) -> ReceptionThread:
-    """Serve the rendezvous called `name` until the result is closed. Raises as `Rendezvous` does."""
+def receive(name: str, host: Host, dispatcher: Dispatcher, images: ImageStores, settings: Settings) -> ServerThread:
+    """Serve the rendezvous called `name` until the result is closed. Raises as `Listener` does."""
 
-    def make_calls(pipe: RendezvousPipe, caller: str) -> ServerCalls:
+    def make_calls(pipe: MemfdPipe, caller: str) -> ServerCalls:
         return ServerCalls(
             pipe,
             lambda call: dispatcher.begin(call, thread.lane),
@@ -34,10 +34,8 @@ def receive(name: str, host: Host, dispatcher: Dispatcher, images: ImageStores, 
             images=images.open(),
         )
 
-    rendezvous = Rendezvous(name, strategy=strategy_code(settings.wait), native=settings.native)
-    reception = Reception(rendezvous, make_calls, dispatcher.leave)
-    thread = ReceptionThread(
-        reception, f"shm commands {name}", farewell="the engine is closing", slots=dispatcher.slots
-    )
+    rendezvous = Listener(name, strategy=strategy_code(settings.wait), native=settings.native)
+    reception = ServerLoop(rendezvous, make_calls, dispatcher.leave)
+    thread = ServerThread(reception, f"shm commands {name}", farewell="the engine is closing", slots=dispatcher.slots)
     thread.start()
     return thread

@@ -30,7 +30,7 @@ from lucky_transport.messages.methods import Flow
 from lucky_transport.rpc.attendant import Attendant
 from lucky_transport.rpc.client_call import ClientCall
 from lucky_transport.rpc.fragments import DEFAULT_LIMIT, Assemblies, TooLarge, cut, too_large, whole
-from lucky_transport.rpc.images import ImageSource, Place, no_source
+from lucky_transport.rpc.images import ImageRef, ImageSource, no_source
 from lucky_transport.rpc.lifecycle import Event, Shape, opened
 from lucky_transport.rpc.numbers import Numbered
 from lucky_transport.rpc.outcome import GOODBYE, Metadata, copy_error, name_of, to_metadata
@@ -362,7 +362,7 @@ class ClientCalls:
             self._break(from_wire(envelope.status, envelope.details, backend=self.backend))
             return
         if envelope.images:  # claimed even when the call was given up: then the claim gives the places back
-            places = [Place(place.length, place.file, place.slot, place.number) for place in envelope.images]
+            places = [ImageRef(place.length, place.file, place.slot, place.number) for place in envelope.images]
             envelope.payload = cast(Any, self._claim(envelope.payload, places))
         call = self._calls.get(correlation_id)
         if call is not None:

@@ -1,7 +1,7 @@
-"""Pictures that travel beside their message: the envelope says where they lie, the message has none of their bytes.
+"""ImageSink that travel beside their message: the envelope says where they lie, the message has none of their bytes.
 
-    engine   store.open() -> Pictures per stream; `put` gives each picture a place
-    client   source.claim(payload, places) -> Claim; `fill` puts the pictures into the decoded message
+    engine   store.open() -> ImageSink per stream; `put` gives each picture a place
+    client   source.claim(payload, places) -> ImageLease; `fill` puts the pictures into the decoded message
 
 Rule 1: this file knows no memory; who made the pipe brings a store or a source. Without one pictures stay in messages.
 Rule 2: a claim that is dropped, read or not, gives its places back; so does everything that ends a call.
@@ -16,10 +16,10 @@ from lucky_transport.errors import RemoteProtocolError
 from lucky_transport.messages import ImageFrame
 from lucky_transport.messages.images import ImageBytes
 
-__all__ = ["Claim", "ImageSource", "ImageStore", "Payload", "Pictures", "Place", "PlaceFields", "no_source"]
+__all__ = ["ImageLease", "ImageRef", "ImageRefFields", "ImageSink", "ImageSource", "ImageStore", "Payload", "no_source"]
 
 
-class Place(NamedTuple):
+class ImageRef(NamedTuple):
     """Where a picture lies, as in `ImagePlace`: a message has many of them made, so it is a tuple."""
 
     length: int = 0
@@ -29,17 +29,17 @@ class Place(NamedTuple):
 
 
 #: The same, as it is taken from a ring.
-PlaceFields = tuple[int, int, int, int]
+ImageRefFields = tuple[int, int, int, int]
 
 
-class Pictures(Protocol):
+class ImageSink(Protocol):
     """Where the engine puts the pictures of one stream, or of all single answers of a client; for any thread."""
 
     def buffer(self, nbytes: int) -> memoryview:
         """Return writable memory for a picture of the next item; given to `put` itself, nothing is copied."""
         ...
 
-    def put(self, pictures: Sequence[ImageBytes]) -> list[Place]:
+    def put(self, pictures: Sequence[ImageBytes]) -> list[ImageRef]:
         """Give each picture a place; one whose `file` is 0 found none and has to stay in its message.
 
         From now on the client owns the places. Raises NoSpace.
@@ -54,7 +54,7 @@ class Pictures(Protocol):
         """Wait until the client gives one back, or for that long. Only for the thread that sends the stream."""
         ...
 
-    def take_back(self, places: Iterable[Place]) -> None:
+    def take_back(self, places: Iterable[ImageRef]) -> None:
         """Free places of which the client is not told after all."""
         ...
 
@@ -67,9 +67,9 @@ class ImageStore(Protocol):
     """All pictures for one client. `shared`: those of single answers."""
 
     @property
-    def shared(self) -> Pictures: ...
+    def shared(self) -> ImageSink: ...
 
-    def open(self) -> Pictures:
+    def open(self) -> ImageSink:
         """Return where a new stream puts its pictures."""
         ...
 
@@ -78,7 +78,7 @@ class ImageStore(Protocol):
         ...
 
 
-class Claim(Protocol):
+class ImageLease(Protocol):
     """A message whose pictures lie elsewhere, as it came: its bytes, `payload`, and a claim on the places.
 
     Its length is that of the payload.
@@ -106,13 +106,13 @@ class Claim(Protocol):
 
 
 #: What came for a call: the bytes of a message, or a claim on the places of its pictures as well.
-Payload = bytes | Claim
+Payload = bytes | ImageLease
 
 
 class ImageSource(Protocol):
     """Where the client finds an engine's pictures."""
 
-    def claim(self, payload: bytes, places: Sequence[PlaceFields]) -> Claim:
+    def claim(self, payload: bytes, places: Sequence[ImageRefFields]) -> ImageLease:
         """Return the message with the claim on the places that came with it."""
         ...
 
@@ -125,7 +125,7 @@ class ImageSource(Protocol):
         ...
 
 
-def no_source(payload: bytes, places: Sequence[PlaceFields]) -> Claim:
+def no_source(payload: bytes, places: Sequence[ImageRefFields]) -> ImageLease:
     """Stand in for `ImageSource.claim` where there is none. Raises RemoteProtocolError."""
     raise RemoteProtocolError(
         f"a message whose {len(places)} pictures lie in shared memory, over a connection that has none",

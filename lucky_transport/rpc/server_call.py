@@ -19,7 +19,7 @@ from lucky_transport.codec.compact import encode_compact
 from lucky_transport.codec.envelope import Envelope, ImagePlace, Kind, encode_envelope
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Cancelled, PeerTimeout, TransportError
-from lucky_transport.rpc.images import Pictures, Place
+from lucky_transport.rpc.images import ImageRef, ImageSink
 from lucky_transport.rpc.lifecycle import ANSWERER, Event, Shape, State, after, opened
 from lucky_transport.rpc.outcome import Metadata, copy_error, error_envelope, from_metadata, name_of, to_metadata
 from lucky_transport.rpc.window import EVERY, Credit, Grant, Window
@@ -103,7 +103,7 @@ class ServerCall:
             self._credit = Credit()
             self._inbox: deque[bytes] = deque()
             self._grant: Grant | None = None
-            self._pictures: Pictures | None = None
+            self._pictures: ImageSink | None = None
 
     @classmethod
     def of(cls, calls: ServerCalls, request: Envelope) -> ServerCall:
@@ -150,7 +150,7 @@ class ServerCall:
         return self._state not in _MAY_COME
 
     @property
-    def pictures(self) -> Pictures | None:
+    def pictures(self) -> ImageSink | None:
         """Where this call's pictures go; None where they stay in their messages."""
         store = self._calls.images
         if store is None or not self.shape:
@@ -278,7 +278,7 @@ class ServerCall:
         if self._state is _ENDED:  # another thread has answered the call meanwhile
             self._go(Event.SEND)
 
-    def send(self, payload: bytes, dropped: int = 0, images: Sequence[Place] = ()) -> None:
+    def send(self, payload: bytes, dropped: int = 0, images: Sequence[ImageRef] = ()) -> None:
         """Send one item of the stream; waits for credit and room. `dropped`: items skipped so far. `images`: where its
         pictures lie.
 
@@ -326,7 +326,7 @@ class ServerCall:
         *,
         dropped: int = 0,
         trailing: Metadata = (),
-        images: Sequence[Place] = (),
+        images: Sequence[ImageRef] = (),
     ) -> None:
         """End the call well: with the response, or after the last item of a stream. Never blocks.
 

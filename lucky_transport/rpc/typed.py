@@ -16,7 +16,7 @@ from lucky_transport.messages.images import frames_of, holds_images
 from lucky_transport.messages.methods import Flow, Method
 from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.rpc.client_call import ClientCall
-from lucky_transport.rpc.images import Claim, Payload
+from lucky_transport.rpc.images import ImageLease, Payload
 from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport.rpc.outcome import copy_error
 from lucky_transport.transport import Stream
@@ -80,7 +80,7 @@ class CallStream(Stream):
         self._is_frame = response is ImageFrame
         self._images = calls.images
         self._overwritten = 0
-        self._held: Claim | None = None
+        self._held: ImageLease | None = None
         self._files: set[int] = set()
 
     @property

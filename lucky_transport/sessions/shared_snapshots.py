@@ -22,8 +22,8 @@ from lucky_transport.sessions.api import DEFAULT_TIMEOUT_S, WorldSnapshot, nothi
 from lucky_transport.sessions.session import Session
 from lucky_transport.sessions.snapshots import from_message, to_message
 from lucky_transport.shm.channel import Result
+from lucky_transport.shm.latest_value import LatestValueFile, LatestValueState
 from lucky_transport.shm.liveness import Peer, start_time
-from lucky_transport.shm.look_file import LookFile, LookState
 from lucky_transport.shm.segment import DIRECTORY
 from lucky_transport.world import Worlds
 
@@ -74,11 +74,11 @@ class SharedSnapshots:
         for client in list(self._shared):
             self.leave(client)
 
-    def _make(self, least_bytes: int) -> LookFile:
+    def _make(self, least_bytes: int) -> LatestValueFile:
         while True:
             path = self._base.with_name(f"{self._base.name}.looks.{next(self._numbers)}")
             try:
-                return LookFile.create(path, least_bytes, native=self._native)
+                return LatestValueFile.create(path, least_bytes, native=self._native)
             except FileExistsError:
                 continue  # left by an engine that was killed
 
@@ -86,7 +86,7 @@ class SharedSnapshots:
 class _SharedSession:
     """One session for one client, a subscriber of its snapshots. has_ended: nothing is written any more."""
 
-    def __init__(self, file: LookFile) -> None:
+    def __init__(self, file: LatestValueFile) -> None:
         self.file = file
         self._lock = threading.Lock()
         self.has_ended = False
@@ -99,14 +99,14 @@ class _SharedSession:
                 return False
             if self.file.put(record):
                 return True
-        self._end(LookState.OUTGROWN)
+        self._end(LatestValueState.OUTGROWN)
         return False
 
     def end(self) -> None:
         """The session has ended, or its client has gone; idempotent."""
-        self._end(LookState.ENDED)
+        self._end(LatestValueState.ENDED)
 
-    def _end(self, state: LookState) -> None:
+    def _end(self, state: LatestValueState) -> None:
         with self._lock:
             if not self.has_ended:
                 self.has_ended = True
@@ -163,14 +163,14 @@ class SnapshotReader:
         if self._is_closed:
             raise ClosedError("this look at a session is closed", backend="shm", hint="watch the session again")
         state = self._file.state
-        if state == LookState.ENDED:
+        if state == LatestValueState.ENDED:
             raise SessionEnded(f"session {self._session_id} has ended", backend="shm", hint="create another one")
         if not self._engine.alive:
             raise self._dead()
-        if state == LookState.OUTGROWN:
+        if state == LatestValueState.OUTGROWN:
             self._engine.close()
             self._open()
-        return state == LookState.OUTGROWN
+        return state == LatestValueState.OUTGROWN
 
     def _dead(self) -> PeerDied:
         return PeerDied(
@@ -193,5 +193,5 @@ class SnapshotReader:
         shared = self._share()
         if not _NAME.fullmatch(shared.name):
             raise RemoteProtocolError(f"a session in {shared.name!r}", backend="shm", hint="the peer is broken")
-        self._file = LookFile.open(DIRECTORY / shared.name)
+        self._file = LatestValueFile.open(DIRECTORY / shared.name)
         self._engine = Peer(shared.engine_pid, shared.engine_started)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from lucky_transport.shm.layout import FIELDS, Layout
+from lucky_transport.shm.layout import FIELDS, SegmentLayout
 
 __all__ = ["PEER_PARKS", "PEER_WAKES", "ActionFormat", "ChannelOffsets", "Result", "channel_offsets"]
 
@@ -48,7 +48,7 @@ class ActionFormat(NamedTuple):
     high: float | None = None
 
 
-def channel_offsets(layout: Layout, num_envs: int) -> ChannelOffsets:
+def channel_offsets(layout: SegmentLayout, num_envs: int) -> ChannelOffsets:
     """Return where an exchange lies in a segment of this layout."""
     return ChannelOffsets(
         frame_seq=FIELDS["frame_seq"].offset,

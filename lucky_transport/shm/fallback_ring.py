@@ -13,8 +13,8 @@ from typing import Any, cast
 
 from lucky_transport.codec.compact import CompactFields, ItemRun, Popped, encode_compact, fields_of
 from lucky_transport.errors import SegmentError
-from lucky_transport.shm.bell import ring_bell
 from lucky_transport.shm.channel import PEER_PARKS, PEER_WAKES
+from lucky_transport.shm.eventfd import notify_eventfd
 from lucky_transport.shm.fallback_words import address_of, futex_wake, is_cut, poll
 from lucky_transport.shm.ring import (
     HEAD_BYTES,
@@ -146,7 +146,7 @@ class RingWriter(_End):
                 self._wake(self._park)
             else:
                 self._words.store32(self._park, 0)
-                ring_bell(self._eventfd)
+                notify_eventfd(self._eventfd)
         return True
 
     def push(self, *fields: Any) -> bool:

@@ -26,8 +26,8 @@ from lucky_transport.shm.layout import (
     VERSION,
     EngineState,
     Feature,
-    Layout,
     Region,
+    SegmentLayout,
     dtype_code,
     plan,
 )
@@ -63,7 +63,7 @@ def put(mapping: mmap, name: str, value: Any) -> None:
     struct.pack_into("<" + place.code, mapping, place.offset, value)
 
 
-def write(mapping: mmap, layout: Layout, spec: BatchSpec, *, pid: int, started: int, ring_bytes: int) -> None:
+def write(mapping: mmap, layout: SegmentLayout, spec: BatchSpec, *, pid: int, started: int, ring_bytes: int) -> None:
     """Fill the header of a fresh segment, all but the version word: it is not ready yet."""
     text = spec.to_json().encode()
     values: dict[str, Any] = {
@@ -107,7 +107,7 @@ def _digest(text: bytes) -> int:
     return int.from_bytes(hashlib.sha256(text).digest()[:8], "little")
 
 
-def read(mapping: mmap, where: str) -> tuple[BatchSpec, Layout]:
+def read(mapping: mmap, where: str) -> tuple[BatchSpec, SegmentLayout]:
     """Return what a ready segment's header says, checked against the bytes really mapped.
 
     Raises SegmentError for a foreign magic, another version, and any size, offset or spec that does not fit.
@@ -164,7 +164,7 @@ def _read_spec(mapping: mmap, where: str, header: dict[str, Any], total: int) ->
         raise SegmentError(f"{where}: {error}", backend="shm") from error
 
 
-def _read_layout(where: str, header: dict[str, Any], spec: BatchSpec, total: int) -> Layout:
+def _read_layout(where: str, header: dict[str, Any], spec: BatchSpec, total: int) -> SegmentLayout:
     """Return the regions at the offsets the peer states, with the sizes that the spec implies."""
     ring = header["cmd_ring_size"]
     try:
@@ -195,4 +195,4 @@ def _read_layout(where: str, header: dict[str, Any], spec: BatchSpec, total: int
         _expect(where, stated[after.name], not overlap, f"{after.offset}: overlaps {before.name}")
     _expect(where, "error_size", header["error_size"] == ERROR_BYTES, f"{header['error_size']}, not {ERROR_BYTES}")
     assert regions["ring_s2c"].size == RING_HEAD_BYTES + ring
-    return Layout(regions, total)
+    return SegmentLayout(regions, total)

@@ -31,8 +31,8 @@ __all__ = [
     "EngineState",
     "Feature",
     "FieldPlace",
-    "Layout",
     "Region",
+    "SegmentLayout",
     "dtype_code",
     "plan",
 ]
@@ -179,7 +179,7 @@ class Region(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class SegmentLayout:
     """The regions of one segment by name, in their order on the wire, and its total size in bytes."""
 
     regions: dict[str, Region]
@@ -189,7 +189,7 @@ class Layout:
         return self.regions[name]
 
 
-def plan(spec: BatchSpec, *, ring_bytes: int = DEFAULT_RING_BYTES, image_bytes: int = 0) -> Layout:
+def plan(spec: BatchSpec, *, ring_bytes: int = DEFAULT_RING_BYTES, image_bytes: int = 0) -> SegmentLayout:
     """Return the layout of a segment for `spec`.
 
     Raises SpecError when `ring_bytes` is no power of two of at least 4096.
@@ -216,4 +216,4 @@ def plan(spec: BatchSpec, *, ring_bytes: int = DEFAULT_RING_BYTES, image_bytes: 
     for name, size in sizes:
         regions[name] = Region(name, offset, size)
         offset = -(-(offset + size) // REGION_ALIGNMENT) * REGION_ALIGNMENT
-    return Layout(regions, offset)
+    return SegmentLayout(regions, offset)

@@ -11,8 +11,8 @@ from __future__ import annotations
 from mmap import mmap
 
 from lucky_transport.shm.ends import ReadingEnd, WritingEnd, open_reader, open_writer
-from lucky_transport.shm.gate import Gate
-from lucky_transport.shm.pair import Pair, total_bytes
+from lucky_transport.shm.ring_pair import RingPair, total_bytes
+from lucky_transport.shm.usage_guard import UsageGuard
 
 __all__ = ["RingPipe"]
 
@@ -22,7 +22,7 @@ _NO_RING = 64
 class RingPipe:
     """Pushes and pops, each as in `Pipe`. `reader`: the reading end; whoever waits for several pipes looks at it."""
 
-    def __init__(self, gate: Gate, writer: WritingEnd, reader: ReadingEnd) -> None:
+    def __init__(self, gate: UsageGuard, writer: WritingEnd, reader: ReadingEnd) -> None:
         self._gate = gate
         self.use(writer, reader)
 
@@ -34,9 +34,9 @@ class RingPipe:
         self.try_push, self.push = writer.try_push, writer.push
         self.try_pop, self.pop_batch = reader.try_pop, reader.pop_batch
 
-    def _let_go_of_rings(self, native: bool) -> Pair:
+    def _let_go_of_rings(self, native: bool) -> RingPair:
         """Have empty ends, which are shut, and return their memory; nobody is inside the gate."""
-        nothing = Pair(mmap(-1, total_bytes(_NO_RING)), _NO_RING)
+        nothing = RingPair(mmap(-1, total_bytes(_NO_RING)), _NO_RING)
         memory = nothing.mapping
         writer = open_writer(memory, nothing.to_engine, _NO_RING, native=native)
         writer.stop()

@@ -20,8 +20,8 @@ from lucky_transport.errors import Busy, ConfigError, NotReachable, SegmentError
 from lucky_transport.shm import header, lockfile
 from lucky_transport.shm.allocation import allocate
 from lucky_transport.shm.atomics import Words
-from lucky_transport.shm.image_file import SUFFIX, remove_images
-from lucky_transport.shm.layout import DEFAULT_RING_BYTES, FIELDS, HEADER_BYTES, MAGIC, VERSION, Layout, plan
+from lucky_transport.shm.images.image_file import SUFFIX, remove_images
+from lucky_transport.shm.layout import DEFAULT_RING_BYTES, FIELDS, HEADER_BYTES, MAGIC, VERSION, SegmentLayout, plan
 from lucky_transport.shm.liveness import start_time
 from lucky_transport.shm.mapping import Mapping, map_file
 from lucky_transport.shm.private_file import open_private, remove_private
@@ -47,7 +47,7 @@ class Segment:
     path: Path
     mapping: Mapping
     spec: BatchSpec
-    layout: Layout
+    layout: SegmentLayout
     owner: bool
 
     @property

@@ -15,12 +15,12 @@ from lucky_transport.fork import on_child
 from lucky_transport.shm.atomics import Words
 from lucky_transport.shm.channel import PEER_PARKS, PEER_WAKES, Result
 from lucky_transport.shm.ends import ReadingEnd, WritingEnd, open_reader, open_writer
-from lucky_transport.shm.gate import Gate
 from lucky_transport.shm.layout import FIELDS, RING_HEAD_BYTES
 from lucky_transport.shm.mapping import Mapping
 from lucky_transport.shm.ring import largest_record, reset_ring
 from lucky_transport.shm.ring_pipe import RingPipe
 from lucky_transport.shm.segment import Segment
+from lucky_transport.shm.usage_guard import UsageGuard
 
 __all__ = ["SegmentPipe"]
 
@@ -35,7 +35,7 @@ class SegmentPipe(RingPipe):
     def __init__(
         self, segment: Segment, peer: str, writer: WritingEnd, reader: ReadingEnd, pidfd: int, native: bool
     ) -> None:
-        super().__init__(Gate(f"the pipe to {peer} at {segment.path}"), writer, reader)
+        super().__init__(UsageGuard(f"the pipe to {peer} at {segment.path}"), writer, reader)
         self.peer = peer
         self._mapping: Mapping | None = segment.mapping
         self.largest_record = largest_record(writer.size)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.engine import Buffers
-from lucky_transport.shm.layout import Layout
+from lucky_transport.shm.layout import SegmentLayout
 from lucky_transport.spec.batch_spec import BatchSpec
 
 __all__ = ["buffers", "view"]
@@ -25,7 +25,7 @@ def view(mapping: mmap, offset: int, dtype: str, shape: tuple[int, ...]) -> NDAr
     return np.frombuffer(mapping, dtype, math.prod(shape), offset).reshape(shape)
 
 
-def buffers(mapping: mmap, layout: Layout, spec: BatchSpec) -> Buffers:
+def buffers(mapping: mmap, layout: SegmentLayout, spec: BatchSpec) -> Buffers:
     """Return the arrays of a step as views of the segment."""
     n = spec.num_envs
     return Buffers(

@@ -19,8 +19,8 @@ from lucky_transport.lockstep import Lockstep, LockstepEvent, LockstepState
 from lucky_transport.messages.methods import Method
 from lucky_transport.rpc import typed
 from lucky_transport.rpc.client import ClientCalls
-from lucky_transport.shm.image_reader import ImageReader
-from lucky_transport.shm.meeting import meet
+from lucky_transport.shm.connecting import connect_pipe
+from lucky_transport.shm.images.image_reader import ImageReader
 from lucky_transport.shm.segment import Segment, open_segment
 from lucky_transport.shm.wait import strategy_code
 from lucky_transport.spec.actions import Bounds, check_actions, check_control
@@ -48,7 +48,7 @@ class BatchTransport(Transport):
         self._lockstep = Lockstep(LockstepState.READY, "holodeck")
         self._bounds = Bounds(spec.action)
         self._drive: BatchDrive | None = None
-        pipe = meet(segment.name, deadline, strategy=strategy_code(settings.wait), native=settings.native)
+        pipe = connect_pipe(segment.name, deadline, strategy=strategy_code(settings.wait), native=settings.native)
         self._calls = ClientCalls(
             pipe,
             backend="holodeck",

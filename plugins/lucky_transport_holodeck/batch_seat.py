@@ -21,7 +21,7 @@ from lucky_transport.host.foreign import foreign_services
 from lucky_transport.host.host import Host, Lease
 from lucky_transport.host.reception import receive
 from lucky_transport.shm import error_region, views
-from lucky_transport.shm.image_store import ImageStores
+from lucky_transport.shm.images.image_store import ImageStores
 from lucky_transport.shm.layout import EngineState
 from lucky_transport.shm.liveness import Peer
 from lucky_transport.shm.segment import create

@@ -21,7 +21,7 @@ from abc import ABC, abstractmethod
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import ClosedError, PeerDied, PeerTimeout
 from lucky_transport.fork import on_child
-from lucky_transport.shm.gate import Gate
+from lucky_transport.shm.usage_guard import UsageGuard
 from lucky_transport_pipe.address import BACKEND
 
 __all__ = ["Duplex", "SocketDuplex", "peer_gone"]
@@ -68,7 +68,7 @@ class SocketDuplex(Duplex):
         self._arrived: list[bytes] = []
         self._ended = False
         self._reading = threading.Lock()
-        self._gate = Gate(f"the pipe to {peer}", BACKEND)
+        self._gate = UsageGuard(f"the pipe to {peer}", BACKEND)
         self._readable = select.poll()
         self._readable.register(connection, select.POLLIN)
         self._any = select.poll()

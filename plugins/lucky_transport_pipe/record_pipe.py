@@ -26,8 +26,8 @@ from typing import Any
 from lucky_transport.codec.compact import ItemRun, Popped, encode_compact, fields_of
 from lucky_transport.errors import ClosedError, RemoteProtocolError, SpecError
 from lucky_transport.fork import on_child
-from lucky_transport.shm.bell import Bell
-from lucky_transport.shm.gate import Gate
+from lucky_transport.shm.eventfd import EventFd
+from lucky_transport.shm.usage_guard import UsageGuard
 from lucky_transport_pipe.address import BACKEND
 from lucky_transport_pipe.duplex import SocketDuplex, peer_gone
 
@@ -51,14 +51,14 @@ class RecordPipe:
         self._socket = duplex.socket
         for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
             self._socket.setsockopt(socket.SOL_SOCKET, option, _BUFFER_BYTES)
-        self._bell = Bell()
+        self._bell = EventFd()
         self._arrived = bytearray()
         self._at = 0  # of `_arrived`, handed out so far
         self._unsent = b""
         self._sending = threading.Lock()
         self._ended = False
         self._interrupted = False
-        self._gate = Gate(f"the pipe to {duplex.peer}", BACKEND)
+        self._gate = UsageGuard(f"the pipe to {duplex.peer}", BACKEND)
         self._epoll = select.epoll()
         self._epoll.register(self._bell.fd, select.EPOLLIN)
         self._epoll.register(self._socket, select.EPOLLIN)

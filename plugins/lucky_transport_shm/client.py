@@ -37,7 +37,7 @@ from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.shm import error_region, header, lockfile, views
 from lucky_transport.shm.atomics import PEER_PARKS, PEER_WAKES, Result, Words, implementation, native_error
 from lucky_transport.shm.channel import ActionFormat, channel_offsets
-from lucky_transport.shm.image_reader import ImageReader
+from lucky_transport.shm.images.image_reader import ImageReader
 from lucky_transport.shm.layout import FIELDS, EngineState, Feature
 from lucky_transport.shm.liveness import Peer, start_time
 from lucky_transport.shm.segment import Segment, open_segment, remove_stale

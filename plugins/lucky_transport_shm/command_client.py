@@ -20,8 +20,8 @@ from lucky_transport.pending import Pending
 from lucky_transport.rpc import pending, typed
 from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.shm import lockfile
-from lucky_transport.shm.image_reader import ImageReader
-from lucky_transport.shm.meeting import meet
+from lucky_transport.shm.connecting import connect_pipe
+from lucky_transport.shm.images.image_reader import ImageReader
 from lucky_transport.shm.segment import Segment
 from lucky_transport.shm.wait import strategy_code
 from lucky_transport.transport import Capabilities, Frame, Stream, Transport
@@ -44,7 +44,7 @@ class CommandTransport(Transport):
         self._segment = segment
         self._command_timeout_s = settings.command_timeout_s
         self._lockstep = Lockstep(LockstepState.READY, "shm")
-        pipe = meet(segment.name, deadline, strategy=strategy_code(settings.wait), native=settings.native)
+        pipe = connect_pipe(segment.name, deadline, strategy=strategy_code(settings.wait), native=settings.native)
         self._calls = ClientCalls(
             pipe,
             backend="shm",

@@ -28,7 +28,7 @@ from lucky_transport.sessions.shared_snapshots import SharedSnapshots
 from lucky_transport.shm import error_region, header, views
 from lucky_transport.shm.atomics import PEER_PARKS, PEER_WAKES, Result, Words, implementation, native_error
 from lucky_transport.shm.channel import channel_offsets
-from lucky_transport.shm.image_store import ImageStores
+from lucky_transport.shm.images.image_store import ImageStores
 from lucky_transport.shm.layout import FIELDS, EngineState, Feature
 from lucky_transport.shm.liveness import Peer
 from lucky_transport.shm.segment import create

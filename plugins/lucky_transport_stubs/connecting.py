@@ -14,8 +14,8 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import NotReachable, PeerTimeout, TransportError
 from lucky_transport.rpc.client import ClientCalls
-from lucky_transport.shm.meeting import meet
-from lucky_transport.shm.rendezvous_pipe import RendezvousPipe
+from lucky_transport.shm.connecting import connect_pipe
+from lucky_transport.shm.memfd_pipe import MemfdPipe
 from lucky_transport.shm.wait import strategy_code
 from lucky_transport_stubs.options import received_too_long
 from lucky_transport_stubs.watchman import WATCHMAN
@@ -45,13 +45,13 @@ def connect(
     return calls
 
 
-def _meet(endpoint: Endpoint, deadline: Deadline | None) -> RendezvousPipe:
+def _meet(endpoint: Endpoint, deadline: Deadline | None) -> MemfdPipe:
     settings = load_settings()
     left_s = float("inf") if deadline is None else deadline.remaining_s
     if not left_s:
-        raise PeerTimeout(f"no time was left to meet the engine at {endpoint}", backend="shm")
+        raise PeerTimeout(f"no time was left to connect_pipe the engine at {endpoint}", backend="shm")
     try:
-        return meet(
+        return connect_pipe(
             endpoint.address,
             Deadline(min(_LOOK_S, left_s)),
             strategy=strategy_code(settings.wait),

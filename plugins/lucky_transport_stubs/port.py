@@ -12,10 +12,10 @@ from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import Busy, Unimplemented
 from lucky_transport.rpc.server import ServerCalls
 from lucky_transport.rpc.server_call import ServerCall
-from lucky_transport.shm.reception import Reception
-from lucky_transport.shm.reception_thread import ReceptionThread
-from lucky_transport.shm.rendezvous import Rendezvous
-from lucky_transport.shm.rendezvous_pipe import RendezvousPipe
+from lucky_transport.shm.listener import Listener
+from lucky_transport.shm.memfd_pipe import MemfdPipe
+from lucky_transport.shm.server_loop import ServerLoop
+from lucky_transport.shm.server_thread import ServerThread
 from lucky_transport.shm.wait import strategy_code
 from lucky_transport_stubs.options import received_too_long
 from lucky_transport_stubs.servicing import Servicing
@@ -28,7 +28,7 @@ PORT = 1
 FAREWELL = "Cancelling all calls"
 
 
-def _rendezvous_at(address: str) -> Rendezvous:
+def _rendezvous_at(address: str) -> Listener:
     """Listen at "shm://name"; how it waits is configured as everywhere (LUCKY_WAIT)."""
     scheme, found, name = address.partition("://")
     if not found or scheme.lower() != "shm" or not name:
@@ -39,20 +39,18 @@ def _rendezvous_at(address: str) -> Rendezvous:
         )
     settings = load_settings()
     try:
-        return Rendezvous(
-            Endpoint.parse(address).address, strategy=strategy_code(settings.wait), native=settings.native
-        )
+        return Listener(Endpoint.parse(address).address, strategy=strategy_code(settings.wait), native=settings.native)
     except Busy as error:
         raise Busy(f"Failed to bind to address {address}: {error}", backend="shm", hint=error.hint) from error
 
 
-def reception_at(address: str, begin: Callable[[ServerCall], None], max_receive_bytes: int) -> Reception:
+def reception_at(address: str, begin: Callable[[ServerCall], None], max_receive_bytes: int) -> ServerLoop:
     """Listen at "shm://name" and return where the callers are received; `begin` starts to answer a call.
 
     Raises RuntimeError for a name that is taken and for addresses of other kinds.
     """
 
-    def make_calls(pipe: RendezvousPipe, caller: str) -> ServerCalls:
+    def make_calls(pipe: MemfdPipe, caller: str) -> ServerCalls:
         return ServerCalls(
             pipe,
             begin,
@@ -61,19 +59,17 @@ def reception_at(address: str, begin: Callable[[ServerCall], None], max_receive_
             refusal=received_too_long("SERVER"),
         )
 
-    return Reception(_rendezvous_at(address), make_calls)
+    return ServerLoop(_rendezvous_at(address), make_calls)
 
 
-def open_port(
-    address: str, servicing: Servicing, max_receive_bytes: int, on_end: Callable[[], None]
-) -> ReceptionThread:
+def open_port(address: str, servicing: Servicing, max_receive_bytes: int, on_end: Callable[[], None]) -> ServerThread:
     """Listen at "shm://name" and return the thread that answers there, not started. Raises as `reception_at` does.
 
     on_end: called when it has ended.
     """
     reception = reception_at(address, lambda call: servicing.begin(call, port), max_receive_bytes)
     name = f"grpc server {address}"
-    port = ReceptionThread(reception, name, farewell=FAREWELL, slots=servicing.slots, on_end=on_end)
+    port = ServerThread(reception, name, farewell=FAREWELL, slots=servicing.slots, on_end=on_end)
     return port
 
 

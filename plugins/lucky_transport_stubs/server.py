@@ -21,7 +21,7 @@ from concurrent.futures import Executor
 from typing import Any
 
 from lucky_transport.fork import on_child
-from lucky_transport.shm.reception_thread import ReceptionThread
+from lucky_transport.shm.server_thread import ServerThread
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.handlers import Handlers
 from lucky_transport_stubs.options import max_receive_bytes, max_send_bytes
@@ -79,7 +79,7 @@ class Server(grpc.Server):
         self._servicing = servicing
         self._max_receive_bytes = max_receive_bytes
         self._lock = threading.RLock()
-        self._ports: list[ReceptionThread] = []
+        self._ports: list[ServerThread] = []
         self._is_started = False
         self._termination = _Termination()
 
@@ -121,7 +121,7 @@ class Server(grpc.Server):
             for port in self._ports:
                 self._start(port)
 
-    def _start(self, port: ReceptionThread) -> None:
+    def _start(self, port: ServerThread) -> None:
         self._termination.port_opened()
         port.start()
 
@@ -155,7 +155,7 @@ class Server(grpc.Server):
             port.stop(0.0)
 
 
-_all_ports: weakref.WeakSet[ReceptionThread] = weakref.WeakSet()
+_all_ports: weakref.WeakSet[ServerThread] = weakref.WeakSet()
 on_child(_all_ports.clear)  # they are the parent's to close
 
 

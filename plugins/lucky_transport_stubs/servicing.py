@@ -19,7 +19,7 @@ from lucky_transport.errors import ClosedError
 from lucky_transport.handler_options import is_inline
 from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport.rpc.slots import Slots
-from lucky_transport.shm.reception_thread import ReceptionThread
+from lucky_transport.shm.server_thread import ServerThread
 from lucky_transport_stubs.answer import Answer
 from lucky_transport_stubs.answering import answer_call, behaviour_of
 from lucky_transport_stubs.context import ServicerContext
@@ -32,7 +32,7 @@ _log = logging.getLogger("lucky_transport")
 
 
 class Servicing:
-    """Answers the calls of one server. handlers: what it answers. slots: the pool, for `ReceptionThread`.
+    """Answers the calls of one server. handlers: what it answers. slots: the pool, for `ServerThread`.
 
     max_calls: whose methods may run at a time, None for any number. max_send_bytes: see `Answer`.
     """
@@ -58,7 +58,7 @@ class Servicing:
         """Begin no call any more."""
         self._is_refusing = True
 
-    def begin(self, call: ServerCall, port: ReceptionThread) -> None:
+    def begin(self, call: ServerCall, port: ServerThread) -> None:
         """Start to answer a call that `port` has received."""
         if self._is_refusing:
             call.fail(ClosedError("the server is shutting down", backend="shm"))
@@ -79,7 +79,7 @@ class Servicing:
             seen = ServicerContext(answer, port.alarms.watch)
             self._run(handler, answer, port, partial(self._answer, context, handler, answer, seen))
 
-    def _run(self, handler: Any, answer: Answer, port: ReceptionThread, task: Callable[[], None]) -> None:
+    def _run(self, handler: Any, answer: Answer, port: ServerThread, task: Callable[[], None]) -> None:
         """Run the task where the handler belongs: on this thread, or in a pool."""
         behaviour, call = behaviour_of(handler), answer.call
         own_pool = getattr(behaviour, "experimental_thread_pool", None)

@@ -14,8 +14,8 @@ from collections import deque
 from collections.abc import Callable
 
 from lucky_transport.fork import on_child
-from lucky_transport.shm.bell import Bell
-from lucky_transport.shm.rendezvous_pipe import RendezvousPipe
+from lucky_transport.shm.eventfd import EventFd
+from lucky_transport.shm.memfd_pipe import MemfdPipe
 
 __all__ = ["WATCHMAN", "Watchman"]
 
@@ -26,11 +26,11 @@ class Watchman:
     """Calls back, on his own thread, when the peer of a pipe has closed it or died."""
 
     def __init__(self) -> None:
-        self._bell: Bell | None = None
+        self._bell: EventFd | None = None
         self._epoll: select.epoll | None = None
         self.begin_anew()
 
-    def watch(self, pipe: RendezvousPipe, on_left: Callable[[], None]) -> None:
+    def watch(self, pipe: MemfdPipe, on_left: Callable[[], None]) -> None:
         """Have `on_left()` called once the peer is gone; nothing happens when the pipe is closed before."""
         with self._lock:
             if self._thread is None:
@@ -57,12 +57,12 @@ class Watchman:
         self._thread: threading.Thread | None = None
 
     def _start(self) -> None:
-        self._bell, self._epoll = Bell(), select.epoll()
+        self._bell, self._epoll = EventFd(), select.epoll()
         self._epoll.register(self._bell.fd, select.EPOLLIN)
         self._thread = threading.Thread(target=self._run, args=(self._epoll, self._bell), daemon=True, name="watchman")
         self._thread.start()
 
-    def _forget(self, pipe: RendezvousPipe) -> None:
+    def _forget(self, pipe: MemfdPipe) -> None:
         """The pipe's descriptors are about to be closed, by any thread."""
         with self._lock:
             for fd in pipe.end_fds:
@@ -71,7 +71,7 @@ class Watchman:
             if self._bell is not None:
                 self._bell.ring()
 
-    def _run(self, epoll: select.epoll, bell: Bell) -> None:
+    def _run(self, epoll: select.epoll, bell: EventFd) -> None:
         while not self._is_done():
             for fd, _ in epoll.poll():
                 if fd == bell.fd:

@@ -30,9 +30,9 @@ from lucky_transport.codec.envelope import decode_envelope
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import PeerDied, RemoteProtocolError
 from lucky_transport.rpc.fragments import Assemblies, cut
-from lucky_transport.shm.meeting import meet
-from lucky_transport.shm.rendezvous import Rendezvous
-from lucky_transport.shm.rendezvous_pipe import RendezvousPipe
+from lucky_transport.shm.connecting import connect_pipe
+from lucky_transport.shm.listener import Listener
+from lucky_transport.shm.memfd_pipe import MemfdPipe
 from lucky_transport.shm.wait import STRATEGIES, strategy_code
 
 __all__ = ["FLAT_KIB", "SoakReport", "soak"]
@@ -69,7 +69,7 @@ class SoakReport:
 class MessageSequence:
     """The same messages in both processes: number `n` is a piece of one pool of random bytes."""
 
-    def __init__(self, pipe: RendezvousPipe) -> None:
+    def __init__(self, pipe: MemfdPipe) -> None:
         rng = random.Random(20)
         self.largest = pipe.largest_record
         top, ring = self.largest - _NUMBER.size, 4 * (self.largest + 4)
@@ -93,7 +93,7 @@ def soak(
     """Send so many messages from another process to this one. Raises RemoteProtocolError for what came wrong."""
     start = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="lucky-soak-") as folder:
-        rendezvous = Rendezvous("soak", directory=Path(folder), ring_bytes=ring_bytes, strategy=strategy, native=native)
+        rendezvous = Listener("soak", directory=Path(folder), ring_bytes=ring_bytes, strategy=strategy, native=native)
         command = [sys.executable, "-m", "tests.endurance.soak", "--messages", str(messages)]
         command += ["--wait", _name_of(strategy), "--native" if native else "--fallback", "--write-to", folder]
         with rendezvous, subprocess.Popen(command, cwd=_ROOT) as writer:
@@ -114,7 +114,7 @@ def _name_of(strategy: int) -> str:
     return next(name for name, code in STRATEGIES.items() if code == strategy)
 
 
-def _one_client(rendezvous: Rendezvous) -> RendezvousPipe:
+def _one_client(rendezvous: Listener) -> MemfdPipe:
     deadline = Deadline(30)
     while not deadline.expired:
         select.select([rendezvous], [], [], 1)
@@ -123,7 +123,7 @@ def _one_client(rendezvous: Rendezvous) -> RendezvousPipe:
     raise RemoteProtocolError("the writing process did not come within 30 s", backend="shm")
 
 
-def _records(pipe: RendezvousPipe) -> Iterator[bytes]:
+def _records(pipe: MemfdPipe) -> Iterator[bytes]:
     """Yield what comes; raises RemoteProtocolError when nothing comes for long."""
     pop, wait = pipe.try_pop, pipe.wait
     while True:
@@ -144,7 +144,7 @@ def _whole(record: bytes, records: Iterator[bytes], expected: bytes, largest: in
     return whole
 
 
-def _read(pipe: RendezvousPipe, count: int, progress: bool) -> tuple[int, int, int]:
+def _read(pipe: MemfdPipe, count: int, progress: bool) -> tuple[int, int, int]:
     """Read and compare the messages; return their bytes, their checksum and how much this process grew."""
     messages = MessageSequence(pipe)
     size = checksum = base = 0
@@ -169,7 +169,7 @@ def _read(pipe: RendezvousPipe, count: int, progress: bool) -> tuple[int, int, i
     return size, checksum, _resident_kib() - base
 
 
-def _compare(pipe: RendezvousPipe, count: int, size: int, checksum: int) -> int:
+def _compare(pipe: MemfdPipe, count: int, size: int, checksum: int) -> int:
     """Read the writer's account and return its growth; raises RemoteProtocolError when it differs from ours."""
     magic, checksum_there, size_there, count_there, growth = _RESULT.unpack(next(_records(pipe)))
     if (magic, count_there, size_there, checksum_there) != (b"done", count & 0xFFFFFFFF, size, checksum):
@@ -181,7 +181,7 @@ def _compare(pipe: RendezvousPipe, count: int, size: int, checksum: int) -> int:
     return growth
 
 
-def _push(pipe: RendezvousPipe, record: bytes, meanwhile: Callable[[], None] = lambda: None) -> None:
+def _push(pipe: MemfdPipe, record: bytes, meanwhile: Callable[[], None] = lambda: None) -> None:
     """Push, waiting for room; raises RemoteProtocolError when there is none for long."""
     deadline = Deadline(_WAIT_NS / 1e9)
     while not pipe.try_push(record):
@@ -197,7 +197,7 @@ def _resident_kib() -> int:
 class _Writer:
     """The second process: writes the messages, takes the echoes, and gives account."""
 
-    def __init__(self, pipe: RendezvousPipe) -> None:
+    def __init__(self, pipe: MemfdPipe) -> None:
         self._pipe = pipe
         self._messages = MessageSequence(pipe)
         self._echoed = 0
@@ -242,7 +242,7 @@ def main(messages: int, ring_bytes: int, wait: str, native: bool, write_to: str 
     """Run the soak and print what it found."""
     strategy = strategy_code(wait)
     if write_to is not None:
-        _Writer(meet("soak", Deadline(30), directories=[Path(write_to)], strategy=strategy, native=native)).run(
+        _Writer(connect_pipe("soak", Deadline(30), directories=[Path(write_to)], strategy=strategy, native=native)).run(
             messages
         )
         return

@@ -25,7 +25,7 @@ from weakref import WeakSet
 
 from lucky_transport.errors import ClosedError, StatusError
 from lucky_transport.rpc.server_call import ServerCall
-from lucky_transport.shm.reception import Reception
+from lucky_transport.shm.server_loop import ServerLoop
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.answering import answer
 from lucky_transport_stubs.aio.inner import working_loop
@@ -75,7 +75,7 @@ class Server(grpc.aio.Server):
         options: Sequence[tuple[str, Any]],
         maximum_concurrent_rpcs: int | None,
     ) -> None:
-        self._receptions: list[Reception] = []
+        self._receptions: list[ServerLoop] = []
         self._watches: list[Watch] = []
         strangers = [each for each in interceptors if not isinstance(each, grpc.aio.ServerInterceptor)]
         if strangers:

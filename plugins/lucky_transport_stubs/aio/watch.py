@@ -1,4 +1,4 @@
-"""An event loop serves a reception: the counterpart of `lucky_transport.shm.reception_thread`.
+"""An event loop serves a reception: the counterpart of `lucky_transport.shm.server_thread`.
 
 Rule 1: everything happens on the loop's thread, a little at a time: no caller can keep the loop from its other work.
 """
@@ -9,7 +9,7 @@ import asyncio
 
 from lucky_transport.errors import ClosedError
 from lucky_transport.fork import on_child
-from lucky_transport.shm.reception import Reception
+from lucky_transport.shm.server_loop import ServerLoop
 
 __all__ = ["Watch"]
 
@@ -17,7 +17,7 @@ __all__ = ["Watch"]
 class Watch:
     """Has `loop` serve `reception` from now on."""
 
-    def __init__(self, reception: Reception, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, reception: ServerLoop, loop: asyncio.AbstractEventLoop) -> None:
         self._reception = reception
         self._loop = loop
         self._fd = reception.fileno()

@@ -81,13 +81,13 @@ class Switch:
 
     def _problem(self, endpoint: str) -> str:
         """Return why no engine can be used at an endpoint now, "" when one can."""
-        from lucky_transport.shm.meeting import meet
+        from lucky_transport.shm.connecting import connect_pipe
 
         moment = Deadline(0.0 if endpoint in self._awaited else _MOMENT_S)
         self._awaited.add(endpoint)
         try:
             name = Endpoint.parse(endpoint).address
-            meet(name, moment, native=self._settings.native, answer_s=_MOMENT_S).close()
+            connect_pipe(name, moment, native=self._settings.native, answer_s=_MOMENT_S).close()
         except TransportError as error:
             return str(error)
         return ""

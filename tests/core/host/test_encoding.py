@@ -17,9 +17,9 @@ from lucky_transport.host.encoding import encode_answer, response_encoder
 from lucky_transport.messages import ImageFrame
 from lucky_transport.messages.methods import method
 from lucky_transport.rpc.typed import CallStream
-from lucky_transport.shm.image_reader import ImageReader
-from lucky_transport.shm.image_store import ImageStores
-from lucky_transport.shm.pictures import SLOTS, Pictures
+from lucky_transport.shm.images.image_reader import ImageReader
+from lucky_transport.shm.images.image_store import ImageStores
+from lucky_transport.shm.images.image_stream import SLOTS, ImageStream
 from tests.support.message_strategies import messages
 
 _CAMERA = method("CameraService/StreamCamera")
@@ -32,7 +32,7 @@ class Stream:
     def __init__(self, base: Path) -> None:
         self.folder = base.parent
         self.store = ImageStores(base).open()
-        self.pictures: Pictures = self.store.open()
+        self.pictures: ImageStream = self.store.open()
         self.reader = ImageReader(base)
         self.call = cast(Any, SimpleNamespace(pictures=self.pictures))
 

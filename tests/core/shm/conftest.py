@@ -16,14 +16,14 @@ import pytest
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.shm.atomics import native_error
-from lucky_transport.shm.meeting import meet
-from lucky_transport.shm.pipe_set import PipeSet
-from lucky_transport.shm.rendezvous import Rendezvous
-from lucky_transport.shm.rendezvous_pipe import RendezvousPipe
+from lucky_transport.shm.connecting import connect_pipe
+from lucky_transport.shm.listener import Listener
+from lucky_transport.shm.memfd_pipe import MemfdPipe
+from lucky_transport.shm.poller import Poller
 
 #: Starts a Python process with this code, arguments and descriptors; its output is a pipe of text lines.
 Start = Callable[..., "subprocess.Popen[str]"]
-Connect = Callable[..., tuple[RendezvousPipe, RendezvousPipe]]
+Connect = Callable[..., tuple[MemfdPipe, MemfdPipe]]
 
 
 @pytest.fixture
@@ -69,19 +69,19 @@ def start() -> Iterator[Start]:
 
 
 @pytest.fixture
-def rendezvous(tmp_path: Path) -> Iterator[Rendezvous]:
+def rendezvous(tmp_path: Path) -> Iterator[Listener]:
     """An engine's end in a directory of the test, with small rings and short patience."""
-    with Rendezvous("demo", directory=tmp_path, ring_bytes=4096, greeting_s=0.1) as listening:
+    with Listener("demo", directory=tmp_path, ring_bytes=4096, greeting_s=0.1) as listening:
         yield listening
 
 
 @pytest.fixture
-def connect(rendezvous: Rendezvous) -> Iterator[Connect]:
+def connect(rendezvous: Listener) -> Iterator[Connect]:
     """Make a pipe and return its ends, the client's first; both are closed with the test."""
-    made: list[RendezvousPipe] = []
+    made: list[MemfdPipe] = []
 
-    def both(*, native: bool = True, strategy: int = 1) -> tuple[RendezvousPipe, RendezvousPipe]:
-        engine: list[RendezvousPipe] = []
+    def both(*, native: bool = True, strategy: int = 1) -> tuple[MemfdPipe, MemfdPipe]:
+        engine: list[MemfdPipe] = []
         until = time.monotonic() + 10
 
         def listen() -> None:
@@ -91,7 +91,9 @@ def connect(rendezvous: Rendezvous) -> Iterator[Connect]:
 
         thread = threading.Thread(target=listen)
         thread.start()
-        client = meet("demo", Deadline(10), directories=[rendezvous.path.parent], native=native, strategy=strategy)
+        client = connect_pipe(
+            "demo", Deadline(10), directories=[rendezvous.path.parent], native=native, strategy=strategy
+        )
         made.append(client)
         thread.join()
         made.extend(engine)
@@ -111,21 +113,21 @@ def native(request: pytest.FixtureRequest) -> bool:
 
 
 @pytest.fixture
-def pipes(tmp_path: Path, native: bool) -> Iterator[PipeSet]:
+def pipes(tmp_path: Path, native: bool) -> Iterator[Poller]:
     """A set of pipes that nobody has joined yet."""
-    rendezvous = Rendezvous("demo", directory=tmp_path, ring_bytes=4096, native=native, greeting_s=0.1)
-    with PipeSet(rendezvous) as waiting:
+    rendezvous = Listener("demo", directory=tmp_path, ring_bytes=4096, native=native, greeting_s=0.1)
+    with Poller(rendezvous) as waiting:
         yield waiting
 
 
 @pytest.fixture
-def join(pipes: PipeSet, tmp_path: Path, native: bool) -> Iterator[Callable[[], tuple[RendezvousPipe, RendezvousPipe]]]:
+def join(pipes: Poller, tmp_path: Path, native: bool) -> Iterator[Callable[[], tuple[MemfdPipe, MemfdPipe]]]:
     """Let a client of this process in; return its end and the engine's."""
-    clients: list[RendezvousPipe] = []
+    clients: list[MemfdPipe] = []
 
-    def enter() -> tuple[RendezvousPipe, RendezvousPipe]:
+    def enter() -> tuple[MemfdPipe, MemfdPipe]:
         def come() -> None:
-            clients.append(meet("demo", Deadline(10), directories=[tmp_path], native=native))
+            clients.append(connect_pipe("demo", Deadline(10), directories=[tmp_path], native=native))
 
         thread = threading.Thread(target=come)
         thread.start()

@@ -6,8 +6,8 @@ import re
 import struct
 from pathlib import Path
 
-from lucky_transport.shm.image_file import ImageFile
-from lucky_transport.shm.look_file import LookFile
+from lucky_transport.shm.images.image_file import ImageFile
+from lucky_transport.shm.latest_value import LatestValueFile
 
 README = Path(__file__).parents[3] / "schema" / "README.md"
 
@@ -35,7 +35,7 @@ def test_an_image_file_is_as_documented(tmp_path: Path) -> None:
     file = ImageFile.create(tmp_path / "one", 1, 3, 10)
     file.words[1].take(8)
     file.words[1].hand_over(8)
-    raw, table = file.path.read_bytes(), _table("Pictures")
+    raw, table = file.path.read_bytes(), _table("Images")
     assert struct.unpack_from("<II", raw) == _head(table)
     assert struct.unpack_from("<I", raw, _place(table, "u32 number of slot", 1)) == (8,)
     assert struct.unpack_from("<I", raw, _place(table, "u32 owner of slot", 1)) == (8,)
@@ -43,7 +43,7 @@ def test_an_image_file_is_as_documented(tmp_path: Path) -> None:
 
 
 def test_a_latest_value_file_is_as_documented(tmp_path: Path) -> None:
-    file = LookFile.create(tmp_path / "one.looks.1", 10)
+    file = LatestValueFile.create(tmp_path / "one.looks.1", 10)
     file.put(b"look")
     raw, table = file.path.read_bytes(), _table("Sessions")
     assert struct.unpack_from("<II", raw) == _head(table)

@@ -22,8 +22,8 @@ import pytest
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import SegmentError
 from lucky_transport.shm import lockfile, segment
-from lucky_transport.shm.image_file import ImageFile, remove_images
-from lucky_transport.shm.look_file import LookFile
+from lucky_transport.shm.images.image_file import ImageFile, remove_images
+from lucky_transport.shm.latest_value import LatestValueFile
 from lucky_transport.shm.segment import Segment
 from lucky_transport.shm.stale_sockets import remove_stale_sockets
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
@@ -58,7 +58,7 @@ OPENINGS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "lock": ("one.lock", lambda directory: lockfile.acquire(f"{directory}/one.lock", lockfile.CLIENT)),
     "holder": ("one.lock", lambda directory: lockfile.holder(f"{directory}/one.lock", lockfile.CLIENT)),
     "images": ("one.images.1", lambda directory: ImageFile.open(directory / "one", 1)),
-    "latest value": ("one.looks.1", lambda directory: LookFile.open(directory / "one.looks.1")),
+    "latest value": ("one.looks.1", lambda directory: LatestValueFile.open(directory / "one.looks.1")),
 }
 
 
@@ -178,7 +178,7 @@ def test_sockets_in_a_directory_of_another_user_are_not_touched(
 def test_the_number_of_a_pre_made_file_is_passed_over(
     kind: str, shared: Path, make_foreign_file: MakeForeignFile
 ) -> None:
-    from lucky_transport.shm.image_store import ImageStores
+    from lucky_transport.shm.images.image_store import ImageStores
 
     make_foreign_file(shared / "one.images.1", kind)
     stores = ImageStores(shared / "one")

@@ -1,4 +1,4 @@
-"""Pictures in shared memory: handed over, given back, never torn, and gone when they are not needed."""
+"""ImageStream in shared memory: handed over, given back, never torn, and gone when they are not needed."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 from lucky_transport.errors import ClosedError, NoSpace, RemoteProtocolError, SegmentError
 from lucky_transport.messages import ImageFrame
 from lucky_transport.messages.images import ImageBytes
-from lucky_transport.rpc.images import Place
-from lucky_transport.shm import image_store, pictures
+from lucky_transport.rpc.images import ImageRef
 from lucky_transport.shm.atomics import native_error
-from lucky_transport.shm.image_file import ImageFile
-from lucky_transport.shm.image_reader import Claim, ImageReader
-from lucky_transport.shm.image_store import ImageStores
-from lucky_transport.shm.pictures import AHEAD, SLOTS, Pictures
+from lucky_transport.shm.images import image_store, image_stream
+from lucky_transport.shm.images.image_file import ImageFile
+from lucky_transport.shm.images.image_reader import ImageLease, ImageReader
+from lucky_transport.shm.images.image_store import ImageStores
+from lucky_transport.shm.images.image_stream import AHEAD, SLOTS, ImageStream
 
 _SIZE = 100_000
 
@@ -44,7 +44,7 @@ def base(tmp_path: Path) -> Path:
     return tmp_path / "segment"
 
 
-def claim_of(reader: ImageReader, places: list[Place]) -> Claim:
+def claim_of(reader: ImageReader, places: list[ImageRef]) -> ImageLease:
     return reader.claim(b"", list(places))
 
 
@@ -57,7 +57,7 @@ class Ends:
         self.pictures = self.store.open()
         self.reader = ImageReader(base, native=native)
 
-    def put(self, *data: bytes) -> Claim:
+    def put(self, *data: bytes) -> ImageLease:
         return claim_of(self.reader, self.pictures.put(data))
 
     @property
@@ -73,7 +73,7 @@ def ends(base: Path, native: bool) -> Iterator[Ends]:
     assert both.files == []
 
 
-def read(claim: Claim, *, copy: bool = True, count: int = 1) -> list[ImageBytes] | None:
+def read(claim: ImageLease, *, copy: bool = True, count: int = 1) -> list[ImageBytes] | None:
     """Return what the claim's pictures are, None when they are gone."""
     frames = [ImageFrame() for _ in range(count)]
     return [frame.data for frame in frames] if claim.fill(frames, copy) else None
@@ -151,7 +151,7 @@ def test_what_the_client_was_not_told_of_is_free_again(ends: Ends) -> None:
 def test_a_client_that_gives_nothing_back_gets_more_up_to_a_limit(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(image_store, "MAX_FILES", 2)
     held = [ends.put(bytes([number]) * _SIZE) for number in range(2 * SLOTS)]
-    assert ends.pictures.put([b"x" * _SIZE]) == [Place()]
+    assert ends.pictures.put([b"x" * _SIZE]) == [ImageRef()]
     assert len(ends.pictures.buffer(_SIZE)) == _SIZE  # plain memory, whose picture then stays in its message
     assert [read(claim) for claim in held] == [[bytes([number]) * _SIZE] for number in range(2 * SLOTS)]
     assert ends.pictures.put([b"x" * _SIZE])[0].file > 0
@@ -170,8 +170,8 @@ def test_a_picture_that_is_no_bytes_is_refused(ends: Ends) -> None:
 
 def test_a_client_gets_no_more_pictures_than_it_can_see_fresh(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0
-    monkeypatch.setattr(pictures, "monotonic_ns", lambda: now)
-    held: list[Claim] = []
+    monkeypatch.setattr(image_stream, "monotonic_ns", lambda: now)
+    held: list[ImageLease] = []
     while ends.pictures.has_room():
         held.append(ends.put(bytes([len(held)]) * _SIZE))
     assert len(held) == AHEAD
@@ -184,7 +184,7 @@ def test_a_client_gets_no_more_pictures_than_it_can_see_fresh(ends: Ends, monkey
 
 
 def test_nothing_fails_for_the_lack_of_memory_to_be_ahead(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pictures, "monotonic_ns", lambda: 0)
+    monkeypatch.setattr(image_stream, "monotonic_ns", lambda: 0)
     held = [ends.put(b"a" * _SIZE)]
 
     def full(fd: int, offset: int, size: int) -> None:
@@ -231,7 +231,7 @@ def test_after_its_client_is_gone_a_store_makes_nothing(ends: Ends) -> None:
     ends.put(b"a")
     ends.store.close()
     assert ends.files == []
-    assert ends.store.open().put([b"a"]) == [Place()]
+    assert ends.store.open().put([b"a"]) == [ImageRef()]
     assert ends.files == []
 
 
@@ -278,7 +278,7 @@ def test_any_place_gives_a_picture_nothing_or_a_refusal(
 ) -> None:
     ends = Ends(tmp_path_factory.mktemp("images") / "segment", not native_error())
     (place,) = ends.pictures.put([b"a" * 10])
-    claim = claim_of(ends.reader, [Place(length, place.file, slot, number)])
+    claim = claim_of(ends.reader, [ImageRef(length, place.file, slot, number)])
     if slot < SLOTS and length <= 4096:
         found = read(claim, copy=copy)
         assert (found is not None) == (ends.reader.file(place.file).words[slot].number() == number)
@@ -369,7 +369,7 @@ def test_a_writer_that_never_stops_and_ignores_its_reader_is_never_seen_torn(bas
     try:
         while tries < 1000 or (not whole and time.monotonic() < until):
             tries += 1
-            found = read(claim_of(reader, [Place(file.slot_bytes, 1, 0, file.words[0].number())]))
+            found = read(claim_of(reader, [ImageRef(file.slot_bytes, 1, 0, file.words[0].number())]))
             if found is not None:
                 assert len(set(found[0][::4096])) == 1
                 whole += 1
@@ -382,7 +382,7 @@ def test_a_writer_that_never_stops_and_ignores_its_reader_is_never_seen_torn(bas
 
 def test_an_honest_writer_never_writes_where_its_reader_looks(ends: Ends) -> None:
     """The writer goes on all the time; views are looked at again and again while they are held."""
-    posted: list[Place] = []
+    posted: list[ImageRef] = []
     stop = threading.Event()
     writer = threading.Thread(target=_put_all_the_time, args=(ends.pictures, posted, stop))
     writer.start()
@@ -402,7 +402,7 @@ def test_an_honest_writer_never_writes_where_its_reader_looks(ends: Ends) -> Non
         writer.join()
 
 
-def _put_all_the_time(into: Pictures, posted: list[Place], stop: threading.Event) -> None:
+def _put_all_the_time(into: ImageStream, posted: list[ImageRef], stop: threading.Event) -> None:
     value = 0
     while not stop.is_set():
         if len(posted) < 2:

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from lucky_transport.shm.atomics import PEER_PARKS, PEER_WAKES, Result, implementation, native_error
-from lucky_transport.shm.bell import Bell
 from lucky_transport.shm.channel import ActionFormat, ChannelOffsets
+from lucky_transport.shm.eventfd import EventFd
 from tests.support.waiting import PATIENCE_S
 
 needs_native = pytest.mark.skipif(bool(native_error()), reason=native_error() or "native")
@@ -106,7 +106,7 @@ def test_a_full_bell_that_blocks_does_not_hold_up_who_rings_it(native: bool) -> 
 def test_a_bell_that_blocks_is_rung_and_drained_without_waiting() -> None:
     import os
 
-    with Bell() as bell:
+    with EventFd() as bell:
         os.set_blocking(bell.fd, True)
 
         def use() -> None:
@@ -132,7 +132,7 @@ def test_a_bell_is_drained_on_a_kernel_that_cannot_read_without_waiting(monkeypa
         raise OSError(errno.EOPNOTSUPP, "not supported")
 
     monkeypatch.setattr(os, "preadv", refuse)
-    with Bell() as bell:
+    with EventFd() as bell:
         os.set_blocking(bell.fd, True)
         bell.drain()
         bell.ring()

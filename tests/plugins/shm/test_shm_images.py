@@ -1,4 +1,4 @@
-"""Pictures over shared memory, with real processes: where they lie, how long they stay, and what is left of them."""
+"""ImageStream over shared memory, with real processes: where they lie, how long they stay, and what is left of them."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from lucky_transport.messages import GetCameraFrameRequest, ImageFrame, StepRequ
 from lucky_transport.messages.images import ImageBytes
 from lucky_transport.messages.methods import method
 from lucky_transport.process import EngineProcess, unique_name
-from lucky_transport.rpc.images import Place
-from lucky_transport.shm.image_file import ImageFile
-from lucky_transport.shm.pictures import Pictures
+from lucky_transport.rpc.images import ImageRef
+from lucky_transport.shm.images.image_file import ImageFile
+from lucky_transport.shm.images.image_stream import ImageStream
 from lucky_transport.shm.segment import remove_stale
 from lucky_transport.testing.image_engine import ImageEngine, pixels
 from lucky_transport.transport import Transport
@@ -194,10 +194,10 @@ def test_a_view_is_valid_until_the_next_picture_and_readable_for_ever(name: str)
 
 
 def test_a_picture_that_was_overwritten_is_skipped_and_counted(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    put = Pictures.put
+    put = ImageStream.put
     count = 0
 
-    def overwriting(self: Pictures, pictures: list[ImageBytes]) -> list[Place]:
+    def overwriting(self: ImageStream, pictures: list[ImageBytes]) -> list[ImageRef]:
         nonlocal count
         count += 1
         (place,) = put(self, pictures)
@@ -207,7 +207,7 @@ def test_a_picture_that_was_overwritten_is_skipped_and_counted(name: str, monkey
             words.hand_over(place.number + 2)
         return [place]
 
-    monkeypatch.setattr(Pictures, "put", overwriting)
+    monkeypatch.setattr(ImageStream, "put", overwriting)
     with served(name) as client:
         stream = client.stream(CAMERA, StreamCameraRequest(name="made", target_fps=7))
         assert [frame.frame_number for frame in stream] == [1, 2, 4, 5, 7]
@@ -215,16 +215,16 @@ def test_a_picture_that_was_overwritten_is_skipped_and_counted(name: str, monkey
 
 
 def test_an_answer_whose_picture_was_overwritten_is_an_error(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    put = Pictures.put
+    put = ImageStream.put
 
-    def overwriting(self: Pictures, pictures: list[ImageBytes]) -> list[Place]:
+    def overwriting(self: ImageStream, pictures: list[ImageBytes]) -> list[ImageRef]:
         first, *others = put(self, pictures)
         return [first._replace(number=first.number + 2), *others]
 
     with served(name) as client:
         request = StepRequest("agent_1", camera_requests=[GetCameraFrameRequest(name="a")])
         with monkeypatch.context() as patch:
-            patch.setattr(Pictures, "put", overwriting)
+            patch.setattr(ImageStream, "put", overwriting)
             with pytest.raises(RemoteProtocolError, match="overwritten the pictures"):
                 client.call(STEP, request)
         assert client.call(STEP, request).success
@@ -244,7 +244,7 @@ def test_a_picture_that_is_no_bytes_is_the_engines_failure(name: str) -> None:
 
 
 def test_pictures_that_find_no_place_travel_in_their_message(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lucky_transport.shm.image_store.MAX_FILES", 0)
+    monkeypatch.setattr("lucky_transport.shm.images.image_store.MAX_FILES", 0)
     with served(name) as client:
         for kind in ("made", "drawn"):
             frames = list(client.stream(CAMERA, StreamCameraRequest(name=kind, target_fps=3), copy=False))

@@ -24,9 +24,9 @@ from lucky_transport.errors import SegmentError
 from lucky_transport.messages import ImageFrame
 from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.shm.atomics import native_error
-from lucky_transport.shm.image_reader import ImageReader
-from lucky_transport.shm.image_store import ImageStores
-from lucky_transport.shm.look_file import LookFile, LookState
+from lucky_transport.shm.images.image_reader import ImageReader
+from lucky_transport.shm.images.image_store import ImageStores
+from lucky_transport.shm.latest_value import LatestValueFile, LatestValueState
 
 SHM = Path("/dev/shm")
 
@@ -274,8 +274,8 @@ def test_a_truncated_latest_value_file_is_an_error_for_its_reader_and_no_end_for
     length: int, native: bool, tmp_path: Path
 ) -> None:
     path = tmp_path / "one.looks.1"
-    writer = LookFile.create(path, 5000, native=native)
-    reader = LookFile.open(path, native=native)
+    writer = LatestValueFile.create(path, 5000, native=native)
+    reader = LatestValueFile.open(path, native=native)
     assert writer.put(b"first" * 1000)
     mark = reader.mark
     os.truncate(path, length)
@@ -285,5 +285,5 @@ def test_a_truncated_latest_value_file_is_an_error_for_its_reader_and_no_end_for
         reader.read()
     ended = [not writer.put(b"later" * 1000) for _ in range(3)]
     assert ended[-1]
-    writer.end(LookState.ENDED)
+    writer.end(LatestValueState.ENDED)
     writer.unlink()

@@ -16,7 +16,7 @@ pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-
 
 import lucky_transport_stubs
 from lucky_transport.deadline import Deadline
-from lucky_transport.shm.meeting import meet
+from lucky_transport.shm.connecting import connect_pipe
 
 ANY = (("grpc.max_receive_message_length", -1),)
 
@@ -151,7 +151,7 @@ def test_a_killed_caller_frees_his_handlers(serve: Any, until: Any, gate: Any) -
 def test_a_caller_who_writes_garbage_is_dropped_and_the_others_are_served(serve: Any, dial: Any, until: Any) -> None:
     served = serve(METHODS)
     client = dial(served)
-    bad = meet(served.target.removeprefix("shm://"), Deadline(PATIENCE_S))
+    bad = connect_pipe(served.target.removeprefix("shm://"), Deadline(PATIENCE_S))
     bad.try_push(b"garbage!")
     until(lambda: bad.peer_left)
     bad.close()

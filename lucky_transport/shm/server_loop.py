@@ -1,7 +1,7 @@
 """Where the calls of all clients of a rendezvous are received.
 
-    reception = Reception(rendezvous, make_calls)
-    while ...: reception.serve(timeout_ns)          a thread of its own (`lucky_transport.shm.reception_thread`)
+    reception = ServerLoop(rendezvous, make_calls)
+    while ...: reception.serve(timeout_ns)          a thread of its own (`lucky_transport.shm.server_thread`)
     ... or reception.look() whenever its descriptor is readable or `patience_ns` is over, in an event loop
 
 Rule 1: a client that breaks the rules, dies or leaves is forgotten by itself; the others notice nothing.
@@ -17,17 +17,17 @@ from collections.abc import Callable
 
 from lucky_transport.errors import PeerDied, TransportError
 from lucky_transport.rpc.server import ServerCalls
-from lucky_transport.shm.pipe_set import PipeSet, Round
-from lucky_transport.shm.rendezvous import Rendezvous
-from lucky_transport.shm.rendezvous_pipe import RendezvousPipe
+from lucky_transport.shm.listener import Listener
+from lucky_transport.shm.memfd_pipe import MemfdPipe
+from lucky_transport.shm.poller import Poller, PollResult
 
-__all__ = ["Reception"]
+__all__ = ["ServerLoop"]
 
 _log = logging.getLogger("lucky_transport")
 _numbers = itertools.count(1)
 
 
-class Reception:
+class ServerLoop:
     """Feeds the calls of everyone who comes to `rendezvous`, which belongs to it from now on.
 
     make_calls(pipe, caller): how a new client's calls are answered; `caller` is its name, of no other one in this
@@ -36,15 +36,15 @@ class Reception:
 
     def __init__(
         self,
-        rendezvous: Rendezvous,
-        make_calls: Callable[[RendezvousPipe, str], ServerCalls],
+        rendezvous: Listener,
+        make_calls: Callable[[MemfdPipe, str], ServerCalls],
         on_leave: Callable[[str], None] = lambda caller: None,
     ) -> None:
         self._rendezvous = rendezvous
         self._make_calls = make_calls
         self._on_leave = on_leave
-        self._pipes = PipeSet(rendezvous)
-        self._calls: dict[RendezvousPipe, ServerCalls] = {}
+        self._pipes = Poller(rendezvous)
+        self._calls: dict[MemfdPipe, ServerCalls] = {}
 
     @property
     def open_calls(self) -> int:
@@ -90,7 +90,7 @@ class Reception:
             self._calls.popitem()[1].shut_down(reason)
         self._pipes.close()
 
-    def _handle(self, found: Round) -> None:
+    def _handle(self, found: PollResult) -> None:
         for pipe in found.joined:
             self._calls[pipe] = self._make_calls(pipe, f"{pipe.peer} ({next(_numbers)})")
         for pipe in found.ready:
@@ -98,7 +98,7 @@ class Reception:
         for pipe in found.left:
             self._forget(pipe, PeerDied(f"{pipe.peer} is gone", backend="shm"))
 
-    def _feed(self, pipe: RendezvousPipe) -> None:
+    def _feed(self, pipe: MemfdPipe) -> None:
         calls = self._calls.get(pipe)
         if calls is None:
             return
@@ -109,7 +109,7 @@ class Reception:
             _log.warning("%s: %s; it is dropped", pipe.peer, error)
             self._forget(pipe, error)
 
-    def _forget(self, pipe: RendezvousPipe, error: TransportError) -> None:
+    def _forget(self, pipe: MemfdPipe, error: TransportError) -> None:
         calls = self._calls.pop(pipe, None)
         if calls is not None:
             calls.close(error)

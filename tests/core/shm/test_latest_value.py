@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from lucky_transport.errors import RemoteProtocolError, SegmentError
 from lucky_transport.shm.channel import Result
-from lucky_transport.shm.look_file import LookFile, LookState
+from lucky_transport.shm.latest_value import LatestValueFile, LatestValueState
 
 _SECOND_NS = 1_000_000_000
 
@@ -25,31 +25,31 @@ def native(request: pytest.FixtureRequest) -> bool:
 
 
 @pytest.fixture
-def pair(tmp_path: Path, native: bool) -> tuple[LookFile, LookFile]:
+def pair(tmp_path: Path, native: bool) -> tuple[LatestValueFile, LatestValueFile]:
     """A writer and a reader of the same file."""
-    writer = LookFile.create(tmp_path / "engine.looks.1", 1000, native=native)
-    return writer, LookFile.open(writer.path, native=native)
+    writer = LatestValueFile.create(tmp_path / "engine.looks.1", 1000, native=native)
+    return writer, LatestValueFile.open(writer.path, native=native)
 
 
-def test_there_is_nothing_before_the_first_record(pair: tuple[LookFile, LookFile]) -> None:
+def test_there_is_nothing_before_the_first_record(pair: tuple[LatestValueFile, LatestValueFile]) -> None:
     assert pair[1].read() is None
 
 
-def test_the_newest_record_is_read_as_often_as_one_likes(pair: tuple[LookFile, LookFile]) -> None:
+def test_the_newest_record_is_read_as_often_as_one_likes(pair: tuple[LatestValueFile, LatestValueFile]) -> None:
     writer, reader = pair
     for number in range(10):
         assert writer.put(b"%d" % number)
     assert [reader.read(), reader.read()] == [b"9", b"9"]
 
 
-def test_a_record_that_does_not_fit_changes_nothing(pair: tuple[LookFile, LookFile]) -> None:
+def test_a_record_that_does_not_fit_changes_nothing(pair: tuple[LatestValueFile, LatestValueFile]) -> None:
     writer, reader = pair
     writer.put(b"small")
     assert not writer.put(bytes(5000))
     assert reader.read() == b"small"
 
 
-def test_a_reader_waits_for_a_newer_record_and_for_the_end(pair: tuple[LookFile, LookFile]) -> None:
+def test_a_reader_waits_for_a_newer_record_and_for_the_end(pair: tuple[LatestValueFile, LatestValueFile]) -> None:
     writer, reader = pair
     mark = reader.mark
     assert reader.wait(mark, 1, -1, 1_000_000) == Result.TIMED_OUT
@@ -58,12 +58,12 @@ def test_a_reader_waits_for_a_newer_record_and_for_the_end(pair: tuple[LookFile,
     assert reader.wait(mark, 1, -1, 10 * _SECOND_NS) == 1
     timer.join()
     mark = reader.mark
-    writer.end(LookState.ENDED)
+    writer.end(LatestValueState.ENDED)
     assert reader.wait(mark, 1, -1, 10 * _SECOND_NS) == 1
-    assert (reader.state, reader.read()) == (LookState.ENDED, b"x")
+    assert (reader.state, reader.read()) == (LatestValueState.ENDED, b"x")
 
 
-def test_a_reader_never_sees_half_of_a_record_nor_an_older_one(pair: tuple[LookFile, LookFile]) -> None:
+def test_a_reader_never_sees_half_of_a_record_nor_an_older_one(pair: tuple[LatestValueFile, LatestValueFile]) -> None:
     """Every record is one byte over and over: two values in one would be torn."""
     writer, reader = pair
     stop = threading.Event()
@@ -93,7 +93,7 @@ def test_a_reader_never_sees_half_of_a_record_nor_an_older_one(pair: tuple[LookF
     assert last > 0
 
 
-def test_a_reader_in_another_process_never_sees_half_of_a_record(pair: tuple[LookFile, LookFile]) -> None:
+def test_a_reader_in_another_process_never_sees_half_of_a_record(pair: tuple[LatestValueFile, LatestValueFile]) -> None:
     writer, reader = pair
     child = os.fork()
     if child == 0:
@@ -119,14 +119,14 @@ def test_a_reader_in_another_process_never_sees_half_of_a_record(pair: tuple[Loo
 @given(st.binary(min_size=0, max_size=400), st.integers(0, 4500))
 def test_garbage_in_the_file_is_refused_or_read_but_nothing_worse(garbage: bytes, at: int) -> None:
     path = Path(f"/dev/shm/lucky_test_{os.getpid()}.looks.1")
-    writer = LookFile.create(path, 100)
+    writer = LatestValueFile.create(path, 100)
     try:
         writer.put(b"fine")
         memory = bytearray(path.read_bytes())
         memory[at : at + len(garbage)] = garbage
         path.write_bytes(memory)
         with suppress(SegmentError, RemoteProtocolError):
-            LookFile.open(path).read()
+            LatestValueFile.open(path).read()
     finally:
         writer.unlink()
 
@@ -134,15 +134,15 @@ def test_garbage_in_the_file_is_refused_or_read_but_nothing_worse(garbage: bytes
 def test_what_is_no_such_file_is_refused(tmp_path: Path, native: bool) -> None:
     path = tmp_path / "x.looks.1"
     with pytest.raises(SegmentError, match="cannot be opened"):
-        LookFile.open(path)
+        LatestValueFile.open(path)
     path.touch(0o600)
     path.write_bytes(b"short")
     with pytest.raises(SegmentError, match="5 bytes are no shared session"):
-        LookFile.open(path)
+        LatestValueFile.open(path)
     path.write_bytes(bytes(8192))
     with pytest.raises(SegmentError, match="magic 0x0"):
-        LookFile.open(path)
+        LatestValueFile.open(path)
     path.unlink()
     path.symlink_to("/dev/zero")
     with pytest.raises(SegmentError, match="symbolic link"):
-        LookFile.open(path)
+        LatestValueFile.open(path)

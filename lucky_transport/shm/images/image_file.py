@@ -27,7 +27,7 @@ from lucky_transport.shm.atomics import PEER_PARKS, PEER_WAKES, implementation
 from lucky_transport.shm.mapping import Mapping, map_file
 from lucky_transport.shm.private_file import open_private, remove_private
 
-__all__ = ["SUFFIX", "ImageFile", "Slot", "remove_images"]
+__all__ = ["SUFFIX", "ImageFile", "SlotWords", "remove_images"]
 
 #: What follows a segment's name in the names of its files of pictures, and of sessions (`look_file`).
 SUFFIX = re.compile(r"\.(images|looks)\.[0-9]{1,10}")
@@ -49,7 +49,7 @@ def _total(slots: int, slot_bytes: int) -> int:
     return _DATA + slots * slot_bytes
 
 
-class Slot(Protocol):
+class SlotWords(Protocol):
     """The words of one slot; each of these is a single call of the native module.
 
     number: what lies in the slot. owner: 0 when it is the engine's. take(number): say that the picture of that number
@@ -97,7 +97,7 @@ class ImageFile:
         self.slot_bytes = slot_bytes
         self.memory = memoryview(mapping)
         self.mapping = mapping
-        self.words: list[Slot] = [
+        self.words: list[SlotWords] = [
             module.ImageSlot(mapping, word, word + _OWNER, _PARK)
             for word in range(_WORDS, _WORDS + slots * _WORDS_STEP, _WORDS_STEP)
         ]

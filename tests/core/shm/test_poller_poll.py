@@ -10,26 +10,26 @@ from collections.abc import Callable
 import pytest
 
 from lucky_transport.errors import ClosedError
-from lucky_transport.shm.pipe_set import PipeSet, Round
+from lucky_transport.shm.poller import Poller, PollResult
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_left")
 
 LONG_S = 20.0
 
 
-def is_readable(pipes: PipeSet, timeout_s: float = 0.0) -> bool:
+def is_readable(pipes: Poller, timeout_s: float = 0.0) -> bool:
     poller = select.poll()
     poller.register(pipes.fileno(), select.POLLIN)
     return bool(poller.poll(timeout_s * 1000))
 
 
-def look_until_nothing(pipes: PipeSet) -> None:
+def look_until_nothing(pipes: Poller) -> None:
     until = time.monotonic() + LONG_S
     while pipes.look():
         assert time.monotonic() < until
 
 
-def next_news(pipes: PipeSet) -> Round:
+def next_news(pipes: Poller) -> PollResult:
     """Do as an event loop does until a look finds something."""
     until = time.monotonic() + LONG_S
     while not (found := pipes.look()):
@@ -39,14 +39,14 @@ def next_news(pipes: PipeSet) -> Round:
     return found
 
 
-def test_with_no_news_it_finds_nothing_and_the_descriptor_is_quiet(pipes: PipeSet, join: Callable) -> None:
+def test_with_no_news_it_finds_nothing_and_the_descriptor_is_quiet(pipes: Poller, join: Callable) -> None:
     join()
     look_until_nothing(pipes)
     assert not is_readable(pipes)
     assert pipes.patience_ns is None
 
 
-def test_each_record_makes_the_descriptor_readable(pipes: PipeSet, join: Callable) -> None:
+def test_each_record_makes_the_descriptor_readable(pipes: Poller, join: Callable) -> None:
     ends = [join() for _ in range(3)]
     for number in (2, 0, 1, 1):
         look_until_nothing(pipes)
@@ -57,14 +57,14 @@ def test_each_record_makes_the_descriptor_readable(pipes: PipeSet, join: Callabl
         assert engine.try_pop() == b"record"
 
 
-def test_what_was_not_read_is_found_by_every_look(pipes: PipeSet, join: Callable) -> None:
+def test_what_was_not_read_is_found_by_every_look(pipes: Poller, join: Callable) -> None:
     client, engine = join()
     client.try_push(b"record")
     for _ in range(3):
         assert pipes.look().ready == [engine]
 
 
-def test_no_record_is_missed_by_who_looks_only_when_the_descriptor_is_readable(pipes: PipeSet, join: Callable) -> None:
+def test_no_record_is_missed_by_who_looks_only_when_the_descriptor_is_readable(pipes: Poller, join: Callable) -> None:
     client, engine = join()
     count = 3000
 
@@ -85,7 +85,7 @@ def test_no_record_is_missed_by_who_looks_only_when_the_descriptor_is_readable(p
     assert engine.try_pop() is None
 
 
-def test_a_client_that_leaves_makes_the_descriptor_readable(pipes: PipeSet, join: Callable) -> None:
+def test_a_client_that_leaves_makes_the_descriptor_readable(pipes: Poller, join: Callable) -> None:
     client, engine = join()
     look_until_nothing(pipes)
     client.try_push(b"last")
@@ -96,7 +96,7 @@ def test_a_client_that_leaves_makes_the_descriptor_readable(pipes: PipeSet, join
     assert engine.closed
 
 
-def test_a_pipe_put_aside_is_offered_again_without_the_descriptor(pipes: PipeSet, join: Callable) -> None:
+def test_a_pipe_put_aside_is_offered_again_without_the_descriptor(pipes: Poller, join: Callable) -> None:
     client, engine = join()
     look_until_nothing(pipes)
     client.try_push(b"too much")
@@ -107,7 +107,7 @@ def test_a_pipe_put_aside_is_offered_again_without_the_descriptor(pipes: PipeSet
     assert next_news(pipes).ready == [engine]
 
 
-def test_an_interrupt_makes_the_descriptor_readable_and_is_no_news(pipes: PipeSet) -> None:
+def test_an_interrupt_makes_the_descriptor_readable_and_is_no_news(pipes: Poller) -> None:
     look_until_nothing(pipes)
     pipes.interrupt()
     assert is_readable(pipes, LONG_S)
@@ -115,7 +115,7 @@ def test_an_interrupt_makes_the_descriptor_readable_and_is_no_news(pipes: PipeSe
     assert not is_readable(pipes)
 
 
-def test_who_looked_may_wait_afterwards(pipes: PipeSet, join: Callable) -> None:
+def test_who_looked_may_wait_afterwards(pipes: Poller, join: Callable) -> None:
     client, engine = join()
     look_until_nothing(pipes)
     assert not pipes.wait(1_000_000)
@@ -123,7 +123,7 @@ def test_who_looked_may_wait_afterwards(pipes: PipeSet, join: Callable) -> None:
     assert pipes.wait(10**10).ready == [engine]
 
 
-def test_a_closed_set_has_nothing_to_look_at(pipes: PipeSet) -> None:
+def test_a_closed_set_has_nothing_to_look_at(pipes: Poller) -> None:
     pipes.close()
     with pytest.raises(ClosedError, match="is closed"):
         pipes.look()

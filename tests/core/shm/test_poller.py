@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from lucky_transport.errors import ClosedError, RemoteProtocolError
-from lucky_transport.shm.pipe_set import PipeSet
-from lucky_transport.shm.rendezvous_pipe import RendezvousPipe
+from lucky_transport.shm.memfd_pipe import MemfdPipe
+from lucky_transport.shm.poller import Poller
 from tests.support.waiting import call_later
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_left")
@@ -23,8 +23,8 @@ CLIENT = """
 import sys
 from pathlib import Path
 from lucky_transport.deadline import Deadline
-from lucky_transport.shm.meeting import meet
-pipe = meet("demo", Deadline(20), directories=[Path(sys.argv[1])])
+from lucky_transport.shm.connecting import connect_pipe
+pipe = connect_pipe("demo", Deadline(20), directories=[Path(sys.argv[1])])
 pipe.try_push(b"hello")
 print("connected", flush=True)
 for number in range(int(sys.argv[2])):
@@ -34,7 +34,7 @@ sys.stdin.read()
 """
 
 
-def wait_for(pipes: PipeSet, what: Callable[[Any], list[RendezvousPipe]]) -> list[RendezvousPipe]:
+def wait_for(pipes: Poller, what: Callable[[Any], list[MemfdPipe]]) -> list[MemfdPipe]:
     """Wait until a round has some of what is asked for."""
     until = time.monotonic() + 20
     while not (found := what(pipes.wait(1_000_000_000))):
@@ -42,13 +42,13 @@ def wait_for(pipes: PipeSet, what: Callable[[Any], list[RendezvousPipe]]) -> lis
     return found
 
 
-def test_an_empty_set_waits_until_the_timeout(pipes: PipeSet) -> None:
+def test_an_empty_set_waits_until_the_timeout(pipes: Poller) -> None:
     assert not pipes.wait(0)
     assert not pipes.wait(2_000_000)
     assert pipes.pipes == ()
 
 
-def test_it_can_be_interrupted_while_it_waits_and_before(pipes: PipeSet) -> None:
+def test_it_can_be_interrupted_while_it_waits_and_before(pipes: Poller) -> None:
     thread = call_later(pipes.interrupt)
     assert not pipes.wait(LONG_NS)
     thread.join()
@@ -56,7 +56,7 @@ def test_it_can_be_interrupted_while_it_waits_and_before(pipes: PipeSet) -> None
     assert not pipes.wait(LONG_NS)
 
 
-def test_the_one_client_that_wrote_is_found(pipes: PipeSet, join: Callable[[], Any]) -> None:
+def test_the_one_client_that_wrote_is_found(pipes: Poller, join: Callable[[], Any]) -> None:
     ends = [join() for _ in range(5)]
     for number in (3, 0, 4, 4):
         client, engine = ends[number]
@@ -67,14 +67,14 @@ def test_the_one_client_that_wrote_is_found(pipes: PipeSet, join: Callable[[], A
         assert not pipes.wait(0).ready
 
 
-def test_what_is_there_already_is_found_at_once(pipes: PipeSet, join: Callable[[], Any]) -> None:
+def test_what_is_there_already_is_found_at_once(pipes: Poller, join: Callable[[], Any]) -> None:
     client, engine = join()
     client.try_push(b"record")
     for _ in range(2):
         assert pipes.wait(0).ready == [engine]
 
 
-def test_a_client_that_closes_is_reported_once_after_its_last_record(pipes: PipeSet, join: Callable[[], Any]) -> None:
+def test_a_client_that_closes_is_reported_once_after_its_last_record(pipes: Poller, join: Callable[[], Any]) -> None:
     client, engine = join()
     stays, stays_engine = join()
     client.try_push(b"last")
@@ -90,7 +90,7 @@ def test_a_client_that_closes_is_reported_once_after_its_last_record(pipes: Pipe
     assert pipes.wait(LONG_NS).ready == [stays_engine]
 
 
-def test_a_killed_client_is_noticed_by_itself(pipes: PipeSet, tmp_path: Path, start: Callable[..., Any]) -> None:
+def test_a_killed_client_is_noticed_by_itself(pipes: Poller, tmp_path: Path, start: Callable[..., Any]) -> None:
     processes = [start(CLIENT, tmp_path, 0) for _ in range(2)]
     hellos: list[int] = []
     while len(hellos) < 2:
@@ -106,9 +106,7 @@ def test_a_killed_client_is_noticed_by_itself(pipes: PipeSet, tmp_path: Path, st
     assert [pipe.pid for pipe in pipes.pipes] == [processes[1].pid]
 
 
-def test_many_clients_of_other_processes_are_all_read(
-    pipes: PipeSet, tmp_path: Path, start: Callable[..., Any]
-) -> None:
+def test_many_clients_of_other_processes_are_all_read(pipes: Poller, tmp_path: Path, start: Callable[..., Any]) -> None:
     count = 500
     processes = [start(CLIENT, tmp_path, count) for _ in range(3)]
     got: dict[int, list[bytes]] = {process.pid: [] for process in processes}
@@ -121,9 +119,7 @@ def test_many_clients_of_other_processes_are_all_read(
     assert all(records == [b"hello", *(b"%d" % number for number in range(count))] for records in got.values())
 
 
-def test_a_pipe_put_aside_is_offered_again_and_does_not_hide_the_others(
-    pipes: PipeSet, join: Callable[[], Any]
-) -> None:
+def test_a_pipe_put_aside_is_offered_again_and_does_not_hide_the_others(pipes: Poller, join: Callable[[], Any]) -> None:
     full, full_engine = join()
     other, other_engine = join()
     full.try_push(b"too much")
@@ -141,7 +137,7 @@ def test_a_pipe_put_aside_is_offered_again_and_does_not_hide_the_others(
 
 
 def test_a_client_that_left_is_reported_although_its_records_were_put_aside(
-    pipes: PipeSet, join: Callable[[], Any]
+    pipes: Poller, join: Callable[[], Any]
 ) -> None:
     client, engine = join()
     client.try_push(b"never read")
@@ -154,7 +150,7 @@ def test_a_client_that_left_is_reported_although_its_records_were_put_aside(
     assert found.left == [engine]
 
 
-def test_a_hostile_ring_is_offered_and_its_pipe_can_be_discarded(pipes: PipeSet, join: Callable[[], Any]) -> None:
+def test_a_hostile_ring_is_offered_and_its_pipe_can_be_discarded(pipes: Poller, join: Callable[[], Any]) -> None:
     client, engine = join()
     mapping = client._parts.pair.mapping
     mapping[256:260] = (4).to_bytes(4, "little")
@@ -168,7 +164,7 @@ def test_a_hostile_ring_is_offered_and_its_pipe_can_be_discarded(pipes: PipeSet,
     assert client.peer_left
 
 
-def test_a_pipe_that_somebody_closes_leaves_the_set(pipes: PipeSet, join: Callable[[], Any]) -> None:
+def test_a_pipe_that_somebody_closes_leaves_the_set(pipes: Poller, join: Callable[[], Any]) -> None:
     _, engine = join()
     thread = call_later(engine.close)
     assert wait_for(pipes, lambda found: found.left) == [engine]
@@ -176,7 +172,7 @@ def test_a_pipe_that_somebody_closes_leaves_the_set(pipes: PipeSet, join: Callab
     assert pipes.pipes == ()
 
 
-def test_a_client_that_rings_for_nothing_only_wakes(pipes: PipeSet, join: Callable[[], Any]) -> None:
+def test_a_client_that_rings_for_nothing_only_wakes(pipes: Poller, join: Callable[[], Any]) -> None:
     client, engine = join()
     client._parts.peer_bell.ring()
     assert not pipes.wait(5_000_000)
@@ -185,7 +181,7 @@ def test_a_client_that_rings_for_nothing_only_wakes(pipes: PipeSet, join: Callab
     assert pipes.wait(LONG_NS).ready == [engine]
 
 
-def test_a_bell_whose_pipe_is_gone_disturbs_nobody(pipes: PipeSet, join: Callable[[], Any]) -> None:
+def test_a_bell_whose_pipe_is_gone_disturbs_nobody(pipes: Poller, join: Callable[[], Any]) -> None:
     """The client still holds its copy of the bell, whose number may belong to another client by now."""
     first, first_engine = join()
     bell = os.dup(first._parts.peer_bell.fd)
@@ -199,7 +195,7 @@ def test_a_bell_whose_pipe_is_gone_disturbs_nobody(pipes: PipeSet, join: Callabl
         os.close(bell)
 
 
-def test_closing_ends_the_wait_and_every_pipe(pipes: PipeSet, join: Callable[[], Any], tmp_path: Path) -> None:
+def test_closing_ends_the_wait_and_every_pipe(pipes: Poller, join: Callable[[], Any], tmp_path: Path) -> None:
     client, engine = join()
     thread = call_later(pipes.close)
     with pytest.raises(ClosedError, match="is closed"):
@@ -210,7 +206,7 @@ def test_closing_ends_the_wait_and_every_pipe(pipes: PipeSet, join: Callable[[],
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_forked_child_has_no_set_and_takes_nothing_away(pipes: PipeSet, join: Callable[[], Any]) -> None:
+def test_a_forked_child_has_no_set_and_takes_nothing_away(pipes: Poller, join: Callable[[], Any]) -> None:
     client, engine = join()
     pid = os.fork()
     if not pid:

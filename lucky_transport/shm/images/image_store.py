@@ -1,4 +1,4 @@
-"""Where an engine puts its pictures for one client: `ImageStore`, with a `Pictures` per stream.
+"""Where an engine puts its pictures for one client: `ImageStore`, with a `ImageStream` per stream.
 
     pictures = store.open()
     buffer = pictures.buffer(nbytes)            # an engine may draw right into it
@@ -17,8 +17,8 @@ import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from lucky_transport.shm.image_file import ImageFile, remove_images
-from lucky_transport.shm.pictures import SLOTS, Pictures
+from lucky_transport.shm.images.image_file import ImageFile, remove_images
+from lucky_transport.shm.images.image_stream import SLOTS, ImageStream
 
 __all__ = ["MAX_FILES", "ImageStore", "ImageStores"]
 
@@ -61,11 +61,11 @@ class ImageStore:
         self._files: set[ImageFile] = set()
         self._retired: list[ImageFile] = []
         self._closed = False
-        self.shared = Pictures(self)
+        self.shared = ImageStream(self)
 
-    def open(self) -> Pictures:
+    def open(self) -> ImageStream:
         """Return the pictures of a new stream."""
-        return Pictures(self)
+        return ImageStream(self)
 
     def close(self) -> None:
         """The client is gone: remove every file; idempotent, from any thread."""

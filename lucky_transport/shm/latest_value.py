@@ -4,7 +4,7 @@
     byte 64     newest (u32): number of the newest record, times 4, plus its slot; 0 before the first
     byte 128    reading (u32): slot that the reader looks at, plus 1; 0 for none
     byte 192    park word of a reader that waits for a newer record (u32)
-    byte 256    state (u32): see `LookState`
+    byte 256    state (u32): see `LatestValueState`
     byte 320    a word that is always 0
     byte 4096   3 slots, each at a multiple of 4096: length (u32), 0 (u32), the record
 
@@ -28,7 +28,7 @@ from lucky_transport.shm.atomics import PEER_PARKS, PEER_WAKES, Words
 from lucky_transport.shm.mapping import Mapping, map_file
 from lucky_transport.shm.private_file import open_private, remove_private
 
-__all__ = ["LookFile", "LookState"]
+__all__ = ["LatestValueFile", "LatestValueState"]
 
 _MAGIC = 0x4B4F4F4C  # "LOOK"
 _VERSION = 1
@@ -41,7 +41,7 @@ _NUMBERS = 1 << 30
 _TRIES = 100_000
 
 
-class LookState(IntEnum):
+class LatestValueState(IntEnum):
     """LIVE: more may come. ENDED: nothing comes any more. OUTGROWN: the next record did not fit; it is elsewhere."""
 
     LIVE = 0
@@ -49,7 +49,7 @@ class LookState(IntEnum):
     OUTGROWN = 2
 
 
-class LookFile:
+class LatestValueFile:
     """One mapped file. Made by `create` for the writer and by `open` for the reader."""
 
     def __init__(self, path: Path, mapping: Mapping, slot_bytes: int, native: bool) -> None:
@@ -61,7 +61,7 @@ class LookFile:
         self._number = self._slot = 0
 
     @classmethod
-    def create(cls, path: Path, least_bytes: int, *, native: bool = True) -> LookFile:
+    def create(cls, path: Path, least_bytes: int, *, native: bool = True) -> LatestValueFile:
         """Make the file for records of up to `least_bytes` or a bit more.
 
         Raises NoSpace, FileExistsError, SegmentError when the system refuses.
@@ -72,7 +72,7 @@ class LookFile:
         return cls(path, mapping, slot_bytes, native)
 
     @classmethod
-    def open(cls, path: Path, *, native: bool = True) -> LookFile:
+    def open(cls, path: Path, *, native: bool = True) -> LatestValueFile:
         """Map a file. Raises SegmentError when it is gone, foreign, damaged or not as large as it says."""
         try:
             fd = open_private(path)
@@ -116,7 +116,7 @@ class LookFile:
         self._publish(slot)
         return not self._mapping.is_lost
 
-    def end(self, state: LookState) -> None:
+    def end(self, state: LatestValueState) -> None:
         """Say that nothing more comes in here; a waiting reader goes on."""
         if self._mapping.may_be_touched:
             self._words.store32(_STATE, state)
@@ -135,8 +135,8 @@ class LookFile:
 
     @property
     def state(self) -> int:
-        """A `LookState`."""
-        return self._words.load32(_STATE) if self._mapping.may_be_touched else LookState.LIVE
+        """A `LatestValueState`."""
+        return self._words.load32(_STATE) if self._mapping.may_be_touched else LatestValueState.LIVE
 
     @property
     def mark(self) -> int:

@@ -19,16 +19,16 @@ import numpy as np
 
 from lucky_transport.errors import NoSpace
 from lucky_transport.messages.images import ImageBytes
-from lucky_transport.rpc.images import Place
-from lucky_transport.shm.image_file import ImageFile
+from lucky_transport.rpc.images import ImageRef
+from lucky_transport.shm.images.image_file import ImageFile
 
 if TYPE_CHECKING:
-    from lucky_transport.shm.image_store import ImageStore
+    from lucky_transport.shm.images.image_store import ImageStore
 
-__all__ = ["AHEAD", "SLOTS", "Pictures"]
+__all__ = ["AHEAD", "SLOTS", "ImageStream"]
 
 SLOTS = 3
-#: Pictures that a client may have as long as the oldest is fresh, and what they may take together.
+#: ImageStream that a client may have as long as the oldest is fresh, and what they may take together.
 AHEAD = 8
 _FRESH_NS = 5_000_000
 _AHEAD_BYTES = 64 << 20
@@ -37,8 +37,8 @@ _BYTES: tuple[type[Any], ...] = (bytes, bytearray, memoryview)
 _LARGEST = 0xFFFFFFFE
 
 
-#: As `Place`, in a third of the time.
-_place: Callable[[tuple[int, int, int, int]], Place] = partial(cast(Any, tuple).__new__, Place)
+#: As `ImageRef`, in a third of the time.
+_place: Callable[[tuple[int, int, int, int]], ImageRef] = partial(cast(Any, tuple).__new__, ImageRef)
 
 
 class _Slot:
@@ -71,7 +71,7 @@ class _Slot:
             self.view = self.file.bytes_of(self.index, nbytes)
         return True
 
-    def post(self, nbytes: int) -> Place:
+    def post(self, nbytes: int) -> ImageRef:
         """Hand the picture over to the client."""
         number = self.number
         self.words.hand_over(number)
@@ -80,7 +80,7 @@ class _Slot:
         return _place((nbytes, self.file.number, self.index, number))
 
 
-class Pictures:
+class ImageStream:
     """The pictures of one stream, or of all single answers of a client."""
 
     def __init__(self, store: ImageStore) -> None:
@@ -102,7 +102,7 @@ class Pictures:
             slot = self._take(nbytes)
         return memoryview(bytearray(nbytes)) if slot is None else slot.view
 
-    def put(self, pictures: Sequence[ImageBytes]) -> list[Place]:
+    def put(self, pictures: Sequence[ImageBytes]) -> list[ImageRef]:
         """Return where each picture lies now, `file` 0 for none; slots handed out and not used are free again.
 
         Raises NoSpace, SegmentError when a file was truncated; the next picture gets another one.
@@ -117,10 +117,10 @@ class Pictures:
             raise
         is_shared = self is self._store.shared
         with self._lock:
-            places: list[Place] = []
+            places: list[ImageRef] = []
             for slot, picture in zip(slots, pictures, strict=True):
                 if slot is None:
-                    places.append(Place())
+                    places.append(ImageRef())
                 else:
                     places.append(slot.post(_size(picture)))
                     if not is_shared and not self._ended:
@@ -191,7 +191,7 @@ class Pictures:
             np.copyto(np.frombuffer(slot.view, np.uint8), np.frombuffer(picture, np.uint8))
         return slot
 
-    def take_back(self, places: Iterable[Place]) -> None:
+    def take_back(self, places: Iterable[ImageRef]) -> None:
         """Free places of which the client is not told after all."""
         with self._lock:
             for place in places:

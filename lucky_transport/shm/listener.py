@@ -1,9 +1,9 @@
 """The engine's end of the rendezvous: a socket where any number of this user's clients each get a pipe.
 
-    with Rendezvous("lucky_demo") as rendezvous:
+    with Listener("lucky_demo") as rendezvous:
         for pipe in rendezvous.advance(): ...       whenever its descriptor is readable, or `patience_ns` is over
 
-Rule 1: a client has GREETING_S for its greeting, and only so many may be silent at once: the one that was silent for
+Rule 1: a client has HANDSHAKE_S for its greeting, and only so many may be silent at once: the one that was silent for
         longest goes first. Whatever a client does, only it is dropped.
 Rule 2: a lock file tells a living engine's socket from a dead one's; the dead one's is replaced.
 Rule 3: nothing here blocks; nothing is left behind by `close`.
@@ -28,27 +28,27 @@ from lucky_transport.errors import Busy, RemoteProtocolError, SegmentError, Tran
 from lucky_transport.fork import on_child
 from lucky_transport.shm import lockfile
 from lucky_transport.shm.atomics import native_error
-from lucky_transport.shm.bell import Bell
 from lucky_transport.shm.credentials import peer_of
-from lucky_transport.shm.gate import Gate
-from lucky_transport.shm.greeting import GREETING_BYTES, VERSION, Answer, Does, Greeting
+from lucky_transport.shm.eventfd import EventFd
+from lucky_transport.shm.handshake import CLIENT_HELLO_BYTES, VERSION, ClientHello, PeerFeature, ServerHello
 from lucky_transport.shm.layout import DEFAULT_RING_BYTES
-from lucky_transport.shm.pair import make_pair
-from lucky_transport.shm.rendezvous_pipe import Parts, RendezvousPipe
+from lucky_transport.shm.memfd_pipe import MemfdPipe, PipeResources
+from lucky_transport.shm.ring_pair import make_pair
 from lucky_transport.shm.socket_path import private_directory, socket_path
+from lucky_transport.shm.usage_guard import UsageGuard
 
-__all__ = ["GREETING_S", "Rendezvous"]
+__all__ = ["HANDSHAKE_S", "Listener"]
 
 _log = logging.getLogger("lucky_transport")
 
-GREETING_S = 1.0
+HANDSHAKE_S = 1.0
 _MAX_SILENT = 32
 _BACKLOG = 64
 #: After the machine had no descriptor for a client, it is asked again only then.
 _PAUSE_S = 0.1
 
 
-class Rendezvous:
+class Listener:
     """Listens for clients of segment `name`. `max_clients`: pipes that may be open at once.
 
     Raises Busy when a living engine listens there, SegmentError when the path is no socket of ours, ConfigError for a
@@ -64,15 +64,15 @@ class Rendezvous:
         max_clients: int = 64,
         strategy: int = 1,
         native: bool = True,
-        greeting_s: float = GREETING_S,
+        greeting_s: float = HANDSHAKE_S,
     ) -> None:
         self.path = socket_path(private_directory(directory or runtime_directories()[0]), name)
         self.native = native and not native_error()
         self.strategy = strategy
         self._ring_bytes, self._max_clients, self._greeting_s = ring_bytes, max_clients, greeting_s
-        self._gate = Gate(f"the rendezvous at {self.path}")
+        self._gate = UsageGuard(f"the rendezvous at {self.path}")
         self._silent: dict[int, tuple[socket.socket, float]] = {}
-        self._pipes: weakref.WeakSet[RendezvousPipe] = weakref.WeakSet()
+        self._pipes: weakref.WeakSet[MemfdPipe] = weakref.WeakSet()
         self._resume_at = 0.0
         self._lock_path = f"{self.path}.lock"
         if not lockfile.acquire(self._lock_path, lockfile.ENGINE):
@@ -122,9 +122,9 @@ class Rendezvous:
         """Pipes that are open."""
         return sum(not pipe.closed for pipe in self._pipes)
 
-    def advance(self) -> list[RendezvousPipe]:
+    def advance(self) -> list[MemfdPipe]:
         """Let clients in, hear greetings, drop who is late; return the pipes that came about. Never waits."""
-        pipes: list[RendezvousPipe] = []
+        pipes: list[MemfdPipe] = []
         with self._gate:
             if self._resume_at and time.monotonic() >= self._resume_at:
                 self._resume_at = 0.0
@@ -156,13 +156,13 @@ class Rendezvous:
             self._silent[connection.fileno()] = (connection, time.monotonic() + self._greeting_s)
             self._epoll.register(connection.fileno(), select.EPOLLIN)
 
-    def _greet(self, fd: int) -> RendezvousPipe | None:
+    def _greet(self, fd: int) -> MemfdPipe | None:
         """Hear one client's greeting and answer it; a client that does anything else is dropped."""
         if fd not in self._silent:  # dropped for a newer one meanwhile
             return None
         connection, _ = self._silent[fd]
         try:
-            greeting = Greeting.of(connection.recv(GREETING_BYTES + 1))
+            greeting = ClientHello.of(connection.recv(CLIENT_HELLO_BYTES + 1))
             pipe = self._admit(connection, greeting)
         except BlockingIOError:
             return None
@@ -174,30 +174,32 @@ class Rendezvous:
         self._pipes.add(pipe)
         return pipe
 
-    def _admit(self, connection: socket.socket, greeting: Greeting) -> RendezvousPipe:
+    def _admit(self, connection: socket.socket, greeting: ClientHello) -> MemfdPipe:
         """Hand the client its rings and bells. Raises what is wrong with it; what it may know was sent to it then."""
         peer = peer_of(connection)
-        bells: list[Bell] = []
+        bells: list[EventFd] = []
         try:
             self._check(connection, greeting)
             pair, memory = make_pair(self._ring_bytes)
             try:
-                bells = [Bell(), Bell()]
-                answer = Answer(Does.PARKS, 0, self._ring_bytes)
+                bells = [EventFd(), EventFd()]
+                answer = ServerHello(PeerFeature.PARKS, 0, self._ring_bytes)
                 fds = array.array("i", [memory, bells[0].fd, bells[1].fd])
                 connection.sendmsg([answer.to_bytes()], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
             finally:
                 os.close(memory)
-            parts = Parts(pair, bells[0], bells[1], connection, peer, bool(greeting.features & Does.PARKS))
+            parts = PipeResources(
+                pair, bells[0], bells[1], connection, peer, bool(greeting.features & PeerFeature.PARKS)
+            )
             name = f"shm client of pid {peer.pid}"
-            return RendezvousPipe(parts, name, engine=True, strategy=self.strategy, native=self.native)
+            return MemfdPipe(parts, name, engine=True, strategy=self.strategy, native=self.native)
         except BaseException:
             peer.close()
             for bell in bells:
                 bell.close()
             raise
 
-    def _check(self, connection: socket.socket, greeting: Greeting) -> None:
+    def _check(self, connection: socket.socket, greeting: ClientHello) -> None:
         """Raise, and tell the client, why it cannot have a pipe."""
         refusal: TransportError | None = None
         if greeting.version != VERSION:
@@ -211,7 +213,7 @@ class Rendezvous:
                 f"the engine at {self.path} has {self._max_clients} clients already", backend="shm", hint="close one"
             )
         if refusal is not None:
-            connection.send(Answer(Does.PARKS, refusal.wire_code, 0, str(refusal)).to_bytes())
+            connection.send(ServerHello(PeerFeature.PARKS, refusal.wire_code, 0, str(refusal)).to_bytes())
             raise refusal
 
     def _drop_late(self) -> None:
@@ -245,7 +247,7 @@ class Rendezvous:
             connection.close()
         self._silent.clear()
 
-    def __enter__(self) -> Rendezvous:
+    def __enter__(self) -> Listener:
         return self
 
     def __exit__(self, *error: Any) -> None:

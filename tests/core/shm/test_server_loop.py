@@ -15,10 +15,10 @@ from lucky_transport.errors import ClosedError, NotReachable, PeerDied, Transpor
 from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.rpc.server import ServerCalls
 from lucky_transport.rpc.server_call import ServerCall
-from lucky_transport.shm.meeting import meet
-from lucky_transport.shm.reception import Reception
-from lucky_transport.shm.reception_thread import ReceptionThread
-from lucky_transport.shm.rendezvous import Rendezvous
+from lucky_transport.shm.connecting import connect_pipe
+from lucky_transport.shm.listener import Listener
+from lucky_transport.shm.server_loop import ServerLoop
+from lucky_transport.shm.server_thread import ServerThread
 from tests.support.waiting import PATIENCE_S, soon, until
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_left")
@@ -29,8 +29,8 @@ import sys
 from pathlib import Path
 from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.deadline import Deadline
-from lucky_transport.shm.meeting import meet
-calls = ClientCalls(meet("demo", Deadline(20), directories=[Path(sys.argv[1])]))
+from lucky_transport.shm.connecting import connect_pipe
+calls = ClientCalls(connect_pipe("demo", Deadline(20), directories=[Path(sys.argv[1])]))
 calls.open("/t/wait")
 print("calling", flush=True)
 sys.stdin.read()
@@ -45,11 +45,11 @@ class Desk:
         self.left: list[str] = []
         self.ended = threading.Event()
         self.folder = folder
-        rendezvous = Rendezvous("demo", directory=folder, ring_bytes=16 << 10)
-        reception = Reception(
+        rendezvous = Listener("demo", directory=folder, ring_bytes=16 << 10)
+        reception = ServerLoop(
             rendezvous, lambda pipe, caller: ServerCalls(pipe, self._begin, caller=caller), self.left.append
         )
-        self.thread = ReceptionThread(reception, "desk", farewell="the desk is closing", on_end=self.ended.set)
+        self.thread = ServerThread(reception, "desk", farewell="the desk is closing", on_end=self.ended.set)
 
     def _begin(self, call: ServerCall) -> None:
         if call.path == "/t/echo":
@@ -60,7 +60,7 @@ class Desk:
             self.began.append(call)
 
     def dial(self) -> ClientCalls:
-        return ClientCalls(meet("demo", Deadline(PATIENCE_S), directories=[self.folder]), backend="shm")
+        return ClientCalls(connect_pipe("demo", Deadline(PATIENCE_S), directories=[self.folder]), backend="shm")
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def test_a_killed_client_is_forgotten_and_its_calls_end(desk: Desk, start: Calla
 
 def test_a_client_that_writes_garbage_is_dropped_and_the_others_are_not(desk: Desk) -> None:
     desk.thread.start()
-    good, bad = desk.dial(), meet("demo", soon(), directories=[desk.folder])
+    good, bad = desk.dial(), connect_pipe("demo", soon(), directories=[desk.folder])
     bad.try_push(b"garbage!")
     until(lambda: desk.left)
     assert good.unary("/t/echo", b"x", soon()).startswith(b"x")
@@ -130,7 +130,7 @@ def test_with_a_grace_calls_under_way_are_let_come_to_their_end(desk: Desk) -> N
     desk.thread.stop(PATIENCE_S)
     assert not desk.ended.wait(0.05)
     with pytest.raises(NotReachable):
-        meet("demo", Deadline(0), directories=[desk.folder])
+        connect_pipe("demo", Deadline(0), directories=[desk.folder])
     desk.began[0].send(b"item")
     desk.began[0].finish()
     assert desk.ended.wait(PATIENCE_S)
@@ -157,7 +157,7 @@ def test_after_the_grace_calls_are_ended_and_a_second_stop_can_only_shorten_it(d
 def test_what_was_never_started_ends_at_once(desk: Desk) -> None:
     desk.thread.stop(PATIENCE_S)
     with pytest.raises(NotReachable):
-        meet("demo", Deadline(0), directories=[desk.folder])
+        connect_pipe("demo", Deadline(0), directories=[desk.folder])
 
 
 def test_a_bug_ends_the_thread_and_its_clients_know_it(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
@@ -187,13 +187,13 @@ def test_in_an_event_loop_it_looks_without_waiting(tmp_path: Path) -> None:
         echoed.append(call.path)
         call.finish()
 
-    rendezvous = Rendezvous("demo", directory=tmp_path)
-    reception = Reception(rendezvous, lambda pipe, caller: ServerCalls(pipe, begin, caller=caller))
+    rendezvous = Listener("demo", directory=tmp_path)
+    reception = ServerLoop(rendezvous, lambda pipe, caller: ServerCalls(pipe, begin, caller=caller))
     assert not reception.look()
     results: list[bytes] = []
 
     def ask() -> None:
-        client = ClientCalls(meet("demo", soon(), directories=[tmp_path]))
+        client = ClientCalls(connect_pipe("demo", soon(), directories=[tmp_path]))
         results.append(client.unary("/t/echo", b"", soon()))
         client.close()
 

@@ -17,13 +17,13 @@ import pytest
 from lucky_transport.errors import ClosedError, PeerDied, SpecError
 from lucky_transport.rpc.pipe import Pipe
 from lucky_transport.shm.atomics import native_error
-from lucky_transport.shm.rendezvous import Rendezvous
-from lucky_transport.shm.rendezvous_pipe import RendezvousPipe
+from lucky_transport.shm.listener import Listener
+from lucky_transport.shm.memfd_pipe import MemfdPipe
 from tests.support.waiting import call_later
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_left")
 
-Connect = Callable[..., tuple[RendezvousPipe, RendezvousPipe]]
+Connect = Callable[..., tuple[MemfdPipe, MemfdPipe]]
 LONG_NS = 20_000_000_000
 
 #: Connects, pushes a record, then does as it is told.
@@ -31,8 +31,8 @@ CLIENT = """
 import sys
 from pathlib import Path
 from lucky_transport.deadline import Deadline
-from lucky_transport.shm.meeting import meet
-pipe = meet("demo", Deadline(20), directories=[Path(sys.argv[1])], native=sys.argv[2] == "True")
+from lucky_transport.shm.connecting import connect_pipe
+pipe = connect_pipe("demo", Deadline(20), directories=[Path(sys.argv[1])], native=sys.argv[2] == "True")
 pipe.try_push(b"hello")
 print("connected", flush=True)
 for line in sys.stdin:
@@ -56,17 +56,17 @@ def _native_where_asked(request: pytest.FixtureRequest) -> None:
         pytest.skip(native_error())
 
 
-def fill(pipe: RendezvousPipe) -> int:
+def fill(pipe: MemfdPipe) -> int:
     count = 0
     while pipe.try_push(bytes(pipe.largest_record)):
         count += 1
     return count
 
 
-def other_process(rendezvous: Rendezvous, start: Callable[..., Any], native: bool) -> tuple[Any, RendezvousPipe]:
+def other_process(rendezvous: Listener, start: Callable[..., Any], native: bool) -> tuple[Any, MemfdPipe]:
     """Start a client process; return it and the engine's end of its pipe."""
     process = start(CLIENT, rendezvous.path.parent, native)
-    pipes: list[RendezvousPipe] = []
+    pipes: list[MemfdPipe] = []
     until = time.monotonic() + 20
     while not pipes and time.monotonic() < until:
         select.select([rendezvous], [], [], 1)
@@ -135,9 +135,7 @@ def test_a_peer_that_closes_ends_every_wait_after_its_last_record(connect: Conne
 
 
 @both
-def test_a_killed_client_ends_the_engines_waits(
-    rendezvous: Rendezvous, start: Callable[..., Any], native: bool
-) -> None:
+def test_a_killed_client_ends_the_engines_waits(rendezvous: Listener, start: Callable[..., Any], native: bool) -> None:
     process, engine = other_process(rendezvous, start, native)
     thread = call_later(process.kill)
     with pytest.raises(PeerDied, match=rf"shm client of pid {process.pid} (ended|closed the connection)"):
@@ -152,7 +150,7 @@ def test_a_killed_client_ends_the_engines_waits(
 
 @both
 def test_what_a_process_wrote_before_it_was_killed_is_read(
-    rendezvous: Rendezvous, start: Callable[..., Any], native: bool
+    rendezvous: Listener, start: Callable[..., Any], native: bool
 ) -> None:
     process, engine = other_process(rendezvous, start, native)
     engine.try_push(b"echo me")
@@ -171,7 +169,7 @@ def test_what_a_process_wrote_before_it_was_killed_is_read(
 
 @both
 def test_two_processes_exchange_records_of_every_size(
-    rendezvous: Rendezvous, start: Callable[..., Any], native: bool
+    rendezvous: Listener, start: Callable[..., Any], native: bool
 ) -> None:
     process, engine = other_process(rendezvous, start, native)
     process.stdin.write("echo\n")

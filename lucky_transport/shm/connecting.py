@@ -1,4 +1,4 @@
-"""The client's end of the rendezvous: `meet` an engine by its segment's name and get a pipe.
+"""The client's end of the rendezvous: `connect_pipe` an engine by its segment's name and get a pipe.
 
 Rule 1: what the engine sends is looked at before it is used: the user it runs as, the memory's size and seals, the
         bells. What is left of a failed meeting is closed.
@@ -17,20 +17,20 @@ from lucky_transport.config import runtime_directories
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import ConfigError, NotReachable, PeerTimeout, RemoteProtocolError, from_wire
 from lucky_transport.shm.atomics import native_error
-from lucky_transport.shm.bell import Bell
 from lucky_transport.shm.credentials import peer_of
-from lucky_transport.shm.greeting import LONGEST_ANSWER, Answer, Does, Greeting
-from lucky_transport.shm.pair import receive_pair
-from lucky_transport.shm.rendezvous_pipe import Parts, RendezvousPipe
+from lucky_transport.shm.eventfd import EventFd
+from lucky_transport.shm.handshake import LONGEST_SERVER_HELLO, ClientHello, PeerFeature, ServerHello
+from lucky_transport.shm.memfd_pipe import MemfdPipe, PipeResources
+from lucky_transport.shm.ring_pair import receive_pair
 from lucky_transport.shm.socket_path import socket_path
 
-__all__ = ["meet"]
+__all__ = ["connect_pipe"]
 
 _FDS = 3
 _FIRST_NAP_S, _LONGEST_NAP_S = 0.002, 0.05
 
 
-def meet(
+def connect_pipe(
     name: str,
     deadline: Deadline,
     *,
@@ -38,7 +38,7 @@ def meet(
     strategy: int = 1,
     native: bool = True,
     answer_s: float = 0.001,
-) -> RendezvousPipe:
+) -> MemfdPipe:
     """Return a pipe to the engine of segment `name`, waiting for the engine until the deadline.
 
     An engine that listens gets `answer_s` to answer, also where the deadline is nearer.
@@ -87,13 +87,11 @@ def _connect(path: Path, patience_s: float) -> socket.socket | None:
     return connection
 
 
-def _greet(
-    connection: socket.socket, path: Path, patience_s: float, strategy: int, native: bool
-) -> RendezvousPipe | None:
+def _greet(connection: socket.socket, path: Path, patience_s: float, strategy: int, native: bool) -> MemfdPipe | None:
     """Return the pipe, None when the engine closed the connection: it is going, or has too much to do."""
     try:
         connection.settimeout(patience_s)
-        connection.send(Greeting(Does.PARKS).to_bytes())
+        connection.send(ClientHello(PeerFeature.PARKS).to_bytes())
         message, fds = _receive(connection)
     except (ConnectionError, BlockingIOError):
         connection.close()
@@ -121,7 +119,7 @@ def _greet(
             os.close(fd)
     name = f"the engine of pid {parts.peer.pid} at {path}"
     try:
-        return RendezvousPipe(parts, name, engine=False, strategy=strategy, native=native)
+        return MemfdPipe(parts, name, engine=False, strategy=strategy, native=native)
     except BaseException:
         parts.close()
         raise
@@ -131,16 +129,16 @@ def _receive(connection: socket.socket) -> tuple[bytes, list[int]]:
     """Return the engine's answer and the descriptors that came with it; the caller closes those left in the list."""
     numbers = array.array("i")
     space = socket.CMSG_SPACE(_FDS * numbers.itemsize)
-    message, attached, _, _ = connection.recvmsg(LONGEST_ANSWER, space, socket.MSG_CMSG_CLOEXEC)
+    message, attached, _, _ = connection.recvmsg(LONGEST_SERVER_HELLO, space, socket.MSG_CMSG_CLOEXEC)
     for level, kind, content in attached:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
             numbers.frombytes(content[: len(content) - len(content) % numbers.itemsize])
     return message, list(numbers)
 
 
-def _take(connection: socket.socket, message: bytes, fds: list[int]) -> Parts:
+def _take(connection: socket.socket, message: bytes, fds: list[int]) -> PipeResources:
     """Make a pipe's parts of what the engine sent; the bells are taken out of `fds`. Raises what is wrong with it."""
-    answer = Answer.of(message)
+    answer = ServerHello.of(message)
     if answer.status:
         raise from_wire(answer.status, answer.reason, backend="shm")
     if len(fds) != _FDS:
@@ -148,10 +146,10 @@ def _take(connection: socket.socket, message: bytes, fds: list[int]) -> Parts:
     pair = receive_pair(fds[0], answer.ring_bytes)
     peer = peer_of(connection)
     try:
-        engine_bell, my_bell = Bell.received(fds[1]), Bell.received(fds[2])
+        engine_bell, my_bell = EventFd.received(fds[1]), EventFd.received(fds[2])
     except BaseException:
         peer.close()
         raise
     del fds[1:]
     connection.setblocking(False)
-    return Parts(pair, my_bell, engine_bell, connection, peer, bool(answer.features & Does.PARKS))
+    return PipeResources(pair, my_bell, engine_bell, connection, peer, bool(answer.features & PeerFeature.PARKS))

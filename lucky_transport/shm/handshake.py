@@ -16,28 +16,28 @@ from enum import IntFlag
 
 from lucky_transport.errors import RemoteProtocolError
 
-__all__ = ["GREETING_BYTES", "LONGEST_ANSWER", "VERSION", "Answer", "Does", "Greeting"]
+__all__ = ["CLIENT_HELLO_BYTES", "LONGEST_SERVER_HELLO", "VERSION", "ClientHello", "PeerFeature", "ServerHello"]
 
 VERSION = 1
-LONGEST_ANSWER = 1024
+LONGEST_SERVER_HELLO = 1024
 
 _MAGIC = b"LRRV"
 _GREETING = struct.Struct("<4sHH")
 _ANSWER = struct.Struct("<4sHHII")
-GREETING_BYTES = _GREETING.size
+CLIENT_HELLO_BYTES = _GREETING.size
 
 
-class Does(IntFlag):
+class PeerFeature(IntFlag):
     """What a side does."""
 
     PARKS = 1  # it may sleep, so it must be woken
 
 
 @dataclass(frozen=True, slots=True)
-class Greeting:
+class ClientHello:
     """What the client says."""
 
-    features: Does
+    features: PeerFeature
     version: int = VERSION
 
     def to_bytes(self) -> bytes:
@@ -45,19 +45,19 @@ class Greeting:
         return _GREETING.pack(_MAGIC, self.version, self.features)
 
     @classmethod
-    def of(cls, message: bytes) -> Greeting:
+    def of(cls, message: bytes) -> ClientHello:
         """Read the message; raises RemoteProtocolError when it is none."""
         if len(message) != _GREETING.size or message[:4] != _MAGIC:
             raise RemoteProtocolError(f"{message[:16]!r} ({len(message)} bytes) is no greeting", backend="shm")
         _, version, features = _GREETING.unpack(message)
-        return cls(Does(features & Does.PARKS), version)
+        return cls(PeerFeature(features & PeerFeature.PARKS), version)
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ServerHello:
     """What the engine says."""
 
-    features: Does
+    features: PeerFeature
     status: int
     ring_bytes: int
     reason: str = ""
@@ -66,10 +66,10 @@ class Answer:
     def to_bytes(self) -> bytes:
         """Return the message; a long reason is cut."""
         head = _ANSWER.pack(_MAGIC, self.version, self.features, self.status, self.ring_bytes)
-        return head + self.reason.encode()[: LONGEST_ANSWER - len(head)]
+        return head + self.reason.encode()[: LONGEST_SERVER_HELLO - len(head)]
 
     @classmethod
-    def of(cls, message: bytes) -> Answer:
+    def of(cls, message: bytes) -> ServerHello:
         """Read the message; raises RemoteProtocolError when it is none."""
         if len(message) < _ANSWER.size or message[:4] != _MAGIC:
             raise RemoteProtocolError(
@@ -79,4 +79,4 @@ class Answer:
             )
         _, version, features, status, size = _ANSWER.unpack_from(message)
         reason = message[_ANSWER.size :].decode(errors="replace")
-        return cls(Does(features & Does.PARKS), status, size, reason, version)
+        return cls(PeerFeature(features & PeerFeature.PARKS), status, size, reason, version)

@@ -15,12 +15,12 @@ from typing import Any
 
 from lucky_transport.errors import RemoteProtocolError
 
-__all__ = ["Bell", "ring_bell"]
+__all__ = ["EventFd", "notify_eventfd"]
 
 _HERE = -1  # an eventfd has no positions
 
 
-def ring_bell(fd: int) -> None:
+def notify_eventfd(fd: int) -> None:
     """Make the eventfd readable; the native module does the same."""
     if _is_ready(fd, select.POLLOUT):
         with contextlib.suppress(BlockingIOError):
@@ -47,7 +47,7 @@ def _is_ready(fd: int, events: int) -> bool:
     return any(found & events for _, found in poll.poll(0))
 
 
-class Bell:
+class EventFd:
     """Owns one eventfd; `fd` is -1 once closed."""
 
     __slots__ = ("fd",)
@@ -56,7 +56,7 @@ class Bell:
         self.fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC) if fd is None else fd
 
     @classmethod
-    def received(cls, fd: int) -> Bell:
+    def received(cls, fd: int) -> EventFd:
         """Take over a descriptor that a peer sent; raises RemoteProtocolError, and leaves it, when it is no eventfd."""
         what = os.readlink(f"/proc/self/fd/{fd}")
         if what != "anon_inode:[eventfd]":
@@ -67,7 +67,7 @@ class Bell:
     def ring(self) -> None:
         """Make the descriptor readable; no effect once closed."""
         if self.fd >= 0:
-            ring_bell(self.fd)
+            notify_eventfd(self.fd)
 
     def drain(self) -> None:
         """Make the descriptor unreadable until the next ring."""
@@ -80,7 +80,7 @@ class Bell:
         if fd >= 0:
             os.close(fd)
 
-    def __enter__(self) -> Bell:
+    def __enter__(self) -> EventFd:
         return self
 
     def __exit__(self, *error: Any) -> None:

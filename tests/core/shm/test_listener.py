@@ -1,4 +1,4 @@
-"""Any number of clients meet one engine, and none of them can hurt it."""
+"""Any number of clients connect_pipe one engine, and none of them can hurt it."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from lucky_transport.errors import (
     RemoteProtocolError,
     SegmentError,
 )
-from lucky_transport.shm.bell import Bell
-from lucky_transport.shm.greeting import Answer, Does, Greeting
-from lucky_transport.shm.meeting import meet
-from lucky_transport.shm.pair import make_pair
-from lucky_transport.shm.rendezvous import Rendezvous
-from lucky_transport.shm.rendezvous_pipe import RendezvousPipe
+from lucky_transport.shm.connecting import connect_pipe
+from lucky_transport.shm.eventfd import EventFd
+from lucky_transport.shm.handshake import ClientHello, PeerFeature, ServerHello
+from lucky_transport.shm.listener import Listener
+from lucky_transport.shm.memfd_pipe import MemfdPipe
+from lucky_transport.shm.ring_pair import make_pair
 from lucky_transport.shm.socket_path import private_directory, socket_path
 from lucky_transport.shm.stale_sockets import remove_stale_sockets
 
@@ -40,8 +40,8 @@ pytestmark = pytest.mark.usefixtures("no_descriptor_left")
 DEAD_ENGINE = """
 import sys
 from pathlib import Path
-from lucky_transport.shm.rendezvous import Rendezvous
-listening = Rendezvous("demo", directory=Path(sys.argv[1]))
+from lucky_transport.shm.listener import Listener
+listening = Listener("demo", directory=Path(sys.argv[1]))
 print("listening", flush=True)
 sys.stdin.read()
 """
@@ -55,10 +55,10 @@ def knock(path: Path) -> socket.socket:
     return connection
 
 
-def advance_until(rendezvous: Rendezvous, done: Callable[[], bool]) -> list[RendezvousPipe]:
+def advance_until(rendezvous: Listener, done: Callable[[], bool]) -> list[MemfdPipe]:
     """Serve the rendezvous until `done()`; ten seconds at most."""
     until = time.monotonic() + 10
-    pipes: list[RendezvousPipe] = []
+    pipes: list[MemfdPipe] = []
     while not done():
         assert time.monotonic() < until
         pipes.extend(rendezvous.advance())
@@ -78,7 +78,7 @@ def hung_up(connection: socket.socket) -> bool:
 # --- meeting ---
 
 
-def test_each_client_gets_a_pipe_of_its_own(connect: Callable[..., tuple[RendezvousPipe, RendezvousPipe]]) -> None:
+def test_each_client_gets_a_pipe_of_its_own(connect: Callable[..., tuple[MemfdPipe, MemfdPipe]]) -> None:
     pairs = [connect() for _ in range(4)]
     for number, (client, engine) in enumerate(pairs):
         assert client.try_push(b"to engine %d" % number)
@@ -93,44 +93,44 @@ def test_each_client_gets_a_pipe_of_its_own(connect: Callable[..., tuple[Rendezv
 def test_nobody_there_is_said_with_the_places_and_the_remedy(tmp_path: Path) -> None:
     other = tmp_path / "other"
     with pytest.raises(NotReachable, match=rf"no engine listens at {tmp_path}/demo.sock or {other}/demo.sock .*start"):
-        meet("demo", Deadline(0.01), directories=[tmp_path, other])
+        connect_pipe("demo", Deadline(0.01), directories=[tmp_path, other])
 
 
 def test_a_client_may_come_before_the_engine(tmp_path: Path) -> None:
-    met: list[RendezvousPipe] = []
-    thread = threading.Thread(target=lambda: met.append(meet("demo", Deadline(10), directories=[tmp_path])))
+    met: list[MemfdPipe] = []
+    thread = threading.Thread(target=lambda: met.append(connect_pipe("demo", Deadline(10), directories=[tmp_path])))
     thread.start()
     time.sleep(0.02)
-    with Rendezvous("demo", directory=tmp_path) as rendezvous:
+    with Listener("demo", directory=tmp_path) as rendezvous:
         for pipe in advance_until(rendezvous, lambda: bool(met)):
             pipe.close()
     thread.join()
     met[0].close()
 
 
-def test_an_engine_that_never_answers_is_a_timeout(rendezvous: Rendezvous) -> None:
+def test_an_engine_that_never_answers_is_a_timeout(rendezvous: Listener) -> None:
     with pytest.raises(PeerTimeout, match=r"did not answer within 0\.05 s; it may hang"):
-        meet("demo", Deadline(0.05), directories=[rendezvous.path.parent])
+        connect_pipe("demo", Deadline(0.05), directories=[rendezvous.path.parent])
 
 
 def test_more_clients_than_allowed_are_told_so(tmp_path: Path) -> None:
-    with Rendezvous("demo", directory=tmp_path, max_clients=1) as rendezvous:
-        outcome: list[RendezvousPipe | Busy] = []
+    with Listener("demo", directory=tmp_path, max_clients=1) as rendezvous:
+        outcome: list[MemfdPipe | Busy] = []
 
         def come() -> None:
             try:
-                outcome.append(meet("demo", Deadline(10), directories=[tmp_path]))
+                outcome.append(connect_pipe("demo", Deadline(10), directories=[tmp_path]))
             except Busy as error:
                 outcome.append(error)
 
-        pipes: list[RendezvousPipe] = []
+        pipes: list[MemfdPipe] = []
         for number in (1, 2):
             thread = threading.Thread(target=come)
             thread.start()
             pipes += advance_until(rendezvous, lambda number=number: len(outcome) == number)
             thread.join()
         first, second = outcome
-        assert isinstance(first, RendezvousPipe)
+        assert isinstance(first, MemfdPipe)
         assert isinstance(second, Busy)
         assert "has 1 clients already; close one" in str(second)
         assert rendezvous.clients == len(pipes) == 1
@@ -143,7 +143,7 @@ def test_more_clients_than_allowed_are_told_so(tmp_path: Path) -> None:
 
 
 def test_the_socket_is_private_and_gone_afterwards(tmp_path: Path) -> None:
-    with Rendezvous("demo", directory=tmp_path / "run") as rendezvous:
+    with Listener("demo", directory=tmp_path / "run") as rendezvous:
         assert stat.S_IMODE(rendezvous.path.stat().st_mode) == 0o600
         assert stat.S_IMODE(rendezvous.path.parent.stat().st_mode) == 0o700
     assert list((tmp_path / "run").iterdir()) == []
@@ -152,9 +152,9 @@ def test_the_socket_is_private_and_gone_afterwards(tmp_path: Path) -> None:
         rendezvous.advance()
 
 
-def test_a_living_engines_socket_is_refused(rendezvous: Rendezvous) -> None:
+def test_a_living_engines_socket_is_refused(rendezvous: Listener) -> None:
     with pytest.raises(Busy, match=f"the engine of pid {os.getpid()} listens at {rendezvous.path}; use another name"):
-        Rendezvous("demo", directory=rendezvous.path.parent)
+        Listener("demo", directory=rendezvous.path.parent)
     assert rendezvous.path.exists()
 
 
@@ -164,13 +164,13 @@ def test_another_processs_socket_is_refused_while_it_lives_and_replaced_afterwar
     engine = start(DEAD_ENGINE, tmp_path)
     assert engine.stdout.readline() == "listening\n"
     with pytest.raises(Busy, match=f"the engine of pid {engine.pid} listens"):
-        Rendezvous("demo", directory=tmp_path)
+        Listener("demo", directory=tmp_path)
     engine.kill()
     engine.wait()
     assert socket_path(tmp_path, "demo").exists()
     with pytest.raises(NotReachable):
-        meet("demo", Deadline(0), directories=[tmp_path])
-    with Rendezvous("demo", directory=tmp_path) as rendezvous:
+        connect_pipe("demo", Deadline(0), directories=[tmp_path])
+    with Listener("demo", directory=tmp_path) as rendezvous:
         knock(rendezvous.path).close()
     assert list(tmp_path.iterdir()) == []
 
@@ -179,7 +179,7 @@ def test_dead_engines_sockets_can_be_cleaned_up_and_nothing_else(tmp_path: Path,
     engine = start(DEAD_ENGINE, tmp_path)
     assert engine.stdout.readline() == "listening\n"
     (tmp_path / "file.sock").touch()
-    with Rendezvous("mine", directory=tmp_path):
+    with Listener("mine", directory=tmp_path):
         assert remove_stale_sockets([tmp_path, tmp_path / "missing"]) == []
         engine.kill()
         engine.wait()
@@ -190,7 +190,7 @@ def test_dead_engines_sockets_can_be_cleaned_up_and_nothing_else(tmp_path: Path,
 def test_what_is_no_socket_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "demo.sock").write_text("mine")
     with pytest.raises(SegmentError, match="exists and is no socket; use another name"):
-        Rendezvous("demo", directory=tmp_path)
+        Listener("demo", directory=tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["demo.sock"]
 
 
@@ -211,7 +211,7 @@ def test_a_directory_that_others_may_enter_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("length", [1, 80, 200])
 def test_a_name_of_any_length_has_a_socket_that_can_be_bound(tmp_path: Path, length: int) -> None:
-    with Rendezvous("n" * length, directory=tmp_path) as rendezvous:
+    with Listener("n" * length, directory=tmp_path) as rendezvous:
         knock(rendezvous.path).close()
         assert rendezvous.path == socket_path(tmp_path, "n" * length)
     assert socket_path(tmp_path, "n" * 200) != socket_path(tmp_path, "n" * 199 + "m")
@@ -226,10 +226,11 @@ def test_a_directory_too_deep_for_sockets_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "message", [b"", b"x", b"LRRV", b"GET / HTTP/1.1\r\n\r\n", bytes(8), bytes(9), Greeting(Does(0)).to_bytes() * 2]
+    "message",
+    [b"", b"x", b"LRRV", b"GET / HTTP/1.1\r\n\r\n", bytes(8), bytes(9), ClientHello(PeerFeature(0)).to_bytes() * 2],
 )
 def test_a_wrong_greeting_drops_that_client_alone(
-    rendezvous: Rendezvous, connect: Callable[..., tuple[RendezvousPipe, RendezvousPipe]], message: bytes
+    rendezvous: Listener, connect: Callable[..., tuple[MemfdPipe, MemfdPipe]], message: bytes
 ) -> None:
     with knock(rendezvous.path) as stranger:
         stranger.send(message)
@@ -241,10 +242,10 @@ def test_a_wrong_greeting_drops_that_client_alone(
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(message=st.binary(min_size=1, max_size=64) | st.binary(max_size=12).map(lambda rest: b"LRRV" + rest))
-def test_no_greeting_breaks_the_listener(rendezvous: Rendezvous, message: bytes) -> None:
+def test_no_greeting_breaks_the_listener(rendezvous: Listener, message: bytes) -> None:
     with knock(rendezvous.path) as stranger:
         stranger.send(message)
-        pipes: list[RendezvousPipe] = []
+        pipes: list[MemfdPipe] = []
         rendezvous.advance()
         assert rendezvous.patience_ns is not None
         pipes += advance_until(rendezvous, lambda: rendezvous.patience_ns is None)
@@ -253,18 +254,18 @@ def test_no_greeting_breaks_the_listener(rendezvous: Rendezvous, message: bytes)
             pipe.close()
 
 
-def test_another_version_is_refused_with_both_versions(rendezvous: Rendezvous) -> None:
+def test_another_version_is_refused_with_both_versions(rendezvous: Listener) -> None:
     with knock(rendezvous.path) as client:
-        client.send(Greeting(Does.PARKS, version=7).to_bytes())
+        client.send(ClientHello(PeerFeature.PARKS, version=7).to_bytes())
         rendezvous.advance()
         rendezvous.advance()
-        answer = Answer.of(client.recv(1024))
+        answer = ServerHello.of(client.recv(1024))
         assert answer.status == RemoteProtocolError.wire_code
         assert "speaks version 7 of the rendezvous, the engine 1; install" in answer.reason
         advance_until(rendezvous, lambda: hung_up(client))
 
 
-def test_a_client_that_says_nothing_is_dropped_in_time(rendezvous: Rendezvous) -> None:
+def test_a_client_that_says_nothing_is_dropped_in_time(rendezvous: Listener) -> None:
     with knock(rendezvous.path) as silent:
         rendezvous.advance()
         patience = rendezvous.patience_ns
@@ -277,14 +278,14 @@ def test_a_client_that_says_nothing_is_dropped_in_time(rendezvous: Rendezvous) -
 def test_many_silent_clients_do_not_keep_an_honest_one_out(
     tmp_path: Path,
 ) -> None:
-    with Rendezvous("demo", directory=tmp_path, greeting_s=30) as rendezvous:
+    with Listener("demo", directory=tmp_path, greeting_s=30) as rendezvous:
         silent: list[socket.socket] = []
         for _ in range(100):
             silent.append(knock(rendezvous.path))
             rendezvous.advance()
         assert sum(hung_up(connection) for connection in silent) >= 60
-        met: list[RendezvousPipe] = []
-        thread = threading.Thread(target=lambda: met.append(meet("demo", Deadline(10), directories=[tmp_path])))
+        met: list[MemfdPipe] = []
+        thread = threading.Thread(target=lambda: met.append(connect_pipe("demo", Deadline(10), directories=[tmp_path])))
         thread.start()
         for pipe in advance_until(rendezvous, lambda: bool(met)):
             pipe.close()
@@ -294,10 +295,10 @@ def test_many_silent_clients_do_not_keep_an_honest_one_out(
             connection.close()
 
 
-def test_a_client_that_closes_after_its_greeting_leaves_a_pipe_whose_peer_has_left(rendezvous: Rendezvous) -> None:
+def test_a_client_that_closes_after_its_greeting_leaves_a_pipe_whose_peer_has_left(rendezvous: Listener) -> None:
     with knock(rendezvous.path) as client:
-        client.send(Greeting(Does.PARKS).to_bytes())
-    pipes: list[RendezvousPipe] = []
+        client.send(ClientHello(PeerFeature.PARKS).to_bytes())
+    pipes: list[MemfdPipe] = []
     pipes += advance_until(rendezvous, lambda: rendezvous.patience_ns is None and rendezvous.advance() == [])
     for pipe in pipes:
         assert pipe.peer_left
@@ -305,7 +306,7 @@ def test_a_client_that_closes_after_its_greeting_leaves_a_pipe_whose_peer_has_le
 
 
 def test_no_descriptor_for_a_client_pauses_the_listener_and_it_goes_on(
-    rendezvous: Rendezvous, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    rendezvous: Listener, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Empty:
         def __init__(self, listener: socket.socket) -> None:
@@ -323,11 +324,11 @@ def test_no_descriptor_for_a_client_pauses_the_listener_and_it_goes_on(
 
     monkeypatch.setattr(rendezvous, "_listener", Empty(rendezvous._listener))  # pyright: ignore[reportPrivateUsage]
     with knock(rendezvous.path) as client:
-        client.send(Greeting(Does.PARKS).to_bytes())
+        client.send(ClientHello(PeerFeature.PARKS).to_bytes())
         rendezvous.advance()
         assert "cannot take a client now" in caplog.text
         assert rendezvous.patience_ns is not None
-        pipes: list[RendezvousPipe] = []
+        pipes: list[MemfdPipe] = []
         until = time.monotonic() + 10
         while not pipes and time.monotonic() < until:
             pipes = rendezvous.advance()
@@ -355,12 +356,12 @@ class FakeEngine:
 
 
 def answered(tmp_path: Path, message: bytes, fds: list[int]) -> RemoteProtocolError:
-    """Return what `meet` says to an engine that answers so."""
+    """Return what `connect_pipe` says to an engine that answers so."""
     engine = FakeEngine(tmp_path / "demo.sock")
     thread = threading.Thread(target=engine.answer, args=(message, fds))
     thread.start()
     with pytest.raises(RemoteProtocolError) as caught:
-        meet("demo", Deadline(10), directories=[tmp_path])
+        connect_pipe("demo", Deadline(10), directories=[tmp_path])
     thread.join()
     return caught.value
 
@@ -370,22 +371,22 @@ def test_an_answer_that_is_none_is_refused(tmp_path: Path) -> None:
 
 
 def test_missing_descriptors_are_refused(tmp_path: Path) -> None:
-    message = Answer(Does.PARKS, 0, 4096).to_bytes()
+    message = ServerHello(PeerFeature.PARKS, 0, 4096).to_bytes()
     assert "the engine sent 0 descriptors, expected 3" in str(answered(tmp_path, message, []))
 
 
 @pytest.mark.parametrize("size", [0, 1024, 5000, 1 << 31])
 def test_rings_of_an_impossible_size_are_refused(tmp_path: Path, size: int) -> None:
-    with Bell() as bell:
-        error = answered(tmp_path, Answer(Does.PARKS, 0, size).to_bytes(), [bell.fd] * 3)
+    with EventFd() as bell:
+        error = answered(tmp_path, ServerHello(PeerFeature.PARKS, 0, size).to_bytes(), [bell.fd] * 3)
     assert f"the engine offers rings of {size} bytes, expected a power of two" in str(error)
 
 
 def test_memory_of_another_size_is_refused(tmp_path: Path) -> None:
     _, fd = make_pair(8192)
     try:
-        with Bell() as bell:
-            error = answered(tmp_path, Answer(Does.PARKS, 0, 4096).to_bytes(), [fd, bell.fd, bell.fd])
+        with EventFd() as bell:
+            error = answered(tmp_path, ServerHello(PeerFeature.PARKS, 0, 4096).to_bytes(), [fd, bell.fd, bell.fd])
     finally:
         os.close(fd)
     assert "bytes for two rings of 4096, expected" in str(error)
@@ -396,8 +397,8 @@ def test_memory_that_the_engine_could_shrink_is_refused(tmp_path: Path) -> None:
     fd = os.memfd_create("unsealed", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         os.ftruncate(fd, len(pair.mapping))
-        with Bell() as bell:
-            error = answered(tmp_path, Answer(Does.PARKS, 0, 4096).to_bytes(), [fd, bell.fd, bell.fd])
+        with EventFd() as bell:
+            error = answered(tmp_path, ServerHello(PeerFeature.PARKS, 0, 4096).to_bytes(), [fd, bell.fd, bell.fd])
     finally:
         os.close(fd)
         os.close(sealed)
@@ -417,8 +418,8 @@ def test_our_memory_cannot_be_shrunk_grown_or_unsealed() -> None:
 def test_a_bell_that_is_none_is_refused(tmp_path: Path) -> None:
     _, fd = make_pair(4096)
     try:
-        with Bell() as bell:
-            error = answered(tmp_path, Answer(Does.PARKS, 0, 4096).to_bytes(), [fd, bell.fd, fd])
+        with EventFd() as bell:
+            error = answered(tmp_path, ServerHello(PeerFeature.PARKS, 0, 4096).to_bytes(), [fd, bell.fd, fd])
     finally:
         os.close(fd)
     assert "where an eventfd belongs" in str(error)
@@ -435,14 +436,14 @@ def test_an_engine_that_hangs_up_is_not_there(tmp_path: Path) -> None:
     thread = threading.Thread(target=hang_up)
     thread.start()
     with pytest.raises(NotReachable):
-        meet("demo", Deadline(0.2), directories=[tmp_path])
+        connect_pipe("demo", Deadline(0.2), directories=[tmp_path])
     thread.join()
 
 
 # --- after fork ---
 
 
-def test_a_forked_child_has_no_rendezvous_and_takes_nothing_away(rendezvous: Rendezvous) -> None:
+def test_a_forked_child_has_no_rendezvous_and_takes_nothing_away(rendezvous: Listener) -> None:
     pid = os.fork()
     if not pid:
         try:
@@ -454,8 +455,8 @@ def test_a_forked_child_has_no_rendezvous_and_takes_nothing_away(rendezvous: Ren
             os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     with knock(rendezvous.path) as client:
-        client.send(Greeting(Does.PARKS).to_bytes())
-        pipes: list[RendezvousPipe] = []
+        client.send(ClientHello(PeerFeature.PARKS).to_bytes())
+        pipes: list[MemfdPipe] = []
         while not pipes:
             pipes = rendezvous.advance()
         pipes[0].close()

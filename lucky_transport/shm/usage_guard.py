@@ -15,10 +15,10 @@ from typing import Any
 
 from lucky_transport.errors import ClosedError
 
-__all__ = ["Gate"]
+__all__ = ["UsageGuard"]
 
 
-class Gate:
+class UsageGuard:
     """`with gate:` around whatever uses the descriptors of `what`; raises ClosedError when it is closed.
 
     backend: the transport that its errors name.

@@ -8,11 +8,11 @@ from typing import Any, SupportsIndex
 import pytest
 
 from lucky_transport.errors import ClosedError
-from lucky_transport.shm.gate import Gate
+from lucky_transport.shm.usage_guard import UsageGuard
 
 
 def test_the_last_one_out_lets_go() -> None:
-    gate, gone = Gate("the thing"), list[str]()
+    gate, gone = UsageGuard("the thing"), list[str]()
     with gate:
         with gate:
             assert gate.close(lambda: gone.append("let go"))
@@ -22,7 +22,7 @@ def test_the_last_one_out_lets_go() -> None:
 
 
 def test_an_empty_gate_lets_go_at_once() -> None:
-    gate, gone = Gate("the thing"), list[str]()
+    gate, gone = UsageGuard("the thing"), list[str]()
     assert gate.close(lambda: gone.append("let go"))
     assert gone == ["let go"]
     with pytest.raises(ClosedError, match="the thing is closed; connect again"), gate:
@@ -42,7 +42,7 @@ class _Interrupted(list[None]):
 
 
 def test_ctrl_c_on_the_way_in_leaves_nobody_inside() -> None:
-    gate: Any = Gate("the thing")
+    gate: Any = UsageGuard("the thing")
     gone: list[str] = []
     gate._inside = _Interrupted()
     with pytest.raises(KeyboardInterrupt), gate:
@@ -52,7 +52,7 @@ def test_ctrl_c_on_the_way_in_leaves_nobody_inside() -> None:
 
 
 def test_ctrl_c_on_the_way_out_does_not_keep_what_was_closed_meanwhile() -> None:
-    gate: Any = Gate("the thing")
+    gate: Any = UsageGuard("the thing")
     gone: list[str] = []
     gate.__enter__()
     gate.close(lambda: gone.append("let go"))
@@ -63,7 +63,7 @@ def test_ctrl_c_on_the_way_out_does_not_keep_what_was_closed_meanwhile() -> None
 
 
 def test_many_threads_and_one_close() -> None:
-    gate, gone, refused = Gate("the thing"), list[str](), list[str]()
+    gate, gone, refused = UsageGuard("the thing"), list[str](), list[str]()
     inside, go = threading.Semaphore(0), threading.Event()
 
     def use() -> None:
@@ -92,9 +92,9 @@ def test_many_threads_and_one_close() -> None:
 
 def test_nobody_is_inside_when_it_lets_go_and_it_does_so_once_whenever_it_is_closed() -> None:
     for _ in range(200):
-        gate, inside, seen = Gate("the thing"), list[int](), list[int]()
+        gate, inside, seen = UsageGuard("the thing"), list[int](), list[int]()
 
-        def use(gate: Gate = gate, inside: list[int] = inside) -> None:
+        def use(gate: UsageGuard = gate, inside: list[int] = inside) -> None:
             while True:
                 try:
                     with gate:
@@ -113,7 +113,7 @@ def test_nobody_is_inside_when_it_lets_go_and_it_does_so_once_whenever_it_is_clo
 
 
 def test_in_a_forked_child_it_is_the_parents() -> None:
-    gate = Gate("the thing")
+    gate = UsageGuard("the thing")
     with gate:
         assert gate.close_after_fork()
     assert not gate.close_after_fork()
@@ -121,7 +121,7 @@ def test_in_a_forked_child_it_is_the_parents() -> None:
 
 
 def test_what_was_closed_before_the_fork_stays_just_closed() -> None:
-    gate = Gate("the thing")
+    gate = UsageGuard("the thing")
     gate.close(lambda: None)
     assert not gate.close_after_fork()
     assert "the thing is closed" in str(gate.error())

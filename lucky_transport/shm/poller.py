@@ -1,6 +1,6 @@
 """Where an engine waits for all clients of its rendezvous at once.
 
-    with PipeSet(rendezvous) as pipes:
+    with Poller(rendezvous) as pipes:
         round = pipes.wait(timeout_ns)      round.ready · round.joined · round.left
         round = pipes.look()                for event loops: whenever its descriptor is readable, or `patience_ns` over
 
@@ -23,14 +23,14 @@ from typing import Any
 
 from lucky_transport.errors import ClosedError
 from lucky_transport.fork import on_child
-from lucky_transport.shm.bell import Bell
 from lucky_transport.shm.ends import ReadingEnd
-from lucky_transport.shm.gate import Gate
-from lucky_transport.shm.rendezvous import Rendezvous
-from lucky_transport.shm.rendezvous_pipe import RendezvousPipe
+from lucky_transport.shm.eventfd import EventFd
+from lucky_transport.shm.listener import Listener
+from lucky_transport.shm.memfd_pipe import MemfdPipe
+from lucky_transport.shm.usage_guard import UsageGuard
 from lucky_transport.shm.wait import spin, spin_budget
 
-__all__ = ["PipeSet", "Round"]
+__all__ = ["PollResult", "Poller"]
 
 _LOOK_NS = 2_000_000
 #: A pipe that was put aside is offered again after so long.
@@ -39,35 +39,35 @@ _LONGEST_NAP_NS = 10_000_000_000
 
 
 @dataclass(slots=True)
-class Round:
+class PollResult:
     """What one wait or look found; all empty at the timeout and after `interrupt`.
 
     ready: pipes with records, to be read empty. joined: new pipes. left: pipes whose client is gone, closed by now.
     """
 
-    ready: list[RendezvousPipe] = field(default_factory=list[RendezvousPipe])
-    joined: list[RendezvousPipe] = field(default_factory=list[RendezvousPipe])
-    left: list[RendezvousPipe] = field(default_factory=list[RendezvousPipe])
+    ready: list[MemfdPipe] = field(default_factory=list[MemfdPipe])
+    joined: list[MemfdPipe] = field(default_factory=list[MemfdPipe])
+    left: list[MemfdPipe] = field(default_factory=list[MemfdPipe])
 
     def __bool__(self) -> bool:
         return bool(self.ready or self.joined or self.left)
 
 
-class PipeSet:
+class Poller:
     """All pipes of one rendezvous; `close` closes them and the rendezvous."""
 
-    def __init__(self, rendezvous: Rendezvous) -> None:
+    def __init__(self, rendezvous: Listener) -> None:
         self._rendezvous = rendezvous
-        self._gate = Gate(f"the set of pipes at {rendezvous.path}")
-        self._alarm = Bell()
+        self._gate = UsageGuard(f"the set of pipes at {rendezvous.path}")
+        self._alarm = EventFd()
         self._epoll = select.epoll()
         self._epoll.register(self._alarm.fd, select.EPOLLIN)
         self._door = rendezvous.fileno()
         self._epoll.register(self._door, select.EPOLLIN)
-        self._pipes: dict[RendezvousPipe, tuple[int, ...]] = {}
-        self._by_end: dict[int, RendezvousPipe] = {}
-        self._leaving: dict[RendezvousPipe, bool] = {}  # True: whatever it still holds
-        self._held: dict[RendezvousPipe, int] = {}
+        self._pipes: dict[MemfdPipe, tuple[int, ...]] = {}
+        self._by_end: dict[int, MemfdPipe] = {}
+        self._leaving: dict[MemfdPipe, bool] = {}  # True: whatever it still holds
+        self._held: dict[MemfdPipe, int] = {}
         self._readers: tuple[ReadingEnd, ...] = ()
         self._skip_spin = False
         self._budget = spin_budget(rendezvous.strategy, native=rendezvous.native)
@@ -76,12 +76,12 @@ class PipeSet:
         on_child(self.close_after_fork)
 
     @property
-    def pipes(self) -> tuple[RendezvousPipe, ...]:
+    def pipes(self) -> tuple[MemfdPipe, ...]:
         """The pipes of the clients that are there."""
         return tuple(self._pipes)
 
-    def wait(self, timeout_ns: int, oversubscribed: bool = False) -> Round:
-        """Wait until a client wrote, came or left; see `Round`. Raises ClosedError.
+    def wait(self, timeout_ns: int, oversubscribed: bool = False) -> PollResult:
+        """Wait until a client wrote, came or left; see `PollResult`. Raises ClosedError.
 
         oversubscribed: as in `Pipe.wait`.
         """
@@ -91,12 +91,12 @@ class PipeSet:
             raise self._gate.error()
         return found
 
-    def look(self) -> Round:
+    def look(self) -> PollResult:
         """Return what there is now; never blocks. Raises ClosedError.
 
         Only when there is nothing does `fileno()` turn readable with what comes next: look again until then.
         """
-        found = Round()
+        found = PollResult()
         with self._gate:
             self._interrupted = False
             self._sleep(0, found)
@@ -119,8 +119,8 @@ class PipeSet:
             times.append(patience)
         return min(times, default=None)
 
-    def _wait(self, timeout_ns: int, oversubscribed: bool) -> Round:
-        found = Round()
+    def _wait(self, timeout_ns: int, oversubscribed: bool) -> PollResult:
+        found = PollResult()
         start = now = time.monotonic_ns()
         until_ns = start + timeout_ns
         while True:
@@ -147,7 +147,7 @@ class PipeSet:
             self._readers, rendezvous.strategy, longest_ns, native=rendezvous.native, oversubscribed=oversubscribed
         )
 
-    def _sleep(self, timeout_ns: int, found: Round) -> None:
+    def _sleep(self, timeout_ns: int, found: PollResult) -> None:
         """Sleep in the epoll, unless something is in a ring, and see to whatever is no record."""
         readers = self._readers
         if timeout_ns > 0 and not self._interrupted and not self._leaving:  # who left is reported before it sleeps
@@ -170,7 +170,7 @@ class PipeSet:
             if (pipe := self._by_end.get(fd)) is not None:
                 self._leaving.setdefault(pipe, False)
 
-    def _let_in(self, found: Round) -> None:
+    def _let_in(self, found: PollResult) -> None:
         with contextlib.suppress(ClosedError):
             for pipe in self._rendezvous.advance():
                 ends = pipe.end_fds
@@ -183,7 +183,7 @@ class PipeSet:
                 found.joined.append(pipe)
         self._choose_readers()
 
-    def _unwatch(self, pipe: RendezvousPipe) -> None:
+    def _unwatch(self, pipe: MemfdPipe) -> None:
         """Take the pipe's descriptors out of the epoll: the client holds the bell too, so closing ours would not."""
         for fd in self._pipes.get(pipe, ()):
             self._by_end.pop(fd, None)
@@ -196,7 +196,7 @@ class PipeSet:
     def _choose_readers(self) -> None:
         self._readers = tuple(pipe.reader for pipe in tuple(self._pipes) if pipe not in self._held)
 
-    def _collect(self, found: Round) -> None:
+    def _collect(self, found: PollResult) -> None:
         """Note who has records to pop, and who has left and has none."""
         if self._held:
             now = time.monotonic_ns()
@@ -210,7 +210,7 @@ class PipeSet:
                 found.left.append(pipe)
         found.ready = [pipe for pipe in tuple(self._pipes) if pipe.reader.ready() and pipe not in self._held]
 
-    def hold(self, pipe: RendezvousPipe) -> None:
+    def hold(self, pipe: MemfdPipe) -> None:
         """Leave what the pipe holds unread for now; it is offered again within a millisecond or so."""
         if pipe in self._pipes:
             self._held[pipe] = time.monotonic_ns() + _HOLD_NS
@@ -218,7 +218,7 @@ class PipeSet:
                 self._leaving[pipe] = True
             self._choose_readers()
 
-    def discard(self, pipe: RendezvousPipe) -> None:
+    def discard(self, pipe: MemfdPipe) -> None:
         """Close the pipe and forget it, without reporting it; no effect for one that is not here."""
         if pipe not in self._pipes:
             return
@@ -257,7 +257,7 @@ class PipeSet:
         self._epoll.close()
         self._alarm.close()
 
-    def __enter__(self) -> PipeSet:
+    def __enter__(self) -> Poller:
         return self
 
     def __exit__(self, *error: Any) -> None:

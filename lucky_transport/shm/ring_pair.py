@@ -22,7 +22,7 @@ from lucky_transport.errors import NoSpace, RemoteProtocolError
 from lucky_transport.shm.layout import CACHE_LINE
 from lucky_transport.shm.ring import ring_bytes
 
-__all__ = ["LARGEST", "SMALLEST", "Pair", "make_pair", "receive_pair", "total_bytes"]
+__all__ = ["LARGEST", "SMALLEST", "RingPair", "make_pair", "receive_pair", "total_bytes"]
 
 #: Rings smaller than a page are no use, larger ones a lie.
 SMALLEST, LARGEST = 4096, 1 << 28
@@ -31,7 +31,7 @@ _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class RingPair:
     """Two rings of `size` data bytes each in one mapping, and where they and their park words lie."""
 
     mapping: mmap
@@ -52,13 +52,13 @@ def total_bytes(size: int) -> int:
     return 2 * CACHE_LINE + 2 * ring_bytes(size)
 
 
-def make_pair(size: int) -> tuple[Pair, int]:
+def make_pair(size: int) -> tuple[RingPair, int]:
     """Return a new pair with empty rings and its descriptor, sealed; raises NoSpace when there is no memory."""
     fd = os.memfd_create("lucky_rings", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         os.posix_fallocate(fd, 0, total_bytes(size))
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALS)
-        return Pair(mmap(fd, total_bytes(size)), size), fd
+        return RingPair(mmap(fd, total_bytes(size)), size), fd
     except OSError as error:
         os.close(fd)
         if error.errno not in (errno.ENOSPC, errno.ENOMEM):
@@ -69,7 +69,7 @@ def make_pair(size: int) -> tuple[Pair, int]:
         raise
 
 
-def receive_pair(fd: int, size: int) -> Pair:
+def receive_pair(fd: int, size: int) -> RingPair:
     """Map the pair that a peer sent, with `size` data bytes per ring by its own account; `fd` stays open.
 
     Raises RemoteProtocolError when it is not sealed memory of the right size.
@@ -93,4 +93,4 @@ def receive_pair(fd: int, size: int) -> Pair:
         raise RemoteProtocolError(
             f"the engine's memory has the seals {seals:#x}, expected at least {_SEALS:#x}", backend="shm"
         )
-    return Pair(mmap(fd, status.st_size), size)
+    return RingPair(mmap(fd, status.st_size), size)

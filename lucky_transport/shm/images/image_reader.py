@@ -1,4 +1,4 @@
-"""Where a client finds an engine's pictures: `ImageReader`, with a `Claim` per message.
+"""Where a client finds an engine's pictures: `ImageReader`, with a `ImageLease` per message.
 
 Rule 1: a claim gives its slots back once: when it is released, or dropped. Only slots that are still its own.
 Rule 2: the engine's words are checked each time they are used: file, slot, length and number; a picture that changed
@@ -17,10 +17,10 @@ from pathlib import Path
 from lucky_transport.errors import ClosedError, RemoteProtocolError, SegmentError, TransportError
 from lucky_transport.fork import on_child
 from lucky_transport.messages import ImageFrame
-from lucky_transport.rpc.images import PlaceFields
-from lucky_transport.shm.image_file import ImageFile
+from lucky_transport.rpc.images import ImageRefFields
+from lucky_transport.shm.images.image_file import ImageFile
 
-__all__ = ["Claim", "ImageReader"]
+__all__ = ["ImageLease", "ImageReader"]
 
 
 class ImageReader:
@@ -33,9 +33,9 @@ class ImageReader:
         self.closed = False
         on_child(self.close_after_fork)
 
-    def claim(self, payload: bytes, places: Sequence[PlaceFields]) -> Claim:
+    def claim(self, payload: bytes, places: Sequence[ImageRefFields]) -> ImageLease:
         """Return the message with the claim on the places that came with it."""
-        return Claim(self, payload, places)
+        return ImageLease(self, payload, places)
 
     def file(self, number: int) -> ImageFile:
         """Return a file, mapped when it is first asked for. Raises SegmentError, ClosedError."""
@@ -84,12 +84,12 @@ class ImageReader:
         self.close()
 
 
-class Claim:
-    """A message, and the slots that came with it; see `lucky_transport.rpc.images.Claim`."""
+class ImageLease:
+    """A message, and the slots that came with it; see `lucky_transport.rpc.images.ImageLease`."""
 
     __slots__ = ("_places", "_reader", "payload")
 
-    def __init__(self, reader: ImageReader, payload: bytes, places: Sequence[PlaceFields]) -> None:
+    def __init__(self, reader: ImageReader, payload: bytes, places: Sequence[ImageRefFields]) -> None:
         self.payload = payload
         self._reader = reader
         self._places = places
@@ -98,7 +98,7 @@ class Claim:
         return len(self.payload)
 
     def fill(self, frames: Sequence[ImageFrame], copy: bool, files: set[int] | None = None) -> bool:
-        """Put the pictures into the frames; see `lucky_transport.rpc.images.Claim`."""
+        """Put the pictures into the frames; see `lucky_transport.rpc.images.ImageLease`."""
         places, reader = self._places, self._reader
         if len(frames) != len(places):
             raise RemoteProtocolError(
@@ -154,7 +154,7 @@ class Claim:
             self.release()
 
 
-_NONE: Sequence[PlaceFields] = ()
+_NONE: Sequence[ImageRefFields] = ()
 
 
 def _outside(file: ImageFile, slot: int, length: int) -> RemoteProtocolError:

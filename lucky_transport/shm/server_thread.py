@@ -18,9 +18,9 @@ from lucky_transport.rpc.alarms import Alarms
 from lucky_transport.rpc.lane import Lane
 from lucky_transport.rpc.reading import Overtaken, Reading
 from lucky_transport.rpc.slots import Slots
-from lucky_transport.shm.reception import Reception
+from lucky_transport.shm.server_loop import ServerLoop
 
-__all__ = ["ReceptionThread"]
+__all__ = ["ServerThread"]
 
 _log = logging.getLogger("lucky_transport")
 _SLICE_NS = 1_000_000_000
@@ -28,7 +28,7 @@ _SLICE_NS = 1_000_000_000
 _LAST_SLICE_NS = 5_000_000
 
 
-class ReceptionThread:
+class ServerThread:
     """Serves `reception` from `start` on. alarms: deadlines that this thread keeps. lane: where handlers run that may
     also run on the threads of `slots`; None without any.
 
@@ -37,7 +37,7 @@ class ReceptionThread:
 
     def __init__(
         self,
-        reception: Reception,
+        reception: ServerLoop,
         name: str,
         *,
         farewell: str,

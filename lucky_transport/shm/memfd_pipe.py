@@ -18,17 +18,17 @@ from dataclasses import dataclass, replace
 
 from lucky_transport.errors import ClosedError, PeerDied
 from lucky_transport.fork import on_child
-from lucky_transport.shm.bell import Bell
 from lucky_transport.shm.channel import PEER_PARKS, PEER_WAKES, Result
 from lucky_transport.shm.ends import open_reader, open_writer
-from lucky_transport.shm.gate import Gate
+from lucky_transport.shm.eventfd import EventFd
 from lucky_transport.shm.liveness import Peer
-from lucky_transport.shm.pair import Pair
 from lucky_transport.shm.ring import largest_record
+from lucky_transport.shm.ring_pair import RingPair
 from lucky_transport.shm.ring_pipe import RingPipe
+from lucky_transport.shm.usage_guard import UsageGuard
 from lucky_transport.shm.wait import spin, spin_budget
 
-__all__ = ["Parts", "RendezvousPipe"]
+__all__ = ["MemfdPipe", "PipeResources"]
 
 _LEFT = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
 #: A wait for room looks at the socket this often; at the process it looks by itself.
@@ -37,12 +37,12 @@ _LONGEST_NAP_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class PipeResources:
     """What a pipe is made of and owns from then on."""
 
-    pair: Pair
-    my_bell: Bell
-    peer_bell: Bell
+    pair: RingPair
+    my_bell: EventFd
+    peer_bell: EventFd
     connection: socket.socket
     peer: Peer
     peer_parks: bool
@@ -55,10 +55,12 @@ class Parts:
         self.peer.close()
 
 
-class RendezvousPipe(RingPipe):
+class MemfdPipe(RingPipe):
     """One end; a `calls.pipe.Pipe`. `engine`: which end this is, `peer`: what the other one is called in texts."""
 
-    def __init__(self, parts: Parts, peer: str, *, engine: bool, strategy: int = 1, native: bool = True) -> None:
+    def __init__(
+        self, parts: PipeResources, peer: str, *, engine: bool, strategy: int = 1, native: bool = True
+    ) -> None:
         self.peer = peer
         self.pid = parts.peer.pid
         self._parts = parts
@@ -89,11 +91,11 @@ class RendezvousPipe(RingPipe):
             peer=bits,
             native=native,
         )
-        super().__init__(Gate(f"the pipe to {peer}"), writer, reader)
+        super().__init__(UsageGuard(f"the pipe to {peer}"), writer, reader)
         self._epoll: select.epoll | None = None
         self._interrupted = False
         #: Called once, while the descriptors are still open; not in a forked child.
-        self.before_letting_go: Callable[[RendezvousPipe], None] | None = None
+        self.before_letting_go: Callable[[MemfdPipe], None] | None = None
         on_child(self.close_after_fork)
 
     @property

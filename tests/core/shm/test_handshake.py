@@ -1,0 +1,55 @@
+"""What is said at a rendezvous comes back as it was said, and nothing else is believed."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lucky_transport.errors import RemoteProtocolError
+from lucky_transport.shm.handshake import (
+    CLIENT_HELLO_BYTES,
+    LONGEST_SERVER_HELLO,
+    ClientHello,
+    PeerFeature,
+    ServerHello,
+)
+
+features = st.sampled_from([PeerFeature(0), PeerFeature.PARKS])
+
+
+@given(greeting=st.builds(ClientHello, features, st.integers(0, 0xFFFF)))
+def test_a_greeting_comes_back_as_it_was_said(greeting: ClientHello) -> None:
+    assert len(greeting.to_bytes()) == CLIENT_HELLO_BYTES
+    assert ClientHello.of(greeting.to_bytes()) == greeting
+
+
+@given(
+    answer=st.builds(
+        ServerHello,
+        features,
+        st.integers(0, 2**32 - 1),
+        st.integers(0, 2**32 - 1),
+        st.text(max_size=100),
+        st.integers(0, 9),
+    )
+)
+def test_an_answer_comes_back_as_it_was_said(answer: ServerHello) -> None:
+    assert ServerHello.of(answer.to_bytes()) == answer
+
+
+def test_a_reason_too_long_for_an_answer_is_cut() -> None:
+    message = ServerHello(PeerFeature.PARKS, 9, 0, "é" * 2000).to_bytes()
+    assert len(message) == LONGEST_SERVER_HELLO
+    assert ServerHello.of(message).reason.startswith("éé")
+
+
+@given(message=st.binary(max_size=40))
+def test_other_bytes_are_neither(message: bytes) -> None:
+    for kind in (ClientHello, ServerHello):
+        with pytest.raises(RemoteProtocolError, match="is no "):
+            kind.of(b"X" + message)
+
+
+def test_features_of_a_later_version_are_ignored() -> None:
+    assert ClientHello.of(b"LRRV\x01\x00\xff\xff").features == PeerFeature.PARKS
