@@ -146,10 +146,10 @@ def _take(connection: socket.socket, message: bytes, fds: list[int]) -> PipeReso
     pair = receive_pair(fds[0], answer.ring_bytes)
     peer = peer_of(connection)
     try:
-        engine_bell, my_bell = EventFd.received(fds[1]), EventFd.received(fds[2])
+        engine_bell, my_event = EventFd.received(fds[1]), EventFd.received(fds[2])
     except BaseException:
         peer.close()
         raise
     del fds[1:]
     connection.setblocking(False)
-    return PipeResources(pair, my_bell, engine_bell, connection, peer, bool(answer.features & PeerFeature.PARKS))
+    return PipeResources(pair, my_event, engine_bell, connection, peer, bool(answer.features & PeerFeature.PARKS))

@@ -27,7 +27,7 @@ def notify_eventfd(fd: int) -> None:
             os.eventfd_write(fd, 1)
 
 
-def _drain_bell(fd: int) -> None:
+def _consume_eventfd(fd: int) -> None:
     """Make the eventfd unreadable until it is rung again."""
     try:
         os.preadv(fd, [bytearray(8)], _HERE, os.RWF_NOWAIT)
@@ -64,15 +64,15 @@ class EventFd:
         os.set_blocking(fd, False)
         return cls(fd)
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         """Make the descriptor readable; no effect once closed."""
         if self.fd >= 0:
             notify_eventfd(self.fd)
 
-    def drain(self) -> None:
+    def consume(self) -> None:
         """Make the descriptor unreadable until the next ring."""
         if self.fd >= 0:
-            _drain_bell(self.fd)
+            _consume_eventfd(self.fd)
 
     def close(self) -> None:
         """Release the descriptor; idempotent."""

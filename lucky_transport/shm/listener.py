@@ -70,7 +70,7 @@ class Listener:
         self.native = native and not native_error()
         self.strategy = strategy
         self._ring_bytes, self._max_clients, self._greeting_s = ring_bytes, max_clients, greeting_s
-        self._gate = UsageGuard(f"the rendezvous at {self.path}")
+        self._guard = UsageGuard(f"the rendezvous at {self.path}")
         self._silent: dict[int, tuple[socket.socket, float]] = {}
         self._pipes: weakref.WeakSet[MemfdPipe] = weakref.WeakSet()
         self._resume_at = 0.0
@@ -125,7 +125,7 @@ class Listener:
     def advance(self) -> list[MemfdPipe]:
         """Let clients in, hear greetings, drop who is late; return the pipes that came about. Never waits."""
         pipes: list[MemfdPipe] = []
-        with self._gate:
+        with self._guard:
             if self._resume_at and time.monotonic() >= self._resume_at:
                 self._resume_at = 0.0
                 self._epoll.register(self._listener.fileno(), select.EPOLLIN)
@@ -230,14 +230,14 @@ class Listener:
     def close(self) -> None:
         """Listen no more and remove the socket; the pipes stay as they are. Idempotent."""
         with contextlib.suppress(OSError):
-            if not self._gate.closed:
+            if not self._guard.closed:
                 self.path.unlink()
-        if self._gate.close(self._let_go):
+        if self._guard.close(self._let_go):
             lockfile.release(self._lock_path, lockfile.ENGINE, unlink=True)
 
     def close_after_fork(self) -> None:
         """In a forked child: let go of the copies; the socket stays the parent's."""
-        if self._gate.close_after_fork():
+        if self._guard.close_after_fork():
             self._let_go()
 
     def _let_go(self) -> None:

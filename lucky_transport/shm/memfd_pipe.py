@@ -41,16 +41,16 @@ class PipeResources:
     """What a pipe is made of and owns from then on."""
 
     pair: RingPair
-    my_bell: EventFd
-    peer_bell: EventFd
+    my_event: EventFd
+    peer_event: EventFd
     connection: socket.socket
     peer: Peer
     peer_parks: bool
 
     def close(self) -> None:
         """Release every descriptor."""
-        self.my_bell.close()
-        self.peer_bell.close()
+        self.my_event.close()
+        self.peer_event.close()
         self.connection.close()
         self.peer.close()
 
@@ -76,7 +76,7 @@ class MemfdPipe(RingPipe):
             outward,
             pair.size,
             park=theirs,
-            eventfd=parts.peer_bell.fd,
+            eventfd=parts.peer_event.fd,
             strategy=strategy,
             peer=bits,
             native=native,
@@ -86,7 +86,7 @@ class MemfdPipe(RingPipe):
             inward,
             pair.size,
             park=mine,
-            eventfd=parts.my_bell.fd,
+            eventfd=parts.my_event.fd,
             strategy=strategy,
             peer=bits,
             native=native,
@@ -95,13 +95,13 @@ class MemfdPipe(RingPipe):
         self._epoll: select.epoll | None = None
         self._interrupted = False
         #: Called once, while the descriptors are still open; not in a forked child.
-        self.before_letting_go: Callable[[MemfdPipe], None] | None = None
+        self.on_close: Callable[[MemfdPipe], None] | None = None
         on_child(self.close_after_fork)
 
     @property
-    def bell_fd(self) -> int:
+    def event_fd(self) -> int:
         """The descriptor that the peer rings; -1 once closed."""
-        return self._parts.my_bell.fd
+        return self._parts.my_event.fd
 
     @property
     def end_fds(self) -> dict[int, int]:
@@ -116,7 +116,7 @@ class MemfdPipe(RingPipe):
         """Return the epoll over the bell and the peer's end; made when first needed."""
         if self._epoll is None:
             epoll = select.epoll()
-            epoll.register(self.bell_fd, select.EPOLLIN)
+            epoll.register(self.event_fd, select.EPOLLIN)
             for fd, events in self.end_fds.items():
                 epoll.register(fd, events)
             self._epoll = epoll
@@ -124,8 +124,8 @@ class MemfdPipe(RingPipe):
 
     def wait(self, timeout_ns: int, oversubscribed: bool = False) -> bool:
         """Wait for a record; see `Pipe.wait`."""
-        if self._gate.closed:
-            raise self._gate.error()
+        if self._guard.closed:
+            raise self._guard.error()
         longest_ns = min(timeout_ns, self._budget.ns)
         if not self._interrupted and spin(
             (self.reader,), self._strategy, longest_ns, native=self._native, oversubscribed=oversubscribed
@@ -133,19 +133,19 @@ class MemfdPipe(RingPipe):
             self._budget.learn(longest_ns)
             return True
         start = time.monotonic_ns()
-        with self._gate:
+        with self._guard:
             found = self._park(start + timeout_ns)
         self._budget.learn(longest_ns + time.monotonic_ns() - start)
-        if not found and self._gate.closed:
-            raise self._gate.error()
+        if not found and self._guard.closed:
+            raise self._guard.error()
         return found
 
     def _park(self, until_ns: int) -> bool:
         """Sleep until there is a record; False at `until_ns`, when interrupted and when closed."""
         while not self.reader.ready():
-            if self._interrupted or self._gate.closed:
+            if self._interrupted or self._guard.closed:
                 self._interrupted = False
-                self._parts.my_bell.drain()
+                self._parts.my_event.consume()
                 return False
             left_ns = until_ns - time.monotonic_ns()
             spinning = self._strategy == 0 and left_ns > 0
@@ -158,9 +158,9 @@ class MemfdPipe(RingPipe):
                 seen = {fd for fd, _ in self._watched().poll(nap_s)}
             finally:
                 self.reader.disarm()
-            if self.bell_fd in seen:
-                self._parts.my_bell.drain()
-            if seen - {self.bell_fd} and not self._gate.closed:
+            if self.event_fd in seen:
+                self._parts.my_event.consume()
+            if seen - {self.event_fd} and not self._guard.closed:
                 if self.reader.ready():
                     return True
                 raise self._left()
@@ -171,14 +171,14 @@ class MemfdPipe(RingPipe):
     def wait_writable(self, length: int, timeout_ns: int) -> bool:
         """Wait until a record of `length` bytes can be pushed; see `Pipe.wait_writable`."""
         until_ns = time.monotonic_ns() + timeout_ns
-        with self._gate:
+        with self._guard:
             while True:
                 left_ns = max(0, until_ns - time.monotonic_ns())
                 result = self._writer.wait_writable(length, self._parts.peer.pidfd, min(left_ns, _SLICE_NS))
                 if result == 1:
                     return True
-                if self._gate.closed:
-                    raise self._gate.error()
+                if self._guard.closed:
+                    raise self._guard.error()
                 if result == Result.PEER_GONE or self.peer_left:
                     raise self._left()
                 if not left_ns:
@@ -200,18 +200,18 @@ class MemfdPipe(RingPipe):
     def interrupt(self) -> None:
         """Make the present `wait` of another thread, or the next one, return."""
         self._interrupted = True
-        with contextlib.suppress(ClosedError), self._gate:
-            self._parts.my_bell.ring()
+        with contextlib.suppress(ClosedError), self._guard:
+            self._parts.my_event.notify()
 
     def fileno(self) -> int:
         """Return a descriptor that turns readable as `arm` asks; the same one until `close`. Raises ClosedError."""
-        with self._gate:
+        with self._guard:
             return self._watched().fileno()
 
     def arm(self) -> bool:
         """Have `fileno()` turn readable with the next record; see `Pipe.arm`. Raises PeerDied, ClosedError."""
-        with self._gate:
-            self._parts.my_bell.drain()
+        with self._guard:
+            self._parts.my_event.consume()
             if self.reader.arm():
                 return True
             if self.peer_left and not self.reader.ready():
@@ -221,23 +221,23 @@ class MemfdPipe(RingPipe):
     def close(self) -> None:
         """Let go of everything, and end every wait; the peer notices. Idempotent."""
         self._shut()
-        with contextlib.suppress(ClosedError), self._gate:
-            if self._gate.close(self._let_go):
+        with contextlib.suppress(ClosedError), self._guard:
+            if self._guard.close(self._let_go):
                 self._writer.stop()
-                self._parts.my_bell.ring()
+                self._parts.my_event.notify()
                 with contextlib.suppress(OSError):  # the peer may have closed it before
                     self._parts.connection.shutdown(socket.SHUT_RDWR)
 
     def close_after_fork(self) -> None:
         """In a forked child: refuse everything; the connection is the parent's and stays as it is."""
         self._shut()
-        if self._gate.close_after_fork():
+        if self._guard.close_after_fork():
             self._writer.stop()
             self._let_go()
 
     def _let_go(self) -> None:
-        farewell, self.before_letting_go = self.before_letting_go, None
-        if farewell is not None and not self._gate.forked:
+        farewell, self.on_close = self.on_close, None
+        if farewell is not None and not self._guard.forked:
             farewell(self)
         if self._epoll is not None:
             self._epoll.close()

@@ -1,7 +1,7 @@
 """Where an engine waits for all clients of its rendezvous at once.
 
     with Poller(rendezvous) as pipes:
-        round = pipes.wait(timeout_ns)      round.ready · round.joined · round.left
+        round = pipes.wait(timeout_ns)      round.ready · round.opened · round.closed
         round = pipes.look()                for event loops: whenever its descriptor is readable, or `patience_ns` over
 
 Rule 1: after something happened it looks at the rings themselves for a moment, without the GIL; then it says in every
@@ -10,7 +10,7 @@ Rule 2: bells are watched edge-triggered and never read: a client cannot make th
 Rule 3: a client that left is reported once everything it wrote was read (or put aside: it will never read its
         answers), and its pipe is closed then. So is, once, a pipe that somebody else closed.
 Rule 4: however busy the rings are, the rest is looked at each LOOK_NS.
-Rule 5: one thread waits or looks; `interrupt`, `hold`, `discard` and `close` may be called by any.
+Rule 5: one thread waits or looks; `interrupt`, `throttle`, `discard` and `close` may be called by any.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ _LONGEST_NAP_NS = 10_000_000_000
 class PollResult:
     """What one wait or look found; all empty at the timeout and after `interrupt`.
 
-    ready: pipes with records, to be read empty. joined: new pipes. left: pipes whose client is gone, closed by now.
+    ready: pipes with records, to be read empty. opened: new pipes. closed: pipes whose client is gone, closed by now.
     """
 
     ready: list[MemfdPipe] = field(default_factory=list[MemfdPipe])
-    joined: list[MemfdPipe] = field(default_factory=list[MemfdPipe])
-    left: list[MemfdPipe] = field(default_factory=list[MemfdPipe])
+    opened: list[MemfdPipe] = field(default_factory=list[MemfdPipe])
+    closed: list[MemfdPipe] = field(default_factory=list[MemfdPipe])
 
     def __bool__(self) -> bool:
-        return bool(self.ready or self.joined or self.left)
+        return bool(self.ready or self.opened or self.closed)
 
 
 class Poller:
@@ -58,7 +58,7 @@ class Poller:
 
     def __init__(self, rendezvous: Listener) -> None:
         self._rendezvous = rendezvous
-        self._gate = UsageGuard(f"the set of pipes at {rendezvous.path}")
+        self._guard = UsageGuard(f"the set of pipes at {rendezvous.path}")
         self._alarm = EventFd()
         self._epoll = select.epoll()
         self._epoll.register(self._alarm.fd, select.EPOLLIN)
@@ -85,10 +85,10 @@ class Poller:
 
         oversubscribed: as in `Pipe.wait`.
         """
-        with self._gate:
+        with self._guard:
             found = self._wait(timeout_ns, oversubscribed)
-        if self._gate.closed:
-            raise self._gate.error()
+        if self._guard.closed:
+            raise self._guard.error()
         return found
 
     def look(self) -> PollResult:
@@ -97,14 +97,14 @@ class Poller:
         Only when there is nothing does `fileno()` turn readable with what comes next: look again until then.
         """
         found = PollResult()
-        with self._gate:
+        with self._guard:
             self._interrupted = False
             self._sleep(0, found)
             self._collect(found)
             if not found and any(reader.arm() for reader in self._readers):
                 self._collect(found)
-        if self._gate.closed:
-            raise self._gate.error()
+        if self._guard.closed:
+            raise self._guard.error()
         return found
 
     def fileno(self) -> int:
@@ -134,7 +134,7 @@ class Poller:
                 self._skip_spin = False
                 self._budget.learn(now - start)
                 return found
-            if self._interrupted or self._gate.closed or now >= until_ns:
+            if self._interrupted or self._guard.closed or now >= until_ns:
                 self._skip_spin = not self._interrupted
                 self._interrupted = False
                 return found
@@ -163,7 +163,7 @@ class Poller:
                 reader.disarm()
         woken = {fd for fd, _ in events}
         if self._alarm.fd in woken:
-            self._alarm.drain()
+            self._alarm.consume()
         if self._door in woken or self._rendezvous.patience_ns == 0:
             self._let_in(found)
         for fd in woken:
@@ -174,13 +174,13 @@ class Poller:
         with contextlib.suppress(ClosedError):
             for pipe in self._rendezvous.advance():
                 ends = pipe.end_fds
-                self._pipes[pipe] = (pipe.bell_fd, *ends)
-                self._epoll.register(pipe.bell_fd, select.EPOLLIN | select.EPOLLET)
+                self._pipes[pipe] = (pipe.event_fd, *ends)
+                self._epoll.register(pipe.event_fd, select.EPOLLIN | select.EPOLLET)
                 for fd, events in ends.items():
                     self._epoll.register(fd, events | select.EPOLLET)
                     self._by_end[fd] = pipe
-                pipe.before_letting_go = self._unwatch
-                found.joined.append(pipe)
+                pipe.on_close = self._unwatch
+                found.opened.append(pipe)
         self._choose_readers()
 
     def _unwatch(self, pipe: MemfdPipe) -> None:
@@ -189,9 +189,9 @@ class Poller:
             self._by_end.pop(fd, None)
             with contextlib.suppress(OSError):  # another thread was quicker
                 self._epoll.unregister(fd)
-        if pipe in self._pipes and not self._gate.closed:
+        if pipe in self._pipes and not self._guard.closed:
             self._leaving[pipe] = True
-            self._alarm.ring()
+            self._alarm.notify()
 
     def _choose_readers(self) -> None:
         self._readers = tuple(pipe.reader for pipe in tuple(self._pipes) if pipe not in self._held)
@@ -207,10 +207,10 @@ class Poller:
         for pipe, at_once in list(self._leaving.items()):
             if at_once or not pipe.reader.ready():
                 self.discard(pipe)
-                found.left.append(pipe)
+                found.closed.append(pipe)
         found.ready = [pipe for pipe in tuple(self._pipes) if pipe.reader.ready() and pipe not in self._held]
 
-    def hold(self, pipe: MemfdPipe) -> None:
+    def throttle(self, pipe: MemfdPipe) -> None:
         """Leave what the pipe holds unread for now; it is offered again within a millisecond or so."""
         if pipe in self._pipes:
             self._held[pipe] = time.monotonic_ns() + _HOLD_NS
@@ -222,8 +222,8 @@ class Poller:
         """Close the pipe and forget it, without reporting it; no effect for one that is not here."""
         if pipe not in self._pipes:
             return
-        if pipe.before_letting_go is not None:
-            pipe.before_letting_go = None
+        if pipe.on_close is not None:
+            pipe.on_close = None
             self._unwatch(pipe)
         pipe.close()
         self._pipes.pop(pipe, None)
@@ -234,18 +234,18 @@ class Poller:
     def interrupt(self) -> None:
         """Make the present `wait` of another thread, or the next one, return at once."""
         self._interrupted = True
-        with contextlib.suppress(ClosedError), self._gate:
-            self._alarm.ring()
+        with contextlib.suppress(ClosedError), self._guard:
+            self._alarm.notify()
 
     def close(self) -> None:
         """Close the rendezvous and every pipe, and end the wait. Idempotent."""
-        with contextlib.suppress(ClosedError), self._gate:
-            if self._gate.close(self._let_go):
-                self._alarm.ring()
+        with contextlib.suppress(ClosedError), self._guard:
+            if self._guard.close(self._let_go):
+                self._alarm.notify()
 
     def close_after_fork(self) -> None:
         """In a forked child: let go of the copies; pipes and rendezvous do so themselves."""
-        if self._gate.close_after_fork():
+        if self._guard.close_after_fork():
             self._pipes.clear()
             self._epoll.close()
             self._alarm.close()

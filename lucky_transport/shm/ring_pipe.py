@@ -23,13 +23,13 @@ class RingPipe:
     """Pushes and pops, each as in `Pipe`. `reader`: the reading end; whoever waits for several pipes looks at it."""
 
     def __init__(self, gate: UsageGuard, writer: WritingEnd, reader: ReadingEnd) -> None:
-        self._gate = gate
+        self._guard = gate
         self.use(writer, reader)
 
     def use(self, writer: WritingEnd, reader: ReadingEnd) -> None:
         """Have these ends from now on; shut ones, if the pipe is closed."""
         self._writer, self.reader = writer, reader
-        if self._gate.closed:
+        if self._guard.closed:
             self._shut()
         self.try_push, self.push = writer.try_push, writer.push
         self.try_pop, self.pop_batch = reader.try_pop, reader.pop_batch
@@ -46,9 +46,9 @@ class RingPipe:
     @property
     def closed(self) -> bool:
         """True after `close`."""
-        return self._gate.closed
+        return self._guard.closed
 
     def _shut(self) -> None:
         """Refuse every record from now on, as the gate does; idempotent."""
-        self._writer.shut(self._gate.error)
-        self.reader.shut(self._gate.error)
+        self._writer.shut(self._guard.error)
+        self.reader.shut(self._guard.error)

@@ -96,11 +96,11 @@ class SegmentPipe(RingPipe):
         """Wait for a record; see `Pipe.wait`. Raises LocalProtocolError at the engine's end."""
         if not self._waits:
             raise LocalProtocolError("the engine's end of a segment waits in its channel, not in its pipe")
-        if self.reader.ready() and not self._gate.closed:
+        if self.reader.ready() and not self._guard.closed:
             return True
         skip_spin = self._writer.woke_reader()
         while True:
-            with self._gate:
+            with self._guard:
                 result = self.reader.wait(self._pidfd, min(timeout_ns, _SLICE_NS), oversubscribed, skip_spin)
             timeout_ns -= _SLICE_NS
             if result == 1 or self._outcome(result) or result == 0 or timeout_ns <= 0:
@@ -110,7 +110,7 @@ class SegmentPipe(RingPipe):
     def wait_writable(self, length: int, timeout_ns: int) -> bool:
         """Wait until a record of `length` bytes can be pushed; see `Pipe.wait_writable`."""
         while True:
-            with self._gate:
+            with self._guard:
                 result = self._writer.wait_writable(length, self._pidfd, min(timeout_ns, _SLICE_NS))
             timeout_ns -= _SLICE_NS
             if self._outcome(result) or timeout_ns <= 0:
@@ -121,8 +121,8 @@ class SegmentPipe(RingPipe):
             raise PeerDied(
                 f"the process of {self.peer} ended", backend="shm", hint="start the engine and connect again"
             )
-        if result != 1 and self._gate.closed:
-            raise self._gate.error()
+        if result != 1 and self._guard.closed:
+            raise self._guard.error()
         mapping = self._mapping
         if result != 1 and mapping is not None:
             mapping.check()
@@ -143,7 +143,7 @@ class SegmentPipe(RingPipe):
     def close(self) -> None:
         """Refuse everything from now on, and end every wait; the segment is not touched. Idempotent."""
         self._shut()
-        if self._gate.close(self._let_go):
+        if self._guard.close(self._let_go):
             self._writer.stop()
             if self._waits:
                 self.reader.interrupt()
@@ -151,7 +151,7 @@ class SegmentPipe(RingPipe):
     def close_after_fork(self) -> None:
         """In a forked child: refuse everything; the rings are the parent's."""
         self._shut()
-        if self._gate.close_after_fork():
+        if self._guard.close_after_fork():
             self._let_go()
 
     def _let_go(self) -> None:

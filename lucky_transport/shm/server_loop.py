@@ -91,11 +91,11 @@ class ServerLoop:
         self._pipes.close()
 
     def _handle(self, found: PollResult) -> None:
-        for pipe in found.joined:
+        for pipe in found.opened:
             self._calls[pipe] = self._make_calls(pipe, f"{pipe.peer} ({next(_numbers)})")
         for pipe in found.ready:
             self._feed(pipe)
-        for pipe in found.left:
+        for pipe in found.closed:
             self._forget(pipe, PeerDied(f"{pipe.peer} is gone", backend="shm"))
 
     def _feed(self, pipe: MemfdPipe) -> None:
@@ -104,7 +104,7 @@ class ServerLoop:
             return
         try:
             if not calls.feed():
-                self._pipes.hold(pipe)
+                self._pipes.throttle(pipe)
         except TransportError as error:
             _log.warning("%s: %s; it is dropped", pipe.peer, error)
             self._forget(pipe, error)

@@ -79,7 +79,7 @@ class RecordPipe:
                     return False
                 self._unsent = b"".join((_LENGTH.pack(len(record)), record))
                 if not self._send_kept():
-                    self._bell.ring()  # whoever waits has to send the rest
+                    self._bell.notify()  # whoever waits has to send the rest
                 return True
             finally:
                 self._sending.release()
@@ -203,7 +203,7 @@ class RecordPipe:
                     return False
                 self._watch_room(bool(self._unsent))
                 self._epoll.poll(left_ms / 1e3)
-                self._bell.drain()
+                self._bell.consume()
             return True
 
     def _look(self) -> bool:
@@ -232,7 +232,7 @@ class RecordPipe:
         """See `Pipe.interrupt`."""
         self._interrupted = True
         with contextlib.suppress(ClosedError), self._gate:
-            self._bell.ring()
+            self._bell.notify()
 
     def fileno(self) -> int:
         """See `Pipe.fileno`; the same descriptor until `close`. Raises ClosedError."""
@@ -242,7 +242,7 @@ class RecordPipe:
     def arm(self) -> bool:
         """See `Pipe.arm`."""
         with self._gate:
-            self._bell.drain()
+            self._bell.consume()
             if self._unsent:
                 self._send_rest()
             self._watch_room(bool(self._unsent))
@@ -252,7 +252,7 @@ class RecordPipe:
         """See `Pipe.close`."""
         with contextlib.suppress(ClosedError), self._gate:
             if self._gate.close(self._let_go):
-                self._bell.ring()
+                self._bell.notify()
                 with contextlib.suppress(OSError):  # the peer may have gone before
                     self._socket.shutdown(socket.SHUT_RDWR)
 

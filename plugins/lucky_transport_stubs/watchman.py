@@ -39,14 +39,14 @@ class Watchman:
             for fd, events in pipe.end_fds.items():
                 self._on_left[fd] = on_left
                 self._epoll.register(fd, events | select.EPOLLONESHOT)
-            pipe.before_letting_go = self._forget
+            pipe.on_close = self._forget
 
     def do(self, errand: Callable[[], None]) -> None:
         """Have something done soon, at the latest when the next pipe is watched; takes no lock."""
         self._errands.append(errand)
         bell = self._bell
         if bell is not None:
-            bell.ring()
+            bell.notify()
 
     def begin_anew(self) -> None:
         """Forget everything, in a forked child: the thread is not there, and the pipes are its parent's."""
@@ -69,13 +69,13 @@ class Watchman:
                 if self._on_left.pop(fd, None) is not None and self._epoll is not None:
                     self._epoll.unregister(fd)
             if self._bell is not None:
-                self._bell.ring()
+                self._bell.notify()
 
     def _run(self, epoll: select.epoll, bell: EventFd) -> None:
         while not self._is_done():
             for fd, _ in epoll.poll():
                 if fd == bell.fd:
-                    bell.drain()
+                    bell.consume()
                 elif (on_left := self._on_left.get(fd)) is not None:
                     self._errands.append(on_left)
             while self._errands:

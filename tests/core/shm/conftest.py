@@ -132,7 +132,7 @@ def join(pipes: Poller, tmp_path: Path, native: bool) -> Iterator[Callable[[], t
         thread = threading.Thread(target=come)
         thread.start()
         until = time.monotonic() + 20
-        while not (joined := pipes.wait(1_000_000_000).joined):
+        while not (joined := pipes.wait(1_000_000_000).opened):
             assert time.monotonic() < until
         thread.join()
         return clients[-1], joined[0]

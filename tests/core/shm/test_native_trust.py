@@ -110,12 +110,12 @@ def test_a_bell_that_blocks_is_rung_and_drained_without_waiting() -> None:
         os.set_blocking(bell.fd, True)
 
         def use() -> None:
-            bell.drain()
+            bell.consume()
             os.eventfd_write(bell.fd, 2**64 - 2)
-            bell.ring()
-            bell.drain()
-            bell.drain()
-            bell.ring()
+            bell.notify()
+            bell.consume()
+            bell.consume()
+            bell.notify()
 
         thread = threading.Thread(target=use, daemon=True)
         thread.start()
@@ -134,9 +134,9 @@ def test_a_bell_is_drained_on_a_kernel_that_cannot_read_without_waiting(monkeypa
     monkeypatch.setattr(os, "preadv", refuse)
     with EventFd() as bell:
         os.set_blocking(bell.fd, True)
-        bell.drain()
-        bell.ring()
-        bell.drain()
+        bell.consume()
+        bell.notify()
+        bell.consume()
         os.set_blocking(bell.fd, False)
         with pytest.raises(BlockingIOError):
             os.eventfd_read(bell.fd)

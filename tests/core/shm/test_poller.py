@@ -80,9 +80,9 @@ def test_a_client_that_closes_is_reported_once_after_its_last_record(pipes: Poll
     client.try_push(b"last")
     client.close()
     found = pipes.wait(LONG_NS)
-    assert (found.ready, found.left) == ([engine], [])
+    assert (found.ready, found.closed) == ([engine], [])
     assert engine.try_pop() == b"last"
-    assert wait_for(pipes, lambda found: found.left) == [engine]
+    assert wait_for(pipes, lambda found: found.closed) == [engine]
     assert engine.closed
     assert pipes.pipes == (stays_engine,)
     assert not pipes.wait(1_000_000)
@@ -100,7 +100,7 @@ def test_a_killed_client_is_noticed_by_itself(pipes: Poller, tmp_path: Path, sta
     for process in processes:
         assert process.stdout.readline() == "connected\n"
     thread = call_later(processes[0].kill)
-    (left,) = wait_for(pipes, lambda found: found.left)
+    (left,) = wait_for(pipes, lambda found: found.closed)
     thread.join()
     assert left.pid == processes[0].pid
     assert [pipe.pid for pipe in pipes.pipes] == [processes[1].pid]
@@ -123,12 +123,12 @@ def test_a_pipe_put_aside_is_offered_again_and_does_not_hide_the_others(pipes: P
     full, full_engine = join()
     other, other_engine = join()
     full.try_push(b"too much")
-    pipes.hold(full_engine)
+    pipes.throttle(full_engine)
     thread = call_later(lambda: other.try_push(b"record"))
     rounds = 0
     while other_engine not in (ready := pipes.wait(LONG_NS).ready):
         assert ready == [full_engine]
-        pipes.hold(full_engine)
+        pipes.throttle(full_engine)
         rounds += 1
     thread.join()
     assert rounds > 1
@@ -143,11 +143,11 @@ def test_a_client_that_left_is_reported_although_its_records_were_put_aside(
     client.try_push(b"never read")
     client.close()
     until = time.monotonic() + 10
-    while not (found := pipes.wait(LONG_NS)).left:
+    while not (found := pipes.wait(LONG_NS)).closed:
         assert time.monotonic() < until
         for pipe in found.ready:
-            pipes.hold(pipe)
-    assert found.left == [engine]
+            pipes.throttle(pipe)
+    assert found.closed == [engine]
 
 
 def test_a_hostile_ring_is_offered_and_its_pipe_can_be_discarded(pipes: Poller, join: Callable[[], Any]) -> None:
@@ -167,16 +167,16 @@ def test_a_hostile_ring_is_offered_and_its_pipe_can_be_discarded(pipes: Poller, 
 def test_a_pipe_that_somebody_closes_leaves_the_set(pipes: Poller, join: Callable[[], Any]) -> None:
     _, engine = join()
     thread = call_later(engine.close)
-    assert wait_for(pipes, lambda found: found.left) == [engine]
+    assert wait_for(pipes, lambda found: found.closed) == [engine]
     thread.join()
     assert pipes.pipes == ()
 
 
 def test_a_client_that_rings_for_nothing_only_wakes(pipes: Poller, join: Callable[[], Any]) -> None:
     client, engine = join()
-    client._parts.peer_bell.ring()
+    client._parts.peer_event.notify()
     assert not pipes.wait(5_000_000)
-    client._parts.peer_bell.drain()
+    client._parts.peer_event.consume()
     client.try_push(b"record")
     assert pipes.wait(LONG_NS).ready == [engine]
 
@@ -184,7 +184,7 @@ def test_a_client_that_rings_for_nothing_only_wakes(pipes: Poller, join: Callabl
 def test_a_bell_whose_pipe_is_gone_disturbs_nobody(pipes: Poller, join: Callable[[], Any]) -> None:
     """The client still holds its copy of the bell, whose number may belong to another client by now."""
     first, first_engine = join()
-    bell = os.dup(first._parts.peer_bell.fd)
+    bell = os.dup(first._parts.peer_event.fd)
     try:
         pipes.discard(first_engine)
         _, engine = join()
@@ -249,5 +249,5 @@ def test_it_does_not_sleep_while_a_client_that_left_is_not_reported(
 
     monkeypatch.setattr(pipes, "_epoll", Epoll(pipes._epoll))
     pipes._skip_spin = True
-    assert pipes.wait(10_000_000_000).left == [engine]
+    assert pipes.wait(10_000_000_000).closed == [engine]
     assert not any(naps)

@@ -92,7 +92,7 @@ def test_a_client_that_leaves_makes_the_descriptor_readable(pipes: Poller, join:
     client.close()
     assert next_news(pipes).ready == [engine]
     assert engine.try_pop() == b"last"
-    assert next_news(pipes).left == [engine]
+    assert next_news(pipes).closed == [engine]
     assert engine.closed
 
 
@@ -101,7 +101,7 @@ def test_a_pipe_put_aside_is_offered_again_without_the_descriptor(pipes: Poller,
     look_until_nothing(pipes)
     client.try_push(b"too much")
     assert next_news(pipes).ready == [engine]
-    pipes.hold(engine)
+    pipes.throttle(engine)
     assert not pipes.look()
     assert pipes.patience_ns is not None
     assert next_news(pipes).ready == [engine]
