@@ -27,10 +27,10 @@ from lucky_transport.host.foreign import ForeignServices, RawHandler
 from lucky_transport.host.host import Host
 from lucky_transport.messages.images import holds_images
 from lucky_transport.messages.methods import BY_ID, METHODS, Method, Runs
-from lucky_transport.rpc.lane import Lane
+from lucky_transport.rpc.adaptive_executor import AdaptiveExecutor
 from lucky_transport.rpc.lifecycle import Shape
+from lucky_transport.rpc.run_time_stats import CountedPool
 from lucky_transport.rpc.server_call import ServerCall
-from lucky_transport.rpc.slots import Slots
 from lucky_transport.rpc.worker_pool import WorkerPool
 
 __all__ = ["Dispatcher", "RawHandler"]
@@ -55,7 +55,7 @@ class Dispatcher:
     ) -> None:
         self._host = host
         self._pool = WorkerPool("command handlers", pool, _POOL_WAITING)
-        self.slots = Slots(self._pool.run, pool)
+        self.slots = CountedPool(self._pool.run, pool)
         self._streams = WorkerPool("streams", streams)
         #: What answers a plain request of an inline method, by its id: bytes in, bytes out, or a TransportError.
         self.inline: dict[int, Callable[[bytes], bytes]] = {
@@ -70,9 +70,9 @@ class Dispatcher:
         """Have calls of the method with that full name ("/package.Service/Method") answered by `handler`."""
         self._raw[path] = handler
 
-    def begin(self, call: ServerCall, lane: Lane | None = None) -> None:
-        """Start to answer the call; never blocks: what needs the engine runs on a thread of the pool, or in `lane`."""
-        self._begin(call, lane=lane)
+    def begin(self, call: ServerCall, executor: AdaptiveExecutor | None = None) -> None:
+        """Start to answer the call; never blocks: handlers run in `executor`, by default in the pool."""
+        self._begin(call, executor=executor)
 
     def begin_in_loop(self, call: ServerCall) -> None:
         """As `begin`, on the thread that steps the engine: what needs the engine is answered at once."""
@@ -128,11 +128,11 @@ class Dispatcher:
         self._pool.close(grace_s)
         self._streams.close(grace_s)
 
-    def _begin(self, call: ServerCall, *, in_loop: bool = False, lane: Lane | None = None) -> None:
+    def _begin(self, call: ServerCall, *, in_loop: bool = False, executor: AdaptiveExecutor | None = None) -> None:
         try:
             raw = self._raw_handler(call.path) if call.path else None
             if raw is not None:
-                self._run(call, partial(self._answer_raw, raw, call), lane)
+                self._run(call, partial(self._answer_raw, raw, call), executor)
                 return
             method = None if call.path else BY_ID.get(call.method)
             if method is None:
@@ -141,23 +141,23 @@ class Dispatcher:
                 )
             if method.stream is not None:
                 self._check_shape(method, call)
-                self._run(call, partial(self._answer_stream, method, call), lane)
+                self._run(call, partial(self._answer_stream, method, call), executor)
             elif method.runs is Runs.INLINE or (in_loop and method.runs is Runs.ENGINE):
                 self._answer(method, call)
             else:
                 self._check_shape(method, call)
-                self._run(call, partial(self._answer, method, call), lane)
+                self._run(call, partial(self._answer, method, call), executor)
         except TransportError as error:
             call.fail(error)
 
-    def _run(self, call: ServerCall, task: Callable[[], None], lane: Lane | None) -> None:
+    def _run(self, call: ServerCall, task: Callable[[], None], executor: AdaptiveExecutor | None) -> None:
         """Have a handler run on a thread of its kind. Raises Busy."""
         if call.shape:
             self._streams.run(task)
-        elif lane is None:
+        elif executor is None:
             self._pool.run(task)
         else:
-            lane.run(call.name, task, lambda error: self._refuse(call, error))
+            executor.run(call.name, task, lambda error: self._refuse(call, error))
 
     @staticmethod
     def _refuse(call: ServerCall, error: Exception) -> None:

@@ -25,7 +25,7 @@ def receive(name: str, host: Host, dispatcher: Dispatcher, images: ImageStores, 
     def make_calls(pipe: MemfdPipe, caller: str) -> ServerCalls:
         return ServerCalls(
             pipe,
-            lambda call: dispatcher.begin(call, thread.lane),
+            lambda call: dispatcher.begin(call, thread.executor),
             at_once=dispatcher.at_once,
             inline=dispatcher.inline,
             caller=caller,

@@ -5,11 +5,9 @@
     call = calls.open(method.id, request, shape=Shape.SERVER_STREAM)     # see `lucky_transport.rpc.client_call`
     while (item := call.recv()) is not None: ...
 
-Rule 1: payloads are bytes; who knows the messages encodes and decodes them (`lucky_transport.rpc.typed`).
-Rule 2: whoever waits reads the pipe for all (`lucky_transport.rpc.turns`); there is no reader thread.
-Rule 3: an answer to a call that was given up is dropped when it comes.
-Rule 4: the end of the connection ends every call with its reason, at once.
-Rule 5: a method called by its name gets a number with its first request, and goes by that from then on.
+Payloads are bytes; `lucky_transport.rpc.typed` encodes and decodes messages. There is no reader thread: waiting threads
+read the pipe for each other (`lucky_transport.rpc.leader_followers`). The end of the connection ends every call with
+its reason, at once.
 """
 
 from __future__ import annotations
@@ -27,22 +25,22 @@ from lucky_transport.codec.envelope import Envelope, Kind, decode_envelope, enco
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import ClosedError, PeerTimeout, SpecError, TransportError, from_wire
 from lucky_transport.messages.methods import Flow
-from lucky_transport.rpc.attendant import Attendant
 from lucky_transport.rpc.client_call import ClientCall
+from lucky_transport.rpc.completion_thread import CompletionThread
+from lucky_transport.rpc.error_envelope import GOAWAY, Metadata, copy_error, name_of, to_metadata
+from lucky_transport.rpc.flow_control import WindowSize, window_of
 from lucky_transport.rpc.fragments import DEFAULT_LIMIT, Assemblies, TooLarge, cut, too_large, whole
 from lucky_transport.rpc.images import ImageRef, ImageSource, no_source
-from lucky_transport.rpc.lifecycle import Event, Shape, opened
-from lucky_transport.rpc.numbers import Numbered
-from lucky_transport.rpc.outcome import GOODBYE, Metadata, copy_error, name_of, to_metadata
-from lucky_transport.rpc.outlet import Outlet
+from lucky_transport.rpc.leader_followers import LeaderFollowers
+from lucky_transport.rpc.lifecycle import Shape, StreamEvent, opened
+from lucky_transport.rpc.method_names import MethodNameEncoder
 from lucky_transport.rpc.pipe import Pipe
-from lucky_transport.rpc.turns import Turns
-from lucky_transport.rpc.unary import UnaryAnswer
-from lucky_transport.rpc.window import Window, window_of
+from lucky_transport.rpc.send_queue import SendQueue
+from lucky_transport.rpc.unary import UnaryResult
 
 __all__ = ["ClientCalls"]
 
-#: As `UnaryAnswer.is_done`, without a Python frame.
+#: As `UnaryResult.is_done`, without a Python frame.
 _IS_DONE = attrgetter("done")
 _REQUEST, _RESPONSE, _STREAM_ITEM = int(Kind.REQUEST), int(Kind.RESPONSE), int(Kind.STREAM_ITEM)
 
@@ -68,15 +66,15 @@ class ClientCalls:
         self.images = images
         self._claim = no_source if images is None else images.claim
         self.on_break: Callable[[TransportError], None] | None = None
-        self.turns = Turns(pipe, self._on_record, self._break)
-        self.outlet = Outlet(pipe, self.turns.read_waiting)
+        self.waiters = LeaderFollowers(pipe, self._on_record, self._break)
+        self.send_queue = SendQueue(pipe, self.waiters.read_waiting)
         self._pipe = pipe
         self._largest = pipe.largest_record
         self._ids = itertools.count(1)
-        self._calls: dict[int, UnaryAnswer | ClientCall] = {}
-        self._numbered = Numbered()
+        self._calls: dict[int, UnaryResult | ClientCall] = {}
+        self._numbered = MethodNameEncoder()
         self._assemblies = Assemblies(max_message_bytes, refusal)
-        self._attendant = Attendant(self.turns)
+        self._attendant = CompletionThread(self.waiters)
         self._error: TransportError | None = None
 
     @property
@@ -96,7 +94,7 @@ class ClientCalls:
 
     def exchange(
         self, method: int | str, payload: bytes, deadline: Deadline | None, metadata: Metadata = ()
-    ) -> UnaryAnswer:
+    ) -> UnaryResult:
         """As `unary`, with all that came with the response; what ended the call on the other side is its `error`.
 
         Without a deadline it waits as long as the engine lives. Raises PeerTimeout, PeerDied, ClosedError.
@@ -106,7 +104,7 @@ class ClientCalls:
         remaining_ns = 0 if deadline is None else deadline.at_ns - monotonic_ns()
         if remaining_ns <= 0:
             remaining_ns = self._remaining_ns(method, deadline)
-        slot = UnaryAnswer()
+        slot = UnaryResult()
         self._calls[correlation_id] = slot
         try:
             if self._error is not None:
@@ -116,7 +114,7 @@ class ClientCalls:
                 sent = (
                     not metadata
                     and number is not None
-                    and self.outlet.try_post(_REQUEST, correlation_id, payload, number, remaining_ns)
+                    and self.send_queue.try_post(_REQUEST, correlation_id, payload, number, remaining_ns)
                 )
             except TransportError as error:
                 self._break(error)
@@ -125,7 +123,7 @@ class ClientCalls:
             if not sent:
                 record = self._request(method, correlation_id, payload, remaining_ns, metadata)
                 self._send_request(record, correlation_id, method, deadline, slot.is_done, len(payload))
-            if not self.turns.wait(slot, _IS_DONE, deadline):
+            if not self.waiters.wait(slot, _IS_DONE, deadline):
                 assert deadline is not None
                 raise self.late(method, deadline)
         except BaseException:
@@ -153,7 +151,7 @@ class ClientCalls:
         correlation_id = next(self._ids)
         window = window_of(flow)
         record = self._request(method, correlation_id, payload, remaining_ns, metadata, shape, window)
-        call = ClientCall(self, correlation_id, method, opened(Event.OPEN, shape), window, deadline)
+        call = ClientCall(self, correlation_id, method, opened(StreamEvent.OPEN, shape), window, deadline)
         self._calls[correlation_id] = call
         try:
             self.check()
@@ -175,7 +173,7 @@ class ClientCalls:
 
     def pump(self) -> None:
         """Handle everything that has come, unless a thread waits and does so anyway; never blocks (for event loops)."""
-        self.turns.read_waiting()
+        self.waiters.read_waiting()
 
     def fileno(self) -> int:
         """A descriptor that turns readable when `pump` may have something to do; -1 where the pipe has none."""
@@ -236,7 +234,7 @@ class ClientCalls:
         remaining_ns: int,
         metadata: Metadata,
         shape: Shape = Shape.UNARY,
-        window: Window | None = None,
+        window: WindowSize | None = None,
     ) -> bytes:
         """Return the record that opens a call."""
         path = ""
@@ -287,9 +285,9 @@ class ClientCalls:
             self._numbered.left(method, correlation_id)
 
     def push(self, record: bytes, deadline: Deadline | None, is_over: Callable[[], bool]) -> bool:
-        """As `Outlet.send`; an error ends the connection, and what ended it first is raised."""
+        """As `SendQueue.send`; an error ends the connection, and what ended it first is raised."""
         try:
-            return self.outlet.send(record, deadline, is_over)
+            return self.send_queue.send(record, deadline, is_over)
         except SpecError:
             raise
         except TransportError as error:
@@ -298,26 +296,26 @@ class ClientCalls:
             raise
 
     def post(self, record: bytes) -> None:
-        """As `Outlet.post_one`; an error ends the connection, and whoever waits finds out."""
+        """As `SendQueue.post_one`; an error ends the connection, and whoever waits finds out."""
         try:
-            self.outlet.post_one(record)
+            self.send_queue.post_one(record)
         except TransportError as error:
             self._break(error)
 
     def post_all(self, records: Iterable[bytes]) -> None:
-        """As `Outlet.post`; likewise."""
+        """As `SendQueue.post`; likewise."""
         try:
-            self.outlet.post(records)
+            self.send_queue.post(records)
         except TransportError as error:
             self._break(error)
 
-    def _give_up(self, correlation_id: int, call: UnaryAnswer | ClientCall) -> None:
+    def _give_up(self, correlation_id: int, call: UnaryResult | ClientCall) -> None:
         """Nobody waits for the answer any more: tell the engine, as far as that is possible."""
         was_open = self._calls.pop(correlation_id, None) is not None
         self._assemblies.drop(correlation_id)
         if was_open and self._error is None and not call.is_done():
             with contextlib.suppress(TransportError):
-                self.outlet.post_one(encode_compact(Kind.CANCEL, correlation_id, b""))
+                self.send_queue.post_one(encode_compact(Kind.CANCEL, correlation_id, b""))
 
     # -- receiving ----------------------------------------------------------------------------------------------------
 
@@ -344,21 +342,21 @@ class ClientCalls:
             self._on_envelope(envelope_of(record))
             return
         if call.gates:
-            self.turns.wake_followers(call)
+            self.waiters.wake_followers(call)
 
     def _on_items(self, correlation_id: int, payloads: list[bytes]) -> None:
         call = self._calls.get(correlation_id)
         if call is not None:
             call.on_items(payloads)
             if call.gates:
-                self.turns.wake_followers(call)
+                self.waiters.wake_followers(call)
 
     def _on_envelope(self, envelope: Envelope) -> None:
         if envelope.kind is Kind.FRAGMENT:
             self._on_fragment(envelope)
             return
         correlation_id = envelope.correlation_id
-        if correlation_id == GOODBYE and envelope.kind is Kind.ERROR:
+        if correlation_id == GOAWAY and envelope.kind is Kind.ERROR:
             self._break(from_wire(envelope.status, envelope.details, backend=self.backend))
             return
         if envelope.images:  # claimed even when the call was given up: then the claim gives the places back
@@ -369,7 +367,7 @@ class ClientCalls:
             call.on_envelope(envelope)
             if call.is_done():
                 self.forget(correlation_id)
-            self.turns.wake_followers(call)
+            self.waiters.wake_followers(call)
 
     def _on_fragment(self, fragment: Envelope) -> None:
         call = self._calls.get(fragment.correlation_id)
@@ -381,7 +379,7 @@ class ClientCalls:
         except TooLarge as error:
             self._give_up(fragment.correlation_id, call)
             call.on_error(error.error)
-            self.turns.wake_followers(call)
+            self.waiters.wake_followers(call)
             return
         if record is not None:
             self._on_record(fields_of(whole(record, fragment.correlation_id)))
@@ -395,8 +393,8 @@ class ClientCalls:
             call = self._calls.pop(correlation_id, None)
             if call is not None:
                 call.on_error(error)
-                self.turns.wake(call)
-        self.outlet.close()
+                self.waiters.wake(call)
+        self.send_queue.close()
         self._pipe.interrupt()
         self._pipe.close()
         if is_first and self.on_break is not None:

@@ -17,29 +17,29 @@ from lucky_transport.codec.compact import encode_compact
 from lucky_transport.codec.envelope import Envelope, Kind, encode_envelope
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Cancelled, StatusError, TransportError
-from lucky_transport.rpc.lifecycle import CALLER, Event, State, after
-from lucky_transport.rpc.outcome import Metadata, copy_error, error_in, from_metadata, name_of
-from lucky_transport.rpc.window import Credit, Grant, Window
+from lucky_transport.rpc.completion_thread import CompletionThread
+from lucky_transport.rpc.error_envelope import Metadata, copy_error, error_in, from_metadata, name_of
+from lucky_transport.rpc.flow_control import ReceiveWindow, SendWindow, WindowSize
+from lucky_transport.rpc.lifecycle import CALLER, StreamEvent, StreamState, after
 
 if TYPE_CHECKING:
-    from lucky_transport.rpc.attendant import Attendant
     from lucky_transport.rpc.client import ClientCalls
 
 __all__ = ["ClientCall"]
 
 #: Looking up a member of an enumeration takes as long as calling a function.
-_ENDED, _ITEM = State.ENDED, int(Kind.STREAM_ITEM)
+_ENDED, _ITEM = StreamState.ENDED, int(Kind.STREAM_ITEM)
 #: Records read at once by a thread that waits for items.
 _BATCH = 64
 #: Kinds that end a call, and those that only a caller may send: for these the table has no row.
 _ENDS = {
-    Kind.END: Event.PEER_FINISHES,
-    Kind.ERROR: Event.PEER_FAILS,
-    Kind.HALF_CLOSE: Event.PEER_HALF_CLOSES,
-    Kind.CANCEL: Event.PEER_CANCELS,
+    Kind.END: StreamEvent.PEER_FINISHES,
+    Kind.ERROR: StreamEvent.PEER_FAILS,
+    Kind.HALF_CLOSE: StreamEvent.PEER_HALF_CLOSES,
+    Kind.CANCEL: StreamEvent.PEER_CANCELS,
 }
 #: Where an item may come and changes nothing: the table need not be asked.
-_MAY_COME = frozenset(state for state, row in CALLER.items() if row.get(Event.PEER_SENDS) is state)
+_MAY_COME = frozenset(state for state, row in CALLER.items() if row.get(StreamEvent.PEER_SENDS) is state)
 
 
 class ClientCall:
@@ -47,7 +47,7 @@ class ClientCall:
 
     headers: metadata that came before all else; None until something came. error: why the call ended before its time.
     on_news: called after anything came for the call, or it was ended here, on whichever thread noticed; it must neither
-    wait nor make calls. gates, attendant: for `Turns` and `Attendant`.
+    wait nor make calls. gates, attendant: for `LeaderFollowers` and `CompletionThread`.
     """
 
     def __init__(
@@ -55,8 +55,8 @@ class ClientCall:
         calls: ClientCalls,
         correlation_id: int,
         method: int | str,
-        state: State,
-        window: Window,
+        state: StreamState,
+        window: WindowSize,
         deadline: Deadline | None,
     ) -> None:
         self.correlation_id = correlation_id
@@ -67,13 +67,13 @@ class ClientCall:
         self.error: TransportError | None = None
         self.on_news: Callable[[], None] | None = None
         self.gates: list[Any] = []
-        self.attendant: Attendant | None = None
+        self.attendant: CompletionThread | None = None
         self._calls = calls
         self._method = method
         self._state = state
         self._inbox: deque[Any] = deque()
-        self._grant = Grant(window)
-        self._credit = Credit()
+        self._grant = ReceiveWindow(window)
+        self._credit = SendWindow()
         self._lock = threading.RLock()  # reentrant: a finalizer may cancel in the middle of anything
 
     # -- the caller's side --------------------------------------------------------------------------------------------
@@ -119,12 +119,12 @@ class ClientCall:
 
         Raises LocalProtocolError after `half_close` or the end, the error that ended the call, PeerTimeout.
         """
-        self._go(Event.SEND)
+        self._go(StreamEvent.SEND)
         while not self._credit.try_spend(len(payload)):
             if not self._wait(ClientCall._may_send, deadline):
                 raise self._too_late(deadline)
             if self.is_ended():
-                self._go(Event.SEND)
+                self._go(StreamEvent.SEND)
         record = encode_compact(_ITEM, self.correlation_id, payload)
         until = _earlier(self.deadline, deadline)
         for part in self._calls.cut(record, self.correlation_id, len(payload)):
@@ -132,11 +132,11 @@ class ClientCall:
                 # Half an item may be under way: the engine could not understand what followed, and must let go of it.
                 if not self._lose(self._calls.late(self._method, until or Deadline(0))):
                     self._tell_cancelled()
-                self._go(Event.SEND)
+                self._go(StreamEvent.SEND)
 
     def try_send(self, payload: bytes) -> bool:
         """As `send`, without waiting; False, and nothing was sent, while the engine takes no more items."""
-        self._go(Event.SEND)
+        self._go(StreamEvent.SEND)
         if not self._credit.try_spend(len(payload)):
             return False
         record = encode_compact(_ITEM, self.correlation_id, payload)
@@ -145,7 +145,7 @@ class ClientCall:
 
     def half_close(self) -> None:
         """Say that no further item comes. Raises LocalProtocolError when that was said, or the end's error."""
-        self._go(Event.HALF_CLOSE)
+        self._go(StreamEvent.HALF_CLOSE)
         self._calls.post(encode_compact(Kind.HALF_CLOSE, self.correlation_id, b""))
 
     def cancel(self) -> None:
@@ -176,7 +176,7 @@ class ClientCall:
             if self._state is _ENDED:
                 return
             if self._state not in _MAY_COME:
-                self._state = after(CALLER, self._state, Event.PEER_SENDS, self._what)
+                self._state = after(CALLER, self._state, StreamEvent.PEER_SENDS, self._what)
             self._grant.arrived(len(payload) if payload.__class__ is bytes else len(payload.payload))
             self._inbox.append(payload)
             if dropped > self.dropped:
@@ -192,7 +192,7 @@ class ClientCall:
             if self._state is _ENDED:
                 return
             if self._state not in _MAY_COME:
-                self._state = after(CALLER, self._state, Event.PEER_SENDS, self._what)
+                self._state = after(CALLER, self._state, StreamEvent.PEER_SENDS, self._what)
             for payload in payloads:
                 self._grant.arrived(len(payload))
                 self._inbox.append(payload)
@@ -205,7 +205,7 @@ class ClientCall:
         with self._lock:
             if self._state is _ENDED:
                 return
-            self._state = after(CALLER, self._state, Event.PEER_RESPONDS, self._what)
+            self._state = after(CALLER, self._state, StreamEvent.PEER_RESPONDS, self._what)
             self.trailing = trailing
             self._inbox.append(payload)
         self._tell_end()
@@ -221,12 +221,12 @@ class ClientCall:
             self.on_response(envelope.payload, from_metadata(envelope.metadata))
         elif kind is Kind.CREDIT:
             with self._lock:
-                self._state = after(CALLER, self._state, Event.PEER_GRANTS, self._what)
+                self._state = after(CALLER, self._state, StreamEvent.PEER_GRANTS, self._what)
                 self._credit.add(envelope.items, envelope.window)
             self._tell()
         elif kind is Kind.HEADERS:
             with self._lock:
-                self._state = after(CALLER, self._state, Event.PEER_STARTS, self._what)
+                self._state = after(CALLER, self._state, StreamEvent.PEER_STARTS, self._what)
                 self.headers = from_metadata(envelope.metadata)
             self._tell()
         else:
@@ -242,7 +242,7 @@ class ClientCall:
 
     def _on_end(self, envelope: Envelope) -> None:
         with self._lock:
-            self._state = after(CALLER, self._state, _ENDS.get(envelope.kind, Event.PEER_OPENS), self._what)
+            self._state = after(CALLER, self._state, _ENDS.get(envelope.kind, StreamEvent.PEER_OPENS), self._what)
             self.dropped = max(self.dropped, envelope.dropped)
             if envelope.kind is Kind.ERROR:
                 self._fail(error_in(envelope))
@@ -267,7 +267,7 @@ class ClientCall:
     def _wait(self, is_ready: Callable[[ClientCall], bool], deadline: Deadline | None) -> bool:
         """Wait until then; False when `deadline` came first. The call's own deadline ends the call instead."""
         until = deadline if self.deadline is None else _earlier(self.deadline, deadline)
-        if self._calls.turns.wait(self, is_ready, until, _BATCH):
+        if self._calls.waiters.wait(self, is_ready, until, _BATCH):
             return True
         self.expire()
         return self._state is _ENDED
@@ -280,7 +280,7 @@ class ClientCall:
             self._fail(error)
         self._calls.forget(self.correlation_id)
         self._tell_cancelled()
-        self._calls.turns.wake(self)
+        self._calls.waiters.wake(self)
         self._tell_end()
         return True
 
@@ -303,9 +303,9 @@ class ClientCall:
             self.attendant.note_end(self)
 
     def _tell_cancelled(self) -> None:
-        self._calls.outlet.post_late(encode_compact(Kind.CANCEL, self.correlation_id, b""))
+        self._calls.send_queue.post_from_finalizer(encode_compact(Kind.CANCEL, self.correlation_id, b""))
 
-    def _go(self, event: Event) -> None:
+    def _go(self, event: StreamEvent) -> None:
         """Do what is ours to do; raises the call's error when it failed, LocalProtocolError when it is not possible."""
         with self._lock:
             if self.error is not None:

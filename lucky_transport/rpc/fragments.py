@@ -1,10 +1,8 @@
-"""Envelopes that are longer than the longest record: cut into fragments, and put together again.
+"""Envelopes longer than the longest record: cut into fragments, and put together again.
 
-Rule 1: a fragment carries a piece of the whole encoded envelope; the pieces of one call come in order, those of several
-        calls may be mixed, so that a long message holds nobody else up.
-Rule 2: the receiver sets the limit, as in gRPC. What is longer is refused by itself (`TooLarge`); its peer is not
-        dropped, its further fragments are ignored.
-Rule 3: memory is taken as pieces come, never because a fragment claims it will be needed.
+The fragments of one call come in order; those of several calls may be mixed, so that a long message delays no other.
+The receiver sets the limit, as in gRPC: a longer message is refused by itself (`TooLarge`), its peer is not dropped,
+and its further fragments are ignored. Memory is taken as fragments come, never because one announces more.
 """
 
 from __future__ import annotations

@@ -3,10 +3,9 @@
     the caller:    IDLE ──open──▶ SENDING ──half-close──▶ AWAITING ──response, end, error──▶ ENDED
     the answerer:  IDLE ──open──▶ RECEIVING ─half-close─▶ ANSWERING ──response, end, error──▶ ENDED
 
-Rule 1: all states and transitions of calls are in `CALLER` and `ANSWERER`; nobody else decides what may follow what.
-Rule 2: an event of ours that the table does not know is LocalProtocolError; one of the peer's is RemoteProtocolError,
-        and that peer is dropped.
-Rule 3: a call ends once. What the peer sent before it could know is ignored; it has no row here.
+All states and transitions of calls are in `CALLER` and `ANSWERER`. A local event that the table does not know is a
+LocalProtocolError; one of the peer's is a RemoteProtocolError, and that peer is dropped. A call ends once; what the
+peer sent before it could know has no row here and is ignored.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from enum import Enum, IntFlag
 
 from lucky_transport.errors import LocalProtocolError, RemoteProtocolError, TransportError
 
-__all__ = ["ANSWERER", "CALLER", "Event", "Shape", "State", "after", "opened"]
+__all__ = ["ANSWERER", "CALLER", "Shape", "StreamEvent", "StreamState", "after", "opened"]
 
 
 class Shape(IntFlag):
@@ -28,7 +27,7 @@ class Shape(IntFlag):
     BIDIRECTIONAL = 3
 
 
-class State(Enum):
+class StreamState(Enum):
     """Where one end of a call stands. ONE: the answer is one response; MANY: it is a stream."""
 
     IDLE = "not opened"
@@ -45,7 +44,7 @@ class State(Enum):
     __hash__ = object.__hash__  # each is one object, and these are looked up in every call
 
 
-class Event(Enum):
+class StreamEvent(Enum):
     """What happens to one end; the value tells whose doing it is and what it is."""
 
     __hash__ = object.__hash__
@@ -74,10 +73,10 @@ class Event(Enum):
         self.what = what
 
 
-Table = dict[State, dict[Event, State]]
+Table = dict[StreamState, dict[StreamEvent, StreamState]]
 
-_E, _S = Event, State
-_ENDED = State.ENDED
+_E, _S = StreamEvent, StreamState
+_ENDED = StreamState.ENDED
 #: What may end any open call, on either side.
 _CALLER_ENDS = {_E.CANCEL: _ENDED, _E.LOSE: _ENDED, _E.PEER_FAILS: _ENDED}
 _ANSWERER_ENDS = {_E.PEER_CANCELS: _ENDED, _E.LOSE: _ENDED, _E.FAIL: _ENDED}
@@ -150,12 +149,12 @@ ANSWERER: Table = {
 
 #: The state that opening (the caller) or being opened (the answerer) leads to, by shape.
 _OPENED = {
-    Event.OPEN: (_S.AWAITING_ONE, _S.SENDING_ONE, _S.AWAITING_MANY, _S.SENDING_MANY),
-    Event.PEER_OPENS: (_S.ANSWERING_ONE, _S.RECEIVING_ONE, _S.ANSWERING_MANY, _S.RECEIVING_MANY),
+    StreamEvent.OPEN: (_S.AWAITING_ONE, _S.SENDING_ONE, _S.AWAITING_MANY, _S.SENDING_MANY),
+    StreamEvent.PEER_OPENS: (_S.ANSWERING_ONE, _S.RECEIVING_ONE, _S.ANSWERING_MANY, _S.RECEIVING_MANY),
 }
 
 
-def opened(event: Event, shape: int) -> State:
+def opened(event: StreamEvent, shape: int) -> StreamState:
     """Return the state of a call of that shape right after `event`, OPEN or PEER_OPENS.
 
     Raises RemoteProtocolError for a shape that does not exist.
@@ -166,7 +165,9 @@ def opened(event: Event, shape: int) -> State:
     return states[shape]
 
 
-def after(table: Table, state: State, event: Event, what: Callable[[], str] = lambda: "the call") -> State:
+def after(
+    table: Table, state: StreamState, event: StreamEvent, what: Callable[[], str] = lambda: "the call"
+) -> StreamState:
     """Return the state that follows `event`; `what()` names the call in the error text.
 
     Raises LocalProtocolError when the event is ours and impossible, RemoteProtocolError when it is the peer's.
@@ -177,9 +178,9 @@ def after(table: Table, state: State, event: Event, what: Callable[[], str] = la
     return following
 
 
-def _refusal(state: State, event: Event, what: str) -> TransportError:
+def _refusal(state: StreamState, event: StreamEvent, what: str) -> TransportError:
     if event.is_ours:
-        hint = "open another one" if state is State.ENDED else ""
+        hint = "open another one" if state is StreamState.ENDED else ""
         return LocalProtocolError(f"cannot {event.what}: {what} is {state.value}", hint=hint)
     return RemoteProtocolError(
         f"the peer sent a {event.what}, but {what} is {state.value}",

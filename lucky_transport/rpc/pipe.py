@@ -1,9 +1,8 @@
 """The contract of a pipe: two queues of records, one each way, between a client and an engine.
 
-Rule 1: one thread at a time pushes and one at a time pops; whoever shares a side locks around it. `interrupt` and
-        `close` may be called by any thread.
-Rule 2: the peer's bytes are untrusted: what no honest peer can have written raises RemoteProtocolError.
-Rule 3: every wait ends: at its timeout, when the peer dies (PeerDied), or when this side is closed (ClosedError).
+One thread at a time pushes and one at a time pops; a side that is shared is locked around it. `interrupt` and `close`
+may be called by any thread. What no honest peer can have written raises RemoteProtocolError. Every wait ends: at its
+timeout, when the peer dies (PeerDied), or when this side is closed (ClosedError).
 """
 
 from __future__ import annotations

@@ -3,9 +3,8 @@
     calls = ServerCalls(pipe, dispatcher.begin)
     while pipe.wait(timeout_ns): calls.feed()
 
-Rule 1: `feed` handles what waits and never blocks; who wants to take longer does so on another thread.
-Rule 2: a caller that sends what it may not is told so and dropped: `feed` raises and every call ends.
-Rule 3: while answers pile up because the caller does not read them, its requests are left in the pipe.
+`feed` handles what waits and never blocks. A caller that breaks the protocol is told so and dropped: `feed` raises and
+every call ends. While responses pile up because the caller does not read them, its requests stay in the pipe.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from typing import Any
 from lucky_transport.codec.compact import ItemRun, Popped, encode_compact, envelope_of, fields_of
 from lucky_transport.codec.envelope import Envelope, Kind, encode_envelope
 from lucky_transport.errors import Busy, ClosedError, RemoteProtocolError, TransportError
+from lucky_transport.rpc.error_envelope import GOAWAY, error_envelope
 from lucky_transport.rpc.fragments import DEFAULT_LIMIT, Assemblies, TooLarge, cut, too_large, whole
 from lucky_transport.rpc.images import ImageStore
-from lucky_transport.rpc.numbers import FIRST_NUMBER, Named
-from lucky_transport.rpc.outcome import GOODBYE, error_envelope
-from lucky_transport.rpc.outlet import CONGESTED_BYTES, Outlet
+from lucky_transport.rpc.method_names import FIRST_NUMBER, MethodNameDecoder
 from lucky_transport.rpc.pipe import Pipe
+from lucky_transport.rpc.send_queue import CONGESTED_BYTES, SendQueue
 from lucky_transport.rpc.server_call import ServerCall
 
 __all__ = ["MAX_CALLS", "ServerCalls"]
@@ -63,7 +62,7 @@ class ServerCalls:
         self.images = images
         self.peer = caller or pipe.peer
         self.lock = threading.Lock()
-        self.outlet = Outlet(pipe)
+        self.send_queue = SendQueue(pipe)
         self.between_steps = between_steps
         self._pipe = pipe
         self._largest = pipe.largest_record
@@ -71,7 +70,7 @@ class ServerCalls:
         self._at_once = at_once
         self._inline = inline
         self._calls: dict[int, ServerCall] = {}
-        self._named = Named()
+        self._named = MethodNameDecoder()
         self._assemblies = Assemblies(max_message_bytes, refusal)
         self._max_message_bytes = max_message_bytes
         self._refusal = refusal
@@ -90,7 +89,7 @@ class ServerCalls:
         """
         try:
             for _ in range(_BATCH):
-                if self.outlet.kept_bytes > CONGESTED_BYTES:
+                if self.send_queue.pending_bytes > CONGESTED_BYTES:
                     return False
                 record = self._pipe.pop_batch(1)
                 if record is None:
@@ -111,7 +110,7 @@ class ServerCalls:
             if call is not None:
                 call.lose(self._error)
         self._assemblies.clear()
-        self.outlet.close()
+        self.send_queue.close()
         self._pipe.close()
         if self.images is not None:
             self.images.close()
@@ -120,7 +119,7 @@ class ServerCalls:
         """Tell the caller of every call, and of all that would come, that it ends here; then `close`."""
         for call in tuple(self._calls.values()):
             call.abort(error)
-        self.post(encode_envelope(error_envelope(0, GOODBYE, error)), GOODBYE)
+        self.post(encode_envelope(error_envelope(0, GOAWAY, error)), GOAWAY)
         self.close(error)
 
     # -- for ServerCall -----------------------------------------------------------------------------------------------
@@ -129,9 +128,9 @@ class ServerCalls:
         """Send an answer or keep it until there is room; a caller that is gone is found by whoever feeds."""
         try:
             if len(record) <= self._largest:
-                self.outlet.post_one(record)
+                self.send_queue.post_one(record)
             else:
-                self.outlet.post(cut(record, correlation_id, self._largest, message_bytes))
+                self.send_queue.post(cut(record, correlation_id, self._largest, message_bytes))
         except TransportError as error:
             if self._error is None:
                 self._error = error.with_traceback(None)
@@ -139,7 +138,7 @@ class ServerCalls:
     def post_plain(self, correlation_id: int, kind: int, payload: bytes) -> None:
         """As `post`, of a plain envelope: the fastest way where there is one."""
         try:
-            if self.outlet.try_post(kind, correlation_id, payload):
+            if self.send_queue.try_post(kind, correlation_id, payload):
                 return
         except TransportError as error:
             if self._error is None:
@@ -196,7 +195,7 @@ class ServerCalls:
         payload: bytes,
     ) -> bool:
         """Answer a plain request without the ceremony of a `ServerCall`; False when it needs one."""
-        if correlation_id in self._calls or correlation_id == GOODBYE:
+        if correlation_id in self._calls or correlation_id == GOAWAY:
             return False
         try:
             inline = self._inline.get(method)
@@ -247,7 +246,7 @@ class ServerCalls:
 
     def _open(self, call: ServerCall) -> None:
         correlation_id = call.correlation_id
-        if correlation_id in self._calls or correlation_id == GOODBYE:
+        if correlation_id in self._calls or correlation_id == GOAWAY:
             raise RemoteProtocolError(f"a request with the number {correlation_id}, which is none or of an open call")
         self._highest = max(self._highest, correlation_id)
         self._calls[correlation_id] = call

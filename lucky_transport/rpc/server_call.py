@@ -1,10 +1,9 @@
 """One call as the engine's side answers it.
 
-Rule 1: `recv`, `send`, `finish` and `fail` belong to the thread that answers the call; the caller's cancel, deadline
-        and death end it from outside, and then `recv` and `send` raise why.
-Rule 2: `finish` and `fail` never block and are not held up by any stream; only `send` waits, for credit and room.
-Rule 3: what is done to a call that its caller has ended is no error of the answerer: it is dropped.
-Rule 4: `try_recv` and `try_send` never wait; `on_news` tells when to try again.
+`recv`, `send`, `finish` and `fail` belong to the thread that answers the call; the caller's cancel, deadline and death
+end it from outside, and then `recv` and `send` raise why. `finish` and `fail` never block; only `send` waits, for flow
+control and free space. What is done to a call that its caller has ended is dropped. `try_recv` and `try_send` never
+wait; `on_news` tells when to try again.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ from lucky_transport.codec.compact import encode_compact
 from lucky_transport.codec.envelope import Envelope, ImagePlace, Kind, encode_envelope
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Cancelled, PeerTimeout, TransportError
+from lucky_transport.rpc.error_envelope import Metadata, copy_error, error_envelope, from_metadata, name_of, to_metadata
+from lucky_transport.rpc.flow_control import EVERY, ReceiveWindow, SendWindow, WindowSize
 from lucky_transport.rpc.images import ImageRef, ImageSink
-from lucky_transport.rpc.lifecycle import ANSWERER, Event, Shape, State, after, opened
-from lucky_transport.rpc.outcome import Metadata, copy_error, error_envelope, from_metadata, name_of, to_metadata
-from lucky_transport.rpc.window import EVERY, Credit, Grant, Window
+from lucky_transport.rpc.lifecycle import ANSWERER, Shape, StreamEvent, StreamState, after, opened
 
 if TYPE_CHECKING:
     from lucky_transport.rpc.server import ServerCalls
@@ -30,26 +29,26 @@ if TYPE_CHECKING:
 __all__ = ["ServerCall"]
 
 #: Looking up a member of an enumeration takes as long as calling a function.
-_ENDED, _ITEM = State.ENDED, int(Kind.STREAM_ITEM)
+_ENDED, _ITEM = StreamState.ENDED, int(Kind.STREAM_ITEM)
 _SLICE_S = 1.0
 #: A wait for pictures to be given back looks this often whether it is still wanted.
 _ROOM_NS = 20_000_000
 #: Where sending an item is possible and changes nothing: the table need not be asked.
-_MAY_SEND = frozenset(state for state, row in ANSWERER.items() if row.get(Event.SEND) is state)
+_MAY_SEND = frozenset(state for state, row in ANSWERER.items() if row.get(StreamEvent.SEND) is state)
 #: Where the caller may send items.
-_MAY_COME = frozenset(state for state, row in ANSWERER.items() if Event.PEER_SENDS in row)
+_MAY_COME = frozenset(state for state, row in ANSWERER.items() if StreamEvent.PEER_SENDS in row)
 #: Where the answer is a stream; a flag's own `&` takes a microsecond.
 _TO_CALLER = int(Shape.SERVER_STREAM)
 #: Before its first credit a caller may send nothing.
-_NOTHING = Window(0, 0, 0, 0)
+_NOTHING = WindowSize(0, 0, 0, 0)
 _LAST: Any = object()
 #: What only an answerer may send: for these the table has no row.
 _SLIPS = {
-    Kind.REQUEST: Event.PEER_OPENS,
-    Kind.RESPONSE: Event.PEER_RESPONDS,
-    Kind.END: Event.PEER_FINISHES,
-    Kind.ERROR: Event.PEER_FAILS,
-    Kind.HEADERS: Event.PEER_STARTS,
+    Kind.REQUEST: StreamEvent.PEER_OPENS,
+    Kind.RESPONSE: StreamEvent.PEER_RESPONDS,
+    Kind.END: StreamEvent.PEER_FINISHES,
+    Kind.ERROR: StreamEvent.PEER_FAILS,
+    Kind.HEADERS: StreamEvent.PEER_STARTS,
 }
 
 
@@ -92,7 +91,7 @@ class ServerCall:
         self.shape = shape
         self.on_news: Callable[[], None] | None = None
         self.deadline = Deadline(deadline_ns / 1e9) if deadline_ns else None
-        self._state = opened(Event.PEER_OPENS, shape)
+        self._state = opened(StreamEvent.PEER_OPENS, shape)
         self._calls = calls
         self._lock = calls.lock
         self._call: Call | None = None
@@ -100,9 +99,9 @@ class ServerCall:
         self._error: TransportError | None = None
         if shape:
             self._changed = threading.Condition()
-            self._credit = Credit()
+            self._credit = SendWindow()
             self._inbox: deque[bytes] = deque()
-            self._grant: Grant | None = None
+            self._grant: ReceiveWindow | None = None
             self._pictures: ImageSink | None = None
 
     @classmethod
@@ -176,13 +175,13 @@ class ServerCall:
         """The method's full name, for texts and for handlers registered by path."""
         return self.path or name_of(self.method)
 
-    def accept(self) -> Grant:
+    def accept(self) -> ReceiveWindow:
         """Allow the caller to send his first items; `recv` does so when it is called first. Idempotent.
 
         Before this nothing is granted: who is refused need not send anything.
         """
         if self._grant is None:
-            self._grant = Grant(EVERY)
+            self._grant = ReceiveWindow(EVERY)
             self._give(EVERY.items, EVERY.bytes)
         return self._grant
 
@@ -211,7 +210,7 @@ class ServerCall:
         self._renew(grant, len(payload))
         return payload
 
-    def _renew(self, grant: Grant, length: int) -> None:
+    def _renew(self, grant: ReceiveWindow, length: int) -> None:
         renewed = grant.consumed(length)
         if renewed is not None and self._state is not _ENDED:
             self._give(*renewed)
@@ -222,7 +221,7 @@ class ServerCall:
         Raises LocalProtocolError when the call has been ended by this side.
         """
         try:
-            self._go(Event.START)
+            self._go(StreamEvent.START)
         except TransportError:
             if self._error is None:
                 raise
@@ -236,7 +235,7 @@ class ServerCall:
         Raises what `send` and `wait_for_credit` do, and what items and encoder raise.
         """
         credit, seen, correlation_id = self._credit, self.call, self.correlation_id
-        post = self._calls.outlet.try_post
+        post = self._calls.send_queue.try_post
         while True:
             # As `wait_for_credit`, and below as `send`, which would be three functions more for each item.
             if (
@@ -276,7 +275,7 @@ class ServerCall:
                 self._changed.wait(self._patience_s())
         self._check()
         if self._state is _ENDED:  # another thread has answered the call meanwhile
-            self._go(Event.SEND)
+            self._go(StreamEvent.SEND)
 
     def send(self, payload: bytes, dropped: int = 0, images: Sequence[ImageRef] = ()) -> None:
         """Send one item of the stream; waits for credit and room. `dropped`: items skipped so far. `images`: where its
@@ -285,14 +284,14 @@ class ServerCall:
         Raises LocalProtocolError (no stream, or finished), Cancelled, PeerTimeout, PeerDied.
         """
         if self._error is not None or self._state not in _MAY_SEND:
-            self._go(Event.SEND)
+            self._go(StreamEvent.SEND)
         while not self._credit.try_spend(len(payload)):
             self._wait_for_credit()
-        outlet, call = self._calls.outlet, self.correlation_id
+        send_queue, call = self._calls.send_queue, self.correlation_id
         if len(images) == 1:
-            if outlet.try_post(_ITEM, call, payload, 0, 0, dropped, images[0]):
+            if send_queue.try_post(_ITEM, call, payload, 0, 0, dropped, images[0]):
                 return
-        elif not dropped and not images and outlet.try_post(_ITEM, call, payload):
+        elif not dropped and not images and send_queue.try_post(_ITEM, call, payload):
             return
         if dropped or images:
             item = Envelope(
@@ -306,15 +305,15 @@ class ServerCall:
             record = encode_envelope(item)
         else:
             record = encode_compact(Kind.STREAM_ITEM, call, payload)
-        if outlet.try_send(record):
+        if send_queue.try_send(record):
             return
         for part in self._calls.cut(record, call, len(payload)):
-            if not outlet.send(part, self.deadline, self._is_over_now):
+            if not send_queue.send(part, self.deadline, self._is_over_now):
                 self._check()
 
     def try_send(self, payload: bytes) -> bool:
         """As `send`, without waiting; False, and nothing was sent, while the caller can take no more."""
-        self._go(Event.SEND)
+        self._go(StreamEvent.SEND)
         if not self._credit.try_spend(len(payload)):
             return False
         self._calls.post_plain(self.correlation_id, _ITEM, payload)
@@ -335,7 +334,7 @@ class ServerCall:
         Raises LocalProtocolError when it has been ended by this side.
         """
         is_stream = self.shape & _TO_CALLER
-        if not self._end(Event.FINISH if is_stream else Event.RESPOND):
+        if not self._end(StreamEvent.FINISH if is_stream else StreamEvent.RESPOND):
             if images and self.pictures is not None:
                 self.pictures.take_back(images)
             return
@@ -364,7 +363,7 @@ class ServerCall:
         when it has been ended by this side.
         """
         is_late = isinstance(error, PeerTimeout) and self.deadline is not None and self.deadline.expired
-        if not self._end(Event.FAIL):
+        if not self._end(StreamEvent.FAIL):
             return
         try:
             if not is_late:
@@ -379,14 +378,14 @@ class ServerCall:
         """Take what the caller sent for this call. Raises RemoteProtocolError for what he may not send."""
         kind = envelope.kind
         if kind is Kind.CANCEL:
-            self.lose(Cancelled(f"{self.name} was cancelled by its caller"), Event.PEER_CANCELS)
+            self.lose(Cancelled(f"{self.name} was cancelled by its caller"), StreamEvent.PEER_CANCELS)
         elif kind is Kind.STREAM_ITEM:
             self.on_item(envelope.payload)
         elif kind is Kind.HALF_CLOSE:
-            self._go(Event.PEER_HALF_CLOSES)
+            self._go(StreamEvent.PEER_HALF_CLOSES)
             self._wake()
         elif kind is Kind.CREDIT:
-            self._go(Event.PEER_GRANTS)
+            self._go(StreamEvent.PEER_GRANTS)
             self._credit.add(envelope.items, envelope.window)
             self._wake()
         else:
@@ -394,12 +393,12 @@ class ServerCall:
 
     def on_item(self, payload: bytes) -> None:
         """Take the caller's next item. Raises RemoteProtocolError when none is due or it was not granted."""
-        self._go(Event.PEER_SENDS)
+        self._go(StreamEvent.PEER_SENDS)
         if not self._calls.takes(self.correlation_id, payload):
             return
         with self._changed:
             if self._grant is None:
-                Grant(_NOTHING).arrived(len(payload))
+                ReceiveWindow(_NOTHING).arrived(len(payload))
             else:
                 self._grant.arrived(len(payload))
             self._inbox.append(payload)
@@ -412,7 +411,7 @@ class ServerCall:
         if self.lose(error):
             self._calls.post(encode_envelope(error_envelope(0, self.correlation_id, error)), self.correlation_id)
 
-    def lose(self, error: TransportError, event: Event = Event.LOSE) -> bool:
+    def lose(self, error: TransportError, event: StreamEvent = StreamEvent.LOSE) -> bool:
         """The caller is gone or has cancelled: end without an answer; False when it had ended."""
         with self._lock:
             if self._state is _ENDED:
@@ -448,14 +447,14 @@ class ServerCall:
         if self.deadline is not None and self.deadline.expired:
             raise PeerTimeout(f"{self.name}: its caller waited {self.deadline.timeout_s:g} s and no longer")
 
-    def _go(self, event: Event) -> None:
+    def _go(self, event: StreamEvent) -> None:
         with self._lock:
             if event.is_ours and self._error is not None:
                 raise copy_error(self._error, "")
             if event.is_ours or self._state is not _ENDED:
                 self._state = after(ANSWERER, self._state, event, self._what)
 
-    def _end(self, event: Event) -> bool:
+    def _end(self, event: StreamEvent) -> bool:
         """Go to the end, to be followed by `_ended`; False when the caller was there first."""
         with self._lock:
             if self._error is not None:

@@ -1,7 +1,4 @@
-"""Typed calls over a pipe: messages in, messages out; what `Transport.call` and `Transport.stream` need.
-
-Rule 1: a message that does not fit is refused before anything is sent; what the engine sends is verified as it is read.
-"""
+"""Typed calls over a pipe: messages in, messages out; what `Transport.call` and `Transport.stream` need."""
 
 from __future__ import annotations
 
@@ -16,9 +13,9 @@ from lucky_transport.messages.images import frames_of, holds_images
 from lucky_transport.messages.methods import Flow, Method
 from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.rpc.client_call import ClientCall
+from lucky_transport.rpc.error_envelope import copy_error
 from lucky_transport.rpc.images import ImageLease, Payload
 from lucky_transport.rpc.lifecycle import Shape
-from lucky_transport.rpc.outcome import copy_error
 from lucky_transport.transport import Stream
 
 __all__ = ["CallStream", "call", "response_of", "stream"]

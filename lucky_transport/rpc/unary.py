@@ -1,7 +1,4 @@
-"""What the caller of a unary method waits for: one payload, or an error, and the metadata around it.
-
-Rule 1: it is a `ClientCall` without anything that costs time; it takes the same envelopes and refuses the same ones.
-"""
+"""What the caller of a unary method waits for: one payload or an error, and the metadata around it."""
 
 from __future__ import annotations
 
@@ -10,15 +7,18 @@ from typing import Any
 
 from lucky_transport.codec.envelope import Envelope, Kind
 from lucky_transport.errors import RemoteProtocolError, StatusError, TransportError
-from lucky_transport.rpc.outcome import Metadata, error_in, from_metadata
+from lucky_transport.rpc.error_envelope import Metadata, error_in, from_metadata
 
-__all__ = ["UnaryAnswer"]
+__all__ = ["UnaryResult"]
 
 
-class UnaryAnswer:
-    """What a unary caller waits for. error: why there is no payload. headers, trailing: metadata of the answer."""
+class UnaryResult:
+    """A `ClientCall` without what costs time; it takes the same envelopes and refuses the same ones.
 
-    # Of the class until they are something else: a call needs few of them, and no `__init__`.
+    error: why there is no payload. headers, trailing: metadata of the response.
+    """
+
+    # Attributes of the class until they are set: a call sets few of them, and needs no `__init__`.
     done: bool = False
     payload: Any = b""
     error: TransportError | None = None

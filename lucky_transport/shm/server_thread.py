@@ -1,9 +1,9 @@
-"""The thread that serves a reception, and runs quick handlers itself where it has a lane for them.
+"""The thread that runs a server loop; fast handlers run on it, where it has an executor for them.
 
 Rule 1: it ends in two steps: from `stop` on nobody is let in, and when no call is under way any more, or the grace is
         over, every client is told that it ends here.
 Rule 2: a bug of ours ends this thread and its clients' calls, not the process.
-Rule 3: a handler that is not quick costs this thread its place: another one serves on (`lucky_transport.rpc.lane`).
+Rule 3: when a handler turns out slow, another thread serves on (`lucky_transport.rpc.adaptive_executor`).
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import time
 from collections.abc import Callable
 
 from lucky_transport.errors import ClosedError
-from lucky_transport.rpc.alarms import Alarms
-from lucky_transport.rpc.lane import Lane
-from lucky_transport.rpc.reading import Overtaken, Reading
-from lucky_transport.rpc.slots import Slots
+from lucky_transport.rpc.adaptive_executor import AdaptiveExecutor
+from lucky_transport.rpc.deadline_timer import DeadlineTimer
+from lucky_transport.rpc.guarded_reader import GuardedReader, ReaderReplaced
+from lucky_transport.rpc.run_time_stats import CountedPool
 from lucky_transport.shm.server_loop import ServerLoop
 
 __all__ = ["ServerThread"]
@@ -29,8 +29,8 @@ _LAST_SLICE_NS = 5_000_000
 
 
 class ServerThread:
-    """Serves `reception` from `start` on. alarms: deadlines that this thread keeps. lane: where handlers run that may
-    also run on the threads of `slots`; None without any.
+    """Serves `reception` from `start` on. deadline_timer: deadlines that this thread keeps. executor: runs
+    handlers here or on the threads of `slots`; None without any.
 
     farewell: what clients are told at the end. on_end: called once everything has ended, on this thread.
     """
@@ -41,17 +41,17 @@ class ServerThread:
         name: str,
         *,
         farewell: str,
-        slots: Slots | None = None,
+        slots: CountedPool | None = None,
         on_end: Callable[[], None] = lambda: None,
     ) -> None:
-        self.alarms = Alarms(reception.interrupt)
+        self.deadline_timer = DeadlineTimer(reception.interrupt)
         self._reception = reception
         self._farewell = farewell
         self._on_end = on_end
         self._end_at = math.inf
         self._name = name
-        self._reading = Reading(name, self._run)
-        self.lane = None if slots is None else Lane(slots, self._reading)
+        self._reading = GuardedReader(name, self._run)
+        self.executor = None if slots is None else AdaptiveExecutor(slots, self._reading)
 
     def start(self) -> None:
         """Begin to serve; once."""
@@ -81,7 +81,7 @@ class ServerThread:
             self._reception.stop_listening()
             while self._reception.open_calls and time.monotonic() < self._end_at:
                 self._serve(_LAST_SLICE_NS)
-        except Overtaken:
+        except ReaderReplaced:
             raise
         except ClosedError as error:  # `close` lost its patience
             _log.debug("the %s: %s", self._name, error)
@@ -91,10 +91,10 @@ class ServerThread:
         self._on_end()
 
     def _serve(self, most_ns: int) -> None:
-        self._reception.serve(self.alarms.patience_ns(most_ns))
-        self.alarms.ring()
-        if self.lane is not None:
-            self.lane.flush()
+        self._reception.serve(self.deadline_timer.timeout_ns(most_ns))
+        self.deadline_timer.expire()
+        if self.executor is not None:
+            self.executor.flush()
             if not self._reception.has_clients:
                 self._reading.rest()
 

@@ -26,7 +26,7 @@ from lucky_transport.errors import (
     TransportError,
     UnknownName,
 )
-from lucky_transport.rpc.outcome import copy_error
+from lucky_transport.rpc.error_envelope import copy_error
 from lucky_transport_pipe.address import BACKEND
 from lucky_transport_pipe.control import CLIENT, Control, ControlEvent, ControlState
 from lucky_transport_pipe.demultiplexer import Demultiplexer

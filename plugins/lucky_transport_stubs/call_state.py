@@ -18,7 +18,7 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.errors import StatusError, TransportError
 from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.rpc.client_call import ClientCall
-from lucky_transport.rpc.outcome import Metadata
+from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport_stubs.callbacks import Callbacks
 from lucky_transport_stubs.link import OF_THE_PARENT, Link
 from lucky_transport_stubs.messages import Messages

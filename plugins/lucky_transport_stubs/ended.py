@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from lucky_transport.rpc.outcome import Metadata
+from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport_stubs.metadata import metadata_of
 from lucky_transport_stubs.status import Status
 

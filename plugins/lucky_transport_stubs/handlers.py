@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from lucky_transport.rpc.outcome import Metadata
+from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.metadata import invocation_metadata
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from lucky_transport.errors import StatusError
-from lucky_transport.rpc.outcome import Metadata
+from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.status import Code, error_of
 

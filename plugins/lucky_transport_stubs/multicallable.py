@@ -15,9 +15,9 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.errors import StatusError, TransportError
 from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.rpc.client_call import ClientCall
+from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport.rpc.lifecycle import Shape
-from lucky_transport.rpc.outcome import Metadata
-from lucky_transport.rpc.unary import UnaryAnswer
+from lucky_transport.rpc.unary import UnaryResult
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.call_state import CallState
 from lucky_transport_stubs.ended import failed, succeeded
@@ -138,7 +138,7 @@ class UnaryUnary(_Method, grpc.UnaryUnaryMultiCallable):
 
     def _exchange(
         self, request: Any, timeout: float | None, metadata: Given, credentials: Any, wait_for_ready: bool | None
-    ) -> tuple[Any, UnaryAnswer]:
+    ) -> tuple[Any, UnaryResult]:
         """Return the response and what came with it; raises the failed call, ValueError when closed, TypeError."""
         messages, link = self._messages, self._link
         answer = None
@@ -244,7 +244,7 @@ def _check_open(link: Link) -> None:
         raise ValueError(_CLOSED_BLOCKING)
 
 
-def _failed(status: Status, answer: UnaryAnswer | None) -> Any:
+def _failed(status: Status, answer: UnaryResult | None) -> Any:
     """Return what to raise; an answer that came has metadata, also when its message could not be read."""
     if answer is None:
         return failed(status)

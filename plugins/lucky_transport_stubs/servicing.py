@@ -17,8 +17,8 @@ from typing import Any
 
 from lucky_transport.errors import ClosedError
 from lucky_transport.handler_options import is_inline
+from lucky_transport.rpc.run_time_stats import CountedPool
 from lucky_transport.rpc.server_call import ServerCall
-from lucky_transport.rpc.slots import Slots
 from lucky_transport.shm.server_thread import ServerThread
 from lucky_transport_stubs.answer import Answer
 from lucky_transport_stubs.answering import answer_call, behaviour_of
@@ -76,7 +76,7 @@ class Servicing:
         elif not self._enter():
             answer.fail(Code.RESOURCE_EXHAUSTED, "Concurrent RPC limit exceeded!")
         else:
-            seen = ServicerContext(answer, port.alarms.watch)
+            seen = ServicerContext(answer, port.deadline_timer.watch)
             self._run(handler, answer, port, partial(self._answer, context, handler, answer, seen))
 
     def _run(self, handler: Any, answer: Answer, port: ServerThread, task: Callable[[], None]) -> None:
@@ -85,8 +85,8 @@ class Servicing:
         own_pool = getattr(behaviour, "experimental_thread_pool", None)
         if not call.shape and is_inline(behaviour):
             task()
-        elif not call.shape and own_pool is None and port.lane is not None:
-            port.lane.run(call.path, task, partial(self._not_taken, answer))
+        elif not call.shape and own_pool is None and port.executor is not None:
+            port.executor.run(call.path, task, partial(self._not_taken, answer))
         else:
             try:
                 (own_pool or self._pool).submit(task)
@@ -120,7 +120,7 @@ class Servicing:
                 self._running -= 1
 
 
-def _slots(pool: Executor) -> Slots | None:
+def _slots(pool: Executor) -> CountedPool | None:
     """Return the pool as one from which handlers may be taken to run elsewhere; None where they would notice.
 
     A pool of one thread, or one that prepares its threads, is often there for the sake of these very threads.
@@ -128,4 +128,4 @@ def _slots(pool: Executor) -> Slots | None:
     threads = getattr(pool, "_max_workers", 1)
     if not isinstance(pool, ThreadPoolExecutor) or threads == 1 or getattr(pool, "_initializer", None) is not None:
         return None
-    return Slots(pool.submit, threads)
+    return CountedPool(pool.submit, threads)

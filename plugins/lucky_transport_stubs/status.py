@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lucky_transport.errors import NotReachable, PeerTimeout, StatusError, TransportError
-from lucky_transport.rpc.outcome import Metadata
+from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport_grpc.errors import code_for
 from lucky_transport_grpc.runtime import grpc
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from lucky_transport.messages.methods import BY_NAME, Effect, Flow
 from lucky_transport.routing_policy import CallOutcome, Comparison
-from lucky_transport.rpc.outcome import Metadata
+from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport_migration.evidence.items import Found, Items
 from lucky_transport_migration.evidence.record import (
     CONTROL,

@@ -21,7 +21,7 @@ from dataclasses import MISSING, dataclass, fields
 from typing import Any, TypeVar
 
 from lucky_transport.errors import ConfigError
-from lucky_transport.rpc.outcome import Metadata
+from lucky_transport.rpc.error_envelope import Metadata
 
 __all__ = ["FLATBUFFERS", "PROTOBUF", "Call", "Header", "Step", "header_of", "line_of", "read_entry"]
 

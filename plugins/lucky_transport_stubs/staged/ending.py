@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from lucky_transport.rpc.outcome import Metadata
+from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport_grpc.errors import code_of as status_code_of
 from lucky_transport_grpc.errors import details_of
 from lucky_transport_stubs.call_state import CallState

@@ -22,7 +22,7 @@ import time
 from typing import Any
 
 from lucky_transport.routing_policy import CallOutcome, Comparison, Decision
-from lucky_transport.rpc.outcome import Metadata
+from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport_stubs.staged.ending import SO_FAR, Ending
 from lucky_transport_stubs.staged.items import Items
 from lucky_transport_stubs.staged.staging import Staging

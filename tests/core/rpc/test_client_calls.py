@@ -363,8 +363,8 @@ def test_a_caller_dropped_by_the_garbage_collector_in_the_middle_of_a_call_locks
             self.call.cancel()
 
     Loop(pair.client.open("/t/endless"))
-    outlet: Any = pair.client.outlet
-    with outlet._lock:
+    send_queue: Any = pair.client.send_queue
+    with send_queue._lock:
         gc.collect()
     assert pair.client.unary("/t/echo", b"after", soon()) == b"after"
     until(lambda: pair.begun[0].is_ended)

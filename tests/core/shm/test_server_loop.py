@@ -175,7 +175,7 @@ def test_the_thread_keeps_the_deadlines_of_watched_calls(desk: Desk) -> None:
     client = desk.dial()
     client.open("/t/wait", deadline=Deadline(0.1))  # nobody waits for it, so nobody tells the server
     until(lambda: desk.began)
-    desk.thread.alarms.watch(desk.began[0])
+    desk.thread.deadline_timer.watch(desk.began[0])
     until(lambda: desk.began[0].is_ended)
     client.close()
 

@@ -1,7 +1,4 @@
-"""Small things that both ends of calls say: names of methods, metadata, errors that cross the wire.
-
-Rule 1: an error is raised anew wherever it ends a call, so that tracebacks of several threads do not mix.
-"""
+"""What both ends of a call put into envelopes beside payloads: method names, metadata, errors."""
 
 from __future__ import annotations
 
@@ -12,14 +9,14 @@ from lucky_transport.codec.envelope import Envelope, Kind, Metadatum
 from lucky_transport.errors import StatusError, TransportError, from_wire
 from lucky_transport.messages.methods import BY_ID
 
-__all__ = ["GOODBYE", "Metadata", "copy_error", "error_envelope", "error_in", "from_metadata", "name_of", "to_metadata"]
+__all__ = ["GOAWAY", "Metadata", "copy_error", "error_envelope", "error_in", "from_metadata", "name_of", "to_metadata"]
 
-#: The number of no call: an error that carries it ends the connection.
-GOODBYE = 0
+#: The correlation id of an error that ends the connection, as HTTP/2's GOAWAY does.
+GOAWAY = 0
 
 
 def name_of(method: int | str) -> str:
-    """Return the full name of a method given by id or name, for texts."""
+    """Return the full name of a method given by id or name, for error texts."""
     if isinstance(method, str):
         return method
     row = BY_ID.get(method)
@@ -40,14 +37,14 @@ def from_metadata(entries: Iterable[Metadatum]) -> Metadata:
 
 
 def copy_error(error: TransportError, backend: str) -> TransportError:
-    """Return a new error of the same class with the same text."""
+    """Return a new error of the same class and text, so that tracebacks of several threads do not mix."""
     if isinstance(error, StatusError):
         return StatusError(error.code, error.details, error.trailing, backend=error.backend or backend)
     return from_wire(error.wire_code, str(error), backend=error.backend or backend)
 
 
 def error_envelope(method: int, correlation_id: int, error: TransportError, dropped: int = 0) -> Envelope:
-    """Return what tells the caller that his call failed."""
+    """Return the envelope that ends a call with an error."""
     envelope = Envelope(
         method, correlation_id, Kind.ERROR, status=error.wire_code, details=_legal(str(error)), dropped=dropped
     )
@@ -58,11 +55,11 @@ def error_envelope(method: int, correlation_id: int, error: TransportError, drop
 
 
 def error_in(envelope: Envelope) -> TransportError:
-    """Return the error that an envelope brings."""
+    """Return the error of an envelope."""
     trailing = from_metadata(envelope.metadata)
     return from_wire(envelope.status, envelope.details, status=envelope.code, trailing=trailing)
 
 
 def _legal(text: str) -> str:
-    """An error's text may hold what UTF-8 cannot say (file names); it must reach the caller all the same."""
+    """Replace what UTF-8 cannot encode, as in file names: the text must reach the caller all the same."""
     return text.encode(errors="replace").decode()

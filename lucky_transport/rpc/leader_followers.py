@@ -1,11 +1,6 @@
-"""Leader and followers: of all threads that wait for records, one reads for everybody; no thread of our own.
+"""Leader/Followers (POSA2): of all threads that wait for records one reads the pipe for the others.
 
-Rule 1: who waits and finds nobody reading reads himself, until he has what he waited for; then he wakes a follower,
-        who reads on.
-Rule 2: a thread whose record was read by another is woken at once; one whose deadline passes returns by itself.
-Rule 3: in a relay (`lucky_transport.rpc.relay`) one thread runs at a time, since two would only contend for the
-        interpreter: who has read all there is, and has to wait, wakes one thread whose record came, and sleeps; that
-        one will read next. One of the sleepers keeps watch, and ends the relay when nobody has read for WATCH_S.
+There is no reader thread. The leader reads until its own record came, and then promotes a follower.
 """
 
 from __future__ import annotations
@@ -21,17 +16,17 @@ from typing import Any, Protocol, TypeVar
 from lucky_transport.codec.compact import ItemRun, Popped
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import TransportError
+from lucky_transport.rpc.follower_batching import FollowerBatching
 from lucky_transport.rpc.pipe import Pipe
-from lucky_transport.rpc.relay import Relay
 
-__all__ = ["WATCH_S", "Awaited", "Turns"]
+__all__ = ["WATCH_S", "Awaited", "LeaderFollowers"]
 
 WATCH_S = 0.0005
 _LONG_NS = 1_000_000_000
 
 
 class _End(Enum):
-    """Why a thread no longer reads: it has what it waited for, its time or the connection is over, another goes on."""
+    """Why a thread stops leading: its record came, its deadline passed, the pipe broke, or it passes the lead on."""
 
     READY = auto()
     LATE = auto()
@@ -40,8 +35,9 @@ class _End(Enum):
 
 
 class Awaited(Protocol):
-    """What threads wait for. `gates`: one lock per thread that follows; `Turns.wake` opens them. Where only one thread
-    ever waits, it may be an empty tuple until that one follows.
+    """What threads wait for. gates: one held lock per follower, released by `LeaderFollowers.wake`.
+
+    Where only one thread ever waits, `gates` may be an empty tuple until that thread follows.
     """
 
     gates: Any
@@ -50,8 +46,13 @@ class Awaited(Protocol):
 A = TypeVar("A", bound=Awaited)
 
 
-class Turns:
-    """Who reads `pipe`. `on_record` handles one record, `on_broken` the error that ended the connection."""
+class LeaderFollowers:
+    """Decides which thread reads `pipe`. on_record: handles one record. on_broken: handles the connection's last error.
+
+    While woken threads return at once with their next call (`FollowerBatching`), one thread runs at a time, because two
+    would only contend for the interpreter lock: a leader that would have to sleep wakes one follower whose record came
+    and follows itself. One follower then polls, and ends the batching when no thread has led for WATCH_S.
+    """
 
     def __init__(
         self, pipe: Pipe, on_record: Callable[[Popped | ItemRun], None], on_broken: Callable[[TransportError], None]
@@ -62,14 +63,12 @@ class Turns:
         self._shifts = 0  # how often a thread began to read
         self._leading: Awaited | None = None
         self._followers: dict[Any, None] = {}
-        self._relay = Relay()
-        self._answered: deque[Any] = deque()  # gates to be opened, in a relay one at a time
-        self._watching: Any = None  # the gate of who keeps watch
+        self._batching = FollowerBatching()
+        self._answered: deque[Any] = deque()  # gates to be opened, one at a time while batching
+        self._watching: Any = None  # the gate of the follower that polls
 
     def wait(self, awaited: A, is_ready: Callable[[A], Any], deadline: Deadline | None, batch: int = 1) -> bool:
-        """Return True once `is_ready(awaited)`, False at the deadline; reads up to `batch` records at once when it
-        leads.
-        """
+        """Return True once `is_ready(awaited)`, False at the deadline; a leader reads up to `batch` records at once."""
         while True:
             end = self._lead(awaited, is_ready, deadline, batch) if self._reading.acquire(blocking=False) else None
             if end is _End.READY:
@@ -84,7 +83,7 @@ class Turns:
                 return False
 
     def read_waiting(self) -> None:
-        """Handle the records that are there now, unless somebody reads already; never blocks."""
+        """Handle the records that are there now, unless another thread leads; never blocks."""
         if self._reading.acquire(blocking=False):
             try:
                 while (record := self._pipe.pop_batch(1)) is not None:
@@ -97,26 +96,26 @@ class Turns:
                     self._hand_over()
 
     def wake(self, awaited: Awaited) -> None:
-        """Have every thread that waits for it look again; from any thread."""
+        """Make every thread that waits for `awaited` check again; from any thread."""
         for gate in tuple(awaited.gates):
             _open(gate)
         if self._leading is awaited:
             self._pipe.interrupt()
 
     def wake_followers(self, awaited: Awaited) -> None:
-        """As `wake`, from the thread that reads, which looks again anyway."""
+        """Make the followers that wait for `awaited` check again; from the leader, which checks anyway."""
         gates = awaited.gates
-        if gates and self._relay.is_on:
+        if gates and self._batching.is_on:
             self._answered.extend(gates)
         elif gates:
             for gate in tuple(gates):
                 _open(gate)
-            self._relay.note_woken()
+            self._batching.note_woken()
 
     # -- leading ------------------------------------------------------------------------------------------------------
 
     def _lead(self, awaited: A, is_ready: Callable[[A], Any], deadline: Deadline | None, batch: int) -> _End:
-        """Read for everybody; the lock is held, and is not when this returns."""
+        """Read for all waiting threads. The caller holds the lock; it is released on return."""
         self._shifts += 1
         self._leading = awaited
         pop, on_record = self._pipe.pop_batch, self._on_record
@@ -151,33 +150,33 @@ class Turns:
         return end
 
     def _hand_over(self) -> None:
-        """Nobody reads any more: wake whose records came, and see to it that somebody reads on."""
+        """Wake the followers whose records came, and promote one unless a follower polls."""
         while self._open_next() is not None:
             pass
         if self._watching is None:
             self._promote()
 
     def _promote(self) -> None:
-        """Wake one follower, who then leads."""
+        """Wake one follower, which then leads."""
         for gate in tuple(self._followers):
             if _open(gate):
                 return
 
     def _open_next(self) -> Any:
-        """Wake the next thread whose record came, and return its gate; None when there is none."""
+        """Wake the next follower whose record came, and return its gate; None when there is none."""
         while self._answered:
-            with contextlib.suppress(IndexError):  # another thread was quicker
+            with contextlib.suppress(IndexError):  # another thread took the last one
                 gate = self._answered.popleft()
                 if gate in self._followers and _open(gate):
-                    self._relay.note_woken()
+                    self._batching.note_woken()
                     return gate
         return None
 
     # -- following ----------------------------------------------------------------------------------------------------
 
     def _follow(self, awaited: A, is_ready: Callable[[A], Any], deadline: Deadline | None, passes: bool) -> bool:
-        """Sleep until there is reason to look again; False at the deadline. passes: once it has woken the next one."""
-        self._relay.note_return()
+        """Sleep until there is a reason to check again; False at the deadline. passes: wakes the next one first."""
+        self._batching.note_return()
         gate = threading.Lock()
         gate.acquire()
         if awaited.gates == ():
@@ -186,7 +185,7 @@ class Turns:
         gates.append(gate)
         self._followers[gate] = None
         try:
-            # Looked at once more now that both can be seen: who leads may have finished before.
+            # Checked once more now that the gate is visible: the record may have come before.
             if is_ready(awaited):
                 return True
             if passes:
@@ -204,25 +203,25 @@ class Turns:
             gates.remove(gate)
             if self._watching is gate:
                 self._watching = None
-            # A follower that was told to lead, or kept watch, and leaves all the same, passes it on.
+            # A follower that was promoted, or polled, and leaves all the same passes the lead on.
             if self._watching is None and not self._reading.locked():
                 self._hand_over()
 
     def _watch(self, gate: Any, deadline: Deadline | None) -> bool:
-        """As a follower sleeps, and see to it meanwhile that somebody reads."""
+        """Sleep as a follower, and lead when no thread has led for WATCH_S; False at the deadline."""
         while self._watching is gate:
             seen = self._shifts
-            nap_s = WATCH_S if deadline is None else min(WATCH_S, deadline.remaining_s)
-            if gate.acquire(timeout=nap_s):
+            timeout_s = WATCH_S if deadline is None else min(WATCH_S, deadline.remaining_s)
+            if gate.acquire(timeout=timeout_s):
                 return True
             if deadline is not None and deadline.expired:
                 return False
             if self._shifts == seen:
                 self._watching = None
                 if not self._reading.locked():
-                    self._relay.note_break()
+                    self._batching.note_break()
                     return True
-        # Who reads does so for long; he will see that nobody keeps watch, and wake a follower when he leaves.
+        # The leader reads for long. It sees that no follower polls, and promotes one when it stops.
         return gate.acquire(timeout=-1 if deadline is None else deadline.remaining_s)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from lucky_transport.codec.compact import encode_compact
 from lucky_transport.codec.envelope import Kind
-from lucky_transport.rpc.alarms import Alarms
+from lucky_transport.rpc.deadline_timer import DeadlineTimer
 from lucky_transport.rpc.server import ServerCalls
 from lucky_transport.rpc.server_call import ServerCall
 from tests.support.memory_pipe import memory_pipes
@@ -23,7 +23,7 @@ class Bench:
         self.began: list[ServerCall] = []
         self.calls = ServerCalls(end, self.began.append)
         self.woken = 0
-        self.alarms = Alarms(self._wake)
+        self.deadline_timer = DeadlineTimer(self._wake)
 
     def _wake(self) -> None:
         self.woken += 1
@@ -46,22 +46,22 @@ def test_a_watched_call_ends_when_its_deadline_has_passed() -> None:
     bench = Bench()
     call = bench.begin(20)
     seen = ended(call)
-    bench.alarms.watch(call)
-    bench.alarms.ring()
+    bench.deadline_timer.watch(call)
+    bench.deadline_timer.expire()
     assert not call.is_ended
-    time.sleep(bench.alarms.patience_ns(LONG_NS) / 1e9)
-    bench.alarms.ring()
+    time.sleep(bench.deadline_timer.timeout_ns(LONG_NS) / 1e9)
+    bench.deadline_timer.expire()
     assert call.is_ended
     assert seen == [call]
-    assert len(bench.alarms) == 0
+    assert len(bench.deadline_timer) == 0
 
 
 def test_the_caller_is_told_nothing_his_own_clock_does() -> None:
     bench = Bench()
     call = bench.begin(1)
-    bench.alarms.watch(call)
+    bench.deadline_timer.watch(call)
     time.sleep(0.002)
-    bench.alarms.ring()
+    bench.deadline_timer.expire()
     assert bench.pipe.try_pop() is None
 
 
@@ -69,31 +69,31 @@ def test_the_others_go_on_and_are_kept_in_mind() -> None:
     bench = Bench()
     short, long = bench.begin(1), bench.begin(60_000)
     for call in (long, short):
-        bench.alarms.watch(call)
+        bench.deadline_timer.watch(call)
     time.sleep(0.002)
-    assert bench.alarms.patience_ns(LONG_NS) == 0
-    bench.alarms.ring()
+    assert bench.deadline_timer.timeout_ns(LONG_NS) == 0
+    bench.deadline_timer.expire()
     assert (short.is_ended, long.is_ended) == (True, False)
-    assert 50 * 10**9 < bench.alarms.patience_ns(LONG_NS) <= 60 * 10**9
+    assert 50 * 10**9 < bench.deadline_timer.timeout_ns(LONG_NS) <= 60 * 10**9
 
 
 def test_it_asks_to_be_woken_only_for_a_sooner_deadline() -> None:
     bench = Bench()
     for deadline_ms, woken in ((60_000, 1), (70_000, 1), (50_000, 2)):
-        bench.alarms.watch(bench.begin(deadline_ms))
+        bench.deadline_timer.watch(bench.begin(deadline_ms))
         assert bench.woken == woken
 
 
 def test_a_call_that_was_answered_is_forgotten_at_once() -> None:
     bench = Bench()
     call = bench.begin(60_000)
-    bench.alarms.watch(call)
+    bench.deadline_timer.watch(call)
     call.finish(b"answer")
-    assert len(bench.alarms) == 0
+    assert len(bench.deadline_timer) == 0
 
 
 def test_calls_without_a_deadline_are_not_watched() -> None:
     bench = Bench()
-    bench.alarms.watch(bench.begin(0))
-    assert (len(bench.alarms), bench.woken) == (0, 0)
-    assert bench.alarms.patience_ns(5) == 5
+    bench.deadline_timer.watch(bench.begin(0))
+    assert (len(bench.deadline_timer), bench.woken) == (0, 0)
+    assert bench.deadline_timer.timeout_ns(5) == 5

@@ -1,9 +1,4 @@
-"""Who waits for calls that nobody waits for: a thread that is there as long as there are any.
-
-Rule 1: it takes its turn at reading like any other thread (`lucky_transport.rpc.turns`), and keeps the deadlines.
-Rule 2: what is to be done at a call's end is done on this thread, never by whoever happened to read the end.
-Rule 3: with nothing to attend it stays for a moment, for the next call, and then ends.
-"""
+"""A thread that waits for asynchronous calls and runs what follows their ends, while there are any."""
 
 from __future__ import annotations
 
@@ -14,58 +9,62 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from lucky_transport.deadline import Deadline
-from lucky_transport.rpc.turns import Turns
+from lucky_transport.rpc.leader_followers import LeaderFollowers
 
 if TYPE_CHECKING:
     from lucky_transport.rpc.client_call import ClientCall
 
-__all__ = ["Attendant"]
+__all__ = ["CompletionThread"]
 
 _log = logging.getLogger("lucky_transport")
 _IDLE_S = 1.0
 
 
-class Attendant:
-    """Attends the calls of one pipe. gates: for `Turns`."""
+class CompletionThread:
+    """Completes the asynchronous calls of one pipe, and keeps their deadlines. gates: see `Awaited`.
 
-    def __init__(self, turns: Turns) -> None:
+    It waits among the `LeaderFollowers` like any other thread. What follows a call's end runs here, never on the thread
+    that happened to read the end. Without calls it stays for a moment, for the next one, and then ends.
+    """
+
+    def __init__(self, waiters: LeaderFollowers) -> None:
         self.gates: list[Any] = []
-        self._turns = turns
+        self._waiters = waiters
         self._calls: dict[ClientCall, Callable[[], None]] = {}
         self._ended: deque[ClientCall] = deque()
         self._lock = threading.Lock()
-        self._news = threading.Event()
+        self._changed = threading.Event()
         self._thread: threading.Thread | None = None
 
     def watch(self, call: ClientCall, on_end: Callable[[], None]) -> None:
-        """Attend the call from now on; see `ClientCalls.attend`."""
+        """Run `on_end` on this thread once the call has ended."""
         with self._lock:
             self._calls[call] = on_end
             call.attendant = self
             if call.is_ended():
                 self._ended.append(call)
-            self._news.set()
+            self._changed.set()
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="call attendant", daemon=True)
+                self._thread = threading.Thread(target=self._run, name="call completion", daemon=True)
                 self._thread.start()
-        self._turns.wake(self)
+        self._waiters.wake(self)
 
     def note_end(self, call: ClientCall) -> None:
-        """The call has ended; called by whoever noticed, with no lock of the call held."""
+        """Note that the call has ended; from any thread that holds no lock of the call."""
         self._ended.append(call)
-        self._news.set()
-        self._turns.wake(self)
+        self._changed.set()
+        self._waiters.wake(self)
 
     def _run(self) -> None:
-        while self._calls or self._news.wait(_IDLE_S) or not self._leave():
-            self._news.clear()
+        while self._calls or self._changed.wait(_IDLE_S) or not self._leave():
+            self._changed.clear()
             self._finish()
             earliest = self._earliest()
-            if self._calls and not self._turns.wait(self, Attendant._has_news, earliest):
+            if self._calls and not self._waiters.wait(self, CompletionThread._has_changed, earliest):
                 self._expire()
 
-    def _has_news(self) -> bool:
-        return self._news.is_set()
+    def _has_changed(self) -> bool:
+        return self._changed.is_set()
 
     def _leave(self) -> bool:
         """End this thread unless there is something to do after all."""
@@ -81,7 +80,7 @@ class Attendant:
             if on_end is not None:
                 try:
                     on_end()
-                except BaseException:  # foreign code; it must not cost the other calls their attendant
+                except BaseException:  # foreign code; it must not end the thread of the other calls
                     _log.exception("what was to be done at the end of a call failed")
 
     def _earliest(self) -> Deadline | None:

@@ -8,16 +8,16 @@ from hypothesis import strategies as st
 
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport.messages.methods import Flow
-from lucky_transport.rpc.window import EVERY, LATEST, Credit, Grant, Window, window_of
+from lucky_transport.rpc.flow_control import EVERY, LATEST, ReceiveWindow, SendWindow, WindowSize, window_of
 
 
 @given(
     lengths=st.lists(st.integers(0, 200_000), max_size=300),
-    window=st.sampled_from([EVERY, LATEST, Window(1, 1, 4, 4)]),
+    window=st.sampled_from([EVERY, LATEST, WindowSize(1, 1, 4, 4)]),
     eager=st.booleans(),
 )
-def test_a_stream_of_any_lengths_flows_and_never_oversteps(lengths: list[int], window: Window, eager: bool) -> None:
-    grant, credit = Grant(window), Credit(window.items, window.bytes)
+def test_a_stream_of_any_lengths_flows_and_never_oversteps(lengths: list[int], window: WindowSize, eager: bool) -> None:
+    grant, credit = ReceiveWindow(window), SendWindow(window.items, window.bytes)
     on_its_way: list[int] = []
     waiting = list(lengths)
     while waiting or on_its_way:
@@ -33,9 +33,9 @@ def test_a_stream_of_any_lengths_flows_and_never_oversteps(lengths: list[int], w
                 credit.add(*renewed)
 
 
-@pytest.mark.parametrize("window", [Window(2, 1000, 2, 1000), Window(99, 20, 99, 20)], ids=["items", "bytes"])
-def test_an_item_without_credit_is_the_senders_fault(window: Window) -> None:
-    grant = Grant(window)
+@pytest.mark.parametrize("window", [WindowSize(2, 1000, 2, 1000), WindowSize(99, 20, 99, 20)], ids=["items", "bytes"])
+def test_an_item_without_credit_is_the_senders_fault(window: WindowSize) -> None:
+    grant = ReceiveWindow(window)
     grant.arrived(10)
     grant.arrived(10)
     with pytest.raises(RemoteProtocolError, match="a stream item of 10 bytes without credit"):
@@ -43,8 +43,8 @@ def test_an_item_without_credit_is_the_senders_fault(window: Window) -> None:
 
 
 def test_a_receiver_that_keeps_up_grants_more_up_to_a_limit() -> None:
-    window = Window(4, 1000, 16, 1000)
-    grant, credit = Grant(window), Credit(4, 1000)
+    window = WindowSize(4, 1000, 16, 1000)
+    grant, credit = ReceiveWindow(window), SendWindow(4, 1000)
     under_way: list[int] = []
     for _ in range(6):
         sent = 0

@@ -1,14 +1,11 @@
-"""A timer that wakes one thread: a timerfd, for Python versions that have none.
-
-Rule 1: setting it wakes nobody and costs one system call; the thread sleeps until it goes off.
-"""
+"""A timer that wakes one thread: a timerfd, which Python offers from 3.13 on."""
 
 from __future__ import annotations
 
 import ctypes
 import os
 
-__all__ = ["Timer"]
+__all__ = ["TimerFd"]
 
 _CLOCK_MONOTONIC = 1
 _NS = 1_000_000_000
@@ -25,8 +22,8 @@ class _Itimerspec(ctypes.Structure):
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-class Timer:
-    """Owns one timerfd. Raises OSError when the system gives none."""
+class TimerFd:
+    """One timerfd. Setting it wakes no thread and costs one system call. Raises OSError when the system gives none."""
 
     def __init__(self) -> None:
         self._fd = -1
@@ -45,7 +42,7 @@ class Timer:
         os.read(self._fd, 8)
 
     def close(self) -> None:
-        """Release the descriptor; nobody may be waiting. Idempotent."""
+        """Release the descriptor; no thread may be waiting. Idempotent."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)

@@ -10,10 +10,10 @@ from queue import SimpleQueue
 
 import pytest
 
-from lucky_transport.rpc.lane import Lane
-from lucky_transport.rpc.reading import Reading
-from lucky_transport.rpc.slots import LONG_NS, QUICK_NS, Pace, Slots
-from lucky_transport.rpc.timer import Timer
+from lucky_transport.rpc.adaptive_executor import AdaptiveExecutor
+from lucky_transport.rpc.guarded_reader import GuardedReader
+from lucky_transport.rpc.run_time_stats import LONG_NS, QUICK_NS, CountedPool, RunTimeStats
+from lucky_transport.rpc.timerfd import TimerFd
 from tests.support.waiting import PATIENCE_S
 
 #: Quick runs after which a new method is trusted, and more.
@@ -27,19 +27,19 @@ class Desk:
 
     def __init__(self, threads: int) -> None:
         self.pool = ThreadPoolExecutor(threads, thread_name_prefix="pool")
-        self.slots = Slots(self.pool.submit, threads)
-        self.reading = Reading("reader", self._body)
-        self.lane = Lane(self.slots, self.reading)
+        self.slots = CountedPool(self.pool.submit, threads)
+        self.reading = GuardedReader("reader", self._body)
+        self.executor = AdaptiveExecutor(self.slots, self.reading)
         self.refused: list[Exception] = []
         self._requests: SimpleQueue[Request | None] = SimpleQueue()
         self.reading.start()
 
     def _body(self) -> None:
         while (request := self._requests.get()) is not None:
-            self.lane.run(*request, self.refused.append)
+            self.executor.run(*request, self.refused.append)
             while not self._requests.empty() and (more := self._requests.get()) is not None:
-                self.lane.run(*more, self.refused.append)
-            self.lane.flush()
+                self.executor.run(*more, self.refused.append)
+            self.executor.flush()
 
     def post(self, *requests: Request) -> None:
         for request in requests:
@@ -90,15 +90,15 @@ def desk(open_desk: Callable[[int], Desk]) -> Desk:
 # --- pace ---
 
 
-def trusted() -> Pace:
-    pace = Pace()
+def trusted() -> RunTimeStats:
+    pace = RunTimeStats()
     while pace.to_prove:
         pace.note(0)
     return pace
 
 
 def test_a_method_is_trusted_after_eight_quick_runs_in_a_row() -> None:
-    pace = Pace()
+    pace = RunTimeStats()
     for took in [QUICK_NS] * 7 + [QUICK_NS + 1] + [0] * 7:
         pace.note(took)
         assert pace.to_prove
@@ -127,7 +127,7 @@ def test_one_long_run_costs_all_trust() -> None:
 
 
 def test_each_disappointment_asks_for_four_times_as_many_runs() -> None:
-    pace = Pace()
+    pace = RunTimeStats()
     proofs: list[int] = []
     for _ in range(10):
         while pace.to_prove:
@@ -138,7 +138,7 @@ def test_each_disappointment_asks_for_four_times_as_many_runs() -> None:
 
 
 def test_a_handler_that_raises_is_timed_all_the_same() -> None:
-    pace = Pace()
+    pace = RunTimeStats()
     pace.note(0)
     with pytest.raises(ZeroDivisionError):
         pace.timed(lambda: (time.sleep(0.001), 1 // 0))
@@ -294,7 +294,7 @@ def test_closing_leaves_no_thread_behind(open_desk: Callable[[int], Desk]) -> No
 
 
 def test_a_timer_goes_off_once_for_each_time_it_is_set() -> None:
-    timer = Timer()
+    timer = TimerFd()
     start = time.monotonic()
     timer.set(20_000_000)
     timer.wait()
@@ -336,7 +336,7 @@ def test_a_reader_that_breaks_dismisses_its_guard_and_frees_the_pool() -> None:
         broken.set()
         raise SystemExit  # what a handler may raise; a thread ends of it in silence
 
-    reading = Reading("broken reader", body)
+    reading = GuardedReader("broken reader", body)
     reading.start()
     assert broken.wait(PATIENCE_S)
     deadline = time.monotonic() + PATIENCE_S

@@ -14,7 +14,7 @@ import pytest
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import PeerDied, TransportError
-from lucky_transport.rpc.turns import Turns
+from lucky_transport.rpc.leader_followers import LeaderFollowers
 from tests.support.waiting import PATIENCE_S
 
 #: Calls that a thread makes flat out until threads are surely taken for a relay.
@@ -39,7 +39,7 @@ class Wire:
 
     def __init__(self) -> None:
         self.asked: queue.SimpleQueue[Question | None] = queue.SimpleQueue()
-        self.turns = Turns(self, self._on_record, self._on_broken)  # type: ignore[arg-type]
+        self.waiters = LeaderFollowers(self, self._on_record, self._on_broken)  # type: ignore[arg-type]
         self.error: TransportError | None = None
         self._answers: queue.SimpleQueue[Question] = queue.SimpleQueue()
         self._news = threading.Event()
@@ -58,7 +58,7 @@ class Wire:
 
     def end(self, question: Question, timeout_s: float = PATIENCE_S) -> bool:
         try:
-            return self.turns.wait(question, Question.is_answered, Deadline(timeout_s))
+            return self.waiters.wait(question, Question.is_answered, Deadline(timeout_s))
         finally:
             self._waiting.discard(question)
 
@@ -88,13 +88,13 @@ class Wire:
 
     def _on_record(self, record: Any) -> None:
         record.answered = True
-        self.turns.wake_followers(record)
+        self.waiters.wake_followers(record)
 
     def _on_broken(self, error: TransportError) -> None:
         self.error = error
         for question in tuple(self._waiting):
             question.answered = True
-            self.turns.wake(question)
+            self.waiters.wake(question)
 
 
 @pytest.fixture
@@ -214,7 +214,7 @@ def test_whoever_is_called_off_returns_at_once_beside_callers_that_never_stop(wi
         if index == 1:
             time.sleep(0.1)
             never.answered = True
-            wire.turns.wake(never)
+            wire.waiters.wake(never)
             return True
         if index == 0:
             wire.begin(never)
@@ -254,7 +254,7 @@ def test_who_only_looks_wakes_those_whose_answers_he_found(wire: Wire, peer: Any
             stop.set()
             return found
         while not stop.is_set():
-            wire.turns.read_waiting()
+            wire.waiters.read_waiting()
         return True
 
     assert all(in_threads(8, call))

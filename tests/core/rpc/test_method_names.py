@@ -11,7 +11,7 @@ from lucky_transport.codec.compact import decode_compact
 from lucky_transport.codec.envelope import Envelope, Kind, decode_envelope, encode_envelope
 from lucky_transport.errors import RemoteProtocolError, Unimplemented
 from lucky_transport.rpc.lifecycle import Shape
-from lucky_transport.rpc.numbers import FIRST_NUMBER, Named, Numbered
+from lucky_transport.rpc.method_names import FIRST_NUMBER, MethodNameDecoder, MethodNameEncoder
 from lucky_transport.rpc.server import ServerCalls
 from lucky_transport.rpc.server_call import ServerCall
 from tests.support.call_pair import CallPair
@@ -76,7 +76,7 @@ def test_threads_that_name_a_method_at_the_same_time_are_all_understood(pair: Ca
 
 
 def test_there_are_only_so_many_numbers_and_the_other_methods_go_by_name() -> None:
-    book = Numbered()
+    book = MethodNameEncoder()
     for call in range(1, 3000):
         book.left(f"/s/{call}", call)
     assert book.get("/s/1024") == FIRST_NUMBER + 1024
@@ -102,7 +102,7 @@ def test_a_number_that_was_never_given_drops_the_caller() -> None:
 
 
 def test_a_caller_cannot_make_the_engine_remember_without_end() -> None:
-    book = Named()
+    book = MethodNameDecoder()
     for call in range(8192):
         book.note(FIRST_NUMBER + call, call, f"/s/{call}")
     with pytest.raises(RemoteProtocolError, match="given 8192 methods numbers, and gives one more"):
@@ -110,7 +110,7 @@ def test_a_caller_cannot_make_the_engine_remember_without_end() -> None:
 
 
 def test_a_number_is_only_ever_that_of_the_call_that_gives_it() -> None:
-    book = Named()
+    book = MethodNameDecoder()
     book.note(FIRST_NUMBER + 1, 1, "/s/honest")
     book.note(FIRST_NUMBER + 1, 2, "/s/thief")
     assert book.name(FIRST_NUMBER + 1) == "/s/honest"

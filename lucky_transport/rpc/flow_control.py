@@ -1,10 +1,7 @@
-"""How much of a stream may be under way: credits, granted by the receiver and renewed as he consumes.
+"""HTTP/2's flow control for one stream: how many items and bytes may be under way.
 
-Rule 1: an item may be sent while items and bytes granted are both above zero, however long it is; so any length goes
-        through, and no more than one item is beyond the window.
-Rule 2: LATEST is kept fresh by few items under way; EVERY is kept fast by many.
-Rule 3: a receiver that keeps up grants more with each renewal, up to a limit: then both sides work without meeting.
-Rule 4: a sender that oversteps is no honest peer (RemoteProtocolError).
+An item may be sent while items and bytes are both above zero, however long it is; so an item of any length goes
+through, and at most one item is beyond the window.
 """
 
 from __future__ import annotations
@@ -14,12 +11,12 @@ from dataclasses import dataclass
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport.messages.methods import Flow
 
-__all__ = ["EVERY", "LATEST", "Credit", "Grant", "Window", "window_of"]
+__all__ = ["EVERY", "LATEST", "ReceiveWindow", "SendWindow", "WindowSize", "window_of"]
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
-    """What is granted at first, and at most later; it is renewed once half the items or bytes are consumed."""
+class WindowSize:
+    """The window at first, and at most later; it is renewed once half of its items or bytes are consumed."""
 
     items: int
     bytes: int
@@ -27,19 +24,21 @@ class Window:
     most_bytes: int
 
 
-EVERY = Window(items=64, bytes=64 << 10, most_items=2048, most_bytes=1 << 20)
-LATEST = Window(items=2, bytes=1 << 30, most_items=2, most_bytes=1 << 30)
+#: EVERY is kept fast by many items under way, LATEST fresh by few.
+EVERY = WindowSize(items=64, bytes=64 << 10, most_items=2048, most_bytes=1 << 20)
+LATEST = WindowSize(items=2, bytes=1 << 30, most_items=2, most_bytes=1 << 30)
 
 
-def window_of(flow: Flow) -> Window:
-    """Return the window of streams that flow like this."""
+def window_of(flow: Flow) -> WindowSize:
+    """Return the window of streams with this flow."""
     return LATEST if flow is Flow.LATEST else EVERY
 
 
-class Grant:
-    """The receiver's book: what the peer may still send, and what was consumed since the last renewal.
+class ReceiveWindow:
+    """What the peer may still send, and what was consumed since the last renewal.
 
-    One thread may call `arrived` and another `consumed`: each figure has one writer.
+    A receiver that keeps up grants more with each renewal, up to the limit: then neither side waits for the other. One
+    thread may call `arrived` and another `consumed`: each field has one writer.
     """
 
     __slots__ = (
@@ -54,7 +53,7 @@ class Grant:
         "_window_items",
     )
 
-    def __init__(self, window: Window) -> None:
+    def __init__(self, window: WindowSize) -> None:
         self._window = window
         self._granted_items = self._window_items = window.items
         self._granted_bytes = self._window_bytes = window.bytes
@@ -62,7 +61,7 @@ class Grant:
         self._consumed_items = self._consumed_bytes = 0
 
     def arrived(self, length: int) -> None:
-        """Note an item of that length; raises RemoteProtocolError when it was not granted."""
+        """Note an item of `length` bytes. Raises RemoteProtocolError when the window is closed."""
         if self._arrived_items >= self._granted_items or self._arrived_bytes >= self._granted_bytes:
             items = self._granted_items - self._arrived_items
             window = self._granted_bytes - self._arrived_bytes
@@ -74,7 +73,7 @@ class Grant:
         self._arrived_bytes += length
 
     def consumed(self, length: int) -> tuple[int, int] | None:
-        """Note that an item was taken; return (items, bytes) to grant anew, None while it is not worth a message."""
+        """Note that an item was taken; return (items, bytes) to grant, None while that is not worth a message."""
         self._consumed_items += 1
         self._consumed_bytes += length
         if 2 * self._consumed_items < self._window_items and 2 * self._consumed_bytes < self._window_bytes:
@@ -97,10 +96,8 @@ class Grant:
         return more
 
 
-class Credit:
-    """The sender's book: what was granted to him, and what of it is spent. One thread may call `add` and another
-    `try_spend`.
-    """
+class SendWindow:
+    """What the peer granted, and what of it is spent. One thread may call `add` and another `try_spend`."""
 
     __slots__ = ("granted_bytes", "granted_items", "spent_bytes", "spent_items")
 

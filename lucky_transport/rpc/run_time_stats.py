@@ -1,8 +1,4 @@
-"""A pool of threads for handlers, counted; and how quick each method has proved there.
-
-Rule 1: a method is trusted to be quick after some runs within QUICK_NS, and after each disappointment only after four
-        times as many. A slow run now and then is no disappointment: the machine may have been busy.
-"""
+"""A counted pool of threads for handlers, and how fast each method has run there."""
 
 from __future__ import annotations
 
@@ -11,25 +7,29 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-__all__ = ["LONG_NS", "QUICK_NS", "Pace", "Refusal", "Slots", "Task"]
+__all__ = ["LONG_NS", "QUICK_NS", "CountedPool", "Refusal", "RunTimeStats", "Task"]
 
-#: A run that took longer is no quick one; one that took LONG_NS ends the trust at once.
+#: A run that took longer is not fast; one that took LONG_NS takes the method back to the pool at once.
 QUICK_NS = 100_000
 LONG_NS = 1_000_000
 _FIRST_PROOF = 8
 _LONGEST_PROOF = 1024
-#: Debt of a slow run, and at which the trust ends; a quick run pays back 1. So one slow run in nine is borne for ever.
+#: What a slow run adds to the debt, and the debt that takes a method back to the pool; a fast run pays back 1. So a
+#: method stays trusted while one run in nine is slow: the machine may have been busy.
 _SLOW = 8
 _LIMIT = 64
 
-#: What runs a handler; it answers the handler's errors itself.
+#: Runs a handler and answers its errors.
 Task = Callable[[], object]
 #: Answers a call whose task the pool did not take.
 Refusal = Callable[[Exception], object]
 
 
-class Pace:
-    """How quick one method is. to_prove: quick runs that are still asked for; 0: it is trusted."""
+class RunTimeStats:
+    """How fast one method runs. to_prove: fast runs that are still required; 0: its calls run on the reader thread.
+
+    After each time it is taken back, four times as many runs are required.
+    """
 
     __slots__ = ("_debt", "_proof", "to_prove")
 
@@ -38,7 +38,7 @@ class Pace:
         self._debt = 0
 
     def timed(self, task: Task) -> None:
-        """Run the task, and note how long it took."""
+        """Run the task and note how long it took."""
         start = time.perf_counter_ns()
         try:
             task()
@@ -61,23 +61,23 @@ class Pace:
                 self.to_prove = self._proof = min(4 * self._proof, _LONGEST_PROOF)
 
 
-class Slots:
-    """The pool's threads: `submit` gives it a task, it runs `threads` at once. in_use: handlers that run or wait."""
+class CountedPool:
+    """A pool that runs `threads` tasks at once. submit: gives it a task. in_use: handlers that run or wait."""
 
     def __init__(self, submit: Callable[[Task], object], threads: int) -> None:
         self.submit = submit
         self.threads = threads
         self.in_use = 0
         self._lock = threading.Lock()
-        self._paces: dict[str, Pace] = {}
+        self._stats: dict[str, RunTimeStats] = {}
 
-    def pace(self, method: str) -> Pace:
-        """Return what is known of the method."""
-        pace = self._paces.get(method)
-        return self._paces.setdefault(method, Pace()) if pace is None else pace
+    def stats(self, method: str) -> RunTimeStats:
+        """Return the statistics of the method."""
+        stats = self._stats.get(method)
+        return self._stats.setdefault(method, RunTimeStats()) if stats is None else stats
 
     def take(self) -> bool:
-        """Take one for a handler that runs elsewhere, to be given back by `leave`; False when all are in use."""
+        """Count a handler that runs on another thread, until `leave`; False when all threads are in use."""
         with self._lock:
             if self.in_use >= self.threads:
                 return False
@@ -85,22 +85,22 @@ class Slots:
             return True
 
     def leave(self) -> None:
-        """Give one back."""
+        """End what `take` began."""
         with self._lock:
             self.in_use -= 1
 
-    def run(self, pace: Pace, task: Task, refuse: Refusal) -> None:
-        """Have the pool run the task; `refuse` is told why, if it does not take it."""
+    def run(self, stats: RunTimeStats, task: Task, refuse: Refusal) -> None:
+        """Run the task in the pool; `refuse` gets the error if the pool is closed."""
         with self._lock:
             self.in_use += 1
         try:
-            self.submit(partial(self._run, pace, task))
+            self.submit(partial(self._run, stats, task))
         except Exception as error:
             self.leave()
             refuse(error)
 
-    def _run(self, pace: Pace, task: Task) -> None:
+    def _run(self, stats: RunTimeStats, task: Task) -> None:
         try:
-            pace.timed(task)
+            stats.timed(task)
         finally:
             self.leave()

@@ -1,27 +1,26 @@
-"""Whether the threads that wait for answers form a relay: each, once woken, is back with its next call at once.
-
-Rule 1: trust is earned by quick returns, many more of them than slow ones; a relay that broke down has to earn twice
-        as many before the next one, until one has held for long.
-"""
+"""Whether woken followers return at once with their next call, so that one thread at a time may read for all."""
 
 from __future__ import annotations
 
 import time
 
-__all__ = ["Relay"]
+__all__ = ["FollowerBatching"]
 
 #: A thread that is back within this time made its next call at once; its work on the answer is a fraction of it.
 _QUICK_NS = 200_000
 _FIRST_PROOF = 64
 _LONGEST_PROOF = 4096
-#: A relay that has held for so many returns is as good as new.
+#: Batching that has held for so many returns is as good as new.
 _HELD = 1024
 #: What a return that was not quick costs, in quick ones.
 _SLOW = 8
 
 
-class Relay:
-    """is_on: woken threads come back at once, so that one of them may read for all."""
+class FollowerBatching:
+    """is_on: woken threads come back at once. It is earned by many quick returns; one that is not costs several.
+
+    Batching that broke down has to earn twice as many before the next one, until one has held for long.
+    """
 
     __slots__ = ("_proof", "_returns", "_woken_ns", "is_on")
 
@@ -32,11 +31,11 @@ class Relay:
         self._woken_ns = 0
 
     def note_woken(self) -> None:
-        """A thread was woken."""
+        """Note that a thread was woken."""
         self._woken_ns = time.monotonic_ns()
 
     def note_return(self) -> None:
-        """A thread has come to wait."""
+        """Note that a thread waits again."""
         if time.monotonic_ns() - self._woken_ns > _QUICK_NS:
             self._returns = max(0, self._returns - _SLOW)
         else:
@@ -47,7 +46,7 @@ class Relay:
                 self._proof = _FIRST_PROOF
 
     def note_break(self) -> None:
-        """A thread that was woken in a relay did not come back."""
+        """Note that a thread woken while batching did not come back."""
         self.is_on = False
         self._returns = 0
         self._proof = min(2 * self._proof, _LONGEST_PROOF)

@@ -1,9 +1,6 @@
-"""Calls that end at their deadline by themselves, though their handler waits for something else.
+"""Ends calls at their deadline although their handler waits for something else.
 
-A caller's own clock ends his call and his cancel tells us; this is for what has to happen in time even if he hangs.
-
-Rule 1: only calls that somebody asked for are watched; most are answered long before anybody cares.
-Rule 2: one thread calls `ring`, whenever `patience_ns` is over; `watch` may be called by any.
+A caller's own clock ends its call, and its cancel arrives here; this is for a caller that hangs.
 """
 
 from __future__ import annotations
@@ -15,13 +12,17 @@ from collections.abc import Callable
 from lucky_transport.errors import PeerTimeout
 from lucky_transport.rpc.server_call import ServerCall
 
-__all__ = ["Alarms"]
+__all__ = ["DeadlineTimer"]
 
 _NEVER_NS = 1 << 63
 
 
-class Alarms:
-    """The deadlines of watched calls; `wake()` is called when `patience_ns` has become shorter."""
+class DeadlineTimer:
+    """The deadlines of the calls that asked for it; most are answered long before anything depends on theirs.
+
+    wake: called when `timeout_ns` has become shorter. One thread calls `expire` whenever `timeout_ns` is over; any
+    thread may call `watch`.
+    """
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
@@ -34,7 +35,7 @@ class Alarms:
         return len(self._at_ns)
 
     def watch(self, call: ServerCall) -> None:
-        """Have the call end at its deadline; without one nothing happens."""
+        """End the call at its deadline, if it has one."""
         if call.deadline is None:
             return
         at_ns = call.deadline.at_ns
@@ -51,12 +52,12 @@ class Alarms:
         with self._lock:
             self._at_ns.pop(call, None)
 
-    def patience_ns(self, most: int) -> int:
-        """Return the nanoseconds until `ring` has something to do, `most` at most."""
+    def timeout_ns(self, most: int) -> int:
+        """Return the nanoseconds until `expire` has something to do, `most` at most."""
         return max(0, min(most, self._next_ns - time.monotonic_ns()))
 
-    def ring(self) -> None:
-        """End the calls whose deadline has passed; their handlers see it, their callers know it by themselves."""
+    def expire(self) -> None:
+        """End the calls whose deadline has passed; their handlers see it, their callers know it already."""
         now = time.monotonic_ns()
         if now < self._next_ns:
             return

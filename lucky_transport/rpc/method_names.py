@@ -1,25 +1,21 @@
-"""Numbers for methods that are called by name: a name travels once, then its number does.
-
-Rule 1: the number of a method is FIRST_NUMBER plus the number of the call that named it first on its connection; ids of
-        the table are all below.
-Rule 2: the caller uses a number only once the request that gave it has left whole, so the other end knows it.
-"""
+"""A table of method names per connection, as HPACK has one of headers: a name travels once, then its number does."""
 
 from __future__ import annotations
 
 from lucky_transport.errors import RemoteProtocolError
 
-__all__ = ["FIRST_NUMBER", "Named", "Numbered"]
+__all__ = ["FIRST_NUMBER", "MethodNameDecoder", "MethodNameEncoder"]
 
+#: A method's number is this plus the number of the call that named it first; ids of the method table are all below.
 FIRST_NUMBER = 1 << 31
-#: Names that one caller gives numbers; the others go by name.
+#: Names that one caller numbers; the others travel by name.
 _MOST = 1024
 #: Threads that name the same method at the same time use up several.
 _MOST_TAKEN = 8 * _MOST
 
 
-class Numbered:
-    """The caller's book."""
+class MethodNameEncoder:
+    """The caller's table. It uses a number only once the request that gave it has left whole."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
@@ -29,7 +25,7 @@ class Numbered:
         return self._numbers.get(name)
 
     def number(self, name: str, correlation_id: int) -> int:
-        """Return the number that a request may give to the method it names; 0 when there are enough, or for no name."""
+        """Return the number that a request may give the method it names; 0 when the table is full or without a name."""
         may = name and correlation_id < FIRST_NUMBER and len(self._numbers) < _MOST
         return FIRST_NUMBER + correlation_id if may else 0
 
@@ -39,8 +35,8 @@ class Numbered:
             self._numbers[name] = number
 
 
-class Named:
-    """The answerer's book."""
+class MethodNameDecoder:
+    """The answerer's table."""
 
     def __init__(self) -> None:
         self._names: dict[int, str] = {}

@@ -1,0 +1,182 @@
+"""The sending side of a pipe: responses and cancels first, stream items when there is free space."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from lucky_transport.codec.compact import COMPACT_BYTES, IMAGE_BYTES, ImageFields
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import TransportError
+from lucky_transport.rpc.pipe import Pipe
+
+__all__ = ["CONGESTED_BYTES", "SendQueue"]
+
+_log = logging.getLogger("lucky_transport")
+#: A wait for free space checks this often whether it is still wanted.
+_SLICE_NS = 20_000_000
+#: With more pending bytes than this, the server stops reading requests.
+CONGESTED_BYTES = 1 << 20
+
+
+class SendQueue:
+    """The sending side of `pipe`, for all threads.
+
+    A record that finds no free space stays pending, and everything posted or sent later waits behind it. Pending
+    records are sent by the next sender, or by a thread that exists only while there are any. while_full: called while a
+    sender waits; it reads meanwhile. pending_bytes: how much is pending.
+    """
+
+    def __init__(self, pipe: Pipe, while_full: Callable[[], None] | None = None) -> None:
+        self._pipe = pipe
+        self._largest = pipe.largest_record
+        self._largest_payload = self._largest - COMPACT_BYTES
+        self._largest_with_image = self._largest - IMAGE_BYTES
+        self._while_full = while_full
+        self._lock = threading.Lock()
+        self._free_space = threading.Lock()
+        self._pending: deque[bytes] = deque()
+        self.pending_bytes = 0
+        self._from_finalizers: deque[bytes] = deque()
+        self._sender: threading.Thread | None = None
+        self._closed = False
+
+    def post(self, records: Iterable[bytes]) -> None:
+        """Send the records now or as soon as there is free space; never blocks.
+
+        Raises RemoteProtocolError, PeerDied, ClosedError.
+        """
+        with self._lock:
+            for record in records:
+                if (self._pending and not self._flush()) or not self._pipe.try_push(record):
+                    self._pending.append(record)
+                    self.pending_bytes += len(record)
+            if self._pending and self._sender is None and not self._closed:
+                self._sender = threading.Thread(target=self._send_pending, name="send queue", daemon=True)
+                self._sender.start()
+        if self._from_finalizers:
+            self._post_from_finalizers()
+
+    def post_one(self, record: bytes) -> None:
+        """Send one short record now or as soon as there is free space: the fast path of `post`."""
+        with self._lock:
+            sent = not self._pending and self._pipe.try_push(record)
+        if not sent:
+            self.post((record,))
+        elif self._from_finalizers:
+            self._post_from_finalizers()
+
+    def try_post(
+        self,
+        kind: int,
+        correlation_id: int,
+        payload: bytes,
+        method: int = 0,
+        deadline_ns: int = 0,
+        dropped: int = 0,
+        image: ImageFields | None = None,
+    ) -> bool:
+        """Send a compact or image envelope if it fits into one record and there is free space for it now.
+
+        Returns False, with nothing sent, otherwise. Raises RemoteProtocolError, PeerDied, ClosedError.
+        """
+        if self._from_finalizers or len(payload) > (
+            self._largest_payload if image is None else self._largest_with_image
+        ):
+            return False
+        with self._lock:
+            return not self._pending and self._pipe.push(
+                kind, correlation_id, payload, method, deadline_ns, dropped, image
+            )
+
+    def post_from_finalizer(self, record: bytes) -> None:
+        """Send a record from a finalizer, which may interrupt anything this thread does: it takes no lock that is held.
+
+        Raises nothing: what cannot be sent any more need not be.
+        """
+        self._from_finalizers.append(record)
+        with contextlib.suppress(TransportError):
+            self._post_from_finalizers()
+
+    def _post_from_finalizers(self) -> None:
+        """Send them, unless a thread holds the lock: it sends them when it is done."""
+        while self._from_finalizers and self._lock.acquire(blocking=False):
+            try:
+                while self._from_finalizers:
+                    record = self._from_finalizers.popleft()
+                    if self._pending or not self._pipe.try_push(record):
+                        self._pending.append(record)
+                        self.pending_bytes += len(record)
+            finally:
+                self._lock.release()
+
+    def try_send(self, record: bytes) -> bool:
+        """Send the record if it needs no fragments and there is free space now; False when it was not sent.
+
+        Raises RemoteProtocolError, PeerDied, ClosedError.
+        """
+        if len(record) > self._largest or self._from_finalizers:
+            return False
+        with self._lock:
+            return not self._pending and self._pipe.try_push(record)
+
+    def send(self, record: bytes, deadline: Deadline | None, is_over: Callable[[], bool]) -> bool:
+        """Send the record, waiting for free space until `deadline` or until `is_over()`; False when it was not sent.
+
+        No lock is held while it waits, so that it delays no response.
+
+        Raises RemoteProtocolError, PeerDied, ClosedError.
+        """
+        while True:
+            with self._lock:
+                sent = (not self._pending or self._flush()) and self._pipe.try_push(record)
+            if self._from_finalizers:
+                self._post_from_finalizers()
+            if sent:
+                return True
+            if is_over() or (deadline is not None and deadline.expired):
+                return False
+            if self._while_full is not None:
+                self._while_full()
+            self._wait_writable(len(record), _SLICE_NS if deadline is None else min(_SLICE_NS, deadline.remaining_ns))
+
+    def close(self) -> None:
+        """Drop what is pending and let its thread end; idempotent."""
+        self._closed = True
+        with self._lock:
+            self._pending.clear()
+            self.pending_bytes = 0
+
+    def _flush(self) -> bool:
+        """Send what is pending as far as there is free space; True when nothing is left. The lock is held."""
+        pending = self._pending
+        while pending:
+            if not self._pipe.try_push(pending[0]):
+                return False
+            self.pending_bytes -= len(pending.popleft())
+        return True
+
+    def _wait_writable(self, length: int, timeout_ns: int) -> None:
+        if self._free_space.acquire(timeout=timeout_ns / 1e9):  # one thread at a time may wait on the pipe
+            try:
+                self._pipe.wait_writable(length, timeout_ns)
+            finally:
+                self._free_space.release()
+
+    def _send_pending(self) -> None:
+        try:
+            while not self._closed:
+                with self._lock:
+                    if self._flush():
+                        self._sender = None
+                        return
+                    length = len(self._pending[0])
+                self._wait_writable(length, _SLICE_NS)
+        except TransportError as error:  # the peer is gone; the thread that reads from it finds out as well
+            _log.debug("records pending for %s are dropped: %s", self._pipe.peer, error)
+            self.close()
+        finally:
+            self._sender = None
