@@ -18,7 +18,7 @@ from lucky_transport_migration.bench_plan import BenchPlan
 from lucky_transport_migration.cells import COPY, IDLE, Cell
 from lucky_transport_migration.measuring import Measurement, Samples
 
-__all__ = ["limit_cells", "measure_limit", "ping_pong_ns"]
+__all__ = ["limit_cells", "measure_limit", "ping_pong_ns", "ping_pong_program"]
 
 _KINDS = {"spin": "spin", "block": "futex"}  # waiting strategy -> the native loop that is its limit
 _WARMUP_SHARE = 10
@@ -65,7 +65,7 @@ def ping_pong_ns(kind: str, rounds: int, request_bytes: int = 0, answer_bytes: i
     """
     with tempfile.TemporaryDirectory(prefix="lucky_ping_pong_") as folder:
         program = Path(folder, "ping_pong")
-        program.write_bytes(_program())
+        program.write_bytes(ping_pong_program())
         program.chmod(0o700)
         command = [str(program), kind, str(rounds), str(request_bytes), str(answer_bytes)]
         done = subprocess.run(command, capture_output=True, timeout=_LONGEST_S, check=False)
@@ -76,7 +76,7 @@ def ping_pong_ns(kind: str, rounds: int, request_bytes: int = 0, answer_bytes: i
 
 
 @functools.cache
-def _program() -> bytes:
+def ping_pong_program() -> bytes:
     """Return the compiled loops; it is compiled once per process."""
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:

@@ -26,7 +26,7 @@ def test_lateness_of_another_thread_is_sampled_at_every_tick() -> None:
 
 def test_a_missing_compiler_is_a_note_and_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits.shutil, "which", lambda name: None)
-    limits._program.cache_clear()
+    limits.ping_pong_program.cache_clear()
     plan = plan_of(IDLE, ("shm",), (1,), None, OPTIONS, rounds=1, quick=True)
     found = limits.measure_limit(limits.limit_cells(plan)[0], plan)
     assert isinstance(found, str)
