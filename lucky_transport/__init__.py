@@ -5,7 +5,7 @@ client = lucky_transport.connect("shm://lucky_demo")             # typed service
 async with lucky_transport.connect_async("shm://lucky_demo") as client: ...   # the same for asyncio
 with lucky_transport.serve("toy", "shm://lucky_demo"): ...       # the engine's side
 env = lucky_transport.LuckyEnv(robot="quadruped")                # luckyrobots' own, over any transport
-array = lucky_transport.image_array(frame)                       # a picture as a NumPy array
+array = lucky_transport.image_array(frame)                       # a image as a NumPy array
 @lucky_transport.inline                                          # a fast gRPC handler: no change of threads
 """
 

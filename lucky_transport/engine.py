@@ -131,7 +131,7 @@ class Engine(ABC):
             )
 
     def camera_frames(self, env: int, requests: Sequence[GetCameraFrameRequest]) -> list[NamedImageFrame]:
-        """Return the pictures a Step of `env` asked for, in the order of `requests`; called right after the step.
+        """Return the images a Step of `env` asked for, in the order of `requests`; called right after the step.
 
         Engines with cameras override this and `check_camera_requests`.
         """

@@ -151,7 +151,7 @@ class _Shown:
 
 
 def takes_copy(method: Method) -> bool:
-    """True for a stream of pictures: its caller may ask for views of them, `copy=False`."""
+    """True for a stream of images: its caller may ask for views of them, `copy=False`."""
     return method.stream is not None and holds_images(method.response)
 
 
@@ -168,7 +168,7 @@ def docstring(method: Method) -> str:
         names = ", ".join(field.name for field in fields(method.response))
         parts.append(f"{gives} {method.response.__name__}({names}): {summary(method.response)}")
     if takes_copy(method):
-        parts.append("With copy=False pictures in shared memory are views, valid until the next item is asked for.")
+        parts.append("With copy=False images in shared memory are views, valid until the next item is asked for.")
     parts.append(f"This is {method.name[1:]}.")
     return "\n\n".join(part for part in parts if part)
 

@@ -27,7 +27,7 @@ from lucky_transport.spec.composite import Part, Record, pack
 
 __all__ = ["CompositeToyEngine"]
 
-_PICTURE = ArraySpec("uint8", (4, 6, 3))
+_IMAGE = ArraySpec("uint8", (4, 6, 3))
 _BUTTONS = ArraySpec("int8", (3,), 0, 1, kind="MultiBinary")
 _MODE = ArraySpec("int64", (), 0, 3, n=4)
 _INFOS = (Part(("distance",), ArraySpec("float32")), Part(("clock", "ticks"), ArraySpec("int64")))
@@ -104,8 +104,8 @@ def _like(mask: NDArray[np.bool_], array: NDArray[Any]) -> NDArray[np.bool_]:
 def _spec(toy: BatchSpec) -> BatchSpec:
     parts = (
         Part(("point",), toy.observation),
-        Part(("camera", "left"), _PICTURE),
-        Part(("camera", "right"), _PICTURE),
+        Part(("camera", "left"), _IMAGE),
+        Part(("camera", "right"), _IMAGE),
         Part(("arms", 0), ArraySpec("float64", (2,), 0.0, 1.0)),
         Part(("arms", 1), _BUTTONS),
         Part(("arms", 2), _MODE),

@@ -52,7 +52,7 @@ def encode_answer(method: Method, call: ServerCall, response: Any) -> tuple[byte
 
     Raises EngineFailed, NoSpace.
     """
-    images = call.pictures if holds_images(method.response) else None
+    images = call.image_sink if holds_images(method.response) else None
     if images is None or type(response) is not method.response:
         return encode_response(method, response), ()
     try:

@@ -47,7 +47,7 @@ _REQUEST, _RESPONSE, _STREAM_ITEM = int(Kind.REQUEST), int(Kind.RESPONSE), int(K
 
 class ClientCalls:
     """All calls over one pipe. `backend` names the transport in errors, `max_message_bytes` limits what is received,
-    `refusal` words the error of a message that is longer, `images` is where pictures are that do not come through the
+    `refusal` words the error of a message that is longer, `images` is where images are that do not come through the
     pipe.
 
     on_break: called once with the reason, when the connection ends, from any thread; it must not block.

@@ -84,7 +84,7 @@ class ClientCall:
 
     def recv(self, deadline: Deadline | None = None) -> bytes | None:
         """Return the next item, or the response; None after the last. Over a connection with an `ImageSource` it is a
-        `Claim` where pictures came with it.
+        `Claim` where images came with it.
 
         Raises the error that ended the call (the engine's, PeerTimeout, PeerDied, Cancelled), or PeerTimeout at
         `deadline`.

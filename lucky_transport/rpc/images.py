@@ -1,9 +1,9 @@
 """ImageSink that travel beside their message: the envelope says where they lie, the message has none of their bytes.
 
-    engine   store.open() -> ImageSink per stream; `put` gives each picture a place
-    client   source.claim(payload, places) -> ImageLease; `fill` puts the pictures into the decoded message
+    engine   store.open() -> ImageSink per stream; `put` gives each image a place
+    client   source.claim(payload, places) -> ImageLease; `fill` puts the images into the decoded message
 
-Rule 1: this file knows no memory; who made the pipe brings a store or a source. Without one pictures stay in messages.
+Rule 1: this file knows no memory; who made the pipe brings a store or a source. Without one images stay in messages.
 Rule 2: a claim that is dropped, read or not, gives its places back; so does everything that ends a call.
 """
 
@@ -20,7 +20,7 @@ __all__ = ["ImageLease", "ImageRef", "ImageRefFields", "ImageSink", "ImageSource
 
 
 class ImageRef(NamedTuple):
-    """Where a picture lies, as in `ImagePlace`: a message has many of them made, so it is a tuple."""
+    """Where a image lies, as in `ImagePlace`: a message has many of them made, so it is a tuple."""
 
     length: int = 0
     file: int = 0
@@ -33,21 +33,21 @@ ImageRefFields = tuple[int, int, int, int]
 
 
 class ImageSink(Protocol):
-    """Where the engine puts the pictures of one stream, or of all single answers of a client; for any thread."""
+    """Where the engine puts the images of one stream, or of all single answers of a client; for any thread."""
 
     def buffer(self, nbytes: int) -> memoryview:
-        """Return writable memory for a picture of the next item; given to `put` itself, nothing is copied."""
+        """Return writable memory for a image of the next item; given to `put` itself, nothing is copied."""
         ...
 
-    def put(self, pictures: Sequence[ImageBytes]) -> list[ImageRef]:
-        """Give each picture a place; one whose `file` is 0 found none and has to stay in its message.
+    def put(self, images: Sequence[ImageBytes]) -> list[ImageRef]:
+        """Give each image a place; one whose `file` is 0 found none and has to stay in its message.
 
         From now on the client owns the places. Raises NoSpace.
         """
         ...
 
     def has_room(self) -> bool:
-        """True while the client has not so many pictures that the next one would be old when he sees it."""
+        """True while the client has not so many images that the next one would be old when he sees it."""
         ...
 
     def wait_for_room(self, timeout_ns: int) -> None:
@@ -64,13 +64,13 @@ class ImageSink(Protocol):
 
 
 class ImageStore(Protocol):
-    """All pictures for one client. `shared`: those of single answers."""
+    """All images for one client. `shared`: those of single answers."""
 
     @property
     def shared(self) -> ImageSink: ...
 
     def open(self) -> ImageSink:
-        """Return where a new stream puts its pictures."""
+        """Return where a new stream puts its images."""
         ...
 
     def close(self) -> None:
@@ -79,7 +79,7 @@ class ImageStore(Protocol):
 
 
 class ImageLease(Protocol):
-    """A message whose pictures lie elsewhere, as it came: its bytes, `payload`, and a claim on the places.
+    """A message whose images lie elsewhere, as it came: its bytes, `payload`, and a claim on the places.
 
     Its length is that of the payload.
     """
@@ -89,7 +89,7 @@ class ImageLease(Protocol):
     def __len__(self) -> int: ...
 
     def fill(self, frames: Sequence[ImageFrame], copy: bool, files: set[int] | None = None) -> bool:
-        """Put the pictures into these frames: bytes, or with `copy` False read-only views until `release`. The numbers
+        """Put the images into these frames: bytes, or with `copy` False read-only views until `release`. The numbers
         of the files that they were found in are added to `files`.
 
         False when the engine has written something else there since. Raises RemoteProtocolError, SegmentError.
@@ -105,12 +105,12 @@ class ImageLease(Protocol):
         ...
 
 
-#: What came for a call: the bytes of a message, or a claim on the places of its pictures as well.
+#: What came for a call: the bytes of a message, or a claim on the places of its images as well.
 Payload = bytes | ImageLease
 
 
 class ImageSource(Protocol):
-    """Where the client finds an engine's pictures."""
+    """Where the client finds an engine's images."""
 
     def claim(self, payload: bytes, places: Sequence[ImageRefFields]) -> ImageLease:
         """Return the message with the claim on the places that came with it."""
@@ -128,6 +128,6 @@ class ImageSource(Protocol):
 def no_source(payload: bytes, places: Sequence[ImageRefFields]) -> ImageLease:
     """Stand in for `ImageSource.claim` where there is none. Raises RemoteProtocolError."""
     raise RemoteProtocolError(
-        f"a message whose {len(places)} pictures lie in shared memory, over a connection that has none",
+        f"a message whose {len(places)} images lie in shared memory, over a connection that has none",
         hint="the peer is broken; connect again",
     )

@@ -43,7 +43,7 @@ class ServerCalls:
     with the request alone.
     caller: its name, different for each connection (default: `pipe.peer`). refusal: words the error of a message of (so
     many bytes, where so many are allowed). between_steps: how a stream's handler gets the engine to itself. images:
-    where pictures go that shall not travel through the pipe.
+    where images go that shall not travel through the pipe.
     """
 
     def __init__(

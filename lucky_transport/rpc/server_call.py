@@ -31,7 +31,7 @@ __all__ = ["ServerCall"]
 #: Looking up a member of an enumeration takes as long as calling a function.
 _ENDED, _ITEM = StreamState.ENDED, int(Kind.STREAM_ITEM)
 _SLICE_S = 1.0
-#: A wait for pictures to be given back looks this often whether it is still wanted.
+#: A wait for images to be given back looks this often whether it is still wanted.
 _ROOM_NS = 20_000_000
 #: Where sending an item is possible and changes nothing: the table need not be asked.
 _MAY_SEND = frozenset(state for state, row in ANSWERER.items() if row.get(StreamEvent.SEND) is state)
@@ -67,10 +67,10 @@ class ServerCall:
         "_credit",
         "_error",
         "_grant",
+        "_image_sink",
         "_inbox",
         "_lock",
         "_metadata",
-        "_pictures",
         "_state",
         "correlation_id",
         "deadline",
@@ -102,7 +102,7 @@ class ServerCall:
             self._credit = SendWindow()
             self._inbox: deque[bytes] = deque()
             self._grant: ReceiveWindow | None = None
-            self._pictures: ImageSink | None = None
+            self._image_sink: ImageSink | None = None
 
     @classmethod
     def of(cls, calls: ServerCalls, request: Envelope) -> ServerCall:
@@ -149,16 +149,16 @@ class ServerCall:
         return self._state not in _MAY_COME
 
     @property
-    def pictures(self) -> ImageSink | None:
-        """Where this call's pictures go; None where they stay in their messages."""
+    def image_sink(self) -> ImageSink | None:
+        """Where this call's images go; None where they stay in their messages."""
         store = self._calls.images
         if store is None or not self.shape:
             return None if store is None else store.shared
-        if self._pictures is None:
-            self._pictures = store.open()
+        if self._image_sink is None:
+            self._image_sink = store.open()
             if self._state is _ENDED:
-                self._pictures.end(lost=True)
-        return self._pictures
+                self._image_sink.end(lost=True)
+        return self._image_sink
 
     @property
     def is_over(self) -> bool:
@@ -230,7 +230,7 @@ class ServerCall:
         self._calls.post(encode_envelope(headers), self.correlation_id)
 
     def send_all(self, items: Iterator[Any], encode: Callable[[Any], bytes]) -> None:
-        """Send the items of a stream without pictures: each is asked for when the caller can take it.
+        """Send the items of a stream without images: each is asked for when the caller can take it.
 
         Raises what `send` and `wait_for_credit` do, and what items and encoder raise.
         """
@@ -263,9 +263,9 @@ class ServerCall:
             or self._state is _ENDED
         ):
             self._wait_for_credit()
-        pictures = self._pictures
-        while pictures is not None and not pictures.has_room():
-            pictures.wait_for_room(min(_ROOM_NS, int(self._patience_s() * 1e9)))
+        sink = self._image_sink
+        while sink is not None and not sink.has_room():
+            sink.wait_for_room(min(_ROOM_NS, int(self._patience_s() * 1e9)))
             self._check()
 
     def _wait_for_credit(self) -> None:
@@ -279,7 +279,7 @@ class ServerCall:
 
     def send(self, payload: bytes, dropped: int = 0, images: Sequence[ImageRef] = ()) -> None:
         """Send one item of the stream; waits for credit and room. `dropped`: items skipped so far. `images`: where its
-        pictures lie.
+        images lie.
 
         Raises LocalProtocolError (no stream, or finished), Cancelled, PeerTimeout, PeerDied.
         """
@@ -329,14 +329,14 @@ class ServerCall:
     ) -> None:
         """End the call well: with the response, or after the last item of a stream. Never blocks.
 
-        images: where the response's pictures lie.
+        images: where the response's images lie.
 
         Raises LocalProtocolError when it has been ended by this side.
         """
         is_stream = self.shape & _TO_CALLER
         if not self._end(StreamEvent.FINISH if is_stream else StreamEvent.RESPOND):
-            if images and self.pictures is not None:
-                self.pictures.take_back(images)
+            if images and self.image_sink is not None:
+                self.image_sink.take_back(images)
             return
         kind = Kind.END if is_stream else Kind.RESPONSE
         try:
@@ -424,12 +424,12 @@ class ServerCall:
     # -- within -------------------------------------------------------------------------------------------------------
 
     def _image_buffer(self, nbytes: int) -> memoryview:
-        """Return memory for the call's first picture; for the others the handler asks where it lies himself."""
-        pictures = self.pictures
-        if pictures is None:
+        """Return memory for the call's first image; for the others the handler asks where it lies himself."""
+        sink = self.image_sink
+        if sink is None:
             return memoryview(bytearray(nbytes))
-        self.call.image_buffer = pictures.buffer
-        return pictures.buffer(nbytes)
+        self.call.image_buffer = sink.buffer
+        return sink.buffer(nbytes)
 
     def _what(self) -> str:
         return f"call {self.correlation_id} of {self.name}"
@@ -464,8 +464,8 @@ class ServerCall:
 
     def _ended(self, *, lost: bool) -> None:
         self._calls.forget(self.correlation_id)
-        if self.shape and self._pictures is not None:
-            self._pictures.end(lost=lost)
+        if self.shape and self._image_sink is not None:
+            self._image_sink.end(lost=lost)
         if self._call is not None:
             self._call.end()
         self._wake()

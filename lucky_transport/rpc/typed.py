@@ -40,14 +40,14 @@ def call(calls: ClientCalls, method: Method, request: Any, deadline: Deadline) -
 
 
 def response_of(calls: ClientCalls, method: Method, payload: Payload) -> Any:
-    """Return the response that `payload` holds, with its pictures. Raises RemoteProtocolError."""
+    """Return the response that `payload` holds, with its images. Raises RemoteProtocolError."""
     cls: type[Any] = method.response
     if isinstance(payload, bytes):
         return decode(cls, payload)
     response = decode(cls, payload.payload)
     if not payload.fill(frames_of(response), copy=True):
         raise RemoteProtocolError(
-            f"the engine has overwritten the pictures of its answer to {method.name}",
+            f"the engine has overwritten the images of its answer to {method.name}",
             backend=calls.backend,
             hint="the engine is broken; restart it",
         )
@@ -62,7 +62,7 @@ def stream(
     check_request(method, request)
     flow = method.stream or Flow.EVERY
     if calls.images is not None and holds_images(method.response):
-        flow = Flow.EVERY  # pictures are held back by themselves, as long as they are not given back
+        flow = Flow.EVERY  # images are held back by themselves, as long as they are not given back
     opened = calls.open(method.id, encode(request), shape=Shape.SERVER_STREAM, flow=flow, deadline=deadline)
     return CallStream(calls, opened, method.response, copy)
 

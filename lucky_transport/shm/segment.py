@@ -60,7 +60,7 @@ class Segment:
         Words(self.mapping).store32(FIELDS["version"].offset, VERSION)
 
     def unlink(self) -> None:
-        """Remove the segment, its pictures and its lock file; mapped memory stays valid. For the engine, idempotent."""
+        """Remove the segment, its images and its lock file; mapped memory stays valid. For the engine, idempotent."""
         remove_images(self.path)
         remove_private(self.path)
         lockfile.release(self.lock_path, lockfile.ENGINE, unlink=True)

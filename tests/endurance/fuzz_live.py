@@ -2,7 +2,7 @@
 
     python -m tests.endurance.fuzz live --seconds 600
 
-A round is an engine with a segment, image files and sessions, a client that steps it, calls it and streams pictures, a
+A round is an engine with a segment, image files and sessions, a client that steps it, calls it and streams images, a
 second client for calls and streams, and one that looks at sessions in shared memory; each is a thread of one process.
 Meanwhile this process changes words and bytes of all files, most of them where the other side looks, and in some rounds
 truncates one. The fields that only say where everything lies are put back after a moment, so that new clients come in.

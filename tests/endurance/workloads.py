@@ -33,7 +33,7 @@ WORKLOADS = {
     "aio": "tests.endurance.stub_workloads:aio_stubs",
 }
 ENGINE, SESSIONS_ENGINE = "echo", "cartpole"
-#: Items read of each stream, and pictures.
+#: Items read of each stream, and images.
 _ITEMS = 3
 
 

@@ -1,4 +1,4 @@
-"""A file of picture slots beside a segment: written by the engine, read by one client.
+"""A file of image slots beside a segment: written by the engine, read by one client.
 
     byte 0      magic, version, slots, 0 (u32 each), bytes per slot (u64)
     byte 32     park word of an engine that waits for a slot (u32)
@@ -7,8 +7,8 @@
 
 Rule 1: a slot goes from hand to hand. Owner 0: it is the engine's. Any other owner: it is the client's, from the
         message that names it until the client writes 0. Neither touches what is the other's, so nobody needs a fence or
-        a second try, and no picture changes while an honest engine's client looks at it.
-Rule 2: the number says what lies in a slot: odd while it is being written, 2 n for the n-th picture that is whole. A
+        a second try, and no image changes while an honest engine's client looks at it.
+Rule 2: the number says what lies in a slot: odd while it is being written, 2 n for the n-th image that is whole. A
         client compares it with the message's before and after copying, so an engine that breaks Rule 1 is found out.
 Rule 3: sizes are checked once, against the file's; positions follow from them and from nothing else.
 """
@@ -29,7 +29,7 @@ from lucky_transport.shm.private_file import open_private, remove_private
 
 __all__ = ["SUFFIX", "ImageFile", "SlotWords", "remove_images"]
 
-#: What follows a segment's name in the names of its files of pictures, and of sessions (`look_file`).
+#: What follows a segment's name in the names of its files of images, and of sessions (`look_file`).
 SUFFIX = re.compile(r"\.(images|looks)\.[0-9]{1,10}")
 
 _MAGIC = 0x4D494B4C  # "LKIM"
@@ -52,7 +52,7 @@ def _total(slots: int, slot_bytes: int) -> int:
 class SlotWords(Protocol):
     """The words of one slot; each of these is a single call of the native module.
 
-    number: what lies in the slot. owner: 0 when it is the engine's. take(number): say that the picture of that number
+    number: what lies in the slot. owner: 0 when it is the engine's. take(number): say that the image of that number
     is being written to it; False, and nothing is changed, when the client owns it. hand_over(number): give it to the
     client, with everything written into it before. give_back(number): give it back to the engine if it is still
     owned as that, and wake the engine when it waits for one.
@@ -73,7 +73,7 @@ class ImageFile:
     """One mapped file; `number` names it in messages. Made by `create` and `open`.
 
     mapping: tells whether the file was truncated. memory: all of it, writable.
-    slot_bytes: the longest picture that fits. words: of each slot.
+    slot_bytes: the longest image that fits. words: of each slot.
     """
 
     __slots__ = (
@@ -107,7 +107,7 @@ class ImageFile:
 
     @classmethod
     def create(cls, base: Path, number: int, slots: int, least_bytes: int, *, native: bool = True) -> ImageFile:
-        """Make the file number `number` of the segment at `base`, for pictures of up to `least_bytes` or a bit more.
+        """Make the file number `number` of the segment at `base`, for images of up to `least_bytes` or a bit more.
 
         Raises NoSpace, FileExistsError, SegmentError when the system refuses.
         """
@@ -115,27 +115,27 @@ class ImageFile:
             raise ValueError(f"{slots} slots: expected 1 to {_MAX_SLOTS}")
         slot_bytes = max(least_bytes + _DATA - 1 & -_DATA, _DATA)
         path = _path(base, number)
-        hint = "ask for smaller pictures or fewer streams at once"
-        mapping = allocate(path, _total(slots, slot_bytes), f"a file of {slots} pictures", hint)
+        hint = "ask for smaller images or fewer streams at once"
+        mapping = allocate(path, _total(slots, slot_bytes), f"a file of {slots} images", hint)
         _HEAD.pack_into(mapping, 0, _MAGIC, _VERSION, slots, 0, slot_bytes)
         return cls(path, number, mapping, slots, slot_bytes, native)
 
     @classmethod
     def open(cls, base: Path, number: int, *, native: bool = True) -> ImageFile:
-        """Map a file of pictures. Raises SegmentError when it is gone, foreign, damaged or not as large as it says."""
+        """Map a file of images. Raises SegmentError when it is gone, foreign, damaged or not as large as it says."""
         path = _path(base, number)
         try:
             fd = open_private(path)
         except FileNotFoundError as error:
             raise SegmentError(
-                f"the pictures in {path} cannot be opened: {error.strerror}",
+                f"the images in {path} cannot be opened: {error.strerror}",
                 backend="shm",
                 hint="the engine may have closed; connect again",
             ) from error
         try:
             size = os.fstat(fd).st_size
             if size < _DATA:
-                raise SegmentError(f"{path}: {size} bytes are no file of pictures", backend="shm", hint="connect again")
+                raise SegmentError(f"{path}: {size} bytes are no file of images", backend="shm", hint="connect again")
             mapping = map_file(fd, size, path)
         finally:
             os.close(fd)
@@ -177,7 +177,7 @@ class ImageFile:
 
 
 def remove_images(base: Path) -> None:
-    """Remove all files of pictures and sessions of the segment at `base`, whose engine is gone or closing.
+    """Remove all files of images and sessions of the segment at `base`, whose engine is gone or closing.
 
     What another user planted under such a name stays.
     """

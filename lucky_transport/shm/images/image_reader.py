@@ -1,8 +1,8 @@
-"""Where a client finds an engine's pictures: `ImageReader`, with a `ImageLease` per message.
+"""Where a client finds an engine's images: `ImageReader`, with a `ImageLease` per message.
 
 Rule 1: a claim gives its slots back once: when it is released, or dropped. Only slots that are still its own.
-Rule 2: the engine's words are checked each time they are used: file, slot, length and number; a picture that changed
-        while it was copied is no picture.
+Rule 2: the engine's words are checked each time they are used: file, slot, length and number; a image that changed
+        while it was copied is no image.
 Rule 3: in a forked child nothing is given back: the slots are the parent's.
 Rule 4: a file stays mapped while the engine has it and a stream or an answer shows it; giving a slot back maps no file
         for longer than that takes.
@@ -53,18 +53,18 @@ class ImageReader:
 
     def _open(self, number: int) -> ImageFile:
         if self.closed:
-            raise ClosedError("the transport is closed, and its pictures with it", backend="shm")
+            raise ClosedError("the transport is closed, and its images with it", backend="shm")
         try:
             return ImageFile.open(self._base, number, native=self._native)
         except OSError as error:
             raise SegmentError(
-                f"picture file {number} of {self._base} cannot be mapped: {error.strerror}",
+                f"image file {number} of {self._base} cannot be mapped: {error.strerror}",
                 backend="shm",
                 hint="raise the limit of open files (ulimit -n), or read fewer streams at once",
             ) from error
 
     def _forget_removed(self) -> None:
-        """Let go of what the engine has removed: a picture that grew lies in another file."""
+        """Let go of what the engine has removed: a image that grew lies in another file."""
         for number, file in tuple(self.files.items()):
             if not file.path.exists():
                 self.files.pop(number, None)
@@ -98,11 +98,11 @@ class ImageLease:
         return len(self.payload)
 
     def fill(self, frames: Sequence[ImageFrame], copy: bool, files: set[int] | None = None) -> bool:
-        """Put the pictures into the frames; see `lucky_transport.rpc.images.ImageLease`."""
+        """Put the images into the frames; see `lucky_transport.rpc.images.ImageLease`."""
         places, reader = self._places, self._reader
         if len(frames) != len(places):
             raise RemoteProtocolError(
-                f"a message with {len(frames)} pictures came with {len(places)} places",
+                f"a message with {len(frames)} images came with {len(places)} places",
                 backend="shm",
                 hint="the peer is broken; connect again",
             )
@@ -159,7 +159,7 @@ _NONE: Sequence[ImageRefFields] = ()
 
 def _outside(file: ImageFile, slot: int, length: int) -> RemoteProtocolError:
     return RemoteProtocolError(
-        f"a picture of {length} bytes in slot {slot} of {file.path}, which has {file.slots} of {file.slot_bytes} bytes",
+        f"a image of {length} bytes in slot {slot} of {file.path}, which has {file.slots} of {file.slot_bytes} bytes",
         backend="shm",
         hint="the peer is broken; connect again",
     )

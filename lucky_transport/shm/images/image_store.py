@@ -1,9 +1,9 @@
-"""Where an engine puts its pictures for one client: `ImageStore`, with a `ImageStream` per stream.
+"""Where an engine puts its images for one client: `ImageStore`, with a `ImageStream` per stream.
 
-    pictures = store.open()
-    buffer = pictures.buffer(nbytes)            # an engine may draw right into it
-    places = pictures.put([buffer])             # copies what does not lie in such a buffer; the client owns them now
-    pictures.end(lost=False)
+    images = store.open()
+    buffer = images.buffer(nbytes)            # an engine may draw right into it
+    places = images.put([buffer])             # copies what does not lie in such a buffer; the client owns them now
+    images.end(lost=False)
 
 Rule 1: a stream has its own files, which go with it: at once when its client gave it up, else as soon as he has given
         back all slots, at the latest when he is gone.
@@ -52,7 +52,7 @@ class ImageStores:
 
 
 class ImageStore:
-    """The files of one client. `shared` holds the pictures of single answers."""
+    """The files of one client. `shared` holds the images of single answers."""
 
     def __init__(self, make: Callable[[int], ImageFile], strategy: int) -> None:
         self.strategy = strategy
@@ -64,7 +64,7 @@ class ImageStore:
         self.shared = ImageStream(self)
 
     def open(self) -> ImageStream:
-        """Return the pictures of a new stream."""
+        """Return the images of a new stream."""
         return ImageStream(self)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The pictures of one stream, on their way from the engine to one client.
+"""The images of one stream, on their way from the engine to one client.
 
 Rule 1: slots are handed over (`ImageFile`): one that the client has not given back is never written to. Three are
         enough for a stream: one being looked at, one on its way, one being drawn. An engine that draws faster than
@@ -33,7 +33,7 @@ AHEAD = 8
 _FRESH_NS = 5_000_000
 _AHEAD_BYTES = 64 << 20
 _BYTES: tuple[type[Any], ...] = (bytes, bytearray, memoryview)
-#: Of the numbers of pictures: even, 0 is none.
+#: Of the numbers of images: even, 0 is none.
 _LARGEST = 0xFFFFFFFE
 
 
@@ -62,7 +62,7 @@ class _Slot:
         return not self.taken and not self.words.owner()
 
     def take(self, nbytes: int, number: int) -> bool:
-        """Begin to write picture `number`; False when the slot is in use."""
+        """Begin to write image `number`; False when the slot is in use."""
         if self.taken or not self.words.take(number):
             return False
         self.taken = True
@@ -72,7 +72,7 @@ class _Slot:
         return True
 
     def post(self, nbytes: int) -> ImageRef:
-        """Hand the picture over to the client."""
+        """Hand the image over to the client."""
         number = self.number
         self.words.hand_over(number)
         self.posted_ns = monotonic_ns()
@@ -81,7 +81,7 @@ class _Slot:
 
 
 class ImageStream:
-    """The pictures of one stream, or of all single answers of a client."""
+    """The images of one stream, or of all single answers of a client."""
 
     def __init__(self, store: ImageStore) -> None:
         self._store = store
@@ -94,7 +94,7 @@ class ImageStream:
         self._ended = False
 
     def buffer(self, nbytes: int) -> memoryview:
-        """Return writable memory for a picture of the stream's next item; after that it may be anything.
+        """Return writable memory for a image of the stream's next item; after that it may be anything.
 
         It is a slot, or plain memory when none is free. Raises NoSpace.
         """
@@ -102,15 +102,15 @@ class ImageStream:
             slot = self._take(nbytes)
         return memoryview(bytearray(nbytes)) if slot is None else slot.view
 
-    def put(self, pictures: Sequence[ImageBytes]) -> list[ImageRef]:
-        """Return where each picture lies now, `file` 0 for none; slots handed out and not used are free again.
+    def put(self, images: Sequence[ImageBytes]) -> list[ImageRef]:
+        """Return where each image lies now, `file` 0 for none; slots handed out and not used are free again.
 
-        Raises NoSpace, SegmentError when a file was truncated; the next picture gets another one.
+        Raises NoSpace, SegmentError when a file was truncated; the next image gets another one.
         """
         slots: list[_Slot | None] = []
         try:
-            for picture in pictures:
-                slots.append(self._slot_with(picture))
+            for image in images:
+                slots.append(self._slot_with(image))
             self._check(slots)
         except BaseException:
             self._drop(slots)
@@ -118,11 +118,11 @@ class ImageStream:
         is_shared = self is self._store.shared
         with self._lock:
             places: list[ImageRef] = []
-            for slot, picture in zip(slots, pictures, strict=True):
+            for slot, image in zip(slots, images, strict=True):
                 if slot is None:
                     places.append(ImageRef())
                 else:
-                    places.append(slot.post(_size(picture)))
+                    places.append(slot.post(_size(image)))
                     if not is_shared and not self._ended:
                         self._posted.append(slot)
             if not is_shared:
@@ -141,7 +141,7 @@ class ImageStream:
             raise slot.file.mapping.error()
 
     def has_room(self) -> bool:
-        """True while the client has not so many pictures that the next one would be old when he sees it."""
+        """True while the client has not so many images that the next one would be old when he sees it."""
         posted = self._posted
         while posted and posted[0].words.owner() != posted[0].number:
             posted.popleft()
@@ -168,27 +168,27 @@ class ImageStream:
             return False
 
     def wait_for_room(self, timeout_ns: int) -> None:
-        """Wait until the client gives back the picture he got first, or for that long."""
+        """Wait until the client gives back the image he got first, or for that long."""
         posted = self._posted
         if posted:
             slot = posted[0]
             slot.file.wait_while_owned(slot.index, slot.number, self._store.strategy, timeout_ns)
 
-    def _slot_with(self, picture: ImageBytes) -> _Slot | None:
-        """Return the slot that holds the picture now; None when there is none for it."""
-        if not isinstance(picture, _BYTES):
-            raise TypeError(f"a picture's data is {type(picture).__name__}, expected bytes or a memoryview")
-        nbytes = _size(picture)
+    def _slot_with(self, image: ImageBytes) -> _Slot | None:
+        """Return the slot that holds the image now; None when there is none for it."""
+        if not isinstance(image, _BYTES):
+            raise TypeError(f"a image's data is {type(image).__name__}, expected bytes or a memoryview")
+        nbytes = _size(image)
         if not nbytes:
             return None
         with self._lock:
             for slot in self._slots:
-                if slot.view is picture and slot.taken:
+                if slot.view is image and slot.taken:
                     return slot
             slot = self._take(nbytes)
         if slot is not None:
             # NumPy copies without the GIL, so that the engine can step meanwhile.
-            np.copyto(np.frombuffer(slot.view, np.uint8), np.frombuffer(picture, np.uint8))
+            np.copyto(np.frombuffer(slot.view, np.uint8), np.frombuffer(image, np.uint8))
         return slot
 
     def take_back(self, places: Iterable[ImageRef]) -> None:
@@ -258,5 +258,5 @@ class ImageStream:
                 slot.taken = False
 
 
-def _size(picture: ImageBytes) -> int:
-    return picture.nbytes if isinstance(picture, memoryview) else len(picture)
+def _size(image: ImageBytes) -> int:
+    return image.nbytes if isinstance(image, memoryview) else len(image)

@@ -115,7 +115,7 @@ def test_the_numbers_of_frames_start_again_with_a_reset(host: AgentHost) -> None
     assert [*numbers, _step(host).observation.frame_number] == [1, 2, 3, 2]
 
 
-def test_pictures_come_with_the_step_in_the_order_asked_for() -> None:
+def test_images_come_with_the_step_in_the_order_asked_for() -> None:
     host = AgentHost(Filming(2))
     wanted = [GetCameraFrameRequest(name="front")] * 2
     answer = _step(host, agent_name="agent_1", camera_requests=wanted)

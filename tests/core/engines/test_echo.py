@@ -21,7 +21,7 @@ def test_the_engine_answers_with_what_it_was_asked() -> None:
         assert [(item.slot_id, len(item.name)) for item in items] == [(0, 1000), (1, 1000), (2, 1000)]
 
 
-def test_every_byte_of_a_picture_tells_its_number() -> None:
+def test_every_byte_of_a_image_tells_its_number() -> None:
     with (
         api.serve(EchoEngine(width=8, height=4), "inproc://echo"),
         api.connect("inproc://echo") as client,

@@ -23,23 +23,23 @@ from lucky_transport.shm.images.image_stream import SLOTS, ImageStream
 from tests.support.message_strategies import messages
 
 _CAMERA = method("CameraService/StreamCamera")
-_PICTURE = bytes(range(48))
+_IMAGE = bytes(range(48))
 
 
 class Stream:
-    """A stream of pictures in shared memory, as a handler's call has it, and who reads them."""
+    """A stream of images in shared memory, as a handler's call has it, and who reads them."""
 
     def __init__(self, base: Path) -> None:
         self.folder = base.parent
         self.store = ImageStores(base).open()
-        self.pictures: ImageStream = self.store.open()
+        self.image_sink: ImageStream = self.store.open()
         self.reader = ImageReader(base)
-        self.call = cast(Any, SimpleNamespace(pictures=self.pictures))
+        self.call = cast(Any, SimpleNamespace(image_sink=self.image_sink))
 
     def drawn(self, **fields: Any) -> Any:
-        """Return a frame whose picture was drawn in place."""
-        buffer = self.pictures.buffer(len(_PICTURE))
-        buffer[:] = _PICTURE
+        """Return a frame whose image was drawn in place."""
+        buffer = self.image_sink.buffer(len(_IMAGE))
+        buffer[:] = _IMAGE
         return ImageFrame(buffer, width=4, height=4, channels=3, **fields)
 
     def read(self, payload: bytes, places: Any) -> ImageFrame:
@@ -60,21 +60,21 @@ class Stream:
 def stream(tmp_path: Path) -> Iterator[Stream]:
     made = Stream(tmp_path / "segment")
     yield made
-    made.pictures.end(lost=True)
+    made.image_sink.end(lost=True)
     made.store.close()
 
 
-def test_a_picture_drawn_in_place_is_not_in_the_message(stream: Stream) -> None:
+def test_a_image_drawn_in_place_is_not_in_the_message(stream: Stream) -> None:
     payload, places = encode_answer(_CAMERA, stream.call, stream.drawn(frame_number=7))
-    assert [place.length for place in places] == [len(_PICTURE)]
+    assert [place.length for place in places] == [len(_IMAGE)]
     assert decode(ImageFrame, payload).data == b""
-    assert stream.read(payload, places) == ImageFrame(_PICTURE, width=4, height=4, channels=3, frame_number=7)
+    assert stream.read(payload, places) == ImageFrame(_IMAGE, width=4, height=4, channels=3, frame_number=7)
 
 
-def test_a_picture_of_the_engines_own_is_copied_to_a_slot(stream: Stream) -> None:
-    frame = ImageFrame(_PICTURE, width=4, height=4, channels=3)
+def test_a_image_of_the_engines_own_is_copied_to_a_slot(stream: Stream) -> None:
+    frame = ImageFrame(_IMAGE, width=4, height=4, channels=3)
     payload, places = encode_answer(_CAMERA, stream.call, frame)
-    assert frame.data == _PICTURE
+    assert frame.data == _IMAGE
     assert decode(ImageFrame, payload).data == b""
     assert stream.read(payload, places) == frame
 
@@ -85,9 +85,9 @@ def test_the_message_is_the_same_whether_its_image_was_drawn_in_place_or_copied(
     stream: Stream, frame: ImageFrame
 ) -> None:
     drawn, places = encode_answer(_CAMERA, stream.call, replace(frame, data=stream.drawn().data))
-    stream.pictures.take_back(places)
-    copied, places = encode_answer(_CAMERA, stream.call, replace(frame, data=_PICTURE))
-    stream.pictures.take_back(places)
+    stream.image_sink.take_back(places)
+    copied, places = encode_answer(_CAMERA, stream.call, replace(frame, data=_IMAGE))
+    stream.image_sink.take_back(places)
     assert drawn == copied == encode(replace(frame, data=b""))
 
 
@@ -99,7 +99,7 @@ def test_a_frame_that_cannot_be_encoded_is_the_engines_fault_and_keeps_no_slot(
     stream: Stream, is_drawn: bool, field: str, value: Any
 ) -> None:
     for _ in range(SLOTS + 1):
-        frame = stream.drawn() if is_drawn else ImageFrame(_PICTURE, width=4, height=4, channels=3)
+        frame = stream.drawn() if is_drawn else ImageFrame(_IMAGE, width=4, height=4, channels=3)
         setattr(frame, field, value)
         with pytest.raises(EngineFailed, match=rf"answer to .*StreamCamera is no ImageFrame: .*{field}"):
             encode_answer(_CAMERA, stream.call, frame)
@@ -116,7 +116,7 @@ def test_an_item_of_another_class_is_the_engines_fault(stream: Stream, item: Any
 
 
 @pytest.mark.parametrize("copy", [True, False])
-def test_a_reader_of_growing_pictures_lets_go_of_the_files_they_left(stream: Stream, copy: bool) -> None:
+def test_a_reader_of_growing_images_lets_go_of_the_files_they_left(stream: Stream, copy: bool) -> None:
     sizes = [1 << bits for bits in range(12, 24)]
     mapped: list[int] = []
 

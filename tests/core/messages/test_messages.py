@@ -98,7 +98,7 @@ def test_a_stream_runs_beside_the_steps_and_changes_nothing() -> None:
     assert {(row.effect, row.runs) for row in METHODS if row.stream} == {(Effect.READ, Runs.POOL)}
 
 
-def test_a_slow_reader_misses_samples_and_pictures_but_no_change_of_a_controller() -> None:
+def test_a_slow_reader_misses_samples_and_images_but_no_change_of_a_controller() -> None:
     flows = {row.python_name: row.stream for row in METHODS if row.stream}
     assert {name for name, flow in flows.items() if flow is Flow.EVERY} == {
         "stream_policy_slot_state",

@@ -54,11 +54,11 @@ class Ends:
     def __init__(self, base: Path, native: bool) -> None:
         self.folder = base.parent
         self.store = ImageStores(base, native=native).open()
-        self.pictures = self.store.open()
+        self.image_sink = self.store.open()
         self.reader = ImageReader(base, native=native)
 
     def put(self, *data: bytes) -> ImageLease:
-        return claim_of(self.reader, self.pictures.put(data))
+        return claim_of(self.reader, self.image_sink.put(data))
 
     @property
     def files(self) -> list[str]:
@@ -74,7 +74,7 @@ def ends(base: Path, native: bool) -> Iterator[Ends]:
 
 
 def read(claim: ImageLease, *, copy: bool = True, count: int = 1) -> list[ImageBytes] | None:
-    """Return what the claim's pictures are, None when they are gone."""
+    """Return what the claim's images are, None when they are gone."""
     frames = [ImageFrame() for _ in range(count)]
     return [frame.data for frame in frames] if claim.fill(frames, copy) else None
 
@@ -84,20 +84,20 @@ def read(claim: ImageLease, *, copy: bool = True, count: int = 1) -> list[ImageB
 
 def test_a_copy_is_what_was_put_and_gives_the_slot_back(ends: Ends) -> None:
     for number in range(5 * SLOTS):
-        picture = bytes([number]) * _SIZE
-        assert read(ends.put(picture)) == [picture]
+        image = bytes([number]) * _SIZE
+        assert read(ends.put(image)) == [image]
     assert len(ends.files) == 1
 
 
-def test_pictures_of_one_message_have_places_of_their_own(ends: Ends) -> None:
+def test_images_of_one_message_have_places_of_their_own(ends: Ends) -> None:
     claim = ends.put(b"a" * 10, b"", b"b" * 5000)
     assert read(claim, count=3) == [b"a" * 10, b"", b"b" * 5000]
 
 
-def test_a_picture_drawn_into_a_buffer_is_not_copied(ends: Ends) -> None:
-    buffer = ends.pictures.buffer(_SIZE)
+def test_a_image_drawn_into_a_buffer_is_not_copied(ends: Ends) -> None:
+    buffer = ends.image_sink.buffer(_SIZE)
     buffer[:] = b"x" * _SIZE
-    (place,) = ends.pictures.put([buffer])
+    (place,) = ends.image_sink.put([buffer])
     found = read(claim_of(ends.reader, [place]), copy=False)
     assert found == [b"x" * _SIZE]
     assert found is not None
@@ -121,7 +121,7 @@ def test_a_view_outlives_release_file_and_reader(ends: Ends) -> None:
     claim = ends.put(b"a" * _SIZE)
     found = read(claim, copy=False)
     claim.release()
-    ends.pictures.end(lost=True)
+    ends.image_sink.end(lost=True)
     ends.reader.close()
     assert found == [b"a" * _SIZE]
 
@@ -133,7 +133,7 @@ def test_a_claim_that_is_dropped_unread_gives_its_slot_back(ends: Ends) -> None:
 
 
 def test_a_claim_gives_back_only_what_is_still_its_own(ends: Ends) -> None:
-    (place,) = ends.pictures.put([b"a" * _SIZE])
+    (place,) = ends.image_sink.put([b"a" * _SIZE])
     first, again = claim_of(ends.reader, [place]), claim_of(ends.reader, [place])
     first.release()
     held = [ends.put(b"b" * _SIZE) for _ in range(SLOTS)]
@@ -144,42 +144,42 @@ def test_a_claim_gives_back_only_what_is_still_its_own(ends: Ends) -> None:
 
 def test_what_the_client_was_not_told_of_is_free_again(ends: Ends) -> None:
     for _ in range(3 * SLOTS):
-        ends.pictures.take_back(ends.pictures.put([b"a" * _SIZE]))
+        ends.image_sink.take_back(ends.image_sink.put([b"a" * _SIZE]))
     assert len(ends.files) == 1
 
 
 def test_a_client_that_gives_nothing_back_gets_more_up_to_a_limit(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(image_store, "MAX_FILES", 2)
     held = [ends.put(bytes([number]) * _SIZE) for number in range(2 * SLOTS)]
-    assert ends.pictures.put([b"x" * _SIZE]) == [ImageRef()]
-    assert len(ends.pictures.buffer(_SIZE)) == _SIZE  # plain memory, whose picture then stays in its message
+    assert ends.image_sink.put([b"x" * _SIZE]) == [ImageRef()]
+    assert len(ends.image_sink.buffer(_SIZE)) == _SIZE  # plain memory, whose image then stays in its message
     assert [read(claim) for claim in held] == [[bytes([number]) * _SIZE] for number in range(2 * SLOTS)]
-    assert ends.pictures.put([b"x" * _SIZE])[0].file > 0
+    assert ends.image_sink.put([b"x" * _SIZE])[0].file > 0
 
 
-def test_growing_pictures_leave_their_small_files_behind(ends: Ends) -> None:
+def test_growing_images_leave_their_small_files_behind(ends: Ends) -> None:
     for size in (1000, 10_000, 100_000, 1_000_000):
         assert read(ends.put(b"a" * size)) == [b"a" * size]
         assert len(ends.files) == 1
 
 
-def test_a_picture_that_is_no_bytes_is_refused(ends: Ends) -> None:
+def test_a_image_that_is_no_bytes_is_refused(ends: Ends) -> None:
     with pytest.raises(TypeError, match="data is ndarray, expected bytes"):
-        ends.pictures.put([np.zeros(3, np.uint8)])  # type: ignore[list-item] # pyright: ignore[reportArgumentType]
+        ends.image_sink.put([np.zeros(3, np.uint8)])  # type: ignore[list-item] # pyright: ignore[reportArgumentType]
 
 
-def test_a_client_gets_no_more_pictures_than_it_can_see_fresh(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_gets_no_more_images_than_it_can_see_fresh(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0
     monkeypatch.setattr(image_stream, "monotonic_ns", lambda: now)
     held: list[ImageLease] = []
-    while ends.pictures.has_room():
+    while ends.image_sink.has_room():
         held.append(ends.put(bytes([len(held)]) * _SIZE))
     assert len(held) == AHEAD
     now += 10_000_000
     while len(held) > SLOTS - 1:
-        assert not ends.pictures.has_room()
+        assert not ends.image_sink.has_room()
         assert read(held.pop(0)) is not None
-    assert ends.pictures.has_room()
+    assert ends.image_sink.has_room()
     ends.put(b"a" * _SIZE)
 
 
@@ -191,7 +191,7 @@ def test_nothing_fails_for_the_lack_of_memory_to_be_ahead(ends: Ends, monkeypatc
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "posix_fallocate", full)
-    while ends.pictures.has_room():
+    while ends.image_sink.has_room():
         held.append(ends.put(b"a" * _SIZE))
     assert len(held) == SLOTS
 
@@ -201,7 +201,7 @@ def test_nothing_fails_for_the_lack_of_memory_to_be_ahead(ends: Ends, monkeypatc
 
 def test_the_file_of_a_lost_stream_is_removed_at_once(ends: Ends) -> None:
     claim = ends.put(b"a" * _SIZE)
-    ends.pictures.end(lost=True)
+    ends.image_sink.end(lost=True)
     assert ends.files == []
     with pytest.raises(SegmentError, match="cannot be opened"):
         read(claim)
@@ -209,11 +209,11 @@ def test_the_file_of_a_lost_stream_is_removed_at_once(ends: Ends) -> None:
 
 def test_the_file_of_a_finished_stream_waits_for_its_reader(ends: Ends) -> None:
     claim = ends.put(b"a" * _SIZE)
-    ends.pictures.end(lost=False)
+    ends.image_sink.end(lost=False)
     assert len(ends.files) == 1
     assert read(claim) == [b"a" * _SIZE]
     ends.store.open().end(lost=False)  # of no concern: it has no file
-    ends.pictures = ends.store.open()
+    ends.image_sink = ends.store.open()
     ends.put(b"b")
     assert len(ends.files) == 1  # the new stream's
 
@@ -247,7 +247,7 @@ def test_no_space_is_an_error_with_the_remedy_and_leaves_nothing(ends: Ends, mon
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "posix_fallocate", full)
-    with pytest.raises(NoSpace, match=r"3 pictures of \d+ bytes does not fit .*ask for smaller pictures"):
+    with pytest.raises(NoSpace, match=r"3 images of \d+ bytes does not fit .*ask for smaller images"):
         ends.put(b"a" * _SIZE)
     assert ends.files == []
 
@@ -273,11 +273,11 @@ def test_a_file_that_a_killed_engine_left_is_passed_over(base: Path, native: boo
     number=st.integers(0, 2**32 - 1),
     copy=st.booleans(),
 )
-def test_any_place_gives_a_picture_nothing_or_a_refusal(
+def test_any_place_gives_a_image_nothing_or_a_refusal(
     tmp_path_factory: pytest.TempPathFactory, slot: int, length: int, number: int, copy: bool
 ) -> None:
     ends = Ends(tmp_path_factory.mktemp("images") / "segment", not native_error())
-    (place,) = ends.pictures.put([b"a" * 10])
+    (place,) = ends.image_sink.put([b"a" * 10])
     claim = claim_of(ends.reader, [ImageRef(length, place.file, slot, number)])
     if slot < SLOTS and length <= 4096:
         found = read(claim, copy=copy)
@@ -289,9 +289,9 @@ def test_any_place_gives_a_picture_nothing_or_a_refusal(
     ends.store.close()
 
 
-def test_more_or_fewer_places_than_pictures_are_refused(ends: Ends) -> None:
+def test_more_or_fewer_places_than_images_are_refused(ends: Ends) -> None:
     claim = ends.put(b"a", b"b")
-    with pytest.raises(RemoteProtocolError, match="1 pictures came with 2 places"):
+    with pytest.raises(RemoteProtocolError, match="1 images came with 2 places"):
         read(claim)
 
 
@@ -333,8 +333,8 @@ def _number(file: ImageFile, slot: int, number: int) -> None:
     file.memory[word : word + 4].cast("I")[0] = number
 
 
-def test_a_picture_that_was_overwritten_is_none(ends: Ends) -> None:
-    (place,) = ends.pictures.put([b"a" * _SIZE])
+def test_a_image_that_was_overwritten_is_none(ends: Ends) -> None:
+    (place,) = ends.image_sink.put([b"a" * _SIZE])
     file = ends.reader.file(place.file)
     _number(file, place.slot, place.number + 2)
     assert read(claim_of(ends.reader, [place])) is None
@@ -345,15 +345,15 @@ def test_a_picture_that_was_overwritten_is_none(ends: Ends) -> None:
 
 
 def _overwrite(file: ImageFile, stop: threading.Event) -> None:
-    """Write picture after picture into slot 0, whoever owns it."""
+    """Write image after image into slot 0, whoever owns it."""
     size = file.slot_bytes
     into = np.frombuffer(file.bytes_of(0, size), np.uint8)
-    pictures = [np.full(size, value, np.uint8) for value in range(1, 5)]
+    images = [np.full(size, value, np.uint8) for value in range(1, 5)]
     number = 0
     while not stop.is_set():
         number += 2
         _number(file, 0, number - 1)
-        np.copyto(into, pictures[number % 4])
+        np.copyto(into, images[number % 4])
         _number(file, 0, number)
         stop.wait(0.02 if number % 128 == 0 else 0.0002)  # now and then long enough for any reader
 
@@ -384,7 +384,7 @@ def test_an_honest_writer_never_writes_where_its_reader_looks(ends: Ends) -> Non
     """The writer goes on all the time; views are looked at again and again while they are held."""
     posted: list[ImageRef] = []
     stop = threading.Event()
-    writer = threading.Thread(target=_put_all_the_time, args=(ends.pictures, posted, stop))
+    writer = threading.Thread(target=_put_all_the_time, args=(ends.image_sink, posted, stop))
     writer.start()
     seen = 0
     try:

@@ -60,11 +60,11 @@ def whole(frame: ImageFrame) -> bool:
     return bytes(frame.data) == pixels(frame.frame_number, frame.width, frame.height).tobytes()
 
 
-# pictures from another process
+# images from another process
 
 
 @pytest.mark.parametrize("copy", [True, False])
-def test_no_picture_of_an_engine_that_never_stops_is_torn_stale_or_doubled(name: str, copy: bool) -> None:
+def test_no_image_of_an_engine_that_never_stops_is_torn_stale_or_doubled(name: str, copy: bool) -> None:
     process = EngineProcess("echo", [f"shm://{name}"], options={"width": 320, "height": 240})
     try:
         with connect(name) as client, client.stream(CAMERA, StreamCameraRequest(name="x"), copy=copy) as stream:
@@ -77,7 +77,7 @@ def test_no_picture_of_an_engine_that_never_stops_is_torn_stale_or_doubled(name:
         process.stop()
 
 
-def test_an_engine_killed_while_it_sends_pictures_leaves_them_readable_and_no_file(name: str) -> None:
+def test_an_engine_killed_while_it_sends_images_leaves_them_readable_and_no_file(name: str) -> None:
     process = EngineProcess("echo", [f"shm://{name}"], options={"width": 320, "height": 240})
     try:
         client = connect(name)
@@ -108,7 +108,7 @@ time.sleep(60)
 """
 
 
-def test_a_client_killed_with_a_picture_in_its_hands_costs_the_engine_nothing(name: str) -> None:
+def test_a_client_killed_with_a_image_in_its_hands_costs_the_engine_nothing(name: str) -> None:
     with api.serve(ImageEngine(), f"shm://{name}"):
         child = subprocess.Popen([sys.executable, "-c", _CLIENT, f"shm://{name}"], stdout=subprocess.PIPE)
         try:
@@ -153,7 +153,7 @@ def test_streams_side_by_side_have_files_of_their_own(name: str) -> None:
     assert images(name) == []
 
 
-def test_the_pictures_of_steps_stay_in_one_file(name: str) -> None:
+def test_the_images_of_steps_stay_in_one_file(name: str) -> None:
     with served(name) as client:
         request = StepRequest("agent_1", camera_requests=[GetCameraFrameRequest(name=each) for each in "abc"])
         for _ in range(10):
@@ -162,7 +162,7 @@ def test_the_pictures_of_steps_stay_in_one_file(name: str) -> None:
         assert len(images(name)) == 1
 
 
-def test_pictures_larger_than_any_message_may_be_are_carried(name: str) -> None:
+def test_images_larger_than_any_message_may_be_are_carried(name: str) -> None:
     with served(name, width=2000, height=1500) as client:  # 12 MB, the limit of messages is 4
         assert whole(next(client.stream(CAMERA, StreamCameraRequest(name="drawn", target_fps=1))))
         request = StepRequest("agent_1", camera_requests=[GetCameraFrameRequest(name="a")])
@@ -173,7 +173,7 @@ def test_pictures_larger_than_any_message_may_be_are_carried(name: str) -> None:
 # how long they stay
 
 
-def test_a_view_is_valid_until_the_next_picture_and_readable_for_ever(name: str) -> None:
+def test_a_view_is_valid_until_the_next_image_and_readable_for_ever(name: str) -> None:
     with served(name) as client:
         stream = client.stream(CAMERA, ENDLESS, copy=False)
         kept: list[ImageFrame] = []
@@ -193,14 +193,14 @@ def test_a_view_is_valid_until_the_next_picture_and_readable_for_ever(name: str)
 # broken engines
 
 
-def test_a_picture_that_was_overwritten_is_skipped_and_counted(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_image_that_was_overwritten_is_skipped_and_counted(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     put = ImageStream.put
     count = 0
 
-    def overwriting(self: ImageStream, pictures: list[ImageBytes]) -> list[ImageRef]:
+    def overwriting(self: ImageStream, images: list[ImageBytes]) -> list[ImageRef]:
         nonlocal count
         count += 1
-        (place,) = put(self, pictures)
+        (place,) = put(self, images)
         if count % 3 == 0:
             words = ImageFile.open(SHM / name, place.file).words[place.slot]
             words.give_back(place.number)
@@ -214,23 +214,23 @@ def test_a_picture_that_was_overwritten_is_skipped_and_counted(name: str, monkey
         assert stream.dropped == 2
 
 
-def test_an_answer_whose_picture_was_overwritten_is_an_error(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_whose_image_was_overwritten_is_an_error(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     put = ImageStream.put
 
-    def overwriting(self: ImageStream, pictures: list[ImageBytes]) -> list[ImageRef]:
-        first, *others = put(self, pictures)
+    def overwriting(self: ImageStream, images: list[ImageBytes]) -> list[ImageRef]:
+        first, *others = put(self, images)
         return [first._replace(number=first.number + 2), *others]
 
     with served(name) as client:
         request = StepRequest("agent_1", camera_requests=[GetCameraFrameRequest(name="a")])
         with monkeypatch.context() as patch:
             patch.setattr(ImageStream, "put", overwriting)
-            with pytest.raises(RemoteProtocolError, match="overwritten the pictures"):
+            with pytest.raises(RemoteProtocolError, match="overwritten the images"):
                 client.call(STEP, request)
         assert client.call(STEP, request).success
 
 
-def test_a_picture_that_is_no_bytes_is_the_engines_failure(name: str) -> None:
+def test_a_image_that_is_no_bytes_is_the_engines_failure(name: str) -> None:
     class Wrong(ImageEngine):
         def camera_frames(self, env: int, requests: Any) -> Any:
             frames = super().camera_frames(env, requests)
@@ -243,7 +243,7 @@ def test_a_picture_that_is_no_bytes_is_the_engines_failure(name: str) -> None:
             client.call(STEP, request)
 
 
-def test_pictures_that_find_no_place_travel_in_their_message(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_images_that_find_no_place_travel_in_their_message(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lucky_transport.shm.images.image_store.MAX_FILES", 0)
     with served(name) as client:
         for kind in ("made", "drawn"):

@@ -230,17 +230,17 @@ def _store(folder: Path) -> tuple[Any, ImageReader]:
 @pytest.mark.parametrize("copy", [True, False], ids=["copied", "viewed"])
 def test_a_reader_of_a_truncated_image_file_is_told(copy: bool, length: int, tmp_path: Path) -> None:
     store, reader = _store(tmp_path)
-    picture = b"a" * 100_000
+    image = b"a" * 100_000
     images = store.open()
     seen = ImageFrame()
-    assert reader.claim(b"", images.put([picture])).fill([seen], copy)
-    claim = reader.claim(b"", images.put([picture]))
+    assert reader.claim(b"", images.put([image])).fill([seen], copy)
+    claim = reader.claim(b"", images.put([image]))
     (path,) = tmp_path.iterdir()
     os.truncate(path, length)
     shown = bytes(seen.data)  # a view reads zeros, a copy is whole
-    assert shown in (picture, bytes(len(picture)))
+    assert shown in (image, bytes(len(image)))
     if copy:
-        assert shown == picture
+        assert shown == image
     with pytest.raises(SegmentError, match=f"{path} was truncated"):
         claim.fill([ImageFrame()], copy=True)
     store.close()
