@@ -2,10 +2,8 @@
 
 gRPC's Python server tells calls, not connections. The kernel's table of TCP sockets is read when another client wants
 to drive: a legacy client that ended a moment ago does not keep the engine busy, and two connections of one program (a
-blocking and an asyncio channel never share one) drive together.
-
-Rule 1: where the table cannot be read, or the peer has no TCP port, it may still be there, and its program is not
-known.
+blocking and an asyncio channel never share one) drive together. Where the table cannot be read, or the peer has no TCP
+port, the client may still be there, and its program is not known.
 """
 
 from __future__ import annotations
@@ -24,16 +22,20 @@ __all__ = ["is_gone", "program_of"]
 
 _TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
 _ESTABLISHED = "01"
+#: The kernel writes a table out in pieces; a socket that moves between two of them is missed or listed twice.
+_READINGS = 3
 
 
 def is_gone(peer: str, port: int, tables: tuple[str, ...] = _TABLES) -> bool:
     """True when the client at `peer` (as gRPC writes it, "ipv4:127.0.0.1:40132") has no connection to our `port`."""
     found = _address(peer)
-    rows = None if found is None else _rows(tables)
-    if found is None or not rows:
+    if found is None:
         return False
-    ends = (port, found[1])
-    return not any(row[3] == _ESTABLISHED and _ports(row) == ends for row in rows)
+    for _ in range(_READINGS):
+        rows = _rows(tables)
+        if not rows or any(_is_between(row, port, found[1]) for row in rows):
+            return False
+    return True
 
 
 def program_of(peer: str, port: int, tables: tuple[str, ...] = _TABLES) -> str:
@@ -44,20 +46,19 @@ def program_of(peer: str, port: int, tables: tuple[str, ...] = _TABLES) -> str:
     found = _address(peer)
     if found is None:
         return ""
-    ends = (found[1], port)
-    inodes = [
-        row[9]
-        for row in _rows(tables)
-        if len(row) > 9 and row[3] == _ESTABLISHED and _ports(row) == ends and _host(row[1]) == found[0]
-    ]
-    return _maker(f"socket:[{inodes[0]}]") if len(inodes) == 1 else ""
+    for _ in range(_READINGS):
+        rows = (row for row in _rows(tables) if len(row) > 9 and _is_between(row, found[1], port))
+        inodes = {row[9] for row in rows if _host(row[1]) == found[0]}
+        if len(inodes) == 1:
+            return _maker(f"socket:[{inodes.pop()}]")
+    return ""
 
 
 def _maker(socket: str) -> str:
     """Return the oldest process that has the socket open: a forked child has its parent's connections too."""
-    holders = ((start_time(pid), pid) for pid in _processes() if socket in _open_files(pid))
-    oldest = min(holders, default=(0, 0))
-    return f"{oldest[1]}:{oldest[0]}" if oldest[0] else ""
+    holders = [(start_time(pid), pid) for pid in _processes() if socket in _open_files(pid)]
+    started, pid = min((one for one in holders if one[0]), default=(0, 0))  # 0: it has ended meanwhile
+    return f"{pid}:{started}" if started else ""
 
 
 def _processes() -> Iterator[int]:
@@ -113,6 +114,10 @@ def _rows(tables: tuple[str, ...]) -> list[list[str]]:
 
 def _lines(table: str) -> list[str]:
     return Path(table).read_text(encoding="ascii").splitlines()[1:]
+
+
+def _is_between(row: list[str], local_port: int, remote_port: int) -> bool:
+    return row[3] == _ESTABLISHED and _ports(row) == (local_port, remote_port)
 
 
 def _ports(row: list[str]) -> tuple[int, int]:

@@ -129,13 +129,13 @@ _KILLED = """
 import sys, time
 from pathlib import Path
 from lucky_transport.messages import GetJointStateResponse
-from lucky_transport.routing_policy import Comparison, Decision, Outcome
+from lucky_transport.routing_policy import CallOutcome, Comparison, Decision
 from lucky_transport_migration.evidence import board as board_module
 from lucky_transport_migration.evidence.board import EvidenceBoard
 board = EvidenceBoard(Path(sys.argv[1]))
 answer = GetJointStateResponse()
 while True:
-    sides = Outcome("grpc", [answer]), Outcome("shm", [answer])
+    sides = CallOutcome("grpc", [answer]), CallOutcome("shm", [answer])
     board.note(Comparison("/hazel.rpc.MujocoService/GetJointState", Decision("grpc", "shm", "shadow"), *sides))
     time.sleep(0.0005)
 """

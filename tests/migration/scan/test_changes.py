@@ -65,7 +65,7 @@ def test_planning_writes_nothing(tree: Any) -> None:
     changes = plan_changes(root, scan(root), None)
     assert (root / "a.py").read_text() == BEFORE
     assert changes.files[0].diff() == (
-        "--- a/a.py\n+++ b/a.py\n -1,2 +1,2 \n-from luckyrobots import LuckyEnv\n-LuckyEnv(port=50051)\n"
+        "--- a/a.py\n+++ b/a.py\n@@ -1,2 +1,2 @@\n-from luckyrobots import LuckyEnv\n-LuckyEnv(port=50051)\n"
         "+from lucky_transport import LuckyEnv\n+LuckyEnv()"
     )
     assert changes.after.nothing_left

@@ -19,6 +19,7 @@ from lucky_transport.errors import ConfigError, NotReachable, PeerDied
 from lucky_transport.serving import Serving
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_grpc.server import GrpcServer, server
+from tests.support.waiting import until
 
 Serve = Callable[..., Serving]
 
@@ -106,7 +107,7 @@ def test_stopping_leaves_no_thread_and_frees_the_port(connect: Any, zeros: Any) 
         client.step(zeros(client))
         client.close()
     grpc_server.stop()
-    assert {thread for thread in threading.enumerate() if thread.is_alive()} <= before
+    until(lambda: set(threading.enumerate()) <= before)
     with Serving(ToyEngine(), [server(endpoint, Settings())]) as again:
         assert again.endpoints[0] == endpoint
 
