@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 from lucky_transport.deadline import Deadline
 
-__all__ = ["PATIENCE_S", "call_later", "soon", "until", "until_in_loop"]
+__all__ = ["PATIENCE_S", "call_later", "soon", "suspend", "until", "until_in_loop"]
 
 #: How long a test waits for what must happen, in seconds; never how long something takes.
 PATIENCE_S = 20.0
@@ -52,3 +55,15 @@ def call_later(action: Callable[..., object], *arguments: object) -> threading.T
     thread = threading.Thread(target=act)
     thread.start()
     return thread
+
+
+def suspend(pid: int) -> None:
+    """Stop a process by SIGSTOP and return when each of its threads stands still."""
+    os.kill(pid, signal.SIGSTOP)
+    threads = Path(f"/proc/{pid}/task")
+    until(lambda: all(_state(thread) == "T" for thread in threads.iterdir()))
+
+
+def _state(thread: Path) -> str:
+    """Return the state that the kernel names in a thread's `stat`: "R", "S", "T", ..."""
+    return (thread / "stat").read_text().rpartition(")")[2].split()[0]

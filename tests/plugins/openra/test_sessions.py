@@ -36,6 +36,7 @@ from lucky_transport.sessions.phase import Phase
 from lucky_transport_openra.retry import Retry
 from lucky_transport_openra.skirmish.messages import Command, Order, Orders
 from lucky_transport_openra.skirmish.world import SkirmishWorld, SkirmishWorlds
+from tests.support.waiting import suspend
 
 Serve = Callable[..., Serving]
 DEPLOY = Orders([Command(Order.DEPLOY)])
@@ -280,7 +281,7 @@ def test_an_engine_that_does_not_answer_ends_the_wait_at_the_deadline(sessions: 
     try:
         door = sessions(engine.endpoints[0])
         session_id = door.create()
-        os.kill(engine.pid, signal.SIGSTOP)
+        suspend(engine.pid)
         with pytest.raises(PeerTimeout, match=r"FastAdvance did not end within 0\.2 s"):
             door.advance(session_id, 5, deadline=Deadline(0.2))
         with pytest.raises(PeerTimeout, match=r"FastAdvance did not end within 0\.2 s"):

@@ -39,6 +39,7 @@ from lucky_transport.messages.methods import method
 from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.shm.layout import FIELDS
 from lucky_transport.shm.liveness import start_time
+from tests.support.waiting import suspend
 
 SHM = Path("/dev/shm")
 SCHEMA = method("AgentService/GetAgentSchema")
@@ -210,9 +211,7 @@ def test_ctrl_c_while_a_frame_is_awaited_leaves_the_exchange_open(name: str, how
 def test_a_stopped_process_is_a_timeout_not_a_death(name: str) -> None:
     with engine_process(name) as process, connect(name) as client:
         reset(client)
-        os.kill(process.pid, signal.SIGSTOP)
-        while Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
-            time.sleep(0.001)
+        suspend(process.pid)
         try:
             with pytest.raises(PeerTimeout):
                 client.step(client.actions, deadline=Deadline(0.1))

@@ -184,7 +184,7 @@ try:
         client.step(client.actions)
     time.sleep(1)
 except ValueError as error:
-    print(type(error).__name__)
+    print(type(error).__name__ + "\\n", end="")  # one write: the log of another thread goes to stdout too
 client.close()
 until = time.monotonic() + 20
 while any(thread.name.startswith("shm server") for thread in __import__("threading").enumerate()):
