@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from operator import attrgetter
 from time import monotonic_ns
 from typing import Any, cast
@@ -29,7 +29,7 @@ from lucky_transport.rpc.client_call import ClientCall
 from lucky_transport.rpc.completion_thread import CompletionThread
 from lucky_transport.rpc.error_envelope import GOAWAY, Metadata, copy_error, name_of, to_metadata
 from lucky_transport.rpc.flow_control import WindowSize, window_of
-from lucky_transport.rpc.fragments import DEFAULT_LIMIT, Assemblies, TooLarge, cut, too_large, whole
+from lucky_transport.rpc.fragments import DEFAULT_LIMIT, Assemblies, TooLarge, too_large, whole
 from lucky_transport.rpc.images import ImageRef, ImageSource, no_source
 from lucky_transport.rpc.leader_followers import LeaderFollowers
 from lucky_transport.rpc.lifecycle import Shape, StreamEvent, opened
@@ -114,7 +114,7 @@ class ClientCalls:
                 sent = (
                     not metadata
                     and number is not None
-                    and self.send_queue.try_post(_REQUEST, correlation_id, payload, number, remaining_ns)
+                    and self.send_queue.push(_REQUEST, correlation_id, payload, number, remaining_ns)
                 )
             except TransportError as error:
                 self._break(error)
@@ -158,7 +158,8 @@ class ClientCalls:
             if may_wait:
                 self._send_request(record, correlation_id, method, deadline, call.is_ended, len(payload))
             else:
-                self._post_request(record, correlation_id, method, len(payload))
+                self.post(record, correlation_id, len(payload))
+                self._note_name_sent(method, correlation_id, record)
         except BaseException:
             self._give_up(correlation_id, call)
             raise
@@ -205,10 +206,6 @@ class ClientCalls:
     def late(self, method: int | str, deadline: Deadline) -> PeerTimeout:
         """Return the error of a call that did not end in time."""
         return deadline_error(name_of(method), deadline.timeout_s, self.backend)
-
-    def cut(self, record: bytes, correlation_id: int, message_bytes: int) -> Any:
-        """Return the records in which an envelope with a message of that length travels."""
-        return (record,) if len(record) <= self._largest else cut(record, correlation_id, self._largest, message_bytes)
 
     def forget(self, correlation_id: int) -> None:
         """Drop whatever still comes for this call."""
@@ -269,25 +266,31 @@ class ClientCalls:
         is_over: Callable[[], bool],
         message_bytes: int,
     ) -> None:
-        for part in self.cut(record, correlation_id, message_bytes):
-            if not self.push(part, deadline, is_over) and not is_over() and deadline is not None:
-                raise PeerTimeout(
-                    f"{name_of(method)}: the engine took no command within {deadline.timeout_s} s, its ring is full",
-                    backend=self.backend,
-                    hint="the engine may hang; restart it",
-                )
+        is_sent = self.send(record, correlation_id, message_bytes, deadline, is_over)
+        if not is_sent and not is_over() and deadline is not None:
+            raise PeerTimeout(
+                f"{name_of(method)}: the engine took no command within {deadline.timeout_s} s, its ring is full",
+                backend=self.backend,
+                hint="the engine may hang; restart it",
+            )
+        self._note_name_sent(method, correlation_id, record)
+
+    def _note_name_sent(self, method: int | str, correlation_id: int, record: bytes) -> None:
+        """Use the method's number from now on, unless the request that gave it travels in fragments."""
         if isinstance(method, str) and len(record) <= self._largest:
             self._numbered.left(method, correlation_id)
 
-    def _post_request(self, record: bytes, correlation_id: int, method: int | str, message_bytes: int) -> None:
-        self.post_all(self.cut(record, correlation_id, message_bytes))
-        if len(record) <= self._largest and isinstance(method, str):
-            self._numbered.left(method, correlation_id)
-
-    def push(self, record: bytes, deadline: Deadline | None, is_over: Callable[[], bool]) -> bool:
-        """As `SendQueue.send`; an error ends the connection, and what ended it first is raised."""
+    def send(
+        self,
+        record: bytes,
+        correlation_id: int,
+        message_bytes: int,
+        deadline: Deadline | None,
+        is_over: Callable[[], bool],
+    ) -> bool:
+        """Call `SendQueue.send`; an error ends the connection, and what ended it first is raised."""
         try:
-            return self.send_queue.send(record, deadline, is_over)
+            return self.send_queue.send(record, correlation_id, message_bytes, deadline, is_over)
         except SpecError:
             raise
         except TransportError as error:
@@ -295,17 +298,10 @@ class ClientCalls:
             self.check()
             raise
 
-    def post(self, record: bytes) -> None:
-        """As `SendQueue.post_one`; an error ends the connection, and whoever waits finds out."""
+    def post(self, record: bytes, correlation_id: int = 0, message_bytes: int = 0) -> None:
+        """Call `SendQueue.post`; an error ends the connection, and with it every call."""
         try:
-            self.send_queue.post_one(record)
-        except TransportError as error:
-            self._break(error)
-
-    def post_all(self, records: Iterable[bytes]) -> None:
-        """As `SendQueue.post`; likewise."""
-        try:
-            self.send_queue.post(records)
+            self.send_queue.post(record, correlation_id, message_bytes)
         except TransportError as error:
             self._break(error)
 
@@ -315,7 +311,7 @@ class ClientCalls:
         self._assemblies.drop(correlation_id)
         if was_open and self._error is None and not call.is_done():
             with contextlib.suppress(TransportError):
-                self.send_queue.post_one(encode_compact(Kind.CANCEL, correlation_id, b""))
+                self.send_queue.post(encode_compact(Kind.CANCEL, correlation_id, b""))
 
     # -- receiving ----------------------------------------------------------------------------------------------------
 

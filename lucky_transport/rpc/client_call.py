@@ -127,12 +127,11 @@ class ClientCall:
                 self._go(StreamEvent.SEND)
         record = encode_compact(_ITEM, self.correlation_id, payload)
         until = _earlier(self.deadline, deadline)
-        for part in self._calls.cut(record, self.correlation_id, len(payload)):
-            if not self._calls.push(part, until, self.is_ended):
-                # Half an item may be under way: the engine could not understand what followed, and must let go of it.
-                if not self._lose(self._calls.late(self._method, until or Deadline(0))):
-                    self._tell_cancelled()
-                self._go(StreamEvent.SEND)
+        if not self._calls.send(record, self.correlation_id, len(payload), until, self.is_ended):
+            # Half an item may be under way: the engine could not understand what followed, and must let go of it.
+            if not self._lose(self._calls.late(self._method, until or Deadline(0))):
+                self._tell_cancelled()
+            self._go(StreamEvent.SEND)
 
     def try_send(self, payload: bytes) -> bool:
         """As `send`, without waiting; False, and nothing was sent, while the engine takes no more items."""
@@ -140,7 +139,7 @@ class ClientCall:
         if not self._credit.try_spend(len(payload)):
             return False
         record = encode_compact(_ITEM, self.correlation_id, payload)
-        self._calls.post_all(self._calls.cut(record, self.correlation_id, len(payload)))
+        self._calls.post(record, self.correlation_id, len(payload))
         return True
 
     def half_close(self) -> None:

@@ -8,7 +8,7 @@ and its further fragments are ignored. Memory is taken as fragments come, never 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from lucky_transport.codec.compact import decode_compact
 from lucky_transport.codec.envelope import Envelope, Kind, decode_envelope, encode_envelope
@@ -47,19 +47,21 @@ def too_large(length: int, limit: int) -> TransportError:
     )
 
 
-def cut(record: bytes, correlation_id: int, largest: int, message_bytes: int = 0) -> Iterator[bytes]:
-    """Yield the records, `largest` bytes at most, that carry an envelope of the call; itself when it is short enough.
+def cut(record: bytes, correlation_id: int, largest: int, message_bytes: int = 0) -> Iterable[bytes]:
+    """Return the records, `largest` bytes at most, that carry an envelope of the call; itself when it is short enough.
 
     message_bytes: length of the message in it, so that the receiver need not guess when it is too long.
 
     Raises SpecError when `largest` leaves no room for a piece.
     """
     if len(record) <= largest:
-        yield record
-        return
-    step = largest - _FRAGMENT_OVERHEAD
-    if step <= 0:
+        return (record,)
+    if largest <= _FRAGMENT_OVERHEAD:
         raise SpecError(f"records of {largest} bytes are too short for fragments", hint="make the rings larger")
+    return _fragments(record, correlation_id, largest - _FRAGMENT_OVERHEAD, message_bytes)
+
+
+def _fragments(record: bytes, correlation_id: int, step: int, message_bytes: int) -> Iterator[bytes]:
     total = len(record)
     for offset in range(0, total, step):
         yield encode_envelope(

@@ -6,11 +6,12 @@ import contextlib
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from lucky_transport.codec.compact import COMPACT_BYTES, IMAGE_BYTES, ImageFields
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import TransportError
+from lucky_transport.rpc.fragments import cut
 from lucky_transport.rpc.pipe import Pipe
 
 __all__ = ["CONGESTED_BYTES", "SendQueue"]
@@ -44,32 +45,7 @@ class SendQueue:
         self._sender: threading.Thread | None = None
         self._closed = False
 
-    def post(self, records: Iterable[bytes]) -> None:
-        """Send the records now or as soon as there is free space; never blocks.
-
-        Raises RemoteProtocolError, PeerDied, ClosedError.
-        """
-        with self._lock:
-            for record in records:
-                if (self._pending and not self._flush()) or not self._pipe.try_push(record):
-                    self._pending.append(record)
-                    self.pending_bytes += len(record)
-            if self._pending and self._sender is None and not self._closed:
-                self._sender = threading.Thread(target=self._send_pending, name="send queue", daemon=True)
-                self._sender.start()
-        if self._from_finalizers:
-            self._post_from_finalizers()
-
-    def post_one(self, record: bytes) -> None:
-        """Send one short record now or as soon as there is free space: the fast path of `post`."""
-        with self._lock:
-            sent = not self._pending and self._pipe.try_push(record)
-        if not sent:
-            self.post((record,))
-        elif self._from_finalizers:
-            self._post_from_finalizers()
-
-    def try_post(
+    def push(
         self,
         kind: int,
         correlation_id: int,
@@ -92,6 +68,56 @@ class SendQueue:
                 kind, correlation_id, payload, method, deadline_ns, dropped, image
             )
 
+    def post(self, record: bytes, correlation_id: int = 0, message_bytes: int = 0) -> None:
+        """Send an envelope now or as soon as there is free space; never blocks.
+
+        One that is longer than the longest record travels in fragments; see `cut`.
+
+        Raises RemoteProtocolError, PeerDied, ClosedError.
+        """
+        with self._lock:
+            for part in cut(record, correlation_id, self._largest, message_bytes):
+                if not self._flush() or not self._pipe.try_push(part):
+                    self._pending.append(part)
+                    self.pending_bytes += len(part)
+            if self._pending and self._sender is None and not self._closed:
+                self._sender = threading.Thread(target=self._send_pending, name="send queue", daemon=True)
+                self._sender.start()
+        if self._from_finalizers:
+            self._post_from_finalizers()
+
+    def send(
+        self,
+        record: bytes,
+        correlation_id: int,
+        message_bytes: int,
+        deadline: Deadline | None,
+        is_over: Callable[[], bool],
+    ) -> bool:
+        """Send an envelope, waiting for free space until `deadline` or until `is_over()`.
+
+        Returns False when it was not sent; of a long one, which travels in fragments as in `post`, some may be.
+
+        Raises RemoteProtocolError, PeerDied, ClosedError.
+        """
+        parts = cut(record, correlation_id, self._largest, message_bytes)
+        return all(self._send_part(part, deadline, is_over) for part in parts)
+
+    def _send_part(self, record: bytes, deadline: Deadline | None, is_over: Callable[[], bool]) -> bool:
+        """Send one record. No lock is held while it waits, so that it delays no response."""
+        while True:
+            with self._lock:
+                sent = self._flush() and self._pipe.try_push(record)
+            if self._from_finalizers:
+                self._post_from_finalizers()
+            if sent:
+                return True
+            if is_over() or (deadline is not None and deadline.expired):
+                return False
+            if self._while_full is not None:
+                self._while_full()
+            self._wait_writable(len(record), _SLICE_NS if deadline is None else min(_SLICE_NS, deadline.remaining_ns))
+
     def post_from_finalizer(self, record: bytes) -> None:
         """Send a record from a finalizer, which may interrupt anything this thread does: it takes no lock that is held.
 
@@ -112,36 +138,6 @@ class SendQueue:
                         self.pending_bytes += len(record)
             finally:
                 self._lock.release()
-
-    def try_send(self, record: bytes) -> bool:
-        """Send the record if it needs no fragments and there is free space now; False when it was not sent.
-
-        Raises RemoteProtocolError, PeerDied, ClosedError.
-        """
-        if len(record) > self._largest or self._from_finalizers:
-            return False
-        with self._lock:
-            return not self._pending and self._pipe.try_push(record)
-
-    def send(self, record: bytes, deadline: Deadline | None, is_over: Callable[[], bool]) -> bool:
-        """Send the record, waiting for free space until `deadline` or until `is_over()`; False when it was not sent.
-
-        No lock is held while it waits, so that it delays no response.
-
-        Raises RemoteProtocolError, PeerDied, ClosedError.
-        """
-        while True:
-            with self._lock:
-                sent = (not self._pending or self._flush()) and self._pipe.try_push(record)
-            if self._from_finalizers:
-                self._post_from_finalizers()
-            if sent:
-                return True
-            if is_over() or (deadline is not None and deadline.expired):
-                return False
-            if self._while_full is not None:
-                self._while_full()
-            self._wait_writable(len(record), _SLICE_NS if deadline is None else min(_SLICE_NS, deadline.remaining_ns))
 
     def close(self) -> None:
         """Drop what is pending and let its thread end; idempotent."""

@@ -13,13 +13,12 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from types import MappingProxyType
-from typing import Any
 
 from lucky_transport.codec.compact import ItemRun, Popped, encode_compact, envelope_of, fields_of
 from lucky_transport.codec.envelope import Envelope, Kind, encode_envelope
 from lucky_transport.errors import Busy, ClosedError, RemoteProtocolError, TransportError
 from lucky_transport.rpc.error_envelope import GOAWAY, error_envelope
-from lucky_transport.rpc.fragments import DEFAULT_LIMIT, Assemblies, TooLarge, cut, too_large, whole
+from lucky_transport.rpc.fragments import DEFAULT_LIMIT, Assemblies, TooLarge, too_large, whole
 from lucky_transport.rpc.images import ImageStore
 from lucky_transport.rpc.method_names import FIRST_NUMBER, MethodNameDecoder
 from lucky_transport.rpc.pipe import Pipe
@@ -65,7 +64,6 @@ class ServerCalls:
         self.send_queue = SendQueue(pipe)
         self.between_steps = between_steps
         self._pipe = pipe
-        self._largest = pipe.largest_record
         self._begin = begin
         self._at_once = at_once
         self._inline = inline
@@ -125,30 +123,23 @@ class ServerCalls:
     # -- for ServerCall -----------------------------------------------------------------------------------------------
 
     def post(self, record: bytes, correlation_id: int, message_bytes: int = 0) -> None:
-        """Send an answer or keep it until there is room; a caller that is gone is found by whoever feeds."""
+        """Call `SendQueue.post`; an error is kept for `feed`, which finds out that the caller is gone."""
         try:
-            if len(record) <= self._largest:
-                self.send_queue.post_one(record)
-            else:
-                self.send_queue.post(cut(record, correlation_id, self._largest, message_bytes))
+            self.send_queue.post(record, correlation_id, message_bytes)
         except TransportError as error:
             if self._error is None:
                 self._error = error.with_traceback(None)
 
-    def post_plain(self, correlation_id: int, kind: int, payload: bytes) -> None:
-        """As `post`, of a plain envelope: the fastest way where there is one."""
+    def post_payload(self, correlation_id: int, kind: int, payload: bytes) -> None:
+        """Post the envelope that holds nothing else; in place, without a record of its own, if there is free space."""
         try:
-            if self.send_queue.try_post(kind, correlation_id, payload):
+            if self.send_queue.push(kind, correlation_id, payload):
                 return
         except TransportError as error:
             if self._error is None:
                 self._error = error.with_traceback(None)
             return
         self.post(encode_compact(kind, correlation_id, payload), correlation_id, len(payload))
-
-    def cut(self, record: bytes, correlation_id: int, message_bytes: int) -> Any:
-        """Return the records in which an envelope with a message of that length travels."""
-        return (record,) if len(record) <= self._largest else cut(record, correlation_id, self._largest, message_bytes)
 
     def forget(self, correlation_id: int) -> None:
         """The call has ended; what still comes for it is ignored."""
@@ -206,7 +197,7 @@ class ServerCalls:
         else:
             if response is None:
                 return False
-            self.post_plain(correlation_id, _RESPONSE, response)
+            self.post_payload(correlation_id, _RESPONSE, response)
         self._highest = max(self._highest, correlation_id)
         return True
 

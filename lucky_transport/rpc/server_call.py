@@ -235,7 +235,7 @@ class ServerCall:
         Raises what `send` and `wait_for_credit` do, and what items and encoder raise.
         """
         credit, seen, correlation_id = self._credit, self.call, self.correlation_id
-        post = self._calls.send_queue.try_post
+        push = self._calls.send_queue.push
         while True:
             # As `wait_for_credit`, and below as `send`, which would be three functions more for each item.
             if (
@@ -248,7 +248,7 @@ class ServerCall:
             if item is _LAST:
                 return
             payload = encode(item)
-            if self._state in _MAY_SEND and not seen.dropped and post(_ITEM, correlation_id, payload):
+            if self._state in _MAY_SEND and not seen.dropped and push(_ITEM, correlation_id, payload):
                 credit.spent_items += 1
                 credit.spent_bytes += len(payload)
             else:
@@ -289,9 +289,9 @@ class ServerCall:
             self._wait_for_credit()
         send_queue, call = self._calls.send_queue, self.correlation_id
         if len(images) == 1:
-            if send_queue.try_post(_ITEM, call, payload, 0, 0, dropped, images[0]):
+            if send_queue.push(_ITEM, call, payload, 0, 0, dropped, images[0]):
                 return
-        elif not dropped and not images and send_queue.try_post(_ITEM, call, payload):
+        elif not dropped and not images and send_queue.push(_ITEM, call, payload):
             return
         if dropped or images:
             item = Envelope(
@@ -305,18 +305,15 @@ class ServerCall:
             record = encode_envelope(item)
         else:
             record = encode_compact(Kind.STREAM_ITEM, call, payload)
-        if send_queue.try_send(record):
-            return
-        for part in self._calls.cut(record, call, len(payload)):
-            if not send_queue.send(part, self.deadline, self._is_over_now):
-                self._check()
+        if not send_queue.send(record, call, len(payload), self.deadline, self._is_over_now):
+            self._check()
 
     def try_send(self, payload: bytes) -> bool:
         """As `send`, without waiting; False, and nothing was sent, while the caller can take no more."""
         self._go(StreamEvent.SEND)
         if not self._credit.try_spend(len(payload)):
             return False
-        self._calls.post_plain(self.correlation_id, _ITEM, payload)
+        self._calls.post_payload(self.correlation_id, _ITEM, payload)
         return True
 
     def finish(
@@ -352,7 +349,7 @@ class ServerCall:
                 answer.metadata = to_metadata(trailing)
                 self._calls.post(encode_envelope(answer), self.correlation_id, len(payload))
             else:
-                self._calls.post_plain(self.correlation_id, kind, payload)
+                self._calls.post_payload(self.correlation_id, kind, payload)
         finally:
             self._ended(lost=False)  # last: what others do at the end delays no answer
 

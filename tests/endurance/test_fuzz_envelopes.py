@@ -37,8 +37,8 @@ def test_anything_but_a_typed_error_is_found(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_wrong_answer_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    post = ServerCalls.post_plain
-    monkeypatch.setattr(ServerCalls, "post_plain", lambda self, call, kind, answer: post(self, call, kind, b"wrong"))
+    post = ServerCalls.post_payload
+    monkeypatch.setattr(ServerCalls, "post_payload", lambda self, call, kind, answer: post(self, call, kind, b"wrong"))
     with pytest.raises(FuzzFinding, match="an honest request got"):
         EnvelopeFuzz(1).run(2000)
 
