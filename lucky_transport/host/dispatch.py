@@ -206,17 +206,19 @@ class Dispatcher:
 
     @staticmethod
     def _pull(method: Method, call: ServerCall, items: Iterator[Any]) -> None:
-        if not holds_images(method.response):
-            call.send_all(items, response_encoder(method))
-            return
-        seen = call.call
+        """Ask for each item when the client can take it."""
+        seen, encode = call.call, response_encoder(method)
+        images = holds_images(method.response)
         while True:
             call.wait_for_credit()
             item = next(items, _LAST)
             if item is _LAST:
                 return
-            payload, images = encode_answer(method, call, item)
-            call.send(payload, seen.dropped, images)
+            if images:
+                payload, places = encode_answer(method, call, item)
+                call.send(payload, seen.dropped, places)
+            else:
+                call.send(encode(item), seen.dropped)
 
     def _answer_raw(self, handler: RawHandler, call: ServerCall) -> None:
         try:

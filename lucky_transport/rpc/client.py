@@ -32,7 +32,7 @@ from lucky_transport.rpc.flow_control import WindowSize, window_of
 from lucky_transport.rpc.fragments import DEFAULT_LIMIT, Assemblies, TooLarge, too_large, whole
 from lucky_transport.rpc.images import ImageRef, ImageSource, no_source
 from lucky_transport.rpc.leader_followers import LeaderFollowers
-from lucky_transport.rpc.lifecycle import Shape, StreamEvent, opened
+from lucky_transport.rpc.lifecycle import Shape, opened
 from lucky_transport.rpc.method_names import MethodNameEncoder
 from lucky_transport.rpc.pipe import Pipe
 from lucky_transport.rpc.send_queue import SendQueue
@@ -151,7 +151,7 @@ class ClientCalls:
         correlation_id = next(self._ids)
         window = window_of(flow)
         record = self._request(method, correlation_id, payload, remaining_ns, metadata, shape, window)
-        call = ClientCall(self, correlation_id, method, opened(StreamEvent.OPEN, shape), window, deadline)
+        call = ClientCall(self, correlation_id, method, opened(shape), window, deadline)
         self._calls[correlation_id] = call
         try:
             self.check()

@@ -1,26 +1,21 @@
-"""One call of any shape, as its caller sees it.
-
-Rule 1: `send`, `half_close` and `recv` belong to one thread each, which may be two; `cancel` to any.
-Rule 2: what came before the end is handed out before the end is, except after `cancel`.
-Rule 3: the call's deadline ends it wherever it is; a deadline given to `recv` or `send` ends only that wait.
-Rule 4: `try_recv` and `try_send` never wait; `on_news` tells when to try again.
-"""
+"""One call of any shape, as its caller sees it."""
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lucky_transport.codec.compact import encode_compact
-from lucky_transport.codec.envelope import Envelope, Kind, encode_envelope
+from lucky_transport.codec.envelope import Envelope, Kind
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Cancelled, StatusError, TransportError
+from lucky_transport.rpc.base_call import BaseCall
 from lucky_transport.rpc.completion_thread import CompletionThread
 from lucky_transport.rpc.error_envelope import Metadata, copy_error, error_in, from_metadata, name_of
 from lucky_transport.rpc.flow_control import ReceiveWindow, SendWindow, WindowSize
-from lucky_transport.rpc.lifecycle import CALLER, StreamEvent, StreamState, after
+from lucky_transport.rpc.lifecycle import CLIENT_SENDS, SERVER_SENDS, StreamState
 
 if TYPE_CHECKING:
     from lucky_transport.rpc.client import ClientCalls
@@ -31,24 +26,22 @@ __all__ = ["ClientCall"]
 _ENDED, _ITEM = StreamState.ENDED, int(Kind.STREAM_ITEM)
 #: Records read at once by a thread that waits for items.
 _BATCH = 64
-#: Kinds that end a call, and those that only a caller may send: for these the table has no row.
-_ENDS = {
-    Kind.END: StreamEvent.PEER_FINISHES,
-    Kind.ERROR: StreamEvent.PEER_FAILS,
-    Kind.HALF_CLOSE: StreamEvent.PEER_HALF_CLOSES,
-    Kind.CANCEL: StreamEvent.PEER_CANCELS,
-}
-#: Where an item may come and changes nothing: the table need not be asked.
-_MAY_COME = frozenset(state for state, row in CALLER.items() if row.get(StreamEvent.PEER_SENDS) is state)
 
 
-class ClientCall:
+class ClientCall(BaseCall):
     """Made by `ClientCalls.open`. dropped: items the engine skipped so far. trailing: metadata that came with the end.
 
-    headers: metadata that came before all else; None until something came. error: why the call ended before its time.
-    on_news: called after anything came for the call, or it was ended here, on whichever thread noticed; it must neither
+    `send`, `half_close` and `recv` belong to one thread each, which may be two; `cancel` to any. What came before the
+    end is returned before the end, except after `cancel`. The call's deadline ends the call, a deadline given to `recv`
+    or `send` only that wait.
+
+    headers: metadata that came before all else; None until something came. on_news: called after anything came for the
+    call, or it was ended here, on whichever thread noticed: time for another `try_recv` or `try_send`. It must neither
     wait nor make calls. gates, attendant: for `LeaderFollowers` and `CompletionThread`.
     """
+
+    _sends, _receives = CLIENT_SENDS, SERVER_SENDS
+    _receive_window: ReceiveWindow
 
     def __init__(
         self,
@@ -59,22 +52,19 @@ class ClientCall:
         window: WindowSize,
         deadline: Deadline | None,
     ) -> None:
-        self.correlation_id = correlation_id
-        self.deadline = deadline
+        # Reentrant: a finalizer may cancel in the middle of anything.
+        super().__init__(correlation_id, state, deadline, threading.RLock(), calls.backend)
         self.dropped = 0
         self.headers: Metadata | None = None
         self.trailing: Metadata = ()
-        self.error: TransportError | None = None
         self.on_news: Callable[[], None] | None = None
         self.gates: list[Any] = []
         self.attendant: CompletionThread | None = None
         self._calls = calls
         self._method = method
-        self._state = state
-        self._inbox: deque[Any] = deque()
-        self._grant = ReceiveWindow(window)
-        self._credit = SendWindow()
-        self._lock = threading.RLock()  # reentrant: a finalizer may cancel in the middle of anything
+        self._inbox = deque()
+        self._receive_window = ReceiveWindow(window)
+        self._send_window = SendWindow()
 
     # -- the caller's side --------------------------------------------------------------------------------------------
 
@@ -94,12 +84,12 @@ class ClientCall:
             raise self._too_late(deadline)
         if inbox:
             payload = inbox.popleft()
-            renewed = self._grant.consumed(len(payload) if payload.__class__ is bytes else len(payload.payload))
+            renewed = self._receive_window.consumed(len(payload))
             if renewed is not None and self._state is not _ENDED:
-                self._grant_more(*renewed)
+                self._calls.post(self._credit(*renewed))
             return payload
         if self.error is not None:
-            raise copy_error(self.error, self._calls.backend)
+            raise copy_error(self.error, self._backend)
         return None
 
     def try_recv(self) -> bytes | None:
@@ -119,24 +109,24 @@ class ClientCall:
 
         Raises LocalProtocolError after `half_close` or the end, the error that ended the call, PeerTimeout.
         """
-        self._go(StreamEvent.SEND)
-        while not self._credit.try_spend(len(payload)):
+        self._note_sent(Kind.STREAM_ITEM)
+        while not self._send_window.try_spend(len(payload)):
             if not self._wait(ClientCall._may_send, deadline):
                 raise self._too_late(deadline)
             if self.is_ended():
-                self._go(StreamEvent.SEND)
+                self._note_sent(Kind.STREAM_ITEM)
         record = encode_compact(_ITEM, self.correlation_id, payload)
         until = _earlier(self.deadline, deadline)
         if not self._calls.send(record, self.correlation_id, len(payload), until, self.is_ended):
             # Half an item may be under way: the engine could not understand what followed, and must let go of it.
             if not self._lose(self._calls.late(self._method, until or Deadline(0))):
                 self._tell_cancelled()
-            self._go(StreamEvent.SEND)
+            self._note_sent(Kind.STREAM_ITEM)
 
     def try_send(self, payload: bytes) -> bool:
         """As `send`, without waiting; False, and nothing was sent, while the engine takes no more items."""
-        self._go(StreamEvent.SEND)
-        if not self._credit.try_spend(len(payload)):
+        self._note_sent(Kind.STREAM_ITEM)
+        if not self._send_window.try_spend(len(payload)):
             return False
         record = encode_compact(_ITEM, self.correlation_id, payload)
         self._calls.post(record, self.correlation_id, len(payload))
@@ -144,12 +134,12 @@ class ClientCall:
 
     def half_close(self) -> None:
         """Say that no further item comes. Raises LocalProtocolError when that was said, or the end's error."""
-        self._go(StreamEvent.HALF_CLOSE)
+        self._note_sent(Kind.HALF_CLOSE)
         self._calls.post(encode_compact(Kind.HALF_CLOSE, self.correlation_id, b""))
 
     def cancel(self) -> None:
         """End the call from any thread: a waiting `recv` or `send` raises Cancelled. No effect once it has ended."""
-        if self._lose(Cancelled(f"{name_of(self._method)} was cancelled", backend=self._calls.backend)):
+        if self._lose(Cancelled(f"{self.name} was cancelled", backend=self._backend)):
             self._inbox.clear()
 
     def expire(self) -> None:
@@ -171,62 +161,37 @@ class ClientCall:
 
     def on_item(self, payload: Any, dropped: int) -> None:
         """Take a stream item. Raises RemoteProtocolError when none is due or it was not granted."""
-        with self._lock:
-            if self._state is _ENDED:
-                return
-            if self._state not in _MAY_COME:
-                self._state = after(CALLER, self._state, StreamEvent.PEER_SENDS, self._what)
-            self._grant.arrived(len(payload) if payload.__class__ is bytes else len(payload.payload))
-            self._inbox.append(payload)
-            if dropped > self.dropped:
-                self.dropped = dropped
-            if self.headers is None:
-                self.headers = ()
-        if self.on_news is not None:
-            self.on_news()
+        self._take_items((payload,), dropped)
 
     def on_items(self, payloads: list[bytes]) -> None:
-        """Take several stream items; as `on_item` of each."""
-        with self._lock:
-            if self._state is _ENDED:
-                return
-            if self._state not in _MAY_COME:
-                self._state = after(CALLER, self._state, StreamEvent.PEER_SENDS, self._what)
-            for payload in payloads:
-                self._grant.arrived(len(payload))
-                self._inbox.append(payload)
-            if self.headers is None:
-                self.headers = ()
-        self._tell()
+        """Take several stream items; raises as for one."""
+        self._take_items(payloads, 0)
 
     def on_response(self, payload: Any, trailing: Metadata) -> None:
         """Take the response. Raises RemoteProtocolError when none is due."""
         with self._lock:
             if self._state is _ENDED:
                 return
-            self._state = after(CALLER, self._state, StreamEvent.PEER_RESPONDS, self._what)
+            following = self._after_receiving(Kind.RESPONSE)
             self.trailing = trailing
             self._inbox.append(payload)
+            self._state = following
         self._tell_end()
 
     def on_envelope(self, envelope: Envelope) -> None:
         """Take any other envelope for this call."""
-        if self._state is _ENDED:
-            return
         kind = envelope.kind
         if kind is Kind.STREAM_ITEM:
             self.on_item(envelope.payload, envelope.dropped)
         elif kind is Kind.RESPONSE:
             self.on_response(envelope.payload, from_metadata(envelope.metadata))
         elif kind is Kind.CREDIT:
-            with self._lock:
-                self._state = after(CALLER, self._state, StreamEvent.PEER_GRANTS, self._what)
-                self._credit.add(envelope.items, envelope.window)
+            self._note_received(kind)
+            self._send_window.add(envelope.items, envelope.window)
             self._tell()
         elif kind is Kind.HEADERS:
-            with self._lock:
-                self._state = after(CALLER, self._state, StreamEvent.PEER_STARTS, self._what)
-                self.headers = from_metadata(envelope.metadata)
+            self._note_received(kind)
+            self.headers = from_metadata(envelope.metadata)
             self._tell()
         else:
             self._on_end(envelope)
@@ -239,20 +204,38 @@ class ClientCall:
             self._fail(error)
         self._tell_end()
 
+    def _take_items(self, payloads: Sequence[Any], dropped: int) -> None:
+        with self._lock:
+            if self._state is _ENDED:
+                return
+            self._state = self._after_receiving(Kind.STREAM_ITEM)
+            for payload in payloads:
+                self._receive_window.arrived(len(payload))
+                self._inbox.append(payload)
+            if dropped > self.dropped:
+                self.dropped = dropped
+            if self.headers is None:
+                self.headers = ()
+        self._tell()
+
     def _on_end(self, envelope: Envelope) -> None:
         with self._lock:
-            self._state = after(CALLER, self._state, _ENDS.get(envelope.kind, StreamEvent.PEER_OPENS), self._what)
+            if self._state is _ENDED:
+                return
+            following = self._after_receiving(envelope.kind)
             self.dropped = max(self.dropped, envelope.dropped)
             if envelope.kind is Kind.ERROR:
                 self._fail(error_in(envelope))
             else:
                 self.trailing = from_metadata(envelope.metadata)
+                self._state = following
         self._tell_end()
 
     # -- within -------------------------------------------------------------------------------------------------------
 
-    def _what(self) -> str:
-        return f"call {self.correlation_id} of {name_of(self._method)}"
+    @property
+    def name(self) -> str:
+        return name_of(self._method)
 
     def _has_news(self) -> bool:
         return bool(self._inbox) or self._state is _ENDED
@@ -261,7 +244,7 @@ class ClientCall:
         return self.headers is not None or self._state is _ENDED
 
     def _may_send(self) -> bool:
-        return self._credit.is_open or self._state is _ENDED
+        return self._send_window.is_open or self._state is _ENDED
 
     def _wait(self, is_ready: Callable[[ClientCall], bool], deadline: Deadline | None) -> bool:
         """Wait until then; False when `deadline` came first. The call's own deadline ends the call instead."""
@@ -304,20 +287,9 @@ class ClientCall:
     def _tell_cancelled(self) -> None:
         self._calls.send_queue.post_from_finalizer(encode_compact(Kind.CANCEL, self.correlation_id, b""))
 
-    def _go(self, event: StreamEvent) -> None:
-        """Do what is ours to do; raises the call's error when it failed, LocalProtocolError when it is not possible."""
-        with self._lock:
-            if self.error is not None:
-                raise copy_error(self.error, self._calls.backend)
-            self._state = after(CALLER, self._state, event, self._what)
-
-    def _grant_more(self, items: int, window: int) -> None:
-        credit = Envelope(0, self.correlation_id, Kind.CREDIT, items=items, window=window)
-        self._calls.post(encode_envelope(credit))
-
     def _too_late(self, deadline: Deadline | None) -> TransportError:
         if self.error is not None:
-            return copy_error(self.error, self._calls.backend)
+            return copy_error(self.error, self._backend)
         return self._calls.late(self._method, deadline or self.deadline or Deadline(0))
 
 

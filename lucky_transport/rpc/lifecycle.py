@@ -1,11 +1,9 @@
-"""What may follow what in the life of one call, for both ends, without I/O.
+"""The states of one call, the same at both ends, and what each end may send in them; without I/O.
 
-    the caller:    IDLE ──open──▶ SENDING ──half-close──▶ AWAITING ──response, end, error──▶ ENDED
-    the answerer:  IDLE ──open──▶ RECEIVING ─half-close─▶ ANSWERING ──response, end, error──▶ ENDED
+    request ──▶ OPEN ──half-close──▶ HALF_CLOSED ──response, end, error or cancel──▶ ENDED
 
-All states and transitions of calls are in `CALLER` and `ANSWERER`. A local event that the table does not know is a
-LocalProtocolError; one of the peer's is a RemoteProtocolError, and that peer is dropped. A call ends once; what the
-peer sent before it could know has no row here and is ignored.
+Sending what the tables do not allow is a LocalProtocolError, receiving it a RemoteProtocolError, and that peer is
+dropped. A call ends once; what the peer sent before it could know that is ignored.
 """
 
 from __future__ import annotations
@@ -13,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum, IntFlag
 
-from lucky_transport.errors import LocalProtocolError, RemoteProtocolError, TransportError
+from lucky_transport.codec.envelope import Kind
+from lucky_transport.errors import LocalProtocolError, RemoteProtocolError
 
-__all__ = ["ANSWERER", "CALLER", "Shape", "StreamEvent", "StreamState", "after", "opened"]
+__all__ = ["CLIENT_SENDS", "SERVER_SENDS", "Shape", "StreamState", "Transitions", "after", "opened"]
 
 
 class Shape(IntFlag):
@@ -28,161 +27,94 @@ class Shape(IntFlag):
 
 
 class StreamState(Enum):
-    """Where one end of a call stands. ONE: the answer is one response; MANY: it is a stream."""
+    """Where a call stands. OPEN: the client may send items. ONE: the answer is one response; MANY: it is a stream."""
 
-    IDLE = "not opened"
-    SENDING_ONE = "sending, awaits one response"
-    SENDING_MANY = "sending, awaits a stream"
-    AWAITING_ONE = "awaiting one response"
-    AWAITING_MANY = "awaiting a stream"
-    RECEIVING_ONE = "receiving, owes one response"
-    RECEIVING_MANY = "receiving, owes a stream"
-    ANSWERING_ONE = "owing one response"
-    ANSWERING_MANY = "owing a stream"
+    OPEN_ONE = "open, awaiting one response"
+    OPEN_MANY = "open, awaiting a stream"
+    HALF_CLOSED_ONE = "awaiting one response"
+    HALF_CLOSED_MANY = "awaiting a stream"
     ENDED = "ended"
 
     __hash__ = object.__hash__  # each is one object, and these are looked up in every call
 
 
-class StreamEvent(Enum):
-    """What happens to one end; the value tells whose doing it is and what it is."""
+#: What may be sent in a state, and the state that follows.
+Transitions = dict[StreamState, dict[Kind, StreamState]]
 
-    __hash__ = object.__hash__
+_S = StreamState
 
-    OPEN = ("ours", "open")
-    SEND = ("ours", "send an item")
-    HALF_CLOSE = ("ours", "end the sending")
-    CANCEL = ("ours", "cancel")
-    RESPOND = ("ours", "send the response")
-    FINISH = ("ours", "end the stream")
-    FAIL = ("ours", "fail")
-    START = ("ours", "send headers")
-    LOSE = ("ours", "give up")
-    PEER_OPENS = ("peer's", "request")
-    PEER_SENDS = ("peer's", "stream item")
-    PEER_HALF_CLOSES = ("peer's", "half-close")
-    PEER_CANCELS = ("peer's", "cancel")
-    PEER_RESPONDS = ("peer's", "response")
-    PEER_FINISHES = ("peer's", "end")
-    PEER_FAILS = ("peer's", "error")
-    PEER_GRANTS = ("peer's", "credit")
-    PEER_STARTS = ("peer's", "headers")
-
-    def __init__(self, whose: str, what: str) -> None:
-        self.is_ours = whose == "ours"  # what this side does
-        self.what = what
-
-
-Table = dict[StreamState, dict[StreamEvent, StreamState]]
-
-_E, _S = StreamEvent, StreamState
-_ENDED = StreamState.ENDED
-#: What may end any open call, on either side.
-_CALLER_ENDS = {_E.CANCEL: _ENDED, _E.LOSE: _ENDED, _E.PEER_FAILS: _ENDED}
-_ANSWERER_ENDS = {_E.PEER_CANCELS: _ENDED, _E.LOSE: _ENDED, _E.FAIL: _ENDED}
-#: An ended call stays so, whatever we still do to end it.
-_OVER = {_E.CANCEL: _ENDED, _E.LOSE: _ENDED}
-
-CALLER: Table = {
-    _S.IDLE: {},
-    _S.SENDING_ONE: {
-        _E.SEND: _S.SENDING_ONE,
-        _E.PEER_GRANTS: _S.SENDING_ONE,
-        _E.PEER_STARTS: _S.SENDING_ONE,
-        _E.HALF_CLOSE: _S.AWAITING_ONE,
-        _E.PEER_RESPONDS: _ENDED,
-        **_CALLER_ENDS,
+CLIENT_SENDS: Transitions = {
+    _S.OPEN_ONE: {Kind.STREAM_ITEM: _S.OPEN_ONE, Kind.HALF_CLOSE: _S.HALF_CLOSED_ONE, Kind.CANCEL: _S.ENDED},
+    _S.OPEN_MANY: {
+        Kind.STREAM_ITEM: _S.OPEN_MANY,
+        Kind.CREDIT: _S.OPEN_MANY,
+        Kind.HALF_CLOSE: _S.HALF_CLOSED_MANY,
+        Kind.CANCEL: _S.ENDED,
     },
-    _S.SENDING_MANY: {
-        _E.SEND: _S.SENDING_MANY,
-        _E.PEER_GRANTS: _S.SENDING_MANY,
-        _E.PEER_STARTS: _S.SENDING_MANY,
-        _E.HALF_CLOSE: _S.AWAITING_MANY,
-        _E.PEER_SENDS: _S.SENDING_MANY,
-        _E.PEER_FINISHES: _ENDED,
-        **_CALLER_ENDS,
-    },
-    _S.AWAITING_ONE: {
-        _E.PEER_GRANTS: _S.AWAITING_ONE,
-        _E.PEER_STARTS: _S.AWAITING_ONE,
-        _E.PEER_RESPONDS: _ENDED,
-        **_CALLER_ENDS,
-    },
-    _S.AWAITING_MANY: {
-        _E.PEER_GRANTS: _S.AWAITING_MANY,
-        _E.PEER_STARTS: _S.AWAITING_MANY,
-        _E.PEER_SENDS: _S.AWAITING_MANY,
-        _E.PEER_FINISHES: _ENDED,
-        **_CALLER_ENDS,
-    },
-    _S.ENDED: _OVER,
+    _S.HALF_CLOSED_ONE: {Kind.CANCEL: _S.ENDED},
+    _S.HALF_CLOSED_MANY: {Kind.CREDIT: _S.HALF_CLOSED_MANY, Kind.CANCEL: _S.ENDED},
+    _S.ENDED: {},
 }
 
-ANSWERER: Table = {
-    _S.IDLE: {},
-    _S.RECEIVING_ONE: {
-        _E.PEER_SENDS: _S.RECEIVING_ONE,
-        _E.PEER_HALF_CLOSES: _S.ANSWERING_ONE,
-        _E.START: _S.RECEIVING_ONE,
-        _E.RESPOND: _ENDED,
-        **_ANSWERER_ENDS,
+#: The server may grant items until it learns of the half-close.
+SERVER_SENDS: Transitions = {
+    **{
+        state: {Kind.CREDIT: state, Kind.HEADERS: state, Kind.RESPONSE: _S.ENDED, Kind.ERROR: _S.ENDED}
+        for state in (_S.OPEN_ONE, _S.HALF_CLOSED_ONE)
     },
-    _S.RECEIVING_MANY: {
-        _E.PEER_SENDS: _S.RECEIVING_MANY,
-        _E.PEER_HALF_CLOSES: _S.ANSWERING_MANY,
-        _E.PEER_GRANTS: _S.RECEIVING_MANY,
-        _E.START: _S.RECEIVING_MANY,
-        _E.SEND: _S.RECEIVING_MANY,
-        _E.FINISH: _ENDED,
-        **_ANSWERER_ENDS,
+    **{
+        state: {
+            Kind.CREDIT: state,
+            Kind.HEADERS: state,
+            Kind.STREAM_ITEM: state,
+            Kind.END: _S.ENDED,
+            Kind.ERROR: _S.ENDED,
+        }
+        for state in (_S.OPEN_MANY, _S.HALF_CLOSED_MANY)
     },
-    _S.ANSWERING_ONE: {_E.START: _S.ANSWERING_ONE, _E.RESPOND: _ENDED, **_ANSWERER_ENDS},
-    _S.ANSWERING_MANY: {
-        _E.PEER_GRANTS: _S.ANSWERING_MANY,
-        _E.START: _S.ANSWERING_MANY,
-        _E.SEND: _S.ANSWERING_MANY,
-        _E.FINISH: _ENDED,
-        **_ANSWERER_ENDS,
-    },
-    _S.ENDED: _OVER,
+    _S.ENDED: {},
 }
 
-#: The state that opening (the caller) or being opened (the answerer) leads to, by shape.
-_OPENED = {
-    StreamEvent.OPEN: (_S.AWAITING_ONE, _S.SENDING_ONE, _S.AWAITING_MANY, _S.SENDING_MANY),
-    StreamEvent.PEER_OPENS: (_S.ANSWERING_ONE, _S.RECEIVING_ONE, _S.ANSWERING_MANY, _S.RECEIVING_MANY),
+#: The state of a call that was just opened, by shape.
+_OPENED = (_S.HALF_CLOSED_ONE, _S.OPEN_ONE, _S.HALF_CLOSED_MANY, _S.OPEN_MANY)
+
+#: For error texts: what one end cannot do, and what the other one sent.
+_TEXTS = {
+    Kind.REQUEST: ("open", "request"),
+    Kind.RESPONSE: ("send the response", "response"),
+    Kind.STREAM_ITEM: ("send an item", "stream item"),
+    Kind.CREDIT: ("grant items", "credit"),
+    Kind.HALF_CLOSE: ("end the sending", "half-close"),
+    Kind.END: ("end the stream", "end"),
+    Kind.CANCEL: ("cancel", "cancel"),
+    Kind.ERROR: ("fail", "error"),
+    Kind.HEADERS: ("send headers", "headers"),
 }
 
 
-def opened(event: StreamEvent, shape: int) -> StreamState:
-    """Return the state of a call of that shape right after `event`, OPEN or PEER_OPENS.
+def opened(shape: int) -> StreamState:
+    """Return the state of a call of that shape right after its request.
 
     Raises RemoteProtocolError for a shape that does not exist.
     """
-    states = _OPENED[event]
-    if not 0 <= shape < len(states):
-        raise RemoteProtocolError(f"a request with streams = {shape}; known are 0 to {len(states) - 1}")
-    return states[shape]
+    if not 0 <= shape < len(_OPENED):
+        raise RemoteProtocolError(f"a request with streams = {shape}; known are 0 to {len(_OPENED) - 1}")
+    return _OPENED[shape]
 
 
-def after(
-    table: Table, state: StreamState, event: StreamEvent, what: Callable[[], str] = lambda: "the call"
-) -> StreamState:
-    """Return the state that follows `event`; `what()` names the call in the error text.
+def after(table: Transitions, state: StreamState, kind: Kind, what: Callable[[], str], *, ours: bool) -> StreamState:
+    """Return the state that follows an envelope of that kind; `what()` names the call in the error text.
 
-    Raises LocalProtocolError when the event is ours and impossible, RemoteProtocolError when it is the peer's.
+    Raises LocalProtocolError when the envelope is `ours` and not allowed, RemoteProtocolError when it is the peer's.
     """
-    following = table[state].get(event)
-    if following is None:
-        raise _refusal(state, event, what())
-    return following
-
-
-def _refusal(state: StreamState, event: StreamEvent, what: str) -> TransportError:
-    if event.is_ours:
+    following = table[state].get(kind)
+    if following is not None:
+        return following
+    doing, sent = _TEXTS[kind]
+    if ours:
         hint = "open another one" if state is StreamState.ENDED else ""
-        return LocalProtocolError(f"cannot {event.what}: {what} is {state.value}", hint=hint)
-    return RemoteProtocolError(
-        f"the peer sent a {event.what}, but {what} is {state.value}",
+        raise LocalProtocolError(f"cannot {doing}: {what()} is {state.value}", hint=hint)
+    raise RemoteProtocolError(
+        f"the peer sent a {sent}, but {what()} is {state.value}",
         hint="the peer is broken or speaks another protocol; connect again",
     )

@@ -20,7 +20,7 @@ from tests.support.memory_pipe import memory_pipes
 
 def has_credit(end: Any) -> bool:
     """True when this end may send an item without waiting."""
-    return end._credit.is_open
+    return end._send_window.is_open
 
 
 class Model:

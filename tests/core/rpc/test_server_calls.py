@@ -230,7 +230,7 @@ def test_too_many_open_calls_are_busy_and_not_fatal() -> None:
 
 #: (what the client does, what it is told). Each is preceded by the stream request of call 1.
 SLIPS: dict[str, tuple[dict[str, Any], str]] = {
-    "an answer": ({"kind": Kind.RESPONSE}, "sent a response, but call 1 of .* is owing a stream"),
+    "an answer": ({"kind": Kind.RESPONSE}, "sent a response, but call 1 of .* is awaiting a stream"),
     "an end": ({"kind": Kind.END}, "sent a end"),
     "an error": ({"kind": Kind.ERROR}, "sent a error"),
     "the same number again": ({"kind": Kind.REQUEST}, "a request with the number 1"),
