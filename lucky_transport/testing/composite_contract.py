@@ -18,7 +18,7 @@ from lucky_transport.engine import RESET
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import SpecError
 from lucky_transport.spec.composite import flat, unpack, views
-from lucky_transport.testing.suite import TransportSuite, every, open_reference
+from lucky_transport.testing.suite import TransportSuite, every
 from lucky_transport.testing.trajectories import first_difference, random_actions, random_moves, record_env
 from lucky_transport.transport import Transport
 
@@ -31,12 +31,12 @@ class CompositeContract(TransportSuite):
     """The part of `TransportContract` about engines with parts."""
 
     @contextmanager
-    def open_composite(self, **options: Any) -> Generator[Transport]:
-        """Yield a client of a fresh engine with parts; skip where the transport carries none."""
+    def open_composite(self, **options: Any) -> Generator[tuple[Transport, Transport]]:
+        """Yield what `open_both` does, of engines with parts; skip where the transport carries none."""
         if not self.carries_parts:
             pytest.skip("this transport declares that it carries no parts")
-        with self.open_client(_ENGINE, 3, **options) as client:
-            yield client
+        with self.open_both(_ENGINE, 3, **options) as both:
+            yield both
 
     def test_an_engine_with_parts_is_carried_or_refused_by_that(self) -> None:
         refused = pytest.raises(SpecError, match="parts")
@@ -44,14 +44,14 @@ class CompositeContract(TransportSuite):
             assert client.spec.has_parts
 
     def test_a_spec_with_parts_arrives_unchanged(self) -> None:
-        with self.open_composite() as client:
+        with self.open_composite() as (client, _):
             spec = api.make_engine(_ENGINE, 3).spec
             assert client.spec == spec
             assert client.spec.to_json() == spec.to_json()
             assert client.spec.observation_space() == spec.observation_space()
 
     def test_rows_of_parts_are_the_same_bytes_as_without_a_wire(self) -> None:
-        with self.open_composite(episode_steps=7) as client, open_reference(_ENGINE, 3, episode_steps=7) as reference:
+        with self.open_composite(episode_steps=7) as (client, reference):
             ended = 0
             for actions, control in random_moves(client.spec, 60, seed=6, hold=client.capabilities.hold):
                 found, expected = client.step(actions, control), reference.step(actions, control)
@@ -62,11 +62,10 @@ class CompositeContract(TransportSuite):
 
     @pytest.mark.parametrize("mode", ["NextStep", "SameStep", "Disabled"])
     def test_an_envs_nested_trajectory_is_the_same_as_without_a_wire(self, mode: str) -> None:
-        with self.open_composite(episode_steps=5) as client:
+        with self.open_composite(episode_steps=5) as (client, reference):
             if mode != "NextStep":
                 self.require(client, "hold")
             with (
-                open_reference(_ENGINE, 3, episode_steps=5) as reference,
                 VectorEnv(client, autoreset_mode=mode) as env,
                 VectorEnv(reference, autoreset_mode=mode) as expected,
             ):
@@ -76,7 +75,7 @@ class CompositeContract(TransportSuite):
                 assert first_difference(found, record_env(expected, 30, seed=2)) is None
 
     def test_action_parts_written_in_place_are_the_actions(self) -> None:
-        with self.open_composite() as client, open_reference(_ENGINE, 3) as reference:
+        with self.open_composite() as (client, reference):
             generator = np.random.default_rng(0)
             parts = views(client.actions, client.spec.action_parts)
             for _ in range(5):
@@ -87,7 +86,7 @@ class CompositeContract(TransportSuite):
                 assert found.observations.tobytes() == expected.observations.tobytes()
 
     def test_a_part_that_is_not_finite_is_refused_by_its_name_and_nothing_is_sent(self) -> None:
-        with self.open_composite() as client:
+        with self.open_composite() as (client, _):
             env = VectorEnv(client)
             env.reset(seed=1)
             before = client.step(np.zeros(client.spec.action_shape, np.uint8)).seq
@@ -98,7 +97,7 @@ class CompositeContract(TransportSuite):
             assert client.step(np.zeros(client.spec.action_shape, np.uint8)).seq == before + 1
 
     def test_views_of_parts_show_the_frame_itself_and_are_read_only(self) -> None:
-        with self.open_composite() as client:
+        with self.open_composite() as (client, _):
             frame = client.step(np.zeros(client.spec.action_shape, np.uint8), every(client, RESET))
             shown = flat("observation", unpack(frame.observations, client.spec.observation_parts))
             assert all(np.shares_memory(array, frame.observations) for array in shown.values())

@@ -10,18 +10,18 @@ import os
 import select
 import signal
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
 
 from lucky_transport.deadline import Deadline
-from lucky_transport.engine import RESET
+from lucky_transport.engine import HOLD, RESET
 from lucky_transport.errors import Busy, EngineFailed, PeerTimeout
 from lucky_transport.messages import GetAgentSchemaRequest, SetSeedsRequest
 from lucky_transport.messages.methods import method
-from lucky_transport.testing.invalid_use import AFTER_CLOSE, INVALID_CALLS, WITHOUT_HOLD, Call, outcome
-from lucky_transport.testing.suite import PATIENCE_S, TransportSuite, every, open_reference, zeros
-from lucky_transport.transport import Transport
+from lucky_transport.testing.invalid_use import AFTER_CLOSE, INVALID_CALLS
+from lucky_transport.testing.suite import PATIENCE_S, TransportSuite, every, open_reference, outcome, zeros
 
 __all__ = ["FailureContract"]
 
@@ -34,39 +34,34 @@ class FailureContract(TransportSuite):
 
     # invalid calls
 
-    @pytest.mark.parametrize("wrong", INVALID_CALLS)
-    def test_a_wrong_call_raises_what_the_reference_raises_and_does_no_harm(self, wrong: str) -> None:
-        with self.open_client() as client, open_reference("toy", 4) as reference:
+    def test_a_wrong_call_raises_what_the_reference_raises_and_does_no_harm(self) -> None:
+        with self.open_both() as (client, reference):
             client.step(zeros(client))
             reference.step(zeros(reference))
-            self._compare(client, reference, INVALID_CALLS[wrong])
-            frame = client.step(zeros(client))
-            assert frame.observations.tobytes() == reference.step(zeros(reference)).observations.tobytes()
+            for wrong, call in INVALID_CALLS.items():
+                self.check_refused(client, reference, call, wrong)
+                frame = client.step(zeros(client))
+                expected = reference.step(zeros(reference))
+                assert frame.observations.tobytes() == expected.observations.tobytes(), wrong
 
     def test_sending_twice_raises_what_the_reference_raises_and_keeps_the_frame(self) -> None:
-        with self.open_client() as client, open_reference("toy", 4) as reference:
+        with self.open_both() as (client, reference):
             client.send(zeros(client))
             reference.send(zeros(reference))
-            self._compare(client, reference, lambda t: t.send(zeros(t)))
+            self.check_refused(client, reference, lambda t: t.send(zeros(t)))
             assert client.recv().observations.tobytes() == reference.recv().observations.tobytes()
 
-    @pytest.mark.parametrize("wrong", WITHOUT_HOLD)
-    def test_hold_is_refused_where_the_engine_has_none(self, wrong: str) -> None:
-        with self.open_client(hold=False) as client, open_reference("toy", 4, hold=False) as reference:
-            self._compare(client, reference, WITHOUT_HOLD[wrong])
+    def test_hold_is_refused_where_the_engine_has_none(self) -> None:
+        with self.open_both(hold=False) as (client, reference):
+            self.check_refused(client, reference, lambda t: t.step(zeros(t), every(t, HOLD)))
 
-    @pytest.mark.parametrize("wrong", AFTER_CLOSE)
-    def test_a_closed_transport_raises_what_the_reference_raises(self, wrong: str) -> None:
-        with self.open_client() as client, open_reference("toy", 4) as reference:
+    def test_a_closed_transport_raises_what_the_reference_raises(self) -> None:
+        with self.open_both() as (client, reference):
             for each in (client, reference):
                 each.step(zeros(each))
                 each.close()
-            self._compare(client, reference, AFTER_CLOSE[wrong])
-
-    def _compare(self, client: Transport, reference: Transport, call: Call) -> None:
-        expected = outcome(reference, call)
-        assert expected != "no error"
-        assert outcome(client, call) == expected
+            for wrong, call in AFTER_CLOSE.items():
+                self.check_refused(client, reference, call, wrong)
 
     # commands
 
@@ -86,7 +81,7 @@ class FailureContract(TransportSuite):
             assert client.recv().observations.any()
 
     def test_the_engines_refusal_travels_in_the_response(self) -> None:
-        with self.open_client() as client, open_reference("toy", 4) as reference:
+        with self.open_both() as (client, reference):
             self.require(client, "commands")
             request = SetSeedsRequest([1])
             answer = client.call(_SET_SEEDS, request)
@@ -95,8 +90,7 @@ class FailureContract(TransportSuite):
 
     def test_an_answer_that_missed_its_deadline_is_never_taken_for_another(self) -> None:
         """Whether the slow engine answers in time or not: the next call gets its own answer."""
-        if not self.has_deadlines:
-            pytest.skip("client and engine share a thread: nothing can be waited for")
+        self.require_deadlines()
         with self.open_client(step_delay_s=0.3) as client:
             self.require(client, "commands")
             client.send(zeros(client))
@@ -109,11 +103,11 @@ class FailureContract(TransportSuite):
     # bad luck
 
     def test_a_failing_engine_raises_what_the_reference_raises_and_can_be_stepped_again(self) -> None:
-        with self.open_client(fail_at=3) as client, open_reference("toy", 4, fail_at=3) as reference:
+        with self.open_both(fail_at=3) as (client, reference):
             for each in (client, reference):
                 each.step(zeros(each))
                 each.step(zeros(each))
-            self._compare(client, reference, lambda t: t.step(zeros(t)))
+            self.check_refused(client, reference, lambda t: t.step(zeros(t)))
             frame = client.step(zeros(client), every(client, RESET))
             expected = reference.step(zeros(reference), every(reference, RESET))
             assert frame.observations.tobytes() == expected.observations.tobytes()
@@ -126,8 +120,7 @@ class FailureContract(TransportSuite):
             client.step(zeros(client))
 
     def test_a_frame_that_missed_its_deadline_can_be_received_later(self) -> None:
-        if not self.has_deadlines:
-            pytest.skip("client and engine share a thread: nothing can be waited for")
+        self.require_deadlines()
         with self.open_client(step_delay_s=0.3) as client, open_reference("toy", 4) as reference:
             number = client.step(zeros(client)).seq
             reference.step(zeros(reference))
@@ -178,13 +171,14 @@ class FailureContract(TransportSuite):
             self.connect_when_free(endpoint).close()
 
     @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-    @pytest.mark.parametrize("wrong", ["send", "call"])
-    def test_a_forked_child_is_refused_and_its_parent_goes_on(self, wrong: str) -> None:
+    def test_a_forked_child_is_refused_and_its_parent_goes_on(self) -> None:
         with self.open_client() as client:
             client.step(zeros(client))
-            said = _in_fork(lambda: outcome(client, AFTER_CLOSE[wrong]))
-            assert said == "ClosedError: this transport belongs to the parent process; connect again after fork()"
-            client.step(zeros(client))
+            for wrong in ("send", "call"):
+                said = _in_fork(partial(outcome, client, AFTER_CLOSE[wrong]))
+                refused = "ClosedError: this transport belongs to the parent process; connect again after fork()"
+                assert said == refused, wrong
+                client.step(zeros(client))
 
     @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
     def test_closing_in_a_forked_child_does_not_close_its_parent(self) -> None:

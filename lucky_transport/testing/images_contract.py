@@ -18,7 +18,7 @@ from lucky_transport.messages import (
 from lucky_transport.messages.images import image_array
 from lucky_transport.messages.methods import method
 from lucky_transport.testing.image_engine import ImageEngine, pixels
-from lucky_transport.testing.suite import TransportSuite, open_reference
+from lucky_transport.testing.suite import TransportSuite
 from lucky_transport.transport import Transport
 
 __all__ = ["ImagesContract"]
@@ -45,7 +45,7 @@ class ImagesContract(TransportSuite):
     @contextmanager
     def open_images(self) -> Generator[tuple[Transport, Transport]]:
         """Yield a client of an engine of images, and one of an equal engine without any wire."""
-        with self.open_client(ImageEngine()) as client, open_reference(ImageEngine(), 2) as reference:
+        with self.open_both(ImageEngine, 2) as (client, reference):
             self.require(client, "streams")
             yield client, reference
 

@@ -7,21 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from lucky_transport.engine import HOLD
 from lucky_transport.messages.methods import method
+from lucky_transport.testing.suite import zeros
 from lucky_transport.transport import Transport
 
-__all__ = ["AFTER_CLOSE", "INVALID_CALLS", "WITHOUT_HOLD", "outcome"]
+__all__ = ["AFTER_CLOSE", "INVALID_CALLS"]
 
 Call = Callable[[Transport], object]
 
 
-def _zeros(transport: Transport) -> Any:
-    return np.zeros(transport.spec.action_shape, transport.spec.action.dtype)
-
-
 def _with(transport: Transport, value: Any, at: int) -> Any:
-    actions = _zeros(transport)
+    actions = zeros(transport)
     actions.flat[at] = value
     return actions
 
@@ -45,7 +41,7 @@ INVALID_CALLS: Mapping[str, Call] = {
     "recv without send": lambda t: t.recv(),
     "one env too many": lambda t: t.step(_wider(t, 1, 0)),
     "one value too many": lambda t: t.step(_wider(t, 0, 1)),
-    "one axis too many": lambda t: t.step(_zeros(t)[None]),
+    "one axis too many": lambda t: t.step(zeros(t)[None]),
     "no axis at all": lambda t: t.step(np.float32(0)),  # pyright: ignore[reportArgumentType]
     "text": lambda t: t.step(np.full(t.spec.action_shape, "left")),
     "complex numbers": lambda t: t.step(np.zeros(t.spec.action_shape, np.complex64)),
@@ -57,31 +53,17 @@ INVALID_CALLS: Mapping[str, Call] = {
     "minus infinity": lambda t: t.step(_with(t, -np.inf, 0)),
     "NaN as float64": lambda t: t.step(_with(t, np.nan, 0).astype(np.float64)),
     "a float64 too large for float32": lambda t: t.step(np.full(t.spec.action_shape, 1e300)),
-    "a control byte too many": lambda t: t.step(_zeros(t), _control(t, 1, np.uint8)),
-    "a control byte too few": lambda t: t.step(_zeros(t), _control(t, -1, np.uint8)),
-    "control of another type": lambda t: t.step(_zeros(t), _control(t, 0, np.int64)),
-    "control as a list": lambda t: t.step(_zeros(t), [0] * t.spec.num_envs),  # pyright: ignore[reportArgumentType]
+    "a control byte too many": lambda t: t.step(zeros(t), _control(t, 1, np.uint8)),
+    "a control byte too few": lambda t: t.step(zeros(t), _control(t, -1, np.uint8)),
+    "control of another type": lambda t: t.step(zeros(t), _control(t, 0, np.int64)),
+    "control as a list": lambda t: t.step(zeros(t), [0] * t.spec.num_envs),  # pyright: ignore[reportArgumentType]
     "a method the engine lacks": _get_model_info,
-}
-
-#: Wrong calls where the engine cannot hold envs.
-WITHOUT_HOLD: Mapping[str, Call] = {
-    "hold": lambda t: t.step(_zeros(t), np.full(t.spec.num_envs, HOLD, np.uint8)),
 }
 
 #: What a closed transport is asked for.
 AFTER_CLOSE: Mapping[str, Call] = {
-    "send": lambda t: t.send(_zeros(t)),
+    "send": lambda t: t.send(zeros(t)),
     "recv": lambda t: t.recv(),
-    "step": lambda t: t.step(_zeros(t)),
+    "step": lambda t: t.step(zeros(t)),
     "call": _get_model_info,
 }
-
-
-def outcome(transport: Transport, call: Call) -> str:
-    """Return what the call raised, as "Class: text"; "no error" when it raised nothing."""
-    try:
-        call(transport)
-    except Exception as error:  # whatever it is, it is what is compared
-        return f"{type(error).__name__}: {error}"
-    return "no error"

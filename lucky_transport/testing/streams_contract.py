@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import gc
-import threading
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,8 +20,7 @@ from lucky_transport.messages import (
     StreamTelemetryRequest,
 )
 from lucky_transport.messages.methods import method
-from lucky_transport.testing.invalid_use import outcome
-from lucky_transport.testing.suite import PATIENCE_S, TransportSuite, open_reference, zeros
+from lucky_transport.testing.suite import PATIENCE_S, TransportSuite, outcome, zeros
 from lucky_transport.transport import Stream, Transport
 
 __all__ = ["StreamsContract"]
@@ -89,13 +88,7 @@ class StreamsContract(TransportSuite):
         with self.open_streams() as client:
             stream = client.stream(_TELEMETRY, StreamTelemetryRequest(1))
             next(stream)
-            said: list[str] = []
-            reader = threading.Thread(target=lambda: said.append(outcome(client, lambda _: next(stream))))
-            reader.start()
-            time.sleep(0.05)
-            stream.cancel()
-            reader.join(PATIENCE_S)
-            assert [text.partition(":")[0] for text in said] == ["Cancelled"]
+            assert _outcome_of_reading(stream, stream.cancel).startswith("Cancelled:")
             self.check_alive(client)
 
     def _check_cancelled(self, stream: Stream) -> None:
@@ -160,7 +153,8 @@ class StreamsContract(TransportSuite):
             stream.cancel()
 
     def test_a_failing_stream_gives_its_items_and_then_the_error(self) -> None:
-        with self.open_streams(faulty=True) as client, open_reference("toy", 4, faulty=True) as reference:
+        with self.open_both(faulty=True) as (client, reference):
+            self.require(client, "streams")
             said: list[list[object]] = []
             for each in (client, reference):
                 items: list[object] = []
@@ -191,12 +185,16 @@ class StreamsContract(TransportSuite):
         with self.open_streams() as client:
             stream = client.stream(_TELEMETRY, StreamTelemetryRequest(1))
             next(stream)
-            said: list[str] = []
-            reader = threading.Thread(target=lambda: said.append(outcome(client, lambda _: next(stream))))
-            reader.start()
-            time.sleep(0.05)
-            client.close()
-            reader.join(PATIENCE_S)
-            assert said == ["ClosedError: the transport is closed; connect again"]
+            said = _outcome_of_reading(stream, client.close)
+            assert said == "ClosedError: the transport is closed; connect again"
             with pytest.raises(ClosedError):
                 client.stream(_TELEMETRY, StreamTelemetryRequest())
+
+
+def _outcome_of_reading(stream: Stream, end: Callable[[], object]) -> str:
+    """Return what reading an item raises when `end` is called meanwhile."""
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(outcome, stream, next)
+        time.sleep(0.05)  # time to get into the wait; were it not in it yet, the outcome would be the same
+        end()
+        return reading.result(PATIENCE_S)

@@ -6,9 +6,9 @@ Each test gets an engine and a name of its own, so tests never meet.
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
@@ -26,7 +26,9 @@ from lucky_transport.messages.methods import method
 from lucky_transport.process import unique_name
 from lucky_transport.transport import Transport
 
-__all__ = ["PATIENCE_S", "TransportSuite", "every", "open_reference", "zeros"]
+__all__ = ["PATIENCE_S", "TransportSuite", "every", "open_reference", "outcome", "zeros"]
+
+T = TypeVar("T")
 
 _SCHEMA = method("AgentService/GetAgentSchema")
 
@@ -49,6 +51,15 @@ def open_reference(engine: str | Engine, num_envs: int, **options: Any) -> Gener
 def zeros(client: Transport) -> Any:
     """Return actions of zeros."""
     return np.zeros(client.spec.action_shape, client.spec.action.dtype)
+
+
+def outcome(subject: T, call: Callable[[T], object]) -> str:
+    """Return what the call raised, as "Class: text"; "no error" when it raised nothing."""
+    try:
+        call(subject)
+    except Exception as error:  # whatever it is, it is what is compared
+        return f"{type(error).__name__}: {error}"
+    return "no error"
 
 
 def every(client: Transport, code: int) -> Any:
@@ -85,10 +96,38 @@ class TransportSuite:
         with self.serve(engine, num_envs, **options) as endpoint, self.connect(endpoint) as client:
             yield client
 
+    @contextmanager
+    def open_both(
+        self, engine: str | Callable[[], Engine] = "toy", num_envs: int = 4, **options: Any
+    ) -> Generator[tuple[Transport, Transport]]:
+        """Yield a client over this transport, and a client of an equal engine without any wire.
+
+        engine: its name, or what makes one.
+        """
+        here, there = (engine, engine) if isinstance(engine, str) else (engine(), engine())
+        with (
+            self.open_client(here, num_envs, **options) as client,
+            open_reference(there, num_envs, **options) as reference,
+        ):
+            yield client, reference
+
     def require(self, client: Transport, capability: str) -> None:
         """Skip the test unless the transport declares `capability`."""
         if not getattr(client.capabilities, capability):
             pytest.skip(f"transport {client.name!r} declares no {capability}")
+
+    def require_deadlines(self) -> None:
+        """Skip the test unless there is something to wait for."""
+        if not self.has_deadlines:
+            pytest.skip("client and engine share a thread: nothing can be waited for")
+
+    def check_refused(
+        self, client: Transport, reference: Transport, call: Callable[[Transport], object], name: str = ""
+    ) -> None:
+        """Fail unless the call raises what it raises without a wire; `name` tells which call it is."""
+        expected = outcome(reference, call)
+        assert expected != "no error", name
+        assert outcome(client, call) == expected, name
 
     def check_alive(self, client: Transport) -> None:
         """Fail unless the connection answers as if nothing had happened."""
