@@ -13,13 +13,14 @@ import os
 import signal
 import struct
 import termios
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+
+from tests.support.waiting import until
 
 _CHATTY_ENGINE = """#!/bin/sh
 cd "$(dirname "$0")"
@@ -132,10 +133,7 @@ class TestLaunch:
         child = process._process
         try:
             capacity = fcntl.fcntl(child.stderr, fcntl.F_GETPIPE_SZ)
-            end = time.monotonic() + 10.0
-            while _waiting(child.stderr) < capacity and time.monotonic() < end:
-                time.sleep(0.01)
-            assert _waiting(child.stderr) == capacity  # and luckyrobots never reads a byte of it
+            until(lambda: _waiting(child.stderr) == capacity)  # and luckyrobots never reads a byte of it
             assert not (tmp_path / "done").exists()
             arguments = (tmp_path / "arguments").read_text().split()
         finally:

@@ -7,13 +7,13 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TypeVar
 
 from lucky_transport.deadline import Deadline
 
-__all__ = ["PATIENCE_S", "call_later", "soon", "suspend", "until", "until_in_loop"]
+__all__ = ["PATIENCE_S", "call_later", "soon", "suspend", "until", "until_in_loop", "until_none_left"]
 
 #: How long a test waits for what must happen, in seconds; never how long something takes.
 PATIENCE_S = 20.0
@@ -35,6 +35,14 @@ def until(condition: Callable[[], T], patience_s: float = PATIENCE_S) -> T:
         assert not deadline.expired, "the condition did not come true"
         time.sleep(_POLL_S)
     return found
+
+
+def until_none_left(left: Callable[[], Collection[object]]) -> None:
+    """Return once `left` finds nothing; fail the test with what it still finds after PATIENCE_S."""
+    deadline = Deadline(PATIENCE_S)
+    while found := left():
+        assert not deadline.expired, f"left behind: {found}"
+        time.sleep(_POLL_S)
 
 
 async def until_in_loop(condition: Callable[[], object]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
-import time
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, assert_type
 
@@ -35,7 +34,7 @@ from lucky_transport.messages import (
     PolicySlotSummary,
     StreamCameraRequest,
 )
-from tests.support.waiting import PATIENCE_S, until_in_loop
+from tests.support.waiting import PATIENCE_S, until, until_in_loop
 
 ITEMS = 500
 
@@ -275,10 +274,7 @@ def test_no_thread_is_left_behind(engine: SlowToy) -> None:
 
     engine.gate.set()
     run(use)
-    end = time.monotonic() + PATIENCE_S
-    while any(thread.name.startswith("lucky_transport_") for thread in threading.enumerate()):
-        assert time.monotonic() < end, threading.enumerate()
-        time.sleep(0.005)
+    until(lambda: not any(thread.name.startswith("lucky_transport_") for thread in threading.enumerate()))
 
 
 @pytest.mark.usefixtures("engine")

@@ -14,7 +14,7 @@ from lucky_transport.rpc.adaptive_executor import AdaptiveExecutor
 from lucky_transport.rpc.guarded_reader import GuardedReader
 from lucky_transport.rpc.run_time_stats import LONG_NS, QUICK_NS, CountedPool, RunTimeStats
 from lucky_transport.rpc.timerfd import TimerFd
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, until
 
 #: Quick runs after which a new method is trusted, and more.
 PROOF = 20
@@ -268,17 +268,13 @@ def test_a_task_that_breaks_costs_neither_the_reader_nor_a_slot(desk: Desk, capl
     desk.make_quick("/s/broken")
     desk.post(("/s/broken", lambda: 1 // 0))
     desk.make_quick("/s/other")
-    deadline = time.monotonic() + PATIENCE_S
-    while desk.slots.in_use or "ZeroDivisionError" not in caplog.text:
-        assert time.monotonic() < deadline
+    until(lambda: not desk.slots.in_use and "ZeroDivisionError" in caplog.text)
 
 
 def test_what_a_closed_pool_does_not_take_is_refused(desk: Desk) -> None:
     desk.pool.shutdown()
     desk.post(("/s/new", lambda: None))
-    deadline = time.monotonic() + PATIENCE_S
-    while not desk.refused:
-        assert time.monotonic() < deadline
+    until(lambda: desk.refused)
     assert "shutdown" in str(desk.refused[0])
     assert desk.slots.in_use == 0
 
@@ -288,9 +284,7 @@ def test_closing_leaves_no_thread_behind(open_desk: Callable[[int], Desk]) -> No
     desk = open_desk(2)
     desk.make_quick("/s/quick")
     desk.close()
-    deadline = time.monotonic() + PATIENCE_S
-    while set(threading.enumerate()) - before:
-        assert time.monotonic() < deadline
+    until(lambda: not set(threading.enumerate()) - before)
 
 
 def test_a_timer_goes_off_once_for_each_time_it_is_set() -> None:
@@ -339,7 +333,4 @@ def test_a_reader_that_breaks_dismisses_its_guard_and_frees_the_pool() -> None:
     reading = GuardedReader("broken reader", body)
     reading.start()
     assert broken.wait(PATIENCE_S)
-    deadline = time.monotonic() + PATIENCE_S
-    while any(thread.name == "broken reader" for thread in threading.enumerate()):
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
+    until(lambda: not any(thread.name == "broken reader" for thread in threading.enumerate()))

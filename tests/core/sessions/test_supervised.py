@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 
 import pytest
 
-from lucky_transport.deadline import Deadline
 from lucky_transport.errors import ClosedError, ConfigError, NotReachable, PeerDied
 from lucky_transport.supervised import SupervisedSessions
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import until
 
 
 def kill_engine_of(supervised: SupervisedSessions) -> None:
     """Kill the engine and wait until it is dead."""
     os.kill(supervised.pid, signal.SIGKILL)
-    deadline = Deadline(PATIENCE_S)
-    while supervised.pid and not deadline.expired:
-        time.sleep(0.001)
+    until(lambda: not supervised.pid)
 
 
 def test_no_engine_runs_before_it_is_needed_nor_after_the_end() -> None:

@@ -20,6 +20,7 @@ from lucky_transport.shm.connecting import connect_pipe
 from lucky_transport.shm.listener import Listener
 from lucky_transport.shm.memfd_pipe import MemfdPipe
 from lucky_transport.shm.poller import Poller
+from tests.support.waiting import until, until_none_left
 
 #: Starts a Python process with this code, arguments and descriptors; its output is a pipe of text lines.
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -33,10 +34,7 @@ def no_descriptor_left() -> Iterator[None]:
     before = _descriptors()
     yield
     gc.collect()
-    deadline = Deadline(5)
-    while (left := _descriptors() - before) and not deadline.expired:
-        time.sleep(0.01)
-    assert not left
+    until_none_left(lambda: _descriptors() - before)
 
 
 def _descriptors() -> Counter[str]:
@@ -131,9 +129,7 @@ def join(pipes: Poller, tmp_path: Path, native: bool) -> Iterator[Callable[[], t
 
         thread = threading.Thread(target=come)
         thread.start()
-        until = time.monotonic() + 20
-        while not (joined := pipes.wait(1_000_000_000).opened):
-            assert time.monotonic() < until
+        joined = until(lambda: pipes.wait(1_000_000_000).opened)
         thread.join()
         return clients[-1], joined[0]
 

@@ -19,7 +19,7 @@ from lucky_transport.rpc.pipe import Pipe
 from lucky_transport.shm.atomics import native_error
 from lucky_transport.shm.listener import Listener
 from lucky_transport.shm.memfd_pipe import MemfdPipe
-from tests.support.waiting import call_later
+from tests.support.waiting import call_later, until
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_left")
 
@@ -155,9 +155,7 @@ def test_what_a_process_wrote_before_it_was_killed_is_read(
     process, engine = other_process(rendezvous, start, native)
     engine.try_push(b"echo me")
     process.stdin.write("echo\n")
-    until = time.monotonic() + 10
-    while not engine.reader.ready() and time.monotonic() < until:
-        time.sleep(0.001)
+    until(engine.reader.ready)
     process.kill()
     process.wait()
     assert engine.wait(LONG_NS)

@@ -13,7 +13,7 @@ import pytest
 from lucky_transport.errors import ClosedError, RemoteProtocolError
 from lucky_transport.shm.memfd_pipe import MemfdPipe
 from lucky_transport.shm.poller import Poller
-from tests.support.waiting import call_later
+from tests.support.waiting import call_later, until
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_left")
 
@@ -36,10 +36,7 @@ sys.stdin.read()
 
 def wait_for(pipes: Poller, what: Callable[[Any], list[MemfdPipe]]) -> list[MemfdPipe]:
     """Wait until a round has some of what is asked for."""
-    until = time.monotonic() + 20
-    while not (found := what(pipes.wait(1_000_000_000))):
-        assert time.monotonic() < until
-    return found
+    return until(lambda: what(pipes.wait(1_000_000_000)))
 
 
 def test_an_empty_set_waits_until_the_timeout(pipes: Poller) -> None:
@@ -110,12 +107,14 @@ def test_many_clients_of_other_processes_are_all_read(pipes: Poller, tmp_path: P
     count = 500
     processes = [start(CLIENT, tmp_path, count) for _ in range(3)]
     got: dict[int, list[bytes]] = {process.pid: [] for process in processes}
-    until = time.monotonic() + 30
-    while any(len(records) < count + 1 for records in got.values()):
-        assert time.monotonic() < until
+
+    def all_read() -> bool:
         for pipe in pipes.wait(1_000_000_000).ready:
             while (record := pipe.try_pop()) is not None:
                 got[pipe.pid].append(record)
+        return all(len(records) == count + 1 for records in got.values())
+
+    until(all_read)
     assert all(records == [b"hello", *(b"%d" % number for number in range(count))] for records in got.values())
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from lucky_transport.errors import ClosedError
 from lucky_transport.shm.poller import Poller, PollResult
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_left")
 
@@ -24,9 +25,7 @@ def is_readable(pipes: Poller, timeout_s: float = 0.0) -> bool:
 
 
 def look_until_nothing(pipes: Poller) -> None:
-    until = time.monotonic() + LONG_S
-    while pipes.look():
-        assert time.monotonic() < until
+    until(lambda: not pipes.look())
 
 
 def next_news(pipes: Poller) -> PollResult:

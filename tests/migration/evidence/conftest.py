@@ -16,7 +16,6 @@ from lucky_transport_migration.evidence.board import EvidenceBoard
 from lucky_transport_migration.evidence.metrics import Metrics
 from lucky_transport_migration.evidence.record import Evidence, read_folder
 from lucky_transport_migration.stages.journal import Entry, Journal
-from tests.support.waiting import until
 
 
 @pytest.fixture(autouse=True)
@@ -93,12 +92,6 @@ def project(tmp_path: Path) -> Iterator[Project]:
     yield made
     for board in made.boards:
         board.close()
-
-
-@pytest.fixture
-def eventually() -> Callable[[Callable[[], Any]], Any]:
-    """Return `until`."""
-    return until
 
 
 @pytest.fixture

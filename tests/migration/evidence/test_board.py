@@ -20,13 +20,13 @@ from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, FAILED, 
 from lucky_transport_migration.recording.board import RecordingBoard
 from lucky_transport_migration.stages.journal import Journal
 from lucky_transport_migration.stages.stage import Placement, Stage
+from tests.support.waiting import until
 
 READ = "/hazel.rpc.MujocoService/GetJointState"
 STREAM = "/hazel.rpc.AgentService/StreamRobotController"
 RESET = "/hazel.rpc.AgentService/ResetAgent"
 
 Both = Callable[..., Comparison]
-Eventually = Callable[[Callable[[], Any]], Any]
 
 JOINTS = GetJointStateResponse(True, "", JointState([0.5] * 19, [0.25] * 18, 19, 18))
 ROBOTS = [RobotControllerSummary(entity=EntityId(number)) for number in range(4)]
@@ -46,9 +46,7 @@ RIGHT = {READ: [JOINTS], STREAM: ROBOTS}
 
 @pytest.mark.parametrize("stage", ["shadow", "canary 10%", "shm"])
 @pytest.mark.parametrize("planted", PLANTED)
-def test_each_kind_of_difference_is_found_named_and_demoted(
-    project: Any, both: Both, eventually: Eventually, planted: str, stage: str
-) -> None:
+def test_each_kind_of_difference_is_found_named_and_demoted(project: Any, both: Both, planted: str, stage: str) -> None:
     method, wrong, aspect, where = PLANTED[planted]
     right = CallOutcome("grpc", (), "NOT_FOUND", "no robot") if planted == "detail" else RIGHT[method]
     project.write(stage)
@@ -58,9 +56,9 @@ def test_each_kind_of_difference_is_found_named_and_demoted(
     verdict = FAILED if planted in ("slow", "crash") else DIFFERENT
     expected = Placement(Stage.GRPC) if stage == "shadow" or verdict == FAILED else Placement(Stage.SHADOW)
 
-    entry = eventually(lambda: project.journal)[0]
+    entry = until(lambda: project.journal)[0]
     assert (entry.method, str(entry.before), entry.to) == (method, stage, expected)
-    eventually(lambda: board.decide(method).authority == "grpc" and board.decide(method).stage == str(expected))
+    until(lambda: board.decide(method).authority == "grpc" and board.decide(method).stage == str(expected))
     board.close()
     (evidence,) = project.evidence
     assert (evidence.verdict, evidence.aspect, evidence.where) == (verdict, aspect, where)
@@ -85,9 +83,7 @@ def test_with_nothing_planted_nothing_is_demoted(project: Any, both: Both) -> No
     ]
 
 
-def test_a_method_that_is_back_is_not_demoted_again_for_calls_that_were_under_way(
-    project: Any, both: Both, eventually: Eventually
-) -> None:
+def test_a_method_that_is_back_is_not_demoted_again_for_calls_that_were_under_way(project: Any, both: Both) -> None:
     project.write("canary 10%")
     board = project.board()
     for _ in range(20):
@@ -123,7 +119,7 @@ def test_a_dead_candidate_of_what_changes_the_world_is_demoted(project: Any, bot
     assert [str(entry.to) for entry in project.journal] == ["grpc"]
 
 
-def test_rules_and_limits_are_read_again_while_it_runs(project: Any, both: Both, eventually: Eventually) -> None:
+def test_rules_and_limits_are_read_again_while_it_runs(project: Any, both: Both) -> None:
     board = project.board()
     near = GetJointStateResponse(True, "", JointState([0.5 + 1e-6] * 19, [0.25] * 18, 19, 18))
     project.write(rest='[parity.fields]\n"JointState.*" = { abs = 1e-5 }\n[gate]\ndemote = false')
@@ -133,7 +129,7 @@ def test_rules_and_limits_are_read_again_while_it_runs(project: Any, both: Both,
         board.note(both([JOINTS], [near]))
         return any(one.verdict == EQUAL for one in project.evidence)
 
-    eventually(looks_again)
+    until(looks_again)
     board.note(both([JOINTS], [flip_message(JOINTS, "message")] if JOINTS.message else [GetJointStateResponse()]))
     before = len(project.journal)
     board.close()
@@ -142,7 +138,7 @@ def test_rules_and_limits_are_read_again_while_it_runs(project: Any, both: Both,
 
 
 def test_wrong_rules_leave_the_last_good_ones_in_force(
-    project: Any, both: Both, eventually: Eventually, caplog: pytest.LogCaptureFixture
+    project: Any, both: Both, caplog: pytest.LogCaptureFixture
 ) -> None:
     board = project.board()
     with caplog.at_level(logging.WARNING, "lucky_transport"):
@@ -153,7 +149,7 @@ def test_wrong_rules_leave_the_last_good_ones_in_force(
             board.note(both([JOINTS], [JOINTS]))
             return "rules and limits stay as they were" in caplog.text
 
-        eventually(looks_again)
+        until(looks_again)
     board.close()
     assert "did you mean 'JointState'?" in caplog.text
     assert {one.verdict for one in project.evidence} == {EQUAL}

@@ -22,11 +22,11 @@ from lucky_transport_migration.evidence import board as board_module
 from lucky_transport_migration.evidence.board import EvidenceBoard
 from lucky_transport_migration.evidence.metrics import Metrics
 from lucky_transport_migration.evidence.record import EQUAL
+from tests.support.waiting import until
 
 READ = "/hazel.rpc.MujocoService/GetJointState"
 
 Both = Callable[..., Comparison]
-Eventually = Callable[[Callable[[], Any]], Any]
 
 JOINTS = GetJointStateResponse(True, "", JointState([0.5] * 19, [0.25] * 18, 19, 18))
 
@@ -102,9 +102,7 @@ def test_closing_twice_and_noting_after_it_are_harmless(project: Any, both: Both
     assert "lucky evidence" not in {thread.name for thread in threading.enumerate()}
 
 
-def test_a_forked_child_has_evidence_a_thread_and_a_summary_of_its_own(
-    project: Any, both: Both, eventually: Eventually
-) -> None:
+def test_a_forked_child_has_evidence_a_thread_and_a_summary_of_its_own(project: Any, both: Both) -> None:
     board = project.board()
     for _ in range(100):
         board.note(both([JOINTS], [JOINTS]))
@@ -113,7 +111,7 @@ def test_a_forked_child_has_evidence_a_thread_and_a_summary_of_its_own(
         status = 1
         try:
             board.note(both([JOINTS], [flip_message(JOINTS)]))
-            eventually(lambda: project.journal)
+            until(lambda: project.journal)
             board.close()
             status = 0 if project.told[-1].startswith("1 of 1 call of 1 method") else 2
         finally:
@@ -141,10 +139,10 @@ while True:
 """
 
 
-def test_what_a_killed_process_had_noted_before_is_evidence(project: Any, eventually: Eventually) -> None:
+def test_what_a_killed_process_had_noted_before_is_evidence(project: Any) -> None:
     process = subprocess.Popen([sys.executable, "-c", _KILLED, str(project.folder)])
     try:
-        eventually(lambda: len(project.evidence) >= 20)
+        until(lambda: len(project.evidence) >= 20)
     finally:
         process.send_signal(signal.SIGKILL)
         process.wait(10)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,6 +17,7 @@ from lucky_transport.testing.fault_injection import Fault, FaultSpec, FaultyTran
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, FAILED
 from lucky_transport_migration.routing.side import Side
 from lucky_transport_migration.routing.transport import StagedTransport
+from tests.support.waiting import until
 
 COUNT = method("LidarService/GetLidarBeamCount")
 SLOTS = method("AgentService/StreamPolicySlotState")
@@ -64,7 +65,6 @@ def ask(transport: Any, row: Method, timeout_s: float = 10.0) -> Any:
 def test_an_injected_fault_is_found_named_and_demoted_and_callers_see_none_of_it(
     project: Any,
     endpoint: str,
-    eventually: Callable[..., Any],
     fault: FaultSpec,
     row: Method,
     verdict: str,
@@ -80,7 +80,7 @@ def test_an_injected_fault_is_found_named_and_demoted_and_callers_see_none_of_it
     )
     with StagedTransport(*sides, board) as staged:
         assert ask(staged, row, 1.0 if fault.fault is Fault.SLOW else 10.0) == right
-        eventually(lambda: board.decide(row.name).stage == "grpc")
+        until(lambda: board.decide(row.name).stage == "grpc")
         assert ask(staged, row) == right
     board.close()
     first, second = (one for one in project.evidence if one.method == row.name)
@@ -91,12 +91,12 @@ def test_an_injected_fault_is_found_named_and_demoted_and_callers_see_none_of_it
     assert [(entry.method, str(entry.to)) for entry in project.journal] == [(row.name, "grpc")]
 
 
-def test_without_a_fault_everything_is_equal(project: Any, endpoint: str, eventually: Callable[..., Any]) -> None:
+def test_without_a_fault_everything_is_equal(project: Any, endpoint: str) -> None:
     board = project.board()
     control, candidate = (Side(name, lambda: api.open_transport(endpoint)) for name in ("grpc", "shm"))
     with StagedTransport(control, candidate, board) as staged:
         for number, row in enumerate((COUNT, SLOTS, INFO) * 5, 1):
             ask(staged, row)
-            eventually(lambda due=number: len(project.evidence) == due)  # a shadow that lags behind is left out
+            until(lambda due=number: len(project.evidence) == due)  # a shadow that lags behind is left out
     assert {one.verdict for one in project.evidence} == {EQUAL}
     assert project.journal == []

@@ -30,12 +30,6 @@ def _no_thread_is_left() -> Generator[None]:
 
 
 @pytest.fixture
-def eventually() -> Callable[[Callable[[], object]], object]:
-    """Wait for a condition, for what the other side does a moment later."""
-    return until
-
-
-@pytest.fixture
 def serve() -> Generator[Callable[..., Serving]]:
     """Serve an engine (a toy with these options by default) with a GrpcServer of these arguments."""
     from lucky_transport_grpc.server import GrpcServer
@@ -116,16 +110,3 @@ def stub(serve: object) -> Generator[Callable[[Serving], Stub]]:
 def zeros() -> Callable[[Transport], Any]:
     """Actions of zeros for a transport."""
     return lambda transport: np.zeros(transport.spec.action_shape, transport.spec.action.dtype)
-
-
-@pytest.fixture
-def refused() -> Callable[..., Any]:
-    """Make a call that must end with a status, and return that: an object with `code()` and `details()`."""
-    from lucky_transport_grpc.runtime import grpc
-
-    def call(function: Callable[..., Any], *arguments: Any, **fields: Any) -> Any:
-        with pytest.raises(grpc.RpcError) as caught:
-            function(*arguments, **fields)
-        return caught.value
-
-    return call

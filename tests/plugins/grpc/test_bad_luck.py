@@ -19,6 +19,7 @@ from lucky_transport.errors import PeerDied
 from lucky_transport.messages.methods import method
 from lucky_transport.process import EngineProcess
 from lucky_transport.serving import Serving
+from tests.support.waiting import until
 
 Serve = Callable[..., Serving]
 
@@ -82,9 +83,7 @@ time.sleep(60)
 
 
 @pytest.mark.parametrize("service", ["batch", "agent"])
-def test_a_client_that_is_killed_makes_room_for_the_next(
-    serve: Serve, connect: Any, zeros: Any, eventually: Any, service: str
-) -> None:
+def test_a_client_that_is_killed_makes_room_for_the_next(serve: Serve, connect: Any, zeros: Any, service: str) -> None:
     serving = serve(idle_s=3600.0)
     url = f"{serving.endpoints[0]}?service={service}"
     with subprocess.Popen([sys.executable, "-c", _CLIENT, url], stdout=subprocess.PIPE) as process:
@@ -94,13 +93,13 @@ def test_a_client_that_is_killed_makes_room_for_the_next(
             assert f"pid {process.pid} " in serving.host.driver
         finally:
             os.kill(process.pid, signal.SIGKILL)
-    eventually(lambda: not serving.host.driver)
+    until(lambda: not serving.host.driver)
     client = connect(serving)
     assert client.step(zeros(client)).seq == 1
 
 
 def test_a_client_that_is_killed_in_the_middle_of_a_batch_leaves_nothing(
-    serve: Serve, connect: Any, zeros: Any, eventually: Any
+    serve: Serve, connect: Any, zeros: Any
 ) -> None:
     serving = serve(num_envs=3, idle_s=0.0)
     script = _CLIENT.replace("time.sleep(60)", "").replace(

@@ -17,6 +17,7 @@ from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.testing.suite import open_reference
 from lucky_transport_grpc import _pb
 from lucky_transport_grpc.runtime import grpc
+from tests.support.waiting import until
 
 Serve = Callable[..., Serving]
 SERVICE = "/lucky_transport.v1.BatchService/"
@@ -105,14 +106,14 @@ def _attach(raw: Any, name: str) -> Any:
     return call
 
 
-def test_the_end_of_an_attachment_releases_the_lease(serve: Serve, stub: Any, eventually: Any) -> None:
+def test_the_end_of_an_attachment_releases_the_lease(serve: Serve, stub: Any) -> None:
     serving = serve(num_envs=2)
     raw = stub(serving)
     attachment = _attach(raw, "me")
     raw.call(EXCHANGE, ME, action_seq=1, actions=ZEROS)
     assert serving.host.driver == "grpc client of pid 4321 (me)"
     attachment.cancel()
-    eventually(lambda: not serving.host.driver)
+    until(lambda: not serving.host.driver)
 
 
 def test_the_end_of_another_clients_attachment_releases_nothing(serve: Serve, stub: Any) -> None:

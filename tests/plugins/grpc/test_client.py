@@ -42,6 +42,7 @@ from lucky_transport.testing.suite import every, open_reference
 from lucky_transport.testing.trajectories import first_difference, random_moves, record_frames
 from lucky_transport_grpc import client as grpc_client
 from lucky_transport_grpc.server import GrpcServer
+from tests.support.waiting import until
 
 Serve = Callable[..., Serving]
 SERVICES = ("batch", "agent")
@@ -290,9 +291,7 @@ def test_a_command_has_a_deadline(serve: Serve, connect: Any) -> None:
 
 @pytest.mark.parametrize("first", SERVICES)
 @pytest.mark.parametrize("second", SERVICES)
-def test_a_second_driver_is_told_who_drives(
-    serve: Serve, connect: Any, zeros: Any, eventually: Any, first: str, second: str
-) -> None:
+def test_a_second_driver_is_told_who_drives(serve: Serve, connect: Any, zeros: Any, first: str, second: str) -> None:
     serving = serve(idle_s=0.0)
     driver, other = connect(serving, first), connect(serving, second)
     driver.step(zeros(driver))
@@ -300,7 +299,7 @@ def test_a_second_driver_is_told_who_drives(
         other.step(zeros(other))
     driver.step(zeros(driver))
     driver.close()
-    eventually(lambda: not serving.host.driver)
+    until(lambda: not serving.host.driver)
     assert other.step(zeros(other)).seq == 1
 
 
@@ -372,13 +371,13 @@ def test_a_method_the_engine_lacks_is_unimplemented(serve: Serve, connect: Any) 
 # --- closing ---
 
 
-def test_closing_releases_the_lease_and_the_threads(serve: Serve, connect: Any, zeros: Any, eventually: Any) -> None:
+def test_closing_releases_the_lease_and_the_threads(serve: Serve, connect: Any, zeros: Any) -> None:
     serving = serve()
     client = connect(serving)
     client.step(zeros(client))
     client.close()
-    eventually(lambda: not serving.host.driver)
-    eventually(lambda: "channel_spin" not in {thread.name for thread in threading.enumerate()})
+    until(lambda: not serving.host.driver)
+    until(lambda: "channel_spin" not in {thread.name for thread in threading.enumerate()})
 
 
 def test_closing_ends_a_wait_in_another_thread(serve: Serve, connect: Any, zeros: Any) -> None:

@@ -15,6 +15,7 @@ pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-
 
 from lucky_transport.errors import EngineFailed, LocalProtocolError, PeerTimeout
 from lucky_transport_grpc.gathering import Gathering
+from tests.support.waiting import until
 
 
 @dataclass
@@ -73,16 +74,16 @@ def test_what_the_run_raised_is_raised_for_every_call() -> None:
     assert len(gathering) == 0
 
 
-def _waiting(gathering: Gathering[int, int], pool: ThreadPoolExecutor, call: Call, eventually: Any) -> Future[int]:
+def _waiting(gathering: Gathering[int, int], pool: ThreadPoolExecutor, call: Call) -> Future[int]:
     future = pool.submit(_join, gathering, 1, call)
-    eventually(lambda: call.callbacks)
+    until(lambda: call.callbacks)
     return future
 
 
-def test_the_first_deadline_ends_the_batch_for_all(eventually: Any) -> None:
+def test_the_first_deadline_ends_the_batch_for_all() -> None:
     gathering: Gathering[int, int] = Gathering("Step")
     with ThreadPoolExecutor(2) as pool:
-        patient = _waiting(gathering, pool, Call(batch=3), eventually)
+        patient = _waiting(gathering, pool, Call(batch=3))
         hasty = pool.submit(_join, gathering, 2, Call(batch=3, timeout_s=0.01))
         for future in (patient, hasty):
             with pytest.raises(PeerTimeout, match=r"a batch of 3 Steps got only 2: one of its calls waited 0\.01 s"):
@@ -90,12 +91,12 @@ def test_the_first_deadline_ends_the_batch_for_all(eventually: Any) -> None:
     assert len(gathering) == 0
 
 
-def test_a_call_that_ends_early_ends_the_batch_for_all(eventually: Any) -> None:
+def test_a_call_that_ends_early_ends_the_batch_for_all() -> None:
     gathering: Gathering[int, int] = Gathering("Step")
     gone = Call(batch=3)
     with ThreadPoolExecutor(2) as pool:
-        patient = _waiting(gathering, pool, Call(batch=3), eventually)
-        leaving = _waiting(gathering, pool, gone, eventually)
+        patient = _waiting(gathering, pool, Call(batch=3))
+        leaving = _waiting(gathering, pool, gone)
         gone.callbacks[0]()
         for future in (patient, leaving):
             with pytest.raises(PeerTimeout, match="got only 2: one of its calls ended before"):
@@ -103,23 +104,23 @@ def test_a_call_that_ends_early_ends_the_batch_for_all(eventually: Any) -> None:
     assert len(gathering) == 0
 
 
-def test_the_end_of_a_call_after_its_answer_changes_nothing(eventually: Any) -> None:
+def test_the_end_of_a_call_after_its_answer_changes_nothing() -> None:
     gathering: Gathering[int, int] = Gathering("Step")
     first = Call(batch=2)
     with ThreadPoolExecutor(1) as pool:
-        future = _waiting(gathering, pool, first, eventually)
+        future = _waiting(gathering, pool, first)
         assert _join(gathering, 5, Call(batch=2)) == 10
         assert future.result(10) == 2
-        waiting = _waiting(gathering, pool, Call(batch=2), eventually)
+        waiting = _waiting(gathering, pool, Call(batch=2))
         first.callbacks[0]()
         assert _join(gathering, 6, Call(batch=2)) == 12
         assert waiting.result(10) == 2
 
 
-def test_calls_that_disagree_about_the_size_are_refused(eventually: Any) -> None:
+def test_calls_that_disagree_about_the_size_are_refused() -> None:
     gathering: Gathering[int, int] = Gathering("Step")
     with ThreadPoolExecutor(1) as pool:
-        future = _waiting(gathering, pool, Call(batch=2), eventually)
+        future = _waiting(gathering, pool, Call(batch=2))
         with pytest.raises(LocalProtocolError, match="a batch of 3 Steps was begun before the one of 2 was complete"):
             _join(gathering, 1, Call(batch=3))
         assert _join(gathering, 1, Call(batch=2)) == 2

@@ -11,14 +11,13 @@ from typing import Any
 
 import pytest
 
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, until
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
 import grpc
 
 from lucky_transport import api
-from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.sessions.client import SessionClient
 from lucky_transport_grpc import _pb
@@ -86,7 +85,4 @@ def test_the_sessions_of_a_killed_client_end(endpoint: Endpoint) -> None:
         assert len(sessions.ids()) == 2
         process.send_signal(signal.SIGKILL)
         process.communicate()
-        deadline = Deadline(PATIENCE_S)
-        while len(sessions.ids()) > 1 and not deadline.expired:
-            time.sleep(0.01)
-        assert sessions.ids() == [kept]
+        until(lambda: sessions.ids() == [kept])

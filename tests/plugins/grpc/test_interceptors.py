@@ -11,7 +11,6 @@ import importlib.util
 import itertools
 import logging
 import threading
-import time
 from collections.abc import Generator, Iterator
 from contextvars import ContextVar
 from typing import Any
@@ -30,6 +29,7 @@ from lucky_transport.messages import TelemetryFrame
 from lucky_transport.messages.methods import method
 from lucky_transport.serving import Serving
 from lucky_transport_grpc.runtime import grpc
+from tests.support.waiting import until
 
 TELEMETRY = method("TelemetryService/StreamTelemetry")
 SLOTS = method("AgentService/StreamPolicySlotState")
@@ -115,9 +115,7 @@ class _Endless(ToyEngine):
 
 @pytest.mark.usefixtures("intercepted")
 @pytest.mark.parametrize("service", ["batch", "agent"])
-def test_an_engine_is_stepped_called_and_left(
-    serve: Any, connect: Any, zeros: Any, eventually: Any, service: str
-) -> None:
+def test_an_engine_is_stepped_called_and_left(serve: Any, connect: Any, zeros: Any, service: str) -> None:
     serving = serve(num_envs=2)
     for _ in range(2):
         with connect(serving, service) as transport:
@@ -128,7 +126,7 @@ def test_an_engine_is_stepped_called_and_left(
             assert transport.call(GET_SCHEMA, GET_SCHEMA.request()).schema is not None
             begun = transport.begin(GET_SCHEMA, GET_SCHEMA.request())
             assert begun.result().schema is not None
-        eventually(lambda: not serving.host.driver)
+        until(lambda: not serving.host.driver)
 
 
 @pytest.mark.usefixtures("intercepted")
@@ -158,9 +156,7 @@ def test_a_stream_that_is_cancelled_ends_on_both_sides(serve: Any, connect: Any,
 
     reader = threading.Thread(target=read)
     reader.start()
-    end = time.monotonic() + 10
-    while not engine.under_way and time.monotonic() < end:
-        time.sleep(0.005)
+    until(lambda: engine.under_way)
     stream.cancel()
     reader.join(10)
     assert [type(error) for error in outcome] == [Cancelled]

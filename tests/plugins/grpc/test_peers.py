@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from lucky_transport_grpc.peers import is_gone
+from tests.support.waiting import until
 
 linux = pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="no /proc/net/tcp here")
 
 
 @linux
 @pytest.mark.parametrize(("family", "host"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")])
-def test_a_peer_is_there_until_its_connection_ends(
-    family: int, host: str, eventually: Callable[[Callable[[], object]], None]
-) -> None:
+def test_a_peer_is_there_until_its_connection_ends(family: int, host: str) -> None:
     try:
         server = socket.create_server((host, 0), family=family)
     except OSError as error:
@@ -30,7 +28,7 @@ def test_a_peer_is_there_until_its_connection_ends(
         assert not is_gone(peer, port)
         assert is_gone(peer, port + 1)
         client.close()
-        eventually(lambda: is_gone(peer, port))
+        until(lambda: is_gone(peer, port))
         accepted.close()
 
 

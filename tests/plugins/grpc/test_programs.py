@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, until
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
@@ -92,7 +92,7 @@ def test_a_blocking_and_an_asyncio_channel_of_one_program_both_step(serving: Ser
 
 
 def test_another_program_is_refused_until_the_last_connection_has_ended(
-    serving: Serving, stub: Any, other_program: Callable[[], str], eventually: Callable[..., None]
+    serving: Serving, stub: Any, other_program: Callable[[], str]
 ) -> None:
     one, two = stub(serving), stub(serving)
     for ours in (one, two, one):
@@ -102,7 +102,7 @@ def test_another_program_is_refused_until_the_last_connection_has_ended(
     two.call("Step")
     assert other_program().startswith("RESOURCE_EXHAUSTED")
     two.channel.close()
-    eventually(lambda: other_program() == "stepped\n")
+    until(lambda: other_program() == "stepped\n")
     with pytest.raises(grpc.RpcError):
         stub(serving).call("Step")  # now this program is the other one
 

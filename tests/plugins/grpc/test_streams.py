@@ -20,6 +20,7 @@ from lucky_transport.messages.methods import method
 from lucky_transport.process import EngineProcess
 from lucky_transport.serving import Serving
 from lucky_transport_grpc import _pb, streams, typed_service
+from tests.support.waiting import until
 
 Serve = Callable[..., Serving]
 
@@ -153,7 +154,7 @@ def test_what_the_engine_skipped_is_told_at_the_end(serve: Serve, connect: Any) 
     assert stream.dropped == 7
 
 
-def test_a_reader_that_pauses_finds_the_newest_items(serve: Serve, connect: Any, eventually: Any) -> None:
+def test_a_reader_that_pauses_finds_the_newest_items(serve: Serve, connect: Any) -> None:
     count = 40 * streams.KEPT
     go_on = threading.Event()
 
@@ -165,7 +166,7 @@ def test_a_reader_that_pauses_finds_the_newest_items(serve: Serve, connect: Any,
 
     stream = connect(serve(Many())).stream(TELEMETRY, StreamTelemetryRequest())
     assert go_on.wait(10)
-    eventually(lambda: stream.dropped == count - streams.KEPT)
+    until(lambda: stream.dropped == count - streams.KEPT)
     assert [frame.frame_number for frame in stream] == list(range(count - streams.KEPT, count))
 
 

@@ -13,10 +13,10 @@ import pytest
 pytest.importorskip("posix_ipc", reason="pip install 'lucky-transport[holodeck]'")
 
 from lucky_transport import api
-from lucky_transport.deadline import Deadline
 from lucky_transport.engine import RESET
 from lucky_transport.errors import PeerDied
 from lucky_transport.testing.suite import PATIENCE_S, every, zeros
+from tests.support.waiting import until
 
 _CLIENT = """
 import sys, time
@@ -77,10 +77,7 @@ def test_a_killed_client_frees_the_engine(bench: Any, doing: str) -> None:
             assert serving.host.driver.startswith("Holodeck client of pid")
             process.kill()
             process.wait(PATIENCE_S)
-        deadline = Deadline(PATIENCE_S)
-        while serving.host.driver and not deadline.expired:
-            time.sleep(0.01)
-        assert serving.host.driver == ""
+        until(lambda: not serving.host.driver)
         with api.open_transport(endpoint) as client:
             client.step(client.actions)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,10 @@ import pytest
 pytest.importorskip("posix_ipc", reason="pip install 'lucky-transport[holodeck]'")
 
 from lucky_transport import api
-from lucky_transport.deadline import Deadline
 from lucky_transport.engine import RESET
-from lucky_transport.testing.suite import PATIENCE_S, every, open_reference, zeros
+from lucky_transport.testing.suite import every, open_reference, zeros
 from lucky_transport_holodeck.package import write_package
+from tests.support.waiting import until_none_left
 
 _TIMEOUT_S = 60
 
@@ -117,7 +116,4 @@ def test_an_engine_that_it_started_ends_when_it_is_killed(peer_python: str, tmp_
         assert process.stdout is not None
         assert process.stdout.readline() == b"there\n"
         process.kill()
-    deadline = Deadline(PATIENCE_S)
-    while _blocks() - before and not deadline.expired:
-        time.sleep(0.02)
-    assert _blocks() <= before
+    until_none_left(lambda: _blocks() - before)

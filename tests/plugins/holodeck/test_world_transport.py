@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +17,15 @@ pytest.importorskip("posix_ipc", reason="pip install 'lucky-transport[holodeck]'
 import lucky_transport
 from lucky_transport import api
 from lucky_transport.config import load_settings
-from lucky_transport.deadline import Deadline
 from lucky_transport.engine import HOLD, RESET
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import ConfigError, LocalProtocolError, NotReachable, PeerDied, SpecError, Unimplemented
 from lucky_transport.messages import SetSeedsRequest
 from lucky_transport.messages.methods import method
-from lucky_transport.testing.suite import PATIENCE_S, every, open_reference, zeros
+from lucky_transport.testing.suite import every, open_reference, zeros
 from lucky_transport.testing.trajectories import random_actions
 from lucky_transport.transport import Transport
+from tests.support.waiting import until
 
 _LASERS = {"sensor_type": "RangeFinderSensor", "configuration": {"LaserCount": 6}}
 _TASK = {"sensor_type": "DistanceTask"}
@@ -243,9 +242,7 @@ def test_an_engine_that_is_killed_while_a_client_attaches_leaves_nothing_behind(
         assert engine.stdout.readline() == b"there\n"
 
         def kill_when_attached() -> None:
-            deadline = Deadline(PATIENCE_S)
-            while not bench.names.block("RESET").exists() and not deadline.expired:
-                time.sleep(0.005)
+            until(bench.names.block("RESET").exists)
             engine.kill()
 
         killer = threading.Thread(target=kill_when_attached)

@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -18,14 +17,13 @@ from click.testing import CliRunner
 
 from lucky_transport import api
 from lucky_transport.cli.main import cli
-from lucky_transport.deadline import Deadline
 from lucky_transport.engine import RESET, Buffers
 from lucky_transport.errors import ConfigError, EngineFailed, MissingExtra
 from lucky_transport.shm import segment
 from lucky_transport.spec.composite import views
 from lucky_transport_libenv.engine import LibenvEngine
 from lucky_transport_libenv.export.build import build
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, until, until_none_left
 
 HERE = Path(__file__).parent
 N = 3
@@ -45,10 +43,7 @@ def toy(compiler: str, tmp_path_factory: pytest.TempPathFactory) -> str:
 def _nothing_is_left() -> Generator[None]:
     before = {found.name for found in segment.find()}
     yield
-    deadline = Deadline(PATIENCE_S)
-    while (left := {found.name for found in segment.find() if _is_ours(found)} - before) and not deadline.expired:
-        time.sleep(0.02)
-    assert not left
+    until_none_left(lambda: {found.name for found in segment.find() if _is_ours(found)} - before)
 
 
 def _is_ours(found: segment.Found) -> bool:
@@ -203,10 +198,7 @@ def test_a_killed_host_ends_the_engine(toy: str) -> None:
     engine = engine_of(client)
     client.kill()
     client.communicate(timeout=PATIENCE_S)
-    deadline = Deadline(PATIENCE_S)
-    while engine.path.exists() and not deadline.expired:
-        time.sleep(0.02)
-    assert not engine.path.exists()
+    until(lambda: not engine.path.exists())
 
 
 def test_actions_that_are_not_finite_are_refused_before_anything_is_stepped(toy: str) -> None:

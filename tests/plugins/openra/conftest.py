@@ -29,12 +29,6 @@ def _no_thread_is_left() -> Generator[None]:
 
 
 @pytest.fixture
-def eventually() -> Callable[[Callable[[], object]], object]:
-    """Wait for a condition, for what the other side does a moment later."""
-    return until
-
-
-@pytest.fixture
 def serve() -> Generator[Callable[..., Serving]]:
     """Serve skirmishes on the smallest map (or another engine) over the bridge, with these options of the endpoint.
 
@@ -107,16 +101,3 @@ def sessions(serve: object) -> Generator[Callable[..., Any]]:
             return opened
 
         yield open_sessions
-
-
-@pytest.fixture
-def refused() -> Callable[..., Any]:
-    """Make a call that must end with a status, and return that: an object with `code()` and `details()`."""
-    from lucky_transport_grpc.runtime import grpc
-
-    def call(function: Callable[..., Any], *arguments: Any, **fields: Any) -> Any:
-        with pytest.raises(grpc.RpcError) as caught:
-            function(*arguments, **fields)
-        return caught.value
-
-    return call

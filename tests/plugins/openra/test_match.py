@@ -23,6 +23,7 @@ from lucky_transport_openra.launch import GameLaunch
 from lucky_transport_openra.lifecycle import TRANSITIONS, Lifecycle, MatchEvent, MatchStage
 from lucky_transport_openra.match import Match, MatchOptions
 from lucky_transport_openra.skirmish.messages import Command, Order, Orders
+from tests.support.waiting import until
 
 Serve = Callable[..., Serving]
 SURRENDER = Orders([Command(Order.SURRENDER)])
@@ -124,7 +125,7 @@ def test_the_command_line_is_the_real_engines() -> None:
 # lives
 
 
-def test_a_match_launches_its_engine_and_cleans_up(launch: Any, match: Any, eventually: Any) -> None:
+def test_a_match_launches_its_engine_and_cleans_up(launch: Any, match: Any) -> None:
     played = match(launch())
     seen = played.reset(seed=3)
     assert (seen.ticks, played.past[1:]) == (1, LAUNCHED)
@@ -139,7 +140,7 @@ def test_a_match_launches_its_engine_and_cleans_up(launch: Any, match: Any, even
     assert played.pid == pid
     played.close()
     assert played.stage is MatchStage.IDLE
-    eventually(lambda: _is_gone(pid))
+    until(lambda: _is_gone(pid))
 
 
 def test_an_engine_that_dies_is_a_lost_connection_and_is_started_again(launch: Any, match: Any) -> None:

@@ -24,6 +24,7 @@ from lucky_transport_openra import _pb
 from lucky_transport_openra.service import MOST_TICKS
 from lucky_transport_openra.skirmish.messages import Order
 from lucky_transport_openra.skirmish.world import SkirmishWorld, SkirmishWorlds
+from tests.support.waiting import until
 
 Serve = Callable[..., Serving]
 
@@ -200,7 +201,7 @@ def test_a_server_whose_own_map_or_opponent_is_unknown_does_not_start(option: st
 
 
 def test_a_world_that_cannot_be_built_aborts_the_call(
-    serve: Serve, stub: Any, refused: Any, eventually: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    serve: Serve, stub: Any, refused: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(self: SkirmishWorld, *arguments: Any) -> None:
         raise ValueError("no ground to stand on")
@@ -208,7 +209,7 @@ def test_a_world_that_cannot_be_built_aborts_the_call(
     client = stub(serve())
     monkeypatch.setattr(SkirmishWorld, "__init__", fail)
     session_id = client.call("CreateSession").session_id
-    eventually(lambda: client.call("GetState", session_id=session_id).phase == "no_bridge")
+    until(lambda: client.call("GetState", session_id=session_id).phase == "no_bridge")
     error = refused(client.call, "FastAdvance", session_id=session_id, ticks=1)
     assert error.code() is grpc.StatusCode.ABORTED
     assert "no ground to stand on" in error.details()
@@ -268,9 +269,7 @@ def test_a_game_of_such_a_client_that_is_over_stays_over_until_it_is_destroyed(s
 
 
 @pytest.mark.usefixtures("slow")
-def test_a_session_destroyed_under_a_call_aborts_it(
-    serve: Serve, stub: Any, refused: Any, eventually: Callable[..., None]
-) -> None:
+def test_a_session_destroyed_under_a_call_aborts_it(serve: Serve, stub: Any, refused: Any) -> None:
     client = stub(serve())
     session_id = client.ready()
     said: list[Any] = []
@@ -278,16 +277,14 @@ def test_a_session_destroyed_under_a_call_aborts_it(
         target=lambda: said.append(refused(client.call, "FastAdvance", 60.0, session_id=session_id, ticks=MOST_TICKS))
     )
     caller.start()
-    eventually(lambda: client.call("GetState", session_id=session_id).tick > 10)
+    until(lambda: client.call("GetState", session_id=session_id).tick > 10)
     client.call("DestroySession", session_id=session_id)
     caller.join(10)
     assert [error.code() for error in said] == [grpc.StatusCode.ABORTED]
 
 
 @pytest.mark.usefixtures("slow")
-def test_no_free_worker_is_resource_exhausted_in_the_originals_words(
-    serve: Serve, stub: Any, refused: Any, eventually: Callable[..., None]
-) -> None:
+def test_no_free_worker_is_resource_exhausted_in_the_originals_words(serve: Serve, stub: Any, refused: Any) -> None:
     serving = serve()
     _limit(serving, SessionLimits(slots=1, patience_s=0.05))
     client = stub(serving)
@@ -297,7 +294,7 @@ def test_no_free_worker_is_resource_exhausted_in_the_originals_words(
         target=lambda: ended.append(refused(client.call, "FastAdvance", 60.0, session_id=busy, ticks=MOST_TICKS))
     )
     worker.start()
-    eventually(lambda: client.call("GetState", session_id=busy).tick > 10)
+    until(lambda: client.call("GetState", session_id=busy).tick > 10)
     error = refused(client.call, "FastAdvance", session_id=other, ticks=1)
     assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert error.details().startswith("All worker slots busy, retry later")
@@ -307,9 +304,7 @@ def test_no_free_worker_is_resource_exhausted_in_the_originals_words(
 
 
 @pytest.mark.usefixtures("slow")
-def test_a_caller_who_leaves_stops_his_advance(
-    serve: Serve, stub: Any, refused: Any, eventually: Callable[..., None]
-) -> None:
+def test_a_caller_who_leaves_stops_his_advance(serve: Serve, stub: Any, refused: Any) -> None:
     client = stub(serve())
     session_id = client.ready()
     error = refused(client.call, "FastAdvance", 0.2, session_id=session_id, ticks=MOST_TICKS)

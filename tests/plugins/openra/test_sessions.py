@@ -36,7 +36,7 @@ from lucky_transport.sessions.phase import Phase
 from lucky_transport_openra.retry import Retry
 from lucky_transport_openra.skirmish.messages import Command, Order, Orders
 from lucky_transport_openra.skirmish.world import SkirmishWorld, SkirmishWorlds
-from tests.support.waiting import suspend
+from tests.support.waiting import suspend, until
 
 Serve = Callable[..., Serving]
 DEPLOY = Orders([Command(Order.DEPLOY)])
@@ -112,9 +112,7 @@ def test_errors_come_as_what_they_are(serve: Serve, sessions: Any) -> None:
         other.create()
 
 
-def test_sessions_end_with_the_client_that_created_them(
-    serve: Serve, sessions: Any, eventually: Callable[..., None]
-) -> None:
+def test_sessions_end_with_the_client_that_created_them(serve: Serve, sessions: Any) -> None:
     serving = serve()
     door = sessions(serving)
     kept, other = sessions(serving).create(), door.create()
@@ -124,7 +122,7 @@ def test_sessions_end_with_the_client_that_created_them(
     door.close()
     found = serving.host.sessions
     assert found is not None
-    eventually(lambda: found.ids() == [kept])
+    until(lambda: found.ids() == [kept])
     with pytest.raises(ClosedError):
         door.advance(kept)
 

@@ -24,6 +24,7 @@ from lucky_transport_openra import _pb
 from lucky_transport_openra.bridge import Bridge
 from lucky_transport_openra.game_stream import GameStreamClient
 from lucky_transport_openra.skirmish.messages import Command, Order, Orders
+from tests.support.waiting import until
 
 Serve = Callable[..., Serving]
 
@@ -97,9 +98,7 @@ def test_the_world_stands_still_until_the_first_action_where_there_is_time_to_pl
 
 
 @pytest.mark.parametrize("how", ["cancel", "stop talking", "close the channel"])
-def test_a_client_who_leaves_ends_the_session_of_his_stream(
-    serve: Serve, stub: Any, eventually: Callable[..., None], how: str
-) -> None:
+def test_a_client_who_leaves_ends_the_session_of_his_stream(serve: Serve, stub: Any, how: str) -> None:
     serving, talker = serve(rate=100), Talker()
     client = stub(serving)
     observations = client.stream(iter(talker))
@@ -114,7 +113,7 @@ def test_a_client_who_leaves_ends_the_session_of_his_stream(
         list(observations)
     else:
         client.channel.close()
-    eventually(lambda: not sessions.ids())
+    until(lambda: not sessions.ids())
 
 
 def test_clients_without_session_ids_play_games_of_their_own(serve: Serve, stub: Any) -> None:
@@ -257,9 +256,7 @@ def test_an_engine_that_is_gone_ends_every_wait(serve: Serve, watch: Any) -> Non
         stream.latest(1 << 30, Deadline(10))
 
 
-def test_a_named_session_is_streamed_and_outlives_its_stream(
-    serve: Serve, sessions: Any, eventually: Callable[..., None]
-) -> None:
+def test_a_named_session_is_streamed_and_outlives_its_stream(serve: Serve, sessions: Any) -> None:
     serving = serve(rate=300)
     door = sessions(serving)
     first, second = door.create(), door.create()
@@ -272,7 +269,7 @@ def test_a_named_session_is_streamed_and_outlives_its_stream(
     door.run(second, None)
     found = serving.host.sessions
     assert found is not None
-    eventually(lambda: found.state(second).rate_hz is None)
+    until(lambda: found.state(second).rate_hz is None)
     stands = door.advance(second, 0).ticks
     assert stands >= seen.ticks
     assert door.advance(second, 0).ticks == stands
@@ -292,9 +289,7 @@ while True:
 """
 
 
-def test_a_killed_client_leaves_nothing_behind_and_the_next_one_plays(
-    serve: Serve, watch: Any, eventually: Callable[..., None]
-) -> None:
+def test_a_killed_client_leaves_nothing_behind_and_the_next_one_plays(serve: Serve, watch: Any) -> None:
     serving = serve(rate=100)
     found = serving.host.sessions
     assert found is not None
@@ -304,7 +299,7 @@ def test_a_killed_client_leaves_nothing_behind_and_the_next_one_plays(
         assert client.stdout.readline().strip().isdigit()  # the tick of its first look
         assert len(found.ids()) == 1
         client.kill()
-    eventually(lambda: not found.ids())
+    until(lambda: not found.ids())
     _, stream = watch(serving)
     assert stream.latest(0).tick > 0
 
@@ -317,7 +312,7 @@ class _Hiding(grpc.StreamStreamClientInterceptor):
 
 
 def test_a_stream_behind_an_interceptor_acts_and_ends_on_both_sides(
-    serve: Serve, sessions: Any, monkeypatch: pytest.MonkeyPatch, eventually: Callable[..., None]
+    serve: Serve, sessions: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     serving = serve(rate=500)
     plain = grpc.insecure_channel
@@ -330,4 +325,4 @@ def test_a_stream_behind_an_interceptor_acts_and_ends_on_both_sides(
     stream.close()
     held = serving.host.sessions
     assert held is not None
-    eventually(lambda: not held.ids())
+    until(lambda: not held.ids())

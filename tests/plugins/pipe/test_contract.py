@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import time
-
 from lucky_transport import api
-from lucky_transport.deadline import Deadline
 from lucky_transport.process import unique_name
 from lucky_transport.sessions.client import SessionClient
 from lucky_transport.testing.contract import TransportContract
-from lucky_transport.testing.suite import PATIENCE_S
+from tests.support.waiting import until
 
 
 class TestPipe(TransportContract):
@@ -24,7 +21,4 @@ class TestPipe(TransportContract):
                 kept = SessionClient(leaves, owned=False).create()
                 SessionClient(leaves).create()
                 assert len(sessions.ids()) == 2
-            deadline = Deadline(PATIENCE_S)
-            while sessions.ids() != [kept] and not deadline.expired:
-                time.sleep(0.01)
-            assert sessions.ids() == [kept]
+            until(lambda: sessions.ids() == [kept])

@@ -11,7 +11,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,7 +31,7 @@ from lucky_transport.errors import (
     SpecError,
 )
 from lucky_transport.messages.methods import method
-from lucky_transport.process import EngineProcess, unique_name
+from lucky_transport.process import EngineProcess
 from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport.shm.atomics import native_error
@@ -71,14 +70,6 @@ with api.serve(ToyEngine(2), sys.argv[1], max_message_bytes=64 << 20) as serving
     print("ready", flush=True)
     sys.stdin.read()
 """
-
-
-@pytest.fixture
-def name() -> Iterator[str]:
-    """A segment name of this test's own; nothing of it may be left afterwards."""
-    one = unique_name()
-    yield one
-    until(lambda: not list(Path("/dev/shm").glob(f"{one}*")))
 
 
 @pytest.fixture

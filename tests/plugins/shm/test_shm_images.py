@@ -19,7 +19,7 @@ from lucky_transport.errors import EngineFailed, PeerDied, RemoteProtocolError
 from lucky_transport.messages import GetCameraFrameRequest, ImageFrame, StepRequest, StreamCameraRequest
 from lucky_transport.messages.images import ImageBytes
 from lucky_transport.messages.methods import method
-from lucky_transport.process import EngineProcess, unique_name
+from lucky_transport.process import EngineProcess
 from lucky_transport.rpc.images import ImageRef
 from lucky_transport.shm.images.image_file import ImageFile
 from lucky_transport.shm.images.image_stream import ImageStream
@@ -36,14 +36,6 @@ ENDLESS = StreamCameraRequest(name="endless")
 
 def images(name: str) -> list[Path]:
     return sorted(SHM.glob(f"{name}.images.*"))
-
-
-@pytest.fixture
-def name() -> Iterator[str]:
-    """A segment name of this test's own; nothing of it may be left afterwards."""
-    one = unique_name()
-    yield one
-    assert until(lambda: not list(SHM.glob(f"{one}*"))), list(SHM.glob(f"{one}*"))
 
 
 def connect(name: str) -> Transport:

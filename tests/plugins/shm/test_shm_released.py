@@ -25,11 +25,6 @@ ROUNDS = 5
 
 
 @pytest.fixture
-def name() -> str:
-    return unique_name()
-
-
-@pytest.fixture
 def engine(name: str) -> Iterator[str]:
     """An echo engine in a process of its own; its endpoint."""
     process = EngineProcess("echo", [f"shm://{name}"], options={"width": 32, "height": 32})

@@ -27,7 +27,7 @@ from lucky_transport.sessions.batch import WorldsEngine
 from lucky_transport.sessions.client import SessionClient
 from lucky_transport.sessions.shared_snapshots import SnapshotReader
 from lucky_transport.transport import Transport
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, until_none_left
 
 ENDLESS = {"initial_angle": 0, "max_ticks": 1_000_000_000}
 
@@ -153,10 +153,7 @@ def test_what_a_killed_client_left_behind_goes(engine: EngineProcess, drives: bo
         assert len([name for name in files_of(engine.endpoints[0].address) if ".looks." in name]) == 3
         process.send_signal(signal.SIGKILL)
         process.communicate()
-        deadline = Deadline(PATIENCE_S)
-        while any(".looks." in name for name in files_of(engine.endpoints[0].address)) and not deadline.expired:
-            time.sleep(0.01)
-        assert not [name for name in files_of(engine.endpoints[0].address) if ".looks." in name]
+        until_none_left(lambda: [name for name in files_of(engine.endpoints[0].address) if ".looks." in name])
     with api.open_transport(endpoint) as transport:
         assert SessionClient(transport).ids() == []
 

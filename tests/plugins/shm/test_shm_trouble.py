@@ -36,24 +36,13 @@ from lucky_transport.errors import (
     SegmentError,
 )
 from lucky_transport.messages.methods import method
-from lucky_transport.process import EngineProcess, unique_name
+from lucky_transport.process import EngineProcess
 from lucky_transport.shm.layout import FIELDS
 from lucky_transport.shm.liveness import start_time
 from tests.support.waiting import suspend
 
 SHM = Path("/dev/shm")
 SCHEMA = method("AgentService/GetAgentSchema")
-
-
-@pytest.fixture
-def name() -> Iterator[str]:
-    """A segment name of this test's own; nothing of it may be left afterwards."""
-    one = unique_name()
-    yield one
-    deadline = Deadline(5)
-    while (left := list(SHM.glob(f"{one}*"))) and not deadline.expired:
-        time.sleep(0.01)
-    assert left == []
 
 
 @contextlib.contextmanager

@@ -10,7 +10,6 @@ import re
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,30 +18,19 @@ import numpy as np
 import pytest
 
 from lucky_transport import api
-from lucky_transport.deadline import Deadline
 from lucky_transport.errors import SegmentError
 from lucky_transport.messages import ImageFrame
-from lucky_transport.process import EngineProcess, unique_name
+from lucky_transport.process import EngineProcess
 from lucky_transport.shm.atomics import native_error
 from lucky_transport.shm.images.image_reader import ImageReader
 from lucky_transport.shm.images.image_store import ImageStores
 from lucky_transport.shm.latest_value import LatestValueFile, LatestValueState
+from tests.support.waiting import until
 
 SHM = Path("/dev/shm")
 
 pytestmark = pytest.mark.timeout(110)
 needs_native = pytest.mark.skipif(bool(native_error()), reason=native_error() or "native")
-
-
-@pytest.fixture
-def name() -> Iterator[str]:
-    """A segment name of this test's own; nothing of it may be left afterwards."""
-    one = unique_name()
-    yield one
-    deadline = Deadline(5)
-    while (left := list(SHM.glob(f"{one}*"))) and not deadline.expired:
-        time.sleep(0.01)
-    assert left == []
 
 
 @contextlib.contextmanager
@@ -214,10 +202,7 @@ def test_an_engine_closes_its_segment_says_why_and_serves_others(length: int, na
 def test_an_engine_without_a_client_notices_too(name: str) -> None:
     with api.serve("toy", f"shm://{name}") as serving:
         os.truncate(SHM / name, 100)
-        deadline = Deadline(20)
-        while any(thread.name == f"shm server {name}" for thread in threading.enumerate()):
-            assert not deadline.expired
-            time.sleep(0.01)
+        until(lambda: not any(thread.name == f"shm server {name}" for thread in threading.enumerate()))
         assert serving.host is not None
 
 

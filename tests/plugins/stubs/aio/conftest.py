@@ -8,8 +8,7 @@ import os
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.waiting import PATIENCE_S, until_in_loop
+from tests.support.waiting import PATIENCE_S, until_none_left
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
@@ -148,11 +147,12 @@ def aio(handlers_of: Any) -> Iterator[Aio]:
     gc.collect()
     before = _what_is_there()
     yield partial(_run, handlers_of)
-    until = time.monotonic() + PATIENCE_S
-    while left := _what_is_there() - before:
-        assert time.monotonic() < until, f"left behind: {left}"
+
+    def left() -> Collection[object]:
         gc.collect()
-        time.sleep(0.01)
+        return _what_is_there() - before
+
+    until_none_left(left)
 
 
 def _run(handlers_of: Any, scenario: Callable[[Ends], Awaitable[Any]]) -> Any:
@@ -190,12 +190,6 @@ def spawn() -> Any:
         process.kill()
         process.communicate()
     remove_stale_sockets()  # a killed server leaves its socket
-
-
-@pytest.fixture
-def until() -> Callable[[Callable[[], object]], Awaitable[None]]:
-    """Let the loop run until a condition holds."""
-    return until_in_loop
 
 
 @pytest.fixture

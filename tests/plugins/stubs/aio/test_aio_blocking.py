@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
 from lucky_transport_grpc.runtime import grpc
+from tests.support.waiting import until_in_loop
 
 
 def sync_echo(request: bytes, context: Any) -> bytes:
@@ -65,7 +66,7 @@ def test_without_a_pool_they_run_in_the_loops(aio: Any) -> None:
     aio(scenario)
 
 
-def test_the_context_of_a_blocking_handler_is_whole(aio: Any, error_of: Any, until: Any) -> None:
+def test_the_context_of_a_blocking_handler_is_whole(aio: Any, error_of: Any) -> None:
     ended: list[str] = []
 
     def facts(request: bytes, context: Any) -> bytes:
@@ -104,7 +105,7 @@ def test_the_context_of_a_blocking_handler_is_whole(aio: Any, error_of: Any, unt
         assert await call == b"ok"
         assert await call.initial_metadata() == grpc.aio.Metadata(("key", "value"))
         assert await call.trailing_metadata() == grpc.aio.Metadata(("end", "value"))
-        await until(lambda: ended == ["facts"])
+        await until_in_loop(lambda: ended == ["facts"])
         assert await error_of(client.unary_unary("Abort")(b"")) == ("ABORTED", "set before")
         assert await error_of(client.unary_unary("Set")(b"")) == ("DATA_LOSS", "lost")
         assert (await error_of(client.unary_unary("Cancel")(b"")))[0] == "CANCELLED"
@@ -112,7 +113,7 @@ def test_the_context_of_a_blocking_handler_is_whole(aio: Any, error_of: Any, unt
     aio(scenario)
 
 
-def test_a_blocking_generator_ends_when_its_caller_has_gone(aio: Any, until: Any) -> None:
+def test_a_blocking_generator_ends_when_its_caller_has_gone(aio: Any) -> None:
     ended: list[bool] = []
 
     def endless(request: bytes, context: Any) -> Iterator[bytes]:
@@ -127,6 +128,6 @@ def test_a_blocking_generator_ends_when_its_caller_has_gone(aio: Any, until: Any
         call = client.unary_stream("Endless")(b"")
         await call.read()
         call.cancel()
-        await until(lambda: ended == [False])
+        await until_in_loop(lambda: ended == [False])
 
     aio(scenario)

@@ -11,18 +11,19 @@ import pytest
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
 from lucky_transport_grpc.runtime import grpc
+from tests.support.waiting import until_in_loop
 
 
 async def echo(request: bytes, context: Any) -> bytes:
     return request
 
 
-def test_a_cancelled_call_raises_cancelled_error_and_ends_its_handler(aio: Any, until: Any) -> None:
+def test_a_cancelled_call_raises_cancelled_error_and_ends_its_handler(aio: Any) -> None:
     async def scenario(ends: Any) -> None:
         held = ends.held()
         client = await ends.pair(held.methods)
         call = client.unary_unary("Hold")(b"")
-        await until(lambda: held.begun)
+        await until_in_loop(lambda: held.begun)
         assert call.cancel()
         assert not call.cancel()
         assert call.cancelled()
@@ -31,7 +32,7 @@ def test_a_cancelled_call_raises_cancelled_error_and_ends_its_handler(aio: Any, 
             await call
         assert await call.code() is grpc.StatusCode.CANCELLED
         assert await call.details() == "Locally cancelled by application!"
-        await until(lambda: held.ended)
+        await until_in_loop(lambda: held.ended)
 
     aio(scenario)
 
@@ -51,7 +52,7 @@ def test_a_call_cancelled_before_it_began_never_reaches_the_server(aio: Any) -> 
 
 
 @pytest.mark.parametrize("take", ["read", "iterate"])
-def test_a_cancelled_stream_hands_out_nothing_more(aio: Any, until: Any, take: str) -> None:
+def test_a_cancelled_stream_hands_out_nothing_more(aio: Any, take: str) -> None:
     async def scenario(ends: Any) -> None:
         held = ends.held()
         client = await ends.pair(held.methods)
@@ -69,13 +70,13 @@ def test_a_cancelled_stream_hands_out_nothing_more(aio: Any, until: Any, take: s
 
             with pytest.raises(asyncio.CancelledError):
                 await iterate()
-        await until(lambda: held.ended)
+        await until_in_loop(lambda: held.ended)
 
     aio(scenario)
 
 
 @pytest.mark.parametrize("name", ["unary_unary Hold", "unary_stream HoldStream", "stream_stream HoldBoth"])
-def test_cancelling_the_task_that_waits_cancels_the_call(aio: Any, until: Any, name: str) -> None:
+def test_cancelling_the_task_that_waits_cancels_the_call(aio: Any, name: str) -> None:
     arity, _, method = name.partition(" ")
 
     async def scenario(ends: Any) -> None:
@@ -92,26 +93,26 @@ def test_cancelling_the_task_that_waits_cancels_the_call(aio: Any, until: Any, n
                     got.append(response)
 
         task = asyncio.create_task(wait())
-        await until(lambda: held.begun and (got or arity == "unary_unary"))
+        await until_in_loop(lambda: held.begun and (got or arity == "unary_unary"))
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         assert call.cancelled()
-        await until(lambda: held.ended)
+        await until_in_loop(lambda: held.ended)
 
     aio(scenario)
 
 
-def test_a_stream_that_is_dropped_is_cancelled(aio: Any, until: Any) -> None:
+def test_a_stream_that_is_dropped_is_cancelled(aio: Any) -> None:
     async def scenario(ends: Any) -> None:
         held = ends.held()
         client = await ends.pair(held.methods)
         call = client.unary_stream("HoldStream")(b"")
         assert await call.read() == b"first"
-        await until(lambda: held.begun)
+        await until_in_loop(lambda: held.begun)
         del call
         gc.collect()
-        await until(lambda: held.ended)
+        await until_in_loop(lambda: held.ended)
 
     aio(scenario)
 
@@ -128,7 +129,7 @@ def test_a_handler_that_cancels_ends_its_call_as_cancelled(aio: Any, error_of: A
     aio(scenario)
 
 
-def test_a_late_call_fails_and_its_handler_is_cancelled(aio: Any, until: Any, error_of: Any) -> None:
+def test_a_late_call_fails_and_its_handler_is_cancelled(aio: Any, error_of: Any) -> None:
     async def scenario(ends: Any) -> None:
         held = ends.held()
         client = await ends.pair(held.methods)
@@ -136,29 +137,29 @@ def test_a_late_call_fails_and_its_handler_is_cancelled(aio: Any, until: Any, er
             "DEADLINE_EXCEEDED",
             "Deadline Exceeded",
         )
-        await until(lambda: held.ended)
+        await until_in_loop(lambda: held.ended)
         call = client.unary_stream("HoldStream")(b"", timeout=0.05)
         assert await call.read() == b"first"
         assert await error_of(call.read()) == ("DEADLINE_EXCEEDED", "Deadline Exceeded")
-        await until(lambda: held.ended == 2)
+        await until_in_loop(lambda: held.ended == 2)
 
     aio(scenario)
 
 
-def test_the_handlers_own_clock_cancels_it_though_the_caller_says_nothing(aio: Any, until: Any) -> None:
+def test_the_handlers_own_clock_cancels_it_though_the_caller_says_nothing(aio: Any) -> None:
     async def scenario(ends: Any) -> None:
         held = ends.held()
         client = await ends.pair(held.methods)
         call = client.unary_unary("Hold")(b"", timeout=0.05)
-        await until(lambda: held.begun)
+        await until_in_loop(lambda: held.begun)
         call._cython_call._timer.cancel()  # pyright: ignore - a caller whose clock stands still
-        await until(lambda: held.ended)
+        await until_in_loop(lambda: held.ended)
         assert not call.done()
 
     aio(scenario)
 
 
-def test_a_handler_that_ignores_its_cancellation_hurts_nobody(aio: Any, until: Any, error_of: Any) -> None:
+def test_a_handler_that_ignores_its_cancellation_hurts_nobody(aio: Any, error_of: Any) -> None:
     async def stubborn(request: bytes, context: Any) -> bytes:
         try:
             await asyncio.Event().wait()

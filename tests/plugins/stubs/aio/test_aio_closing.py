@@ -15,6 +15,7 @@ pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-
 
 import lucky_transport_stubs
 from lucky_transport_grpc.runtime import grpc
+from tests.support.waiting import until_in_loop
 
 State = grpc.ChannelConnectivity
 
@@ -42,12 +43,12 @@ def test_a_closed_channel_takes_no_calls(aio: Any) -> None:
     aio(scenario)
 
 
-def test_closing_cancels_what_is_open(aio: Any, until: Any) -> None:
+def test_closing_cancels_what_is_open(aio: Any) -> None:
     async def scenario(ends: Any) -> None:
         held = ends.held()
         client = await ends.pair(held.methods)
         call = asyncio.ensure_future(client.unary_unary("Hold")(b""))
-        await until(lambda: held.begun)
+        await until_in_loop(lambda: held.begun)
         await client.channel.close()
         with pytest.raises(asyncio.CancelledError):
             await call
@@ -55,12 +56,12 @@ def test_closing_cancels_what_is_open(aio: Any, until: Any) -> None:
     aio(scenario)
 
 
-def test_closing_lets_calls_end_in_their_grace(aio: Any, until: Any) -> None:
+def test_closing_lets_calls_end_in_their_grace(aio: Any) -> None:
     async def scenario(ends: Any) -> None:
         soon, never = ends.held(), ends.held()
         client = await ends.pair({"unary_unary Soon": soon.hold, "unary_unary Never": never.hold})
         ended, cancelled = (asyncio.ensure_future(client.unary_unary(name)(b"")) for name in ("Soon", "Never"))
-        await until(lambda: soon.begun and never.begun)
+        await until_in_loop(lambda: soon.begun and never.begun)
         closing = asyncio.create_task(client.channel.close(0.5))
         await asyncio.sleep(0)
         soon.release.set()
@@ -87,14 +88,14 @@ def test_a_call_outlives_the_channel_that_was_dropped(aio: Any) -> None:
     aio(scenario)
 
 
-def test_a_channel_that_was_never_closed_leaves_nothing_behind(aio: Any, until: Any) -> None:
+def test_a_channel_that_was_never_closed_leaves_nothing_behind(aio: Any) -> None:
     async def scenario(ends: Any) -> None:
         held = ends.held()
         server = await ends.serve({**ECHO, **held.methods})
         channel = lucky_transport_stubs.aio_channel(server.target)
         assert await channel.unary_unary("/t.Test/Echo")(b"x") == b"x"
         task = asyncio.ensure_future(channel.unary_unary("/t.Test/Hold")(b""))
-        await until(lambda: held.begun)
+        await until_in_loop(lambda: held.begun)
         task.cancel()
 
     aio(scenario)

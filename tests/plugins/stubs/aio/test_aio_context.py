@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
 from lucky_transport_grpc.runtime import grpc
+from tests.support.waiting import until_in_loop
 
 OK = grpc.StatusCode.OK
 
@@ -214,7 +215,7 @@ def test_a_handler_of_another_arity_gets_what_there_is(aio: Any, error_of: Any) 
     aio(scenario)
 
 
-def test_who_asked_for_it_is_told_when_a_handler_has_ended(aio: Any, until: Any, error_of: Any) -> None:
+def test_who_asked_for_it_is_told_when_a_handler_has_ended(aio: Any, error_of: Any) -> None:
     told: list[Any] = []
 
     async def tell(request: bytes, context: Any) -> bytes:
@@ -228,9 +229,9 @@ def test_who_asked_for_it_is_told_when_a_handler_has_ended(aio: Any, until: Any,
     async def scenario(ends: Any) -> None:
         client = await ends.pair({"unary_unary Tell": tell})
         await client.unary_unary("Tell")(b"x")
-        await until(lambda: len(told) == 2)
+        await until_in_loop(lambda: len(told) == 2)
         assert told == [(b"x", True, True), "also"]
         await error_of(client.unary_unary("Tell")(b"wait", timeout=0.02))
-        await until(lambda: len(told) == 4)
+        await until_in_loop(lambda: len(told) == 4)
 
     aio(scenario)

@@ -16,6 +16,7 @@ pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-
 
 import lucky_transport_stubs
 from lucky_transport_grpc.runtime import grpc
+from tests.support.waiting import until_in_loop
 
 OK = grpc.StatusCode.OK
 
@@ -27,12 +28,12 @@ async def echo(request: bytes, context: Any) -> bytes:
 ECHO = {"unary_unary Echo": echo}
 
 
-def test_more_calls_than_allowed_are_refused(aio: Any, error_of: Any, until: Any) -> None:
+def test_more_calls_than_allowed_are_refused(aio: Any, error_of: Any) -> None:
     async def scenario(ends: Any) -> None:
         held = ends.held()
         client = await ends.pair({**ECHO, **held.methods}, maximum_concurrent_rpcs=2)
         calls = [client.unary_unary("Hold")(b"") for _ in range(2)]
-        await until(lambda: held.begun == 2)
+        await until_in_loop(lambda: held.begun == 2)
         words = ("RESOURCE_EXHAUSTED", "Concurrent RPC limit exceeded!")
         assert await error_of(client.unary_unary("Echo")(b"")) == words
         assert (await error_of(client.unary_unary("Nothing")(b"")))[0] == "UNIMPLEMENTED"
@@ -53,13 +54,13 @@ def test_a_limit_below_one_is_refused(aio: Any, limit: int) -> None:
     aio(scenario)
 
 
-def test_a_stop_without_grace_ends_every_call(aio: Any, error_of: Any, until: Any) -> None:
+def test_a_stop_without_grace_ends_every_call(aio: Any, error_of: Any) -> None:
     async def scenario(ends: Any) -> None:
         held = ends.held()
         server = await ends.serve(held.methods)
         client = ends.dial(server)
         call = client.unary_unary("Hold")(b"")
-        await until(lambda: held.begun)
+        await until_in_loop(lambda: held.begun)
         assert await server.wait_for_termination(0.01)
         await server.stop(None)
         assert held.ended == 1
@@ -73,13 +74,13 @@ def test_a_stop_without_grace_ends_every_call(aio: Any, error_of: Any, until: An
     aio(scenario)
 
 
-def test_a_stop_with_grace_lets_calls_end_and_refuses_new_ones(aio: Any, error_of: Any, until: Any) -> None:
+def test_a_stop_with_grace_lets_calls_end_and_refuses_new_ones(aio: Any, error_of: Any) -> None:
     async def scenario(ends: Any) -> None:
         held = ends.held()
         server = await ends.serve({**held.methods, **ECHO})
         client = ends.dial(server)
         call = client.unary_unary("Hold")(b"")
-        await until(lambda: held.begun)
+        await until_in_loop(lambda: held.begun)
         stopping = asyncio.create_task(server.stop(1000))
         await asyncio.sleep(0)
         assert (await error_of(client.unary_unary("Echo")(b"")))[0] == "UNAVAILABLE"
@@ -90,12 +91,12 @@ def test_a_stop_with_grace_lets_calls_end_and_refuses_new_ones(aio: Any, error_o
     aio(scenario)
 
 
-def test_the_shortest_of_several_graces_counts(aio: Any, error_of: Any, until: Any) -> None:
+def test_the_shortest_of_several_graces_counts(aio: Any, error_of: Any) -> None:
     async def scenario(ends: Any) -> None:
         held = ends.held()
         server = await ends.serve(held.methods)
         call = ends.dial(server).unary_unary("Hold")(b"")
-        await until(lambda: held.begun)
+        await until_in_loop(lambda: held.begun)
         long = asyncio.create_task(server.stop(1000))
         await asyncio.sleep(0.01)
         await server.stop(0.05)
@@ -178,7 +179,7 @@ asyncio.run(main())
     subprocess.run([sys.executable, "-W", "error", "-c", program, address()], check=True, timeout=60)
 
 
-def test_a_caller_that_dies_ends_its_handlers(aio: Any, until: Any) -> None:
+def test_a_caller_that_dies_ends_its_handlers(aio: Any) -> None:
     ended: list[str] = []
     program = """
 import asyncio, os, sys, lucky_transport_stubs
@@ -202,12 +203,12 @@ asyncio.run(main())
             subprocess.run, [sys.executable, "-c", program, server.target], check=False, timeout=60
         )
         assert process.returncode == 1
-        await until(lambda: ended)
+        await until_in_loop(lambda: ended)
 
     aio(scenario)
 
 
-def test_a_handler_that_never_awaits_holds_up_no_cancellation_of_others(aio: Any, until: Any) -> None:
+def test_a_handler_that_never_awaits_holds_up_no_cancellation_of_others(aio: Any) -> None:
     """A busy stream and many calls at once: the loop serves a little of each."""
 
     async def flood(request: bytes, context: Any) -> AsyncIterator[bytes]:
@@ -232,15 +233,15 @@ def test_a_handler_that_never_awaits_holds_up_no_cancellation_of_others(aio: Any
     aio(scenario)
 
 
-def test_no_call_of_a_clean_run_is_logged_as_a_problem(aio: Any, until: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_no_call_of_a_clean_run_is_logged_as_a_problem(aio: Any, caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(ends: Any) -> None:
         held = ends.held()
         client = await ends.pair({**ECHO, **held.methods})
         await client.unary_unary("Echo")(b"")
         call = client.unary_unary("Hold")(b"")
-        await until(lambda: held.begun)
+        await until_in_loop(lambda: held.begun)
         call.cancel()
-        await until(lambda: held.ended)
+        await until_in_loop(lambda: held.ended)
 
     aio(scenario)
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]

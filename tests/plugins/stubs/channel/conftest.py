@@ -15,8 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import waiting
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, until
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
@@ -27,17 +26,9 @@ from lucky_transport_grpc.runtime import grpc
 
 _OURS = ("watchman", "grpc requests", "grpc call", "grpc channel", "grpc connectivity", "call attendant", "outlet")
 
-Until = Callable[[Callable[[], object]], object]
-
-
-@pytest.fixture
-def until() -> Until:
-    """Wait until a condition holds; fail the test when it does not in time."""
-    return waiting.until
-
 
 @pytest.fixture(autouse=True)
-def _no_thread_is_left(until: Until) -> Iterator[None]:
+def _no_thread_is_left() -> Iterator[None]:
     before = set(threading.enumerate())
     yield
     until(lambda: not [thread for thread in set(threading.enumerate()) - before if thread.name.startswith(_OURS)])
@@ -208,7 +199,7 @@ server.wait_for_termination()
 
 
 @pytest.fixture
-def serve_elsewhere(name: str, until: Until) -> Iterator[Callable[[], Callable[[], None]]]:
+def serve_elsewhere(name: str) -> Iterator[Callable[[], Callable[[], None]]]:
     """Start a process that serves the service at `name`; returns what kills it."""
     processes: list[subprocess.Popen[str]] = []
 

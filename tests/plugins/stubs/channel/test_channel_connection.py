@@ -17,6 +17,7 @@ import lucky_transport_stubs
 from lucky_transport.config import Settings, load_settings
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs import connecting
+from tests.support.waiting import until
 
 Code = grpc.StatusCode
 FDS = "/proc/self/fd"
@@ -87,9 +88,7 @@ def test_calls_that_wait_for_the_server_go_through_when_it_comes(connect: Any, s
     server.join()
 
 
-def test_a_call_that_waits_for_the_server_can_be_cancelled_dropped_and_closed(
-    connect: Any, until: Any, failure: Any
-) -> None:
+def test_a_call_that_waits_for_the_server_can_be_cancelled_dropped_and_closed(connect: Any, failure: Any) -> None:
     channel = connect()
     seen: list[Any] = []
     cancelled, dropped, closed = (_echo(channel).future(b"x", wait_for_ready=True) for _ in range(3))
@@ -105,7 +104,7 @@ def test_a_call_that_waits_for_the_server_can_be_cancelled_dropped_and_closed(
 
 
 def test_the_death_of_the_server_ends_every_call_as_unavailable(
-    connect: Any, serve_elsewhere: Callable[[], Callable[[], None]], failure: Any, until: Any
+    connect: Any, serve_elsewhere: Callable[[], Callable[[], None]], failure: Any
 ) -> None:
     kill = serve_elsewhere()
     channel = connect()
@@ -209,7 +208,7 @@ def test_a_channel_is_closed_by_its_context(serve: Any, name: str) -> None:
         _echo(channel)(b"x")
 
 
-def test_a_channel_that_nobody_has_any_more_lets_go_of_its_connection(serve: Any, name: str, until: Any) -> None:
+def test_a_channel_that_nobody_has_any_more_lets_go_of_its_connection(serve: Any, name: str) -> None:
     serve()
     kept = lucky_transport_stubs.channel(f"shm://{name}")
     _echo(kept)(b"x")

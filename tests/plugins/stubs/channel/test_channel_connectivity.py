@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from lucky_transport_grpc.runtime import grpc
+from tests.support.waiting import until
 
 State = grpc.ChannelConnectivity
 CONNECTED = [State.IDLE, State.CONNECTING, State.READY]
 
 
-def test_a_subscriber_hears_the_present_state_and_then_each_change(serve: Any, connect: Any, until: Any) -> None:
+def test_a_subscriber_hears_the_present_state_and_then_each_change(serve: Any, connect: Any) -> None:
     serve()
     channel, seen = connect(), []
     channel.subscribe(seen.append)
@@ -26,7 +27,7 @@ def test_a_subscriber_hears_the_present_state_and_then_each_change(serve: Any, c
     until(lambda: later == [State.READY])
 
 
-def test_a_subscriber_may_ask_for_a_connection(serve: Any, connect: Any, until: Any) -> None:
+def test_a_subscriber_may_ask_for_a_connection(serve: Any, connect: Any) -> None:
     serve()
     seen: list[Any] = []
     connect().subscribe(seen.append, try_to_connect=True)
@@ -34,7 +35,7 @@ def test_a_subscriber_may_ask_for_a_connection(serve: Any, connect: Any, until: 
 
 
 def test_a_subscriber_hears_that_the_server_left_and_came_back(
-    serve_elsewhere: Callable[[], Callable[[], None]], connect: Any, until: Any
+    serve_elsewhere: Callable[[], Callable[[], None]], connect: Any
 ) -> None:
     kill = serve_elsewhere()
     channel, seen = connect(), []
@@ -48,7 +49,7 @@ def test_a_subscriber_hears_that_the_server_left_and_came_back(
     until(lambda: seen[-1] is State.READY)
 
 
-def test_who_unsubscribes_hears_nothing_more(serve: Any, connect: Any, until: Any) -> None:
+def test_who_unsubscribes_hears_nothing_more(serve: Any, connect: Any) -> None:
     serve()
     channel, seen, kept = connect(), [], []
     channel.subscribe(seen.append)
@@ -61,7 +62,7 @@ def test_who_unsubscribes_hears_nothing_more(serve: Any, connect: Any, until: An
     assert seen == [State.IDLE]
 
 
-def test_a_subscriber_that_raises_goes_on_hearing(serve: Any, connect: Any, until: Any, caplog: Any) -> None:
+def test_a_subscriber_that_raises_goes_on_hearing(serve: Any, connect: Any, caplog: Any) -> None:
     serve()
     channel, seen = connect(), []
 
@@ -97,13 +98,13 @@ def test_the_ready_future_of_grpc_works_with_the_server_before_or_after(serve: A
     grpc.channel_ready_future(connect()).result(timeout=10)
 
 
-def test_a_ready_future_that_is_cancelled_stops_the_connecting(connect: Any, until: Any) -> None:
+def test_a_ready_future_that_is_cancelled_stops_the_connecting(connect: Any) -> None:
     waiting = grpc.channel_ready_future(connect())
     waiting.cancel()
     until(lambda: not [thread for thread in threading.enumerate() if thread.name == "grpc channel"])
 
 
-def test_closing_ends_subscriptions_and_refuses_new_ones(connect: Any, until: Any) -> None:
+def test_closing_ends_subscriptions_and_refuses_new_ones(connect: Any) -> None:
     channel, seen = connect(), []
     channel.subscribe(seen.append)
     until(lambda: seen == [State.IDLE])

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from lucky_transport_grpc.runtime import grpc
+from tests.support.waiting import until
 
 Code = grpc.StatusCode
 
@@ -32,7 +33,7 @@ def test_a_future_tells_how_it_stands(stub: Any, service: Any) -> None:
     assert stub.echo.future(b"").time_remaining() is None
 
 
-def test_a_future_is_done_though_nobody_waits_for_it(stub: Any, until: Any) -> None:
+def test_a_future_is_done_though_nobody_waits_for_it(stub: Any) -> None:
     future = stub.echo.future(b"x")
     until(future.done)
     assert future.initial_metadata()[0] == ("first", "1")
@@ -42,9 +43,7 @@ def test_a_future_is_done_though_nobody_waits_for_it(stub: Any, until: Any) -> N
     assert late.code() is Code.DEADLINE_EXCEEDED
 
 
-def test_a_response_that_came_in_time_counts_also_when_it_is_asked_for_too_late(
-    stub: Any, service: Any, until: Any
-) -> None:
+def test_a_response_that_came_in_time_counts_also_when_it_is_asked_for_too_late(stub: Any, service: Any) -> None:
     future = stub.echo.future(b"x", timeout=0.3)
     until(lambda: service.seen)
     until(lambda: future.time_remaining() == 0)
@@ -89,7 +88,7 @@ def test_a_future_is_no_iterator(stub: Any) -> None:
         next(stub.echo.future(b"x"))
 
 
-def test_a_callback_is_called_once_with_the_future_when_it_is_done(stub: Any, service: Any, until: Any) -> None:
+def test_a_callback_is_called_once_with_the_future_when_it_is_done(stub: Any, service: Any) -> None:
     seen: list[Any] = []
     future = stub.wait.future(b"x")
     future.add_done_callback(lambda done: seen.append((done, done.code(), threading.current_thread())))
@@ -104,7 +103,7 @@ def test_a_callback_is_called_once_with_the_future_when_it_is_done(stub: Any, se
     assert seen[2:] == [future]
 
 
-def test_a_callback_is_called_at_a_cancel_and_at_the_deadline_too(stub: Any, until: Any) -> None:
+def test_a_callback_is_called_at_a_cancel_and_at_the_deadline_too(stub: Any) -> None:
     seen: list[Any] = []
     cancelled, late = stub.wait.future(b""), stub.wait.future(b"", timeout=0.05)
     for future in (cancelled, late):
@@ -113,7 +112,7 @@ def test_a_callback_is_called_at_a_cancel_and_at_the_deadline_too(stub: Any, unt
     until(lambda: sorted(seen, key=str) == [Code.CANCELLED, Code.DEADLINE_EXCEEDED])
 
 
-def test_a_callback_that_raises_costs_the_others_nothing(stub: Any, until: Any, caplog: Any) -> None:
+def test_a_callback_that_raises_costs_the_others_nothing(stub: Any, caplog: Any) -> None:
     seen: list[Any] = []
     future = stub.wait.future(b"", timeout=0.05)
     future.add_callback(lambda: 1 / 0)
@@ -122,13 +121,13 @@ def test_a_callback_that_raises_costs_the_others_nothing(stub: Any, until: Any, 
     assert "Exception in callback" in caplog.text
 
 
-def test_a_callback_may_make_calls_of_its_own(stub: Any, until: Any) -> None:
+def test_a_callback_may_make_calls_of_its_own(stub: Any) -> None:
     seen: list[Any] = []
     stub.echo.future(b"x").add_done_callback(lambda done: seen.append(stub.echo(done.result())))
     until(lambda: seen == [b"x"])
 
 
-def test_a_future_with_a_done_callback_goes_on_when_it_is_dropped(stub: Any, service: Any, until: Any) -> None:
+def test_a_future_with_a_done_callback_goes_on_when_it_is_dropped(stub: Any, service: Any) -> None:
     seen: list[Any] = []
     stub.wait.future(b"x").add_done_callback(lambda done: seen.append(done.result()))
     gc.collect()
@@ -136,9 +135,7 @@ def test_a_future_with_a_done_callback_goes_on_when_it_is_dropped(stub: Any, ser
     until(lambda: seen == [b"x"])
 
 
-def test_a_future_that_is_dropped_is_cancelled_and_its_plain_callbacks_hear_it(
-    stub: Any, service: Any, until: Any
-) -> None:
+def test_a_future_that_is_dropped_is_cancelled_and_its_plain_callbacks_hear_it(stub: Any, service: Any) -> None:
     seen: list[Any] = []
     future = stub.wait.future(b"x")
     future.add_callback(lambda: seen.append(1))

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from lucky_transport_grpc.runtime import grpc
+from tests.support.waiting import until
 
 Code = grpc.StatusCode
 _where: contextvars.ContextVar[str] = contextvars.ContextVar("where", default="nowhere")
@@ -40,7 +41,7 @@ def test_a_request_that_is_no_bytes_ends_the_call(stub: Any, failure: Any) -> No
     assert (error.code(), error.details()) == (Code.INTERNAL, "Exception serializing request!")
 
 
-def test_a_server_that_takes_nothing_holds_the_iterator_back(stub: Any, service: Any, until: Any) -> None:
+def test_a_server_that_takes_nothing_holds_the_iterator_back(stub: Any, service: Any) -> None:
     pulled = 0
 
     def requests() -> Iterator[bytes]:
@@ -68,7 +69,7 @@ def test_the_iterator_runs_in_the_context_of_the_caller_on_a_thread_of_its_own(s
     assert stub.join(requests()) == b"here"
 
 
-def test_a_call_that_was_cancelled_pulls_no_further_request(stub: Any, until: Any) -> None:
+def test_a_call_that_was_cancelled_pulls_no_further_request(stub: Any) -> None:
     pulled = threading.Semaphore(0)
     gate = threading.Semaphore(2)
 

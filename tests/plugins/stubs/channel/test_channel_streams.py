@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from lucky_transport_grpc.runtime import grpc
+from tests.support.waiting import until
 
 Code = grpc.StatusCode
 
@@ -36,7 +37,7 @@ def test_what_came_before_an_error_is_handed_out_before_it(stub: Any, failure: A
     assert call.exception() is call
 
 
-def test_a_call_is_over_when_its_last_response_was_taken_not_before(stub: Any, until: Any) -> None:
+def test_a_call_is_over_when_its_last_response_was_taken_not_before(stub: Any) -> None:
     seen: list[Any] = []
     call = stub.count_and_fail(b"2")
     call.add_done_callback(lambda done: seen.append(done.code()))
@@ -61,9 +62,7 @@ def test_a_thread_may_wait_for_the_end_while_another_takes_the_responses(stub: A
     assert seen == [Code.OK]
 
 
-def test_a_cancelled_call_raises_cancelled_and_hands_out_nothing_more(
-    stub: Any, failure: Any, service: Any, until: Any
-) -> None:
+def test_a_cancelled_call_raises_cancelled_and_hands_out_nothing_more(stub: Any, failure: Any, service: Any) -> None:
     call = stub.count(b"30")
     assert next(call) == b"0"
     until(lambda: stub.echo(b"") == b"" and stub.channel._link.calls.open_calls == 0)
@@ -106,7 +105,7 @@ def test_a_loop_that_is_left_cancels_the_call(stub: Any, service: Any) -> None:
     assert service.over.wait(10)
 
 
-def test_the_deadline_ends_a_call_with_whatever_was_not_taken(stub: Any, failure: Any, until: Any) -> None:
+def test_the_deadline_ends_a_call_with_whatever_was_not_taken(stub: Any, failure: Any) -> None:
     call = stub.count(b"30", timeout=0.3)
     assert next(call) == b"0"
     until(lambda: call.time_remaining() == 0)
@@ -117,14 +116,14 @@ def test_the_deadline_ends_a_call_with_whatever_was_not_taken(stub: Any, failure
     assert failure(lambda: next(waiting)).details() == "Deadline Exceeded"
 
 
-def test_a_deadline_calls_back_though_nobody_takes_responses(stub: Any, until: Any) -> None:
+def test_a_deadline_calls_back_though_nobody_takes_responses(stub: Any) -> None:
     seen: list[Any] = []
     call = stub.linger(b"x", timeout=0.05)
     call.add_done_callback(lambda done: seen.append(done.code()))
     until(lambda: seen == [Code.DEADLINE_EXCEEDED])
 
 
-def test_a_caller_that_takes_nothing_holds_the_server_back(stub: Any, service: Any, until: Any) -> None:
+def test_a_caller_that_takes_nothing_holds_the_server_back(stub: Any, service: Any) -> None:
     call = stub.endless(b"10000")
     for _ in range(3):
         next(call)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,11 +14,11 @@ pytest.importorskip("grpc", reason="there is nothing to compare with")
 
 from lucky_transport.config import runtime_directories
 from lucky_transport_grpc.runtime import grpc
+from tests.support.waiting import until_none_left
 
 from . import generated
 from .comparing import differences, load_cases
 from .declared import DIFFERENCES
-from .records import PATIENCE_S
 from .registry import Case
 
 CASES = load_cases()
@@ -38,10 +37,7 @@ def _nothing_is_left() -> Iterator[None]:
     """All that the cases opened has gone once they have run: the sockets by which engines are met, and our threads."""
     before = _threads()
     yield
-    end = time.monotonic() + PATIENCE_S
-    while left := [*_sockets(), *(_threads() - before)]:
-        assert time.monotonic() < end, left
-        time.sleep(0.01)
+    until_none_left(lambda: [*_sockets(), *(_threads() - before)])
 
 
 @pytest.fixture(scope="module", autouse=True)

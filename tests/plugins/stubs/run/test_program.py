@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tests.support.waiting import until
 
 pytest.importorskip("grpc")
 
@@ -126,10 +127,7 @@ process.stdout.readline()
     done = launch("--transport", "grpc", command=python(code, grpc_port))
     assert "no gRPC call was made" in done.stderr
     (tmp_path / "run").unlink()
-    end = time.monotonic() + 20
-    while not (tmp_path / "done").exists():
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    until((tmp_path / "done").exists)
     assert "Traceback" not in (tmp_path / "err").read_text()
 
 

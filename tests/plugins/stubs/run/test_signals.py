@@ -6,11 +6,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.support.waiting import until_none_left
 
 pytest.importorskip("grpc")
 
@@ -54,14 +55,13 @@ def start(environ: dict[str, str], tmp_path: Path) -> Iterator[Start]:
 
 def _wait_until_taken(launcher: subprocess.Popen[str], number: signal.Signals) -> None:
     """Return when the launcher has no such signal pending; its main thread takes all of them."""
-    until = time.monotonic() + 30
-    while True:
+
+    def pending() -> list[str]:
         status = Path(f"/proc/{launcher.pid}/status").read_text(encoding="ascii")
         masks = [line.split()[1] for line in status.splitlines() if line.startswith(("SigPnd:", "ShdPnd:"))]
-        if not any(int(mask, 16) >> (number - 1) & 1 for mask in masks):
-            return
-        assert time.monotonic() < until, f"{number.name} is still pending: {masks}"
-        time.sleep(0.001)
+        return [mask for mask in masks if int(mask, 16) >> (number - 1) & 1]
+
+    until_none_left(pending)
 
 
 def _line(launcher: subprocess.Popen[str]) -> str:

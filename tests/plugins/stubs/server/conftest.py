@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.support import waiting
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, until
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
@@ -34,13 +33,7 @@ Serve = Callable[..., Served]
 
 
 @pytest.fixture
-def until() -> Callable[[Callable[[], object]], object]:
-    """Wait until a condition holds; fail the test when it does not in time."""
-    return waiting.until
-
-
-@pytest.fixture
-def address(until: Any) -> Iterator[Callable[[], str]]:
+def address() -> Iterator[Callable[[], str]]:
     """Make addresses of this test's own; nothing of them may be left afterwards."""
     names: list[str] = []
 
@@ -54,7 +47,7 @@ def address(until: Any) -> Iterator[Callable[[], str]]:
 
 
 @pytest.fixture
-def make_server(until: Any, address: object) -> Iterator[Callable[..., Any]]:
+def make_server(address: object) -> Iterator[Callable[..., Any]]:
     """Make servers with pools of their own; both are stopped before `address` looks, and no thread may be left."""
     with ExitStack() as stack:
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, until
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
@@ -156,7 +156,7 @@ def test_abort_with_status_takes_all_from_the_status(serve: Any, dial: Any) -> N
     assert tuple(error.trailing_metadata()) == Status.trailing_metadata
 
 
-def test_callbacks_run_when_the_call_is_over_also_those_after_a_broken_one(serve: Any, dial: Any, until: Any) -> None:
+def test_callbacks_run_when_the_call_is_over_also_those_after_a_broken_one(serve: Any, dial: Any) -> None:
     seen: list[str] = []
     contexts: list[Any] = []
 
@@ -231,7 +231,7 @@ def test_a_method_is_not_called_for_a_call_that_was_cancelled_before(serve: Any,
 
 @pytest.mark.parametrize("how", ["cancelled", "late"])
 def test_requests_end_with_an_error_when_the_caller_leaves_before_the_last(
-    serve: Any, dial: Any, gate: Any, until: Any, how: str
+    serve: Any, dial: Any, gate: Any, how: str
 ) -> None:
     entered, never = gate(), gate()
     seen: list[Any] = []
@@ -258,9 +258,7 @@ def test_requests_end_with_an_error_when_the_caller_leaves_before_the_last(
     until(lambda: seen == [b"first", "left", "left"])
 
 
-def test_a_thread_that_still_reads_requests_is_released_by_the_answer(
-    serve: Any, dial: Any, gate: Any, until: Any
-) -> None:
+def test_a_thread_that_still_reads_requests_is_released_by_the_answer(serve: Any, dial: Any, gate: Any) -> None:
     never = gate()
     seen: list[Any] = []
 
@@ -280,7 +278,7 @@ def test_a_thread_that_still_reads_requests_is_released_by_the_answer(
     until(lambda: seen)
 
 
-def test_a_stream_that_nobody_takes_any_more_is_left(serve: Any, dial: Any, until: Any) -> None:
+def test_a_stream_that_nobody_takes_any_more_is_left(serve: Any, dial: Any) -> None:
     ended: list[bool] = []
 
     def endless(request: bytes, context: Any) -> Iterator[bytes]:

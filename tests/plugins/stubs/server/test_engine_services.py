@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, until
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
@@ -129,7 +129,7 @@ def test_typed_clients_and_stubs_ask_the_same_engine(engine: str, stub: Any) -> 
         assert (typed.agent_name, typed.observation_size) == (ours.agent_name, ours.observation_size)
 
 
-def test_a_stream_goes_on_until_it_is_cancelled(engine: str, stub: Any, until: Any) -> None:
+def test_a_stream_goes_on_until_it_is_cancelled(engine: str, stub: Any) -> None:
     frames = stub(engine).stream("/hazel.rpc.TelemetryService/StreamTelemetry", timeout=None, target_fps=100)
     assert all(next(frames).ByteSize() for _ in range(3))
     frames.cancel()
@@ -171,7 +171,7 @@ def other_process(engine: str) -> Iterator[Callable[[], str]]:
         yield step
 
 
-def test_who_leaves_frees_the_agents_that_it_stepped(engine: str, stub: Any, other_process: Any, until: Any) -> None:
+def test_who_leaves_frees_the_agents_that_it_stepped(engine: str, stub: Any, other_process: Any) -> None:
     ours = stub(engine)
     ours.call(AGENT + "Step", agent_name="agent_0", actions=[0, 0])
     busy = other_process()
@@ -182,7 +182,7 @@ def test_who_leaves_frees_the_agents_that_it_stepped(engine: str, stub: Any, oth
 
 
 def test_channels_of_one_process_are_one_client_until_the_last_is_closed(
-    engine: str, stub: Any, other_process: Any, until: Any
+    engine: str, stub: Any, other_process: Any
 ) -> None:
     first, second = stub(engine), stub(engine)
     for ours in (first, second, first):
@@ -211,7 +211,7 @@ sys.stdin.read()
 """
 
 
-def test_a_killed_driver_frees_the_engine(engine: str, stub: Any, until: Any) -> None:
+def test_a_killed_driver_frees_the_engine(engine: str, stub: Any) -> None:
     other = stub(engine)
     step = (AGENT + "Step", {"agent_name": "agent_0", "actions": [0, 0]})
     with subprocess.Popen(

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, until
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
@@ -99,9 +99,7 @@ def test_stopping_what_was_not_started_has_no_effect(
     assert dial(target).unary_unary("Echo")(b"hello", timeout=PATIENCE_S) == b"hello"
 
 
-def test_a_stop_without_grace_ends_the_calls_and_returns_when_all_is_over(
-    serve: Any, dial: Any, gate: Any, until: Any
-) -> None:
+def test_a_stop_without_grace_ends_the_calls_and_returns_when_all_is_over(serve: Any, dial: Any, gate: Any) -> None:
     entered, resume = gate(), gate()
     seen: list[bool] = []
 
@@ -170,9 +168,7 @@ def test_a_name_is_free_again_after_a_stop(serve: Any, dial: Any) -> None:
     assert dial(second).unary_unary("Echo")(b"again", timeout=PATIENCE_S) == b"again"
 
 
-def test_a_server_that_is_dropped_stops_by_itself(
-    handlers_of: Any, address: Callable[[], str], dial: Any, until: Any
-) -> None:
+def test_a_server_that_is_dropped_stops_by_itself(handlers_of: Any, address: Callable[[], str], dial: Any) -> None:
     target = address()  # which must be gone afterwards
     with ThreadPoolExecutor(1) as pool:
         server = lucky_transport_stubs.server(pool, handlers=(handlers_of(ECHO),))
@@ -262,7 +258,7 @@ def test_what_is_no_handler_is_refused(make_server: Any) -> None:
             misuse()
 
 
-def test_without_clients_a_server_has_one_thread_and_no_timer(serve: Any, dial: Any, until: Any) -> None:
+def test_without_clients_a_server_has_one_thread_and_no_timer(serve: Any, dial: Any) -> None:
     served = serve({"unary_unary Echo": echo})
 
     def threads() -> int:

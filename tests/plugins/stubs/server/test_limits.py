@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, until
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
@@ -37,7 +37,7 @@ METHODS = {"unary_unary Length": length, "stream_unary Lengths": lengths, "unary
 
 
 def test_more_calls_than_allowed_are_refused_after_unknown_methods(
-    serve: Any, dial: Any, gate: Any, refused: Any, until: Any
+    serve: Any, dial: Any, gate: Any, refused: Any
 ) -> None:
     entered, resume = gate(), gate()
 
@@ -108,7 +108,7 @@ sys.stdin.read()
 """
 
 
-def test_a_killed_caller_frees_his_handlers(serve: Any, until: Any, gate: Any) -> None:
+def test_a_killed_caller_frees_his_handlers(serve: Any, gate: Any) -> None:
     begun: list[str] = []
     freed: list[str] = []
 
@@ -148,7 +148,7 @@ def test_a_killed_caller_frees_his_handlers(serve: Any, until: Any, gate: Any) -
     until(lambda: sorted(freed) == ["requests", "stream", "unary"])
 
 
-def test_a_caller_who_writes_garbage_is_dropped_and_the_others_are_served(serve: Any, dial: Any, until: Any) -> None:
+def test_a_caller_who_writes_garbage_is_dropped_and_the_others_are_served(serve: Any, dial: Any) -> None:
     served = serve(METHODS)
     client = dial(served)
     bad = connect_pipe(served.target.removeprefix("shm://"), Deadline(PATIENCE_S))
