@@ -34,6 +34,7 @@ from lucky_transport.messages import (
     TerminationContract,
     TerminationTermRequest,
 )
+from lucky_transport.messages.values import EncodeError, message_from
 
 __all__ = ["LuckyEnv"]
 
@@ -200,8 +201,7 @@ def _simulation_contract(given: Any) -> SimulationContract | None:
             raise SpecError(f"unknown randomisation {', '.join(unknown)}", hint=f"known are {', '.join(names)}")
     else:
         values = {name: getattr(given, name) for name in names if hasattr(given, name)}
-    return SimulationContract(**{name: _listed(value) for name, value in values.items() if value is not None})
-
-
-def _listed(value: Any) -> Any:
-    return list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else value
+    try:
+        return message_from(SimulationContract, {name: value for name, value in values.items() if value is not None})
+    except EncodeError as error:
+        raise error.within("randomization_cfg") from None

@@ -16,13 +16,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
-from lucky_transport.client.values import Convert, converter
 from lucky_transport.errors import did_you_mean
 from lucky_transport.messages import EntityId
 from lucky_transport.messages.fields import Field, fields_of
 from lucky_transport.messages.images import holds_images
 from lucky_transport.messages.methods import Method
 from lucky_transport.messages.scalars import one_of_fields
+from lucky_transport.messages.values import Convert, EncodeError, converter
 
 __all__ = [
     "IDENTIFIER",
@@ -76,8 +76,8 @@ class Arguments:
         if len(given) == 1 and not keywords and self._lone and not isinstance(given[0], self.request):
             try:
                 return self.request(self._lone(given[0]))
-            except (TypeError, ValueError) as error:
-                raise type(error)(f"{self.label}: {self.first}: {error}") from None
+            except EncodeError as error:
+                raise error.within(f"{self.label}: {self.first}") from None
         if given:
             first, *others = given
             if isinstance(first, self.request):
@@ -93,8 +93,8 @@ class Arguments:
                 raise TypeError(f"{self.label}: {keyword!r} and {self._other(keyword)!r} are the same; give one")
             try:
                 values[name] = convert(value)
-            except (TypeError, ValueError) as error:
-                raise type(error)(f"{self.label}: {keyword}: {error}") from None
+            except EncodeError as error:
+                raise error.within(f"{self.label}: {keyword}") from None
         if self.has_identifier and ("id" in values) == ("name" in values):
             raise TypeError(f"{self.label}: expected a name or an id, got {'both' if 'id' in values else 'neither'}")
         return self.request(**values)

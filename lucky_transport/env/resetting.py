@@ -18,10 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.engine import HOLD, RESET
-from lucky_transport.errors import SpecError, Unimplemented, did_you_mean
+from lucky_transport.errors import SpecError, Unimplemented
 from lucky_transport.messages import SetResetOptionsRequest, SetSeedsRequest, SimulationContract
-from lucky_transport.messages.fields import Field, fields_of
+from lucky_transport.messages.fields import fields_of
 from lucky_transport.messages.methods import Method, method
+from lucky_transport.messages.values import EncodeError, message_from
 from lucky_transport.spec.actions import Bounds, check_control
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.spec.composite import arrays
@@ -196,43 +197,14 @@ def _json_value(value: Any) -> Any:
 
 
 def _contract(randomization: Any) -> SimulationContract:
-    known = {field.name: field for field in fields_of(SimulationContract)}
     if isinstance(randomization, SimulationContract):
-        randomization = {name: getattr(randomization, name) for name in known}
+        randomization = {field.name: getattr(randomization, field.name) for field in fields_of(SimulationContract)}
     if not isinstance(randomization, Mapping):
         raise TypeError(
             f"options['randomization'] must be a SimulationContract or a dict of its fields, "
             f"got {type(randomization).__name__}"
         )
-    values: dict[str, Any] = {}
-    for name, value in cast("Mapping[Any, Any]", randomization).items():
-        if name not in known:
-            guess = did_you_mean(name, known)
-            raise ValueError(f"options['randomization'] has no field {name!r}; {guess}known: {', '.join(known)}")
-        values[name] = _field_value(known[name], value)
-    return SimulationContract(**values)
-
-
-def _field_value(field: Field, value: Any) -> Any:
-    """Return `value` as the field's own type, so that a wrong one fails here and not in a codec."""
-    if field.kind == "str":
-        if isinstance(value, str):
-            return value
-    elif field.shape == "list":
-        if isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, (str, bytes)):
-            return [_number(field, one) for one in cast("Sequence[Any]", value)]
-    elif field.shape == "one":
-        return _number(field, value)
-    raise TypeError(f"options['randomization'][{field.name!r}] = {value!r}: expected {_expected(field)}")
-
-
-def _number(field: Field, value: Any) -> float:
-    if isinstance(value, (int, float, np.number)):
-        return float(cast("float", value))
-    raise TypeError(f"options['randomization'][{field.name!r}]: {value!r} is no number; expected {_expected(field)}")
-
-
-def _expected(field: Field) -> str:
-    if field.kind == "str":
-        return "a string"
-    return "a list of numbers [low, high]" if field.shape == "list" else "a number"
+    try:
+        return message_from(SimulationContract, cast("Mapping[Any, Any]", randomization))
+    except EncodeError as error:
+        raise error.within("options['randomization']") from None
