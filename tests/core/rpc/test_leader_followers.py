@@ -17,7 +17,7 @@ from lucky_transport.errors import PeerDied, TransportError
 from lucky_transport.rpc.leader_followers import LeaderFollowers
 from tests.support.waiting import PATIENCE_S
 
-#: Calls that a thread makes flat out until threads are surely taken for a relay.
+#: Calls that a thread makes flat out: enough for every change of leaders.
 WARM = 400
 
 
@@ -33,7 +33,7 @@ class Question:
 
 
 class Wire:
-    """A pipe in memory, and the turns that read it. asked: questions that nobody has answered yet."""
+    """A pipe in memory, and the threads that read it. asked: questions without an answer."""
 
     largest_record, peer = 1 << 20, "a test"
 
@@ -195,7 +195,7 @@ def test_a_deadline_is_kept_beside_callers_that_never_stop(wire: Wire, peer: Any
             while not stop.is_set():
                 assert wire.ask()
             return True
-        time.sleep(0.1)  # the others are a relay by then
+        time.sleep(0.1)  # the others call flat out by then
         wire.begin(never)
         try:
             return wire.end(never, 0.2)
@@ -205,7 +205,7 @@ def test_a_deadline_is_kept_beside_callers_that_never_stop(wire: Wire, peer: Any
     assert in_threads(6, call) == [False, True, True, True, True, True]
 
 
-def test_whoever_is_called_off_returns_at_once_beside_callers_that_never_stop(wire: Wire, peer: Any) -> None:
+def test_a_caller_that_is_woken_returns_at_once_beside_callers_that_never_stop(wire: Wire, peer: Any) -> None:
     never = Question()
     peer(lambda question: None if question is never else wire.answer(question))
     stop = threading.Event()
@@ -243,7 +243,7 @@ def test_the_end_of_the_connection_reaches_every_caller(wire: Wire, peer: Any) -
     assert {type(error) for error in in_threads(8, call)} == {PeerDied}
 
 
-def test_who_only_looks_wakes_those_whose_answers_he_found(wire: Wire, peer: Any) -> None:
+def test_a_thread_that_only_polls_wakes_those_whose_answers_it_found(wire: Wire, peer: Any) -> None:
     peer()
     assert all(in_threads(8, lambda _: flat_out(wire, WARM)))
     stop = threading.Event()
