@@ -39,6 +39,12 @@ class Call:
     After that item it belongs to the client: ask for another. Raises NoSpace.
     """
 
+    # Attributes of the class until they are set: most calls are answered at once and need none of them.
+    dropped: int = 0
+    _ended: bool = False
+    _over: threading.Event | None = None
+    _callbacks: tuple[Callable[[], None], ...] = ()
+
     def __init__(
         self,
         caller: str,
@@ -52,12 +58,8 @@ class Call:
         self.deadline = deadline
         self.metadata = metadata
         self.between_steps = between_steps
-        self.dropped = 0
         self.image_buffer = image_buffer or _plain_memory
-        self._ended = False
-        self._over: threading.Event | None = None  # made by the first wait: most calls are answered at once
         self._lock = threading.Lock()
-        self._callbacks: list[Callable[[], None]] = []
 
     @property
     def is_over(self) -> bool:
@@ -72,7 +74,8 @@ class Call:
             self._ended = True
             if self._over is not None:
                 self._over.set()
-            callbacks, self._callbacks = self._callbacks, []
+            callbacks = self._callbacks
+            self._callbacks = ()
         for callback in callbacks:
             callback()
 
@@ -80,7 +83,7 @@ class Call:
         """Have `callback` called when the call is over, at once if it is already; it must not block."""
         with self._lock:
             if not self._ended:
-                self._callbacks.append(callback)
+                self._callbacks += (callback,)
                 return
         callback()
 

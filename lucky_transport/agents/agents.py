@@ -7,7 +7,7 @@ has the lease, and its Steps are refused like any other client's.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from lucky_transport.agents.lease import Driver, DriverLease
@@ -15,8 +15,8 @@ from lucky_transport.agents.reset import SET_RESET_OPTIONS, AgentResets
 from lucky_transport.agents.step import AgentSteps, StepOptions, StepResponses
 from lucky_transport.agents.terms import NegotiatedTerms
 from lucky_transport.call import Call
-from lucky_transport.engine import Engine, Handler
-from lucky_transport.host.host import Host
+from lucky_transport.engine import Engine
+from lucky_transport.host.host import CallHandler, Host
 from lucky_transport.messages import (
     NegotiateTaskRequest,
     NegotiateTaskResponse,
@@ -54,19 +54,19 @@ class Agents:
         self.answered: frozenset[str] = frozenset()
         self._responses = StepResponses(self.lease)
 
-    def handlers(self, plain: Mapping[str, Handler]) -> Mapping[str, Callable[[Any, Call], Any]]:
-        """Return the handlers that override the engine's `plain` ones, by full method name."""
-        own: dict[str, Callable[[Any, Call], Any]] = {
+    def handlers(self, engine: Mapping[str, CallHandler]) -> Mapping[str, CallHandler]:
+        """Return the handlers that override those of the engine, by full method name."""
+        own: dict[str, CallHandler] = {
             _AGENT + "Step": self._step,
             _AGENT + "ResetAgent": self._reset,
             _AGENT + "ReportProgress": self._report,
         }
-        own = {name: handler for name, handler in own.items() if name not in plain}
+        own = {name: handler for name, handler in own.items() if name not in engine}
         self.answered = frozenset(own)
-        if _NEGOTIATE in plain:
-            own[_NEGOTIATE] = self._noting_terms(plain[_NEGOTIATE])
-        if SET_RESET_OPTIONS.name in plain:
-            own[SET_RESET_OPTIONS.name] = self._noting_options(plain[SET_RESET_OPTIONS.name])
+        if _NEGOTIATE in engine:
+            own[_NEGOTIATE] = self._noting_terms(engine[_NEGOTIATE])
+        if SET_RESET_OPTIONS.name in engine:
+            own[SET_RESET_OPTIONS.name] = self._noting_options(engine[SET_RESET_OPTIONS.name])
         return own
 
     def _step(self, request: StepRequest, call: Call) -> StepResponse:
@@ -87,18 +87,18 @@ class Agents:
             self.lease.leave(call.caller)
         return ProgressAck(True)
 
-    def _noting_terms(self, negotiate: Handler) -> Callable[[Any, Call], Any]:
+    def _noting_terms(self, negotiate: CallHandler) -> CallHandler:
         def handle(request: NegotiateTaskRequest, call: Call) -> NegotiateTaskResponse:
-            response: NegotiateTaskResponse = negotiate(request)
+            response: NegotiateTaskResponse = negotiate(request, call)
             if response.success:
                 self.terms.note(call.caller, request.contract or TaskContract())
             return response
 
         return handle
 
-    def _noting_options(self, set_options: Handler) -> Callable[[Any, Call], Any]:
+    def _noting_options(self, set_options: CallHandler) -> CallHandler:
         def handle(request: Any, call: Call) -> Any:
-            response = set_options(request)
+            response = set_options(request, call)
             if response.success:
                 self.resets.forget_contracts()
             return response
@@ -121,7 +121,7 @@ class AgentHost(Host):
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
         self.agents = Agents(self)
-        self.override(self.agents.handlers(self.plain))
+        self.override(self.agents.handlers(self.handlers))
 
     def leave(self, caller: str) -> None:
         self.agents.leave(caller)

@@ -1,18 +1,17 @@
-"""Answers calls that come through pipes: each method where the table says, streams with their own threads.
+"""Answers the calls that come through pipes, each where its method's row in the table says.
 
     dispatcher = Dispatcher(host)
-    calls = ServerCalls(pipe, dispatcher.begin_in_loop)     # fed by the thread that steps the engine
-    calls = ServerCalls(pipe, dispatcher.begin)             # fed by any other thread
+    calls = dispatcher.serve(pipe)                  # fed by any thread
+    calls = dispatcher.serve(pipe, steps=True)      # fed by the thread that steps the engine
 
-Rule 1: nothing here blocks the thread that feeds, unless it is the engine's own: there `engine` methods run at once,
-        which is between two steps.
-Rule 2: a stream is pulled only while its client can take an item; how slow a handler or a client is, is its own affair.
-Rule 3: an error reaches the caller as the class and text that the handler raised; foreign ones as EngineFailed.
+A short request of a method that runs on the feeding thread is answered by one function, bytes in and bytes out. Every
+other call is begun as a `ServerCall` and answered on that thread, in the pool, or, if it is a stream, on a thread of
+its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from typing import Any
@@ -22,26 +21,29 @@ from lucky_transport.codec.flatbuffers import DECODERS, decode
 from lucky_transport.deadline import Deadline
 from lucky_transport.engine import Handler
 from lucky_transport.errors import EngineFailed, LocalProtocolError, TransportError, Unimplemented, to_wire_error
-from lucky_transport.host.encoding import encode_answer, encode_response, response_encoder
+from lucky_transport.host.encoding import encode_answer, response_encoder
 from lucky_transport.host.foreign import ForeignServices, RawHandler
-from lucky_transport.host.host import Host
+from lucky_transport.host.host import Host, PlainHandler
 from lucky_transport.messages.images import holds_images
 from lucky_transport.messages.methods import BY_ID, METHODS, Method, Runs
 from lucky_transport.rpc.adaptive_executor import AdaptiveExecutor
+from lucky_transport.rpc.fragments import DEFAULT_LIMIT
+from lucky_transport.rpc.images import ImageStore
 from lucky_transport.rpc.lifecycle import Shape
+from lucky_transport.rpc.pipe import Pipe
 from lucky_transport.rpc.run_time_stats import CountedPool
+from lucky_transport.rpc.server import Respond, ServerCalls
 from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport.rpc.worker_pool import WorkerPool
 
 __all__ = ["Dispatcher", "RawHandler"]
 
-_PLAIN = [row for row in METHODS if row.stream is None and not holds_images(row.response)]
-#: Methods that may be answered by whoever reads the request, by id; and by the thread that steps the engine.
-_INLINE = {row.id: row for row in _PLAIN if row.runs is Runs.INLINE}
-_IN_LOOP = {row.id: row for row in _PLAIN if row.runs is not Runs.POOL}
 _POOL = 16
 _POOL_WAITING = 1024
 _STREAMS = 64
+#: What the feeding thread runs itself, unless it steps the engine; and if it does: between two steps it has the engine.
+_READS = frozenset({Runs.INLINE})
+_STEPS = frozenset({Runs.INLINE, Runs.ENGINE})
 
 
 class Dispatcher:
@@ -57,12 +59,7 @@ class Dispatcher:
         self._pool = WorkerPool("command handlers", pool, _POOL_WAITING)
         self.slots = CountedPool(self._pool.run, pool)
         self._streams = WorkerPool("streams", streams)
-        #: What answers a plain request of an inline method, by its id: bytes in, bytes out, or a TransportError.
-        self.inline: dict[int, Callable[[bytes], bytes]] = {
-            row.id: self._answerer(row, handler)
-            for row in _INLINE.values()
-            if (handler := host.inline_handler(row)) is not None
-        }
+        self._inline = {runs: self._responders(runs) for runs in (_READS, _STEPS)}
         self._raw: dict[str, RawHandler] = {}
         self._foreign = foreign
 
@@ -70,53 +67,35 @@ class Dispatcher:
         """Have calls of the method with that full name ("/package.Service/Method") answered by `handler`."""
         self._raw[path] = handler
 
-    def begin(self, call: ServerCall, executor: AdaptiveExecutor | None = None) -> None:
-        """Start to answer the call; never blocks: handlers run in `executor`, by default in the pool."""
-        self._begin(call, executor=executor)
+    def serve(
+        self,
+        pipe: Pipe,
+        *,
+        steps: bool = False,
+        executor: AdaptiveExecutor | None = None,
+        caller: str = "",
+        open_images: Callable[[], ImageStore] | None = None,
+        max_message_bytes: int = DEFAULT_LIMIT,
+    ) -> ServerCalls:
+        """Return the calls of the client at the other end; nothing here blocks the thread that feeds them.
 
-    def begin_in_loop(self, call: ServerCall) -> None:
-        """As `begin`, on the thread that steps the engine: what needs the engine is answered at once."""
-        self._begin(call, in_loop=True)
-
-    def at_once(self, method_id: int, deadline_ns: int, caller: str, payload: bytes) -> bytes | None:
-        """Return the response to a plain request of an inline method, None for any other method.
-
-        Raises the TransportError that the caller gets.
+        steps: that thread steps the engine, and so runs `engine` methods at once. executor: runs the handlers of `pool`
+        methods; None for the pool. open_images: opens what takes the images that do not travel through the pipe.
+        caller, max_message_bytes: see `ServerCalls`.
         """
-        return self._answer_now(_INLINE.get(method_id), deadline_ns, caller, payload)
-
-    def at_once_in_loop(self, method_id: int, deadline_ns: int, caller: str, payload: bytes) -> bytes | None:
-        """As `at_once`, on the thread that steps the engine: `engine` methods too."""
-        return self._answer_now(_IN_LOOP.get(method_id), deadline_ns, caller, payload)
-
-    def _answerer(self, method: Method, handler: Handler) -> Callable[[bytes], bytes]:
-        """The shortest way: a call that comes seldom finds every line of code it runs gone from the caches."""
-        read, write = DECODERS[method.request], response_encoder(method)
-
-        def answer(payload: bytes) -> bytes:
-            request = read(payload)
-            try:
-                response = handler(request)
-            except Exception as error:  # a handler is foreign code and may raise anything
-                known = to_wire_error(self._host.spec.engine, method.name, error)
-                if known is error:
-                    raise
-                raise known from error
-            return write(response)
-
-        return answer
-
-    def _answer_now(self, method: Method | None, deadline_ns: int, caller: str, payload: bytes) -> bytes | None:
-        if method is None:
-            return None
-        call = Call(caller, Deadline(deadline_ns * 1e-9) if deadline_ns else None)
-        try:
-            return encode_response(method, self._host.call(method, decode(method.request, payload), call))
-        finally:
-            call.end()
+        runs = _STEPS if steps else _READS
+        return ServerCalls(
+            pipe,
+            partial(self._begin, runs, executor),
+            inline=self._inline[runs],
+            caller=caller,
+            max_message_bytes=max_message_bytes,
+            between_steps=self._host.between_steps,
+            images=None if open_images is None else open_images(),
+        )
 
     def leave(self, caller: str) -> None:
-        """Let go of whatever the client of that name held: it has gone."""
+        """Release what the client of that name held: it has gone."""
         for services in self._foreign:
             services.leave(caller)
         self._host.leave(caller)
@@ -128,7 +107,49 @@ class Dispatcher:
         self._pool.close(grace_s)
         self._streams.close(grace_s)
 
-    def _begin(self, call: ServerCall, *, in_loop: bool = False, executor: AdaptiveExecutor | None = None) -> None:
+    # -- on the feeding thread ----------------------------------------------------------------------------------------
+
+    def _responders(self, runs: frozenset[Runs]) -> Mapping[int, Respond]:
+        """Return what answers the short requests of these methods, by id."""
+        rows = (row for row in METHODS if row.runs in runs and row.stream is None and not holds_images(row.response))
+        return {row.id: self._responder(row) for row in rows}
+
+    def _responder(self, method: Method) -> Respond:
+        """Return what answers a short request: bytes in, bytes out, or a TransportError."""
+        read, write = DECODERS[method.request], response_encoder(method)
+        handler = self._host.handlers.get(method.name)
+        if method.runs is Runs.INLINE and isinstance(handler, PlainHandler):
+            return self._plain_responder(method, handler.handle)
+        answer, between_steps = self._host.call, self._host.between_steps
+
+        def respond(payload: bytes, caller: str, deadline_ns: int) -> bytes:
+            deadline = Deadline(deadline_ns * 1e-9) if deadline_ns else None
+            call = Call(caller, deadline, between_steps=between_steps)
+            try:
+                return write(answer(method, read(payload), call))
+            finally:
+                call.end()
+
+        return respond
+
+    def _plain_responder(self, method: Method, handle: Handler) -> Respond:
+        """Return the responder of a handler that takes no `Call`: making one takes as long as most of them run."""
+        read, write = DECODERS[method.request], response_encoder(method)
+        engine = self._host.spec.engine
+
+        def respond(payload: bytes, caller: str, deadline_ns: int) -> bytes:
+            try:
+                return write(handle(read(payload)))
+            except Exception as error:  # a handler is foreign code and may raise anything
+                known = to_wire_error(engine, method.name, error)
+                if known is error:
+                    raise
+                raise known from error
+
+        return respond
+
+    def _begin(self, runs: frozenset[Runs], executor: AdaptiveExecutor | None, call: ServerCall) -> None:
+        """Start to answer the call; never blocks."""
         try:
             raw = self._raw_handler(call.path) if call.path else None
             if raw is not None:
@@ -139,13 +160,12 @@ class Dispatcher:
                 raise Unimplemented(
                     f"the engine does not know {call.name}", hint="is the engine older than this client?"
                 )
+            self._check_shape(method, call)
             if method.stream is not None:
-                self._check_shape(method, call)
                 self._run(call, partial(self._answer_stream, method, call), executor)
-            elif method.runs is Runs.INLINE or (in_loop and method.runs is Runs.ENGINE):
+            elif method.runs in runs:
                 self._answer(method, call)
             else:
-                self._check_shape(method, call)
                 self._run(call, partial(self._answer, method, call), executor)
         except TransportError as error:
             call.fail(error)
@@ -180,11 +200,11 @@ class Dispatcher:
                 hint="use stream()" if method.stream else "use call()",
             )
 
+    # -- on the thread of the handler ---------------------------------------------------------------------------------
+
     def _answer(self, method: Method, call: ServerCall) -> None:
-        """Answer a unary method, here and now."""
+        """Answer a unary method."""
         try:
-            if call.shape:
-                self._check_shape(method, call)
             response = self._host.call(method, decode(method.request, call.payload), call.call)
             payload, images = encode_answer(method, call, response)
         except TransportError as error:

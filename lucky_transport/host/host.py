@@ -32,7 +32,7 @@ from lucky_transport.messages.methods import Method, Runs
 from lucky_transport.sessions.service import session_handlers
 from lucky_transport.sessions.sessions import Sessions
 
-__all__ = ["Host", "Lease"]
+__all__ = ["CallHandler", "Host", "Lease", "PlainHandler"]
 
 _log = logging.getLogger("lucky_transport")
 #: How long a driver yields the engine to waiting threads at most.
@@ -47,8 +47,8 @@ CallHandler = Callable[[Any, Call], Any]
 class Host:
     """One engine, ready to be driven. `close` ends the engine.
 
-    plain: the handlers, by full method name, that need not know their call. sessions: those of the engine's worlds,
-    None if it has none. waiters: how many threads wait for a driver to let them in.
+    handlers: those of its unary methods, by full method name. sessions: those of the engine's worlds, None if it has
+    none. waiters: how many threads wait for a driver to let them in.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -62,18 +62,17 @@ class Host:
         self._closed = False
         self._buffers = Buffers.allocate(self.spec)
         self._streams: Mapping[str, StreamHandler] = engine.streams
-        self.plain: Mapping[str, Handler] = {**task_handlers(self.spec), **engine.services}
         self.sessions = Sessions(engine.worlds, self.spec.engine) if engine.worlds is not None else None
-        self._handlers: Mapping[str, CallHandler] = {
-            **{name: _without_call(handler) for name, handler in self.plain.items()},
+        plain = {**task_handlers(self.spec), **engine.services}
+        self.handlers: Mapping[str, CallHandler] = {
+            **{name: PlainHandler(handler) for name, handler in plain.items()},
             **(session_handlers(self.sessions) if self.sessions is not None else {}),
         }
         engine.bind(self._buffers)
 
     def override(self, handlers: Mapping[str, CallHandler]) -> None:
         """Answer these methods, by full name, with `handlers` instead of the engine's; before the host is served."""
-        self.plain = {name: handler for name, handler in self.plain.items() if name not in handlers}
-        self._handlers = {**self._handlers, **handlers}
+        self.handlers = {**self.handlers, **handlers}
 
     @property
     def engine(self) -> Engine:
@@ -195,14 +194,7 @@ class Host:
 
     def implements(self, method: Method) -> bool:
         """True when the engine answers `method`."""
-        return method.name in (self._handlers if method.stream is None else self._streams)
-
-    def inline_handler(self, method: Method) -> Handler | None:
-        """Return the engine's handler of an inline method that need not know its call, None for any other.
-
-        It may raise anything: pass that through `to_wire_error`.
-        """
-        return self.plain.get(method.name) if method.runs is Runs.INLINE else None
+        return method.name in (self.handlers if method.stream is None else self._streams)
 
     def call(self, method: Method, request: Any, call: Call | None = None) -> Any:
         """Return the engine's response; runs between two steps unless the method is declared otherwise.
@@ -217,7 +209,7 @@ class Host:
             call = Call(f"this process, {os.getpid()}")
         if call.is_over:
             raise self._over(method, call)
-        handler = self._handlers.get(method.name)
+        handler = self.handlers.get(method.name)
         if handler is None:
             raise self._unimplemented(method)
         try:
@@ -273,5 +265,13 @@ def _nothing() -> None:
     pass
 
 
-def _without_call(handler: Handler) -> CallHandler:
-    return lambda request, call: handler(request)
+class PlainHandler:
+    """A `CallHandler` that does not need to know its call: `handle` takes the request alone."""
+
+    __slots__ = ("handle",)
+
+    def __init__(self, handle: Handler) -> None:
+        self.handle = handle
+
+    def __call__(self, request: Any, call: Call) -> Any:
+        return self.handle(request)

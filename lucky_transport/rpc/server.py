@@ -1,6 +1,6 @@
 """The answerer's end of a pipe: `ServerCalls`.
 
-    calls = ServerCalls(pipe, dispatcher.begin)
+    calls = ServerCalls(pipe, begin)
     while pipe.wait(timeout_ns): calls.feed()
 
 `feed` handles what waits and never blocks. A caller that breaks the protocol is told so and dropped: `feed` raises and
@@ -25,7 +25,7 @@ from lucky_transport.rpc.pipe import Pipe
 from lucky_transport.rpc.send_queue import CONGESTED_BYTES, SendQueue
 from lucky_transport.rpc.server_call import ServerCall
 
-__all__ = ["MAX_CALLS", "ServerCalls"]
+__all__ = ["MAX_CALLS", "Respond", "ServerCalls"]
 
 _REQUEST, _RESPONSE, _STREAM_ITEM = int(Kind.REQUEST), int(Kind.RESPONSE), int(Kind.STREAM_ITEM)
 #: Calls that one caller may have open.
@@ -33,13 +33,15 @@ MAX_CALLS = 1024
 #: Records handled in one go: the thread that feeds has other things to do.
 _BATCH = 64
 
+#: Answers a short unary request (payload, caller, deadline in ns or 0) on the thread that feeds: returns the response,
+#: or raises the TransportError that the caller gets.
+Respond = Callable[[bytes, str, int], bytes]
+
 
 class ServerCalls:
     """All calls that come through one pipe. `begin(call)` starts to answer one, in the thread that feeds.
 
-    at_once(method, deadline_ns, caller, payload): the short way for plain unary requests: the response, or None when
-    the call has to be begun; it raises the TransportError that the caller gets. inline: by a method's id, what does so
-    with the request alone.
+    inline: by a method's id, what answers its short unary requests here, without a `ServerCall`.
     caller: its name, different for each connection (default: `pipe.peer`). refusal: words the error of a message of (so
     many bytes, where so many are allowed). between_steps: how a stream's handler gets the engine to itself. images:
     where images go that shall not travel through the pipe.
@@ -50,8 +52,7 @@ class ServerCalls:
         pipe: Pipe,
         begin: Callable[[ServerCall], None],
         *,
-        at_once: Callable[[int, int, str, bytes], bytes | None] | None = None,
-        inline: Mapping[int, Callable[[bytes], bytes]] = MappingProxyType({}),
+        inline: Mapping[int, Respond] = MappingProxyType({}),
         caller: str = "",
         max_message_bytes: int = DEFAULT_LIMIT,
         refusal: Callable[[int, int], TransportError] = too_large,
@@ -65,7 +66,6 @@ class ServerCalls:
         self.between_steps = between_steps
         self._pipe = pipe
         self._begin = begin
-        self._at_once = at_once
         self._inline = inline
         self._calls: dict[int, ServerCall] = {}
         self._named = MethodNameDecoder()
@@ -165,7 +165,10 @@ class ServerCalls:
             self._on_envelope(envelope_of(record))
             return
         if kind == _REQUEST:
-            if self._at_once is None or not self._answer(self._at_once, method, correlation_id, deadline_ns, payload):
+            respond = self._inline.get(method)
+            if respond is not None and correlation_id not in self._calls and correlation_id != GOAWAY:
+                self._respond(respond, method, correlation_id, deadline_ns, payload)
+            else:
                 call = ServerCall(self, method, correlation_id, deadline_ns, payload)
                 if method >= FIRST_NUMBER:
                     call.path = self._named.name(method)
@@ -177,29 +180,16 @@ class ServerCalls:
         else:
             self._on_envelope(envelope_of(record))
 
-    def _answer(
-        self,
-        at_once: Callable[[int, int, str, bytes], bytes | None],
-        method: int,
-        correlation_id: int,
-        deadline_ns: int,
-        payload: bytes,
-    ) -> bool:
-        """Answer a plain request without the ceremony of a `ServerCall`; False when it needs one."""
-        if correlation_id in self._calls or correlation_id == GOAWAY:
-            return False
+    def _respond(self, respond: Respond, method: int, correlation_id: int, deadline_ns: int, payload: bytes) -> None:
+        """Answer a short request of an inline method."""
+        self._highest = max(self._highest, correlation_id)
         try:
-            inline = self._inline.get(method)
-            response = at_once(method, deadline_ns, self.peer, payload) if inline is None else inline(payload)
+            response = respond(payload, self.peer, deadline_ns)
         except TransportError as error:
             self._calls[correlation_id] = call = ServerCall(self, method, correlation_id, deadline_ns, payload)
             call.fail(error)
         else:
-            if response is None:
-                return False
             self.post_payload(correlation_id, _RESPONSE, response)
-        self._highest = max(self._highest, correlation_id)
-        return True
 
     def _on_envelope(self, envelope: Envelope) -> None:
         if envelope.kind is Kind.REQUEST:

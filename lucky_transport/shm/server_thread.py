@@ -18,9 +18,12 @@ from lucky_transport.rpc.adaptive_executor import AdaptiveExecutor
 from lucky_transport.rpc.deadline_timer import DeadlineTimer
 from lucky_transport.rpc.guarded_reader import GuardedReader, ReaderReplaced
 from lucky_transport.rpc.run_time_stats import CountedPool
+from lucky_transport.rpc.server import ServerCalls
+from lucky_transport.shm.listener import Listener
+from lucky_transport.shm.memfd_pipe import MemfdPipe
 from lucky_transport.shm.server_loop import ServerLoop
 
-__all__ = ["ServerThread"]
+__all__ = ["ServerThread", "serve_listener"]
 
 _log = logging.getLogger("lucky_transport")
 _SLICE_NS = 1_000_000_000
@@ -100,3 +103,27 @@ class ServerThread:
 
     def _end(self) -> None:
         self._reception.close(ClosedError(self._farewell, backend="shm"))
+
+
+def serve_listener(
+    name: str,
+    make_calls: Callable[..., ServerCalls],
+    on_leave: Callable[[str], None],
+    *,
+    slots: CountedPool,
+    strategy: int,
+    native: bool,
+) -> ServerThread:
+    """Serve the clients that connect to `name` until the result is closed; raises as `Listener` does.
+
+    make_calls(pipe, caller=, executor=): returns the calls of a new client, whose handlers `executor` runs. on_leave:
+    see `ServerLoop`.
+    """
+
+    def calls_of(pipe: MemfdPipe, caller: str) -> ServerCalls:
+        return make_calls(pipe, caller=caller, executor=thread.executor)
+
+    loop = ServerLoop(Listener(name, strategy=strategy, native=native), calls_of, on_leave)
+    thread = ServerThread(loop, f"shm commands {name}", farewell="the engine is closing", slots=slots)
+    thread.start()
+    return thread

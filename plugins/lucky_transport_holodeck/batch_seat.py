@@ -11,6 +11,7 @@ Rule 2: the first turn after `client_pid` was written says hello, the first one 
 from __future__ import annotations
 
 import logging
+from functools import partial
 
 import numpy as np
 
@@ -19,12 +20,12 @@ from lucky_transport.errors import ClosedError, TransportError
 from lucky_transport.host.dispatch import Dispatcher
 from lucky_transport.host.foreign import foreign_services
 from lucky_transport.host.host import Host, Lease
-from lucky_transport.host.reception import receive
 from lucky_transport.shm import error_region, views
 from lucky_transport.shm.images.image_store import ImageStores
 from lucky_transport.shm.layout import EngineState
 from lucky_transport.shm.liveness import Peer
 from lucky_transport.shm.segment import create
+from lucky_transport.shm.server_thread import serve_listener
 from lucky_transport.shm.wait import strategy_code
 from lucky_transport_holodeck.batch_fields import BatchFields
 from lucky_transport_holodeck.names import Names
@@ -52,8 +53,16 @@ class BatchSeat:
             self._control = np.zeros(spec.num_envs, np.uint8)
             self._fields = BatchFields(segment.mapping)
             self._dispatcher = Dispatcher(host, foreign=foreign_services(host))
-            images = ImageStores(segment.path, strategy=strategy_code(settings.wait), native=settings.native)
-            self._reception = receive(segment.name, host, self._dispatcher, images, settings)
+            strategy = strategy_code(settings.wait)
+            images = ImageStores(segment.path, strategy=strategy, native=settings.native)
+            self._commands = serve_listener(
+                segment.name,
+                partial(self._dispatcher.serve, open_images=images.open, max_message_bytes=settings.max_message_bytes),
+                self._dispatcher.leave,
+                slots=self._dispatcher.slots,
+                strategy=strategy,
+                native=settings.native,
+            )
         except BaseException:
             self._segment.unlink()
             raise
@@ -140,12 +149,12 @@ class BatchSeat:
         if is_owed:
             self._publish(number, ClosedError("the engine is closing", backend="holodeck"))
         self._see_off()
-        self._reception.close(grace_s)
+        self._commands.close(grace_s)
         self._dispatcher.close(grace_s)
         self._segment.unlink()
         return is_owed
 
     def abandon(self) -> None:
         """Remove what has a name: the engine hangs in a step, and its thread with it."""
-        self._reception.close(0.0)
+        self._commands.close(0.0)
         self._segment.unlink()

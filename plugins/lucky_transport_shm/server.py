@@ -12,6 +12,7 @@ import itertools
 import logging
 import os
 import threading
+from functools import partial
 
 import numpy as np
 
@@ -21,8 +22,6 @@ from lucky_transport.errors import ClosedError, PeerDied, SegmentError, Transpor
 from lucky_transport.host.dispatch import Dispatcher
 from lucky_transport.host.foreign import foreign_services
 from lucky_transport.host.host import Host, Lease
-from lucky_transport.host.reception import receive
-from lucky_transport.rpc.server import ServerCalls
 from lucky_transport.serving import Server
 from lucky_transport.sessions.shared_snapshots import SharedSnapshots
 from lucky_transport.shm import error_region, header, views
@@ -33,6 +32,7 @@ from lucky_transport.shm.layout import FIELDS, EngineState, Feature
 from lucky_transport.shm.liveness import Peer
 from lucky_transport.shm.segment import create
 from lucky_transport.shm.segment_pipe import SegmentPipe
+from lucky_transport.shm.server_thread import serve_listener
 from lucky_transport.shm.wait import strategy_code
 
 __all__ = ["ShmServer", "server"]
@@ -79,7 +79,18 @@ class ShmServer(Server):
         if host.sessions is not None:
             host.sessions.shared_snapshots = SharedSnapshots(segment.path, native=self._native)
         self._await_client()
-        self._reception = receive(segment.name, host, self._dispatcher, self._images, self._settings)
+        self._commands = serve_listener(
+            segment.name,
+            partial(
+                self._dispatcher.serve,
+                open_images=self._images.open,
+                max_message_bytes=self._settings.max_message_bytes,
+            ),
+            self._dispatcher.leave,
+            slots=self._dispatcher.slots,
+            strategy=self._strategy,
+            native=self._native,
+        )
         self._thread = threading.Thread(target=self._run, name=f"shm server {segment.name}", daemon=True)
         self._thread.start()
         segment.publish_ready()
@@ -225,14 +236,11 @@ class ShmServer(Server):
             native=self._native,
         )
         self._commands_wait = False
-        self._calls = ServerCalls(
+        self._calls = self._dispatcher.serve(
             self._pipe,
-            self._dispatcher.begin_in_loop,
-            at_once=self._dispatcher.at_once_in_loop,
-            inline=self._dispatcher.inline,
+            steps=True,
+            open_images=self._images.open,
             max_message_bytes=self._settings.max_message_bytes,
-            between_steps=self._host.between_steps,
-            images=self._images.open(),
         )
 
     def _feed(self) -> None:
@@ -269,7 +277,7 @@ class ShmServer(Server):
                 self._refuse(ClosedError("the engine is closing", backend="shm"))
             self._calls.shut_down(ClosedError("the engine is closing", backend="shm"))
             self._let_go()
-        self._reception.close(max(grace_s, 0.2))
+        self._commands.close(max(grace_s, 0.2))
         self._dispatcher.close(grace_s)
         if self._host.sessions is not None and self._host.sessions.shared_snapshots is not None:
             self._host.sessions.shared_snapshots.close()

@@ -31,7 +31,6 @@ from lucky_transport.messages.methods import method
 from lucky_transport.rpc import typed
 from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.rpc.lifecycle import Shape
-from lucky_transport.rpc.server import ServerCalls
 from tests.support.memory_pipe import memory_pipes
 from tests.support.waiting import PATIENCE_S, soon
 
@@ -64,8 +63,7 @@ class Scene:
         self.host = Host(Engine(2))
         self.dispatcher = Dispatcher(self.host, **options)
         pipe, end = memory_pipes(1 << 20)
-        begin = self.dispatcher.begin_in_loop if in_loop else self.dispatcher.begin
-        calls = ServerCalls(end, begin, between_steps=self.host.between_steps)
+        calls = self.dispatcher.serve(end, steps=in_loop)
         stopping = threading.Event()
 
         def feed() -> None:
