@@ -12,6 +12,7 @@ at the deadline (PeerTimeout) or when the peer dies (PeerDied).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from concurrent.futures import Future
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 from lucky_transport.deadline import Deadline
 from lucky_transport.engine import Buffers
 from lucky_transport.errors import Unimplemented
-from lucky_transport.pending import Pending, Settled
+from lucky_transport.futures import completed
 from lucky_transport.spec.batch_spec import BatchSpec
 
 if TYPE_CHECKING:
@@ -134,13 +135,14 @@ class Transport(ABC):
         Raises Unimplemented when the engine does not answer this method, PeerTimeout, PeerDied, EngineFailed.
         """
 
-    def begin(self, method: Method, request: Any, deadline: Deadline | None = None) -> Pending:
-        """Begin a unary call and return it, to be awaited later: several go on beside each other.
+    def begin(self, method: Method, request: Any, deadline: Deadline | None = None) -> Future[Any]:
+        """Begin a unary call and return its future, so that several calls go on beside each other.
 
-        A transport that can have only one under way makes it at once. Raises what is known by then; everything else is
-        raised by the call's `result`.
+        The future's result is the response message, its error what `call` raises; `cancel` tells the engine as far as
+        that is possible. A future that is dropped goes on until its answer or its deadline comes. A transport that can
+        have only one call under way makes it at once. Raises what is known before the request is sent.
         """
-        return Settled.by(lambda: self.call(method, request, deadline))
+        return completed(lambda: self.call(method, request, deadline))
 
     def stream(self, method: Method, request: Any, deadline: Deadline | None = None, *, copy: bool = True) -> Stream:
         """Return the items of a server stream, as they come; without a deadline it goes on until either side ends it.

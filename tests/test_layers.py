@@ -41,7 +41,7 @@ LAYERS = (
     "engine",
     "engine_options",
     "aio",
-    "pending",
+    "futures",
     "transport",
     "routing_policy",
     "codec",
@@ -214,7 +214,7 @@ def test_the_readers_map_has_every_part_of_the_core() -> None:
     text = (CORE / "README.md").read_text(encoding="utf-8")
     parts = [path for path in CORE.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()]
     # what its own module says in full
-    small = {"__init__.py", "__main__.py", "aio.py", "engine_options.py", "handler_options.py", "pending.py"}
+    small = {"__init__.py", "__main__.py", "aio.py", "engine_options.py", "futures.py", "handler_options.py"}
     names = {f"{path.name}/" if path.is_dir() else path.name for path in parts} - small
     missing = sorted(name for name in names if f"`{name}`" not in text)
     assert missing == [], f"put into lucky_transport/README.md: {missing}"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from typing import Any
 
 from lucky_transport.call import check_request, check_stream, check_unary
 from lucky_transport.codec.flatbuffers import DECODERS, ENCODERS, decode, encode
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import RemoteProtocolError, TransportError
+from lucky_transport.futures import on_cancel, settle
 from lucky_transport.messages import ImageFrame
 from lucky_transport.messages.images import frames_of, holds_images
 from lucky_transport.messages.methods import Flow, Method
@@ -18,7 +20,7 @@ from lucky_transport.rpc.images import ImageLease, Payload
 from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport.transport import Stream
 
-__all__ = ["CallStream", "call", "response_of", "stream"]
+__all__ = ["CallStream", "begin", "call", "stream"]
 
 
 def call(calls: ClientCalls, method: Method, request: Any, deadline: Deadline) -> Any:
@@ -35,11 +37,31 @@ def call(calls: ClientCalls, method: Method, request: Any, deadline: Deadline) -
     if answer.error is not None:
         raise copy_error(answer.error, calls.backend)
     if answer.payload.__class__ is not bytes:
-        return response_of(calls, method, answer.payload)
+        return _response_of(calls, method, answer.payload)
     return DECODERS[method.response](answer.payload)
 
 
-def response_of(calls: ClientCalls, method: Method, payload: Payload) -> Any:
+def begin(calls: ClientCalls, method: Method, request: Any, deadline: Deadline) -> Future[Any]:
+    """Send a unary method's request, and return the call's future.
+
+    Raises TypeError or ValueError for a request that does not fit, LocalProtocolError for a stream, PeerTimeout,
+    PeerDied, ClosedError.
+    """
+    check_unary(method)
+    check_request(method, request)
+    opened = calls.open(method.id, encode(request), shape=Shape.UNARY, deadline=deadline)
+
+    def response() -> Any:
+        payload: Any = opened.recv()
+        return _response_of(calls, method, payload)
+
+    future: Future[Any] = Future()
+    on_cancel(future, opened.cancel)
+    calls.attend(opened, lambda: settle(future, response))
+    return future
+
+
+def _response_of(calls: ClientCalls, method: Method, payload: Payload) -> Any:
     """Return the response that `payload` holds, with its images. Raises RemoteProtocolError."""
     cls: type[Any] = method.response
     if isinstance(payload, bytes):

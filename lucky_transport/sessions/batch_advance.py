@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 from lucky_transport.errors import Busy
-from lucky_transport.pending import Pending, Settled
 from lucky_transport.sessions.api import AdvanceResult
 
 __all__ = ["MAX_IN_FLIGHT", "BatchAdvance"]
@@ -19,7 +19,7 @@ MAX_IN_FLIGHT = 256
 class BatchAdvance:
     """begins: starts each request's call, again after Busy. read: makes a result of a call's response."""
 
-    def __init__(self, begins: Sequence[Callable[[], Pending]], read: Callable[[Any], AdvanceResult]) -> None:
+    def __init__(self, begins: Sequence[Callable[[], Future[Any]]], read: Callable[[Any], AdvanceResult]) -> None:
         self._begins = begins
         self._read = read
         self._due = list(range(len(begins)))
@@ -45,7 +45,7 @@ class BatchAdvance:
     def _run_round(self) -> None:
         """Start every request that is due and wait for all of them; refused ones are due again."""
         due, self._due = self._due, []
-        in_flight: deque[tuple[int, Pending]] = deque()
+        in_flight: deque[tuple[int, Future[Any]]] = deque()
         try:
             for at in due:
                 if len(in_flight) == MAX_IN_FLIGHT:
@@ -54,15 +54,15 @@ class BatchAdvance:
             while in_flight:
                 self._await_oldest(in_flight)
         except BaseException:  # Ctrl-C
-            for _, pending in in_flight:
-                pending.cancel()
+            for _, future in in_flight:
+                future.cancel()
             raise
 
-    def _await_oldest(self, in_flight: deque[tuple[int, Pending]]) -> None:
-        at, pending = in_flight[0]
+    def _await_oldest(self, in_flight: deque[tuple[int, Future[Any]]]) -> None:
+        at, future = in_flight[0]
         self._errors.pop(at, None)
         try:
-            self._done[at] = self._read(pending.result())
+            self._done[at] = self._read(future.result())
         except Exception as error:  # a transport is foreign code; the error is raised when all calls have ended
             self._errors[at] = error
             if isinstance(error, Busy):
@@ -70,9 +70,11 @@ class BatchAdvance:
         in_flight.popleft()
 
 
-def _started(begin: Callable[[], Pending]) -> Pending:
-    """Return the pending call; one that could not be started has failed like any other."""
+def _started(begin: Callable[[], Future[Any]]) -> Future[Any]:
+    """Return the call under way; one that could not be started has failed like any other."""
     try:
         return begin()
     except Exception as error:
-        return Settled(error=error)
+        future: Future[Any] = Future()
+        future.set_exception(error)
+        return future

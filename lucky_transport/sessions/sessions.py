@@ -23,8 +23,8 @@ from typing import Any
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Busy, ClosedError, Unimplemented, UnknownSession
+from lucky_transport.futures import completed
 from lucky_transport.messages import SessionRecording, SessionStatus, ShareSessionResponse
-from lucky_transport.pending import Settled
 from lucky_transport.rpc.worker_pool import WorkerPool
 from lucky_transport.sessions.api import (
     DEFAULT_TIMEOUT_S,
@@ -125,7 +125,7 @@ class Sessions(SessionApi):
     def advance_all(self, requests: Sequence[AdvanceRequest], deadline: Deadline | None = None) -> list[AdvanceResult]:
         check_distinct(requests)
         deadline = Deadline.after(deadline, DEFAULT_TIMEOUT_S)
-        begins = [partial(Settled.by, partial(self._advance, request, deadline)) for request in requests]
+        begins = [partial(completed, partial(self._advance, request, deadline)) for request in requests]
         return BatchAdvance(begins, lambda done: done).run()
 
     def _advance(self, request: AdvanceRequest, deadline: Deadline) -> AdvanceResult:

@@ -11,6 +11,7 @@ Rule 2: this file keeps the order of calls; how an exchange travels is the busin
 from __future__ import annotations
 
 import logging
+from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,6 @@ from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import PeerDied, PeerTimeout, TransportError, Unimplemented
 from lucky_transport.lockstep import Lockstep, LockstepEvent, LockstepState
 from lucky_transport.messages.methods import Method
-from lucky_transport.pending import Pending
 from lucky_transport.spec.actions import Bounds, check_actions, check_control
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Capabilities, Frame, Stream, Transport
@@ -193,7 +193,7 @@ class GrpcTransport(Transport):
         self._connection.check_process()
         return self._calls.call(method, request, Deadline.after(deadline, self._settings.command_timeout_s))
 
-    def begin(self, method: Method, request: Any, deadline: Deadline | None = None) -> Pending:
+    def begin(self, method: Method, request: Any, deadline: Deadline | None = None) -> Future[Any]:
         if self._lockstep.state is LockstepState.CLOSED:
             raise self._connection.ended()
         self._connection.check_process()

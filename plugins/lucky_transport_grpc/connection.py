@@ -12,6 +12,7 @@ import secrets
 import threading
 import weakref
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
 from lucky_transport.call import deadline_error
@@ -19,6 +20,7 @@ from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ClosedError, NotReachable, PeerTimeout, TransportError
+from lucky_transport.futures import on_cancel, settle
 from lucky_transport_grpc import _pb
 from lucky_transport_grpc.address import target_of
 from lucky_transport_grpc.errors import from_rpc, is_local_timeout
@@ -125,6 +127,22 @@ class Connection:
             return method.future(request, timeout=deadline.remaining_s, metadata=self.identity + metadata)
         except ValueError as error:  # what gRPC says of a closed channel
             raise self.ended() from error
+
+    def future(self, call: Any, read: Callable[[Any], Any], fail: Callable[[Any], TransportError]) -> Future[Any]:
+        """Return the future of a call under way. read: makes its result of gRPC's. fail: makes our error of gRPC's."""
+
+        def response() -> Any:
+            try:
+                return read(call.result())
+            except grpc.FutureCancelledError as error:
+                raise self.ended() from error
+            except grpc.RpcError as error:
+                raise fail(error) from error
+
+        future: Future[Any] = Future()
+        on_cancel(future, call.cancel)
+        call.add_done_callback(lambda done: settle(future, response))
+        return future
 
     def arrived(self, future: Any, deadline: Deadline) -> bool:
         """Wait for a call under way; False when the deadline came first (the call goes on)."""

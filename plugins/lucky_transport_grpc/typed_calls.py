@@ -6,19 +6,19 @@ on; everything else that only the BatchService can carry is refused.
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from typing import Any
 
 from lucky_transport.call import check_stream, check_unary, deadline_error
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import PeerTimeout, Unimplemented
+from lucky_transport.futures import completed
 from lucky_transport.messages import SetResetOptionsResponse
 from lucky_transport.messages.methods import Method
-from lucky_transport.pending import Pending, Settled
 from lucky_transport.transport import Stream
 from lucky_transport_grpc import _pb
 from lucky_transport_grpc.codec import decode, encode
 from lucky_transport_grpc.connection import Connection
-from lucky_transport_grpc.pending import GrpcPending
 from lucky_transport_grpc.streams import GrpcStream
 
 __all__ = ["TypedCalls"]
@@ -48,13 +48,13 @@ class TypedCalls:
             raise
         return decode(response, method.response)
 
-    def begin(self, method: Method, request: Any, deadline: Deadline) -> Pending:
+    def begin(self, method: Method, request: Any, deadline: Deadline) -> Future[Any]:
         """Return the call under way; raises as `call`, as far as it is known by then."""
         message = self._request(method, request, deadline)
         if self._is_missing(method):
-            return Settled(self._without_batch_service(method, message))
-        return GrpcPending(
-            self._connection,
+            response = self._without_batch_service(method, message)
+            return completed(lambda: response)
+        return self._connection.future(
             self._connection.begin(self._method(method), message, deadline),
             lambda response: decode(response, method.response),
             lambda error: self._connection.stream_error(error, method.name, deadline),

@@ -9,6 +9,7 @@ Rule 3: messages go up to 64 MiB, as between the original's halves; ours have no
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import Future
 from typing import Any
 
 from lucky_transport.call import deadline_error
@@ -16,10 +17,8 @@ from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import TransportError
-from lucky_transport.pending import Pending
 from lucky_transport_grpc.connection import Connection
 from lucky_transport_grpc.errors import is_local_timeout
-from lucky_transport_grpc.pending import GrpcPending
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_openra import _pb
 from lucky_transport_openra.errors import from_bridge
@@ -91,7 +90,7 @@ class Bridge:
         """Return the `GameObservation` of now; an engine that is not ours does one tick for it. Raises as `advance`."""
         return self._call("FastAdvance", advance_request(session_id, 1), deadline, (LOOK, "1"))
 
-    def begin_advance(self, request: Any, deadline: Deadline, *, only_look: bool = False) -> Pending:
+    def begin_advance(self, request: Any, deadline: Deadline, *, only_look: bool = False) -> Future[Any]:
         """Begin an `advance`, or a `look`, and return the call: several go on beside each other. No refusal is retried.
 
         Raises ClosedError, PeerTimeout.
@@ -99,9 +98,9 @@ class Bridge:
         metadata = ((LOOK, "1"),) if only_look else ()
         self._check_open()
         self._check_in_time("FastAdvance", deadline)
-        future = self._connection.begin(self._stubs["FastAdvance"], request, deadline, metadata)
-        return GrpcPending(
-            self._connection, future, lambda answer: answer, lambda error: self._error("FastAdvance", error, deadline)
+        call = self._connection.begin(self._stubs["FastAdvance"], request, deadline, metadata)
+        return self._connection.future(
+            call, lambda answer: answer, lambda error: self._error("FastAdvance", error, deadline)
         )
 
     def destroy(self, session_id: str, deadline: Deadline | None = None) -> None:

@@ -8,6 +8,7 @@ fields. An id names the same session until it is destroyed, also where a restart
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,7 +19,6 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import LocalProtocolError, SpecError, TransportError
 from lucky_transport.messages import SessionStatus
-from lucky_transport.pending import Pending
 from lucky_transport.sessions.api import AdvanceRequest, AdvanceResult, SessionApi, WorldSnapshot, check_distinct
 from lucky_transport.sessions.batch_advance import BatchAdvance
 from lucky_transport.sessions.phase import Phase
@@ -158,7 +158,7 @@ class BridgeSessions(SessionApi):
         together = BatchAdvance([self._beginning(request, deadline) for request in requests], _advanced)
         return self.bridge.retry.call(together.run, deadline)
 
-    def _beginning(self, request: AdvanceRequest, deadline: Deadline) -> Callable[[], Pending]:
+    def _beginning(self, request: AdvanceRequest, deadline: Deadline) -> Callable[[], Future[Any]]:
         """Return what starts the request's call, each time with the actions that waited until now."""
         known = self._find(request.session_id)
         known.queue.put(request.actions)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import time
+from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
@@ -31,8 +32,7 @@ from lucky_transport.errors import (
 from lucky_transport.fork import on_child
 from lucky_transport.lockstep import Lockstep, LockstepEvent, LockstepState
 from lucky_transport.messages.methods import Method
-from lucky_transport.pending import Pending
-from lucky_transport.rpc import pending, typed
+from lucky_transport.rpc import typed
 from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.shm import error_region, header, lockfile, views
 from lucky_transport.shm.atomics import PEER_PARKS, PEER_WAKES, Result, Words, implementation, native_error
@@ -310,10 +310,10 @@ class ShmTransport(Transport):
             deadline = Deadline(self._command_timeout_s)
         return typed.call(self._calls, method, request, deadline)
 
-    def begin(self, method: Method, request: Any, deadline: Deadline | None = None) -> Pending:
+    def begin(self, method: Method, request: Any, deadline: Deadline | None = None) -> Future[Any]:
         if self._state is _CLOSED or self._state is _LOST:
             raise self._refusal_of(LockstepEvent.SEND)
-        return pending.begin(self._calls, method, request, Deadline.after(deadline, self._command_timeout_s))
+        return typed.begin(self._calls, method, request, Deadline.after(deadline, self._command_timeout_s))
 
     def stream(self, method: Method, request: Any, deadline: Deadline | None = None, *, copy: bool = True) -> Stream:
         if self._state is _CLOSED or self._state is _LOST:

@@ -6,6 +6,7 @@ Rule 2: stepping raises Busy that names the driver; everything else is as over a
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,7 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Busy, ClosedError
 from lucky_transport.lockstep import Lockstep, LockstepEvent, LockstepState
 from lucky_transport.messages.methods import Method
-from lucky_transport.pending import Pending
-from lucky_transport.rpc import pending, typed
+from lucky_transport.rpc import typed
 from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.shm import lockfile
 from lucky_transport.shm.connecting import connect_pipe
@@ -76,9 +76,9 @@ class CommandTransport(Transport):
             deadline = Deadline(self._command_timeout_s)
         return typed.call(self._calls, method, request, deadline)
 
-    def begin(self, method: Method, request: Any, deadline: Deadline | None = None) -> Pending:
+    def begin(self, method: Method, request: Any, deadline: Deadline | None = None) -> Future[Any]:
         self._check_open()
-        return pending.begin(self._calls, method, request, Deadline.after(deadline, self._command_timeout_s))
+        return typed.begin(self._calls, method, request, Deadline.after(deadline, self._command_timeout_s))
 
     def stream(self, method: Method, request: Any, deadline: Deadline | None = None, *, copy: bool = True) -> Stream:
         self._check_open()

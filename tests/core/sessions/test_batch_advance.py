@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Busy, EngineFailed, PeerDied, PeerTimeout, SessionEnded, UnknownSession
-from lucky_transport.pending import Pending
 from lucky_transport.sessions.api import AdvanceRequest, AdvanceResult
 from lucky_transport.sessions.batch_advance import MAX_IN_FLIGHT, BatchAdvance
 from lucky_transport.sessions.sessions import Sessions
@@ -28,7 +28,7 @@ class Wire:
         self.under_way = 0
         self._answers = iter(answers)
 
-    def begin(self) -> Pending:
+    def begin(self) -> Future[Any]:
         answer = next(self._answers)
         self.log.append("begin")
         self.under_way += 1
@@ -39,14 +39,15 @@ class Wire:
         return BatchAdvance([self.begin] * turns, lambda done: done)
 
 
-class Call(Pending):
+class Call(Future[Any]):
     """One of them."""
 
     def __init__(self, wire: Wire, answer: AdvanceResult | BaseException) -> None:
+        super().__init__()
         self._wire = wire
         self._answer = answer
 
-    def result(self) -> Any:
+    def result(self, timeout: float | None = None) -> Any:
         self._wire.log.append("await")
         if isinstance(self._answer, KeyboardInterrupt):
             raise self._answer
@@ -55,9 +56,10 @@ class Call(Pending):
             raise self._answer
         return self._answer
 
-    def cancel(self) -> None:
+    def cancel(self) -> bool:
         self._wire.under_way -= 1
         self._wire.log.append("cancel")
+        return True
 
 
 def test_all_calls_are_begun_before_the_first_is_awaited() -> None:
@@ -76,7 +78,7 @@ def test_the_first_error_is_raised_when_all_have_ended() -> None:
 def test_a_turn_that_cannot_be_begun_keeps_no_other_from_its_end() -> None:
     wire = Wire(outcome(1), outcome(2))
 
-    def refuse() -> Pending:
+    def refuse() -> Future[Any]:
         raise PeerDied("gone")
 
     with pytest.raises(PeerDied, match="gone"):
