@@ -11,26 +11,54 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lucky_transport.call import Call
 from lucky_transport.engine import HOLD, RESET, Buffers, Engine, Handler, StreamHandler
 from lucky_transport.engine_options import check_options, option_names, unknown_variant
-from lucky_transport.engines.toy_services import ToyServices
 from lucky_transport.errors import SpecError
+from lucky_transport.host.task import agent_index
 from lucky_transport.messages import (
+    EntityId,
+    EntityInfo,
+    GetJointStateRequest,
+    GetJointStateResponse,
+    GetSceneInfoRequest,
+    GetSceneInfoResponse,
+    GetTelemetrySchemaRequest,
+    GetTelemetrySchemaResponse,
+    ImageFrame,
+    JointState,
+    LidarBeamAnglesResponse,
+    LidarBeamCountResponse,
+    LidarSensorRequest,
+    ListEntitiesRequest,
+    ListEntitiesResponse,
+    PolicySlotSummary,
+    Quat,
     SetResetOptionsRequest,
     SetResetOptionsResponse,
     SetSeedsRequest,
     SetSeedsResponse,
+    StartViewportStreamRequest,
+    StreamPolicySlotStateRequest,
+    StreamTelemetryRequest,
+    TelemetryFrame,
+    TelemetrySchema,
+    Transform,
+    Vec3,
 )
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec, total_reward
 
 __all__ = ["ToyEngine", "make_engine"]
 
+_RPC = "/hazel.rpc."
+_BATCH = "/lucky_transport.v1.BatchService/"
+_DEFAULT_HZ = 30
 _MIX_A = np.uint64(0x9E3779B97F4A7C15)
 _MIX_B = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_C = np.uint64(0x94D049BB133111EB)
@@ -115,20 +143,39 @@ class ToyEngine(Engine):
         self._noise = np.full(num_envs, 1.0, np.float32)
         self._next_noise = self._noise.copy()
         self._prepared = np.full((num_envs, obs_size), 0.5, np.float32) if copy_frame else None
-        self._answers = ToyServices(self, answer_delay_s=answer_delay_s, faulty=faulty, slots=slots)
+        self._answer_delay_s = answer_delay_s
+        self._faulty = faulty
+        self._slots = slots
         self._buffers: Buffers
 
     @property
     def services(self) -> Mapping[str, Handler]:
-        prefix = "/lucky_transport.v1.BatchService/"
-        own: dict[str, Handler] = {**self._answers.services, prefix + "SetResetOptions": self._set_reset_options}
+        found: dict[str, Handler] = {
+            _BATCH + "SetResetOptions": self._set_reset_options,
+            _RPC + "TelemetryService/GetTelemetrySchema": self._telemetry_schema,
+            _RPC + "MujocoService/GetJointState": self._joint_state,
+            _RPC + "SceneService/GetSceneInfo": self._scene_info,
+            _RPC + "SceneService/ListEntities": self._list_entities,
+        }
         if self._seedable:
-            own[prefix + "SetSeeds"] = self._set_seeds
-        return own
+            found[_BATCH + "SetSeeds"] = self._set_seeds
+        if self._answer_delay_s:
+            found[_RPC + "LidarService/GetLidarBeamAngles"] = self._slow_answer
+        if self._faulty:
+            found[_RPC + "LidarService/GetLidarBeamCount"] = self._failing_answer
+        return found
 
     @property
     def streams(self) -> Mapping[str, StreamHandler]:
-        return self._answers.streams
+        found: dict[str, StreamHandler] = {
+            _RPC + "TelemetryService/StreamTelemetry": self._stream_telemetry,
+            _RPC + "MujocoService/StreamJointState": self._stream_joint_state,
+        }
+        if self._slots:
+            found[_RPC + "AgentService/StreamPolicySlotState"] = self._stream_slots
+        if self._faulty:
+            found[_RPC + "ViewportService/StreamViewport"] = self._failing_stream
+        return found
 
     def state_of(self, env: int) -> tuple[list[float], list[float], int]:
         """Return an env's point, the actions it was given last, and its ticks since its reset; between steps only."""
@@ -238,6 +285,70 @@ class ToyEngine(Engine):
         if "noise" in options:
             self._next_noise[:] = float(options["noise"])
         return SetResetOptionsResponse(True)
+
+    # the typed methods: they show the points as they are between two steps
+
+    def _telemetry_schema(self, _: GetTelemetrySchemaRequest) -> GetTelemetrySchemaResponse:
+        spec = self.spec
+        names, actions = list(spec.observation_names), list(spec.action_names)
+        return GetTelemetrySchemaResponse(TelemetrySchema(names, actions, spec.observation.size, spec.action.size))
+
+    def _stream_telemetry(self, request: StreamTelemetryRequest, call: Call) -> Iterator[TelemetryFrame]:
+        for _ in call.ticks(request.target_fps or _DEFAULT_HZ):
+            with call.between_steps():
+                point, action, tick = self.state_of(0)
+            yield TelemetryFrame(time.time_ns() // 1_000_000, tick, 0, point, action)
+
+    def _joint_state(self, request: GetJointStateRequest) -> GetJointStateResponse:
+        spec = self.spec
+        env = agent_index(spec, request.robot_name)
+        if env < 0:
+            known = f"there are agent_0 to agent_{spec.num_envs - 1}"
+            return GetJointStateResponse(False, f"no robot {request.robot_name!r}; {known}")
+        point, _, _ = self.state_of(env)
+        return GetJointStateResponse(True, "", JointState(point, [], len(point), 0))
+
+    def _stream_joint_state(self, request: GetJointStateRequest, call: Call) -> Iterator[GetJointStateResponse]:
+        for _ in call.ticks(_DEFAULT_HZ):
+            with call.between_steps():
+                state = self._joint_state(request)
+            yield state
+            if not state.success:
+                return
+
+    def _scene_info(self, _: GetSceneInfoRequest) -> GetSceneInfoResponse:
+        return GetSceneInfoResponse("toy", "", self.spec.num_envs)
+
+    def _list_entities(self, request: ListEntitiesRequest) -> ListEntitiesResponse:
+        entities: list[EntityInfo] = []
+        for env in range(self.spec.num_envs):
+            entity = EntityInfo(EntityId(env + 1), f"agent_{env}")
+            if request.include_transforms:
+                place = Vec3(self.state_of(env)[0][0], 0.0, 0.0)
+                upright, as_authored = Quat(w=1.0), Vec3(1.0, 1.0, 1.0)
+                entity.transform = Transform(place, upright, as_authored)
+            if request.include_components:
+                entity.components = ["point"]
+            entities.append(entity)
+        return ListEntitiesResponse(entities)
+
+    def _slow_answer(self, request: LidarSensorRequest) -> LidarBeamAnglesResponse:
+        time.sleep(self._answer_delay_s)
+        return LidarBeamAnglesResponse(request.sensor)
+
+    def _failing_answer(self, request: LidarSensorRequest) -> LidarBeamCountResponse:
+        raise LookupError(f"toy engine was asked to fail over sensor {request.sensor}")
+
+    def _failing_stream(self, _: StartViewportStreamRequest, call: Call) -> Iterator[ImageFrame]:
+        for number in range(2):
+            yield ImageFrame(frame_number=number)
+        raise ArithmeticError("toy engine was asked to fail in this stream")
+
+    def _stream_slots(self, request: StreamPolicySlotStateRequest, call: Call) -> Iterator[PolicySlotSummary]:
+        for slot in range(self._slots):
+            if call.is_over:
+                return
+            yield PolicySlotSummary(slot_id=slot, name=f"slot_{slot}")
 
 
 def make_engine(variant: str = "", num_envs: int = 1, **options: Any) -> Engine:
