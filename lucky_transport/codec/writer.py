@@ -1,118 +1,115 @@
-"""Appends the parts of a FlatBuffers buffer: strings, byte vectors, scalar vectors, vectors of offsets.
-
-    buffer   [u32 root offset] table, then everything it refers to, parents before children
-    string   [u32 length] UTF-8 bytes, NUL          vector   [u32 count] elements
-
-Rule 1: an offset is unsigned and counts from its own place, so what is referred to always lies behind it.
-Rule 2: all alignment counts from the start of `out`, which includes the prefix that will stand before the buffer.
-Rule 3: a byte vector's content starts at a multiple of 8, so that a buffer nested in it can be read in place.
-"""
+"""The generic writer: any message that can be encoded, by `flatbuffers.Builder`, after all its values were checked."""
 
 from __future__ import annotations
 
-import reprlib
+import math
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
-from lucky_transport.codec.place import Misfit
-from lucky_transport.codec.scalar import CODES, WIDTHS, first_misfit
-from lucky_transport.codec.structs import Inline
+from flatbuffers import Builder  # pyright: ignore[reportMissingTypeStubs]
 
-__all__ = ["MAX_DEPTH", "Writer"]
+from lucky_transport.codec.layout import CODES, WIDTHS, WRAPPED_BYTES, entry_of, slot_of, struct_of
+from lucky_transport.messages.fields import Field, fields_of
+from lucky_transport.messages.values import checked
 
-#: Tables within tables; FlatBuffers' own verifiers stop at 64 too.
-MAX_DEPTH = 64
-
-_U32 = struct.Struct("<I")
-_PADDING = tuple(bytes(count) for count in range(8))
+__all__ = ["encode_generic"]
 
 
-class Writer:
-    """A buffer in the making; `prefix_bytes` stand before it where it will be read (see Rule 2)."""
+def encode_generic(message: Any, prefix_bytes: int = 0) -> bytes:
+    """Return the message as a buffer, aligned for being read `prefix_bytes` (0, 4, 8 ...) behind an 8-byte boundary.
 
-    __slots__ = ("depth", "out", "prefix_bytes", "vtables")
-
-    def __init__(self, prefix_bytes: int = 0) -> None:
-        self.prefix_bytes = prefix_bytes
-        self.out = bytearray(prefix_bytes + 4)
-        self.vtables: dict[bytes, int] = {}
-        self.depth = 0
-
-    def finish(self, root: int) -> bytes:
-        """Return the buffer without its prefix; `root` is the position of the root table."""
-        _U32.pack_into(self.out, self.prefix_bytes, root - self.prefix_bytes)
-        return bytes(memoryview(self.out)[self.prefix_bytes :])
-
-    def pad(self, alignment: int, ahead: int = 0) -> None:
-        """Append zeros until what follows `ahead` further bytes starts at a multiple of `alignment`."""
-        self.out += _PADDING[-(len(self.out) + ahead) % alignment]
-
-    def text(self, value: Any) -> int:
-        """Append a string and return its position."""
-        if not isinstance(value, str):
-            raise Misfit(f"{reprlib.repr(value)} is {type(value).__name__}, expected str", TypeError)
-        try:
-            raw = value.encode()
-        except UnicodeEncodeError as error:
-            raise Misfit(f"{reprlib.repr(value)} is no legal text: {error.reason} at {error.start}") from error
-        self.pad(4)
-        start = len(self.out)
-        self.out += _U32.pack(len(raw)) + raw + b"\0"
-        return start
-
-    def blob(self, value: Any) -> int:
-        """Append a byte vector and return its position."""
-        if not isinstance(value, bytes | bytearray | memoryview):
-            raise Misfit(f"{reprlib.repr(value)} is {type(value).__name__}, expected bytes", TypeError)
-        raw = bytes(cast("bytes | bytearray", value))
-        self.pad(8, ahead=4)
-        start = len(self.out)
-        self.out += _U32.pack(len(raw)) + raw
-        return start
-
-    def scalars(self, kind: str, values: Sequence[Any]) -> int:
-        """Append a vector of scalars of that kind, contiguous and aligned, and return its position."""
-        code = CODES[kind]
-        _refuse_text(values)
-        try:
-            packed = struct.pack(f"<I{len(values)}{code}", len(values), *values)
-        except (struct.error, OverflowError, TypeError) as error:
-            places = [f"[{index}]" for index in range(len(values))]
-            found = first_misfit(places, [kind] * len(values), values)
-            raise found or Misfit(f"{reprlib.repr(values)}: {error}", TypeError) from error
-        self.pad(max(4, WIDTHS[kind]), ahead=4)
-        start = len(self.out)
-        self.out += packed
-        return start
-
-    def structs(self, values: Sequence[Any], inline: Inline) -> int:
-        """Append a vector of structs, contiguous and aligned, and return its position."""
-        _refuse_text(values)
-        packed = inline.pack_all(values)
-        self.pad(max(4, inline.alignment), ahead=4)
-        start = len(self.out)
-        self.out += _U32.pack(len(values)) + packed
-        return start
-
-    def vector(self, values: Iterable[Any], write: Callable[[Writer, Any], int]) -> int:
-        """Append a vector of offsets and, behind it, what `write` makes of each value; return the vector's position."""
-        _refuse_text(values)
-        values = list(values)
-        self.pad(4)
-        start = len(self.out)
-        self.out += bytes(4 + 4 * len(values))
-        offsets: list[int] = []
-        for index, value in enumerate(values):
-            try:
-                offsets.append(write(self, value) - (start + 4 + 4 * index))
-            except Misfit as misfit:
-                raise misfit.within(f"[{index}]") from misfit.__cause__
-        struct.pack_into(f"<I{len(offsets)}I", self.out, start, len(offsets), *offsets)
-        return start
+    Raises EncodeError, with the path of the field, for a value that its field cannot hold.
+    """
+    builder: Any = Builder(256)
+    root = _message(builder, checked(message))
+    if prefix_bytes % 8:
+        builder.FinishSizePrefixed(root)
+        return bytes(builder.Output()[4:])
+    builder.Finish(root)
+    return bytes(builder.Output())
 
 
-def _refuse_text(values: Any) -> None:
-    """A string is a sequence too; sent as one it would silently become a list of its characters."""
-    if isinstance(values, str | bytes | bytearray):
-        raise Misfit(f"{reprlib.repr(values)} is {type(values).__name__}, expected a list", TypeError)
+def _message(builder: Any, message: Any) -> int:
+    fields = fields_of(cast("type[Any]", type(message)))
+    return _table(builder, fields, [getattr(message, field.name) for field in fields])
+
+
+def _table(builder: Any, fields: Sequence[Field], values: Sequence[Any], *, is_entry: bool = False) -> int:
+    """Append a table and all it refers to; return its offset. is_entry: text and bytes are written even where empty."""
+    offsets = [
+        _content(builder, field, value) if not _is_inline(field) and (is_entry or _is_present(field, value)) else 0
+        for field, value in zip(fields, values, strict=True)
+    ]
+    builder.StartObject(len(fields))
+    for index, (field, value, offset) in enumerate(zip(fields, values, offsets, strict=True)):
+        if offset:
+            builder.PrependUOffsetTRelativeSlot(index, offset, 0)
+        elif _is_inline(field) and _is_present(field, value):
+            code, alignment = slot_of(field)
+            raw = (
+                struct_of(cast(type, field.message)).pack(value)
+                if field.kind == "struct"
+                else struct.pack(f"<{code}", value)
+            )
+            builder.Prep(alignment, len(raw))
+            _prepend(builder, raw)
+            builder.Slot(index)
+    return builder.EndObject()
+
+
+def _is_inline(field: Field) -> bool:
+    return field.shape == "one" and (field.kind in CODES or field.kind == "struct")
+
+
+def _is_present(field: Field, value: Any) -> bool:
+    """True where a value differs from the default; -0.0 does."""
+    if field.shape == "one" and (field.optional or field.message is not None):
+        return value is not None
+    return bool(value) or (field.kind in ("f32", "f64") and field.shape == "one" and math.copysign(1.0, value) < 0)
+
+
+def _content(builder: Any, field: Field, value: Any) -> int:
+    """Append what a field's offset points to; return its offset."""
+    if field.shape == "map":
+        entry = entry_of(field)
+        pairs = sorted(value.items())  # by characters, which is the order of the UTF-8 bytes
+        return _offsets(builder, [_table(builder, entry, pair, is_entry=True) for pair in pairs])
+    if field.shape == "one":
+        return _one(builder, field, value)
+    if field.kind in CODES:
+        raw = struct.pack(f"<{len(value)}{CODES[field.kind]}", *value)
+        return _vector(builder, raw, len(value), WIDTHS[field.kind])
+    if field.kind == "struct":
+        layout = struct_of(cast(type, field.message))
+        return _vector(builder, layout.pack_all(value), len(value), layout.alignment)
+    if field.kind == "bytes":
+        return _offsets(builder, [_table(builder, [WRAPPED_BYTES], [each]) for each in value])
+    return _offsets(builder, [_one(builder, field, each) for each in value])
+
+
+def _one(builder: Any, field: Field, value: Any) -> int:
+    if field.kind == "message":
+        return _message(builder, value)
+    if field.kind == "str":
+        return builder.CreateString(value)
+    return _vector(builder, value, len(value), 8)  # a buffer in it can be read in place
+
+
+def _vector(builder: Any, raw: bytes, count: int, alignment: int) -> int:
+    builder.StartVector(1, len(raw), alignment)
+    builder.vectorNumElems = count
+    _prepend(builder, raw)
+    return builder.EndVector()
+
+
+def _prepend(builder: Any, raw: bytes) -> None:
+    builder.head -= len(raw)
+    builder.Bytes[builder.head : builder.head + len(raw)] = raw
+
+
+def _offsets(builder: Any, offsets: Sequence[int]) -> int:
+    builder.StartVector(4, len(offsets), 4)
+    for offset in reversed(offsets):
+        builder.PrependUOffsetTRelative(offset)
+    return builder.EndVector()

@@ -17,8 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lucky_transport.codec.flatbuffers import decode, encode
-from lucky_transport.messages.scalars import F32, F64, I32, U64, struct
+from lucky_transport.messages.scalars import F32, F64, U64
 from tests.support.message_strategies import messages
+from tests.support.sample_messages import Mixed, Point
 
 SCHEMA = """
 namespace Sorts;
@@ -32,25 +33,6 @@ table Holder {
 }
 root_type Holder;
 """
-
-
-@struct
-@dataclass(slots=True)
-class Point:
-    """A struct of one width."""
-
-    x: F32 = 0.0
-    y: F32 = 0.0
-
-
-@struct
-@dataclass(slots=True)
-class Mixed:
-    """A struct with gaps between its fields and after them."""
-
-    flag: bool = False
-    wide: F64 = 0.0
-    count: I32 = 0
 
 
 @dataclass(slots=True)

@@ -128,5 +128,5 @@ def test_an_envelope_with_a_flipped_bit_is_refused_or_another_envelope(at: int, 
 
 
 def test_a_number_that_does_not_fit_is_refused_by_name() -> None:
-    with pytest.raises(ValueError, match=r"Envelope\.status: 4294967296 does not fit u32"):
+    with pytest.raises(ValueError, match=r"Envelope\.status: 4294967296 is outside uint32"):
         encode_envelope(Envelope(status=2**32))

@@ -1,0 +1,253 @@
+"""The compiled codec: for each message class an encoder and a decoder in Python, made of its fields' snippets.
+
+The decoder reads the layout that the encoder writes, and verifies it: each part lies inside the buffer, behind the one
+before. Any other value or layout goes to the generic writer or reader, which also find the words for a fault.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any, cast
+
+from lucky_transport.codec.layout import CODES, FieldOffset, SlowPath, TableLayout, arrange, entry_of
+from lucky_transport.codec.reader import decode_generic
+from lucky_transport.codec.runtime import NAMES, ReadTable, WriteTable
+from lucky_transport.codec.snippets import FieldCode, field_code, indented, is_covered
+from lucky_transport.codec.writer import encode_generic
+from lucky_transport.messages.fields import Field, fields_of
+from lucky_transport.messages.values import MAX_DEPTH
+
+__all__ = ["Codec", "codec_of"]
+
+Encode = Callable[..., bytes]
+Decode = Callable[[bytes], Any]
+
+#: What compiled code raises where it does not apply.
+_FAULTS = (
+    SlowPath,
+    struct.error,
+    AttributeError,
+    BufferError,
+    IndexError,
+    OverflowError,
+    TypeError,
+    ValueError,
+)
+
+#: With more the vtable would not end within the buffer's first 256 bytes: the root offset is looked up as one byte.
+_MAX_FIELDS = 118
+
+_MESSAGE = """\
+def encode(m, prefix=0):
+    try:
+        out = [b""]
+        vtables = {{}}
+        present = 0
+        at = prefix + {start_and_more} & -{alignment}
+        end = at + {size}
+{load}\
+{write}\
+        out[0] = HEADS[present << 3 | at - prefix - {start}] + pack({variables})
+        return join(out)
+    except FAULTS:
+        return encode_slow(m, prefix)
+
+def decode(data):
+    try:
+        at = data[0]
+        present = HEAD_PRESENTS[data[:at + 4]]
+        size = len(data)
+        [{variables}] = unpack(data, at + 4)
+        end = at + {size}
+{read}\
+{make}\
+        return m
+    except FAULTS:
+        return decode_slow(data)
+"""
+
+_TABLE = """\
+def write_table(m, at, out, vtables):
+    if m.__class__ is not CLASS:
+        raise SlowPath
+    present = 0
+{load}\
+    reserved = len(out)
+    out.append(b"")
+    end = at + {size}
+    vtable = VTABLES[present]
+    vtable_at = vtables.get(vtable)
+    if vtable_at is None:
+        vtable_at = vtables[vtable] = end
+        out.append(vtable)
+        end += {padded_vtable_size}
+{write}\
+    out[reserved] = pack_i32(at - vtable_at) + pack({variables})
+    return end
+
+def read_table(data, size, at):
+    distance, = unpack_i32(data, at)
+    vtable_at = at - distance
+    if vtable_at < 0 or vtable_at & 1:
+        raise SlowPath
+    present = PRESENTS[data[vtable_at:vtable_at + {vtable_size}]]
+    [{variables}] = unpack(data, at + 4)
+    end = at + {size}
+{read}\
+{make}\
+    return m, end
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Codec:
+    """The codec of one class: `encode(message, prefix_bytes)` and `decode(data)` of whole buffers."""
+
+    encode: Encode
+    decode: Decode
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _TableCode:
+    """The code of one sort of tables, and of tables in other tables the functions that write and read them."""
+
+    fields: Sequence[FieldCode]
+    layout: TableLayout
+    making: str
+    names: dict[str, Any]
+
+    def functions(self, template: str, columns: int, extra: dict[str, Any]) -> dict[str, Any]:
+        """Return the functions of a template, whose lines are that many columns in, by name; `extra` it refers to."""
+        layout = self.layout
+        names = {**NAMES, **self.names, **extra}
+        ordered = sorted(self.fields, key=lambda field: field.at)
+        filling = {
+            "size": layout.size,
+            "vtable_size": layout.vtable_size,
+            "padded_vtable_size": layout.padded_vtable_size,
+            "start": 4 + layout.padded_vtable_size,
+            "start_and_more": 4 + layout.padded_vtable_size + layout.alignment - 1,
+            "alignment": layout.alignment,
+            "load": "".join(field.load() for field in self.fields),
+            "write": "".join(field.write() for field in self.fields),
+            "read": "".join(field.read() for field in self.fields),
+            "variables": ", ".join(name for field in ordered for name in field.variables),
+            "make": self.making,
+        }
+        for name in ("load", "write", "read", "make"):
+            filling[name] = indented(str(filling[name]), columns)
+        exec(compile(template.format(**filling), f"<codec of {names['CLASS'].__name__}>", "exec"), names)
+        return names
+
+
+def codec_of(cls: type[Any], encode_slow: Encode = encode_generic, decode_slow: Decode | None = None) -> Codec:
+    """Return the codec of a message class; what its compiled code does not cover goes to the two given functions.
+
+    Raises TypeError for a class that FlatBuffers cannot carry.
+    """
+    _check(cls)
+    decode_slow = decode_slow or partial(decode_generic, cls)
+    if not _is_compiled(cls):
+        return Codec(encode_slow, decode_slow)
+    slow = {"FAULTS": _FAULTS, "encode_slow": encode_slow, "decode_slow": decode_slow}
+    functions = _code_of(cls).functions(_MESSAGE, 8, slow)
+    return Codec(functions["encode"], functions["decode"])
+
+
+@cache
+def _check(cls: type[Any]) -> None:
+    """Raise TypeError for a message class, or one in it, with a default that is not zero or empty."""
+    classes, todo = {cls}, [cls]
+    while todo:
+        each = todo.pop()
+        empty = each()
+        for field in fields_of(each):
+            default = getattr(empty, field.name)
+            if default is not None and (default or field.optional or (field.message and field.shape == "one")):
+                raise TypeError(
+                    f"{each.__name__} has a default that is not zero or empty, which FlatBuffers could not leave out"
+                )
+            if field.kind == "message" and field.message not in classes:
+                classes.add(cast(type, field.message))
+                todo.append(cast(type, field.message))
+
+
+@cache
+def _is_compiled(cls: type[Any], above: tuple[type, ...] = ()) -> bool:
+    """True for a class all of whose fields have snippets, at any depth, and that does not contain itself."""
+    fields = fields_of(cls)
+    if cls in above or len(above) == MAX_DEPTH or len(fields) > _MAX_FIELDS:
+        return False
+    inner = [cast(type, field.message) for field in fields if field.kind == "message"]
+    return all(map(is_covered, fields)) and all(_is_compiled(each, (*above, cls)) for each in inner)
+
+
+@cache
+def _code_of(cls: type[Any]) -> _TableCode:
+    fields = [field_code(index, field, _tables(index, field)) for index, field in enumerate(fields_of(cls))]
+    if hasattr(cls, "__post_init__") or cls.__setattr__ is not object.__setattr__:
+        making = f"m = CLASS({', '.join(f'v{field.index}' for field in fields)})"
+    else:  # what `__init__` would do, without its call
+        making = "\n".join(["m = new(CLASS)", *(f"m.{field.field.name} = v{field.index}" for field in fields)])
+    return _table_code(cls, fields, making)
+
+
+@cache
+def _entry_code_of(field: Field) -> _TableCode:
+    """Return the code of a map's entries: tables of key and value, both always written, made of (key, value)."""
+    key, value = entry_of(field)
+    fields = [
+        field_code(0, key, {}, "m[0]", is_required=True),
+        field_code(1, value, _tables(1, value), "m[1]", is_required=True),
+    ]
+    return _table_code(tuple, fields, "m = v0, v1")
+
+
+def _tables(index: int, field: Field) -> dict[str, Any]:
+    """Return the functions of the tables in a field, and their alignment, by the names that snippets use."""
+    if field.shape == "map" and field.kind not in CODES:
+        inner = _entry_code_of(field)
+    elif field.kind == "message":
+        inner = _code_of(cast(type, field.message))
+    else:
+        return {}
+    write, read = _table_functions(inner)
+    return {f"W{index}": write, f"R{index}": read, f"A{index}": inner.layout.alignment}
+
+
+@cache
+def _table_functions(code: _TableCode) -> tuple[WriteTable, ReadTable]:
+    functions = code.functions(_TABLE, 4, {})
+    return functions["write_table"], functions["read_table"]
+
+
+def _table_code(cls: type[Any], fields: Sequence[FieldCode], making: str) -> _TableCode:
+    """Lay the fields out; return the code of their table."""
+    places, size = arrange([(field.size, field.alignment) for field in fields])
+    end, form, bit = 4, "<", 1
+    for field, place in zip(fields, places, strict=True):
+        field.at = place
+        if field.can_be_absent:
+            field.bit = bit
+            bit <<= 1
+    for field in sorted(fields, key=lambda field: field.at):
+        form += f"{field.at - end}x{field.code}"
+        end = field.at + field.size
+    alignment = max([4, *(field.alignment for field in fields)])
+    layout = TableLayout([FieldOffset(field.at, field.bit) for field in fields], size, alignment)
+    values = struct.Struct(f"{form}{size - end}x")  # all of the table but the distance to its vtable
+    names: dict[str, Any] = {
+        "CLASS": cls,
+        "HEADS": layout.heads,
+        "HEAD_PRESENTS": layout.head_presents,
+        "VTABLES": layout.vtables,
+        "PRESENTS": layout.presents,
+        "pack": values.pack,
+        "unpack": values.unpack_from,
+    }
+    for field in fields:
+        names |= field.names
+    return _TableCode(fields, layout, making, names)
