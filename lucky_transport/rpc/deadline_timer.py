@@ -1,6 +1,7 @@
 """Ends calls at their deadline although their handler waits for something else.
 
-A caller's own clock ends its call, and its cancel arrives here; this is for a caller that hangs.
+A caller's own clock ends its call, and its cancel arrives here; this is for a caller that hangs. The thread that reads
+ends its wait at the next deadline, so that no call needs a timer or a thread.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class DeadlineTimer:
         return max(0, min(most, self._next_ns - time.monotonic_ns()))
 
     def expire(self) -> None:
-        """End the calls whose deadline has passed; their handlers see it, their callers know it already."""
+        """End the calls whose deadline has passed; nothing is sent to their callers, whose own clocks end them."""
         now = time.monotonic_ns()
         if now < self._next_ns:
             return

@@ -1,9 +1,7 @@
 """The thread that reads what callers send, and a watchdog that replaces it while a handler it runs turns out slow.
 
-    reading = GuardedReader("commands", body)   # body(): wait for callers and handle what they send, until it is over
-    reading.guarded(task)                       # within body(): run a handler on this thread
-
-Exactly one thread reads at any time.
+reading = GuardedReader("commands", body)   # body(): wait for callers and handle what they send, until it is over
+reading.guarded(task)                       # within body(): run a handler on this thread
 """
 
 from __future__ import annotations
@@ -11,11 +9,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from lucky_transport.rpc.timerfd import TimerFd
+__all__ = ["TIMEOUT_S", "GuardedReader", "ReaderReplaced"]
 
-__all__ = ["TIMEOUT_NS", "GuardedReader", "ReaderReplaced"]
-
-TIMEOUT_NS = 2_000_000
+TIMEOUT_S = 0.002
+#: A watchdog that sleeps for longer ends.
+_IDLE_S = 1.0
 
 
 class ReaderReplaced(Exception):
@@ -23,10 +21,12 @@ class ReaderReplaced(Exception):
 
 
 class GuardedReader:
-    """One thread at a time runs `body`, which may begin anew at any time on another thread.
+    """Exactly one thread at a time runs `body`, which may begin anew at any time on another thread.
 
-    A guarded task that has not ended after one to two TIMEOUT_NS loses the reading to the watchdog, whose thread then
-    runs `body`; the slow task's thread ends with it. While nothing is guarded the watchdog sleeps, and `rest` ends it.
+    A guarded task that has not ended after one to two TIMEOUT_S loses the reading to the watchdog, whose thread then
+    runs `body`; the slow task's thread ends with it. The watchdog looks every TIMEOUT_S while tasks run, sleeps
+    otherwise, and ends when no task comes for long.
+
     on_replaced(ended): called on the new thread before it reads; `ended` is set when the slow task has ended.
     """
 
@@ -35,14 +35,14 @@ class GuardedReader:
         self._name = name
         self._body = body
         self._lock = threading.Lock()
-        self._timer: TimerFd | None = None  # there is one while there is a watchdog
-        self._timer_is_set = False
         self._readers = 0
         self._tasks = 0  # guarded so far
-        self._seen = 0  # of these, when the timer last went off
         self._busy = False
         self._ended = threading.Event()
-        self._closing = self._resting = False
+        self._has_watchdog = self._closing = False
+        self._watchdog_sleeps = True
+        self._wake_up = threading.Lock()  # held; released once to end the watchdog's sleep
+        self._wake_up.acquire()
         self._threads: list[threading.Thread] = []
 
     @property
@@ -62,20 +62,13 @@ class GuardedReader:
             if thread is not threading.current_thread():
                 thread.join(timeout_s)
 
-    def rest(self) -> None:
-        """End the watchdog's thread; only within `body`. The next task starts a new one."""
-        with self._lock:
-            if self._timer is not None:
-                self._resting = True
-                self._timer.set(1)
-
     def guarded(self, task: Callable[[], object]) -> None:
         """Run the task on this thread. Raises ReaderReplaced when another thread reads by the time it has ended."""
         reader = self._readers
         self._tasks += 1
         self._busy = True
-        if not self._timer_is_set:
-            self._set_timer()
+        if self._watchdog_sleeps:  # checked last: a watchdog that falls asleep checks `_busy` last
+            self._rouse_watchdog()
         try:
             task()
         finally:
@@ -86,20 +79,24 @@ class GuardedReader:
         if is_replaced:
             raise ReaderReplaced
 
-    def _set_timer(self) -> None:
+    def _rouse_watchdog(self) -> None:
         with self._lock:
-            self._timer_is_set = True
-            if self._timer is None:
-                self._timer = timer = TimerFd()
-                self._spawn(lambda: self._watch(timer))
-            self._resting = False
-            self._timer.set(TIMEOUT_NS)
+            self._watchdog_sleeps = False
+            if self._has_watchdog:
+                self._end_sleep()
+            elif not self._closing:
+                self._has_watchdog = True
+                self._spawn(self._watch)
 
     def _dismiss_watchdog(self) -> None:
         with self._lock:
             self._closing = True
-            if self._timer is not None:
-                self._timer.set(1)
+            self._end_sleep()
+
+    def _end_sleep(self) -> None:
+        """Wake the watchdog, now or in its next sleep; the lock is held."""
+        if self._wake_up.locked():
+            self._wake_up.release()
 
     def _spawn(self, target: Callable[[], None]) -> None:
         thread = threading.Thread(target=target, name=self._name, daemon=True)
@@ -120,39 +117,32 @@ class GuardedReader:
         finally:
             ended.set()
 
-    def _watch(self, timer: TimerFd) -> None:
-        """Sleep until a task takes too long, then read in place of its thread."""
-        ended = None
-        while self._timer is timer:
-            timer.wait()
+    def _watch(self) -> None:
+        """Sleep until a task takes too long, then read in place of its thread; end when none comes for long."""
+        seen = 0  # tasks that were begun at the last look
+        is_awake = True
+        while not self._closing:
             with self._lock:
-                if self._closing or self._may_rest():
-                    self._timer = None
-                elif self._busy and self._tasks == self._seen:
+                if self._busy and self._tasks == seen:
                     ended = self._take_over()
-                else:
-                    self._go_on_watching(timer)
-        timer.close()
-        if ended is not None:
-            self.on_replaced(ended)
-            self._read()
-
-    def _may_rest(self) -> bool:
-        if self._resting:
-            self._timer_is_set = False  # before the check: a task that begins after it sets the timer itself
-        return self._resting and not self._busy
+                    break
+                if not is_awake and self._watchdog_sleeps:
+                    self._has_watchdog = False
+                    return
+                self._watchdog_sleeps = True
+                if self._busy or self._tasks != seen:
+                    self._watchdog_sleeps = False
+                seen = self._tasks
+            is_awake = self._wake_up.acquire(timeout=_IDLE_S if self._watchdog_sleeps else TIMEOUT_S)
+        else:
+            return
+        self.on_replaced(ended)
+        self._read()
 
     def _take_over(self) -> threading.Event:
         """Make this thread the reader; the lock is held."""
         ended, self._ended = self._ended, threading.Event()
         self._readers += 1
-        self._busy = self._timer_is_set = False
-        self._timer = None
+        self._busy = self._has_watchdog = False
+        self._watchdog_sleeps = True
         return ended
-
-    def _go_on_watching(self, timer: TimerFd) -> None:
-        self._timer_is_set = False  # before the check: a task that begins after it sets the timer itself
-        if self._busy or self._tasks != self._seen:
-            self._seen = self._tasks
-            self._timer_is_set = True
-            timer.set(TIMEOUT_NS)

@@ -51,11 +51,6 @@ class ServerLoop:
         """Calls that are not answered yet, of all clients."""
         return sum(calls.open_calls for calls in tuple(self._calls.values()))
 
-    @property
-    def has_clients(self) -> bool:
-        """True while anyone is there."""
-        return bool(self._calls)
-
     def serve(self, timeout_ns: int) -> None:
         """Wait until something comes, and handle it. Raises ClosedError."""
         is_answering = any(calls.open_calls for calls in tuple(self._calls.values()))

@@ -14,10 +14,9 @@ import time
 from collections.abc import Callable
 
 from lucky_transport.errors import ClosedError
-from lucky_transport.rpc.adaptive_executor import AdaptiveExecutor
+from lucky_transport.rpc.adaptive_executor import AdaptiveExecutor, CountedPool
 from lucky_transport.rpc.deadline_timer import DeadlineTimer
 from lucky_transport.rpc.guarded_reader import GuardedReader, ReaderReplaced
-from lucky_transport.rpc.run_time_stats import CountedPool
 from lucky_transport.rpc.server import ServerCalls
 from lucky_transport.shm.listener import Listener
 from lucky_transport.shm.memfd_pipe import MemfdPipe
@@ -98,8 +97,6 @@ class ServerThread:
         self.deadline_timer.expire()
         if self.executor is not None:
             self.executor.flush()
-            if not self._reception.has_clients:
-                self._reading.rest()
 
     def _end(self) -> None:
         self._reception.close(ClosedError(self._farewell, backend="shm"))

@@ -17,7 +17,7 @@ from typing import Any
 
 from lucky_transport.errors import ClosedError
 from lucky_transport.handler_options import is_inline
-from lucky_transport.rpc.run_time_stats import CountedPool
+from lucky_transport.rpc.adaptive_executor import CountedPool
 from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport.shm.server_thread import ServerThread
 from lucky_transport_stubs.answer import Answer

@@ -7,13 +7,12 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
+from typing import Any
 
 import pytest
 
-from lucky_transport.rpc.adaptive_executor import AdaptiveExecutor
+from lucky_transport.rpc.adaptive_executor import LONG_NS, QUICK_NS, AdaptiveExecutor, CountedPool, RunTimeStats
 from lucky_transport.rpc.guarded_reader import GuardedReader
-from lucky_transport.rpc.run_time_stats import LONG_NS, QUICK_NS, CountedPool, RunTimeStats
-from lucky_transport.rpc.timerfd import TimerFd
 from tests.support.waiting import PATIENCE_S, until
 
 #: Quick runs after which a new method is trusted, and more.
@@ -287,38 +286,17 @@ def test_closing_leaves_no_thread_behind(open_desk: Callable[[int], Desk]) -> No
     until(lambda: not set(threading.enumerate()) - before)
 
 
-def test_a_timer_goes_off_once_for_each_time_it_is_set() -> None:
-    timer = TimerFd()
-    start = time.monotonic()
-    timer.set(20_000_000)
-    timer.wait()
-    assert time.monotonic() - start >= 0.02
-    timer.set(1)
-    timer.wait()
-    timer.close()
-    timer.close()
-    with pytest.raises(OSError):
-        timer.set(1)
-
-
-def test_a_guard_that_rests_ends_and_the_next_task_is_guarded_again(open_desk: Callable[[int], Desk]) -> None:
-    desk = open_desk(2)
-
-    def guards() -> int:
-        return len([thread for thread in threading.enumerate() if thread.name == "reader"]) - 1
-
-    deadline = time.monotonic() + PATIENCE_S
-    for _ in range(50):
+def test_a_watchdog_that_slept_watches_the_next_task(desk: Desk) -> None:
+    for _ in range(5):
         desk.make_quick("quick")
-        desk.ask("quick", desk.reading.rest)  # in a task it only says so: the guard ends after it
-    desk.post(("rest", desk.reading.rest))
-    while guards():
-        desk.post(("rest", desk.reading.rest))
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
-    desk.make_quick("quick")
-    assert desk.ask("quick", lambda: time.sleep(0.1)) == "reader"
-    assert desk.ask("other") != ""  # another thread read on
+        reading: Any = desk.reading
+        until(lambda reading=reading: reading._watchdog_sleeps)
+        started = threading.Event()
+        held = threading.Event()
+        desk.post(("quick", lambda started=started, held=held: (started.set(), held.wait(PATIENCE_S))))
+        assert started.wait(PATIENCE_S)
+        assert desk.ask("other")  # another thread reads on
+        held.set()
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
