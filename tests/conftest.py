@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from tests.support.foreign_files import MakeForeignFile
 
 # A slow machine is no bug: Hypothesis' limit of 200 ms per example would be an assertion about time.
+# `--hypothesis-profile deep` tries more examples of everything whose number no test names.
 settings.register_profile("lucky_transport", deadline=None)
+settings.register_profile("deep", deadline=None, max_examples=2000)
 settings.load_profile("lucky_transport")
 
 pytest.register_assert_rewrite("lucky_transport.testing")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lucky_transport.codec.flatbuffers import decode, encode
@@ -61,7 +61,6 @@ def chain(length: int) -> Chain:
     return link
 
 
-@settings(max_examples=200)
 @given(message=any_message())
 def test_any_message_survives_the_round_trip(message: Any) -> None:
     again = decode(type(message), encode(message))

@@ -45,7 +45,6 @@ def same_verdict(cls: type[Any], data: bytes) -> None:
     assert repr(found) == repr(decode_generic(cls, data))
 
 
-@settings(max_examples=200)
 @given(message=messages(Everything), prefix_bytes=st.sampled_from([0, 4, 8]))
 def test_both_read_what_the_compiled_encoder_writes(message: Everything, prefix_bytes: int) -> None:
     data = compiled(Everything).encode(message, prefix_bytes)
@@ -53,7 +52,6 @@ def test_both_read_what_the_compiled_encoder_writes(message: Everything, prefix_
     assert repr(decode_generic(Everything, data)) == repr(message)
 
 
-@settings(max_examples=300)
 @given(
     message=messages(Everything) | messages(Uncompiled) | any_message() | messages(Envelope),
     prefix_bytes=st.sampled_from([0, 4, 8]),
@@ -91,7 +89,6 @@ def test_a_map_with_a_key_twice_is_refused_by_both() -> None:
         decode(Everything, data)
 
 
-@settings(max_examples=400)
 @given(message=messages(Everything), data=st.data())
 def test_a_damaged_buffer_gets_the_same_verdict_from_both(message: Everything, data: st.DataObject) -> None:
     buffer = bytearray(encode(message))
@@ -102,7 +99,6 @@ def test_a_damaged_buffer_gets_the_same_verdict_from_both(message: Everything, d
     same_verdict(Everything, bytes(buffer))
 
 
-@settings(max_examples=300)
 @given(message=any_message() | messages(Envelope), data=st.data())
 def test_a_buffer_with_changed_bytes_or_cut_short_gets_the_same_verdict_from_both(
     message: Any, data: st.DataObject

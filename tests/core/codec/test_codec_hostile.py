@@ -57,13 +57,11 @@ def table(vtable: list[int], *body: int, root: int | None = None) -> bytes:
     return struct.pack("<I", start if root is None else root) + head + struct.pack(f"<i{len(body)}I", len(head), *body)
 
 
-@settings(max_examples=300)
 @given(cls=st.sampled_from([*message_classes(), Tree, Numbers]), data=st.binary(max_size=200))
 def test_random_bytes_are_refused_or_decoded(cls: type, data: bytes) -> None:
     decodes_or_refuses(cls, data)
 
 
-@settings(max_examples=300)
 @given(message=any_message(), data=st.data())
 def test_damaged_messages_are_refused_or_decoded(message: Any, data: st.DataObject) -> None:
     buffer = bytearray(encode(message))

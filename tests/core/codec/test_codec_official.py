@@ -8,7 +8,7 @@ from typing import Any
 import flatbuffers
 from flatbuffers import number_types
 from flatbuffers.table import Table
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lucky_transport.codec.envelope import Envelope, Kind, decode_envelope, encode_envelope
@@ -200,13 +200,11 @@ def read_default(field: Field) -> Any:
 # --- both ways ---
 
 
-@settings(max_examples=150)
 @given(message=any_message())
 def test_the_official_runtime_reads_our_bytes(message: Any) -> None:
     assert repr(read_root(type(message), encode(message))) == repr(message)
 
 
-@settings(max_examples=150)
 @given(message=any_message(), write_defaults=st.booleans(), reverse=st.booleans())
 def test_we_read_the_bytes_of_the_official_runtime(message: Any, write_defaults: bool, reverse: bool) -> None:
     data = Official(write_defaults, reverse).finish(message)

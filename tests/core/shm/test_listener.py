@@ -240,7 +240,7 @@ def test_a_wrong_greeting_drops_that_client_alone(
     assert engine.try_pop() == b"still there"
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(message=st.binary(min_size=1, max_size=64) | st.binary(max_size=12).map(lambda rest: b"LRRV" + rest))
 def test_no_greeting_breaks_the_listener(rendezvous: Listener, message: bytes) -> None:
     with knock(rendezvous.path) as stranger:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lucky_transport.errors import RemoteProtocolError
@@ -69,7 +69,6 @@ def assert_only_the_ring_was_touched(words: WatchedWords) -> None:
         assert start in positions if what in ("load", "store") else DATA <= start <= stop <= DATA + SIZE
 
 
-@settings(max_examples=400)
 @given(read=POSITIONS | WORDS, ahead=DISTANCES | WORDS, data=st.lists(WORDS, max_size=SIZE // 4), fill=WORDS)
 def test_a_reader_survives_any_memory(read: int, ahead: int, data: list[int], fill: int) -> None:
     words = a_ring(WatchedWords)
@@ -100,7 +99,6 @@ def outcome(reader: Any) -> list[bytes | str | None]:
 
 
 @pytest.mark.skipif(bool(native_error()), reason=native_error() or "native")
-@settings(max_examples=600)
 @given(read=POSITIONS, ahead=DISTANCES | WORDS, data=st.lists(WORDS, max_size=SIZE // 4), fill=WORDS)
 def test_both_implementations_find_the_same_in_any_memory(read: int, ahead: int, data: list[int], fill: int) -> None:
     words = a_ring()
@@ -120,7 +118,6 @@ def test_both_implementations_find_the_same_in_any_memory(read: int, ahead: int,
     assert images[0] == images[1]
 
 
-@settings(max_examples=200)
 @given(
     start=POSITIONS,
     moves=st.lists(DISTANCES | WORDS | st.none(), max_size=8),

@@ -196,7 +196,7 @@ def test_an_absent_segment_beside_no_other_says_so(tmp_path: Path) -> None:
         segment.open_segment("absent", Deadline(0), directory=tmp_path)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     name=st.sampled_from(sorted(set(FIELDS) - {"version", "server_pid", "server_start"})),
     value=st.one_of(st.integers(0, 2**64 - 1), st.integers(0, 8192)),
@@ -218,7 +218,7 @@ def test_a_hostile_header_field_is_refused_or_harmless(made: Segment, tmp_path: 
     assert seen.spec == SPEC
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32))
 def test_random_bytes_behind_a_right_magic_raise_only_our_errors(tmp_path: Path, seed: int) -> None:
     noise = random.Random(seed).randbytes(HEADER_BYTES + 512)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lucky_transport.codec import flatbuffers
@@ -184,7 +184,6 @@ def test_a_fault_that_steps_cannot_have_is_refused() -> None:
         FaultSpec(Fault.REORDERED, STEPS)
 
 
-@settings(max_examples=100)
 @given(message=st.one_of(messages(FullState), messages(StepResponse), messages(EntityInfo)))
 def test_a_flipped_bit_survives_the_wire_and_leaves_the_original_alone(message: Any) -> None:
     before = flatbuffers.encode(message)

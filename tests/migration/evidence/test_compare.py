@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lucky_transport.messages import (
@@ -62,7 +62,6 @@ def named(evidence: Evidence) -> tuple[str, str, str, dict[str, Any]]:
 # equal
 
 
-@settings(max_examples=100)
 @given(data=st.data(), row=st.sampled_from(METHODS))
 def test_what_is_the_same_is_equal_as_messages_and_as_bytes(data: st.DataObject, row: Any) -> None:
     message = data.draw(messages(row.response))
@@ -155,7 +154,6 @@ def test_a_stream_that_differs_is_named_by_what_happened_to_it(
     assert named(evidence) == (DIFFERENT, aspect, where, dict(zip(("grpc", "shm"), said, strict=True)))
 
 
-@settings(max_examples=200)
 @given(st.lists(st.integers(0, 5), max_size=8), st.lists(st.integers(0, 5), max_size=8))
 def test_streams_are_equal_just_when_all_items_are(one: list[int], other: list[int]) -> None:
     outcomes = CallOutcome("grpc", stream(*one)), CallOutcome("shm", stream(*other))
@@ -293,7 +291,6 @@ def test_messages_of_a_teams_own_are_compared_as_bytes(both: Both) -> None:
     assert named(compare(both([b"abc"], [b"ab"], method=FOREIGN), RULES))[2] == "len(bytes)"
 
 
-@settings(max_examples=200)
 @given(st.binary(max_size=40), st.binary(max_size=40))
 def test_bytes_that_are_no_message_are_compared_as_they_are(one: bytes, other: bytes) -> None:
     outcomes = CallOutcome("grpc", [one]), CallOutcome("shm", [other])

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lucky_transport.codec import flatbuffers
@@ -44,7 +44,6 @@ TIMELESS = (
 )
 
 
-@settings(max_examples=200)
 @given(data=st.data(), kind=st.sampled_from(TIMELESS))
 def test_messages_are_equal_just_when_they_look_the_same(data: st.DataObject, kind: type[Any]) -> None:
     one, other = data.draw(messages(kind)), data.draw(messages(kind))
@@ -52,7 +51,6 @@ def test_messages_are_equal_just_when_they_look_the_same(data: st.DataObject, ki
     assert (first_unequal(kind, one, other) is None) == (repr(one) == repr(other))
 
 
-@settings(max_examples=100)
 @given(message=messages(StepResponse))
 def test_what_crosses_a_wire_is_equal_to_what_was_sent(message: StepResponse) -> None:
     assert first_unequal(type(message), message, flatbuffers.decode(type(message), flatbuffers.encode(message))) is None

@@ -75,7 +75,6 @@ def compiles(source: bytes) -> bool:
 
 
 @given(SOURCES, ENDPOINTS)
-@settings(max_examples=150, deadline=None)
 def test_a_rewrite_compiles_and_has_nothing_left_to_rewrite(text: str, endpoint: str | None) -> None:
     source = text.encode("utf-8", "replace")
     after, _ = rewrite_python(source, endpoint)
@@ -84,7 +83,6 @@ def test_a_rewrite_compiles_and_has_nothing_left_to_rewrite(text: str, endpoint:
 
 
 @given(SOURCES | st.binary(max_size=60))
-@settings(max_examples=150, deadline=None)
 def test_a_scan_finds_or_says_why_not(source: str | bytes) -> None:
     try:
         module = parse(source)
@@ -102,7 +100,6 @@ REQUIREMENT_LINES = st.sampled_from(
 
 
 @given(st.lists(REQUIREMENT_LINES | st.text(max_size=20), max_size=6).map("\n".join), st.booleans())
-@settings(max_examples=150, deadline=None)
 def test_requirements_are_rewritten_once_and_stay_what_they_were(text: str, toml: bool) -> None:
     name = "pyproject.toml" if toml else "requirements.txt"
     after = rewrite_requirements(name, text.encode("utf-8", "replace"), lambda _: True)

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 pytest.importorskip("google.protobuf", reason="protobuf is not installed: pip install 'lucky-transport[grpc]'")
@@ -127,7 +127,6 @@ def is_list(field: Any) -> bool:
     return as_written(field).label == FieldDescriptorProto.LABEL_REPEATED
 
 
-@settings(max_examples=150)
 @given(data=st.data())
 def test_a_message_survives_the_way_over_the_wire(data: st.DataObject) -> None:
     kind, pb = data.draw(st.sampled_from(PAIRS))

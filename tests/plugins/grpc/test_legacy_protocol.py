@@ -171,7 +171,6 @@ def test_the_messages_of_stepping_cross_both_ways(name: str, data: st.DataObject
 
 
 @given(data=st.data())
-@settings(max_examples=300, deadline=None)
 def test_any_legacy_message_crosses_both_ways(data: st.DataObject) -> None:
     _assert_crosses_both_ways(data.draw(st.sampled_from(LEGACY_MESSAGES)), data.draw)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transport[mujoco]'")
@@ -79,7 +79,6 @@ def test_the_floor_has_squares_and_far_away_their_mean() -> None:
     assert far[0] == pytest.approx(near.mean(axis=0))
 
 
-@settings(max_examples=150, deadline=None)
 @given(shapes=drawings)
 def test_drawings_of_any_size_leave_a_whole_picture(shapes: list[object]) -> None:
     eye = _EYE
