@@ -1,23 +1,49 @@
-"""What one record of a command ring says: which call it belongs to, what it is, and its payload.
+"""The envelope: what one record of a command ring says, which call it belongs to, what it is, and its payload.
 
-Rule 1: fields are only ever appended; their slots are the wire.
-Rule 2: the record's length word stands right before the envelope, so that both together are a size-prefixed FlatBuffers
-        buffer, aligned as one.
+Every envelope is a FlatBuffers table. The two that travel most have a fixed layout besides, which one `struct` writes
+and reads: the compact envelope carries a request, response or stream item, the image envelope also says where the
+message's one image lies in shared memory. `shm/_native/envelope.c` writes and reads the same bytes.
+
+    compact   0 to 32    root offset, vtable, distance back to it: always the same
+              32 to 68   method, correlation id, deadline, kind, offset and length of the payload
+              68         the payload
+    image     0 to 48    root offset, vtable, distance back to it: always the same
+              48 to 108  dropped, correlation id, kind, offsets, the image's place, length of the payload
+              108        the payload
+
+The record's length word stands right before the envelope: both together are a size-prefixed buffer, aligned as one.
 """
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Annotated
 
 from lucky_transport.codec.flatbuffers import decode, encode
 from lucky_transport.errors import RemoteProtocolError
-from lucky_transport.messages.scalars import U32, U64, no_items, struct
+from lucky_transport.messages.scalars import U32, U64, no_items
+from lucky_transport.messages.scalars import struct as in_place
 
-__all__ = ["Envelope", "ImagePlace", "Kind", "Metadatum", "decode_envelope", "encode_envelope"]
+__all__ = [
+    "COMPACT_BYTES",
+    "IMAGE_BYTES",
+    "CompactFields",
+    "Envelope",
+    "ImageFields",
+    "ImagePlace",
+    "ItemRun",
+    "Kind",
+    "Metadatum",
+    "Popped",
+    "decode_compact",
+    "decode_envelope",
+    "encode_compact",
+    "encode_envelope",
+]
 
-#: The record's length word; see Rule 2.
+#: The record's length word.
 _PREFIX_BYTES = 4
 
 
@@ -52,7 +78,7 @@ class Metadatum:
     value: bytes = b""
 
 
-@struct
+@in_place
 @dataclass(slots=True)
 class ImagePlace:
     """Where one image of the message lies: `length` bytes in a slot of a file beside the segment
@@ -104,6 +130,35 @@ class Envelope:
     code: U32 = 0
 
 
+#: Where an image lies: length, file, slot, number.
+ImageFields = tuple[int, int, int, int]
+#: kind, correlation id, payload, method, deadline_ns, dropped, image: what `Pipe.push` takes, in its order.
+CompactFields = tuple[int, int, bytes, int, int, int, ImageFields | None]
+#: What comes out of a ring: the fields of a compact or image envelope, the bytes of any other record.
+Popped = CompactFields | bytes
+#: Consecutive compact stream items of one call: its correlation id, and their payloads.
+ItemRun = tuple[int, list[bytes]]
+
+#: Root table at byte 28, its vtable at byte 8: slots 0 to 7, of which `status`, `details` and `metadata` are absent.
+_COMPACT_HEAD = struct.pack("<I4x10Hi", 28, 20, 32, 4, 8, 24, 16, 0, 0, 0, 28, 20)
+#: method, correlation_id, deadline_ns, kind, offset of the payload, its length
+_COMPACT_REST = struct.Struct("<IQQII4xI")
+_COMPACT_PAYLOAD = 8
+#: Bytes before the payload of a compact envelope.
+COMPACT_BYTES = len(_COMPACT_HEAD) + _COMPACT_REST.size
+
+#: Root table at byte 44, its vtable at byte 8: of the slots 0 to 15 correlation_id, kind, payload, dropped and images.
+_IMAGE_HEAD = struct.pack("<I4x18Hi", 44, 36, 28, 0, 8, 16, 0, 0, 0, 0, 20, 0, 0, 0, 0, 0, 0, 4, 24, 36)
+#: dropped, correlation_id, kind, offsets of payload and images, 1, the place (length, file, slot, number), length
+_IMAGE_REST = struct.Struct("<IQIIIIQIII8xI")
+_IMAGE_OFFSETS = (40, 4, 1)
+#: Bytes before the payload of an image envelope.
+IMAGE_BYTES = len(_IMAGE_HEAD) + _IMAGE_REST.size
+
+_LAST_KIND = int(max(Kind))
+_join = b"".join
+
+
 def encode_envelope(envelope: Envelope) -> bytes:
     """Return the envelope as the bytes of one record (without the record's length word).
 
@@ -112,12 +167,65 @@ def encode_envelope(envelope: Envelope) -> bytes:
     return encode(envelope, prefix_bytes=_PREFIX_BYTES)
 
 
-def decode_envelope(record: bytes) -> Envelope:
-    """Return the envelope that a record holds.
+def encode_compact(
+    kind: int,
+    correlation_id: int,
+    payload: bytes,
+    method: int = 0,
+    deadline_ns: int = 0,
+    dropped: int = 0,
+    image: ImageFields | None = None,
+) -> bytes:
+    """Return the record of a compact envelope, of an image envelope when `image` is given.
+
+    Raises ValueError for numbers that do not fit, and for fields that the layout lacks: a compact envelope has no
+    `dropped`, an image envelope neither method nor deadline.
+    """
+    if dropped if image is None else method or deadline_ns:
+        raise ValueError("a compact envelope has no dropped, an image envelope no method and no deadline")
+    try:
+        if image is None:
+            fields = (method, correlation_id, deadline_ns, kind, _COMPACT_PAYLOAD, len(payload))
+            return _join((_COMPACT_HEAD, _COMPACT_REST.pack(*fields), payload))
+        rest = _IMAGE_REST.pack(dropped, correlation_id, kind, *_IMAGE_OFFSETS, *image, len(payload))
+    except struct.error as error:
+        raise ValueError(
+            f"an envelope of kind {kind}, call {correlation_id}, method {method}, deadline {deadline_ns} ns, "
+            f"{dropped} dropped, image {image} and {len(payload)} bytes of payload: {error}"
+        ) from error
+    return _join((_IMAGE_HEAD, rest, payload))
+
+
+def decode_compact(record: bytes) -> Popped:
+    """Return the fields of a compact or image envelope, the record itself when it is neither.
+
+    The record itself may be an envelope of another layout or unsound: `decode_envelope` tells.
+    """
+    if len(record) >= COMPACT_BYTES and record.startswith(_COMPACT_HEAD):
+        values: tuple[int, ...] = _COMPACT_REST.unpack_from(record, len(_COMPACT_HEAD))
+        method, correlation_id, deadline_ns, kind, offset, length = values
+        if offset == _COMPACT_PAYLOAD and length == len(record) - COMPACT_BYTES and kind <= _LAST_KIND:
+            return kind, correlation_id, record[COMPACT_BYTES:], method, deadline_ns, 0, None
+    elif len(record) >= IMAGE_BYTES and record.startswith(_IMAGE_HEAD):
+        values = _IMAGE_REST.unpack_from(record, len(_IMAGE_HEAD))
+        dropped, correlation_id, kind, *offsets, length, file, slot, number, size = values
+        if tuple(offsets) == _IMAGE_OFFSETS and size == len(record) - IMAGE_BYTES and kind <= _LAST_KIND:
+            return kind, correlation_id, record[IMAGE_BYTES:], 0, 0, dropped, (length, file, slot, number)
+    return record
+
+
+def decode_envelope(popped: Popped) -> Envelope:
+    """Return the envelope that a record, or what came of it out of a ring, holds.
 
     Raises RemoteProtocolError for anything but a sound envelope of a known kind.
     """
-    envelope = decode(Envelope, record)
+    if isinstance(popped, tuple):
+        kind, correlation_id, payload, method, deadline_ns, dropped, image = popped
+        images = [] if image is None else [ImagePlace(*image)]
+        return Envelope(
+            method, correlation_id, Kind(kind), deadline_ns, payload=payload, dropped=dropped, images=images
+        )
+    envelope = decode(Envelope, popped)
     if envelope.kind.__class__ is not Kind:
         raise RemoteProtocolError(
             f"envelope of kind {int(envelope.kind)} for method {envelope.method}, call {envelope.correlation_id}; "

@@ -20,8 +20,16 @@ from time import monotonic_ns
 from typing import Any, cast
 
 from lucky_transport.call import deadline_error
-from lucky_transport.codec.compact import ItemRun, Popped, encode_compact, envelope_of, fields_of
-from lucky_transport.codec.envelope import Envelope, Kind, decode_envelope, encode_envelope
+from lucky_transport.codec.envelope import (
+    Envelope,
+    ItemRun,
+    Kind,
+    Popped,
+    decode_compact,
+    decode_envelope,
+    encode_compact,
+    encode_envelope,
+)
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import ClosedError, PeerTimeout, SpecError, TransportError, from_wire
 from lucky_transport.messages.methods import Flow
@@ -335,7 +343,7 @@ class ClientCalls:
             call.on_response(payload, ())
             self._calls.pop(correlation_id, None)
         else:
-            self._on_envelope(envelope_of(record))
+            self._on_envelope(decode_envelope(record))
             return
         if call.gates:
             self.waiters.wake_followers(call)
@@ -378,7 +386,7 @@ class ClientCalls:
             self.waiters.wake_followers(call)
             return
         if record is not None:
-            self._on_record(fields_of(whole(record, fragment.correlation_id)))
+            self._on_record(decode_compact(whole(record, fragment.correlation_id)))
 
     def _break(self, error: TransportError) -> None:
         """End everything for this reason; the first one counts."""

@@ -7,8 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lucky_transport.codec.compact import encode_compact
-from lucky_transport.codec.envelope import Envelope, Kind
+from lucky_transport.codec.envelope import Envelope, Kind, encode_compact
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Cancelled, StatusError, TransportError
 from lucky_transport.rpc.base_call import BaseCall

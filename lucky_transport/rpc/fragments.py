@@ -10,8 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator
 
-from lucky_transport.codec.compact import decode_compact
-from lucky_transport.codec.envelope import Envelope, Kind, decode_envelope, encode_envelope
+from lucky_transport.codec.envelope import Envelope, Kind, decode_compact, decode_envelope, encode_envelope
 from lucky_transport.errors import RemoteProtocolError, SpecError, TransportError
 
 __all__ = ["DEFAULT_LIMIT", "Assemblies", "TooLarge", "cut", "too_large", "whole"]
@@ -154,11 +153,11 @@ class Assemblies:
 def whole(record: bytes, correlation_id: int) -> bytes:
     """Return a record put together from fragments of that call; raises RemoteProtocolError when it holds another."""
     fields = decode_compact(record)
-    if fields is not None:
+    if isinstance(fields, tuple):
         kind, found = Kind(fields[0]), fields[1]
     else:
         envelope = decode_envelope(record)
-        found, kind = envelope.correlation_id, envelope.kind
+        kind, found = envelope.kind, envelope.correlation_id
     if found != correlation_id or kind is Kind.FRAGMENT:
         raise RemoteProtocolError(f"fragments of call {correlation_id} hold {kind.name} of call {found}")
     return record

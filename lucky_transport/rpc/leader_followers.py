@@ -19,7 +19,7 @@ from collections.abc import Callable
 from time import monotonic_ns
 from typing import Any, Protocol, TypeVar
 
-from lucky_transport.codec.compact import ItemRun, Popped
+from lucky_transport.codec.envelope import ItemRun, Popped
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import TransportError
 from lucky_transport.rpc.pipe import Pipe

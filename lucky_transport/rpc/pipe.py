@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from lucky_transport.codec.compact import ImageFields, ItemRun, Popped
+from lucky_transport.codec.envelope import ImageFields, ItemRun, Popped
 
 __all__ = ["Pipe", "RecordReader", "RecordWriter"]
 
@@ -37,7 +37,7 @@ class RecordWriter(Protocol):
     ) -> bool:
         """Append the compact or image envelope of these fields, as `try_push` does its record.
 
-        Raises also OverflowError or ValueError for what `lucky_transport.codec.compact.encode_compact` refuses.
+        Raises also OverflowError or ValueError for what `lucky_transport.codec.envelope.encode_compact` refuses.
         """
         ...
 

@@ -8,7 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-from lucky_transport.codec.compact import COMPACT_BYTES, IMAGE_BYTES, ImageFields
+from lucky_transport.codec.envelope import COMPACT_BYTES, IMAGE_BYTES, ImageFields
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import TransportError
 from lucky_transport.rpc.fragments import cut

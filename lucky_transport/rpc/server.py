@@ -14,8 +14,16 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from types import MappingProxyType
 
-from lucky_transport.codec.compact import ItemRun, Popped, encode_compact, envelope_of, fields_of
-from lucky_transport.codec.envelope import Envelope, Kind, encode_envelope
+from lucky_transport.codec.envelope import (
+    Envelope,
+    ItemRun,
+    Kind,
+    Popped,
+    decode_compact,
+    decode_envelope,
+    encode_compact,
+    encode_envelope,
+)
 from lucky_transport.errors import Busy, ClosedError, RemoteProtocolError, TransportError
 from lucky_transport.rpc.error_envelope import GOAWAY, error_envelope
 from lucky_transport.rpc.fragments import DEFAULT_LIMIT, Assemblies, TooLarge, too_large, whole
@@ -157,12 +165,12 @@ class ServerCalls:
 
     def _on_record(self, record: Popped | ItemRun) -> None:
         if not isinstance(record, tuple):
-            self._on_envelope(envelope_of(record))
+            self._on_envelope(decode_envelope(record))
             return
         assert len(record) == 7  # a batch of one is no run
         kind, correlation_id, payload, method, deadline_ns, _, image = record
         if image is not None:
-            self._on_envelope(envelope_of(record))
+            self._on_envelope(decode_envelope(record))
             return
         if kind == _REQUEST:
             respond = self._inline.get(method)
@@ -178,7 +186,7 @@ class ServerCalls:
             if call is not None:
                 call.on_item(payload)
         else:
-            self._on_envelope(envelope_of(record))
+            self._on_envelope(decode_envelope(record))
 
     def _respond(self, respond: Respond, method: int, correlation_id: int, deadline_ns: int, payload: bytes) -> None:
         """Answer a short request of an inline method."""
@@ -246,7 +254,7 @@ class ServerCalls:
             self._refuse(correlation_id, error.error)
             return
         if record is not None:
-            self._on_record(fields_of(whole(record, correlation_id)))
+            self._on_record(decode_compact(whole(record, correlation_id)))
 
     def _refuse(self, correlation_id: int, error: TransportError) -> None:
         """Tell the caller that this call's message was not taken."""

@@ -7,8 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from lucky_transport.codec.compact import encode_compact
-from lucky_transport.codec.envelope import Envelope, ImagePlace, Kind, encode_envelope
+from lucky_transport.codec.envelope import Envelope, ImagePlace, Kind, encode_compact, encode_envelope
 from lucky_transport.errors import PeerTimeout
 from lucky_transport.rpc.base_call import BaseCall
 from lucky_transport.rpc.error_envelope import copy_error

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any, cast
 
-from lucky_transport.codec.compact import CompactFields, ItemRun, Popped, encode_compact, fields_of
+from lucky_transport.codec.envelope import CompactFields, ItemRun, Popped, decode_compact, encode_compact
 from lucky_transport.errors import SegmentError
 from lucky_transport.shm.channel import PEER_PARKS, PEER_WAKES
 from lucky_transport.shm.eventfd import notify_eventfd
@@ -217,7 +217,7 @@ class RingReader(_End):
 
     def pop_batch(self, limit: int) -> Popped | ItemRun | None:
         record = self.try_pop()
-        return None if record is None else fields_of(record)
+        return None if record is None else decode_compact(record)
 
     def ready(self) -> bool:
         return self._load(WRITE_POSITION) != self.position

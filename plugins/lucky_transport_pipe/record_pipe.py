@@ -23,7 +23,7 @@ import threading
 import time
 from typing import Any
 
-from lucky_transport.codec.compact import ItemRun, Popped, encode_compact, fields_of
+from lucky_transport.codec.envelope import ItemRun, Popped, decode_compact, encode_compact
 from lucky_transport.errors import ClosedError, RemoteProtocolError, SpecError
 from lucky_transport.fork import on_child
 from lucky_transport.shm.eventfd import EventFd
@@ -144,7 +144,7 @@ class RecordPipe:
     def pop_batch(self, limit: int, /) -> Popped | ItemRun | None:
         """See `Pipe.pop_batch`; one record at a time."""
         record = self.try_pop()
-        return None if record is None else fields_of(record)
+        return None if record is None else decode_compact(record)
 
     def _next(self) -> bytes | None:
         """Return the oldest whole record that has arrived."""

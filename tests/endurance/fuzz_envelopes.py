@@ -14,8 +14,7 @@ import struct
 from collections import Counter
 from collections.abc import Iterator
 
-from lucky_transport.codec.compact import decode_compact, encode_compact
-from lucky_transport.codec.envelope import Envelope, Kind, Metadatum, encode_envelope
+from lucky_transport.codec.envelope import Envelope, Kind, Metadatum, decode_compact, encode_compact, encode_envelope
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import PeerTimeout, RemoteProtocolError, TransportError
 from lucky_transport.rpc.client import ClientCalls
@@ -208,7 +207,7 @@ class _Server(_Victim):
         self._calls.feed()
         self._began.pop().finish(payload)
         answer = decode_compact(self.attacker.try_pop() or b"")
-        if answer is None or answer[:3] != (Kind.RESPONSE, number, payload):
+        if answer[:3] != (Kind.RESPONSE, number, payload):
             raise ValueError(f"an honest request got {answer}")
 
     def close(self) -> None:

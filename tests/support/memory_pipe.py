@@ -12,7 +12,7 @@ import threading
 from collections import deque
 from typing import Any
 
-from lucky_transport.codec.compact import ItemRun, Popped, encode_compact, fields_of
+from lucky_transport.codec.envelope import ItemRun, Popped, decode_compact, encode_compact
 from lucky_transport.errors import ClosedError, LocalProtocolError, PeerDied, SpecError
 
 __all__ = ["MemoryPipe", "memory_pipes"]
@@ -77,7 +77,7 @@ class MemoryPipe:
 
     def pop_batch(self, limit: int, /) -> Popped | ItemRun | None:
         record = self.try_pop()
-        return None if record is None else fields_of(record)
+        return None if record is None else decode_compact(record)
 
     def wait(self, timeout_ns: int, oversubscribed: bool = False) -> bool:
         with self._changed:

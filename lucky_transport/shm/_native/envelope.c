@@ -1,4 +1,4 @@
-/* Compact and image envelopes in a ring: a head that is always the same, the fields, the payload (codec/compact.py). */
+/* Compact and image envelopes in a ring: a head that is always the same, the fields, the payload (codec/envelope.py). */
 #include "ring.h"
 
 /* Append an envelope made of its head, which is always the same, the rest of it, and the payload. `rest` ends with the
@@ -22,7 +22,7 @@ static PyObject *ring_push_headed(Ring *r, PyObject *payload, const uint8_t *hea
     Py_RETURN_TRUE;
 }
 
-/* The head of every compact envelope, as in codec/compact.py: root offset, vtable, distance back to it. */
+/* The head of every compact envelope, as in codec/envelope.py: root offset, vtable, distance back to it. */
 static const uint8_t COMPACT_HEAD[32] = {28, 0, 0,  0, 0,  0, 0, 0, 20, 0, 32, 0, 4,  0, 8,  0,
                                          24, 0, 16, 0, 0,  0, 0, 0, 0,  0, 28, 0, 20, 0, 0,  0};
 #define COMPACT_BYTES 68

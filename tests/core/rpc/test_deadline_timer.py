@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from lucky_transport.codec.compact import encode_compact
-from lucky_transport.codec.envelope import Kind
+from lucky_transport.codec.envelope import Kind, encode_compact
 from lucky_transport.rpc.deadline_timer import DeadlineTimer
 from lucky_transport.rpc.server import ServerCalls
 from lucky_transport.rpc.server_call import ServerCall

@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from lucky_transport.codec.compact import decode_compact
-from lucky_transport.codec.envelope import Envelope, Kind, decode_envelope, encode_envelope
+from lucky_transport.codec.envelope import Envelope, Kind, decode_compact, decode_envelope, encode_envelope
 from lucky_transport.errors import RemoteProtocolError, Unimplemented
 from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport.rpc.method_names import FIRST_NUMBER, MethodNameDecoder, MethodNameEncoder
@@ -36,7 +35,7 @@ def test_the_second_request_of_a_method_is_a_plain_one(
         assert pair.client.unary("/t/echo", payload, soon()) == payload
     first, *others = records
     assert decode_envelope(first).path == "/t/echo"
-    assert [fields is not None and fields[3] == FIRST_NUMBER + 1 for fields in map(decode_compact, others)] == [
+    assert [isinstance(fields, tuple) and fields[3] == FIRST_NUMBER + 1 for fields in map(decode_compact, others)] == [
         True,
         True,
     ]

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from lucky_transport.codec.compact import encode_compact
-from lucky_transport.codec.envelope import Envelope, Kind, decode_envelope, encode_envelope
+from lucky_transport.codec.envelope import Envelope, Kind, decode_envelope, encode_compact, encode_envelope
 from lucky_transport.errors import (
     Busy,
     Cancelled,

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from mmap import mmap
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lucky_transport.codec.compact import ImageFields, encode_compact, fields_of
-from lucky_transport.codec.envelope import Kind
+from lucky_transport.codec.envelope import ImageFields, Kind, Popped, decode_compact, decode_envelope, encode_compact
 from lucky_transport.errors import RemoteProtocolError, SpecError
 from lucky_transport.shm.atomics import native_error
 from lucky_transport.shm.ends import ReadingEnd, WritingEnd, open_reader, open_writer
@@ -29,7 +28,18 @@ def ends(native: bool) -> tuple[WritingEnd, ReadingEnd]:
     return open_writer(memory, 0, SIZE, native=native), open_reader(memory, 0, SIZE, native=native)
 
 
+BOTH = (False,) if native_error() else (False, True)
 IMAGE = st.none() | st.tuples(u64, u32, u32, u32)
+
+
+def hostile(
+    kind: int, payload: bytes, image: ImageFields | None, changes: list[tuple[int, int]], length: int | None
+) -> bytes:
+    """Return a record of any kind with some bytes changed, cut to that length."""
+    record = bytearray(encode_compact(kind, 2, payload, image=image))
+    for where, value in changes:
+        record[where % len(record)] = value
+    return bytes(record[:length])
 
 
 @pytest.mark.parametrize("native", [NATIVE, False])
@@ -47,16 +57,54 @@ def test_push_and_pop_batch_agree_with_the_codec(
     assert reader.pop_batch(1) is None
 
 
-@pytest.mark.parametrize("native", [NATIVE, False])
-@given(where=st.integers(0, 107), value=st.integers(0, 255), image=st.sampled_from([None, (4, 5, 6, 7)]))
-def test_a_record_that_is_no_such_envelope_comes_as_it_is(
-    native: bool, where: int, value: int, image: ImageFields | None
-) -> None:
-    writer, reader = ends(native)
-    record = bytearray(encode_compact(3, 2, bytes(50), image=image))
-    record[where] = value
-    assert writer.try_push(record)
-    assert reader.pop_batch(1) == fields_of(bytes(record))
+HOSTILE = st.builds(
+    hostile,
+    st.integers(0, 12),
+    st.binary(max_size=60),
+    IMAGE,
+    st.lists(st.tuples(st.integers(0, 200), st.integers(0, 255)), max_size=3),
+    st.none() | st.integers(1, 200),
+)
+
+
+@given(record=HOSTILE)
+def test_both_readers_find_in_hostile_records_what_the_codec_finds(record: bytes) -> None:
+    for native in BOTH:
+        writer, reader = ends(native)
+        assert writer.try_push(record)
+        found = reader.pop_batch(1)
+        assert found == decode_compact(record)
+        if isinstance(found, tuple):
+            assert decode_envelope(cast(Popped, found)) == decode_envelope(record)
+
+
+NUMBER = st.integers(-1, 2**65) | st.sampled_from([0, 1, 9, 2**32 - 1, 2**32, 2**64 - 1, 2**64])
+
+
+@given(
+    fields=st.tuples(
+        NUMBER,
+        NUMBER,
+        st.binary(max_size=40),
+        NUMBER | st.just(0),
+        NUMBER | st.just(0),
+        NUMBER | st.just(0),
+        st.none() | st.tuples(NUMBER, NUMBER, NUMBER, NUMBER),
+    )
+)
+def test_both_writers_write_hostile_fields_as_the_codec_does_or_refuse_them(fields: Any) -> None:
+    try:
+        record = encode_compact(*fields)
+    except ValueError:
+        record = None
+    for native in BOTH:
+        writer, reader = ends(native)
+        if record is None:
+            with pytest.raises((OverflowError, ValueError)):
+                writer.push(*fields)
+        else:
+            assert writer.push(*fields)
+        assert reader.try_pop() == record
 
 
 RECORDS = st.lists(
@@ -86,7 +134,7 @@ def test_runs_hold_the_same_records_in_the_same_order(native: bool, records: lis
             taken += [(int(Kind.STREAM_ITEM), call, payload, 0, 0, 0, None) for payload in payloads]
         else:
             taken.append(popped)
-    assert taken == [fields_of(record) for record in records]
+    assert taken == [decode_compact(record) for record in records]
     assert writer.free == SIZE
 
 
