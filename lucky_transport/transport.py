@@ -163,7 +163,12 @@ class Transport(ABC):
         return None
 
     def async_calls(self) -> AsyncCalls | None:
-        """Return calls for asyncio, for the running event loop, that need no thread; None where there are none."""
+        """Return calls for asyncio that need no thread, None where there are none; may wait for the engine.
+
+        They belong to the first event loop that uses them, and to the engine they may be those of another client.
+
+        Raises what connecting raises, ClosedError.
+        """
         return None
 
     @abstractmethod

@@ -168,13 +168,12 @@ class AsyncClient(AsyncServices):
             raise ClosedError("the client is closed", hint="connect again")
         if connection.opened is None:
             connection.loop = asyncio.get_running_loop()
-            opening = connection.loop.run_in_executor(None, self._open_transport)
+            opening = connection.loop.run_in_executor(None, _open, self._open_transport)
             try:
-                transport = await asyncio.shield(opening)
+                connection.opened = await asyncio.shield(opening)
             except asyncio.CancelledError:
                 opening.add_done_callback(_close_unused)
                 raise
-            connection.opened = (transport, transport.async_calls() or ThreadedCalls(transport))
         return self
 
     async def close(self) -> None:
@@ -192,6 +191,17 @@ class AsyncClient(AsyncServices):
         await self.close()
 
 
-def _close_unused(opening: asyncio.Future[Transport]) -> None:
+def _open(open_transport: Callable[[], Transport]) -> tuple[Transport, AsyncCalls]:
+    transport = open_transport()
+    try:
+        return transport, transport.async_calls() or ThreadedCalls(transport)
+    except BaseException:
+        transport.close()
+        raise
+
+
+def _close_unused(opening: asyncio.Future[tuple[Transport, AsyncCalls]]) -> None:
     if not opening.cancelled() and opening.exception() is None:
-        opening.result().close()
+        transport, calls = opening.result()
+        calls.close()
+        transport.close()

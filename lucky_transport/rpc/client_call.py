@@ -71,6 +71,10 @@ class ClientCall(BaseCall):
         """True once nothing more comes from the engine; what came may still be waiting for `recv`."""
         return self._state is _ENDED
 
+    def has_news(self) -> bool:
+        """True when `recv` returns or raises at once."""
+        return bool(self._inbox) or self._state is _ENDED
+
     def recv(self, deadline: Deadline | None = None) -> bytes | None:
         """Return the next item, or the response; None after the last. Over a connection with an `ImageSource` it is a
         `Claim` where images came with it.
@@ -79,7 +83,7 @@ class ClientCall(BaseCall):
         `deadline`.
         """
         inbox = self._inbox
-        if not inbox and self._state is not _ENDED and not self._wait(ClientCall._has_news, deadline):
+        if not inbox and self._state is not _ENDED and not self._wait(ClientCall.has_news, deadline):
             raise self._too_late(deadline)
         if inbox:
             payload = inbox.popleft()
@@ -235,9 +239,6 @@ class ClientCall(BaseCall):
     @property
     def name(self) -> str:
         return name_of(self._method)
-
-    def _has_news(self) -> bool:
-        return bool(self._inbox) or self._state is _ENDED
 
     def _has_headers(self) -> bool:
         return self.headers is not None or self._state is _ENDED

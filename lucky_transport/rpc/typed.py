@@ -20,7 +20,7 @@ from lucky_transport.rpc.images import ImageLease, Payload
 from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport.transport import Stream
 
-__all__ = ["CallStream", "begin", "call", "stream"]
+__all__ = ["CallStream", "begin", "call", "open_unary", "response_of", "stream"]
 
 
 def call(calls: ClientCalls, method: Method, request: Any, deadline: Deadline) -> Any:
@@ -37,7 +37,7 @@ def call(calls: ClientCalls, method: Method, request: Any, deadline: Deadline) -
     if answer.error is not None:
         raise copy_error(answer.error, calls.backend)
     if answer.payload.__class__ is not bytes:
-        return _response_of(calls, method, answer.payload)
+        return response_of(calls, method, answer.payload)
     return DECODERS[method.response](answer.payload)
 
 
@@ -47,13 +47,11 @@ def begin(calls: ClientCalls, method: Method, request: Any, deadline: Deadline) 
     Raises TypeError or ValueError for a request that does not fit, LocalProtocolError for a stream, PeerTimeout,
     PeerDied, ClosedError.
     """
-    check_unary(method)
-    check_request(method, request)
-    opened = calls.open(method.id, encode(request), shape=Shape.UNARY, deadline=deadline)
+    opened = open_unary(calls, method, request, deadline)
 
     def response() -> Any:
         payload: Any = opened.recv()
-        return _response_of(calls, method, payload)
+        return response_of(calls, method, payload)
 
     future: Future[Any] = Future()
     on_cancel(future, opened.cancel)
@@ -61,7 +59,19 @@ def begin(calls: ClientCalls, method: Method, request: Any, deadline: Deadline) 
     return future
 
 
-def _response_of(calls: ClientCalls, method: Method, payload: Payload) -> Any:
+def open_unary(
+    calls: ClientCalls, method: Method, request: Any, deadline: Deadline, *, may_wait: bool = True
+) -> ClientCall:
+    """Send a unary method's request, and return the call; `may_wait` as in `ClientCalls.open`.
+
+    Raises what `begin` raises.
+    """
+    check_unary(method)
+    check_request(method, request)
+    return calls.open(method.id, encode(request), shape=Shape.UNARY, deadline=deadline, may_wait=may_wait)
+
+
+def response_of(calls: ClientCalls, method: Method, payload: Payload) -> Any:
     """Return the response that `payload` holds, with its images. Raises RemoteProtocolError."""
     cls: type[Any] = method.response
     if isinstance(payload, bytes):
@@ -77,15 +87,26 @@ def _response_of(calls: ClientCalls, method: Method, payload: Payload) -> Any:
 
 
 def stream(
-    calls: ClientCalls, method: Method, request: Any, deadline: Deadline | None, *, copy: bool = True
+    calls: ClientCalls,
+    method: Method,
+    request: Any,
+    deadline: Deadline | None,
+    *,
+    copy: bool = True,
+    may_wait: bool = True,
 ) -> CallStream:
-    """Open a server stream; `copy` as in `Transport.stream`. Raises as `call`."""
+    """Open a server stream; `copy` as in `Transport.stream`, `may_wait` as in `ClientCalls.open`.
+
+    Raises what `call` raises.
+    """
     check_stream(method)
     check_request(method, request)
     flow = method.stream or Flow.EVERY
     if calls.images is not None and holds_images(method.response):
         flow = Flow.EVERY  # images are held back by themselves, as long as they are not given back
-    opened = calls.open(method.id, encode(request), shape=Shape.SERVER_STREAM, flow=flow, deadline=deadline)
+    opened = calls.open(
+        method.id, encode(request), shape=Shape.SERVER_STREAM, flow=flow, deadline=deadline, may_wait=may_wait
+    )
     return CallStream(calls, opened, method.response, copy)
 
 
@@ -93,7 +114,7 @@ class CallStream(Stream):
     """A server stream over a pipe; see `lucky_transport.transport.Stream`."""
 
     def __init__(self, calls: ClientCalls, opened: ClientCall, response: type, copy: bool) -> None:
-        self._call = opened
+        self.opened = opened
         self._decode = DECODERS[response]
         self._copy = copy
         self._is_frame = response is ImageFrame
@@ -105,24 +126,45 @@ class CallStream(Stream):
     @property
     def dropped(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Items that the engine skipped so far because this side was slow."""
-        return self._call.dropped + self._overwritten
+        return self.opened.dropped + self._overwritten
 
     def __next__(self) -> Any:
         if self._held is not None:
-            self._held.release()
-            self._held = None
-        while (payload := self._recv()) is not None:
+            self._release()
+        while True:
+            payload = self._recv()
             if payload.__class__ is bytes:
                 return self._decode(payload)
-            claim: Any = payload
-            item = self._decode(claim.payload)
-            if claim.fill((item,) if self._is_frame else frames_of(item), self._copy, self._files):
-                if not self._copy:
-                    self._held = claim
+            item = self._with_images(payload)
+            if item is not None:
                 return item
+
+    def try_next(self) -> Any:
+        """Return the next item, None when none has come yet; never waits. Raises what `next` raises."""
+        if self._held is not None:
+            self._release()
+        while self.opened.has_news():
+            payload = self._recv()
+            item = self._decode(payload) if payload.__class__ is bytes else self._with_images(payload)
+            if item is not None:
+                return item
+        return None
+
+    def _with_images(self, lease: Any) -> Any:
+        """Return the item that came with images, None when the engine has overwritten them."""
+        item = self._decode(lease.payload)
+        if not lease.fill((item,) if self._is_frame else frames_of(item), self._copy, self._files):
             self._overwritten += 1
-        self._forget_files()
-        raise StopIteration
+            return None
+        if not self._copy:
+            self._held = lease
+        return item
+
+    def _release(self) -> None:
+        """Give back the images of the last item."""
+        if self._held is not None:
+            self._held.release()
+            self._held = None
 
     def _forget_files(self) -> None:
         files, self._files = self._files, set()
@@ -130,17 +172,22 @@ class CallStream(Stream):
             self._images.forget(files)
 
     def _recv(self) -> Any:
+        """Return the next payload. Raises StopIteration after the last."""
         try:
-            return self._call.recv()
+            payload = self.opened.recv()
         except TransportError:
             self._forget_files()
             raise
+        if payload is None:
+            self._forget_files()
+            raise StopIteration
+        return payload
 
     def cancel(self) -> None:
         held = self._held
-        if held is not None and not self._call.is_ended():
+        if held is not None and not self.opened.is_ended():
             held.keep()  # what was looked at last stays as it is: its file goes with the stream
-        self._call.cancel()
+        self.opened.cancel()
         self._forget_files()
 
     def __del__(self) -> None:

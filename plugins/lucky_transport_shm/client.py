@@ -33,6 +33,7 @@ from lucky_transport.fork import on_child
 from lucky_transport.lockstep import Lockstep, LockstepEvent, LockstepState
 from lucky_transport.messages.methods import Method
 from lucky_transport.rpc import typed
+from lucky_transport.rpc.async_calls import LoopCalls
 from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.shm import error_region, header, lockfile, views
 from lucky_transport.shm.atomics import PEER_PARKS, PEER_WAKES, Result, Words, implementation, native_error
@@ -45,7 +46,7 @@ from lucky_transport.shm.segment_pipe import SegmentPipe
 from lucky_transport.shm.wait import strategy_code
 from lucky_transport.spec.actions import Bounds, check_actions, check_control
 from lucky_transport.transport import Capabilities, Frame, Stream, Transport
-from lucky_transport_shm.command_client import CommandTransport
+from lucky_transport_shm.command_client import CommandTransport, connect_async_calls
 
 __all__ = ["ShmTransport", "connect"]
 
@@ -103,7 +104,7 @@ class ShmTransport(Transport):
         mapping = segment.mapping
         self._engine = Peer(header.get(mapping, "server_pid"), header.get(mapping, "server_start"))
         self._step_timeout_ns = int(settings.step_timeout_s * 1e9)
-        self._command_timeout_s = settings.command_timeout_s
+        self._settings = settings
         strategy = strategy_code(settings.wait)
         native = settings.native and not native_error()
         self._attach(deadline, parks=native)
@@ -307,18 +308,23 @@ class ShmTransport(Transport):
         if self._state is _CLOSED or self._state is _LOST:
             raise self._refusal_of(LockstepEvent.SEND)
         if deadline is None:
-            deadline = Deadline(self._command_timeout_s)
+            deadline = Deadline(self._settings.command_timeout_s)
         return typed.call(self._calls, method, request, deadline)
 
     def begin(self, method: Method, request: Any, deadline: Deadline | None = None) -> Future[Any]:
         if self._state is _CLOSED or self._state is _LOST:
             raise self._refusal_of(LockstepEvent.SEND)
-        return typed.begin(self._calls, method, request, Deadline.after(deadline, self._command_timeout_s))
+        return typed.begin(self._calls, method, request, Deadline.after(deadline, self._settings.command_timeout_s))
 
     def stream(self, method: Method, request: Any, deadline: Deadline | None = None, *, copy: bool = True) -> Stream:
         if self._state is _CLOSED or self._state is _LOST:
             raise self._refusal_of(LockstepEvent.SEND)
         return typed.stream(self._calls, method, request, deadline, copy=copy)
+
+    def async_calls(self) -> LoopCalls | None:
+        if self._state is _CLOSED or self._state is _LOST:
+            raise self._refusal_of(LockstepEvent.SEND)
+        return connect_async_calls(self._segment, self._settings)
 
     def close(self) -> None:
         if self._state is LockstepState.CLOSED:

@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import Busy, ClosedError
+from lucky_transport.errors import Busy, ClosedError, NotReachable
 from lucky_transport.lockstep import Lockstep, LockstepEvent, LockstepState
 from lucky_transport.messages.methods import Method
 from lucky_transport.rpc import typed
+from lucky_transport.rpc.async_calls import LoopCalls
 from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.shm import lockfile
 from lucky_transport.shm.connecting import connect_pipe
@@ -26,7 +27,38 @@ from lucky_transport.shm.segment import Segment
 from lucky_transport.shm.wait import strategy_code
 from lucky_transport.transport import Capabilities, Frame, Stream, Transport
 
-__all__ = ["CommandTransport"]
+__all__ = ["CommandTransport", "connect_async_calls"]
+
+#: An engine that serves a segment listens by then.
+_LOOK_S = 0.02
+
+
+def connect_calls(segment: Segment, settings: Settings, deadline: Deadline, answer_s: float = 0.001) -> ClientCalls:
+    """Return a connection of its own to the engine of the segment; `answer_s` as of `connect_pipe`.
+
+    Raises NotReachable, PeerTimeout, Busy (too many clients), RemoteProtocolError.
+    """
+    pipe = connect_pipe(
+        segment.name, deadline, strategy=strategy_code(settings.wait), native=settings.native, answer_s=answer_s
+    )
+    return ClientCalls(
+        pipe,
+        backend="shm",
+        max_message_bytes=settings.max_message_bytes,
+        images=ImageReader(segment.path, native=settings.native),
+    )
+
+
+def connect_async_calls(segment: Segment, settings: Settings) -> LoopCalls | None:
+    """Return calls for asyncio over a connection of their own, None where the engine takes no further client.
+
+    An event loop watches a descriptor, and the rings of the segment have none.
+    """
+    try:
+        calls = connect_calls(segment, settings, Deadline(_LOOK_S), settings.connect_timeout_s)
+    except (NotReachable, Busy):
+        return None
+    return LoopCalls(calls, settings.command_timeout_s)
 
 
 class CommandTransport(Transport):
@@ -42,15 +74,9 @@ class CommandTransport(Transport):
         self.spec = segment.spec
         self.actions = np.zeros(self.spec.action_shape, self.spec.action.dtype)
         self._segment = segment
-        self._command_timeout_s = settings.command_timeout_s
         self._lockstep = Lockstep(LockstepState.READY, "shm")
-        pipe = connect_pipe(segment.name, deadline, strategy=strategy_code(settings.wait), native=settings.native)
-        self._calls = ClientCalls(
-            pipe,
-            backend="shm",
-            max_message_bytes=settings.max_message_bytes,
-            images=ImageReader(segment.path, native=settings.native),
-        )
+        self._settings = settings
+        self._calls = connect_calls(segment, settings, deadline)
 
     def send(self, actions: NDArray[Any], control: NDArray[np.uint8] | None = None) -> None:
         self._check_open()
@@ -73,16 +99,20 @@ class CommandTransport(Transport):
     def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
         self._check_open()
         if deadline is None:
-            deadline = Deadline(self._command_timeout_s)
+            deadline = Deadline(self._settings.command_timeout_s)
         return typed.call(self._calls, method, request, deadline)
 
     def begin(self, method: Method, request: Any, deadline: Deadline | None = None) -> Future[Any]:
         self._check_open()
-        return typed.begin(self._calls, method, request, Deadline.after(deadline, self._command_timeout_s))
+        return typed.begin(self._calls, method, request, Deadline.after(deadline, self._settings.command_timeout_s))
 
     def stream(self, method: Method, request: Any, deadline: Deadline | None = None, *, copy: bool = True) -> Stream:
         self._check_open()
         return typed.stream(self._calls, method, request, deadline, copy=copy)
+
+    def async_calls(self) -> LoopCalls | None:
+        self._check_open()
+        return connect_async_calls(self._segment, self._settings)
 
     def _check_open(self) -> None:
         if self._lockstep.state is LockstepState.CLOSED:

@@ -61,7 +61,7 @@ class RingCall(Outcome):
     ) -> None:
         """Start the call; returns with its initial metadata, or at its end. Raises TypeError likewise."""
         await self._open(Shape.SERVER_STREAM, metadata, _bytes(request, "request"))
-        await self._news.until(self._has_started)
+        await self._changed.until(self._has_started)
 
     async def stream_unary(
         self, metadata: tuple[Any, ...], metadata_sent_observer: Any, context: Any = None
@@ -77,7 +77,7 @@ class RingCall(Outcome):
         """As `initiate_unary_stream`; calls `metadata_sent_observer()` likewise."""
         await self._open(Shape.BIDIRECTIONAL, metadata)
         metadata_sent_observer()
-        await self._news.until(self._has_started)
+        await self._changed.until(self._has_started)
 
     async def receive_serialized_message(self) -> Any:
         """Return the next message, `grpc.aio.EOF` after the last; the call has its status then."""
@@ -87,7 +87,7 @@ class RingCall(Outcome):
             if message is None:
                 message = self._call.try_recv()
             if message is None:
-                await self._news.wait()
+                await self._changed.wait()
             elif self._fits(message):
                 self._settle()
                 return message
@@ -102,9 +102,9 @@ class RingCall(Outcome):
                 if self._call.try_send(payload):
                     return
             except TransportError:  # it has ended, and its status is on the way
-                await self._news.until(self.done)
+                await self._changed.until(self.done)
                 break
-            await self._news.wait()
+            await self._changed.wait()
         raise grpc.aio.InternalError("the call has ended")
 
     async def send_receive_close(self) -> None:
@@ -138,7 +138,7 @@ class RingCall(Outcome):
 
     async def _response(self) -> bytes | None:
         """Return the one response at the end, None for none; raises what a done callback raised, as gRPC does."""
-        await self._news.until(self.done)
+        await self._changed.until(self.done)
         error, self._error = self._error, None
         if error is not None:
             raise error
@@ -163,7 +163,7 @@ class RingCall(Outcome):
             self._start(metadata_of(call.headers))
         if call.is_ended():
             self._loop.call_soon(self._settle)  # not here: whoever tells must not be kept
-        self._news.tell()
+        self._changed.notify()
 
     def _settle(self) -> None:
         """Take the status, once the call has ended and nothing is left to be handed out."""

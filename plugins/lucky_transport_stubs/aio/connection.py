@@ -11,7 +11,6 @@ Rule 5: a forked child's copy refuses everything and touches nothing that its pa
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -20,9 +19,9 @@ from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import NotReachable, TransportError
 from lucky_transport.fork import on_child
 from lucky_transport.rpc.client import ClientCalls
+from lucky_transport.rpc.event_loop import LoopCondition, LoopReader, is_running_here
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.call import RingCall
-from lucky_transport_stubs.aio.news import News
 from lucky_transport_stubs.connecting import connect
 from lucky_transport_stubs.metadata import USER_AGENT
 from lucky_transport_stubs.options import Options, max_receive_bytes, max_send_bytes, primary_user_agent
@@ -50,12 +49,11 @@ class Connection:
         self.user_agent = f"{agent} {_USER_AGENT}".lstrip()
         self._endpoint = endpoint
         self._calls: ClientCalls | None = None
-        self._fd = -1
         self._waiting: dict[asyncio.Future[ClientCalls | None], bool] = {}  # True: until the server is ready
         self._open_calls = 0
         self._watching = 0
         self._state = _State.IDLE
-        self._news = News(loop)
+        self._changed = LoopCondition(loop)
         self._is_trying = False
         self._is_closing = False
         self._is_forked = False
@@ -98,7 +96,7 @@ class Connection:
             raise grpc.aio.UsageError("Channel is closed.")
         self._watching += 1
         try:
-            await self._news.until(lambda: self._state.value[0] != last_observed_state)
+            await self._changed.until(lambda: self._state.value[0] != last_observed_state)
         finally:
             self._watching -= 1
         return True
@@ -114,7 +112,7 @@ class Connection:
     def close(self) -> None:
         """Let go of everything once the open calls have ended; from any thread, idempotent."""
         self._is_closing = True
-        if self.loop.is_running() and not _is_on(self.loop):
+        if self.loop.is_running() and not is_running_here(self.loop):
             self.loop.call_soon_threadsafe(self._close)  # dropped by another thread
         else:
             self._close()
@@ -173,14 +171,11 @@ class Connection:
     def _connected(self, calls: ClientCalls) -> None:
         self._is_trying = False
         self._calls = calls
-        self._fd = calls.fileno()
-        calls.on_break = self._broken
-        self.loop.add_reader(self._fd, self._pump)
+        LoopReader(calls, self.loop, self._broken)
         self._enter(_State.READY)
         for future in tuple(self._waiting):
             if not future.done():
                 future.set_result(calls)
-        self._pump()
         self._release_if_unused()
 
     def _failed(self, error: TransportError) -> None:
@@ -195,20 +190,9 @@ class Connection:
         if self._waiting or self._watching:
             self._try()
 
-    def _pump(self) -> None:
-        """Handle what has come, and have the descriptor tell of what comes next."""
-        calls = self._calls
-        if calls is not None:
-            with contextlib.suppress(TransportError):  # then `_broken` was told
-                calls.pump()
-                if calls.arm():
-                    self.loop.call_soon(self._pump)
-
     def _broken(self, error: TransportError) -> None:
         """The connection has ended, and with it its calls."""
         self._calls = None
-        if not self.loop.is_closed():
-            self.loop.remove_reader(self._fd)
         self._enter(_State.IDLE)
 
     def _close(self) -> None:
@@ -223,12 +207,4 @@ class Connection:
     def _enter(self, state: Any) -> None:
         if self._state is not _State.SHUTDOWN:
             self._state = state
-            self._news.tell()
-
-
-def _is_on(loop: asyncio.AbstractEventLoop) -> bool:
-    """True on the thread that runs the loop."""
-    try:
-        return asyncio.get_running_loop() is loop
-    except RuntimeError:
-        return False
+            self._changed.notify()

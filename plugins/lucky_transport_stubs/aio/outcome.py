@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from lucky_transport.rpc.event_loop import LoopCondition
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.inner import RpcStatus
-from lucky_transport_stubs.aio.news import News
 from lucky_transport_stubs.metadata import metadata_of
 from lucky_transport_stubs.status import Status, code_of
 
@@ -31,7 +31,7 @@ class Outcome:
     def __init__(self, loop: asyncio.AbstractEventLoop, deadline: float | None) -> None:
         self._loop = loop
         self._deadline = deadline
-        self._news = News(loop)
+        self._changed = LoopCondition(loop)
         self._status: Any = None
         self._initial_metadata: tuple[Any, ...] | None = None
         self._is_locally_cancelled = False
@@ -55,12 +55,12 @@ class Outcome:
 
     async def status(self) -> Any:
         """Return the status; waits for it."""
-        await self._news.until(self.done)
+        await self._changed.until(self.done)
         return self._status
 
     async def initial_metadata(self) -> tuple[Any, ...]:
         """Return the initial metadata; waits for them."""
-        await self._news.until(self._has_started)
+        await self._changed.until(self._has_started)
         assert self._initial_metadata is not None
         return self._initial_metadata
 
@@ -102,7 +102,7 @@ class Outcome:
         """The initial metadata have come."""
         if self._initial_metadata is None:
             self._initial_metadata = metadata
-            self._news.tell()
+            self._changed.notify()
 
     def _finish(self, status: Status) -> None:
         """The call has ended with this status; no effect when it had before."""
@@ -124,7 +124,7 @@ class Outcome:
         self._status = status
         self._let_go()
         self._start(())
-        self._news.tell()
+        self._changed.notify()
         callbacks, self._done_callbacks = self._done_callbacks, []
         for callback in callbacks:
             callback()

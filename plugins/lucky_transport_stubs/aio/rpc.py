@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from lucky_transport.errors import Cancelled, PeerTimeout, StatusError, TransportError
+from lucky_transport.rpc.event_loop import LoopCondition
 from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport_grpc.runtime import grpc
-from lucky_transport_stubs.aio.news import News
 from lucky_transport_stubs.answer import number_of
 from lucky_transport_stubs.metadata import InvalidMetadata, checked
 from lucky_transport_stubs.options import sent_too_long
@@ -52,7 +52,7 @@ class Rpc:
         self._request: bytes | None = call.payload
         self._response: bytes | None = None
         self._max_send_bytes = max_send_bytes
-        self._news = News(loop)
+        self._changed = LoopCondition(loop)
         self._timer = None if call.deadline is None else loop.call_later(call.deadline.remaining_s, self._expire)
         call.on_news = self._on_news
 
@@ -71,7 +71,7 @@ class Rpc:
         while (message := self.call.try_recv()) is None:
             if self.call.half_closed:
                 return None
-            await self._news.wait()
+            await self._changed.wait()
         return message
 
     async def send(self, message: bytes) -> None:
@@ -92,7 +92,7 @@ class Rpc:
             return
         try:
             while not self.call.try_send(message):
-                await self._news.wait()
+                await self._changed.wait()
         except TransportError as error:
             raise grpc.aio.InternalError(str(error)) from error
 
@@ -151,6 +151,6 @@ class Rpc:
         self.revoke(PeerTimeout(f"{self.call.name} did not end within {self.call.deadline.timeout_s:g} s"))
 
     def _on_news(self) -> None:
-        self._news.tell()
+        self._changed.notify()
         if self.call.is_ended and not self.is_finished and self.task is not None:
             self.task.cancel()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import threading
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import nullcontext
 from typing import Any, assert_type
 
 import pytest
@@ -29,8 +31,8 @@ from lucky_transport.errors import (
 from lucky_transport.messages import (
     GetAgentSchemaResponse,
     ImageFrame,
-    ListCamerasRequest,
-    ListCamerasResponse,
+    LidarBeamAnglesResponse,
+    LidarSensorRequest,
     PolicySlotSummary,
     StreamCameraRequest,
 )
@@ -38,27 +40,36 @@ from tests.support.waiting import PATIENCE_S, until, until_in_loop
 
 ITEMS = 500
 
+Run = Callable[[Callable[[AsyncClient], Awaitable[None]]], None]
+
 
 class SlowToy(ToyEngine):
-    """A toy engine whose list of cameras comes when `gate` opens, and whose camera shows how often it was looked at."""
+    """A toy engine whose beam angles come when `gate` opens, and whose camera shows how often it was looked at.
+
+    waiting: calls of that list so far. endpoint: where it is served.
+    """
+
+    endpoint: str
 
     def __init__(self) -> None:
         super().__init__(2, slots=ITEMS, faulty=True)
         self.gate = threading.Event()
         self.calls: list[Call] = []
         self.looked = 0
+        self.waiting = 0
 
     @property
     def services(self) -> dict[str, Any]:
-        return {**super().services, "/hazel.rpc.CameraService/ListCameras": self._list}
+        return {**super().services, "/hazel.rpc.LidarService/GetLidarBeamAngles": self._list}
 
     @property
     def streams(self) -> dict[str, Any]:
         return {**super().streams, "/hazel.rpc.CameraService/StreamCamera": self._stream}
 
-    def _list(self, _: ListCamerasRequest) -> ListCamerasResponse:
+    def _list(self, _: LidarSensorRequest) -> LidarBeamAnglesResponse:
+        self.waiting += 1
         assert self.gate.wait(PATIENCE_S)
-        return ListCamerasResponse()
+        return LidarBeamAnglesResponse()
 
     def _stream(self, request: StreamCameraRequest, call: Call) -> Iterator[ImageFrame]:
         self.calls.append(call)
@@ -70,26 +81,38 @@ class SlowToy(ToyEngine):
                     pass
 
 
+@pytest.fixture(params=["inproc", "shm", "shm, beside a driver"])
+def transport(request: pytest.FixtureRequest) -> str:
+    """How the client is connected: by threads over inproc, by its event loop over shm."""
+    return str(request.param)
+
+
 @pytest.fixture
-def engine() -> Iterator[SlowToy]:
+def engine(transport: str) -> Iterator[SlowToy]:
     made = SlowToy()
-    with api.serve(made, "inproc://asynchronous"):
-        yield made
+    name = transport.partition(",")[0]
+    with api.serve(made, f"{name}://asynchronous_{os.getpid()}") as serving:
+        made.endpoint = str(serving.endpoints[0])
+        with lucky_transport.connect(made.endpoint) if "driver" in transport else nullcontext():
+            yield made
         made.gate.set()
 
 
-def run(use: Callable[[AsyncClient], Awaitable[None]]) -> None:
+@pytest.fixture
+def run(engine: SlowToy) -> Run:
     """Run `use` with a connected client, in an event loop of its own."""
 
-    async def main() -> None:
-        async with lucky_transport.connect_async("inproc://asynchronous") as client:
-            await asyncio.wait_for(use(client), PATIENCE_S)
+    def run(use: Callable[[AsyncClient], Awaitable[None]]) -> None:
+        async def main() -> None:
+            async with lucky_transport.connect_async(engine.endpoint) as client:
+                await asyncio.wait_for(use(client), PATIENCE_S)
 
-    asyncio.run(main())
+        asyncio.run(main())
+
+    return run
 
 
-@pytest.mark.usefixtures("engine")
-def test_a_method_is_awaited_and_takes_the_same_arguments() -> None:
+def test_a_method_is_awaited_and_takes_the_same_arguments(run: Run) -> None:
     async def use(client: AsyncClient) -> None:
         schema = await client.agent.get_schema("agent_1", timeout_s=5)
         assert_type(schema, GetAgentSchemaResponse)
@@ -100,8 +123,7 @@ def test_a_method_is_awaited_and_takes_the_same_arguments() -> None:
     run(use)
 
 
-@pytest.mark.usefixtures("engine")
-def test_errors_are_those_of_the_ordinary_client() -> None:
+def test_errors_are_those_of_the_ordinary_client(run: Run) -> None:
     async def use(client: AsyncClient) -> None:
         with pytest.raises(Unimplemented, match=r"does not implement /hazel\.rpc\.DebugService/Draw"):
             await client.debug.draw()
@@ -116,8 +138,7 @@ def test_errors_are_those_of_the_ordinary_client() -> None:
     run(use)
 
 
-@pytest.mark.usefixtures("engine")
-def test_many_calls_wait_side_by_side() -> None:
+def test_many_calls_wait_side_by_side(run: Run) -> None:
     async def use(client: AsyncClient) -> None:
         names = [f"agent_{number % 2}" for number in range(100)]
         found = await asyncio.gather(*(client.agent.get_schema(name) for name in names))
@@ -126,21 +147,21 @@ def test_many_calls_wait_side_by_side() -> None:
     run(use)
 
 
-def test_a_slow_call_keeps_no_other_task_waiting(engine: SlowToy) -> None:
+def test_a_slow_call_keeps_no_other_task_waiting(engine: SlowToy, run: Run) -> None:
     async def use(client: AsyncClient) -> None:
-        slow = asyncio.create_task(client.camera.list())
+        slow = asyncio.create_task(client.lidar.get_beam_angles())
         for _ in range(20):
             await client.agent.get_schema()
         assert not slow.done()
         engine.gate.set()
-        assert_type(await slow, ListCamerasResponse)
+        assert_type(await slow, LidarBeamAnglesResponse)
 
     run(use)
 
 
-def test_cancelling_a_task_ends_its_wait_at_once(engine: SlowToy) -> None:
+def test_cancelling_a_task_ends_its_wait_at_once(engine: SlowToy, run: Run) -> None:
     async def use(client: AsyncClient) -> None:
-        slow = asyncio.create_task(client.camera.list())
+        slow = asyncio.create_task(client.lidar.get_beam_angles())
         await asyncio.sleep(0.01)
         slow.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -151,8 +172,7 @@ def test_cancelling_a_task_ends_its_wait_at_once(engine: SlowToy) -> None:
     run(use)
 
 
-@pytest.mark.usefixtures("engine")
-def test_a_stream_that_skips_nothing_gives_every_item_in_order() -> None:
+def test_a_stream_that_skips_nothing_gives_every_item_in_order(run: Run) -> None:
     async def use(client: AsyncClient) -> None:
         stream = client.agent.stream_policy_slot_state(1)
         assert_type(stream, AsyncItemStream[PolicySlotSummary])
@@ -164,7 +184,8 @@ def test_a_stream_that_skips_nothing_gives_every_item_in_order() -> None:
     run(use)
 
 
-def test_a_stream_that_may_skip_is_asked_only_when_somebody_waits(engine: SlowToy) -> None:
+@pytest.mark.parametrize("transport", ["inproc"], indirect=True)
+def test_a_stream_that_may_skip_is_asked_only_when_somebody_waits(engine: SlowToy, run: Run) -> None:
     async def use(client: AsyncClient) -> None:
         stream = client.camera.stream("front")
         for number in range(1, 6):
@@ -176,7 +197,7 @@ def test_a_stream_that_may_skip_is_asked_only_when_somebody_waits(engine: SlowTo
     run(use)
 
 
-def test_leaving_a_loop_ends_the_stream_on_the_engines_side(engine: SlowToy) -> None:
+def test_leaving_a_loop_ends_the_stream_on_the_engines_side(engine: SlowToy, run: Run) -> None:
     async def use(client: AsyncClient) -> None:
         async for frame in client.camera.stream("front", fps=30):
             assert_type(frame, ImageFrame)
@@ -188,7 +209,7 @@ def test_leaving_a_loop_ends_the_stream_on_the_engines_side(engine: SlowToy) -> 
     run(use)
 
 
-def test_leaving_a_with_block_ends_the_stream(engine: SlowToy) -> None:
+def test_leaving_a_with_block_ends_the_stream(engine: SlowToy, run: Run) -> None:
     async def use(client: AsyncClient) -> None:
         async with client.camera.stream("front") as stream:
             await anext(stream)
@@ -201,7 +222,7 @@ def test_leaving_a_with_block_ends_the_stream(engine: SlowToy) -> None:
     run(use)
 
 
-def test_cancelling_a_task_ends_the_stream_it_waits_for(engine: SlowToy) -> None:
+def test_cancelling_a_task_ends_the_stream_it_waits_for(engine: SlowToy, run: Run) -> None:
     async def use(client: AsyncClient) -> None:
         stream = client.camera.stream("stuck")
         await anext(stream)
@@ -215,7 +236,7 @@ def test_cancelling_a_task_ends_the_stream_it_waits_for(engine: SlowToy) -> None
     run(use)
 
 
-def test_a_stream_is_cancelled_from_another_thread(engine: SlowToy) -> None:
+def test_a_stream_is_cancelled_from_another_thread(engine: SlowToy, run: Run) -> None:
     async def use(client: AsyncClient) -> None:
         stream = client.camera.stream("stuck")
         await anext(stream)
@@ -233,8 +254,7 @@ async def _next(stream: AsyncStream) -> Any:
     return await anext(stream)
 
 
-@pytest.mark.usefixtures("engine")
-def test_streams_and_calls_go_on_side_by_side() -> None:
+def test_streams_and_calls_go_on_side_by_side(run: Run) -> None:
     async def use(client: AsyncClient) -> None:
         async def count(robot: int) -> int:
             return len([item async for item in client.agent.stream_policy_slot_state(robot)])
@@ -247,8 +267,8 @@ def test_streams_and_calls_go_on_side_by_side() -> None:
 
 def test_closing_ends_what_waits(engine: SlowToy) -> None:
     async def main() -> None:
-        client = await lucky_transport.connect_async("inproc://asynchronous")
-        slow = asyncio.create_task(client.camera.list())
+        client = await lucky_transport.connect_async(engine.endpoint)
+        slow = asyncio.create_task(client.lidar.get_beam_angles())
         stream = client.camera.stream("stuck")
         await anext(stream)
         waiting = asyncio.create_task(_next(stream))
@@ -267,7 +287,7 @@ def test_closing_ends_what_waits(engine: SlowToy) -> None:
     asyncio.run(main())
 
 
-def test_no_thread_is_left_behind(engine: SlowToy) -> None:
+def test_no_thread_is_left_behind(engine: SlowToy, run: Run) -> None:
     async def use(client: AsyncClient) -> None:
         await client.agent.get_schema()
         await anext(client.camera.stream("front"))
@@ -278,9 +298,9 @@ def test_no_thread_is_left_behind(engine: SlowToy) -> None:
 
 
 @pytest.mark.usefixtures("engine")
-def test_a_client_belongs_to_the_loop_in_which_it_was_connected() -> None:
+def test_a_client_belongs_to_the_loop_in_which_it_was_connected(engine: SlowToy) -> None:
     async def connect() -> AsyncClient:
-        return await lucky_transport.connect_async("inproc://asynchronous")
+        return await lucky_transport.connect_async(engine.endpoint)
 
     async def use(client: AsyncClient) -> None:
         with pytest.raises(LocalProtocolError, match="another event loop"):
@@ -291,9 +311,9 @@ def test_a_client_belongs_to_the_loop_in_which_it_was_connected() -> None:
 
 
 @pytest.mark.usefixtures("engine")
-def test_before_it_is_connected_a_client_says_what_to_do() -> None:
+def test_before_it_is_connected_a_client_says_what_to_do(engine: SlowToy) -> None:
     async def main() -> None:
-        client = lucky_transport.connect_async("inproc://asynchronous")
+        client = lucky_transport.connect_async(engine.endpoint)
         assert repr(client) == "<asyncio client, not connected>"
         with pytest.raises(LocalProtocolError, match="async with"):
             await client.agent.get_schema()
@@ -311,14 +331,14 @@ def test_what_connecting_raises_comes_from_connecting() -> None:
         lucky_transport.connect_async()
 
 
-@pytest.mark.usefixtures("engine")
-def test_it_shows_what_the_ordinary_client_shows() -> None:
+@pytest.mark.parametrize("transport", ["inproc"], indirect=True)
+def test_it_shows_what_the_ordinary_client_shows(run: Run) -> None:
     async def use(client: AsyncClient) -> None:
         assert dir(client) == sorted([*SERVICES, "close", "implemented", "spec", "transport"])
         assert repr(client).startswith("<asyncio client of engine 'toy' (2 envs) over inproc")
         found = client.implemented()
         assert found is not None
-        assert "camera.list" in found
+        assert "lidar.get_beam_angles" in found
         assert "list(*, timeout_s=None) -> ListCamerasResponse" in repr(client.camera)
         with pytest.raises(AttributeError, match="did you mean 'scene'"):
             getattr(client, "scen")  # noqa: B009
@@ -326,8 +346,8 @@ def test_it_shows_what_the_ordinary_client_shows() -> None:
     run(use)
 
 
-@pytest.mark.usefixtures("engine")
-def test_a_transports_own_calls_are_used_where_it_has_some(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("transport", ["inproc"], indirect=True)
+def test_a_transports_own_calls_are_used_where_it_has_some(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
     class Own(AsyncCalls):
         closed = False
 
@@ -344,7 +364,7 @@ def test_a_transports_own_calls_are_used_where_it_has_some(monkeypatch: pytest.M
     monkeypatch.setattr("lucky_transport.inproc.InprocTransport.async_calls", lambda transport: own)
 
     async def use(client: AsyncClient) -> None:
-        assert await client.camera.list() == ("list_cameras", ListCamerasRequest())
+        assert await client.lidar.get_beam_angles() == ("get_lidar_beam_angles", LidarSensorRequest())
         assert client.camera.stream("x") == "stream_camera"  # pyright: ignore[reportUnnecessaryComparison]
 
     run(use)

@@ -1,0 +1,256 @@
+"""The asyncio client over shared memory: its event loop reads the connection, and no thread waits for a call."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import lucky_transport
+from lucky_transport import api
+from lucky_transport.aio import AsyncCalls
+from lucky_transport.call import Call
+from lucky_transport.client import AsyncClient
+from lucky_transport.client.threads import ThreadedCalls
+from lucky_transport.engines.toy import ToyEngine
+from lucky_transport.errors import ClosedError, NotReachable, PeerDied, PeerTimeout
+from lucky_transport.messages import (
+    ImageFrame,
+    LidarBeamAnglesResponse,
+    LidarSensorRequest,
+    StreamCameraRequest,
+)
+from lucky_transport.rpc.async_calls import LoopCalls
+from lucky_transport_shm import command_client
+from tests.support.waiting import PATIENCE_S, until_in_loop
+
+CALLS = 200
+
+
+class Gated(ToyEngine):
+    """An engine whose beam angles come when `gate` opens."""
+
+    def __init__(self) -> None:
+        super().__init__(2, slots=3)
+        self.gate = threading.Event()
+        self.streams_seen: list[Call] = []
+
+    @property
+    def services(self) -> dict[str, Any]:
+        return {**super().services, "/hazel.rpc.LidarService/GetLidarBeamAngles": self._list}
+
+    @property
+    def streams(self) -> dict[str, Any]:
+        return {
+            **super().streams,
+            "/hazel.rpc.TelemetryService/StreamTelemetry": self._stuck,
+            "/hazel.rpc.CameraService/StreamCamera": self._images,
+        }
+
+    def _list(self, _: LidarSensorRequest) -> LidarBeamAnglesResponse:
+        assert self.gate.wait(PATIENCE_S)
+        return LidarBeamAnglesResponse()
+
+    def _stuck(self, _: Any, call: Call) -> Iterator[Any]:
+        self.streams_seen.append(call)
+        while call.wait(PATIENCE_S):
+            pass
+        yield from ()
+
+    def _images(self, request: StreamCameraRequest, call: Call) -> Iterator[ImageFrame]:
+        for number in range(20):
+            image = call.image_buffer(64)
+            image[:] = bytes([number]) * 64
+            yield ImageFrame(width=4, height=4, channels=4, frame_number=number, data=image)
+
+
+@pytest.fixture
+def engine() -> Iterator[Gated]:
+    made = Gated()
+    yield made
+    made.gate.set()
+
+
+@pytest.fixture
+def endpoint(engine: Gated) -> Iterator[str]:
+    with api.serve(engine, f"shm://asyncio_{os.getpid()}") as serving:
+        yield str(serving.endpoints[0])
+
+
+def client_threads() -> int:
+    """Threads of this process without those of the engine, which answers in it too."""
+    ours = ("command handlers", "streams", "shm ")
+    return sum(not thread.name.startswith(ours) for thread in threading.enumerate())
+
+
+def calls_of(client: AsyncClient) -> AsyncCalls:
+    return client._connection.calls  # pyright: ignore[reportPrivateUsage]
+
+
+def test_many_calls_at_once_make_no_thread(engine: Gated, endpoint: str) -> None:
+    async def main() -> None:
+        async with lucky_transport.connect_async(endpoint) as client:
+            await client.agent.get_schema()
+            before = client_threads()
+            slow = [asyncio.create_task(client.lidar.get_beam_angles()) for _ in range(CALLS)]
+            assert len(await asyncio.gather(*(client.agent.get_schema() for _ in range(CALLS)))) == CALLS
+            assert not any(task.done() for task in slow)
+            assert client_threads() == before
+            engine.gate.set()
+            assert len(await asyncio.gather(*slow)) == CALLS
+            assert client_threads() == before
+
+    asyncio.run(asyncio.wait_for(main(), PATIENCE_S))
+
+
+def test_a_deadline_ends_the_call_and_the_stream_alone(endpoint: str) -> None:
+    async def main() -> None:
+        async with lucky_transport.connect_async(endpoint) as client:
+            slow = asyncio.create_task(client.lidar.get_beam_angles())
+            with pytest.raises(PeerTimeout, match=r"did not end within 0\.05 s"):
+                await client.lidar.get_beam_angles(timeout_s=0.05)
+            with pytest.raises(PeerTimeout, match=r"did not end within 0\.05 s"):
+                await anext(client.telemetry.stream(timeout_s=0.05))
+            assert not slow.done()
+            slow.cancel()
+
+    asyncio.run(asyncio.wait_for(main(), PATIENCE_S))
+
+
+def test_a_call_has_the_configured_deadline(endpoint: str) -> None:
+    async def main() -> None:
+        async with lucky_transport.connect_async(endpoint, command_timeout_s=0.05) as client:
+            with pytest.raises(PeerTimeout, match="LUCKY_COMMAND_TIMEOUT_S"):
+                await client.lidar.get_beam_angles()
+
+    asyncio.run(asyncio.wait_for(main(), PATIENCE_S))
+
+
+def test_a_cancelled_task_leaves_no_open_call(engine: Gated, endpoint: str) -> None:
+    async def main() -> None:
+        async with lucky_transport.connect_async(endpoint) as client:
+            calls: Any = calls_of(client)
+            slow = [asyncio.create_task(client.lidar.get_beam_angles()) for _ in range(20)]
+            streams = [asyncio.create_task(_first(client.telemetry.stream())) for _ in range(5)]
+            await until_in_loop(lambda: len(engine.streams_seen) == len(streams))
+            for task in (*slow, *streams):
+                task.cancel()
+            ends = await asyncio.gather(*slow, *streams, return_exceptions=True)
+            assert {type(end) for end in ends} == {asyncio.CancelledError}
+            assert calls._calls.open_calls == 0
+            await until_in_loop(lambda: all(call.is_over for call in engine.streams_seen))
+            assert (await client.agent.get_schema()).schema is not None
+
+    asyncio.run(asyncio.wait_for(main(), PATIENCE_S))
+
+
+async def _first(stream: Any) -> Any:
+    return await anext(stream)
+
+
+def test_closing_ends_every_pending_call(endpoint: str) -> None:
+    async def main() -> None:
+        client = await lucky_transport.connect_async(endpoint)
+        slow = [asyncio.create_task(client.lidar.get_beam_angles()) for _ in range(CALLS)]
+        await client.agent.get_schema()
+        await client.close()
+        ends = await asyncio.gather(*slow, return_exceptions=True)
+        assert {type(end) for end in ends} == {ClosedError}
+
+    asyncio.run(asyncio.wait_for(main(), PATIENCE_S))
+
+
+def test_loops_in_several_threads_each_have_their_own_client(endpoint: str) -> None:
+    async def main() -> int:
+        async with lucky_transport.connect_async(endpoint) as client:
+            found = await asyncio.gather(*(client.agent.get_schema(f"agent_{n % 2}") for n in range(50)))
+            items = [item async for item in client.agent.stream_policy_slot_state(1)]
+        return sum(one.schema is not None for one in found) + len(items)
+
+    results: list[int] = []
+    threads = [threading.Thread(target=lambda: results.append(asyncio.run(main()))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    assert results == [53] * 4
+
+
+def test_calls_of_the_loop_and_steps_go_on_side_by_side(endpoint: str) -> None:
+    async def main() -> None:
+        async with lucky_transport.connect_async(endpoint) as client:
+            transport = client.transport
+            stepping = asyncio.create_task(asyncio.to_thread(_step, transport, 300))
+            while not stepping.done():
+                assert (await client.agent.get_schema()).schema is not None
+                await client.batch.set_seeds()
+            assert await stepping == 300
+
+    asyncio.run(asyncio.wait_for(main(), PATIENCE_S))
+
+
+def _step(transport: Any, count: int) -> int:
+    return [transport.step(transport.actions).seq for _ in range(count)][-1]
+
+
+def test_the_death_of_the_engine_ends_what_waits() -> None:
+    name = f"asyncio_dies_{os.getpid()}"
+    source = (
+        "import sys, time\nfrom lucky_transport import api\nfrom tests.plugins.shm.test_shm_asyncio import Gated\n"
+        f"with api.serve(Gated(), 'shm://{name}'):\n    print('ready', flush=True)\n    time.sleep(60)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", source], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+
+        async def main() -> None:
+            async with lucky_transport.connect_async(f"shm://{name}") as client:
+                slow = asyncio.create_task(client.lidar.get_beam_angles())
+                stream = asyncio.create_task(_first(client.telemetry.stream()))
+                await client.agent.get_schema()
+                process.send_signal(signal.SIGKILL)
+                ends = await asyncio.gather(slow, stream, return_exceptions=True)
+                assert {type(end) for end in ends} == {PeerDied}
+                with pytest.raises(PeerDied):
+                    await client.agent.get_schema()
+
+        asyncio.run(asyncio.wait_for(main(), PATIENCE_S))
+
+
+def test_images_come_as_bytes_or_as_views(endpoint: str) -> None:
+    async def main() -> None:
+        async with lucky_transport.connect_async(endpoint) as client:
+            copies = [frame async for frame in client.camera.stream("front")]
+            assert [bytes(frame.data) for frame in copies] == [bytes([number]) * 64 for number in range(20)]
+            assert {type(frame.data) for frame in copies} == {bytes}
+            views = client.camera.stream("front", copy=False)
+            for number in range(20):
+                frame: Any = await anext(views)
+                assert type(frame.data) is memoryview
+                assert frame.data == bytes([number]) * 64
+
+    asyncio.run(asyncio.wait_for(main(), PATIENCE_S))
+
+
+def test_an_engine_that_takes_no_further_client_is_called_by_threads(
+    endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*arguments: Any, **options: Any) -> Any:
+        raise NotReachable("nobody listens", backend="shm")
+
+    async def main() -> None:
+        async with lucky_transport.connect_async(endpoint) as client:
+            assert isinstance(calls_of(client), LoopCalls)
+        monkeypatch.setattr(command_client, "connect_pipe", refuse)
+        async with lucky_transport.connect_async(endpoint) as client:
+            assert isinstance(calls_of(client), ThreadedCalls)
+            assert (await client.agent.get_schema()).schema is not None
+
+    asyncio.run(asyncio.wait_for(main(), PATIENCE_S))
