@@ -16,7 +16,6 @@ from lucky_transport.errors import PeerDied, TransportError
 from lucky_transport.host.dispatch import Dispatcher
 from lucky_transport.host.host import Host
 from lucky_transport.host.lease import Lease
-from lucky_transport.rpc.server import ServerCalls
 from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport_pipe.address import BACKEND
 from lucky_transport_pipe.frame_layout import EXCHANGE, GET_SPEC, FrameLayout, unpack_request
@@ -35,13 +34,11 @@ class RecordService:
         self._host = host
         self._dispatcher = dispatcher
         self._pipe = pipe
-        self._calls = ServerCalls(
+        self._calls = dispatcher.serve(
             pipe,
-            self._begin,
-            at_once=dispatcher.at_once_in_loop,
-            inline=dispatcher.inline,
+            steps=True,
             max_message_bytes=settings.max_message_bytes,
-            between_steps=host.between_steps,
+            own={EXCHANGE: self._exchange, GET_SPEC: self._answer_spec},
         )
         self._layout = FrameLayout(host.spec)
         self._response = bytearray(self._layout.nbytes)
@@ -61,13 +58,8 @@ class RecordService:
                 self._lease.release()
             self._dispatcher.leave(self._pipe.peer)
 
-    def _begin(self, call: ServerCall) -> None:
-        if call.path == EXCHANGE:
-            self._exchange(call)
-        elif call.path == GET_SPEC:
-            call.finish(self._host.spec.to_json().encode())
-        else:
-            self._dispatcher.begin_in_loop(call)
+    def _answer_spec(self, call: ServerCall) -> None:
+        call.finish(self._host.spec.to_json().encode())
 
     def _exchange(self, call: ServerCall) -> None:
         try:
