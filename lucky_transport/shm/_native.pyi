@@ -22,17 +22,20 @@ class _FrameHead(Protocol):
     any_ended: bool
 
 class ClientChannel:
-    """The client's end of the step counters. `peer`: PEER_* bits of the engine, `pidfd` its process or -1."""
+    """The client's end of the step counters.
+
+    strategy: how it waits, see wait.py. peer: PEER_* bits of the engine. pidfd: the engine's process, or -1.
+    """
 
     def __init__(
         self,
         mapping: WriteableBuffer,
         offsets: ChannelOffsets,
         actions: ActionFormat,
+        /,
         strategy: int,
         peer: int,
         pidfd: int,
-        /,
     ) -> None: ...
     @property
     def seq(self) -> int:
@@ -59,7 +62,7 @@ class ClientChannel:
 class EngineChannel:
     """The engine's end of the step counters; it waits for actions and for records in the command ring."""
 
-    def __init__(self, mapping: WriteableBuffer, offsets: ChannelOffsets, strategy: int, /) -> None: ...
+    def __init__(self, mapping: WriteableBuffer, offsets: ChannelOffsets, /, strategy: int) -> None: ...
     @property
     def seq(self) -> int:
         """Frames written."""
@@ -90,42 +93,53 @@ class EngineChannel:
         """Drop an exchange that a dead client left behind."""
 
 class RingWriter(WritingEnd):
-    """`park`: byte of the reader's park word, -1 without one. `eventfd`: notified instead of the futex, -1 without."""
+    """The writing end.
+
+    park: byte of the reader's park word, -1 without one. eventfd: notified instead of the futex, -1 without.
+    strategy: how it waits for free space, see wait.py. peer: PEER_* bits of the reader.
+    """
 
     def __init__(
         self,
         memory: WriteableBuffer,
         offset: int,
         size: int,
+        /,
         park: int = -1,
         eventfd: int = -1,
         strategy: int = 1,
         peer: int = 1,
-        /,
     ) -> None: ...
 
 class RingReader(ReadingEnd):
-    """`park`: byte of this side's own park word, -1 without one."""
+    """The reading end.
+
+    park: byte of this side's own park word, -1 without one. eventfd: unused here, the caller sleeps on it.
+    strategy: how it waits for a record, see wait.py. peer: PEER_* bits of the writer.
+    """
 
     def __init__(
         self,
         memory: WriteableBuffer,
         offset: int,
         size: int,
+        /,
         park: int = -1,
         eventfd: int = -1,
         strategy: int = 1,
         peer: int = 1,
-        /,
     ) -> None: ...
     @property
     def spin_ns(self) -> int:
         """For how long its next `wait` looks before it parks: see `SpinBudget`."""
 
 class ImageSlot:
-    """The two words of a slot of images; image_file.py says what they mean. `park`: of an engine that waits for one."""
+    """The two words of a slot of images; image_file.py says what they mean.
 
-    def __init__(self, mapping: WriteableBuffer, number: int, owner: int, park: int, /) -> None: ...
+    number, owner: their bytes. park: byte of the park word of an engine that waits for a slot.
+    """
+
+    def __init__(self, mapping: WriteableBuffer, /, number: int, owner: int, park: int) -> None: ...
     def number(self) -> int:
         """Return the number of the image that lies in it."""
     def owner(self) -> int:
@@ -185,11 +199,14 @@ def wait32(
     mapping: WriteableBuffer,
     offset: int,
     old: int,
-    park_offset: int,
+    /,
+    park: int,
     strategy: int,
     peer: int,
     pidfd: int,
     timeout_ns: int,
-    /,
 ) -> int:
-    """Wait until the u32 leaves `old`: 1, Result.TIMED_OUT or Result.PEER_GONE."""
+    """Wait until the u32 at `offset` leaves `old`: 1, Result.TIMED_OUT or Result.PEER_GONE.
+
+    park: byte of the word on which this side sleeps. strategy: see wait.py. peer: PEER_* bits. pidfd: the peer, or -1.
+    """

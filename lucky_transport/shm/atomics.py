@@ -18,7 +18,7 @@ from lucky_transport.shm.channel import PEER_PARKS, PEER_WAKES, Result
 
 __all__ = ["PEER_PARKS", "PEER_WAKES", "Result", "Words", "implementation", "native_error", "single_accesses"]
 
-_VERSION = 19
+_VERSION = 20
 
 try:
     _native: ModuleType | None = importlib.import_module("lucky_transport.shm._native")
@@ -84,8 +84,8 @@ class Words:
         """Wake the side that is parked on this word, if it is."""
         self._module.wake(self._mapping, park_offset)
 
-    def wait32(
-        self, offset: int, old: int, park_offset: int, strategy: int, peer: int, pidfd: int, timeout_ns: int
-    ) -> int:
+    def wait32(self, offset: int, old: int, *, park: int, strategy: int, peer: int, pidfd: int, timeout_ns: int) -> int:
         """Wait until the u32 at `offset` leaves `old`: 1, or Result.TIMED_OUT, or Result.PEER_GONE."""
-        return self._module.wait32(self._mapping, offset, old, park_offset, strategy, peer, pidfd, timeout_ns)
+        return self._module.wait32(
+            self._mapping, offset, old, park=park, strategy=strategy, peer=peer, pidfd=pidfd, timeout_ns=timeout_ns
+        )

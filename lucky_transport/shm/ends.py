@@ -128,7 +128,12 @@ def open_writer(
     Raises SegmentError when the ring does not fit into the memory, RemoteProtocolError for impossible positions.
     """
     check_place(memoryview(memory).nbytes, offset, size)
-    return cast(WritingEnd, implementation(native).RingWriter(memory, offset, size, park, eventfd, strategy, peer))
+    return cast(
+        WritingEnd,
+        implementation(native).RingWriter(
+            memory, offset, size, park=park, eventfd=eventfd, strategy=strategy, peer=peer
+        ),
+    )
 
 
 def open_reader(
@@ -147,4 +152,9 @@ def open_reader(
     Raises SegmentError when the ring does not fit into the memory, RemoteProtocolError for impossible positions.
     """
     check_place(memoryview(memory).nbytes, offset, size)
-    return cast(ReadingEnd, implementation(native).RingReader(memory, offset, size, park, eventfd, strategy, peer))
+    return cast(
+        ReadingEnd,
+        implementation(native).RingReader(
+            memory, offset, size, park=park, eventfd=eventfd, strategy=strategy, peer=peer
+        ),
+    )

@@ -10,14 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.shm.channel import PEER_PARKS, ActionFormat, ChannelOffsets, Result
-from lucky_transport.shm.fallback_ring import RingReader, RingWriter, spin
-from lucky_transport.shm.fallback_words import (
+from lucky_transport.shm.fallback_ring import (
+    YIELD_NS,
     Doorbell,
+    RingReader,
+    RingWriter,
     bytes_at,
     is_cut,
     load32,
     load64,
     poll,
+    spin,
     store32,
     store64,
     wait32,
@@ -68,7 +71,7 @@ def lost(mapping: mmap) -> bool:
 class SpinBudget:
     """Always the same: waits in Python learn nothing."""
 
-    ns = 150_000
+    ns = YIELD_NS
 
     def __init__(self, strategy: int) -> None:
         pass
@@ -82,7 +85,7 @@ class ImageSlot:
 
     __slots__ = ("_engine", "_number", "_owner")
 
-    def __init__(self, mapping: mmap, number: int, owner: int, park: int) -> None:
+    def __init__(self, mapping: mmap, /, number: int, owner: int, park: int) -> None:
         self._number, self._owner = word32(mapping, number), word32(mapping, owner)
         self._engine = Doorbell(mapping, park)
 
@@ -116,7 +119,7 @@ class ClientChannel:
     """The client's end of the step counters."""
 
     def __init__(
-        self, mapping: mmap, offsets: ChannelOffsets, actions: ActionFormat, strategy: int, peer: int, pidfd: int
+        self, mapping: mmap, offsets: ChannelOffsets, actions: ActionFormat, /, strategy: int, peer: int, pidfd: int
     ) -> None:
         self._mapping = mapping
         self._frame_seq = word64(mapping, offsets.frame_seq)
@@ -214,7 +217,7 @@ class ClientChannel:
 class EngineChannel:
     """The engine's end of the step counters."""
 
-    def __init__(self, mapping: mmap, offsets: ChannelOffsets, strategy: int) -> None:
+    def __init__(self, mapping: mmap, offsets: ChannelOffsets, /, strategy: int) -> None:
         self._mapping = mapping
         self._frame_seq = word64(mapping, offsets.frame_seq)
         self._frame_status = word32(mapping, offsets.frame_status)

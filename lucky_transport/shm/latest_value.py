@@ -169,7 +169,9 @@ class LatestValueFile:
         Raises SegmentError when the file was truncated meanwhile.
         """
         peer = PEER_WAKES | PEER_PARKS
-        result = self._words.wait32(_NEWEST, mark, _PARK, strategy, peer, pidfd, timeout_ns)
+        result = self._words.wait32(
+            _NEWEST, mark, park=_PARK, strategy=strategy, peer=peer, pidfd=pidfd, timeout_ns=timeout_ns
+        )
         if result != 1:
             self._mapping.check()
         return result

@@ -181,7 +181,9 @@ class ShmTransport(Transport):
             None if bounds is None or bounds.high is None else bounds.high.item(),
         )
         module = implementation(native)
-        return module.ClientChannel(self._segment.mapping, offsets, actions, strategy, peer, self._engine.pidfd)
+        return module.ClientChannel(
+            self._segment.mapping, offsets, actions, strategy=strategy, peer=peer, pidfd=self._engine.pidfd
+        )
 
     @property
     def out_of_bounds(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]

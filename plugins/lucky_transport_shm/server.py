@@ -73,7 +73,7 @@ class ShmServer(Server):
         self._buffers = views.buffers(mapping, layout, spec)
         self._segment_control = views.view(mapping, layout["control"].offset, "uint8", (spec.num_envs,))
         self._control = np.zeros(spec.num_envs, np.uint8)
-        self._channel = module.EngineChannel(mapping, channel_offsets(layout, spec.num_envs), self._strategy)
+        self._channel = module.EngineChannel(mapping, channel_offsets(layout, spec.num_envs), strategy=self._strategy)
         self._dispatcher = Dispatcher(host, foreign=foreign_services(host))
         self._images = ImageStores(segment.path, strategy=self._strategy, native=self._native)
         if host.sessions is not None:

@@ -247,15 +247,16 @@ static int client_takes(Client *c, PyObject *tuple) {
     return 0;
 }
 
-/* ClientChannel(mapping, offsets, actions, strategy, peer, pidfd): ChannelOffsets, ActionFormat, how to wait. */
+/* ClientChannel(mapping, offsets, actions, /, strategy, peer, pidfd): ChannelOffsets, ActionFormat, how to wait. */
 static int client_init(PyObject *self, PyObject *args, PyObject *kwargs) {
     Client *c = (Client *)self;
     PyObject *mapping, *offsets, *actions;
     ChannelOffsets o;
     int strategy, peer, pidfd;
-    if (first_init(self, kwargs) ||
-        !PyArg_ParseTuple(args, "OO!O!iii", &mapping, &PyTuple_Type, &offsets, &PyTuple_Type, &actions, &strategy, &peer,
-                          &pidfd) ||
+    static char *names[] = {"", "", "", "strategy", "peer", "pidfd", NULL};
+    if (first_init(self) ||
+        !PyArg_ParseTupleAndKeywords(args, kwargs, "OO!O!iii", names, &mapping, &PyTuple_Type, &offsets, &PyTuple_Type,
+                                     &actions, &strategy, &peer, &pidfd) ||
         channel_offsets(offsets, &o) || PyObject_GetBuffer(mapping, &c->view, PyBUF_WRITABLE) || client_takes(c, actions))
         return -1;
     c->num_envs = o.num_envs;

@@ -174,13 +174,15 @@ static PyObject *engine_seq(PyObject *self, void *closure) {
     return e ? PyLong_FromUnsignedLongLong(e->seq) : NULL;
 }
 
-/* EngineChannel(mapping, offsets, strategy) */
+/* EngineChannel(mapping, offsets, /, strategy) */
 static int engine_init(PyObject *self, PyObject *args, PyObject *kwargs) {
     EngineEnd *e = (EngineEnd *)self;
     PyObject *mapping, *offsets;
     ChannelOffsets o;
     int strategy;
-    if (first_init(self, kwargs) || !PyArg_ParseTuple(args, "OO!i", &mapping, &PyTuple_Type, &offsets, &strategy) ||
+    static char *names[] = {"", "", "strategy", NULL};
+    if (first_init(self) ||
+        !PyArg_ParseTupleAndKeywords(args, kwargs, "OO!i", names, &mapping, &PyTuple_Type, &offsets, &strategy) ||
         channel_offsets(offsets, &o) || PyObject_GetBuffer(mapping, &e->view, PyBUF_WRITABLE))
         return -1;
     e->num_envs = o.num_envs;

@@ -7,12 +7,14 @@ typedef struct {
     uint32_t *number, *owner, *park;
 } ImageSlot;
 
-/* Slot(mapping, number, owner, park): the offsets of its words, and of the park word of an engine that waits for one */
+/* ImageSlot(mapping, /, number, owner, park): the bytes of its words, and of the park word of an engine that waits. */
 static int slot_init(PyObject *self, PyObject *args, PyObject *kwargs) {
     ImageSlot *s = (ImageSlot *)self;
     PyObject *mapping;
     unsigned long long number, owner, park;
-    if (first_init(self, kwargs) || !PyArg_ParseTuple(args, "OKKK", &mapping, &number, &owner, &park) ||
+    static char *names[] = {"", "number", "owner", "park", NULL};
+    if (first_init(self) ||
+        !PyArg_ParseTupleAndKeywords(args, kwargs, "OKKK", names, &mapping, &number, &owner, &park) ||
         PyObject_GetBuffer(mapping, &s->view, PyBUF_WRITABLE))
         return -1;
     uint32_t *n = at(&s->view, number, 4, 4), *o = at(&s->view, owner, 4, 4), *p = at(&s->view, park, 4, 4);
@@ -34,7 +36,7 @@ static int as_number(PyObject *value, uint32_t *number) {
     if (found == (unsigned long)-1 && PyErr_Occurred()) return -1;
     *number = (uint32_t)found;
     if (found == *number) return 0;
-    PyErr_Format(PyExc_OverflowError, "number %lu of a image, expected at most %u", found, UINT32_MAX);
+    PyErr_Format(PyExc_OverflowError, "number %lu of an image, expected at most %u", found, UINT32_MAX);
     return -1;
 }
 
@@ -81,7 +83,7 @@ static PyObject *slot_give_back(PyObject *self, PyObject *value) {
 static PyMethodDef slot_methods[] = {
     {"number", slot_number, METH_NOARGS, "What lies in it."},
     {"owner", slot_owner, METH_NOARGS, "0: the engine; else the client, of the image with that number."},
-    {"take", slot_take, METH_O, "Say that a image is being written to it; False when the client owns it."},
+    {"take", slot_take, METH_O, "Say that an image is being written to it; False when the client owns it."},
     {"hand_over", slot_hand_over, METH_O, "The image is whole: number the slot and give it to the client."},
     {"give_back", slot_give_back, METH_O, "Give it to the engine, if it is still owned as that number."},
     {NULL, NULL, 0, NULL}};

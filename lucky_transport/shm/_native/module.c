@@ -19,9 +19,9 @@ void *at(const Py_buffer *view, unsigned long long offset, unsigned long long si
     return (uint8_t *)view->buf + offset;
 }
 
-int first_init(PyObject *self, PyObject *kwargs) {
-    if (!(kwargs && PyDict_Size(kwargs)) && !((Mapped *)self)->view.obj) return 0;
-    PyErr_SetString(PyExc_TypeError, "a native object takes positional arguments, and is initialised once");
+int first_init(PyObject *self) {
+    if (!((Mapped *)self)->view.obj) return 0;
+    PyErr_SetString(PyExc_TypeError, "a native object is initialised once");
     return -1;
 }
 

@@ -18,7 +18,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define NATIVE_VERSION 19 /* atomics.py has the same number: a stale build counts as absent */
+#define NATIVE_VERSION 20 /* atomics.py has the same number: a stale build counts as absent */
 
 /* Results of send / recv / step and next; Result in fallback.py has the same numbers. */
 enum {
@@ -41,8 +41,8 @@ void mapped_dealloc(PyObject *self);
 /* Check that [offset, offset + size) lies inside the view and is aligned; the pointer, or NULL with ValueError. */
 void *at(const Py_buffer *view, unsigned long long offset, unsigned long long size, unsigned alignment);
 
-/* Refuse keyword arguments and a second initialisation: 0, or -1 with TypeError. */
-int first_init(PyObject *self, PyObject *kwargs);
+/* Refuse a second initialisation: 0, or -1 with TypeError. */
+int first_init(PyObject *self);
 
 /* NULL with TypeError, of an object whose initialisation never came or failed. */
 void *never_initialised(void);

@@ -27,16 +27,17 @@ PyObject *ring_refuse(const Ring *r, int kind, uint64_t a, uint64_t b, uint64_t 
     return is_lost(r->data) ? ring_lost(r) : refuse(kind, a, b, c, d);
 }
 
-/* Ring(memory, offset, size, park=-1, eventfd=-1, strategy=WAIT_ADAPTIVE, wakes=PEER_WAKES) */
+/* RingWriter or RingReader(memory, offset, size, /, park=-1, eventfd=-1, strategy=WAIT_ADAPTIVE, peer=PEER_WAKES) */
 int ring_init(PyObject *self, PyObject *args, PyObject *kwargs, int writes) {
     Ring *r = (Ring *)self;
     PyObject *memory;
     unsigned long long offset;
     unsigned int size;
     long long park = -1;
-    int eventfd = -1, strategy = WAIT_ADAPTIVE, wakes = PEER_WAKES;
-    if (first_init(self, kwargs) ||
-        !PyArg_ParseTuple(args, "OKI|Liii", &memory, &offset, &size, &park, &eventfd, &strategy, &wakes))
+    int eventfd = -1, strategy = WAIT_ADAPTIVE, peer = PEER_WAKES;
+    static char *names[] = {"", "", "", "park", "eventfd", "strategy", "peer", NULL};
+    if (first_init(self) || !PyArg_ParseTupleAndKeywords(args, kwargs, "OKI|Liii", names, &memory, &offset, &size, &park,
+                                                         &eventfd, &strategy, &peer))
         return -1;
     if (size < RING_SMALLEST || size > RING_LARGEST || size & (size - 1)) {
         PyErr_Format(PyExc_ValueError, "a ring of %u data bytes, expected a power of two from 64", size);
@@ -52,7 +53,7 @@ int ring_init(PyObject *self, PyObject *args, PyObject *kwargs, int writes) {
     r->size = size;
     r->eventfd = eventfd;
     r->budget.strategy = strategy;
-    r->wakes = wakes & PEER_WAKES;
+    r->wakes = peer & PEER_WAKES;
     uint32_t write = load32(r->write), read = load32(r->read);
     r->position = writes ? write : read;
     if (ring_distance(r, write, read) > size) {

@@ -15,8 +15,6 @@
 #define RING_SKIP 0xFFFFFFFFu
 #define RING_SMALLEST 64u
 #define RING_LARGEST 0x80000000u
-#define FREED_POLL_NS 1000000 /* a reader that does not know the third word is looked at this often */
-#define FREED_SLICE_NS 20000000
 
 /* What `refuse` is told. */
 enum { REFUSE_POSITIONS = 0, REFUSE_OUTGOING = 1, REFUSE_LENGTH = 2, REFUSE_SKIP = 3 };

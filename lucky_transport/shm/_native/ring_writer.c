@@ -2,7 +2,7 @@
 #include "ring.h"
 
 /* O_NONBLOCK belongs to the open file, which the peer shares and may change: an eventfd that is full is not written to, it
- * is readable already. bell.py does the same. */
+ * is readable already. eventfd.py does the same. */
 static void notify(int eventfd) {
     struct pollfd p = {eventfd, POLLOUT, 0};
     if (poll(&p, 1, 0) <= 0 || !(p.revents & POLLOUT)) return;

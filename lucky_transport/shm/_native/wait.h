@@ -8,20 +8,12 @@
 #define LUCKY_WAIT_H
 
 #include "native.h"
+#include "timing.h"
 #include "truncation.h"
 
 #include <linux/futex.h>
 #include <sched.h>
 #include <time.h>
-
-#define GIL_LOOKS 64          /* looks with the GIL held, 1 to 3 us: a fast step pays neither for the GIL nor a clock */
-#define PAUSE_NS 10000        /* then pause without the GIL: the peer may share our core, so not for long */
-#define YIELD_NS 150000       /* then give the core away between looks; longer only delays the park, unless... */
-#define SOON_NS 800000        /* ...the last waits were over so soon: being woken takes a good part of it, on either side */
-#define PAUSES 16             /* between looks at the clock: yields alone slow the other thread of a hyperthreaded core */
-#define SLICE_NS 50000000     /* a parked wait looks at the peer's pidfd this often: death is seen within 50 ms */
-#define SPIN_SLICE_NS 10000000 /* a spinning wait looks at it, and at signals, this often */
-#define POLL_NS 500000        /* a peer that never wakes us is looked at this often (at most 1 ms apart) */
 
 /* wait.py has the same codes. WAIT_OVERSUBSCRIBED: as adaptive, where threads of this process want the core as much as
  * the peer does: no pausing. */
@@ -83,8 +75,6 @@ static inline int changed(const Watch *w) {
 
 /* What an adaptive waiter learns from its waits: +1 for one that was over within SOON_NS, -1 for a longer one, a new
  * start at each turn. A change of rate is believed at once, an extreme only after some waits that agree. */
-enum { SCORE_LATE = -2, SCORE_SOON = 4 };
-
 typedef struct {
     int strategy, score;
 } SpinBudget;

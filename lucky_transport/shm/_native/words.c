@@ -74,29 +74,31 @@ static PyObject *words_wake(PyObject *module, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-/* wait32(mapping, offset, old, park_offset, strategy, wakes, pidfd, timeout_ns): 1, TIMED_OUT or PEER_GONE */
-static PyObject *words_wait32(PyObject *module, PyObject *args) {
+/* wait32(mapping, offset, old, /, park, strategy, peer, pidfd, timeout_ns): 1, TIMED_OUT or PEER_GONE. */
+static PyObject *words_wait32(PyObject *module, PyObject *args, PyObject *kwargs) {
     PyObject *mapping;
     unsigned long long offset, park_offset;
     unsigned int old;
-    int strategy, wakes, pidfd;
+    int strategy, peer, pidfd;
     long long timeout;
     Py_buffer view;
     void *place, *park;
-    if (!PyArg_ParseTuple(args, "OKIKiiiL", &mapping, &offset, &old, &park_offset, &strategy, &wakes, &pidfd, &timeout) ||
+    static char *names[] = {"", "", "", "park", "strategy", "peer", "pidfd", "timeout_ns", NULL};
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OKIKiiiL", names, &mapping, &offset, &old, &park_offset, &strategy,
+                                     &peer, &pidfd, &timeout) ||
         view_at(mapping, &view, offset, 4, &place))
         return NULL;
     int result = RAISED;
     if ((park = at(&view, park_offset, 4, 4))) {
         Watch w = {NULL, 0, place, old, NULL};
-        Waiter me = {{strategy, 0}, wakes & PEER_WAKES, pidfd, park};
+        Waiter me = {{strategy, 0}, peer & PEER_WAKES, pidfd, park};
         result = wait_change(&w, &me, timeout, 0);
     }
     PyBuffer_Release(&view);
     return as_result(result);
 }
 
-/* copied(view) -> bytes: other threads run meanwhile, which a image of some megabytes gives time for. */
+/* copied(view) -> bytes: other threads run meanwhile, which an image of some megabytes gives time for. */
 static PyObject *copied(PyObject *self, PyObject *source) {
     Py_buffer view;
     if (PyObject_GetBuffer(source, &view, PyBUF_SIMPLE)) return NULL;
@@ -117,7 +119,7 @@ PyMethodDef word_methods[] = {
     {"load64", words_load64, METH_VARARGS, NULL},
     {"store64", words_store64, METH_VARARGS, NULL},
     {"wake", words_wake, METH_VARARGS, NULL},
-    {"wait32", words_wait32, METH_VARARGS, NULL},
+    {"wait32", (PyCFunction)(void (*)(void))words_wait32, METH_VARARGS | METH_KEYWORDS, NULL},
     {"copied", copied, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };

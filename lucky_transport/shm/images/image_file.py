@@ -98,7 +98,7 @@ class ImageFile:
         self.memory = memoryview(mapping)
         self.mapping = mapping
         self.words: list[SlotWords] = [
-            module.ImageSlot(mapping, word, word + _OWNER, _PARK)
+            module.ImageSlot(mapping, number=word, owner=word + _OWNER, park=_PARK)
             for word in range(_WORDS, _WORDS + slots * _WORDS_STEP, _WORDS_STEP)
         ]
         self._wait = module.wait32
@@ -169,7 +169,8 @@ class ImageFile:
     def wait_while_owned(self, slot: int, owner: int, strategy: int, timeout_ns: int) -> None:
         """Wait until the slot is given back by `owner`, as that waiting strategy does, or for that long."""
         at = _WORDS + slot * _WORDS_STEP + _OWNER
-        self._wait(self.mapping, at, owner, _PARK, strategy, PEER_WAKES | PEER_PARKS, -1, timeout_ns)
+        peer = PEER_WAKES | PEER_PARKS
+        self._wait(self.mapping, at, owner, park=_PARK, strategy=strategy, peer=peer, pidfd=-1, timeout_ns=timeout_ns)
 
     def unlink(self) -> None:
         """Remove the file; what is mapped stays valid. Idempotent."""

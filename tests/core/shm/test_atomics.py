@@ -62,11 +62,11 @@ class Channels:
         actions = ActionFormat(shape, code, low, high)
         both = PEER_WAKES | PEER_PARKS
         return self.module(self.client_native).ClientChannel(
-            mapping, OFFSETS._replace(**offsets), actions, strategy, both, pidfd
+            mapping, OFFSETS._replace(**offsets), actions, strategy=strategy, peer=both, pidfd=pidfd
         )
 
     def engine(self, mapping: mmap, strategy: int = 1) -> Any:
-        engine = self.module(self.engine_native).EngineChannel(mapping, OFFSETS, strategy)
+        engine = self.module(self.engine_native).EngineChannel(mapping, OFFSETS, strategy=strategy)
         engine.set_peer(-1, PEER_WAKES | PEER_PARKS)
         return engine
 
@@ -262,7 +262,8 @@ class Channels:
         words = Words(mapping, self.client_native)
         words.store32(64, 2**32 - 1)
         assert words.load32(64) == 2**32 - 1
-        assert words.wait32(64, 2**32 - 1, 384, 1, PEER_WAKES, -1, 1_000_000) == Result.TIMED_OUT
+        waiting = {"park": 384, "strategy": 1, "peer": PEER_WAKES, "pidfd": -1}
+        assert words.wait32(64, 2**32 - 1, **waiting, timeout_ns=1_000_000) == Result.TIMED_OUT
         other = Words(mapping, self.engine_native)
 
         def change() -> None:
@@ -272,7 +273,7 @@ class Channels:
 
         thread = threading.Thread(target=change)
         thread.start()
-        assert words.wait32(64, 2**32 - 1, 384, 1, PEER_WAKES, -1, 20 * SECOND_NS) == 1
+        assert words.wait32(64, 2**32 - 1, **waiting, timeout_ns=20 * SECOND_NS) == 1
         thread.join()
 
     def test_a_peer_that_never_wakes_us_is_polled(self, mapping: mmap) -> None:
@@ -284,7 +285,7 @@ class Channels:
 
         thread = threading.Thread(target=change)
         thread.start()
-        assert words.wait32(64, 0, 384, 2, 0, -1, 20 * SECOND_NS) == 1
+        assert words.wait32(64, 0, park=384, strategy=2, peer=0, pidfd=-1, timeout_ns=20 * SECOND_NS) == 1
         thread.join()
 
     @pytest.mark.parametrize("offset", [4094, 4096, 2**40, 6])

@@ -91,7 +91,7 @@ from lucky_transport.shm.atomics import implementation
 fd = os.eventfd(0, os.EFD_CLOEXEC)  # O_NONBLOCK is cleared, as a peer may do at any time
 os.eventfd_write(fd, 2**64 - 2)
 memory = mmap(-1, 4096)
-writer = implementation({native}).RingWriter(memory, 1024, 64, 0, fd)
+writer = implementation({native}).RingWriter(memory, 1024, 64, park=0, eventfd=fd)
 memory[0] = 1
 assert writer.try_push(b"record")
 assert memory[0] == 0
@@ -162,13 +162,14 @@ def _parked(memory: mmap, offset: int, native: bool) -> Callable[[], bool]:
 
 
 def _engine(native: bool, memory: mmap) -> Any:
-    engine = implementation(native).EngineChannel(memory, OFFSETS, BLOCK)
+    engine = implementation(native).EngineChannel(memory, OFFSETS, strategy=BLOCK)
     engine.set_peer(-1, BOTH)
     return engine
 
 
 def _client(native: bool, memory: mmap) -> Any:
-    return implementation(native).ClientChannel(memory, OFFSETS, ActionFormat((1, 2), "f"), BLOCK, BOTH, -1)
+    actions = ActionFormat((1, 2), "f")
+    return implementation(native).ClientChannel(memory, OFFSETS, actions, strategy=BLOCK, peer=BOTH, pidfd=-1)
 
 
 def _nothing(*_: Any) -> None:
@@ -216,17 +217,16 @@ def test_the_longest_timeout_is_no_short_one(native: bool) -> None:
         memory[3000] = 1
         module.wake(memory, 3004)
 
-    waited = _answer_of(
-        lambda: module.wait32(memory, 3000, 0, 3004, BLOCK, BOTH, -1, LONGEST_NS), _parked(memory, 3004, native), bump
-    )
+    wait = {"park": 3004, "strategy": BLOCK, "peer": BOTH, "pidfd": -1, "timeout_ns": LONGEST_NS}
+    waited = _answer_of(lambda: module.wait32(memory, 3000, 0, **wait), _parked(memory, 3004, native), bump)
     assert waited == 1
 
 
 @each_implementation
 def test_the_longest_timeout_of_a_rings_ends_is_no_short_one(native: bool) -> None:
     module, memory, (park, start) = implementation(native), mmap(-1, 8192), (0, 1024)
-    writer = module.RingWriter(memory, start, 64, park, -1, BLOCK)
-    reader = module.RingReader(memory, start, 64, park, -1, BLOCK)
+    writer = module.RingWriter(memory, start, 64, park=park, strategy=BLOCK)
+    reader = module.RingReader(memory, start, 64, park=park, strategy=BLOCK)
     parked = _parked(memory, park, native)
     assert _answer_of(lambda: reader.wait(-1, LONGEST_NS), parked, lambda: writer.try_push(b"12345678")) == 1
     while writer.try_push(b"12345678"):
