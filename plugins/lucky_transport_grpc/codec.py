@@ -1,10 +1,8 @@
 """Messages of the core (dataclasses) to and from protobuf, derived from the dataclasses' annotations.
 
-Rule 1: nothing here is written per message or per method; `lucky_transport.messages.fields` tells what a field is.
-Rule 2: a plan is made once per pair of classes; encoding and decoding only walk it.
-Rule 3: of fields that protobuf keeps in a oneof the first one given travels; the default of one that cannot be None is
-        not given. None is absent: messages and optional scalars come back as None.
-Rule 4: what FlatBuffers refuses to carry is refused here too, in the same words.
+Of fields that protobuf keeps in a oneof the first one given travels; the default of one that cannot be None is not
+given. None is absent: messages and optional scalars come back as None. What FlatBuffers refuses to carry is refused
+here too, with the same text.
 """
 
 from __future__ import annotations
@@ -18,9 +16,9 @@ import numpy as np
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from lucky_transport.codec import flatbuffers
 from lucky_transport.messages.fields import Field, fields_of, member
 from lucky_transport.messages.scalars import one_of_fields
+from lucky_transport.messages.values import EncodeError, checked
 
 __all__ = ["decode", "encode"]
 
@@ -43,11 +41,11 @@ def encode(message: Any, kind: type, pb: type[Message]) -> Message:
 
 
 def _refusal(message: Any, kind: type, error: Exception) -> TypeError | ValueError:
-    """Return what is wrong with a message, in the words of FlatBuffers if that refuses it too: it names the field."""
+    """Return what is wrong with a message: with the path of the field where FlatBuffers refuses it too."""
     if isinstance(message, kind):
         try:
-            flatbuffers.encode(message)
-        except (TypeError, ValueError) as refusal:
+            checked(message)
+        except EncodeError as refusal:
             return refusal
     category = ValueError if isinstance(error, (ValueError, OverflowError, struct.error)) else TypeError
     return category(f"{kind.__name__}: {error}")
@@ -75,7 +73,7 @@ def _encoder(kind: type, pb: type[Message]) -> _Convert:
             elif not can_be_none:
                 raise TypeError(f"{name} is None")
         if rivals and _keep_the_first(rivals, values):
-            flatbuffers.encode(message)  # what does not travel is not looked at by protobuf, and may be as wrong
+            checked(message)  # protobuf does not look at what does not travel, which may be wrong too
         return pb(**values)
 
     return convert
