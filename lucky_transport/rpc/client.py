@@ -25,38 +25,38 @@ from lucky_transport.codec.envelope import (
     ItemRun,
     Kind,
     Popped,
-    decode_compact,
     decode_envelope,
     encode_compact,
-    encode_envelope,
 )
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import ClosedError, PeerTimeout, SpecError, TransportError, from_wire
 from lucky_transport.messages.methods import Flow
+from lucky_transport.rpc.base_calls import BaseCalls
 from lucky_transport.rpc.client_call import ClientCall
 from lucky_transport.rpc.completion_thread import CompletionThread
-from lucky_transport.rpc.error_envelope import GOAWAY, Metadata, copy_error, name_of, to_metadata
-from lucky_transport.rpc.flow_control import WindowSize, window_of
-from lucky_transport.rpc.fragments import DEFAULT_LIMIT, Assemblies, TooLarge, too_large, whole
+from lucky_transport.rpc.error_envelope import GOAWAY, Metadata, copy_error, name_of
+from lucky_transport.rpc.flow_control import window_of
+from lucky_transport.rpc.fragments import DEFAULT_LIMIT, too_large
 from lucky_transport.rpc.images import ImageRef, ImageSource, no_source
 from lucky_transport.rpc.leader_followers import LeaderFollowers
 from lucky_transport.rpc.lifecycle import Shape, opened
-from lucky_transport.rpc.method_names import MethodNameEncoder
 from lucky_transport.rpc.pipe import Pipe
+from lucky_transport.rpc.requests import RequestEncoder
 from lucky_transport.rpc.send_queue import SendQueue
 from lucky_transport.rpc.unary import UnaryResult
 
 __all__ = ["ClientCalls"]
 
-#: As `UnaryResult.is_done`, without a Python frame.
+#: The same as `UnaryResult.is_done`, without a Python frame.
 _IS_DONE = attrgetter("done")
 _REQUEST, _RESPONSE, _STREAM_ITEM = int(Kind.REQUEST), int(Kind.RESPONSE), int(Kind.STREAM_ITEM)
 
 
-class ClientCalls:
-    """All calls over one pipe. `backend` names the transport in errors, `max_message_bytes` limits what is received,
-    `refusal` words the error of a message that is longer, `images` is where images are that do not come through the
-    pipe.
+class ClientCalls(BaseCalls[UnaryResult | ClientCall]):
+    """All calls over one pipe.
+
+    backend: names the transport in errors. max_message_bytes: limits what is received. refusal: makes the error of a
+    longer message (its length, the limit). images: finds the images that do not come through the pipe.
 
     on_break: called once with the reason, when the connection ends, from any thread; it must not block.
     """
@@ -75,20 +75,10 @@ class ClientCalls:
         self._claim = no_source if images is None else images.claim
         self.on_break: Callable[[TransportError], None] | None = None
         self.waiters = LeaderFollowers(pipe, self._on_record, self._break)
-        self.send_queue = SendQueue(pipe, self.waiters.read_waiting)
-        self._pipe = pipe
-        self._largest = pipe.largest_record
+        super().__init__(pipe, SendQueue(pipe, self.waiters.read_waiting), max_message_bytes, refusal)
         self._ids = itertools.count(1)
-        self._calls: dict[int, UnaryResult | ClientCall] = {}
-        self._numbered = MethodNameEncoder()
-        self._assemblies = Assemblies(max_message_bytes, refusal)
+        self._requests = RequestEncoder(pipe.largest_record)
         self._attendant = CompletionThread(self.waiters)
-        self._error: TransportError | None = None
-
-    @property
-    def open_calls(self) -> int:
-        """Calls that have not ended."""
-        return len(self._calls)
 
     def unary(self, method: int | str, payload: bytes, deadline: Deadline, metadata: Metadata = ()) -> bytes:
         """Return the response to one request, for a method given by id or, without one, by its full name.
@@ -103,7 +93,7 @@ class ClientCalls:
     def exchange(
         self, method: int | str, payload: bytes, deadline: Deadline | None, metadata: Metadata = ()
     ) -> UnaryResult:
-        """As `unary`, with all that came with the response; what ended the call on the other side is its `error`.
+        """Return all that came in response to one request; an error that the engine answered with is its `error`.
 
         Without a deadline it waits as long as the engine lives. Raises PeerTimeout, PeerDied, ClosedError.
         """
@@ -117,7 +107,7 @@ class ClientCalls:
         try:
             if self._error is not None:
                 self.check()
-            number = self._numbered.get(method) if isinstance(method, str) else method
+            number = self._requests.number_of(method) if isinstance(method, str) else method
             try:
                 sent = (
                     not metadata
@@ -125,11 +115,9 @@ class ClientCalls:
                     and self.send_queue.push(_REQUEST, correlation_id, payload, number, remaining_ns)
                 )
             except TransportError as error:
-                self._break(error)
-                self.check()
-                raise
+                raise self._ended_by(error) from None
             if not sent:
-                record = self._request(method, correlation_id, payload, remaining_ns, metadata)
+                record = self._requests.encode(method, correlation_id, payload, remaining_ns, metadata)
                 self._send_request(record, correlation_id, method, deadline, slot.is_done, len(payload))
             if not self.waiters.wait(slot, _IS_DONE, deadline):
                 assert deadline is not None
@@ -152,13 +140,13 @@ class ClientCalls:
     ) -> ClientCall:
         """Start a call of any shape; `payload` is the request where requests are no stream.
 
-        `deadline` ends the call wherever it is then. Unless it `may_wait` for room, the request is kept until there is
-        some. Raises PeerTimeout, PeerDied, ClosedError.
+        `deadline` ends the call wherever it is then. Unless it `may_wait` for free space, the request stays pending
+        until there is some. Raises PeerTimeout, PeerDied, ClosedError.
         """
         remaining_ns = self._remaining_ns(method, deadline)
         correlation_id = next(self._ids)
         window = window_of(flow)
-        record = self._request(method, correlation_id, payload, remaining_ns, metadata, shape, window)
+        record = self._requests.encode(method, correlation_id, payload, remaining_ns, metadata, shape, window)
         call = ClientCall(self, correlation_id, method, opened(shape), window, deadline)
         self._calls[correlation_id] = call
         try:
@@ -167,16 +155,16 @@ class ClientCalls:
                 self._send_request(record, correlation_id, method, deadline, call.is_ended, len(payload))
             else:
                 self.post(record, correlation_id, len(payload))
-                self._note_name_sent(method, correlation_id, record)
+                self._requests.note_sent(method, correlation_id, record)
         except BaseException:
             self._give_up(correlation_id, call)
             raise
         return call
 
     def attend(self, call: ClientCall, on_end: Callable[[], None]) -> None:
-        """See to it that the call is read to its end, and its deadline kept, though no thread waits for it.
+        """Read the call to its end, and keep its deadline, though no thread waits for it.
 
-        `on_end()` is called once, when it has ended, on a thread of ours.
+        `on_end()` is called once, when it has ended, on the connection's completion thread.
         """
         self._attendant.watch(call, on_end)
 
@@ -185,7 +173,7 @@ class ClientCalls:
         self.waiters.read_waiting()
 
     def fileno(self) -> int:
-        """A descriptor that turns readable when `pump` may have something to do; -1 where the pipe has none."""
+        """Return a descriptor that turns readable when `pump` may have something to do; -1 where the pipe has none."""
         return self._pipe.fileno()
 
     def arm(self) -> bool:
@@ -196,12 +184,10 @@ class ClientCalls:
         try:
             return self._pipe.arm()
         except TransportError as error:
-            self._break(error)
-            self.check()
-            raise
+            raise self._ended_by(error) from None
 
     def close(self) -> None:
-        """End every call with ClosedError and let go of the pipe; idempotent, from any thread."""
+        """End every call with ClosedError and close the pipe; idempotent, from any thread."""
         self._break(ClosedError("the transport is closed", backend=self.backend, hint="connect again"))
         if self.images is not None:
             self.images.close()
@@ -215,11 +201,6 @@ class ClientCalls:
         """Return the error of a call that did not end in time."""
         return deadline_error(name_of(method), deadline.timeout_s, self.backend)
 
-    def forget(self, correlation_id: int) -> None:
-        """Drop whatever still comes for this call."""
-        self._calls.pop(correlation_id, None)
-        self._assemblies.drop(correlation_id)
-
     # -- sending ------------------------------------------------------------------------------------------------------
 
     def _remaining_ns(self, method: int | str, deadline: Deadline | None) -> int:
@@ -230,40 +211,6 @@ class ClientCalls:
         if not remaining_ns:
             raise self.late(method, deadline)
         return remaining_ns
-
-    def _request(
-        self,
-        method: int | str,
-        correlation_id: int,
-        payload: bytes,
-        remaining_ns: int,
-        metadata: Metadata,
-        shape: Shape = Shape.UNARY,
-        window: WindowSize | None = None,
-    ) -> bytes:
-        """Return the record that opens a call."""
-        path = ""
-        if isinstance(method, str):
-            number = self._numbered.get(method)
-            if number is None:
-                path, number = method, self._numbered.number(method, correlation_id)
-        else:
-            number = method
-        if not shape and not path and not metadata:
-            return encode_compact(Kind.REQUEST, correlation_id, payload, number, remaining_ns)
-        envelope = Envelope(
-            number,
-            correlation_id,
-            Kind.REQUEST,
-            remaining_ns,
-            metadata=to_metadata(metadata),
-            payload=payload,
-            path=path,
-            streams=int(shape),
-        )
-        if window is not None and shape & Shape.SERVER_STREAM:
-            envelope.items, envelope.window = window.items, window.bytes
-        return encode_envelope(envelope)
 
     def _send_request(
         self,
@@ -281,12 +228,7 @@ class ClientCalls:
                 backend=self.backend,
                 hint="the engine may hang; restart it",
             )
-        self._note_name_sent(method, correlation_id, record)
-
-    def _note_name_sent(self, method: int | str, correlation_id: int, record: bytes) -> None:
-        """Use the method's number from now on, unless the request that gave it travels in fragments."""
-        if isinstance(method, str) and len(record) <= self._largest:
-            self._numbered.left(method, correlation_id)
+        self._requests.note_sent(method, correlation_id, record)
 
     def send(
         self,
@@ -302,19 +244,10 @@ class ClientCalls:
         except SpecError:
             raise
         except TransportError as error:
-            self._break(error)
-            self.check()
-            raise
-
-    def post(self, record: bytes, correlation_id: int = 0, message_bytes: int = 0) -> None:
-        """Call `SendQueue.post`; an error ends the connection, and with it every call."""
-        try:
-            self.send_queue.post(record, correlation_id, message_bytes)
-        except TransportError as error:
-            self._break(error)
+            raise self._ended_by(error) from None
 
     def _give_up(self, correlation_id: int, call: UnaryResult | ClientCall) -> None:
-        """Nobody waits for the answer any more: tell the engine, as far as that is possible."""
+        """Drop a call whose answer is not awaited any more, and tell the engine as far as that is possible."""
         was_open = self._calls.pop(correlation_id, None) is not None
         self._assemblies.drop(correlation_id)
         if was_open and self._error is None and not call.is_done():
@@ -356,10 +289,13 @@ class ClientCalls:
                 self.waiters.wake_followers(call)
 
     def _on_envelope(self, envelope: Envelope) -> None:
-        if envelope.kind is Kind.FRAGMENT:
-            self._on_fragment(envelope)
-            return
         correlation_id = envelope.correlation_id
+        if envelope.kind is Kind.FRAGMENT:
+            if correlation_id in self._calls:
+                self._on_fragment(envelope)
+            else:
+                self._assemblies.drop(correlation_id)
+            return
         if correlation_id == GOAWAY and envelope.kind is Kind.ERROR:
             self._break(from_wire(envelope.status, envelope.details, backend=self.backend))
             return
@@ -373,26 +309,24 @@ class ClientCalls:
                 self.forget(correlation_id)
             self.waiters.wake_followers(call)
 
-    def _on_fragment(self, fragment: Envelope) -> None:
-        call = self._calls.get(fragment.correlation_id)
-        if call is None:
-            self._assemblies.drop(fragment.correlation_id)
-            return
-        try:
-            record = self._assemblies.add(fragment)
-        except TooLarge as error:
-            self._give_up(fragment.correlation_id, call)
-            call.on_error(error.error)
+    def _refuse(self, correlation_id: int, error: TransportError) -> None:
+        call = self._calls.get(correlation_id)
+        if call is not None:
+            self._give_up(correlation_id, call)
+            call.on_error(error)
             self.waiters.wake_followers(call)
-            return
-        if record is not None:
-            self._on_record(decode_compact(whole(record, fragment.correlation_id)))
+
+    def _on_send_error(self, error: TransportError) -> None:
+        self._break(error)
+
+    def _ended_by(self, error: TransportError) -> TransportError:
+        """End the connection for this error; return what a caller raises, the first error that ended it."""
+        self._break(error)
+        return copy_error(self._error or error, self.backend)
 
     def _break(self, error: TransportError) -> None:
         """End everything for this reason; the first one counts."""
-        is_first = self._error is None
-        if is_first:
-            self._error = error.with_traceback(None)  # the frames would hold this connection, and its memory
+        is_first = self._keep_error(error)
         for correlation_id in tuple(self._calls):
             call = self._calls.pop(correlation_id, None)
             if call is not None:

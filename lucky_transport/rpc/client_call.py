@@ -121,13 +121,16 @@ class ClientCall(BaseCall):
         record = encode_compact(_ITEM, self.correlation_id, payload)
         until = _earlier(self.deadline, deadline)
         if not self._calls.send(record, self.correlation_id, len(payload), until, self.is_ended):
-            # Half an item may be under way: the engine could not understand what followed, and must let go of it.
+            # Half an item may be under way, and what followed could not be understood: the call ends.
             if not self._lose(self._calls.late(self._method, until or Deadline(0))):
                 self._tell_cancelled()
             self._note_sent(Kind.STREAM_ITEM)
 
     def try_send(self, payload: bytes) -> bool:
-        """As `send`, without waiting; False, and nothing was sent, while the engine takes no more items."""
+        """Send one item without waiting; False, and nothing was sent, while the engine takes no more items.
+
+        Raises LocalProtocolError after `half_close` or the end, the error that ended the call.
+        """
         self._note_sent(Kind.STREAM_ITEM)
         if not self._send_window.try_spend(len(payload)):
             return False

@@ -30,7 +30,7 @@ _LEAST_BUDGET = 64 << 20
 
 
 class TooLarge(Exception):
-    """One message is longer than this side takes; `correlation_id` says which, `error` is what its sender is told."""
+    """One message is longer than this side takes; `correlation_id` names its call, `error` goes to its sender."""
 
     def __init__(self, correlation_id: int, error: TransportError) -> None:
         super().__init__(str(error))

@@ -1,10 +1,9 @@
-"""ImageSink that travel beside their message: the envelope says where they lie, the message has none of their bytes.
+"""Images that travel beside their message: the envelope says where they lie, the message has none of their bytes.
 
     engine   store.open() -> ImageSink per stream; `put` gives each image a place
     client   source.claim(payload, places) -> ImageLease; `fill` puts the images into the decoded message
 
-Rule 1: this file knows no memory; who made the pipe brings a store or a source. Without one images stay in messages.
-Rule 2: a claim that is dropped, read or not, gives its places back; so does everything that ends a call.
+The plugin that makes the pipe brings the memory, as a store or a source; without one images stay in their messages.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ __all__ = ["ImageLease", "ImageRef", "ImageRefFields", "ImageSink", "ImageSource
 
 
 class ImageRef(NamedTuple):
-    """Where a image lies, as in `ImagePlace`: a message has many of them made, so it is a tuple."""
+    """Where an image lies; a tuple of the fields of `ImagePlace`, because a message makes many of them."""
 
     length: int = 0
     file: int = 0
@@ -36,7 +35,7 @@ class ImageSink(Protocol):
     """Where the engine puts the images of one stream, or of all single answers of a client; for any thread."""
 
     def buffer(self, nbytes: int) -> memoryview:
-        """Return writable memory for a image of the next item; given to `put` itself, nothing is copied."""
+        """Return writable memory for an image of the next item; given to `put` itself, nothing is copied."""
         ...
 
     def put(self, images: Sequence[ImageBytes]) -> list[ImageRef]:
@@ -47,19 +46,19 @@ class ImageSink(Protocol):
         ...
 
     def has_room(self) -> bool:
-        """True while the client has not so many images that the next one would be old when he sees it."""
+        """True while the client holds so few images that the next one is read soon."""
         ...
 
     def wait_for_room(self, timeout_ns: int) -> None:
-        """Wait until the client gives one back, or for that long. Only for the thread that sends the stream."""
+        """Wait until the client releases an image, `timeout_ns` at most; for the thread that sends the stream."""
         ...
 
     def take_back(self, places: Iterable[ImageRef]) -> None:
-        """Free places of which the client is not told after all."""
+        """Free places that are not sent to the client after all."""
         ...
 
     def end(self, *, lost: bool) -> None:
-        """The stream is over: free everything, of what its client may still read (not `lost`) as soon as he has."""
+        """End the stream and free its images: at once if the client is `lost`, else as soon as each was read."""
         ...
 
 
@@ -79,9 +78,9 @@ class ImageStore(Protocol):
 
 
 class ImageLease(Protocol):
-    """A message whose images lie elsewhere, as it came: its bytes, `payload`, and a claim on the places.
+    """A received message whose images lie elsewhere: its bytes, `payload`, and a claim on the places.
 
-    Its length is that of the payload.
+    Its length is that of the payload. A lease that is dropped, read or not, releases its places.
     """
 
     payload: bytes
@@ -97,11 +96,11 @@ class ImageLease(Protocol):
         ...
 
     def release(self) -> None:
-        """Give the places back; idempotent."""
+        """Release the places; idempotent."""
         ...
 
     def keep(self) -> None:
-        """Never give them back, because the call is given up and the engine frees them all."""
+        """Never release them: the call was cancelled, and the engine frees them all."""
         ...
 
 
@@ -117,11 +116,11 @@ class ImageSource(Protocol):
         ...
 
     def forget(self, files: Iterable[int]) -> None:
-        """These files are not needed any more."""
+        """Close these files: no image in them is needed any more."""
         ...
 
     def close(self) -> None:
-        """Let go of everything; idempotent."""
+        """Release everything; idempotent."""
         ...
 
 

@@ -56,7 +56,7 @@ class RecordReader(Protocol):
 
 
 class Pipe(RecordWriter, RecordReader, Protocol):
-    """One end. `largest_record`: bytes of the longest record that fits. `peer`: who is at the other end, for texts."""
+    """One end. `largest_record`: bytes of the longest record that fits. `peer`: the other end's name, for texts."""
 
     @property
     def largest_record(self) -> int:
@@ -65,7 +65,7 @@ class Pipe(RecordWriter, RecordReader, Protocol):
 
     @property
     def peer(self) -> str:
-        """Who is at the other end, for error texts and as the caller's name: "shm client of pid 123"."""
+        """The other end's name, for error texts and as the caller's name: "shm client of pid 123"."""
         ...
 
     def wait(self, timeout_ns: int, oversubscribed: bool = False) -> bool:
@@ -96,5 +96,5 @@ class Pipe(RecordWriter, RecordReader, Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of everything; the peer notices. Idempotent."""
+        """Release everything; the peer notices. Idempotent."""
         ...

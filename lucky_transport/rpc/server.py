@@ -3,8 +3,8 @@
     calls = ServerCalls(pipe, begin)
     while pipe.wait(timeout_ns): calls.feed()
 
-`feed` handles what waits and never blocks. A caller that breaks the protocol is told so and dropped: `feed` raises and
-every call ends. While responses pile up because the caller does not read them, its requests stay in the pipe.
+`feed` handles what waits and never blocks. A caller that breaks the protocol gets an error and is dropped: `feed`
+raises and every call ends. While a caller does not read its responses, its requests stay in the pipe.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from lucky_transport.codec.envelope import (
     ItemRun,
     Kind,
     Popped,
-    decode_compact,
     decode_envelope,
     encode_compact,
     encode_envelope,
 )
 from lucky_transport.errors import Busy, ClosedError, RemoteProtocolError, TransportError
+from lucky_transport.rpc.base_calls import BaseCalls
 from lucky_transport.rpc.error_envelope import GOAWAY, error_envelope
-from lucky_transport.rpc.fragments import DEFAULT_LIMIT, Assemblies, TooLarge, too_large, whole
+from lucky_transport.rpc.fragments import DEFAULT_LIMIT, too_large
 from lucky_transport.rpc.images import ImageStore
 from lucky_transport.rpc.method_names import FIRST_NUMBER, MethodNameDecoder
 from lucky_transport.rpc.pipe import Pipe
@@ -46,13 +46,13 @@ _BATCH = 64
 Respond = Callable[[bytes, str, int], bytes]
 
 
-class ServerCalls:
+class ServerCalls(BaseCalls[ServerCall]):
     """All calls that come through one pipe. `begin(call)` starts to answer one, in the thread that feeds.
 
-    inline: by a method's id, what answers its short unary requests here, without a `ServerCall`.
-    caller: its name, different for each connection (default: `pipe.peer`). refusal: words the error of a message of (so
-    many bytes, where so many are allowed). between_steps: how a stream's handler gets the engine to itself. images:
-    where images go that shall not travel through the pipe.
+    inline: by a method's id, what answers its short unary requests here, without a `ServerCall`. caller: its name,
+    different for each connection (default: `pipe.peer`). refusal: makes the error of a message that is too long (its
+    length, the limit). between_steps: gives a stream's handler the engine between two steps. images: takes the images
+    that do not travel through the pipe.
     """
 
     def __init__(
@@ -70,23 +70,14 @@ class ServerCalls:
         self.images = images
         self.peer = caller or pipe.peer
         self.lock = threading.Lock()
-        self.send_queue = SendQueue(pipe)
+        super().__init__(pipe, SendQueue(pipe), max_message_bytes, refusal)
         self.between_steps = between_steps
-        self._pipe = pipe
         self._begin = begin
         self._inline = inline
-        self._calls: dict[int, ServerCall] = {}
         self._named = MethodNameDecoder()
-        self._assemblies = Assemblies(max_message_bytes, refusal)
         self._max_message_bytes = max_message_bytes
         self._refusal = refusal
         self._highest = 0
-        self._error: TransportError | None = None
-
-    @property
-    def open_calls(self) -> int:
-        """Calls that are not answered yet."""
-        return len(self._calls)
 
     def feed(self) -> bool:
         """Handle what waits, some records at most; False when the caller must read its answers before it goes on.
@@ -108,9 +99,8 @@ class ServerCalls:
 
     def close(self, error: TransportError | None = None) -> None:
         """End every call, with `error` as the reason its handler sees; idempotent, from any thread."""
-        if self._error is None:
-            self._error = error or ClosedError("the connection is closed")
-            self._error.__traceback__ = None  # the frames would hold this connection, and its memory
+        self._keep_error(error or ClosedError("the connection is closed"))
+        assert self._error is not None
         for correlation_id in tuple(self._calls):
             call = self._calls.get(correlation_id)
             if call is not None:
@@ -130,29 +120,15 @@ class ServerCalls:
 
     # -- for ServerCall -----------------------------------------------------------------------------------------------
 
-    def post(self, record: bytes, correlation_id: int, message_bytes: int = 0) -> None:
-        """Call `SendQueue.post`; an error is kept for `feed`, which finds out that the caller is gone."""
-        try:
-            self.send_queue.post(record, correlation_id, message_bytes)
-        except TransportError as error:
-            if self._error is None:
-                self._error = error.with_traceback(None)
-
     def post_payload(self, correlation_id: int, kind: int, payload: bytes) -> None:
         """Post the envelope that holds nothing else; in place, without a record of its own, if there is free space."""
         try:
             if self.send_queue.push(kind, correlation_id, payload):
                 return
         except TransportError as error:
-            if self._error is None:
-                self._error = error.with_traceback(None)
+            self._on_send_error(error)
             return
         self.post(encode_compact(kind, correlation_id, payload), correlation_id, len(payload))
-
-    def forget(self, correlation_id: int) -> None:
-        """The call has ended; what still comes for it is ignored."""
-        self._calls.pop(correlation_id, None)
-        self._assemblies.drop(correlation_id)
 
     def takes(self, correlation_id: int, payload: bytes) -> bool:
         """True unless the message is longer than allowed, in one record or in many: then its call has ended."""
@@ -205,6 +181,7 @@ class ServerCalls:
                 self._name(envelope)
             self._open(ServerCall.of(self, envelope))
         elif envelope.kind is Kind.FRAGMENT:
+            self._highest = max(self._highest, envelope.correlation_id)
             self._on_fragment(envelope)
         else:
             if envelope.kind is Kind.CANCEL:  # the call may have ended, or not have begun
@@ -223,7 +200,7 @@ class ServerCalls:
     def _known(self, correlation_id: int, kind: Kind) -> ServerCall | None:
         """Return the call, None when it has ended. Raises RemoteProtocolError when there never was one.
 
-        A caller may cancel a request that he could not send.
+        A caller may cancel a request that it could not send.
         """
         call = self._calls.get(correlation_id)
         if call is None and correlation_id > self._highest and kind is not Kind.CANCEL:
@@ -245,19 +222,10 @@ class ServerCalls:
         if self.takes(correlation_id, call.payload):
             self._begin(call)
 
-    def _on_fragment(self, fragment: Envelope) -> None:
-        correlation_id = fragment.correlation_id
-        self._highest = max(self._highest, correlation_id)
-        try:
-            record = self._assemblies.add(fragment)
-        except TooLarge as error:
-            self._refuse(correlation_id, error.error)
-            return
-        if record is not None:
-            self._on_record(decode_compact(whole(record, correlation_id)))
+    def _on_send_error(self, error: TransportError) -> None:
+        self._keep_error(error)  # `feed` finds out that the caller is gone
 
     def _refuse(self, correlation_id: int, error: TransportError) -> None:
-        """Tell the caller that this call's message was not taken."""
         call = self._calls.get(correlation_id)
         if call is not None:
             call.abort(error)

@@ -87,11 +87,6 @@ class SegmentPipe(RingPipe):
         pipe._waits = False
         return pipe
 
-    @property
-    def position(self) -> int:
-        """How far this end has read; for `EngineChannel.commands_read`."""
-        return self.reader.position
-
     def wait(self, timeout_ns: int, oversubscribed: bool = False) -> bool:
         """Wait for a record; see `Pipe.wait`. Raises LocalProtocolError at the engine's end."""
         if not self._waits:

@@ -247,7 +247,7 @@ class ShmServer(Server):
         """Handle the client's commands, as far as it reads its answers; one that writes garbage gets none any more."""
         try:
             self._commands_wait = not self._calls.feed()
-            position = self._pipe.position
+            position = self._pipe.reader.position
         except TransportError as error:
             if not isinstance(error, ClosedError):
                 _log.warning("shm client of %s: %s; its commands are dropped", self._endpoint, error)

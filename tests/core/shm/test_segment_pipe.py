@@ -62,7 +62,7 @@ def test_records_go_both_ways(ends: tuple[SegmentPipe, SegmentPipe]) -> None:
     assert client.try_pop() == b"answer"
     assert client.try_pop() is None
     assert client.largest_record == 1020
-    assert ends[1].position == 16
+    assert ends[1].reader.position == 16
 
 
 def test_a_request_wakes_an_engine_that_is_parked(segment: Segment, ends: tuple[SegmentPipe, SegmentPipe]) -> None:
@@ -175,7 +175,7 @@ def test_a_new_engines_end_starts_with_empty_rings(segment: Segment, native: boo
         SegmentPipe.client_end(segment, strategy=1, peer_bits=BITS, pidfd=-1, native=native)
     engine = SegmentPipe.engine_end(segment, strategy=1, native=native)
     client = SegmentPipe.client_end(segment, strategy=1, peer_bits=BITS, pidfd=-1, native=native)
-    assert engine.position == 0
+    assert engine.reader.position == 0
     assert client.try_push(b"first")
     assert engine.try_pop() == b"first"
     client.close()
