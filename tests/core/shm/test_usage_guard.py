@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+from collections.abc import Iterator
 from typing import Any, SupportsIndex
 
 import pytest
@@ -90,6 +92,16 @@ def test_many_threads_and_one_close() -> None:
     assert len(refused) == 8
 
 
+@pytest.fixture
+def _frequent_switches() -> Iterator[None]:
+    """Let threads take turns so often that a test meets every order of them soon."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("_frequent_switches")
 def test_nobody_is_inside_when_it_lets_go_and_it_does_so_once_whenever_it_is_closed() -> None:
     for _ in range(200):
         gate, inside, seen = UsageGuard("the thing"), list[int](), list[int]()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import errno
 import gc
+import itertools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -63,15 +64,13 @@ def _serving(endpoint: str) -> None:
         _env(other)
 
 
-@pytest.mark.parametrize("session", [_env, _connection, _two_connections, _serving])
-def test_a_closed_session_leaves_nothing_to_the_collector(
-    session: Callable[[str], None], engine: str, name: str
-) -> None:
-    session(engine)  # what is made once in a process
-    before = measure(name)
-    for _ in range(ROUNDS):
-        session(engine)
-    assert not released(before, name).exceeds(before)
+def test_a_closed_session_leaves_nothing_to_the_collector(engine: str, name: str) -> None:
+    for session in (_env, _connection, _two_connections, _serving):
+        session(engine)  # what is made once in a process
+        before = measure(name)
+        for _ in range(ROUNDS):
+            session(engine)
+        assert not released(before, name).exceeds(before), session
 
 
 def _leave_unread(stream: Stream) -> None:
@@ -93,20 +92,17 @@ def _cancel(stream: Stream) -> None:
 kept: list[Stream] = []
 
 
-@pytest.mark.parametrize("copy", [True, False])
-@pytest.mark.parametrize("leave", [_leave_unread, _leave_after_two, _cancel])
-def test_image_streams_that_are_left_hold_neither_descriptors_nor_memory(
-    leave: Callable[[Stream], None], copy: bool, engine: str, name: str
-) -> None:
-    with api.open_transport(engine) as client:
-        before = measure(name)
-        with client.stream(CAMERA, StreamCameraRequest(name="x")) as other:
-            for _ in range(20):
-                leave(client.stream(CAMERA, StreamCameraRequest(name="x"), copy=copy))
-                next(other)
-        now = released(before, name)
-    kept.clear()
-    assert not now.exceeds(before)
+def test_image_streams_that_are_left_hold_neither_descriptors_nor_memory(engine: str, name: str) -> None:
+    for leave, copy in itertools.product((_leave_unread, _leave_after_two, _cancel), (True, False)):
+        with api.open_transport(engine) as client:
+            before = measure(name)
+            with client.stream(CAMERA, StreamCameraRequest(name="x")) as other:
+                for _ in range(20):
+                    leave(client.stream(CAMERA, StreamCameraRequest(name="x"), copy=copy))
+                    next(other)
+            now = released(before, name)
+        kept.clear()
+        assert not now.exceeds(before), (leave, copy)
 
 
 def test_an_engine_keeps_no_memory_of_image_streams_that_were_left(name: str) -> None:
