@@ -40,6 +40,10 @@ def files_of(name: str) -> list[str]:
 @pytest.fixture
 def engine() -> Generator[EngineProcess]:
     """An engine of carts in a process of its own; nothing of it may be left."""
+    yield from _run_engine()
+
+
+def _run_engine() -> Generator[EngineProcess]:
     name = unique_name()
     process = EngineProcess("cartpole", [f"shm://{name}"])
     yield process
@@ -47,9 +51,15 @@ def engine() -> Generator[EngineProcess]:
     assert files_of(name) == []
 
 
+@pytest.fixture(scope="module")
+def shared_engine() -> Generator[EngineProcess]:
+    """An engine like that, for the tests that leave it as it is."""
+    yield from _run_engine()
+
+
 @pytest.fixture
-def client(engine: EngineProcess) -> Generator[Transport]:
-    with api.open_transport(engine.endpoints[0]) as transport:
+def client(shared_engine: EngineProcess) -> Generator[Transport]:
+    with api.open_transport(shared_engine.endpoints[0]) as transport:
         yield transport
 
 
