@@ -78,7 +78,7 @@ class ClientCalls(BaseCalls[UnaryResult | ClientCall]):
         super().__init__(pipe, SendQueue(pipe, self.waiters.read_waiting), max_message_bytes, refusal)
         self._ids = itertools.count(1)
         self._requests = RequestEncoder(pipe.largest_record)
-        self._attendant = CompletionThread(self.waiters)
+        self._completion_thread = CompletionThread(self.waiters)
 
     def unary(self, method: int | str, payload: bytes, deadline: Deadline, metadata: Metadata = ()) -> bytes:
         """Return the response to one request, for a method given by id or, without one, by its full name.
@@ -161,12 +161,12 @@ class ClientCalls(BaseCalls[UnaryResult | ClientCall]):
             raise
         return call
 
-    def attend(self, call: ClientCall, on_end: Callable[[], None]) -> None:
+    def on_end(self, call: ClientCall, callback: Callable[[], None]) -> None:
         """Read the call to its end, and keep its deadline, though no thread waits for it.
 
-        `on_end()` is called once, when it has ended, on the connection's completion thread.
+        `callback()` is called once, when it has ended, on the connection's completion thread.
         """
-        self._attendant.watch(call, on_end)
+        self._completion_thread.watch(call, callback)
 
     def pump(self) -> None:
         """Handle everything that has come, unless a thread waits and does so anyway; never blocks (for event loops)."""

@@ -36,7 +36,7 @@ class ClientCall(BaseCall):
 
     headers: metadata that came before all else; None until something came. on_news: called after anything came for the
     call, or it was ended here, on whichever thread noticed: time for another `try_recv` or `try_send`. It must neither
-    wait nor make calls. gates, attendant: for `LeaderFollowers` and `CompletionThread`.
+    wait nor make calls. gates, completion_thread: for `LeaderFollowers` and `CompletionThread`.
     """
 
     _sends, _receives = CLIENT_SENDS, SERVER_SENDS
@@ -58,7 +58,7 @@ class ClientCall(BaseCall):
         self.trailing: Metadata = ()
         self.on_news: Callable[[], None] | None = None
         self.gates: list[Any] = []
-        self.attendant: CompletionThread | None = None
+        self.completion_thread: CompletionThread | None = None
         self._calls = calls
         self._method = method
         self._inbox = deque()
@@ -284,8 +284,8 @@ class ClientCall(BaseCall):
         if self.headers is None:
             self.headers = ()
         self._tell()
-        if self.attendant is not None:
-            self.attendant.note_end(self)
+        if self.completion_thread is not None:
+            self.completion_thread.note_end(self)
 
     def _tell_cancelled(self) -> None:
         self._calls.send_queue.post_from_finalizer(encode_compact(Kind.CANCEL, self.correlation_id, b""))

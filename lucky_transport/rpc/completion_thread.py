@@ -40,7 +40,7 @@ class CompletionThread:
         """Run `on_end` on this thread once the call has ended."""
         with self._lock:
             self._calls[call] = on_end
-            call.attendant = self
+            call.completion_thread = self
             if call.is_ended():
                 self._ended.append(call)
             self._changed.set()

@@ -1,14 +1,69 @@
-"""The record that opens a call: its method by id, name or number, its deadline, metadata and first window."""
+"""The record that opens a call, and the methods' names in it.
+
+Each connection has a table of method names, as HPACK has one of headers: a name travels once, then its number does.
+"""
 
 from __future__ import annotations
 
 from lucky_transport.codec.envelope import Envelope, Kind, encode_compact, encode_envelope
+from lucky_transport.errors import RemoteProtocolError
 from lucky_transport.rpc.error_envelope import Metadata, to_metadata
 from lucky_transport.rpc.flow_control import WindowSize
 from lucky_transport.rpc.lifecycle import Shape
-from lucky_transport.rpc.method_names import MethodNameEncoder
 
-__all__ = ["RequestEncoder"]
+__all__ = ["FIRST_NUMBER", "MethodNameDecoder", "MethodNameEncoder", "RequestEncoder"]
+
+#: A method's number is this plus the number of the call that named it first; ids of the method table are all below.
+FIRST_NUMBER = 1 << 31
+#: Names that one caller numbers; the others travel by name.
+_MOST = 1024
+#: Threads that name the same method at the same time use up several.
+_MOST_TAKEN = 8 * _MOST
+
+
+class MethodNameEncoder:
+    """The client's table. It uses a number only once the request that gave it has left whole."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def get(self, name: str) -> int | None:
+        """Return the number of the method, None while it has none."""
+        return self._numbers.get(name)
+
+    def number(self, name: str, correlation_id: int) -> int:
+        """Return the number that a request may give the method it names; 0 when the table is full or without a name."""
+        may = name and correlation_id < FIRST_NUMBER and len(self._numbers) < _MOST
+        return FIRST_NUMBER + correlation_id if may else 0
+
+    def left(self, name: str, correlation_id: int) -> None:
+        """Note that the request of this call, which named the method, has left whole."""
+        if name not in self._numbers and (number := self.number(name, correlation_id)):
+            self._numbers[name] = number
+
+
+class MethodNameDecoder:
+    """The server's table."""
+
+    def __init__(self) -> None:
+        self._names: dict[int, str] = {}
+
+    def note(self, number: int, correlation_id: int, name: str) -> None:
+        """Take a request with both name and number. Raises RemoteProtocolError for more than any caller gives."""
+        if number == FIRST_NUMBER + correlation_id:
+            if len(self._names) >= _MOST_TAKEN:
+                raise RemoteProtocolError(f"the caller has given {_MOST_TAKEN} methods numbers, and gives one more")
+            self._names[number] = name
+
+    def name(self, number: int) -> str:
+        """Return the name of a method with a number. Raises RemoteProtocolError for one that was never given."""
+        name = self._names.get(number)
+        if name is None:
+            raise RemoteProtocolError(
+                f"a request for method {number}, a number that this caller has not given",
+                hint="the peer is broken or speaks another protocol; connect again",
+            )
+        return name
 
 
 class RequestEncoder:

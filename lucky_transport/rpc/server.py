@@ -28,8 +28,8 @@ from lucky_transport.rpc.base_calls import BaseCalls
 from lucky_transport.rpc.error_envelope import GOAWAY, error_envelope
 from lucky_transport.rpc.fragments import DEFAULT_LIMIT, too_large
 from lucky_transport.rpc.images import ImageStore
-from lucky_transport.rpc.method_names import FIRST_NUMBER, MethodNameDecoder
 from lucky_transport.rpc.pipe import Pipe
+from lucky_transport.rpc.requests import FIRST_NUMBER, MethodNameDecoder
 from lucky_transport.rpc.send_queue import CONGESTED_BYTES, SendQueue
 from lucky_transport.rpc.server_call import ServerCall
 

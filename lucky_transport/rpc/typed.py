@@ -55,7 +55,7 @@ def begin(calls: ClientCalls, method: Method, request: Any, deadline: Deadline) 
 
     future: Future[Any] = Future()
     on_cancel(future, opened.cancel)
-    calls.attend(opened, lambda: settle(future, response))
+    calls.on_end(opened, lambda: settle(future, response))
     return future
 
 

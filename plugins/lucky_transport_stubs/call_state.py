@@ -242,7 +242,7 @@ class CallState:
         """Have a thread see to the call's end. The lock is held."""
         if self._calls is not None and self._call is not None and not self._is_attended:
             self._is_attended = True
-            self._calls.attend(self._call, self._call_back)
+            self._calls.on_end(self._call, self._call_back)
 
     def _call_back(self) -> None:
         """The call has ended: call back, or leave it to who takes the last response."""

@@ -10,7 +10,7 @@ import pytest
 from lucky_transport.codec.envelope import Envelope, Kind, decode_compact, decode_envelope, encode_envelope
 from lucky_transport.errors import RemoteProtocolError, Unimplemented
 from lucky_transport.rpc.lifecycle import Shape
-from lucky_transport.rpc.method_names import FIRST_NUMBER, MethodNameDecoder, MethodNameEncoder
+from lucky_transport.rpc.requests import FIRST_NUMBER, MethodNameDecoder, MethodNameEncoder
 from lucky_transport.rpc.server import ServerCalls
 from lucky_transport.rpc.server_call import ServerCall
 from tests.support.call_pair import CallPair

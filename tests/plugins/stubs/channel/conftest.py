@@ -24,7 +24,7 @@ from lucky_transport.config import runtime_directories
 from lucky_transport.process import unique_name
 from lucky_transport_grpc.runtime import grpc
 
-_OURS = ("watchman", "grpc requests", "grpc call", "grpc channel", "grpc connectivity", "call attendant", "outlet")
+_OURS = ("watchman", "grpc requests", "grpc call", "grpc channel", "grpc connectivity", "call completion", "send queue")
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""Calls that nobody waits for: what is told when, without waiting; and who sees to their end."""
+"""Calls that no thread waits for: what comes when, without waiting; and how they end."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ HEADERS = (("where", "here"), ("raw-bin", b"\x00\xff"))
 TRAILING = (("why", "gone"), ("why", "twice"))
 
 
-def attended(pair: CallPair, call: ClientCall) -> threading.Event:
+def ended(pair: CallPair, call: ClientCall) -> threading.Event:
     over = threading.Event()
-    pair.client.attend(call, over.set)
+    pair.client.on_end(call, over.set)
     return over
 
 
@@ -69,7 +69,7 @@ def test_a_call_can_be_made_without_ever_waiting(pair: CallPair) -> None:
     call = pair.client.open("/t/echo", shape=Shape.BIDIRECTIONAL, may_wait=False)
     news = threading.Event()
     call.on_news = news.set
-    over = attended(pair, call)
+    over = ended(pair, call)
     assert not call.try_send(b"too early: nothing is granted yet")
     assert call.try_recv() is None
     pair.go_on()
@@ -127,21 +127,21 @@ def test_the_engine_can_answer_a_stream_without_ever_waiting(pair: CallPair) -> 
     assert news.is_set()
 
 
-# --- the attendant ---
+# --- the completion thread ---
 
 
-def test_an_attended_call_ends_though_nobody_waits(pair: CallPair) -> None:
+def test_a_call_ends_though_no_thread_waits(pair: CallPair) -> None:
     calls = [pair.client.open("/t/echo", b"%d" % number, shape=Shape.UNARY) for number in range(20)]
-    ends = [attended(pair, call) for call in calls]
+    ends = [ended(pair, call) for call in calls]
     assert all(over.wait(20) for over in ends)
     assert [call.try_recv() for call in calls] == [b"%d" % number for number in range(20)]
 
 
-def test_the_deadline_of_an_attended_call_is_kept(pair: CallPair) -> None:
+def test_the_deadline_of_such_a_call_is_kept(pair: CallPair) -> None:
     late = pair.client.open("/t/hang", shape=Shape.UNARY, deadline=Deadline(30))
     soon_over = pair.client.open("/t/hang", shape=Shape.UNARY, deadline=Deadline(0.05))
-    still = attended(pair, late)
-    assert attended(pair, soon_over).wait(20)
+    still = ended(pair, late)
+    assert ended(pair, soon_over).wait(20)
     assert isinstance(soon_over.error, PeerTimeout)
     assert not still.is_set()
     late.cancel()
@@ -152,35 +152,35 @@ def test_the_deadline_of_an_attended_call_is_kept(pair: CallPair) -> None:
 def test_a_call_that_had_ended_before_is_told_all_the_same(pair: CallPair) -> None:
     call = pair.client.open("/t/echo", b"x", shape=Shape.UNARY)
     assert call.wait_end(soon())
-    assert attended(pair, call).wait(20)
+    assert ended(pair, call).wait(20)
 
 
 def test_what_is_done_at_the_end_may_make_calls_itself(pair: CallPair) -> None:
     answers: list[bytes] = []
     call = pair.client.open("/t/echo", b"x", shape=Shape.UNARY)
-    pair.client.attend(call, lambda: answers.append(pair.client.unary("/t/echo", b"again", soon())))
+    pair.client.on_end(call, lambda: answers.append(pair.client.unary("/t/echo", b"again", soon())))
     until(lambda: answers == [b"again"])
 
 
 def test_what_fails_at_the_end_costs_the_other_calls_nothing(pair: CallPair, caplog: pytest.LogCaptureFixture) -> None:
-    pair.client.attend(pair.client.open("/t/echo", b"1", shape=Shape.UNARY), lambda: print(1 // 0))
-    assert attended(pair, pair.client.open("/t/echo", b"2", shape=Shape.UNARY)).wait(20)
+    pair.client.on_end(pair.client.open("/t/echo", b"1", shape=Shape.UNARY), lambda: print(1 // 0))
+    assert ended(pair, pair.client.open("/t/echo", b"2", shape=Shape.UNARY)).wait(20)
     until(lambda: "ZeroDivisionError" in caplog.text)
 
 
-def test_attended_and_waiting_threads_share_the_reading(pair: CallPair) -> None:
+def test_the_completion_thread_and_waiting_threads_share_the_reading(pair: CallPair) -> None:
     ends: list[threading.Event] = []
     for number in range(200):
-        ends.append(attended(pair, pair.client.open("/t/echo", b"a", shape=Shape.UNARY)))
+        ends.append(ended(pair, pair.client.open("/t/echo", b"a", shape=Shape.UNARY)))
         assert pair.client.unary("/t/echo", b"%d" % number, soon()) == b"%d" % number
     assert all(over.wait(20) for over in ends)
 
 
-def test_the_end_of_the_connection_ends_attended_calls_and_is_told_once(pair: CallPair) -> None:
+def test_the_end_of_the_connection_ends_such_calls_and_is_reported_once(pair: CallPair) -> None:
     reasons: list[Exception] = []
     pair.client.on_break = reasons.append
     call = pair.client.open("/t/hang", shape=Shape.UNARY)
-    over = attended(pair, call)
+    over = ended(pair, call)
     pair.client.close()
     pair.client.close()
     assert over.wait(20)
