@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 from lucky_transport.diagnosis.check import Check, CheckStatus, Roots
 from lucky_transport.errors import TransportError
+from lucky_transport.shm.segment import SegmentInfo
 
 if TYPE_CHECKING:
-    from lucky_transport.shm.segment import Found
+    pass
 
 __all__ = ["native_module", "permissions", "remove_stale_segments", "space", "stale_segments", "trial_segment"]
 
@@ -98,7 +99,7 @@ def stale_segments(roots: Roots) -> Check:
     )
 
 
-def remove_stale_segments(roots: Roots) -> list[Found]:
+def remove_stale_segments(roots: Roots) -> list[SegmentInfo]:
     """Remove the segments of dead engines and return them; those of living ones are never touched."""
     from lucky_transport.shm import segment
 

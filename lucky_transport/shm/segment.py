@@ -28,7 +28,7 @@ from lucky_transport.shm.private_file import open_private, remove_private
 from lucky_transport.shm.stale_sockets import remove_stale_sockets
 from lucky_transport.spec.batch_spec import BatchSpec
 
-__all__ = ["DIRECTORY", "Found", "Segment", "create", "find", "open_segment", "remove_stale"]
+__all__ = ["DIRECTORY", "Segment", "SegmentInfo", "create", "find", "open_segment", "remove_stale"]
 
 DIRECTORY = Path("/dev/shm")
 
@@ -191,7 +191,7 @@ def _map(path: Path) -> Mapping | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SegmentInfo:
     """A segment seen on this host; pids are 0 when that side is gone."""
 
     name: str
@@ -208,9 +208,9 @@ class Found:
         return self.engine_pid == 0
 
 
-def find(directory: Path = DIRECTORY) -> list[Found]:
+def find(directory: Path = DIRECTORY) -> list[SegmentInfo]:
     """Return the segments of this user in `directory`, by name; what others planted there is passed over."""
-    found: list[Found] = []
+    found: list[SegmentInfo] = []
     for path in sorted(directory.iterdir()) if directory.is_dir() else []:
         with contextlib.suppress(OSError, SegmentError, ValueError):
             if path.suffix == ".lock" or _first_bytes(path) != MAGIC.to_bytes(4, "little"):
@@ -220,7 +220,7 @@ def find(directory: Path = DIRECTORY) -> list[Found]:
                 continue
             lock = _lock_path(path)
             found.append(
-                Found(
+                SegmentInfo(
                     path.name,
                     path,
                     len(mapping),
@@ -233,12 +233,12 @@ def find(directory: Path = DIRECTORY) -> list[Found]:
     return found
 
 
-def remove_stale(directory: Path = DIRECTORY) -> list[Found]:
+def remove_stale(directory: Path = DIRECTORY) -> list[SegmentInfo]:
     """Remove the segments of dead engines, with their lock files, and return what was removed.
 
     In the machine's own directory the sockets of dead engines go too.
     """
-    removed: list[Found] = []
+    removed: list[SegmentInfo] = []
     for one in find(directory):
         lock = _lock_path(one.path)
         with contextlib.suppress(OSError, SegmentError):

@@ -17,12 +17,12 @@ from lucky_transport.spec.batch_spec import BatchSpec, total_reward
 from lucky_transport.spec.composite import flat, unpack
 from lucky_transport.transport import Transport
 from lucky_transport_migration.difference import flatten
-from lucky_transport_migration.policy import Move
+from lucky_transport_migration.policy import RolloutStep
 
 __all__ = ["env_answer", "frame_answer", "make_move", "reward_gap"]
 
 
-def make_move(env: VectorEnv, move: Move) -> tuple[Any, ...]:
+def make_move(env: VectorEnv, move: RolloutStep) -> tuple[Any, ...]:
     """Return what `step` or `reset` of `env` returned, untouched."""
     if move.kind == "step":
         parts = env.batch_spec.action_parts
@@ -37,7 +37,7 @@ def env_answer(returned: tuple[Any, ...]) -> dict[str, NDArray[Any]]:
     return {name: np.array(array) for name, array in table.items()} | flatten(returned[-1])
 
 
-def frame_answer(transport: Transport, move: Move) -> dict[str, NDArray[Any]]:
+def frame_answer(transport: Transport, move: RolloutStep) -> dict[str, NDArray[Any]]:
     """Return what one exchange gave: the frame's arrays as copies, signals one row per env, and its number."""
     frame = transport.step(move.actions, _control(transport.spec, move))
     return {
@@ -50,7 +50,7 @@ def frame_answer(transport: Transport, move: Move) -> dict[str, NDArray[Any]]:
     }
 
 
-def _control(spec: BatchSpec, move: Move) -> NDArray[np.uint8] | None:
+def _control(spec: BatchSpec, move: RolloutStep) -> NDArray[np.uint8] | None:
     if move.kind == "step":
         return None
     return np.where(move.mask, np.uint8(RESET), np.uint8(HOLD if spec.hold else 0))

@@ -25,7 +25,7 @@ from lucky_transport_migration.stats import WHOLE
 from lucky_transport_migration.surroundings import idle_engine, neighbour_lateness
 from lucky_transport_migration.verdict import verdict
 
-__all__ = ["Results", "bench_result", "estimate_s", "pieces", "run_bench"]
+__all__ = ["BenchResults", "bench_result", "estimate_s", "pieces", "run_bench"]
 
 _PEER_NOTES = (
     "a peer moves the same bytes as a step: actions and control there, observations, rewards and flags back; all of "
@@ -38,7 +38,7 @@ _START_S = 0.9  # an engine process: started, connected, ended
 
 
 @dataclass
-class Results:
+class BenchResults:
     """All measurements of a bench, by cell, one per round; `twins` are the second halves of A/A pairs."""
 
     cells: dict[Cell, list[Measurement]] = field(default_factory=dict[Cell, list[Measurement]])
@@ -82,7 +82,7 @@ def run_bench(plan: BenchPlan, command: str, advance: Callable[..., None] = lamb
 
     Raises what starting and driving the engines raises, and RemoteProtocolError when frames were lost or torn.
     """
-    results, load = Results(), os.getloadavg()[0]
+    results, load = BenchResults(), os.getloadavg()[0]
     absent = missing_peers() if plan.peers else {}
     for name, why in absent.items():
         results.note(f"{label(name)} was not measured: {why}")
@@ -109,7 +109,7 @@ def _measure(setup: AnySetup, plan: BenchPlan) -> dict[Cell, Measurement]:
     return measure_setup(setup, plan.options_of(setup.frame_bytes), plan.effort)
 
 
-def _measure_limits(results: Results, plan: BenchPlan) -> None:
+def _measure_limits(results: BenchResults, plan: BenchPlan) -> None:
     for cell in limit_cells(plan):
         found = measure_limit(cell, plan)
         if isinstance(found, str):
@@ -118,7 +118,7 @@ def _measure_limits(results: Results, plan: BenchPlan) -> None:
             results.cells.setdefault(cell, []).append(found)
 
 
-def _measure_suites(results: Results, plan: BenchPlan, advance: Callable[..., None]) -> None:
+def _measure_suites(results: BenchResults, plan: BenchPlan, advance: Callable[..., None]) -> None:
     repeats = 1 if plan.rounds < 3 else 2
     for path, wait in _attachments(plan):
         results.idle[path, wait] = [idle_engine(path, wait, plan.options, plan.effort) for _ in range(repeats)]
@@ -131,7 +131,7 @@ def _measure_suites(results: Results, plan: BenchPlan, advance: Callable[..., No
         advance(f"other threads: {path} {wait or ''}")
 
 
-def bench_result(results: Results, plan: BenchPlan, command: str, load: float) -> dict[str, Any]:
+def bench_result(results: BenchResults, plan: BenchPlan, command: str, load: float) -> dict[str, Any]:
     floor = noise_floor(results.cells, results.twins)
     compared = ratios(results.cells, plan, floor)
     if load > len(os.sched_getaffinity(0)) / 4:

@@ -21,13 +21,13 @@ from lucky_transport.transport import Transport
 from lucky_transport_migration import misuse
 from lucky_transport_migration.answers import env_answer, frame_answer, make_move, reward_gap
 from lucky_transport_migration.difference import Difference, first_difference
-from lucky_transport_migration.evidence.rules import Rules
-from lucky_transport_migration.policy import Move, Policy
+from lucky_transport_migration.evidence.rules import ComparisonRules
+from lucky_transport_migration.policy import RolloutPlan, RolloutStep
 
 __all__ = ["Counts", "compare_contract", "compare_envs", "compare_frames", "compare_misuse", "first_unequal"]
 
 Answer = dict[str, NDArray[Any]]
-Act = Callable[[Move], Answer]
+Act = Callable[[RolloutStep], Answer]
 
 
 @dataclass
@@ -42,7 +42,7 @@ class Counts:
     final_observations: int = 0
     misuse: int = 0
 
-    def add(self, move: Move, answer: Answer) -> None:
+    def add(self, move: RolloutStep, answer: Answer) -> None:
         """Count what one compared move showed."""
         self.values += sum(array.size for array in answer.values())
         if move.kind != "step":
@@ -57,12 +57,12 @@ class Counts:
 
 def compare_envs(
     envs: Mapping[str, VectorEnv],
-    policy: Policy,
+    policy: RolloutPlan,
     steps: int,
     mode: str,
     counts: Counts,
     advance: Callable[[], None] = lambda: None,
-    rules: Rules | None = None,
+    rules: ComparisonRules | None = None,
 ) -> Difference | None:
     """Return the first difference between `envs` within `steps` steps, None when there is none.
 
@@ -77,11 +77,11 @@ def compare_envs(
 
 def compare_frames(
     transports: Mapping[str, Transport],
-    policy: Policy,
+    policy: RolloutPlan,
     steps: int,
     counts: Counts,
     advance: Callable[[], None] = lambda: None,
-    rules: Rules | None = None,
+    rules: ComparisonRules | None = None,
 ) -> Difference | None:
     """Return the first difference between the frames of `transports` within `steps` exchanges, None if there is none.
 
@@ -89,7 +89,7 @@ def compare_frames(
     """
     first: dict[str, int] = {}
 
-    def act(name: str, transport: Transport, move: Move) -> Answer:
+    def act(name: str, transport: Transport, move: RolloutStep) -> Answer:
         answer = frame_answer(transport, move)
         answer["seq"] = answer["seq"] - first.setdefault(name, int(answer["seq"][0]))
         return answer
@@ -105,12 +105,12 @@ def compare_frames(
 def _compare(
     acts: Mapping[str, Act],
     spec: BatchSpec,
-    policy: Policy,
+    policy: RolloutPlan,
     steps: int,
     mode: str,
     counts: Counts,
     advance: Callable[[], None],
-    rules: Rules | None,
+    rules: ComparisonRules | None,
     *,
     resets_ended: bool,
 ) -> Difference | None:
@@ -138,7 +138,7 @@ def _compare(
 
 
 def _move(
-    acts: Mapping[str, Act], move: Move, mode: str, step: int, event: str
+    acts: Mapping[str, Act], move: RolloutStep, mode: str, step: int, event: str
 ) -> tuple[dict[str, Answer], Difference | None]:
     """Return everybody's answer, and the difference when only some raised; raises what all raised alike."""
     answers: dict[str, Answer] = {}
@@ -162,7 +162,7 @@ def first_unequal(
     mode: str,
     step: int,
     event: str,
-    rules: Rules | None = None,
+    rules: ComparisonRules | None = None,
 ) -> Difference | None:
     """Return where an answer differs from the first one, or where its rewards are not the sum of their terms."""
     yardstick, *others = answers.items()

@@ -25,10 +25,10 @@ from lucky_transport_migration.answers import env_answer, make_move
 from lucky_transport_migration.cells import IDLE
 from lucky_transport_migration.comparison import Counts, first_unequal
 from lucky_transport_migration.demo_result import demo_result
-from lucky_transport_migration.measuring import Effort, Measurement, Watch, closed_loop
+from lucky_transport_migration.measuring import CpuTimer, Effort, Measurement, closed_loop
 from lucky_transport_migration.parity import Parity, open_ends
-from lucky_transport_migration.paths import Link, find_path, open_links
-from lucky_transport_migration.policy import Move, Policy
+from lucky_transport_migration.paths import ConnectedEngine, find_path, open_links
+from lucky_transport_migration.policy import RolloutPlan, RolloutStep
 
 __all__ = ["PATHS", "pieces", "run_demo"]
 
@@ -48,11 +48,11 @@ class Member:
     pid: int | None
     blocks: list[Measurement] = field(default_factory=list[Measurement])
 
-    def play(self, moves: Sequence[Move]) -> list[tuple[Any, ...]]:
+    def play(self, moves: Sequence[RolloutStep]) -> list[tuple[Any, ...]]:
         """Make the moves back to back, time the steps among them, return what each returned."""
         returned: list[tuple[Any, ...]] = []
         samples: list[int] = []
-        watch = Watch(self.pid)
+        watch = CpuTimer(self.pid)
         clock = time.perf_counter_ns
         for move in moves:
             start = clock()
@@ -81,12 +81,12 @@ def run_demo(
     paths = [find_path(name) for name in PATHS]
     parity = Parity(list(PATHS))
     with ExitStack() as stack:
-        links = open_links(stack, paths, lambda path: Link(path, engine, num_envs, seed=seed))
+        links = open_links(stack, paths, lambda path: ConnectedEngine(path, engine, num_envs, seed=seed))
         advance("engines started")
         envs = [stack.enter_context(closing(VectorEnv(link.transport))) for link in links]
         members = [Member(link.path.name, env, link.pid) for link, env in zip(links, envs, strict=True)]
         spec = links[0].transport.spec
-        policy = Policy(spec, seed, steps + _BLOCK)
+        policy = RolloutPlan(spec, seed, steps + _BLOCK)
         for index, count in enumerate([_BLOCK, *_blocks(steps)]):
             _play_block(members, policy, count, index, spec, parity)
             advance(f"stepping {engine}")
@@ -103,10 +103,10 @@ def _blocks(steps: int) -> list[int]:
 
 
 def _play_block(
-    members: Sequence[Member], policy: Policy, count: int, index: int, spec: BatchSpec, parity: Parity
+    members: Sequence[Member], policy: RolloutPlan, count: int, index: int, spec: BatchSpec, parity: Parity
 ) -> None:
     """Let each member make the same `count` steps (and the resets among them), then compare move by move."""
-    moves: list[Move] = []
+    moves: list[RolloutStep] = []
     while sum(move.kind == "step" for move in moves) < count:
         moves.append(policy.next())
     order = members if index % 2 == 0 else list(reversed(members))
@@ -126,7 +126,10 @@ def _play_block(
 def _measure_alone(name: str, spec: BatchSpec, advance: Callable[..., None]) -> Measurement:
     """Return the step times of the path with an engine that does nothing, of the same sizes."""
     options = {"obs_size": spec.observation.size, "act_size": spec.action.size}
-    with Link(find_path(name), IDLE, spec.num_envs, options=options) as link, closing(VectorEnv(link.transport)) as env:
+    with (
+        ConnectedEngine(find_path(name), IDLE, spec.num_envs, options=options) as link,
+        closing(VectorEnv(link.transport)) as env,
+    ):
         env.reset()
         actions = np.zeros(link.transport.spec.action_shape, np.float32)
         found = closed_loop(env.step, actions, _ALONE, link.pid)

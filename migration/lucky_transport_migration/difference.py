@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from lucky_transport.spec.composite import flat
 from lucky_transport_migration.evidence.numbers import first_unequal_number
 from lucky_transport_migration.evidence.rule import EXACT, Rule
-from lucky_transport_migration.evidence.rules import Rules
+from lucky_transport_migration.evidence.rules import ComparisonRules
 
 __all__ = ["Difference", "first_difference", "flatten"]
 
@@ -58,7 +58,13 @@ class Difference:
 
 
 def first_difference(
-    a: tuple[str, Answer], b: tuple[str, Answer], *, mode: str, step: int, event: str, rules: Rules | None = None
+    a: tuple[str, Answer],
+    b: tuple[str, Answer],
+    *,
+    mode: str,
+    step: int,
+    event: str,
+    rules: ComparisonRules | None = None,
 ) -> Difference | None:
     """Return where the named answers `a` and `b` first differ, field by field in the order of `a`; None if nowhere.
 

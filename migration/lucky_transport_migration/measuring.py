@@ -55,7 +55,7 @@ class Measurement:
     rate_achieved: bool | None = None
 
 
-class Watch:
+class CpuTimer:
     """CPU time of both processes from construction to `stop`."""
 
     def __init__(self, pid: int | None) -> None:
@@ -90,7 +90,7 @@ def closed_loop(
     warmup = _warm_up(step, actions, effort, number)
     typical_ns = max(1.0, float(np.median(warmup[warmup.size // 2 :])))
     n = int(np.clip(effort.budget_s * 1e9 / typical_ns, effort.least, effort.most))
-    watch = Watch(pid)
+    watch = CpuTimer(pid)
     samples = _timed(step, actions, n, number)
     client, engine = watch.stop()
     return Measurement(samples, warmup, client, engine, watch.same_core())
@@ -143,7 +143,7 @@ def open_loop(
     samples = np.empty(n, np.int64)
     clock = time.perf_counter_ns
     period_ns = 1e9 / rate_hz
-    watch = Watch(pid)
+    watch = CpuTimer(pid)
     start = clock() + int(period_ns)
     for i in range(n):
         due = start + int(i * period_ns)

@@ -24,9 +24,9 @@ from lucky_transport_migration import misuse
 from lucky_transport_migration.comparison import Counts, compare_contract, compare_envs, compare_frames, compare_misuse
 from lucky_transport_migration.difference import Difference
 from lucky_transport_migration.evidence.rule_keys import ARRAYS
-from lucky_transport_migration.evidence.rules import Rules
-from lucky_transport_migration.paths import Link, find_path, open_links
-from lucky_transport_migration.policy import Policy
+from lucky_transport_migration.evidence.rules import ComparisonRules
+from lucky_transport_migration.paths import ConnectedEngine, find_path, open_links
+from lucky_transport_migration.policy import RolloutPlan
 from lucky_transport_migration.stats import parity_sentence
 
 __all__ = ["MODES", "Parity", "open_ends", "prove", "total_steps"]
@@ -42,7 +42,7 @@ class Parity:
     """The outcome of a proof; `equal` only when nothing differed."""
 
     between: list[str]
-    rules: Rules = field(default_factory=Rules)
+    rules: ComparisonRules = field(default_factory=ComparisonRules)
     modes: dict[str, Counts] = field(default_factory=dict[str, Counts])
     not_compared: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
     difference: Difference | None = None
@@ -101,7 +101,7 @@ def prove(
     modes: Sequence[str] = ("next_step",),
     options: Mapping[str, Any] | None = None,
     advance: Callable[[], None] = lambda: None,
-    rules: Rules | None = None,
+    rules: ComparisonRules | None = None,
 ) -> Parity:
     """Return the outcome of comparing the paths `names` (see paths.py) over `steps` steps in each of `modes`.
 
@@ -112,8 +112,8 @@ def prove(
     if len(names) < 2 or len(set(names)) < len(names):
         raise ConfigError(f"--between {','.join(names)}", hint="name at least two different paths, e.g. grpc,shm")
     paths = [find_path(name) for name in names]
-    parity = Parity(list(names), rules or Rules())
-    start = partial(Link, engine=engine, num_envs=num_envs, seed=seed, options=options)
+    parity = Parity(list(names), rules or ComparisonRules())
+    start = partial(ConnectedEngine, engine=engine, num_envs=num_envs, seed=seed, options=options)
     specs: list[BatchSpec] = []
     for mode in ("frames", *modes):
         with ExitStack() as stack:
@@ -131,7 +131,7 @@ def prove(
 
 def _prove_mode(
     stack: ExitStack,
-    links: Sequence[Link],
+    links: Sequence[ConnectedEngine],
     mode: str,
     steps: int,
     seed: int,
@@ -143,7 +143,7 @@ def _prove_mode(
     if mode == "frames":
         steps = min(steps, _FRAME_STEPS)
         transports = {link.path.name: link.transport for link in links}
-        return compare_frames(transports, Policy(spec, seed, steps), steps, counts, advance, parity.rules)
+        return compare_frames(transports, RolloutPlan(spec, seed, steps), steps, counts, advance, parity.rules)
     envs = {
         link.path.name: stack.enter_context(closing(VectorEnv(link.transport, autoreset_mode=mode))) for link in links
     }
@@ -154,7 +154,7 @@ def _prove_mode(
             difference, received = compare_contract(envs, mode)
             if received != "no error":
                 parity.leave_out("randomised episodes", received)
-        policy = Policy(spec, seed, steps)
+        policy = RolloutPlan(spec, seed, steps)
         difference = difference or _prove_env(envs, policy, steps, mode, counts, advance, parity.rules)
     for one in caught:
         parity.leave_out("seeds and reset options", str(one.message))
@@ -163,12 +163,12 @@ def _prove_mode(
 
 def _prove_env(
     envs: Mapping[str, VectorEnv],
-    policy: Policy,
+    policy: RolloutPlan,
     steps: int,
     mode: str,
     counts: Counts,
     advance: Callable[[], None],
-    rules: Rules,
+    rules: ComparisonRules,
 ) -> Difference | None:
     """Compare the trajectory, then wrong calls on the living and on the closed env."""
     difference = compare_envs(envs, policy, steps, mode, counts, advance, rules)

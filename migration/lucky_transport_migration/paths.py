@@ -9,7 +9,7 @@
     <name>#2     the same path to a second engine: what differs between both is noise
 
 Rule 1: this package sees transports only through the registry; a path is a transport's name and endpoint options.
-Rule 2: a `Link` owns its engine process and its client's end; `close` leaves nothing behind.
+Rule 2: a `ConnectedEngine` owns its engine process and its client's end; `close` leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from lucky_transport.registry import load, registry
 from lucky_transport.serving import Serving
 from lucky_transport.transport import Transport
 
-__all__ = ["NAMED", "Link", "Path", "find_path", "label", "open_links"]
+__all__ = ["NAMED", "ConnectedEngine", "Path", "find_path", "label", "open_links"]
 
 #: Paths that are more than a transport with its defaults: name -> (transport, endpoint options of the client).
 NAMED: dict[str, tuple[str, tuple[tuple[str, str], ...]]] = {
@@ -92,7 +92,7 @@ def find_path(name: str) -> Path:
     return Path(name, transport, options, native=base not in _PURE_PYTHON)
 
 
-class Link:
+class ConnectedEngine:
     """An engine started for one client, and that client's end; for inproc the engine lives in this process.
 
     `pid` is the engine's process, None when it is this one. Raises what starting and connecting raise.
@@ -156,11 +156,13 @@ class Link:
         self.close()
 
 
-def open_links(stack: ExitStack, paths: Sequence[Path], start: Callable[[Path], Link]) -> list[Link]:
+def open_links(
+    stack: ExitStack, paths: Sequence[Path], start: Callable[[Path], ConnectedEngine]
+) -> list[ConnectedEngine]:
     """Return one link per path, started side by side; `stack` closes those that started, whatever happens."""
     with ThreadPoolExecutor(len(paths)) as pool:
         futures = [pool.submit(start, path) for path in paths]
-    links: list[Link] = []
+    links: list[ConnectedEngine] = []
     for future in futures:
         if future.exception() is None:
             links.append(stack.enter_context(future.result()))

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 from lucky_transport.spec.composite import Path, arrays
 
-__all__ = ["Move", "Policy"]
+__all__ = ["RolloutPlan", "RolloutStep"]
 
 _WILD = 3.0  # times the bounds: far enough outside to prove that such actions pass
 _GENTLE = 0.1
@@ -27,7 +27,7 @@ _KINDS: tuple[Literal["all", "one", "some"], ...] = ("one", "all", "some")
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class RolloutStep:
     """One call of a user: a step with `actions`, or a reset of `mask` (bool (num_envs,)), perhaps with a `seed`.
 
     `actions` are (num_envs, *action shape), packed where they have parts.
@@ -39,7 +39,7 @@ class Move:
     seed: int | None = None
 
 
-class Policy:
+class RolloutPlan:
     """Makes `steps` steps' worth of moves; the first one is a reset of all envs."""
 
     def __init__(self, spec: BatchSpec, seed: int, steps: int, *, resets: bool = True) -> None:
@@ -55,23 +55,23 @@ class Policy:
         self._directions: dict[Path, NDArray[np.float64]] = {}
         self._all = np.ones(spec.num_envs, np.bool_)
 
-    def next(self) -> Move:
+    def next(self) -> RolloutStep:
         """Return the next move."""
         if self._nth_reset == 0:
             self._nth_reset, self._until_reset = 1, self._gap
-            return Move("all", self._actions(), self._all)
+            return RolloutStep("all", self._actions(), self._all)
         if self._resets and self._until_reset == 0:
             gap = self._gap // 2 if self._early else self._gap
             self._until_reset = 1 + int(self._random.integers(gap // 2, gap + 1))
             return self._reset()
         self._until_reset -= 1
-        return Move("step", self._actions(), self._all)
+        return RolloutStep("step", self._actions(), self._all)
 
     @property
     def _early(self) -> bool:
         return self._count * 4 < self._steps
 
-    def _reset(self) -> Move:
+    def _reset(self) -> RolloutStep:
         """Reset one, some or all; envs of the upper half are spared after the first quarter, so that some time out."""
         kind = _KINDS[(self._nth_reset - 1) % len(_KINDS)]
         self._nth_reset += 1
@@ -79,15 +79,15 @@ class Policy:
         early = self._early
         if kind == "all" and (early or n == 1):
             seed = self._seed + self._nth_reset if self._nth_reset % 2 == 0 else None
-            return Move("all", self._actions(), self._all, seed)
+            return RolloutStep("all", self._actions(), self._all, seed)
         mask = np.zeros(n, np.bool_)
         reach = n if early else max(1, n // 2)
         if kind == "one" or reach == 1:
             mask[self._random.integers(reach)] = True
-            return Move("one", self._actions(), mask)
+            return RolloutStep("one", self._actions(), mask)
         mask[:reach] = self._random.random(reach) < 0.4
         mask[self._random.integers(reach)] = True
-        return Move("some", self._actions(), mask)
+        return RolloutStep("some", self._actions(), mask)
 
     def _actions(self) -> NDArray[Any]:
         """Return one batch of actions in the spec's dtype."""

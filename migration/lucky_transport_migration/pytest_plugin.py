@@ -23,10 +23,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lucky_transport_migration.side_by_side.session import SideBySideRun
+from lucky_transport_migration.side_by_side.tally import ComparisonCounts
+
 if TYPE_CHECKING:
     from lucky_transport.env.vector_env import VectorEnv
     from lucky_transport_migration.side_by_side.hooks import Hooks
-    from lucky_transport_migration.side_by_side.tally import Tally
 
 __all__: list[str] = []
 
@@ -56,22 +58,20 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"--lucky-between {text}: name at least two different paths, e.g. grpc,shm")
     from lucky_transport.errors import ConfigError
     from lucky_transport_migration.side_by_side.hooks import Hooks
-    from lucky_transport_migration.side_by_side.session import Session
 
     try:
-        config.pluginmanager.register(Hooks(Session(names)), _HOOKS)
+        config.pluginmanager.register(Hooks(SideBySideRun(names)), _HOOKS)
     except ConfigError as error:
         raise pytest.UsageError(str(error)) from error
 
 
 @pytest.fixture
-def lucky_tally(request: pytest.FixtureRequest) -> Generator[Tally]:
+def lucky_tally(request: pytest.FixtureRequest) -> Generator[ComparisonCounts]:
     """What this test compares, for its own report and for the summary."""
     from lucky_transport_migration.side_by_side.hooks import PROPERTY
-    from lucky_transport_migration.side_by_side.tally import Tally
 
     running = _hooks(request).tallies
-    tally = running[request.node.nodeid] = Tally(tests=1)
+    tally = running[request.node.nodeid] = ComparisonCounts(tests=1)
     yield tally
     del running[request.node.nodeid]
     request.node.user_properties.append((PROPERTY, tally.plain()))
@@ -79,7 +79,7 @@ def lucky_tally(request: pytest.FixtureRequest) -> Generator[Tally]:
 
 @pytest.fixture
 def lucky_side_by_side(
-    request: pytest.FixtureRequest, lucky_tally: Tally
+    request: pytest.FixtureRequest, lucky_tally: ComparisonCounts
 ) -> Callable[..., AbstractContextManager[VectorEnv]]:
     """Open an env that is several engines side by side: called with an engine, used by `with`.
 
@@ -101,7 +101,7 @@ def lucky_side_by_side(
 
 
 @pytest.fixture
-def lucky_env(request: pytest.FixtureRequest, lucky_tally: Tally) -> Generator[VectorEnv]:
+def lucky_env(request: pytest.FixtureRequest, lucky_tally: ComparisonCounts) -> Generator[VectorEnv]:
     """An env of the marker's engine: the test runs once per transport, and every run is compared with the first."""
     from lucky_transport_migration.side_by_side.hooks import engines_of, run_of
 

@@ -18,7 +18,7 @@ from lucky_transport.transport import Transport
 from lucky_transport_migration.bench_plan import BenchPlan
 from lucky_transport_migration.cells import COPY, IDLE, Cell
 from lucky_transport_migration.measuring import Effort, Measurement, closed_loop, open_loop
-from lucky_transport_migration.paths import Link, find_path
+from lucky_transport_migration.paths import ConnectedEngine, find_path
 from lucky_transport_migration.peers.exchange import measure_exchanges
 from lucky_transport_migration.peers.kinds import VECTOR_ENV
 from lucky_transport_migration.peers.vector import VectorJob, measure_vector_env
@@ -36,7 +36,7 @@ def measure_setup(setup: Setup, options: dict[str, Any], effort: Effort) -> dict
     Raises RemoteProtocolError when frames were lost or hold what they must not hold.
     """
     path = find_path(setup.path)
-    with Link(path, setup.engine, setup.num_envs, seed=0, options=options, wait=setup.wait) as link:
+    with ConnectedEngine(path, setup.engine, setup.num_envs, seed=0, options=options, wait=setup.wait) as link:
         transport = link.transport
         actions = np.zeros(transport.spec.action_shape, transport.spec.action.dtype)
         found: dict[Cell, Measurement] = {}

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from lucky_transport_migration.cells import IDLE
-from lucky_transport_migration.measuring import Effort, Samples, Watch
-from lucky_transport_migration.paths import Link, find_path
+from lucky_transport_migration.measuring import CpuTimer, Effort, Samples
+from lucky_transport_migration.paths import ConnectedEngine, find_path
 
 __all__ = ["idle_engine", "neighbour_lateness"]
 
@@ -23,12 +23,12 @@ _TICK_S = 0.001  # how often the neighbour wants to run
 
 def idle_engine(path: str, wait: str | None, options: dict[str, Any], effort: Effort) -> float:
     """Return the CPU use of an attached engine that has nothing to do, in per cent of one core."""
-    with Link(find_path(path), IDLE, 1, options=options, wait=wait) as link:
+    with ConnectedEngine(find_path(path), IDLE, 1, options=options, wait=wait) as link:
         actions = np.zeros(link.transport.spec.action_shape, link.transport.spec.action.dtype)
         for _ in range(10):
             link.transport.step(actions)
         time.sleep(0.05)  # let the last step's spinning end
-        watch = Watch(link.pid)
+        watch = CpuTimer(link.pid)
         start = time.perf_counter()
         time.sleep(effort.idle_s)
         took = time.perf_counter() - start
@@ -44,7 +44,7 @@ def neighbour_lateness(path: str | None, wait: str | None, options: dict[str, An
     """
     if path is None:
         return _lateness_while(lambda: time.sleep(_STEP_S), effort)
-    with Link(find_path(path), IDLE, 1, options=options | {"step_delay_s": _STEP_S}, wait=wait) as link:
+    with ConnectedEngine(find_path(path), IDLE, 1, options=options | {"step_delay_s": _STEP_S}, wait=wait) as link:
         actions = np.zeros(link.transport.spec.action_shape, link.transport.spec.action.dtype)
         link.transport.step(actions)
         return _lateness_while(lambda: link.transport.step(actions), effort)

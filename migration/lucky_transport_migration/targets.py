@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-__all__ = ["TARGETS", "Checked", "Target", "check"]
+__all__ = ["TARGETS", "Checked", "SpeedTarget", "check"]
 
 Result = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class SpeedTarget:
     """One promise. `measure` returns the figure, None when the result does not hold what it needs."""
 
     name: str
@@ -49,12 +49,12 @@ class Checked:
         }
 
 
-def check(result: Result, targets: Iterable[Target] | None = None) -> list[Checked]:
+def check(result: Result, targets: Iterable[SpeedTarget] | None = None) -> list[Checked]:
     """Return each target's outcome in `result`."""
     return [_check(target, result) for target in (TARGETS if targets is None else targets)]
 
 
-def _check(target: Target, result: Result) -> Checked:
+def _check(target: SpeedTarget, result: Result) -> Checked:
     goal, measured = target.goal(result), target.measure(result)
     if measured is None:
         word = "NOT MEASURED"
@@ -122,51 +122,51 @@ def _fixed(goal: float) -> Callable[[Result], float]:
     return lambda result: goal
 
 
-TARGETS: tuple[Target, ...] = (
-    Target(
+TARGETS: tuple[SpeedTarget, ...] = (
+    SpeedTarget(
         "1 env, exchange: legacy gRPC over shm", "times", "at least", _fixed(400),
         _over(_transport("grpc", 1), _transport("shm", 1)),
     ),
-    Target(
+    SpeedTarget(
         "1 env, exchange: batch service over shm", "times", "at least", _fixed(200),
         _over(_transport("grpc-batch", 1), _transport("shm", 1)),
     ),
-    Target(
+    SpeedTarget(
         "1 env, exchange: shm over the native two-process spin", "times", "at most", _fixed(3),
         _over(_transport("shm", 1), _transport("limit", 1, wait="spin")),
     ),
-    Target(
+    SpeedTarget(
         "1 env, exchange: shm in pure Python over the native two-process spin", "times", "at most", _fixed(8),
         _over(_transport("shm-python", 1), _transport("limit", 1, wait="spin")),
     ),
-    Target(
+    SpeedTarget(
         "1 env: what VectorEnv.step(copy=True) adds to the exchange", "µs", "at most", _fixed(4),
         _minus(_env("shm", 1), _transport("shm", 1)),
     ),
-    Target(
+    SpeedTarget(
         "1 env, VectorEnv.step: legacy gRPC over shm", "times", "at least", _fixed(100),
         _over(_env("grpc", 1), _env("shm", 1)),
     ),
-    Target(
+    SpeedTarget(
         "4096 envs, VectorEnv.step(copy=True), toy engine at work", "µs", "at most", _fixed(1000),
         _env("shm", 4096, "toy"),
     ),
-    Target(
+    SpeedTarget(
         "4096 envs, exchange, engine copies its frame: batch service over shm", "times", "at least", _fixed(10),
         _over(_transport("grpc-batch", 4096, "toy:copy"), _transport("shm", 4096, "toy:copy")),
     ),
-    Target(
+    SpeedTarget(
         "4096 envs, exchange: 4096 legacy Steps over shm whose engine copies its frame", "times", "at least",
         _fixed(1000), _over(_transport("grpc", 4096), _transport("shm", 4096, "toy:copy")),
     ),
-    Target(
+    SpeedTarget(
         "in place: 4096 envs over 1 env", "times", "at most", _fixed(1.5),
         _over(_transport("shm", 4096, actions="inplace"), _transport("shm", 1, actions="inplace")),
     ),
-    Target("idle engine's CPU, adaptive", "%", "at most", _fixed(0.5), _idle_percent),
-    Target(
+    SpeedTarget("idle engine's CPU, adaptive", "%", "at most", _fixed(0.5), _idle_percent),
+    SpeedTarget(
         "50 steps a second: adaptive minus block", "µs", "at most", _fixed(20),
         _minus(_transport("shm", 1, rate_hz=50), _transport("shm", 1, rate_hz=50, wait="block")),
     ),
-    Target("other threads of a waiting client, p99 lateness", "µs", "at most", _fixed(1000), _neighbour_p99),
+    SpeedTarget("other threads of a waiting client, p99 lateness", "µs", "at most", _fixed(1000), _neighbour_p99),
 )  # fmt: skip

@@ -26,7 +26,7 @@ from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Frame
 from lucky_transport_grpc import _pb
 from lucky_transport_grpc.agent_rows import AgentRows
-from lucky_transport_grpc.connection import Connection
+from lucky_transport_grpc.connection import GrpcConnection
 from lucky_transport_grpc.errors import is_local_timeout
 from lucky_transport_grpc.exchange import Exchange
 from lucky_transport_grpc.metadata import AFTER_RESET, ALL_TERMS, BATCH, SEQ, WINDOW, Metadata
@@ -45,7 +45,7 @@ class AgentExchange(Exchange):
     """
 
     def __init__(
-        self, connection: Connection, spec: BatchSpec, contract: Callable[[], Any] = lambda: None, *, ours: bool
+        self, connection: GrpcConnection, spec: BatchSpec, contract: Callable[[], Any] = lambda: None, *, ours: bool
     ) -> None:
         self._connection = connection
         self._contract = contract

@@ -17,7 +17,7 @@ from lucky_transport.errors import RemoteProtocolError
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Frame
 from lucky_transport_grpc import _pb
-from lucky_transport_grpc.connection import Connection
+from lucky_transport_grpc.connection import GrpcConnection
 from lucky_transport_grpc.errors import is_local_timeout
 from lucky_transport_grpc.exchange import Exchange
 from lucky_transport_grpc.packing import pack, unpack
@@ -35,7 +35,7 @@ _BLOCKING_BYTES = 100_000
 class BatchExchange(Exchange):
     """One engine's BatchService."""
 
-    def __init__(self, connection: Connection, spec: BatchSpec) -> None:
+    def __init__(self, connection: GrpcConnection, spec: BatchSpec) -> None:
         self._connection = connection
         self._request: Any = _pb.methods()[_PATH].request
         self._method = connection.method(_PATH)

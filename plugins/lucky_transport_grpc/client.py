@@ -31,7 +31,7 @@ from lucky_transport_grpc.address import service_of
 from lucky_transport_grpc.agent_exchange import AgentExchange
 from lucky_transport_grpc.agent_rows import check_exact
 from lucky_transport_grpc.batch_exchange import BatchExchange
-from lucky_transport_grpc.connection import Connection
+from lucky_transport_grpc.connection import GrpcConnection
 from lucky_transport_grpc.errors import code_of, details_of, is_local_timeout
 from lucky_transport_grpc.exchange import Exchange
 from lucky_transport_grpc.legacy_spec import negotiate_all, read_spec
@@ -52,7 +52,7 @@ def connect(endpoint: Endpoint, settings: Settings) -> GrpcTransport:
     """
     service = service_of(endpoint)
     deadline = Deadline(settings.connect_timeout_s)
-    connection = Connection(endpoint, settings)
+    connection = GrpcConnection(endpoint, settings)
     try:
         return _open(connection, service, deadline)
     except (PeerDied, PeerTimeout) as error:
@@ -63,7 +63,7 @@ def connect(endpoint: Endpoint, settings: Settings) -> GrpcTransport:
         raise
 
 
-def _open(connection: Connection, service: str, deadline: Deadline) -> GrpcTransport:
+def _open(connection: GrpcConnection, service: str, deadline: Deadline) -> GrpcTransport:
     spec = _probe(connection, deadline)
     is_ours = spec is not None
     if spec is None and service == "batch":
@@ -89,7 +89,7 @@ def _open(connection: Connection, service: str, deadline: Deadline) -> GrpcTrans
     return GrpcTransport(connection, spec, exchange, calls, is_ours=is_ours)
 
 
-def _probe(connection: Connection, deadline: Deadline) -> BatchSpec | None:
+def _probe(connection: GrpcConnection, deadline: Deadline) -> BatchSpec | None:
     """Return the engine's batch spec, None when it has no BatchService; raises NotReachable."""
     get_spec = connection.method(_BATCH + "GetSpec")
     request: Any = _pb.methods()[_BATCH + "GetSpec"].request()
@@ -104,7 +104,7 @@ def _probe(connection: Connection, deadline: Deadline) -> BatchSpec | None:
     return BatchSpec.from_json(reply.spec_json)
 
 
-def _reason(connection: Connection, get_spec: Any, request: Any) -> str:
+def _reason(connection: GrpcConnection, get_spec: Any, request: Any) -> str:
     """Return why nobody answered: a call that does not wait is told at once by gRPC."""
     try:
         get_spec(request, timeout=0.2, metadata=connection.identity)
@@ -122,7 +122,7 @@ class GrpcTransport(Transport):
     name = "grpc"
 
     def __init__(
-        self, connection: Connection, spec: BatchSpec, exchange: Exchange, calls: TypedCalls, *, is_ours: bool
+        self, connection: GrpcConnection, spec: BatchSpec, exchange: Exchange, calls: TypedCalls, *, is_ours: bool
     ) -> None:
         self.spec = spec
         self.capabilities = Capabilities(streams=True, sessions=is_ours)

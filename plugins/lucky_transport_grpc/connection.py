@@ -28,7 +28,7 @@ from lucky_transport_grpc.intercepted import InterceptedStream, has_interceptors
 from lucky_transport_grpc.metadata import CLIENT, Metadata
 from lucky_transport_grpc.runtime import grpc
 
-__all__ = ["Connection"]
+__all__ = ["GrpcConnection"]
 
 _OPTIONS = (
     ("grpc.max_receive_message_length", -1),  # 4 MiB would end at 1280x1024 RGBA, or 4096 envs with 256 observations
@@ -47,7 +47,7 @@ _OPTIONS = (
 _CLOSE_S = 5.0
 
 
-class Connection:
+class GrpcConnection:
     """A channel to the engine at `endpoint`, and the identity under which it is used."""
 
     def __init__(self, endpoint: Endpoint, settings: Settings) -> None:

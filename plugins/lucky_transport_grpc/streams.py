@@ -21,7 +21,7 @@ from lucky_transport.errors import Cancelled, TransportError
 from lucky_transport.messages.methods import Flow, Method
 from lucky_transport.transport import Stream
 from lucky_transport_grpc.codec import decode
-from lucky_transport_grpc.connection import Connection
+from lucky_transport_grpc.connection import GrpcConnection
 from lucky_transport_grpc.metadata import DROPPED
 from lucky_transport_grpc.runtime import grpc
 
@@ -34,7 +34,7 @@ KEPT = 16
 class GrpcStream(Stream):
     """The items of one call of `method`, decoded."""
 
-    def __init__(self, connection: Connection, method: Method, call: Any, deadline: Deadline | None) -> None:
+    def __init__(self, connection: GrpcConnection, method: Method, call: Any, deadline: Deadline | None) -> None:
         self._reading = _Reading(connection, method, call, deadline)
         self._method = method
         self._latest = method.stream is Flow.LATEST
@@ -59,7 +59,7 @@ class GrpcStream(Stream):
 class _Reading:
     """The call under way, what has come of it, and how it ended."""
 
-    def __init__(self, connection: Connection, method: Method, call: Any, deadline: Deadline | None) -> None:
+    def __init__(self, connection: GrpcConnection, method: Method, call: Any, deadline: Deadline | None) -> None:
         self.dropped = 0
         self._connection = connection
         self._method = method

@@ -18,7 +18,7 @@ from lucky_transport.messages.methods import Method
 from lucky_transport.transport import Stream
 from lucky_transport_grpc import _pb
 from lucky_transport_grpc.codec import decode, encode
-from lucky_transport_grpc.connection import Connection
+from lucky_transport_grpc.connection import GrpcConnection
 from lucky_transport_grpc.streams import GrpcStream
 
 __all__ = ["TypedCalls"]
@@ -29,7 +29,7 @@ _BATCH = "/lucky_transport.v1.BatchService/"
 class TypedCalls:
     """Makes the typed calls of one connection."""
 
-    def __init__(self, connection: Connection, *, batch_service: bool) -> None:
+    def __init__(self, connection: GrpcConnection, *, batch_service: bool) -> None:
         self._connection = connection
         self._batch_service = batch_service
         self._methods: dict[str, Any] = {}

@@ -1,10 +1,9 @@
 """The blocks of shared memory in which Holodeck's halves meet, one file each.
 
-Rule 1: the client makes the blocks and maps them (`Block`); a file of the right size is never truncated, because the
-        engine may have it mapped and would die of it.
-Rule 2: our engine maps nothing that a client made (`BlockFile`): it reads and writes the file, so a client that
-        truncates it costs a short read, not the engine's life.
-Rule 3: a block is a regular file of this user. Its mode may be any: the original's halves make theirs with their own.
+The client makes the blocks and maps them (`SharedArray`). A file of the right size is never truncated: the engine may
+have it mapped and would die. Our engine maps nothing that a client made (`BlockFile`): it reads and writes the file, so
+that a client which truncates it costs a short read and not the engine's life. A block is a regular file of this user,
+of any mode: the original's halves make theirs with their own.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from lucky_transport.shm.mapping import map_file
 from lucky_transport.shm.private_file import Make, open_private, remove_private
 from lucky_transport_holodeck.names import COMMAND_BOOL, COMMAND_BUFFER, RESET, Names
 
-__all__ = ["Block", "BlockFile", "BlockFiles"]
+__all__ = ["BlockFile", "BlockFiles", "SharedArray"]
 
 
-class Block:
+class SharedArray:
     """A block that this side made: `array` is it, of `dtype` and `shape`, zeros at first; it lives as long as a view.
 
     Raises NoSpace when shared memory is full, SegmentError for a file of another user.

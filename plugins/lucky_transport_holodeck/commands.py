@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from lucky_transport.errors import RemoteProtocolError, SpecError
 
-__all__ = ["BUFFER_BYTES", "KINDS", "Command", "add_sensor", "decode", "encode", "misfit", "spawn_agent"]
+__all__ = ["BUFFER_BYTES", "KINDS", "HolodeckCommand", "add_sensor", "decode", "encode", "misfit", "spawn_agent"]
 
 #: Bytes of the command block.
 BUFFER_BYTES = 1 << 20
@@ -26,7 +26,7 @@ _END = "0"
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class HolodeckCommand:
     """One command. Raises SpecError for numbers that JSON cannot carry."""
 
     kind: str
@@ -68,9 +68,9 @@ KINDS: dict[str, _Counts] = {
 
 def spawn_agent(
     name: str, wire_type: str, location: Iterable[float], rotation: Iterable[float], *, is_main: bool
-) -> Command:
+) -> HolodeckCommand:
     """Return the command that puts an agent into the world (metres; roll, pitch, yaw in degrees)."""
-    return Command("SpawnAgent", (wire_type, name), (*location, *rotation, float(is_main)))
+    return HolodeckCommand("SpawnAgent", (wire_type, name), (*location, *rotation, float(is_main)))
 
 
 def add_sensor(
@@ -81,16 +81,16 @@ def add_sensor(
     socket: str = "",
     location: Iterable[float] = (0, 0, 0),
     rotation: Iterable[float] = (0, 0, 0),
-) -> Command:
+) -> HolodeckCommand:
     """Return the command that gives an agent a sensor; `config` is its configuration, JSON values.
 
     Without one an empty object is sent: the original's cameras and range finders abort on anything else.
     """
     text = json.dumps({} if config is None else dict(config))
-    return Command("AddSensor", (agent, name, sensor_type, text, socket), (*location, *rotation))
+    return HolodeckCommand("AddSensor", (agent, name, sensor_type, text, socket), (*location, *rotation))
 
 
-def encode(commands: Iterable[Command]) -> bytes:
+def encode(commands: Iterable[HolodeckCommand]) -> bytes:
     """Return the batch as it is written into the block; raises SpecError when it is longer than the block."""
     batch = {"commands": [{"type": each.kind, "params": _params(each)} for each in commands]}
     data = (json.dumps(batch, allow_nan=False) + _END).encode()
@@ -103,12 +103,12 @@ def encode(commands: Iterable[Command]) -> bytes:
     return data
 
 
-def _params(command: Command) -> list[dict[str, Any]]:
+def _params(command: HolodeckCommand) -> list[dict[str, Any]]:
     values = (*command.numbers, *command.strings)
     return [{"value": value} for value in values]
 
 
-def decode(data: bytes) -> list[Command]:
+def decode(data: bytes) -> list[HolodeckCommand]:
     """Return the commands of a batch; raises RemoteProtocolError when its first value is no such batch."""
     text = data.decode(errors="replace")
     try:
@@ -122,17 +122,17 @@ def decode(data: bytes) -> list[Command]:
         ) from error
 
 
-def _command(plain: Any) -> Command:
+def _command(plain: Any) -> HolodeckCommand:
     values = [param["value"] for param in plain["params"]]
     strings = tuple(value for value in values if isinstance(value, str))
     numbers = tuple(float(value) for value in values if not isinstance(value, str))
     kind = plain["type"]
     if not isinstance(kind, str):
         raise TypeError(f"type is {kind!r}")
-    return Command(kind, strings, cast("tuple[float, ...]", numbers))
+    return HolodeckCommand(kind, strings, cast("tuple[float, ...]", numbers))
 
 
-def misfit(command: Command) -> str:
+def misfit(command: HolodeckCommand) -> str:
     """Return what is wrong with the command's kind or the number of its parameters, "" when nothing is."""
     counts = KINDS.get(command.kind)
     if counts is None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport_holodeck.blocks import BlockFiles
-from lucky_transport_holodeck.commands import BUFFER_BYTES, Command, decode
+from lucky_transport_holodeck.commands import BUFFER_BYTES, HolodeckCommand, decode
 from lucky_transport_holodeck.names import COMMAND_BOOL, COMMAND_BUFFER, RESET
 
 __all__ = ["ControlBlocks"]
@@ -30,7 +30,7 @@ class ControlBlocks:
         """When a client made the command block: another client, another time."""
         return self._buffer.changed_ns
 
-    def take_commands(self) -> list[Command]:
+    def take_commands(self) -> list[HolodeckCommand]:
         """Return the commands that wait, each once; raises RemoteProtocolError when they cannot be read."""
         if self._flag.read_some(1) in (b"", _OFF):
             return []

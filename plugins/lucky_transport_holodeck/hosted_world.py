@@ -22,7 +22,7 @@ from lucky_transport.errors import RemoteProtocolError, TransportError
 from lucky_transport.host.host import Host, Lease
 from lucky_transport_holodeck.actions import ActionRows
 from lucky_transport_holodeck.blocks import BlockFiles
-from lucky_transport_holodeck.commands import Command, misfit
+from lucky_transport_holodeck.commands import HolodeckCommand, misfit
 from lucky_transport_holodeck.control_blocks import ControlBlocks
 from lucky_transport_holodeck.hosted_agent import HostedAgent
 from lucky_transport_holodeck.population import Population
@@ -102,7 +102,7 @@ class HostedWorld:
                 self._told.add(text)
             _log.warning("%s", text)
 
-    def _obey(self, command: Command) -> str:
+    def _obey(self, command: HolodeckCommand) -> str:
         """Carry out a command; returns what is wrong with it, "" when nothing is."""
         handler = self._population.handlers.get(command.kind)
         try:
@@ -121,7 +121,7 @@ class HostedWorld:
         self._control[:] = self._resting
         self._has_failed = False
 
-    def _on_spawn(self, agent: HostedAgent, command: Command) -> None:
+    def _on_spawn(self, agent: HostedAgent, command: HolodeckCommand) -> None:
         if agent.env >= 0:
             self._control[agent.env] = RESET
             self._poses.place_after_reset(agent.env, command.numbers[:3], command.numbers[3:6])

@@ -16,7 +16,7 @@ from lucky_transport.host.host import Host
 from lucky_transport_holodeck.agent_types import AGENT_TYPES
 from lucky_transport_holodeck.blocks import BlockFiles
 from lucky_transport_holodeck.cameras import engine_camera
-from lucky_transport_holodeck.commands import Command
+from lucky_transport_holodeck.commands import HolodeckCommand
 from lucky_transport_holodeck.hosted_agent import HostedAgent, HostedSensor, agent_blocks
 from lucky_transport_holodeck.sensor_types import CAMERAS, SensorShape, is_task, sensor_shape
 from lucky_transport_holodeck.sources import Source, Sources
@@ -38,11 +38,11 @@ class Population:
         files: BlockFiles,
         sources: Sources,
         action_size: int,
-        on_spawn: Callable[[HostedAgent, Command], None],
+        on_spawn: Callable[[HostedAgent, HolodeckCommand], None],
         warn: Callable[[str], None],
     ) -> None:
         self.agents: dict[str, HostedAgent] = {}
-        self.handlers: Mapping[str, Callable[[Command], None]] = {
+        self.handlers: Mapping[str, Callable[[HolodeckCommand], None]] = {
             "SpawnAgent": self._spawn,
             "AddSensor": self._add_sensor,
             "RemoveSensor": self._remove_sensor,
@@ -61,7 +61,7 @@ class Population:
             agent.close()
         self.agents.clear()
 
-    def _spawn(self, command: Command) -> None:
+    def _spawn(self, command: HolodeckCommand) -> None:
         wire_type, name = command.strings
         self._files.note(*agent_blocks(name))
         kind = AGENT_TYPES.get(wire_type)
@@ -83,7 +83,7 @@ class Population:
         taken = {agent.env for agent in self.agents.values()}
         return next((env for env in range(self._host.spec.num_envs) if env not in taken), -1)
 
-    def _add_sensor(self, command: Command) -> None:
+    def _add_sensor(self, command: HolodeckCommand) -> None:
         agent_name, name, sensor_type, config_text, socket = command.strings
         key = f"{agent_name}_{name}_sensor_data"
         self._files.note(*agent_blocks(agent_name), key)
@@ -128,7 +128,7 @@ class Population:
             return self._sources.picture(agent.env, key, shape) or engine_camera(self._host, agent.env, key, shape)
         return self._sources.find(agent.env, sensor_type, name, config, shape)
 
-    def _remove_sensor(self, command: Command) -> None:
+    def _remove_sensor(self, command: HolodeckCommand) -> None:
         self._forget_sensor(self._agent(command.strings[0]), command.strings[1])
 
     @staticmethod
@@ -137,7 +137,7 @@ class Population:
         if sensor is not None:
             sensor.close()
 
-    def _set_rate(self, command: Command) -> None:
+    def _set_rate(self, command: HolodeckCommand) -> None:
         sensor = self._agent(command.strings[0]).sensors.get(command.strings[1])
         if sensor is None:
             raise RemoteProtocolError(f"agent {command.strings[0]!r} has no sensor {command.strings[1]!r}")

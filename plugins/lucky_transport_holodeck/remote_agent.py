@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from lucky_transport.errors import SpecError
 from lucky_transport_holodeck.agent_types import SPHERE_MOVES
-from lucky_transport_holodeck.blocks import Block
+from lucky_transport_holodeck.blocks import SharedArray
 from lucky_transport_holodeck.names import Names
 from lucky_transport_holodeck.scenario import AgentPlan
 from lucky_transport_holodeck.teleport import TELEPORT_NUMBERS, TeleportFlag
@@ -27,12 +27,14 @@ class RemoteAgent:
     def __init__(self, plan: AgentPlan, names: Names) -> None:
         self.plan = plan
         name = plan.name
-        self._action = Block(names.block(name), "float32", (plan.kind.action_size,))
-        self._flag = Block(names.block(f"{name}_teleport_flag"), "uint8", (1,))
-        self._place = Block(names.block(f"{name}_teleport_command"), "float32", (TELEPORT_NUMBERS,))
-        self._scheme = Block(names.block(f"{name}_control_scheme"), "uint8", (1,))
+        self._action = SharedArray(names.block(name), "float32", (plan.kind.action_size,))
+        self._flag = SharedArray(names.block(f"{name}_teleport_flag"), "uint8", (1,))
+        self._place = SharedArray(names.block(f"{name}_teleport_command"), "float32", (TELEPORT_NUMBERS,))
+        self._scheme = SharedArray(names.block(f"{name}_control_scheme"), "uint8", (1,))
         self._blocks = {
-            sensor.name: Block(names.block(f"{name}_{sensor.name}_sensor_data"), sensor.shape.dtype, sensor.shape.shape)
+            sensor.name: SharedArray(
+                names.block(f"{name}_{sensor.name}_sensor_data"), sensor.shape.dtype, sensor.shape.shape
+            )
             for sensor in plan.sensors
         }
         self.sensors: dict[str, NDArray[Any]] = {name: block.array for name, block in self._blocks.items()}

@@ -27,8 +27,8 @@ from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import LocalProtocolError, SpecError
 from lucky_transport_holodeck import semaphores
-from lucky_transport_holodeck.blocks import Block
-from lucky_transport_holodeck.commands import BUFFER_BYTES, Command, add_sensor, encode, spawn_agent
+from lucky_transport_holodeck.blocks import SharedArray
+from lucky_transport_holodeck.commands import BUFFER_BYTES, HolodeckCommand, add_sensor, encode, spawn_agent
 from lucky_transport_holodeck.engine_link import AttachedEngine, EngineLink, StartedEngine
 from lucky_transport_holodeck.names import COMMAND_BOOL, COMMAND_BUFFER, RESET, Names
 from lucky_transport_holodeck.remote_agent import RemoteAgent
@@ -57,14 +57,14 @@ class WorldClient:
         self._settings = settings
         self._link = link
         self._pre_start_steps = pre_start_steps
-        self._commands: list[Command] = []
+        self._commands: list[HolodeckCommand] = []
         self._is_closed = False
         self._draws = [random.Random() for _ in scenario.agents]
         self._turns = ClientTurns(names, settings.wait, link.check)
         try:
-            self._flag = Block(names.block(COMMAND_BOOL), "uint8", (1,))
-            self._buffer = Block(names.block(COMMAND_BUFFER), "uint8", (BUFFER_BYTES,))
-            self._reset = Block(names.block(RESET), "uint8", (1,))
+            self._flag = SharedArray(names.block(COMMAND_BOOL), "uint8", (1,))
+            self._buffer = SharedArray(names.block(COMMAND_BUFFER), "uint8", (BUFFER_BYTES,))
+            self._reset = SharedArray(names.block(RESET), "uint8", (1,))
             self._turns.take(Deadline(settings.connect_timeout_s))
         except BaseException:
             self._turns.close()
@@ -95,13 +95,13 @@ class WorldClient:
 
     # -- what the world is told ---------------------------------------------------------------------------------------
 
-    def send(self, *commands: Command) -> None:
+    def send(self, *commands: HolodeckCommand) -> None:
         """Have the engine carry out commands before its next tick."""
         self._commands += commands
 
     def world_command(self, name: str, numbers: Iterable[float] = (), strings: Iterable[str] = ()) -> None:
         """Send a command of the world's own, for instance ("SetWeather", strings=["rain"])."""
-        self.send(Command("CustomCommand", (name, *strings), tuple(map(float, numbers))))
+        self.send(HolodeckCommand("CustomCommand", (name, *strings), tuple(map(float, numbers))))
 
     def begin_tick(self) -> None:
         """Give the engine its turn, with the commands that wait; raises SpecError when they are too long."""

@@ -13,7 +13,7 @@ from lucky_transport.errors import RemoteProtocolError
 from lucky_transport.host.host import Host
 from lucky_transport.messages import SetSeedsRequest
 from lucky_transport.messages.methods import method
-from lucky_transport_holodeck.commands import Command
+from lucky_transport_holodeck.commands import HolodeckCommand
 
 __all__ = ["SET_SEEDS", "obey"]
 
@@ -27,7 +27,7 @@ _WITHOUT_EFFECT = {
 }
 
 
-def obey(host: Host, command: Command) -> None:
+def obey(host: Host, command: HolodeckCommand) -> None:
     """Carry out a command that is about no agent; raises RemoteProtocolError or the engine's own TransportError."""
     if command.kind != "CustomCommand":
         return

@@ -22,10 +22,10 @@ from lucky_transport_libenv.library import Library
 from lucky_transport_libenv.options import OptionBlock
 from lucky_transport_libenv.places import Places, table
 
-__all__ = ["Block", "Move"]
+__all__ = ["EnvOperation", "EnvSlice"]
 
 
-class Move(Enum):
+class EnvOperation(Enum):
     """What an exchange does with a block: nothing, a step of all its rows, a new env of the library."""
 
     STAY = "stay"
@@ -33,7 +33,7 @@ class Move(Enum):
     RENEW = "renew"
 
 
-class Block:
+class EnvSlice:
     """`rows` (a slice) of a batch and the library's env behind them; made by the constructor, ended by `close`.
 
     options: what the next env is made with; may be replaced. places: None until `attach`.
@@ -73,7 +73,7 @@ class Block:
         self._library.set_buffers(self.handle, ctypes.byref(places_in_c))
         self._library.observe(self.handle)
 
-    def plan(self, control: NDArray[np.uint8], first: NDArray[np.uint8], *, renews: bool) -> Move:
+    def plan(self, control: NDArray[np.uint8], first: NDArray[np.uint8], *, renews: bool) -> EnvOperation:
         """Return what these control bytes mean here. `renews`: a reset shall make a new env even at an episode's start.
 
         Raises Unimplemented for what the interface cannot do with rows of one env.
@@ -82,15 +82,15 @@ class Block:
         reset = (mine & RESET) != 0
         held = ((mine & HOLD) != 0) & ~reset
         if reset.all() and (renews or not first[self.rows].all()):
-            return Move.RENEW
+            return EnvOperation.RENEW
         amid = np.flatnonzero(reset & (first[self.rows] == 0))
         if amid.size:
             raise self._impossible(f"env {amid[0] + self.rows.start} alone cannot be reset amid its episode")
         if (reset | held).all():
-            return Move.STAY
+            return EnvOperation.STAY
         if held.any():
             raise self._impossible(f"env {np.flatnonzero(held)[0] + self.rows.start} cannot hold while others step")
-        return Move.STEP
+        return EnvOperation.STEP
 
     def _impossible(self, what: str) -> Unimplemented:
         return Unimplemented(

@@ -29,7 +29,7 @@ from lucky_transport.messages import (
     SetStateRequest,
     SetStateResponse,
 )
-from lucky_transport_libenv.block import Block, Move
+from lucky_transport_libenv.block import EnvOperation, EnvSlice
 from lucky_transport_libenv.isolation import IsolatedEngine, is_engine_process, separate_outputs
 from lucky_transport_libenv.library import Library
 from lucky_transport_libenv.places import Places
@@ -63,12 +63,12 @@ class LibenvEngine(Engine):
         self._seeds = Seeds(settings.seed_option, dict(options or {}), num_envs, seed)
         self._library = Library(name)
         size = num_envs // settings.handles
-        self._blocks: list[Block] = []
+        self._blocks: list[EnvSlice] = []
         self._pool = ThreadPoolExecutor(settings.threads, "libenv") if settings.threads > 1 else None
         try:
             for start in range(0, num_envs, size):
                 rows = slice(start, start + size)
-                self._blocks.append(Block(self._library, rows, self._seeds.options(start)))
+                self._blocks.append(EnvSlice(self._library, rows, self._seeds.options(start)))
             self.spec = batch_spec(self._library, self._blocks[0].handle, name, num_envs, alone=size == 1)
         except BaseException:
             self.close()
@@ -104,13 +104,13 @@ class LibenvEngine(Engine):
         reset = (control & RESET) != 0
         steps = ~reset & ((control & HOLD) == 0)
         for block, move in zip(self._blocks, moves, strict=True):
-            if move is Move.RENEW:
+            if move is EnvOperation.RENEW:
                 block.options = self._seeds.options(block.rows.start)
                 block.make()
-            elif move is Move.STAY:
+            elif move is EnvOperation.STAY:
                 block.show(self._bound)
         self._attach()
-        stepping = [block for block, move in zip(self._blocks, moves, strict=True) if move is Move.STEP]
+        stepping = [block for block, move in zip(self._blocks, moves, strict=True) if move is EnvOperation.STEP]
         self._each(lambda block: block.step(self._bound, _inside(block.rows, reset), self._rest), stepping)
         self._publish(np.flatnonzero(steps))
 
@@ -127,7 +127,7 @@ class LibenvEngine(Engine):
                 block.attach(places, self._rewards, self._first)
                 block.show(self._bound)
 
-    def _each(self, move: Callable[[Block], None], blocks: list[Block]) -> None:
+    def _each(self, move: Callable[[EnvSlice], None], blocks: list[EnvSlice]) -> None:
         if self._pool is None:
             for block in blocks:
                 move(block)
@@ -177,7 +177,7 @@ class LibenvEngine(Engine):
         self.set_state(request.env, request.state)
         return SetStateResponse(self._buffers.observations[request.env].tobytes())
 
-    def _place_of(self, env: int) -> tuple[Block, int]:
+    def _place_of(self, env: int) -> tuple[EnvSlice, int]:
         if not 0 <= env < self.spec.num_envs:
             raise SpecError(f"env {env}: expected 0 to {self.spec.num_envs - 1}", backend="libenv")
         block = next(block for block in self._blocks if block.rows.stop > env)

@@ -18,8 +18,8 @@ __all__ = [
     "MAX_NAME_BYTES",
     "MAX_NDIM",
     "VERSION",
-    "Buffers",
     "Dtype",
+    "LibenvBuffers",
     "Option",
     "Options",
     "ScalarType",
@@ -100,7 +100,7 @@ class Options(ctypes.Structure):
     _fields_ = (("items", ctypes.POINTER(Option)), ("count", ctypes.c_int))
 
 
-class Buffers(ctypes.Structure):
+class LibenvBuffers(ctypes.Structure):
     """Where a library reads actions and writes all else.
 
     ob, info, ac: one pointer per tensor and env, env by env within a tensor. rew: float32, first: uint8, one per env.
@@ -120,7 +120,7 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "libenv_version": (ctypes.c_int, ()),
     "libenv_make": (ctypes.c_void_p, (ctypes.c_int, Options)),
     "libenv_get_tensortypes": (ctypes.c_int, (ctypes.c_void_p, ctypes.c_int, ctypes.POINTER(TensorType))),
-    "libenv_set_buffers": (None, (ctypes.c_void_p, ctypes.POINTER(Buffers))),
+    "libenv_set_buffers": (None, (ctypes.c_void_p, ctypes.POINTER(LibenvBuffers))),
     "libenv_observe": (None, (ctypes.c_void_p,)),
     "libenv_act": (None, (ctypes.c_void_p,)),
     "libenv_close": (None, (ctypes.c_void_p,)),

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from lucky_transport import engine
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.spec.composite import Part, Record
-from lucky_transport_libenv.interface import Buffers
+from lucky_transport_libenv.interface import LibenvBuffers
 
 __all__ = ["Places", "table"]
 
@@ -73,14 +73,16 @@ def _pointers(arrays: Sequence[NDArray[Any]], start: int, size: int) -> Any:
     return (ctypes.c_void_p * len(addresses))(*addresses)
 
 
-def table(places: Places, rewards: NDArray[np.float32], first: NDArray[np.uint8], start: int, size: int) -> Buffers:
+def table(
+    places: Places, rewards: NDArray[np.float32], first: NDArray[np.uint8], start: int, size: int
+) -> LibenvBuffers:
     """Return C's table of the rows `start` to `start + size`; it keeps its tables of pointers, not the arrays, alive.
 
     rewards, first: contiguous, (num_envs,).
     """
     as_pointers = ctypes.POINTER(ctypes.c_void_p)
     ob, info, ac = (_pointers(arrays, start, size) for arrays in (places.observations, places.infos, places.actions))
-    return Buffers(
+    return LibenvBuffers(
         ctypes.cast(ob, as_pointers),
         rewards[start:].ctypes.data,
         first[start:].ctypes.data,

@@ -35,9 +35,9 @@ from lucky_transport.messages import (
 from lucky_transport_mujoco.entities import Entities
 from lucky_transport_mujoco.frames import colour_frame, depth_frame, size, unknown
 from lucky_transport_mujoco.rates import rate_hz
-from lucky_transport_mujoco.rendering import CHANNELS, MAX_SIDE, Order, Studio
+from lucky_transport_mujoco.rendering import CHANNELS, MAX_SIDE, RenderRequest, Studio
 from lucky_transport_mujoco.stage import Snapshot
-from lucky_transport_mujoco.world import SHOWN, World
+from lucky_transport_mujoco.world import SHOWN, MujocoWorlds
 
 __all__ = ["DEPTH_FORMAT", "Cameras"]
 
@@ -58,7 +58,7 @@ _MAX_CODE = 65535
 class Cameras:
     """See the module."""
 
-    def __init__(self, world: World, entities: Entities, studio: Studio) -> None:
+    def __init__(self, world: MujocoWorlds, entities: Entities, studio: Studio) -> None:
         self._world = world
         self._entities = entities
         self._studio = studio
@@ -180,10 +180,10 @@ class Cameras:
         """Return the picture; that of a stream's `call` is drawn where its client sees it."""
         width, height = size(width, height, self._native(name))
         if depth:
-            order = Order(snapshot, name, width, height)
+            order = RenderRequest(snapshot, name, width, height)
             return depth_frame(self._studio.depth(order), self._configs[name], number)
         memory = None if call is None else call.image_buffer(width * height * CHANNELS)
-        order = Order(snapshot, name, width, height, memory=memory)
+        order = RenderRequest(snapshot, name, width, height, memory=memory)
         return colour_frame(self._studio.colour(order), number, memory)
 
 

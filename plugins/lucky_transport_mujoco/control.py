@@ -29,7 +29,7 @@ from lucky_transport.messages import (
 )
 from lucky_transport_mujoco.lookup import Refused, near
 from lucky_transport_mujoco.physics import FARTHEST_M
-from lucky_transport_mujoco.world import SHOWN, World
+from lucky_transport_mujoco.world import SHOWN, MujocoWorlds
 
 __all__ = ["control_handlers"]
 
@@ -39,7 +39,7 @@ _PREFIX = "/hazel.rpc.MujocoSceneService/"
 _NO_GAIN = 1e-6
 
 
-def control_handlers(world: World) -> Mapping[str, Handler]:
+def control_handlers(world: MujocoWorlds) -> Mapping[str, Handler]:
     """Return the handlers, by full method name."""
 
     def set_control(request: SetControlRequest) -> SetControlResponse:
@@ -69,7 +69,7 @@ def control_handlers(world: World) -> Mapping[str, Handler]:
     }
 
 
-def _set_control(world: World, request: SetControlRequest) -> SetControlResponse:
+def _set_control(world: MujocoWorlds, request: SetControlRequest) -> SetControlResponse:
     model, names = world.model_of(SHOWN), world.robot.actuator_names
     wanted = _controls(world, request)
     owned = (world.controllers.claims(SHOWN) != 0) | world.agent_drives[SHOWN]
@@ -83,7 +83,7 @@ def _set_control(world: World, request: SetControlRequest) -> SetControlResponse
     return SetControlResponse(True, "", len(written), rejected)
 
 
-def _controls(world: World, request: SetControlRequest) -> dict[int, float]:
+def _controls(world: MujocoWorlds, request: SetControlRequest) -> dict[int, float]:
     """Return the value wanted for each actuator: bulk, then indexed, then named; raises Refused."""
     names = world.robot.actuator_names
     values: dict[int, float] = dict(enumerate(request.bulk[: len(names)]))  # values past the last are ignored
@@ -101,7 +101,7 @@ def _controls(world: World, request: SetControlRequest) -> dict[int, float]:
     return values
 
 
-def _set_qpos(world: World, request: SetQposRequest) -> int:
+def _set_qpos(world: MujocoWorlds, request: SetQposRequest) -> int:
     """Move the model and return how many values were written; raises Refused."""
     if world.agent_drives[SHOWN] and not request.force:
         raise Refused("an agent drives agent_0: moving it would spoil the episode; set force to do it all the same")
@@ -136,7 +136,7 @@ def _positions(qpos: NDArray[np.float64], request: SetQposRequest) -> tuple[NDAr
     return moved, len(places)
 
 
-def _gains(world: World) -> list[ActuatorGainInfo]:
+def _gains(world: MujocoWorlds) -> list[ActuatorGainInfo]:
     model = world.model_of(SHOWN)
     rows = zip(world.robot.actuator_names, model.actuator_gainprm[:, 0], model.actuator_biasprm[:, 0], strict=True)
     return [
@@ -145,7 +145,7 @@ def _gains(world: World) -> list[ActuatorGainInfo]:
     ]
 
 
-def _reset(world: World, *, preserve_time: bool) -> None:
+def _reset(world: MujocoWorlds, *, preserve_time: bool) -> None:
     """Put the robot into the standing pose of keyframe 0, on the ground it has; policies go on from there."""
     seconds = world.time()
     world.randomization.stand(SHOWN)

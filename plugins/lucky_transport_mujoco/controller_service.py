@@ -26,7 +26,7 @@ from lucky_transport.messages import (
 from lucky_transport_mujoco.controllers import Controller
 from lucky_transport_mujoco.lookup import Refused, controller_of, find_controller, slot_of
 from lucky_transport_mujoco.rates import rate_hz
-from lucky_transport_mujoco.world import World
+from lucky_transport_mujoco.world import MujocoWorlds
 
 __all__ = ["controller_handlers", "controller_streams"]
 
@@ -35,7 +35,7 @@ T = TypeVar("T")
 _PREFIX = "/hazel.rpc.AgentService/"
 
 
-def controller_handlers(world: World) -> Mapping[str, Handler]:
+def controller_handlers(world: MujocoWorlds) -> Mapping[str, Handler]:
     """Return the handlers, by full method name."""
 
     def list_all(_: ListRobotControllersRequest) -> ListRobotControllersResponse:
@@ -48,7 +48,7 @@ def controller_handlers(world: World) -> Mapping[str, Handler]:
     return {_PREFIX + "ListRobotControllers": list_all, _PREFIX + "GetRobotController": get}
 
 
-def controller_streams(world: World) -> Mapping[str, StreamHandler]:
+def controller_streams(world: MujocoWorlds) -> Mapping[str, StreamHandler]:
     """Return the streams' handlers, by full method name."""
 
     def stream(request: StreamRobotControllerRequest, call: Call) -> Iterator[RobotControllerSummary]:

@@ -18,9 +18,9 @@ from lucky_transport_mujoco.gains import apply_gains
 from lucky_transport_mujoco.motion_graph import MotionGraph
 from lucky_transport_mujoco.randomization import Randomization
 from lucky_transport_mujoco.robot import Robot
-from lucky_transport_mujoco.slots import Slot, claims, new_slots
+from lucky_transport_mujoco.slots import PolicyBinding, claims, new_slots
 
-__all__ = ["Controller", "Controllers", "Watch", "env_of_robot", "robot_entity"]
+__all__ = ["Controller", "ControllerSubscription", "Controllers", "env_of_robot", "robot_entity"]
 
 #: Entity ids of robots: this, and one more for each env. Other entities have smaller ids.
 _FIRST_ROBOT = 1_000_000
@@ -40,7 +40,7 @@ def env_of_robot(entity: int, num_envs: int) -> int:
     return env if 0 <= env < num_envs else -1
 
 
-class Watch:
+class ControllerSubscription:
     """The changes of a controller that a watcher has not seen yet."""
 
     def __init__(self) -> None:
@@ -60,11 +60,11 @@ class Controller:
 
     def __init__(self, env: int, robot: Robot) -> None:
         self.env = env
-        self.slots: dict[int, Slot] = new_slots(robot.step_s)
+        self.slots: dict[int, PolicyBinding] = new_slots(robot.step_s)
         self.graph = MotionGraph(Ease(robot.step_s))
         self.claims: NDArray[np.uint32] = np.zeros(robot.nu, np.uint32)
         self._robot = robot
-        self._watchers: set[Watch] = set()
+        self._watchers: set[ControllerSubscription] = set()
 
     @property
     def drives(self) -> bool:
@@ -82,13 +82,13 @@ class Controller:
         slots = [slot.summary(self._robot.joint_names) for slot in self.slots.values()]
         return RobotControllerSummary(EntityId(robot_entity(self.env)), f"agent_{self.env}", self.graph.active, slots)
 
-    def watch(self) -> Watch:
+    def watch(self) -> ControllerSubscription:
         """Return what gets a summary after every change from now on, until `unwatch`."""
-        watch = Watch()
+        watch = ControllerSubscription()
         self._watchers.add(watch)
         return watch
 
-    def unwatch(self, watch: Watch) -> None:
+    def unwatch(self, watch: ControllerSubscription) -> None:
         """Tell it of no more changes; from any thread."""
         self._watchers.discard(watch)
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from lucky_transport.engine import Handler
 from lucky_transport.messages import DebugDrawRequest, DebugDrawResponse, DebugVelocityCommand
-from lucky_transport_mujoco.world import World
+from lucky_transport_mujoco.world import MujocoWorlds
 
 __all__ = ["MAX_DRAWINGS", "debug_handlers"]
 
@@ -26,7 +26,7 @@ _log = logging.getLogger("lucky_transport")
 MAX_DRAWINGS = 2000
 
 
-def debug_handlers(world: World) -> Mapping[str, Handler]:
+def debug_handlers(world: MujocoWorlds) -> Mapping[str, Handler]:
     """Return the handlers, by full method name; they may be called from any thread, at any time."""
     lock = threading.Lock()
 
@@ -37,7 +37,7 @@ def debug_handlers(world: World) -> Mapping[str, Handler]:
     return {"/hazel.rpc.DebugService/Draw": draw}
 
 
-def _draw(world: World, request: DebugDrawRequest) -> bool:
+def _draw(world: MujocoWorlds, request: DebugDrawRequest) -> bool:
     """Keep what the request draws; returns whether it was kept."""
     drawings = [] if request.clear_previous else list(world.drawings)
     drawings += [*request.lines, *request.arrows]

@@ -39,10 +39,10 @@ from lucky_transport_mujoco.motion import Motion
 from lucky_transport_mujoco.physics import Physics
 from lucky_transport_mujoco.policies import ACTION_SCALE_RAD
 from lucky_transport_mujoco.randomization import Parameters, Randomization
-from lucky_transport_mujoco.services import Services
+from lucky_transport_mujoco.services import MujocoServices
 from lucky_transport_mujoco.streams import Streams
 from lucky_transport_mujoco.task import REWARDS, TERMINATIONS, Situation, judge
-from lucky_transport_mujoco.world import World
+from lucky_transport_mujoco.world import MujocoWorlds
 
 __all__ = ["MujocoEngine", "make_engine"]
 
@@ -84,8 +84,8 @@ class MujocoEngine(Engine):
         self._commands = VelocityCommands(num_envs, self._robot.step_s, self._streams)
         self._pushes = Pushes(num_envs, self._robot.step_s, self._streams)
         self._groups = ActionGroups(self.spec)
-        self._world = World(self.spec, self._robot, self._physics, self._randomization, self._commands.values)
-        self._services = Services(self._world, renderer)
+        self._world = MujocoWorlds(self.spec, self._robot, self._physics, self._randomization, self._commands.values)
+        self._services = MujocoServices(self._world, renderer)
         self._buffers: Buffers
 
     @property
@@ -102,7 +102,7 @@ class MujocoEngine(Engine):
         return self._services.streams
 
     @property
-    def world(self) -> World:
+    def world(self) -> MujocoWorlds:
         """What the services see, for the process that owns the engine; between steps only."""
         return self._world
 

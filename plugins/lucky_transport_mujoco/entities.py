@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from lucky_transport.messages import EntityId, EntityInfo, Quat, Transform, Vec3
 from lucky_transport_mujoco.bindings import Data, mj
 from lucky_transport_mujoco.robot import NAME
-from lucky_transport_mujoco.world import SHOWN, World, robot_entity
+from lucky_transport_mujoco.world import SHOWN, MujocoWorlds, robot_entity
 
 __all__ = ["Entities", "Entity"]
 
@@ -46,7 +46,7 @@ class Entity:
 class Entities:
     """All entities of a world."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: MujocoWorlds) -> None:
         self._world = world
         model, kinds = world.robot.model, mj.mjtObj
         rows = [Entity(robot_entity(env), f"agent_{env}", "robot", env) for env in range(world.num_envs)]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from lucky_transport.messages import JointGainOverride
 from lucky_transport_mujoco.bindings import Model
-from lucky_transport_mujoco.slots import Slot
+from lucky_transport_mujoco.slots import PolicyBinding
 
 __all__ = ["FIELDS", "apply_gains", "problem"]
 
@@ -42,7 +42,9 @@ def problem(override: JointGainOverride) -> str:
 
 
 def apply_gains(
-    slots: Mapping[int, Slot], claims: NDArray[np.uint32], own_model: Callable[[], tuple[Model, NDArray[np.float64]]]
+    slots: Mapping[int, PolicyBinding],
+    claims: NDArray[np.uint32],
+    own_model: Callable[[], tuple[Model, NDArray[np.float64]]],
 ) -> bool:
     """Write the overrides of the joints that each slot drives; returns whether there were any.
 

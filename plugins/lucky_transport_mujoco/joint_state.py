@@ -19,14 +19,14 @@ from lucky_transport.messages import (
 )
 from lucky_transport_mujoco.rates import rate_hz
 from lucky_transport_mujoco.robot import NAME
-from lucky_transport_mujoco.world import World
+from lucky_transport_mujoco.world import MujocoWorlds
 
 __all__ = ["joint_handlers", "joint_streams"]
 
 _PREFIX = "/hazel.rpc.MujocoService/"
 
 
-def joint_handlers(world: World) -> Mapping[str, Handler]:
+def joint_handlers(world: MujocoWorlds) -> Mapping[str, Handler]:
     """Return the handlers, by full method name."""
     robot = world.robot
 
@@ -42,7 +42,7 @@ def joint_handlers(world: World) -> Mapping[str, Handler]:
     return {_PREFIX + "GetMujocoInfo": info, _PREFIX + "GetJointState": state}
 
 
-def joint_streams(world: World) -> Mapping[str, StreamHandler]:
+def joint_streams(world: MujocoWorlds) -> Mapping[str, StreamHandler]:
     """Return the stream's handler, by full method name."""
 
     def stream(request: GetJointStateRequest, call: Call) -> Iterator[GetJointStateResponse]:
@@ -56,7 +56,7 @@ def joint_streams(world: World) -> Mapping[str, StreamHandler]:
     return {_PREFIX + "StreamJointState": stream}
 
 
-def _state(world: World, robot_name: str) -> GetJointStateResponse:
+def _state(world: MujocoWorlds, robot_name: str) -> GetJointStateResponse:
     env = _env(world, robot_name)
     if env < 0:
         return GetJointStateResponse(False, _unknown(world, robot_name))
@@ -65,10 +65,10 @@ def _state(world: World, robot_name: str) -> GetJointStateResponse:
     return GetJointStateResponse(True, "", state)
 
 
-def _env(world: World, robot_name: str) -> int:
+def _env(world: MujocoWorlds, robot_name: str) -> int:
     """Return the env of the robot of that name, -1 when there is none."""
     return 0 if robot_name == NAME else agent_index(world.spec, robot_name)
 
 
-def _unknown(world: World, robot_name: str) -> str:
+def _unknown(world: MujocoWorlds, robot_name: str) -> str:
     return f"no robot {robot_name!r}; there are {NAME!r} and agent_0 to agent_{world.num_envs - 1}"

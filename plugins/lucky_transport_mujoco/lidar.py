@@ -33,8 +33,8 @@ from lucky_transport.messages import (
 )
 from lucky_transport_mujoco.frames import unknown
 from lucky_transport_mujoco.lidar_beams import angles, listen
-from lucky_transport_mujoco.stage import Snapshot, Stage
-from lucky_transport_mujoco.world import World
+from lucky_transport_mujoco.stage import RenderScene, Snapshot
+from lucky_transport_mujoco.world import MujocoWorlds
 
 __all__ = ["PRESETS", "Lidar"]
 
@@ -79,12 +79,12 @@ _MAX_BEAMS = 131072
 class Lidar:
     """See the module. Handlers are called between steps, one at a time."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: MujocoWorlds) -> None:
         self._world = world
         self._configs = [PRESETS[0]] * world.num_envs
         self._returns = _RETURNS
         self._live = False
-        self._stage: Stage | None = None
+        self._stage: RenderScene | None = None
         self._scans = 0
 
     @property
@@ -153,7 +153,7 @@ class Lidar:
         if not self._live:
             raise LocalProtocolError("the lidar is off", backend="mujoco", hint="call SetLidarLive(live=True) first")
         if self._stage is None:
-            self._stage = Stage()
+            self._stage = RenderScene()
         self._stage.show(Snapshot.of(self._world, request.sensor))
         self._scans += 1
         material = self._returns if request.material else None

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from lucky_transport.messages import LidarConfigResponse, LidarReturnParamsResponse
 from lucky_transport_mujoco.raycast import cast
-from lucky_transport_mujoco.stage import Stage
+from lucky_transport_mujoco.stage import RenderScene
 from lucky_transport_mujoco.surfaces import normals, reflectivity
 
-__all__ = ["Echo", "angles", "listen"]
+__all__ = ["LidarReturn", "angles", "listen"]
 
 _Array = NDArray[np.float64]
 
@@ -28,7 +28,7 @@ _BASE = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Echo:
+class LidarReturn:
     """One scan: float32 (beams,) each. ranges: metres, -1 without return. intensity: as received. reflectivity: of the
     surface as seen under its angle, -1 without return.
     """
@@ -46,11 +46,11 @@ def angles(config: LidarConfigResponse) -> tuple[_Array, _Array]:
 
 
 def listen(
-    stage: Stage,
+    stage: RenderScene,
     config: LidarConfigResponse,
     material: LidarReturnParamsResponse | None,
     random: np.random.Generator,
-) -> Echo:
+) -> LidarReturn:
     """Return what the sensor on the staged robot measures; `material` None leaves the material model out."""
     azimuth, elevation = angles(config)
     level = np.cos(elevation)
@@ -69,14 +69,16 @@ def listen(
         back &= _comes_back(material, ranges, bright, facing, strength)
         sigma = material.noise_sigma0 + material.noise_slope_per_m * np.where(back, ranges, 0)
         ranges = np.maximum(ranges + sigma * random.standard_normal(len(ranges)), 0)
-    return Echo(_where(back, ranges), _where(back, strength, 0.0), _where(back, bright))
+    return LidarReturn(_where(back, ranges), _where(back, strength, 0.0), _where(back, bright))
 
 
 def _where(back: NDArray[np.bool_], values: _Array, otherwise: float = -1.0) -> NDArray[np.float32]:
     return np.where(back, values, otherwise).astype(np.float32)
 
 
-def _hits(stage: Stage, config: LidarConfigResponse, origin: _Array, rays: _Array) -> tuple[NDArray[np.int32], _Array]:
+def _hits(
+    stage: RenderScene, config: LidarConfigResponse, origin: _Array, rays: _Array
+) -> tuple[NDArray[np.int32], _Array]:
     """Return the first hits of all beams; with `self_ignore` they pass through the robot that carries the sensor."""
     groups = np.array([config.geom_group_mask >> group & 1 for group in range(6)], np.uint8)
     colours = stage.model.geom_rgba

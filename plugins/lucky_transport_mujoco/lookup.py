@@ -12,8 +12,8 @@ from typing import TypeVar
 from lucky_transport.messages import EntityId, PolicyOperationAck
 from lucky_transport_mujoco.controllers import Controller, env_of_robot, robot_entity
 from lucky_transport_mujoco.policies import Policy
-from lucky_transport_mujoco.slots import Slot
-from lucky_transport_mujoco.world import World
+from lucky_transport_mujoco.slots import PolicyBinding
+from lucky_transport_mujoco.world import MujocoWorlds
 
 __all__ = ["Refused", "acknowledged", "controller_of", "find_controller", "joints_of", "near", "policy_of", "slot_of"]
 
@@ -37,13 +37,13 @@ def acknowledged(act: Callable[[R], None]) -> Callable[[R], PolicyOperationAck]:
     return handle
 
 
-def find_controller(world: World, entity: EntityId | None) -> Controller | None:
+def find_controller(world: MujocoWorlds, entity: EntityId | None) -> Controller | None:
     """Return the controller of that entity, None when it is no robot."""
     env = env_of_robot(entity.id if entity else 0, world.num_envs)
     return world.controllers.of(env) if env >= 0 else None
 
 
-def controller_of(world: World, entity: EntityId | None) -> Controller:
+def controller_of(world: MujocoWorlds, entity: EntityId | None) -> Controller:
     """Return the controller of that entity; raises Refused."""
     found = find_controller(world, entity)
     if found is None:
@@ -53,7 +53,7 @@ def controller_of(world: World, entity: EntityId | None) -> Controller:
     return found
 
 
-def slot_of(world: World, entity: EntityId | None, slot_id: int) -> tuple[Controller, Slot]:
+def slot_of(world: MujocoWorlds, entity: EntityId | None, slot_id: int) -> tuple[Controller, PolicyBinding]:
     """Return a controller and its slot of that id; raises Refused."""
     controller = controller_of(world, entity)
     slot = controller.slots.get(slot_id)
@@ -63,7 +63,7 @@ def slot_of(world: World, entity: EntityId | None, slot_id: int) -> tuple[Contro
     return controller, slot
 
 
-def policy_of(slot: Slot) -> Policy:
+def policy_of(slot: PolicyBinding) -> Policy:
     """Return the policy in a slot; raises Refused."""
     if slot.policy is None:
         raise Refused(f"slot {slot.slot_id} ({slot.name}) holds no policy; give it one by SetPolicyDescriptor")
@@ -77,7 +77,7 @@ def near(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {close[0]!r}?" if close else f"; there are: {', '.join(names)}"
 
 
-def joints_of(world: World, policy: Policy, names: Iterable[str]) -> tuple[int, ...]:
+def joints_of(world: MujocoWorlds, policy: Policy, names: Iterable[str]) -> tuple[int, ...]:
     """Return the indices of those joints, ascending; raises Refused for one that the policy does not drive."""
     known = {world.robot.joint_names[joint]: joint for joint in policy.joints}
     found: set[int] = set()

@@ -25,14 +25,14 @@ from lucky_transport_mujoco.contract import DEFAULTS, QUANTITIES, Quantity
 from lucky_transport_mujoco.policies import ACTION_SCALE_RAD
 from lucky_transport_mujoco.robot import NAME, Robot
 from lucky_transport_mujoco.task import REWARDS, TERMINATIONS
-from lucky_transport_mujoco.world import World
+from lucky_transport_mujoco.world import MujocoWorlds
 
 __all__ = ["manifest_handlers"]
 
 _MANIFEST = "/hazel.rpc.AgentService/GetCapabilityManifest"
 
 
-def manifest_handlers(world: World) -> Mapping[str, Handler]:
+def manifest_handlers(world: MujocoWorlds) -> Mapping[str, Handler]:
     """Return the handler, by full method name."""
     plain = task_handlers(world.spec)[_MANIFEST]
 

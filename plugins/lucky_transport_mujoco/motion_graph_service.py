@@ -24,14 +24,14 @@ from lucky_transport.messages import (
 from lucky_transport.messages.scalars import one_of_fields
 from lucky_transport_mujoco.lookup import Refused, acknowledged, controller_of
 from lucky_transport_mujoco.motion_graph import INPUTS
-from lucky_transport_mujoco.world import World
+from lucky_transport_mujoco.world import MujocoWorlds
 
 __all__ = ["motion_graph_handlers"]
 
 _PREFIX = "/hazel.rpc.AgentService/"
 
 
-def motion_graph_handlers(world: World) -> Mapping[str, Handler]:
+def motion_graph_handlers(world: MujocoWorlds) -> Mapping[str, Handler]:
     """Return the handlers, by full method name."""
 
     def set_active(request: SetMotionGraphActiveRequest) -> None:

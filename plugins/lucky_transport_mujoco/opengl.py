@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from lucky_transport_mujoco.bindings import mj
 from lucky_transport_mujoco.picture_model import FAR_M, NEAR_M
 from lucky_transport_mujoco.shot import Renderer, Shot
-from lucky_transport_mujoco.stage import Eye, Stage
+from lucky_transport_mujoco.stage import Eye, RenderScene
 
 __all__ = ["OpenGL", "platforms"]
 
@@ -48,7 +48,7 @@ def _device() -> str:
 class OpenGL(Renderer):
     """See the module. Raises whatever the platform's OpenGL raises when it does not work here."""
 
-    def __init__(self, stage: Stage, platform: str) -> None:
+    def __init__(self, stage: RenderScene, platform: str) -> None:
         self._stage = stage
         self._ground = stage.ground
         self._size = (640, 480)

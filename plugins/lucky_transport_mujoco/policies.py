@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from lucky_transport.messages import PolicyCommandType
 from lucky_transport_mujoco import gait
 
-__all__ = ["ACTION_SCALE_RAD", "POLICIES", "Command", "Policy", "Sense", "by_path", "to_units"]
+__all__ = ["ACTION_SCALE_RAD", "POLICIES", "Policy", "PolicyCommand", "Sense", "by_path", "to_units"]
 
 _Array = NDArray[np.float64]
 
@@ -44,7 +44,7 @@ class Sense:
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class PolicyCommand:
     """One command of a policy. `alias` is the name under which it is known elsewhere."""
 
     id: int
@@ -63,7 +63,7 @@ class Policy:
 
     policy_id: str
     joints: tuple[int, ...]
-    commands: tuple[Command, ...]
+    commands: tuple[PolicyCommand, ...]
     observations: tuple[str, ...]
     act: Callable[[Sense], _Array]
 
@@ -150,10 +150,10 @@ POLICIES: tuple[Policy, ...] = (
         "trot",
         tuple(range(12)),
         (
-            Command(1, "SetVx", _FLOAT, 0.0, "vx"),
-            Command(2, "SetVy", _FLOAT, 0.0, "vy"),
-            Command(3, "SetYawRate", _FLOAT, 0.0, "yaw_rate"),
-            Command(4, "SetStandStill", _BOOL, 0.0, "stand_still"),
+            PolicyCommand(1, "SetVx", _FLOAT, 0.0, "vx"),
+            PolicyCommand(2, "SetVy", _FLOAT, 0.0, "vy"),
+            PolicyCommand(3, "SetYawRate", _FLOAT, 0.0, "yaw_rate"),
+            PolicyCommand(4, "SetStandStill", _BOOL, 0.0, "stand_still"),
         ),
         _BODY,
         _trot,
@@ -162,9 +162,9 @@ POLICIES: tuple[Policy, ...] = (
         "stand",
         tuple(range(12)),
         (
-            Command(1, "SetHeight", _FLOAT, gait.STANDING_M, "height"),
-            Command(2, "SetPitch", _FLOAT, 0.0, "pitch"),
-            Command(3, "SetLevel", _BOOL, 1.0, "level"),
+            PolicyCommand(1, "SetHeight", _FLOAT, gait.STANDING_M, "height"),
+            PolicyCommand(2, "SetPitch", _FLOAT, 0.0, "pitch"),
+            PolicyCommand(3, "SetLevel", _BOOL, 1.0, "level"),
         ),
         ("projected_gravity", "joint_pos"),
         _stand,
@@ -173,9 +173,9 @@ POLICIES: tuple[Policy, ...] = (
         "sway",
         (0, 3, 6, 9),
         (
-            Command(1, "SetAmplitude", _FLOAT, 0.2, "amplitude"),
-            Command(2, "SetFrequency", _FLOAT, 0.5, "frequency"),
-            Command(3, "SetEnabled", _BOOL, 1.0, "enabled"),
+            PolicyCommand(1, "SetAmplitude", _FLOAT, 0.2, "amplitude"),
+            PolicyCommand(2, "SetFrequency", _FLOAT, 0.5, "frequency"),
+            PolicyCommand(3, "SetEnabled", _BOOL, 1.0, "enabled"),
         ),
         (),
         _sway,

@@ -20,9 +20,9 @@ from lucky_transport.messages import (
     SetPolicyCommandFloatRequest,
 )
 from lucky_transport_mujoco.lookup import Refused, acknowledged, policy_of, slot_of
-from lucky_transport_mujoco.policies import Command
-from lucky_transport_mujoco.slots import Slot
-from lucky_transport_mujoco.world import World
+from lucky_transport_mujoco.policies import PolicyCommand
+from lucky_transport_mujoco.slots import PolicyBinding
+from lucky_transport_mujoco.world import MujocoWorlds
 
 __all__ = ["policy_command_handlers"]
 
@@ -37,7 +37,7 @@ _Request = (
 )
 
 
-def policy_command_handlers(world: World) -> Mapping[str, Handler]:
+def policy_command_handlers(world: MujocoWorlds) -> Mapping[str, Handler]:
     """Return the handlers, by full method name."""
 
     def set_float(request: SetPolicyCommandFloatRequest) -> None:
@@ -72,7 +72,7 @@ def policy_command_handlers(world: World) -> Mapping[str, Handler]:
     }
 
 
-def _command(world: World, request: _Request) -> tuple[Slot, Command]:
+def _command(world: MujocoWorlds, request: _Request) -> tuple[PolicyBinding, PolicyCommand]:
     _, slot = slot_of(world, request.entity, request.slot_id)
     policy = policy_of(slot)
     for command in policy.commands:
@@ -82,7 +82,7 @@ def _command(world: World, request: _Request) -> tuple[Slot, Command]:
     raise Refused(f"policy {policy.policy_id!r} has no command {request.command_id}; there are {there}")
 
 
-def _typed(world: World, request: _Request, wanted: PolicyCommandType) -> tuple[Slot, Command]:
+def _typed(world: MujocoWorlds, request: _Request, wanted: PolicyCommandType) -> tuple[PolicyBinding, PolicyCommand]:
     slot, command = _command(world, request)
     if command.type != wanted:
         right = _TYPES[command.type]

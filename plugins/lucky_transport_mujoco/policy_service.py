@@ -32,15 +32,15 @@ from lucky_transport_mujoco import gains
 from lucky_transport_mujoco.controllers import Controller
 from lucky_transport_mujoco.lookup import Refused, acknowledged, joints_of, near, policy_of, slot_of
 from lucky_transport_mujoco.policies import POLICIES, Policy, by_path
-from lucky_transport_mujoco.slots import Slot, command_ids
-from lucky_transport_mujoco.world import World
+from lucky_transport_mujoco.slots import PolicyBinding, command_ids
+from lucky_transport_mujoco.world import MujocoWorlds
 
 __all__ = ["policy_handlers"]
 
 _PREFIX = "/hazel.rpc.AgentService/"
 
 
-def policy_handlers(world: World) -> Mapping[str, Handler]:
+def policy_handlers(world: MujocoWorlds) -> Mapping[str, Handler]:
     """Return the handlers, by full method name."""
     changes = _Changes(world)
     queries = _Queries(world)
@@ -61,7 +61,7 @@ def policy_handlers(world: World) -> Mapping[str, Handler]:
 class _Changes:
     """What changes a slot; each raises Refused, and then has changed nothing."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: MujocoWorlds) -> None:
         self._world = world
 
     def active(self, request: SetPolicyActiveRequest) -> None:
@@ -137,7 +137,7 @@ def _merged(before: JointGainOverride | None, after: JointGainOverride) -> Joint
 class _Queries:
     """What is asked about policies; changes nothing."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: MujocoWorlds) -> None:
         self._world = world
 
     def list_descriptors(self, _: ListPolicyDescriptorsRequest) -> ListPolicyDescriptorsResponse:
@@ -176,7 +176,9 @@ class _Queries:
         names = self._world.robot.joint_names
         return PolicyLastAction(True, "", action.tolist(), [names[joint] for joint in policy.joints])
 
-    def _active(self, request: GetPolicyBasePoseRequest | GetPolicyLastActionRequest) -> tuple[Controller, Slot]:
+    def _active(
+        self, request: GetPolicyBasePoseRequest | GetPolicyLastActionRequest
+    ) -> tuple[Controller, PolicyBinding]:
         controller, slot = slot_of(self._world, request.entity, request.slot_id)
         if not slot.active:
             raise Refused(f"slot {slot.slot_id} ({slot.name}) is not active; activate it by SetPolicyActive")

@@ -21,7 +21,7 @@ from lucky_transport_mujoco.picture_model import (
     ZENITH,
 )
 from lucky_transport_mujoco.shot import Renderer, Shot
-from lucky_transport_mujoco.stage import Eye, Stage
+from lucky_transport_mujoco.stage import Eye, RenderScene
 from lucky_transport_mujoco.surfaces import colours, normals
 
 __all__ = ["RayCaster", "cast"]
@@ -40,7 +40,7 @@ _BAND_RAYS = 200_000
 
 
 def cast(
-    stage: Stage, origin: _Array, rays: _Array, groups: NDArray[np.uint8] | None = None
+    stage: RenderScene, origin: _Array, rays: _Array, groups: NDArray[np.uint8] | None = None
 ) -> tuple[NDArray[np.int32], _Array]:
     """Return what rays (k, 3) from one point hit: the geom, int32 (k,), -1 for none; and how far away, float64 (k,), in
     lengths of the ray, inf for nothing. Invisible geoms let rays through, and so do groups whose byte of six is 0.
@@ -70,7 +70,7 @@ class RayCaster(Renderer):
 
     name = "ray casting"
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: RenderScene) -> None:
         self._stage = stage
 
     def shoot(self, eye: Eye, width: int, height: int, *, colour: bool, depth: bool) -> Shot:

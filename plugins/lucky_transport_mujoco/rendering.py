@@ -22,10 +22,10 @@ from lucky_transport_mujoco.opengl import OpenGL, platforms
 from lucky_transport_mujoco.overlay import draw
 from lucky_transport_mujoco.raycast import RayCaster
 from lucky_transport_mujoco.shot import Renderer
-from lucky_transport_mujoco.stage import Orbit, Snapshot, Stage
+from lucky_transport_mujoco.stage import Orbit, RenderScene, Snapshot
 from lucky_transport_mujoco.strokes import Strokes
 
-__all__ = ["CHANNELS", "MAX_SIDE", "RENDERERS", "Order", "Studio"]
+__all__ = ["CHANNELS", "MAX_SIDE", "RENDERERS", "RenderRequest", "Studio"]
 
 _log = logging.getLogger("lucky_transport")
 
@@ -48,7 +48,7 @@ _said: set[str] = set()
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class RenderRequest:
     """One picture: of what, from where (a camera's name or a view from around the robot), how large, with what drawn
     over it. A colour picture is drawn into `memory` of exactly its size where there is some.
     """
@@ -73,25 +73,25 @@ class Studio:
             raise SpecError(f"renderer {renderer!r}: expected one of {', '.join(RENDERERS)}")
         self._wanted = renderer
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="pictures")
-        self._stage: Stage | None = None
+        self._stage: RenderScene | None = None
         self._renderer: Renderer | None = None
         self._closed = False
 
-    def colour(self, order: Order) -> NDArray[np.uint8]:
+    def colour(self, order: RenderRequest) -> NDArray[np.uint8]:
         """Return the picture, uint8 (height, width, 4), RGBA, opaque, top row first.
 
         Raises SpecError (no such renderer here), ClosedError, PeerTimeout.
         """
         return self._wait(self._submit(self._colour, order))
 
-    def depth(self, order: Order) -> NDArray[np.float32]:
+    def depth(self, order: RenderRequest) -> NDArray[np.float32]:
         """Return the distances, float32 (height, width), in metres along the axis of sight, inf for the sky.
 
         Raises as `colour` does.
         """
         return self._wait(self._submit(self._depth, order))
 
-    def _submit(self, work: Callable[[Order], T], order: Order) -> Future[T]:
+    def _submit(self, work: Callable[[RenderRequest], T], order: RenderRequest) -> Future[T]:
         try:
             return self._thread.submit(work, order)
         except RuntimeError as error:  # what an executor raises after its shutdown
@@ -110,7 +110,7 @@ class Studio:
             self._thread.submit(self._release)
             self._thread.shutdown()
 
-    def _colour(self, order: Order) -> NDArray[np.uint8]:
+    def _colour(self, order: RenderRequest) -> NDArray[np.uint8]:
         stage, renderer = self._ready(order)
         eye = stage.eye(order.view)
         strokes = order.strokes
@@ -124,15 +124,15 @@ class Studio:
             draw(out, shot.depth, eye, strokes)
         return out
 
-    def _depth(self, order: Order) -> NDArray[np.float32]:
+    def _depth(self, order: RenderRequest) -> NDArray[np.float32]:
         stage, renderer = self._ready(order)
         shot = renderer.shoot(stage.eye(order.view), order.width, order.height, colour=False, depth=True)
         return np.ascontiguousarray(shot.depth)
 
-    def _ready(self, order: Order) -> tuple[Stage, Renderer]:
+    def _ready(self, order: RenderRequest) -> tuple[RenderScene, Renderer]:
         """Return stage and renderer, made now if need be, with the order's snapshot on stage."""
         if self._stage is None:
-            self._stage = Stage()
+            self._stage = RenderScene()
         if self._renderer is None:
             self._renderer = _renderer(self._stage, self._wanted)
         self._stage.show(order.snapshot)
@@ -144,7 +144,7 @@ class Studio:
         self._renderer = self._stage = None
 
 
-def _renderer(stage: Stage, wanted: str) -> Renderer:
+def _renderer(stage: RenderScene, wanted: str) -> Renderer:
     """Return the best renderer of that kind that works here; raises SpecError when "opengl" does not."""
     if wanted != "rays":
         for platform in platforms():

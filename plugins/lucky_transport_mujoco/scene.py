@@ -37,7 +37,7 @@ from lucky_transport.messages import (
 )
 from lucky_transport_mujoco.entities import Entities
 from lucky_transport_mujoco.robot import NAME
-from lucky_transport_mujoco.world import World
+from lucky_transport_mujoco.world import MujocoWorlds
 
 __all__ = ["scene_handlers"]
 
@@ -48,7 +48,7 @@ _PATH = "lucky_transport_mujoco/quadruped.xml"
 _FURTHEST_M = 1000.0
 
 
-def scene_handlers(world: World, entities: Entities) -> Mapping[str, Handler]:
+def scene_handlers(world: MujocoWorlds, entities: Entities) -> Mapping[str, Handler]:
     """Return the handlers, by full method name; they are called between steps."""
 
     def info(_: GetSceneInfoRequest) -> GetSceneInfoResponse:
@@ -78,7 +78,7 @@ def scene_handlers(world: World, entities: Entities) -> Mapping[str, Handler]:
     }
 
 
-def _mode_handlers(world: World) -> Mapping[str, Handler]:
+def _mode_handlers(world: MujocoWorlds) -> Mapping[str, Handler]:
     def choose(request: SetSimulationModeRequest) -> SetSimulationModeResponse:
         problem = _mode_problem(int(request.mode))
         if not problem:
@@ -99,7 +99,7 @@ def _mode_problem(mode: int) -> str:
     return ""
 
 
-def _play_handlers(world: World) -> Mapping[str, Handler]:
+def _play_handlers(world: MujocoWorlds) -> Mapping[str, Handler]:
     def enter(_: EnterPlayModeRequest) -> EnterPlayModeResponse:
         was, world.playing = world.playing, True
         return EnterPlayModeResponse(True, "already in play mode" if was else "in play mode")
@@ -112,7 +112,7 @@ def _play_handlers(world: World) -> Mapping[str, Handler]:
     return {_PREFIX + "EnterPlayMode": enter, _PREFIX + "ExitPlayMode": leave}
 
 
-def _place(world: World, entities: Entities, request: SetEntityTransformRequest) -> str:
+def _place(world: MujocoWorlds, entities: Entities, request: SetEntityTransformRequest) -> str:
     """Move an entity; returns what is wrong, "" when it was moved."""
     robots = "agent_0" if world.num_envs == 1 else f"agent_0 to agent_{world.num_envs - 1}"
     if request.id is None:

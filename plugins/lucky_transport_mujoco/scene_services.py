@@ -19,7 +19,7 @@ from lucky_transport_mujoco.lidar import Lidar
 from lucky_transport_mujoco.rendering import Studio
 from lucky_transport_mujoco.scene import scene_handlers
 from lucky_transport_mujoco.viewport import Viewport
-from lucky_transport_mujoco.world import World
+from lucky_transport_mujoco.world import MujocoWorlds
 
 __all__ = ["SceneServices"]
 
@@ -27,7 +27,7 @@ __all__ = ["SceneServices"]
 class SceneServices:
     """The services of one engine. `renderer`: see `lucky_transport_mujoco.rendering.Studio`."""
 
-    def __init__(self, world: World, renderer: str = "auto") -> None:
+    def __init__(self, world: MujocoWorlds, renderer: str = "auto") -> None:
         """Nothing is drawn and no thread is started before the first picture is asked for.
 
         Raises SpecError for a renderer that does not exist.

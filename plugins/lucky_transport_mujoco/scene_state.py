@@ -27,7 +27,7 @@ from lucky_transport.messages import (
 )
 from lucky_transport_mujoco.bindings import Model, mj
 from lucky_transport_mujoco.rates import rate_hz
-from lucky_transport_mujoco.world import SHOWN, World
+from lucky_transport_mujoco.world import SHOWN, MujocoWorlds
 
 __all__ = ["scene_state_handlers", "scene_state_streams"]
 
@@ -37,7 +37,7 @@ _PREFIX = "/hazel.rpc.MujocoSceneService/"
 _SIZES = {MjJointType.FREE: (7, 6), MjJointType.BALL: (4, 3), MjJointType.SLIDE: (1, 1), MjJointType.HINGE: (1, 1)}
 
 
-def scene_state_handlers(world: World) -> Mapping[str, Handler]:
+def scene_state_handlers(world: MujocoWorlds) -> Mapping[str, Handler]:
     """Return the handlers, by full method name."""
 
     def model_info(_: GetModelInfoRequest) -> GetModelInfoResponse:
@@ -49,7 +49,7 @@ def scene_state_handlers(world: World) -> Mapping[str, Handler]:
     return {_PREFIX + "GetModelInfo": model_info, _PREFIX + "GetFullState": full_state}
 
 
-def scene_state_streams(world: World) -> Mapping[str, StreamHandler]:
+def scene_state_streams(world: MujocoWorlds) -> Mapping[str, StreamHandler]:
     """Return the stream's handler, by full method name."""
 
     def stream(request: StreamFullStateRequest, call: Call) -> Iterator[GetFullStateResponse]:
@@ -63,7 +63,7 @@ def scene_state_streams(world: World) -> Mapping[str, StreamHandler]:
     return {_PREFIX + "StreamFullState": stream}
 
 
-def _model_info(world: World) -> GetModelInfoResponse:
+def _model_info(world: MujocoWorlds) -> GetModelInfoResponse:
     model, owners = world.model_of(SHOWN), _owners(world)
     agent = bool(world.agent_drives[SHOWN])
     joints = [
@@ -97,7 +97,7 @@ def _model_info(world: World) -> GetModelInfoResponse:
     return GetModelInfoResponse(True, "", model.nq, model.nv, model.nu, model.njnt, joints, actuators)
 
 
-def _owners(world: World) -> NDArray[np.uint32]:
+def _owners(world: MujocoWorlds) -> NDArray[np.uint32]:
     """Return uint32 (njnt,): the slot that drives each joint of the shown model, 0 where none does."""
     model = world.model_of(SHOWN)
     out = np.zeros(model.njnt, np.uint32)
@@ -105,7 +105,7 @@ def _owners(world: World) -> NDArray[np.uint32]:
     return out
 
 
-def _full_state(world: World, request: GetFullStateRequest | StreamFullStateRequest) -> GetFullStateResponse:
+def _full_state(world: MujocoWorlds, request: GetFullStateRequest | StreamFullStateRequest) -> GetFullStateResponse:
     model, wanted = world.model_of(SHOWN), request.filter
     problem = _problem(world, wanted)
     if problem:
@@ -133,14 +133,14 @@ def _has_conditions(wanted: StateFilter) -> bool:
     )
 
 
-def _problem(world: World, wanted: StateFilter | None) -> str:
+def _problem(world: MujocoWorlds, wanted: StateFilter | None) -> str:
     slots = world.controllers.of(SHOWN).slots
     if wanted is None or not wanted.filter_by_slot_id or wanted.filter_by_slot_id in slots:
         return ""
     return f"filter_by_slot_id {wanted.filter_by_slot_id}: there are slots {', '.join(map(str, slots))}"
 
 
-def _passing(world: World, wanted: StateFilter) -> NDArray[np.bool_]:
+def _passing(world: MujocoWorlds, wanted: StateFilter) -> NDArray[np.bool_]:
     """Return bool (njnt,): the joints that pass. A slot's are those it drives, or would if it were active."""
     model, owned = world.model_of(SHOWN), _owners(world) != 0
     actuated = np.zeros(model.njnt, np.bool_)

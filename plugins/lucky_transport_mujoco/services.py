@@ -19,15 +19,15 @@ from lucky_transport_mujoco.policy_service import policy_handlers
 from lucky_transport_mujoco.scene_services import SceneServices
 from lucky_transport_mujoco.scene_state import scene_state_handlers, scene_state_streams
 from lucky_transport_mujoco.telemetry import telemetry_handlers, telemetry_streams
-from lucky_transport_mujoco.world import World
+from lucky_transport_mujoco.world import MujocoWorlds
 
-__all__ = ["Services"]
+__all__ = ["MujocoServices"]
 
 
-class Services:
+class MujocoServices:
     """The services of one engine. `scene`: what is seen of it; its `cameras` take the pictures of a step."""
 
-    def __init__(self, world: World, renderer: str) -> None:
+    def __init__(self, world: MujocoWorlds, renderer: str) -> None:
         """`renderer`: see `lucky_transport_mujoco.rendering.Studio`."""
         self.scene = SceneServices(world, renderer)
         self.handlers: Mapping[str, Handler] = {

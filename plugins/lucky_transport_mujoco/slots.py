@@ -20,11 +20,11 @@ from lucky_transport.messages import JointGainOverride, PolicyCommandIdEntry, Po
 from lucky_transport_mujoco.ease import Ease
 from lucky_transport_mujoco.policies import ACTION_SCALE_RAD, POLICIES, Policy, Sense, to_units
 
-__all__ = ["Slot", "claims", "command_ids", "new_slots"]
+__all__ = ["PolicyBinding", "claims", "command_ids", "new_slots"]
 
 
 @dataclass(slots=True)
-class Slot:
+class PolicyBinding:
     """One slot. driven: joint indices. gains: overrides by joint index. last_action: float32 per joint of the policy,
     what it put out when it last ran, None before that.
     """
@@ -123,16 +123,16 @@ def command_ids(policy: Policy) -> list[PolicyCommandIdEntry]:
     return [PolicyCommandIdEntry(command.id, command.name, command.type) for command in policy.commands]
 
 
-def new_slots(step_s: float) -> dict[int, Slot]:
+def new_slots(step_s: float) -> dict[int, PolicyBinding]:
     """Return a robot's slots by id, from 1: one per policy, none active."""
-    slots: dict[int, Slot] = {}
+    slots: dict[int, PolicyBinding] = {}
     for number, policy in enumerate(POLICIES, 1):
-        slots[number] = Slot(number, policy.policy_id.capitalize(), Ease(step_s), priority=0)
+        slots[number] = PolicyBinding(number, policy.policy_id.capitalize(), Ease(step_s), priority=0)
         slots[number].load(policy)
     return slots
 
 
-def claims(slots: Mapping[int, Slot], joints: int) -> NDArray[np.uint32]:
+def claims(slots: Mapping[int, PolicyBinding], joints: int) -> NDArray[np.uint32]:
     """Return uint32 (joints,): the id of the slot that drives each joint, 0 where none does."""
     out = np.zeros(joints, np.uint32)
     for slot in sorted(slots.values(), key=lambda each: (each.priority, -each.slot_id)):

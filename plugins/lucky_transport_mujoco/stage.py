@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from lucky_transport_mujoco import terrain
 from lucky_transport_mujoco.bindings import mj
 from lucky_transport_mujoco.picture_model import picture_model
-from lucky_transport_mujoco.world import World
+from lucky_transport_mujoco.world import MujocoWorlds
 
-__all__ = ["Eye", "Orbit", "Snapshot", "Stage", "camera_names"]
+__all__ = ["Eye", "Orbit", "RenderScene", "Snapshot", "camera_names"]
 
 _Array = NDArray[np.float64]
 
@@ -38,7 +38,7 @@ class Snapshot:
     frame: int = 0
 
     @classmethod
-    def of(cls, world: World, env: int) -> Snapshot:
+    def of(cls, world: MujocoWorlds, env: int) -> Snapshot:
         """Return `env` as it is now; to be called between two steps."""
         model = world.model_of(env)
         rough = model.geom_conaffinity[terrain.geom(model, "bumps")] != 0
@@ -102,7 +102,7 @@ def camera_names() -> tuple[str, ...]:
     return tuple(mj.mj_id2name(model, mj.mjtObj.mjOBJ_CAMERA, index) for index in range(model.ncam))
 
 
-class Stage:
+class RenderScene:
     """A model and its data, put into the state of a snapshot.
 
     `ground` counts how often the shape of the ground changed.

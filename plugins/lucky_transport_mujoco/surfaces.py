@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from lucky_transport_mujoco import terrain
 from lucky_transport_mujoco.bindings import Model, mj
 from lucky_transport_mujoco.picture_model import CHECKER, SQUARE_M
-from lucky_transport_mujoco.stage import Stage
+from lucky_transport_mujoco.stage import RenderScene
 
 __all__ = ["colours", "normals", "reflectivity"]
 
@@ -19,12 +19,12 @@ _Array = NDArray[np.float64]
 _Type = mj.mjtGeom
 
 
-def _local(stage: Stage, geom: int, points: _Array) -> _Array:
+def _local(stage: RenderScene, geom: int, points: _Array) -> _Array:
     """Return the points in the frame of one geom."""
     return (points - stage.data.geom_xpos[geom]) @ stage.data.geom_xmat[geom].reshape(3, 3)
 
 
-def normals(stage: Stage, geoms: NDArray[np.int32], points: _Array) -> _Array:
+def normals(stage: RenderScene, geoms: NDArray[np.int32], points: _Array) -> _Array:
     """Return the outward unit normals at `points` (k, 3) on `geoms` (k,), -1 for no geom (then zeros): (k, 3)."""
     out = np.zeros(points.shape)
     for geom in np.unique(geoms[geoms >= 0]):
@@ -72,7 +72,7 @@ def _hfield_normal(model: Model, field: int, at: _Array) -> _Array:
     return np.stack([-slope_x, -slope_y, np.ones(len(at))], axis=1)
 
 
-def colours(stage: Stage, geoms: NDArray[np.int32], points: _Array, contrast: _Array) -> _Array:
+def colours(stage: RenderScene, geoms: NDArray[np.int32], points: _Array, contrast: _Array) -> _Array:
     """Return colours, RGB from 0 to 1: (k, 3); geom -1 is black.
 
     contrast: (k,), from 1 (the floor's squares are sharp) to 0 (they are too small to be told apart).
@@ -89,6 +89,6 @@ def colours(stage: Stage, geoms: NDArray[np.int32], points: _Array, contrast: _A
     return out
 
 
-def reflectivity(stage: Stage, geoms: NDArray[np.int32], points: _Array) -> _Array:
+def reflectivity(stage: RenderScene, geoms: NDArray[np.int32], points: _Array) -> _Array:
     """Return the share of light that comes back, 0 to 1: (k,), the brightness of the surface's colour."""
     return colours(stage, geoms, points, np.ones(len(points))) @ np.array([0.2126, 0.7152, 0.0722])

@@ -15,7 +15,7 @@ from lucky_transport.messages import (
     TelemetrySchema,
 )
 from lucky_transport_mujoco.rates import rate_hz
-from lucky_transport_mujoco.world import SHOWN, World
+from lucky_transport_mujoco.world import SHOWN, MujocoWorlds
 
 __all__ = ["telemetry_handlers", "telemetry_streams"]
 
@@ -23,7 +23,7 @@ _PREFIX = "/hazel.rpc.TelemetryService/"
 _BASE = ("base/x", "base/y", "base/z", "base/qw", "base/qx", "base/qy", "base/qz")
 
 
-def telemetry_handlers(world: World) -> Mapping[str, Handler]:
+def telemetry_handlers(world: MujocoWorlds) -> Mapping[str, Handler]:
     """Return the handler, by full method name."""
     robot = world.robot
 
@@ -34,7 +34,7 @@ def telemetry_handlers(world: World) -> Mapping[str, Handler]:
     return {_PREFIX + "GetTelemetrySchema": schema}
 
 
-def telemetry_streams(world: World) -> Mapping[str, StreamHandler]:
+def telemetry_streams(world: MujocoWorlds) -> Mapping[str, StreamHandler]:
     """Return the stream's handler, by full method name."""
 
     def stream(request: StreamTelemetryRequest, call: Call) -> Iterator[TelemetryFrame]:

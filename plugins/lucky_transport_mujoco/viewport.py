@@ -16,10 +16,10 @@ from lucky_transport.messages import (
 )
 from lucky_transport_mujoco.frames import colour_frame, size, unknown
 from lucky_transport_mujoco.rates import rate_hz
-from lucky_transport_mujoco.rendering import CHANNELS, Order, Studio
+from lucky_transport_mujoco.rendering import CHANNELS, RenderRequest, Studio
 from lucky_transport_mujoco.stage import Orbit, Snapshot
 from lucky_transport_mujoco.strokes import strokes_of
-from lucky_transport_mujoco.world import SHOWN, World
+from lucky_transport_mujoco.world import SHOWN, MujocoWorlds
 
 __all__ = ["NAME", "Viewport"]
 
@@ -35,7 +35,7 @@ _VIEW = Orbit(azimuth=-2.3, elevation=0.33, distance=2.1)
 class Viewport:
     """The one viewport, "Main"; any number of streams show it, each in its own size."""
 
-    def __init__(self, world: World, studio: Studio) -> None:
+    def __init__(self, world: MujocoWorlds, studio: Studio) -> None:
         self._world = world
         self._studio = studio
         self._lock = threading.Lock()
@@ -74,7 +74,7 @@ class Viewport:
                     snapshot = Snapshot.of(self._world, SHOWN)
                     drawings = self._world.drawings
                 memory = call.image_buffer(width * height * CHANNELS)
-                order = Order(snapshot, _VIEW, width, height, strokes_of(drawings, snapshot.yaw), memory)
+                order = RenderRequest(snapshot, _VIEW, width, height, strokes_of(drawings, snapshot.yaw), memory)
                 yield colour_frame(self._studio.colour(order), tick + 1, memory)
         finally:
             with self._lock:

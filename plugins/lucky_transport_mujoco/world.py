@@ -20,13 +20,13 @@ from lucky_transport_mujoco.physics import Physics
 from lucky_transport_mujoco.randomization import Randomization
 from lucky_transport_mujoco.robot import Robot
 
-__all__ = ["SHOWN", "World", "env_of_robot", "robot_entity"]  # entity ids: see controllers.py
+__all__ = ["SHOWN", "MujocoWorlds", "env_of_robot", "robot_entity"]  # entity ids: see controllers.py
 
 #: The env whose world the scene, cameras and viewport show.
 SHOWN = 0
 
 
-class World:
+class MujocoWorlds:
     """The worlds of a batch, one per env.
 
     ctrl: float64 (num_envs, nu), the actuators' controls (position targets in radians) as last set. actions: float32

@@ -17,7 +17,7 @@ from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import TransportError
-from lucky_transport_grpc.connection import Connection
+from lucky_transport_grpc.connection import GrpcConnection
 from lucky_transport_grpc.errors import is_local_timeout
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_openra import _pb
@@ -52,7 +52,7 @@ class Bridge:
     def __init__(self, endpoint: Endpoint, settings: Settings, retry: Retry | None = None) -> None:
         self.endpoint = endpoint
         self.settings = settings
-        self._connection = Connection(grpc_endpoint(endpoint), settings)
+        self._connection = GrpcConnection(grpc_endpoint(endpoint), settings)
         self.retry = retry or Retry()
         self._stubs = {name: method.stub(self._connection.channel) for name, method in METHODS.items()}
 

@@ -22,7 +22,7 @@ from lucky_transport.cli.shutdown import Shutdown
 from lucky_transport.config import load_settings
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import TransportError
-from lucky_transport_pipe.rules import Rules, changed
+from lucky_transport_pipe.rules import SessionRules, changed
 from lucky_transport_pipe.server import PipeServer
 
 __all__ = ["main"]
@@ -68,7 +68,7 @@ def _parser() -> ArgumentParser:
         epilog=_EXAMPLE,
         formatter_class=RawDescriptionHelpFormatter,
     )
-    default = Rules(timeout_s=load_settings().step_timeout_s)
+    default = SessionRules(timeout_s=load_settings().step_timeout_s)
     parser.add_argument("engine", help="for instance cartpole")
     parser.add_argument("-p", dest="pipe", required=True, metavar="NAME", help="the pipe to come to")
     parser.add_argument("-batchmode", action="store_true", help="accepted, without effect")
@@ -96,7 +96,7 @@ def _rule(name: str) -> Callable[[str], str]:
 
     def check(text: str) -> str:
         try:
-            changed(Rules(), name, text)
+            changed(SessionRules(), name, text)
         except ValueError as error:
             raise ArgumentTypeError(str(error)) from error
         return text

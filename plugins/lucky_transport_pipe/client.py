@@ -30,7 +30,7 @@ from lucky_transport.transport import Capabilities, Frame, Stream, Transport
 from lucky_transport_pipe.address import BACKEND, name_of
 from lucky_transport_pipe.duplex import Duplex
 from lucky_transport_pipe.frame_layout import EXCHANGE, GET_SPEC, FrameLayout, pack_request
-from lucky_transport_pipe.lines import EXTENSION, FROM_CLIENT_END, LineCutter, Word, parse_from_engine
+from lucky_transport_pipe.lines import EXTENSION, FROM_CLIENT_END, LineCutter, MessageType, parse_from_engine
 from lucky_transport_pipe.offering import SocketOffer
 from lucky_transport_pipe.record_pipe import RecordPipe
 
@@ -63,15 +63,15 @@ def _ask_for_records(duplex: Duplex, deadline: Deadline) -> None:
     while True:
         for line in cutter.feed(duplex.receive(deadline)):
             said = parse_from_engine(line)
-            if said.word is Word.SUCCESS:
+            if said.word is MessageType.SUCCESS:
                 return
-            if said.word is Word.ERROR:
+            if said.word is MessageType.ERROR:
                 raise Unimplemented(
                     f"{duplex.peer} speaks lines only ({said.text})",
                     backend=BACKEND,
                     hint="play its experiments with lucky_transport_pipe.instance.Instance",
                 )
-            if said.word is not Word.WARNING:
+            if said.word is not MessageType.WARNING:
                 raise RemoteProtocolError(f"{duplex.peer} answered {line!r} to run", backend=BACKEND)
 
 

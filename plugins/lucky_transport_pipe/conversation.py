@@ -31,7 +31,7 @@ from lucky_transport_pipe.address import BACKEND
 from lucky_transport_pipe.control import CLIENT, Control, ControlEvent, ControlState
 from lucky_transport_pipe.demultiplexer import Demultiplexer
 from lucky_transport_pipe.duplex import Duplex
-from lucky_transport_pipe.lines import FROM_CLIENT_END, LineCutter, Said, Word, parse_from_engine
+from lucky_transport_pipe.lines import FROM_CLIENT_END, LineCutter, MessageType, Said, parse_from_engine
 
 __all__ = ["ClientRun", "Conversation"]
 
@@ -73,15 +73,15 @@ class Conversation:
         self._out: deque[str] = deque()
         self._refusal: TransportError | None = None
         self._error: TransportError | None = None
-        self._on_word: dict[Word, Callable[[Said], None]] = {
-            Word.STARTED: self._on_session,
-            Word.STATE: self._on_session,
-            Word.SCORE: self._on_session,
-            Word.SUCCESS: lambda said: self.control.on(ControlEvent.ACCEPTED),
-            Word.END: self._on_end,
-            Word.GONE: self._on_gone,
-            Word.WARNING: self._on_warning,
-            Word.ERROR: self._on_error,
+        self._on_word: dict[MessageType, Callable[[Said], None]] = {
+            MessageType.STARTED: self._on_session,
+            MessageType.STATE: self._on_session,
+            MessageType.SCORE: self._on_session,
+            MessageType.SUCCESS: lambda said: self.control.on(ControlEvent.ACCEPTED),
+            MessageType.END: self._on_end,
+            MessageType.GONE: self._on_gone,
+            MessageType.WARNING: self._on_warning,
+            MessageType.ERROR: self._on_error,
         }
 
     # -- what a client says -------------------------------------------------------------------------------------------

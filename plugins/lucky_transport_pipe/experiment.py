@@ -27,7 +27,7 @@ from lucky_transport.errors import LocalProtocolError, RemoteProtocolError
 from lucky_transport_pipe.address import BACKEND
 from lucky_transport_pipe.conversation import ClientRun, Conversation
 from lucky_transport_pipe.json_codec import codec_of, compact, parsed
-from lucky_transport_pipe.lines import Said, Word, parse_score
+from lucky_transport_pipe.lines import MessageType, Said, parse_score
 
 __all__ = ["Experiment", "ExperimentSession", "Policy", "Score", "Started", "StateUpdate", "json_word"]
 
@@ -118,7 +118,7 @@ class Experiment:
         return None if said is None else self._event(said)
 
     def _event(self, said: Said) -> Event:
-        if said.word is Word.STATE:
+        if said.word is MessageType.STATE:
             try:
                 return StateUpdate(said.session, self._read_state(said.text))
             except ValueError as error:
@@ -126,7 +126,7 @@ class Experiment:
                     f"{self._conversation.peer} sent a state of session {said.session} that is none: {error}",
                     backend=BACKEND,
                 ) from error
-        if said.word is Word.SCORE:
+        if said.word is MessageType.SCORE:
             self.scores[said.session] = score = parse_score(said.text)
             return Score(said.session, score)
         return Started(said.session)

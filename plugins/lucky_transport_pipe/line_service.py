@@ -25,14 +25,14 @@ from lucky_transport_pipe.lines import (
     EXTENSION,
     FROM_ENGINE_END,
     LineCutter,
+    MessageType,
     Said,
-    Word,
     error_line,
     parse_from_client,
     warning_line,
 )
 from lucky_transport_pipe.objects import ObjectCollector
-from lucky_transport_pipe.rules import Rules, changed
+from lucky_transport_pipe.rules import SessionRules, changed
 from lucky_transport_pipe.run import Run
 
 __all__ = ["LineService"]
@@ -44,7 +44,9 @@ _LONGEST_WAIT_S = 3600.0
 class LineService:
     """Serves one client. `experiments` None: an engine that has none, only the extension."""
 
-    def __init__(self, experiments: Experiments | None, rules: Rules, duplex: Duplex, send_timeout_s: float) -> None:
+    def __init__(
+        self, experiments: Experiments | None, rules: SessionRules, duplex: Duplex, send_timeout_s: float
+    ) -> None:
         self._experiments = experiments
         self._rules = rules
         self._duplex = duplex
@@ -58,14 +60,14 @@ class LineService:
         self._out: list[str] = []
         self._is_over = False
         self._wants_records = False
-        self._on_word: dict[Word, Callable[[Said], None]] = {
-            Word.RUN: self._on_run,
-            Word.SET: self._on_set,
-            Word.QUIT: self._on_quit,
-            Word.END: self._on_end,
-            Word.COMMAND: self._on_command,
-            Word.WARNING: self._on_warning,
-            Word.ERROR: self._on_error,
+        self._on_word: dict[MessageType, Callable[[Said], None]] = {
+            MessageType.RUN: self._on_run,
+            MessageType.SET: self._on_set,
+            MessageType.QUIT: self._on_quit,
+            MessageType.END: self._on_end,
+            MessageType.COMMAND: self._on_command,
+            MessageType.WARNING: self._on_warning,
+            MessageType.ERROR: self._on_error,
         }
 
     def serve(self) -> bool:
@@ -125,7 +127,10 @@ class LineService:
     def _on_line(self, line: str) -> None:
         said = parse_from_client(line)
         if self._objects.is_open:
-            if said.word in (Word.OTHER, Word.COMMAND):  # whatever it looks like, it is the rest of an object
+            if said.word in (
+                MessageType.OTHER,
+                MessageType.COMMAND,
+            ):  # whatever it looks like, it is the rest of an object
                 self._on_data(line)
                 return
             self._spoil(f"init data of session {len(self._inits)} is incomplete")

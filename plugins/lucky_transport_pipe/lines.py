@@ -29,8 +29,8 @@ __all__ = [
     "FROM_ENGINE_END",
     "LONGEST_LINE",
     "LineCutter",
+    "MessageType",
     "Said",
-    "Word",
     "error_line",
     "parse_from_client",
     "parse_from_engine",
@@ -51,7 +51,7 @@ _SCORE = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?|nan|[+-]?inf(i
 _WARNING, _ERROR = "Warning:", "Error:"
 
 
-class Word(Enum):
+class MessageType(Enum):
     """What a line is."""
 
     RUN = "run"
@@ -73,7 +73,7 @@ class Word(Enum):
 class Said:
     """One line: what it is, the session it is about (-1: none), and its text (of a session's line: behind the id)."""
 
-    word: Word
+    word: MessageType
     text: str = ""
     session: int = -1
 
@@ -99,8 +99,8 @@ class LineCutter:
             raise RemoteProtocolError(f"the peer sent a line that is no UTF-8: {error}", backend=BACKEND) from error
 
 
-_COMMON = {"END": Said(Word.END), "quit": Said(Word.QUIT)}
-_FROM_ENGINE = {"END": Said(Word.END), "SUCCESS": Said(Word.SUCCESS), "QUIT": Said(Word.GONE)}
+_COMMON = {"END": Said(MessageType.END), "quit": Said(MessageType.QUIT)}
+_FROM_ENGINE = {"END": Said(MessageType.END), "SUCCESS": Said(MessageType.SUCCESS), "QUIT": Said(MessageType.GONE)}
 
 
 def parse_from_client(line: str) -> Said:
@@ -109,9 +109,9 @@ def parse_from_client(line: str) -> Said:
         return fixed
     head, _, rest = line.partition(" ")
     if head.isdecimal() and rest:
-        return Said(Word.COMMAND, rest.strip(), int(head))
+        return Said(MessageType.COMMAND, rest.strip(), int(head))
     if head in ("run", "set"):
-        return Said(Word(head), rest.strip())
+        return Said(MessageType(head), rest.strip())
     return _complaint(line)
 
 
@@ -121,17 +121,17 @@ def parse_from_engine(line: str) -> Said:
     if head.isdecimal():
         rest = rest.strip()
         if not rest:
-            return Said(Word.STARTED, "", int(head))
+            return Said(MessageType.STARTED, "", int(head))
         is_score = rest[0] != "{" and _SCORE.fullmatch(rest) is not None
-        return Said(Word.SCORE if is_score else Word.STATE, rest, int(head))
+        return Said(MessageType.SCORE if is_score else MessageType.STATE, rest, int(head))
     return _FROM_ENGINE.get(line) or _complaint(line)
 
 
 def _complaint(line: str) -> Said:
-    for start, word in ((_WARNING, Word.WARNING), (_ERROR, Word.ERROR)):
+    for start, word in ((_WARNING, MessageType.WARNING), (_ERROR, MessageType.ERROR)):
         if line.startswith(start):
             return Said(word, line.removeprefix(start).strip())
-    return Said(Word.OTHER, line)
+    return Said(MessageType.OTHER, line)
 
 
 def warning_line(text: str) -> str:

@@ -22,7 +22,7 @@ from lucky_transport.shm.credentials import peer_of
 from lucky_transport_pipe.address import BACKEND, IS_WINDOWS, lock_path, path_of, remove_socket
 from lucky_transport_pipe.duplex import Duplex, SocketDuplex
 
-__all__ = ["Offer", "SocketOffer", "offer"]
+__all__ = ["PipeListener", "SocketOffer", "offer"]
 
 _SLICE_MS = 50
 #: An engine that removes what a killed client left holds the place for an instant.
@@ -30,7 +30,7 @@ _TIDYING_S = 0.25
 _OTHER_PLACE = "use another name or TMPDIR"
 
 
-class Offer(Protocol):
+class PipeListener(Protocol):
     """A pipe on offer until `close`; `accept` waits for the engine."""
 
     def accept(self, deadline: Deadline, exit_report: Callable[[], str] = ...) -> Duplex:
@@ -46,7 +46,7 @@ class Offer(Protocol):
         ...
 
 
-def offer(name: str) -> Offer:
+def offer(name: str) -> PipeListener:
     """Offer the pipe called `name`, in the way of this platform. Raises Busy, ConfigError."""
     if IS_WINDOWS:  # pragma: no cover - untested: no Windows here
         from lucky_transport_pipe.windows import MessageOffer
@@ -124,7 +124,7 @@ class SocketOffer:
             )
 
     def accept(self, deadline: Deadline, exit_report: Callable[[], str] = lambda: "") -> SocketDuplex:
-        """See `Offer.accept`; the socket's file is gone afterwards."""
+        """See `PipeListener.accept`; the socket's file is gone afterwards."""
         assert self._listener is not None
         poller = select.poll()
         poller.register(self._listener, select.POLLIN)

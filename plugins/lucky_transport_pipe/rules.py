@@ -16,11 +16,11 @@ from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ConfigError
 from lucky_transport_pipe.address import BACKEND
 
-__all__ = ["Rules", "changed", "rules_of"]
+__all__ = ["SessionRules", "changed", "rules_of"]
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class SessionRules:
     """slots: sessions at once. barrier: they step together, else each for itself. timeout_s: how long a session waits
     for its next command.
     """
@@ -59,7 +59,7 @@ _READERS: dict[str, Callable[[str], dict[str, Any]]] = {
 }
 
 
-def changed(rules: Rules, name: str, value: str) -> Rules:
+def changed(rules: SessionRules, name: str, value: str) -> SessionRules:
     """Return the rules with one changed. Raises ValueError for an unknown name or a value that does not fit."""
     reader = _READERS.get(name)
     if reader is None:
@@ -67,9 +67,9 @@ def changed(rules: Rules, name: str, value: str) -> Rules:
     return replace(rules, **reader(value))
 
 
-def rules_of(endpoint: Endpoint, timeout_s: float) -> Rules:
+def rules_of(endpoint: Endpoint, timeout_s: float) -> SessionRules:
     """Return the rules that an endpoint's options say, `timeout_s` where it says none. Raises ConfigError."""
-    rules = Rules(timeout_s=timeout_s)
+    rules = SessionRules(timeout_s=timeout_s)
     for name, value in endpoint.options:
         try:
             rules = changed(rules, name, value)

@@ -25,7 +25,7 @@ from typing import Any
 from lucky_transport.world import World
 from lucky_transport_pipe.experiments import Experiments, session_failed
 from lucky_transport_pipe.lines import score_text
-from lucky_transport_pipe.rules import Rules
+from lucky_transport_pipe.rules import SessionRules
 
 __all__ = ["Run"]
 
@@ -53,7 +53,7 @@ class Run:
         experiments: Experiments,
         map_name: str,
         inits: Sequence[Mapping[str, Any]],
-        rules: Rules,
+        rules: SessionRules,
         say: Callable[[str], None],
         warn: Callable[[str], None],
     ) -> None:

@@ -24,7 +24,7 @@ from lucky_transport_pipe.experiments import Experiments
 from lucky_transport_pipe.line_service import LineService
 from lucky_transport_pipe.record_pipe import RecordPipe
 from lucky_transport_pipe.record_service import RecordService
-from lucky_transport_pipe.rules import Rules, rules_of
+from lucky_transport_pipe.rules import SessionRules, rules_of
 
 __all__ = ["PipeServer", "server"]
 
@@ -53,7 +53,7 @@ class PipeServer(Server):
         self._endpoint = endpoint
         self._settings = settings
         self._path = path_of(endpoint.address)
-        self._rules: Rules = rules_of(endpoint, settings.step_timeout_s)
+        self._rules: SessionRules = rules_of(endpoint, settings.step_timeout_s)
         self._stopping = threading.Event()
         self._lock = threading.Lock()
         self._present: SocketDuplex | RecordPipe | None = None

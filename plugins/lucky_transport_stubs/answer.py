@@ -19,7 +19,7 @@ from lucky_transport_stubs.metadata import InvalidMetadata, checked
 from lucky_transport_stubs.options import sent_too_long
 from lucky_transport_stubs.status import Code, error_of
 
-__all__ = ["Answer", "number_of"]
+__all__ = ["ResponseWriter", "number_of"]
 
 #: The bit in a call's shape that says that its caller takes any number of messages; a flag's `&` takes a microsecond.
 _TAKES_MANY = int(Shape.SERVER_STREAM)
@@ -30,7 +30,7 @@ def number_of(code: Any) -> int:
     return int((code if isinstance(code, Code) else Code.UNKNOWN).value[0])
 
 
-class Answer:
+class ResponseWriter:
     """The answer to `call`. code, details, trailing: as the handler set them, None until it does.
 
     is_aborted: the handler has called `abort`. has_started: initial metadata or a message has left. is_given: a status

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lucky_transport_grpc.runtime import grpc
-from lucky_transport_stubs.answer import Answer
+from lucky_transport_stubs.answer import ResponseWriter
 from lucky_transport_stubs.context import ServicerContext
 from lucky_transport_stubs.received import Requests
 from lucky_transport_stubs.status import Code
@@ -33,7 +33,7 @@ def behaviour_of(handler: Any) -> Callable[..., Any]:
     return getattr(handler, _BEHAVIOURS[bool(handler.request_streaming), bool(handler.response_streaming)])
 
 
-def answer_call(handler: Any, answer: Answer, context: ServicerContext) -> None:
+def answer_call(handler: Any, answer: ResponseWriter, context: ServicerContext) -> None:
     """Call the handler's method with this context and give its answer; returns when the call has ended."""
     requests = Requests(answer, handler.request_deserializer)
     request = requests if handler.request_streaming else requests.only()
@@ -51,7 +51,7 @@ def answer_call(handler: Any, answer: Answer, context: ServicerContext) -> None:
         answer.end()
 
 
-def _serialized(answer: Answer, message: Any, serializer: Callable[[Any], bytes] | None) -> bytes | None:
+def _serialized(answer: ResponseWriter, message: Any, serializer: Callable[[Any], bytes] | None) -> bytes | None:
     """Return the message's bytes, None when there are none: the call has then failed."""
     payload = message
     if serializer is not None:
@@ -66,7 +66,7 @@ def _serialized(answer: Answer, message: Any, serializer: Callable[[Any], bytes]
     return None
 
 
-def _send_all(answer: Answer, responses: Any, serializer: Callable[[Any], bytes] | None) -> None:
+def _send_all(answer: ResponseWriter, responses: Any, serializer: Callable[[Any], bytes] | None) -> None:
     """Send what the handler's method iterates over, until it or the caller has enough."""
     while answer.is_active:
         try:
@@ -86,7 +86,7 @@ def _send_all(answer: Answer, responses: Any, serializer: Callable[[Any], bytes]
     answer.drop()
 
 
-def _fail(answer: Answer, error: BaseException, doing: str) -> None:
+def _fail(answer: ResponseWriter, error: BaseException, doing: str) -> None:
     """Give the caller what the handler's exception stands for."""
     if answer.is_aborted:
         answer.fail(Code.UNKNOWN, "RPC Aborted")

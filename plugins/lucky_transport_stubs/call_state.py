@@ -23,14 +23,14 @@ from lucky_transport_stubs.callbacks import Callbacks
 from lucky_transport_stubs.link import OF_THE_PARENT, Link
 from lucky_transport_stubs.messages import Messages
 from lucky_transport_stubs.metadata import check_size, within_limit
-from lucky_transport_stubs.status import LATE, OK, Code, Status, status_of
+from lucky_transport_stubs.status import LATE, OK, CallStatus, Code, status_of
 
 __all__ = ["CallState", "Opening"]
 
 #: Begins a call on the connection that there is.
 Opening = Callable[[ClientCalls], ClientCall]
 
-_DROPPED = Status(Code.CANCELLED, "Cancelled upon garbage collection!")
+_DROPPED = CallStatus(Code.CANCELLED, "Cancelled upon garbage collection!")
 
 
 class CallState:
@@ -41,7 +41,7 @@ class CallState:
 
     def __init__(self, link: Link, messages: Messages, deadline: Deadline | None, streams: bool) -> None:
         self.deadline = deadline
-        self.status: Status | None = None
+        self.status: CallStatus | None = None
         self.result: Any = None
         self._link = link
         self._messages = messages
@@ -66,7 +66,7 @@ class CallState:
         else:
             self._begin(calls or self._link.reach(self.deadline), opening)
 
-    def end(self, status: Status, result: Any = None) -> bool:
+    def end(self, status: CallStatus, result: Any = None) -> bool:
         """The call is over; False when it was before."""
         with self._lock:
             if self.status is not None:
@@ -79,7 +79,7 @@ class CallState:
             self._callbacks.run()
         return True
 
-    def fail(self, status: Status) -> bool:
+    def fail(self, status: CallStatus) -> bool:
         """End the call, for the engine too; False when it was over."""
         was_first = self.end(status)
         if was_first and self._call is not None:

@@ -1,4 +1,4 @@
-"""What a servicer's method is given besides its request: `grpc.ServicerContext` over an `Answer`.
+"""What a servicer's method is given besides its request: `grpc.ServicerContext` over a `ResponseWriter`.
 
 Rule 1: it makes nothing before it is asked: most methods never ask.
 Rule 2: exceptions are those of grpc.server, so that servicers and their tests need not know where they run.
@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport_grpc.runtime import grpc
-from lucky_transport_stubs.answer import Answer
+from lucky_transport_stubs.answer import ResponseWriter
 from lucky_transport_stubs.metadata import invocation_metadata
 
 __all__ = ["AUTH_CONTEXT", "ServicerContext"]
@@ -32,7 +32,7 @@ Metadata = Iterable[tuple[str, str | bytes]]
 class ServicerContext(grpc.ServicerContext):
     """The context of one call. watch(call): sees to it that the call ends at its deadline, for `add_callback`."""
 
-    def __init__(self, answer: Answer, watch: Callable[[ServerCall], None] | None = None) -> None:
+    def __init__(self, answer: ResponseWriter, watch: Callable[[ServerCall], None] | None = None) -> None:
         self._answer = answer
         self._call = answer.call
         self._watch = watch

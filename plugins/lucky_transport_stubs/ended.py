@@ -10,7 +10,7 @@ from typing import Any
 
 from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport_stubs.metadata import metadata_of
-from lucky_transport_stubs.status import Status
+from lucky_transport_stubs.status import CallStatus
 
 __all__ = ["Rendezvous", "failed", "succeeded"]
 
@@ -21,19 +21,19 @@ _channel: Any = importlib.import_module("grpc._channel")
 Rendezvous: Any = _channel._MultiThreadedRendezvous
 
 
-def failed(status: Status, headers: Metadata = ()) -> Any:
+def failed(status: CallStatus, headers: Metadata = ()) -> Any:
     """Return what to raise for a call that ended with this status."""
     return _channel._InactiveRpcError(_state(status, headers))
 
 
-def succeeded(response: Any, status: Status, headers: Metadata) -> Any:
+def succeeded(response: Any, status: CallStatus, headers: Metadata) -> Any:
     """Return a call that ended with a response."""
     state = _state(status, headers)
     state.response = response
     return Rendezvous(state, None, None, None)
 
 
-def _state(status: Status, headers: Metadata) -> Any:
+def _state(status: CallStatus, headers: Metadata) -> Any:
     state = _channel._RPCState((), metadata_of(headers), metadata_of(status.trailing), status.code, status.details)
     state.debug_error_string = status.debug_error_string
     state.callbacks = None  # it is too late for any

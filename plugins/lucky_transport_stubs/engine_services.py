@@ -18,7 +18,7 @@ from lucky_transport.host.foreign import RawHandler
 from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport_grpc.caller import House
 from lucky_transport_grpc.services import HostServices
-from lucky_transport_stubs.answer import Answer
+from lucky_transport_stubs.answer import ResponseWriter
 from lucky_transport_stubs.answering import answer_call
 from lucky_transport_stubs.context import ServicerContext
 from lucky_transport_stubs.handlers import Handlers
@@ -62,7 +62,7 @@ class EngineServices:
         self._services.close()
 
     def _answer(self, handler: Any, call: ServerCall) -> None:
-        process, answer = _process_of(call.peer), Answer(call)
+        process, answer = _process_of(call.peer), ResponseWriter(call)
         if call.peer not in self._channels.get(process, ()):
             with self._lock:
                 self._channels[process].add(call.peer)
@@ -74,7 +74,7 @@ class EngineServices:
 class _Context(ServicerContext):
     """The context of a call, whose peer is the process that makes it."""
 
-    def __init__(self, answer: Answer, process: str) -> None:
+    def __init__(self, answer: ResponseWriter, process: str) -> None:
         super().__init__(answer)
         self._process = process
 

@@ -25,7 +25,7 @@ from lucky_transport.rpc.client import ClientCalls
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.connecting import connect
 from lucky_transport_stubs.options import max_receive_bytes
-from lucky_transport_stubs.status import Code, Status, error_of, status_of
+from lucky_transport_stubs.status import CallStatus, Code, error_of, status_of
 from lucky_transport_stubs.watchman import WATCHMAN
 
 __all__ = ["CLOSED", "OF_THE_PARENT", "Link", "State"]
@@ -33,8 +33,8 @@ __all__ = ["CLOSED", "OF_THE_PARENT", "Link", "State"]
 State = grpc.ChannelConnectivity
 
 #: How calls end that were under way when their channel was closed, and those that a forked child finds or makes.
-CLOSED = Status(Code.CANCELLED, "Channel closed!")
-OF_THE_PARENT = Status(
+CLOSED = CallStatus(Code.CANCELLED, "Channel closed!")
+OF_THE_PARENT = CallStatus(
     Code.FAILED_PRECONDITION, "this channel belongs to the parent process; make a new one after fork()"
 )
 
@@ -140,7 +140,7 @@ class Link:
         self.listeners.clear()
         self._connecting = threading.Lock()
 
-    def status_of(self, error: TransportError) -> Status:
+    def status_of(self, error: TransportError) -> CallStatus:
         """Return the status of a call over this link that ended with the error."""
         if self.is_forked:
             return OF_THE_PARENT

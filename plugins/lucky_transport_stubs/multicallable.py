@@ -26,7 +26,7 @@ from lucky_transport_stubs.messages import Messages
 from lucky_transport_stubs.metadata import check_size, outgoing, within_limit
 from lucky_transport_stubs.requests import send_requests
 from lucky_transport_stubs.rpc import Rpc
-from lucky_transport_stubs.status import Code, Status, error_of, status_of
+from lucky_transport_stubs.status import CallStatus, Code, error_of, status_of
 
 __all__ = ["StreamStream", "StreamUnary", "UnaryStream", "UnaryUnary"]
 
@@ -122,7 +122,7 @@ class UnaryUnary(_Method, grpc.UnaryUnaryMultiCallable):
         compression: Any = None,
     ) -> tuple[Any, Any]:
         response, answer = self._exchange(request, timeout, metadata, credentials, wait_for_ready)
-        return response, succeeded(response, Status(Code.OK, trailing=answer.trailing), answer.headers)
+        return response, succeeded(response, CallStatus(Code.OK, trailing=answer.trailing), answer.headers)
 
     def future(
         self,
@@ -244,8 +244,8 @@ def _check_open(link: Link) -> None:
         raise ValueError(_CLOSED_BLOCKING)
 
 
-def _failed(status: Status, answer: UnaryResult | None) -> Any:
+def _failed(status: CallStatus, answer: UnaryResult | None) -> Any:
     """Return what to raise; an answer that came has metadata, also when its message could not be read."""
     if answer is None:
         return failed(status)
-    return failed(Status(status.code, status.details, within_limit(answer.trailing)), within_limit(answer.headers))
+    return failed(CallStatus(status.code, status.details, within_limit(answer.trailing)), within_limit(answer.headers))

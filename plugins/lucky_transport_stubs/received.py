@@ -15,7 +15,7 @@ from typing import Any
 from lucky_transport.errors import TransportError
 from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport_grpc.runtime import grpc
-from lucky_transport_stubs.answer import Answer
+from lucky_transport_stubs.answer import ResponseWriter
 from lucky_transport_stubs.status import Code
 
 __all__ = ["Requests"]
@@ -28,7 +28,7 @@ _SENDS_MANY = int(Shape.CLIENT_STREAM)
 class Requests:
     """An iterator over the caller's messages; any thread may ask for the next. deserializer: None for bytes."""
 
-    def __init__(self, answer: Answer, deserializer: Callable[[bytes], Any] | None) -> None:
+    def __init__(self, answer: ResponseWriter, deserializer: Callable[[bytes], Any] | None) -> None:
         self._answer = answer
         self._deserializer = deserializer
         self._is_taken = False

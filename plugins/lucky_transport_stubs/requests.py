@@ -16,16 +16,16 @@ from typing import Any
 from lucky_transport.errors import StatusError, TransportError
 from lucky_transport.rpc.client_call import ClientCall
 from lucky_transport_stubs.messages import Messages
-from lucky_transport_stubs.status import Code, Status, status_of
+from lucky_transport_stubs.status import CallStatus, Code, status_of
 
 __all__ = ["send_requests"]
 
 _log = logging.getLogger("lucky_transport")
-_ITERATING = Status(Code.UNKNOWN, "Exception iterating requests!")
-_SERIALIZING = Status(Code.INTERNAL, "Exception serializing request!")
+_ITERATING = CallStatus(Code.UNKNOWN, "Exception iterating requests!")
+_SERIALIZING = CallStatus(Code.INTERNAL, "Exception serializing request!")
 
 
-def send_requests(requests: Any, messages: Messages, call: ClientCall, give_up: Callable[[Status], Any]) -> None:
+def send_requests(requests: Any, messages: Messages, call: ClientCall, give_up: Callable[[CallStatus], Any]) -> None:
     """Start to send the requests that the iterator yields, and half-close after the last.
 
     give_up: ends the call, with this status, when a request cannot be had or sent.
@@ -37,7 +37,7 @@ def send_requests(requests: Any, messages: Messages, call: ClientCall, give_up: 
     thread.start()
 
 
-def _send_all(requests: Any, messages: Messages, call: ClientCall, give_up: Callable[[Status], Any]) -> None:
+def _send_all(requests: Any, messages: Messages, call: ClientCall, give_up: Callable[[CallStatus], Any]) -> None:
     while not call.is_ended():
         try:
             request = next(requests)
@@ -52,7 +52,7 @@ def _send_all(requests: Any, messages: Messages, call: ClientCall, give_up: Call
     _half_close(call)
 
 
-def _send(request: Any, messages: Messages, call: ClientCall, give_up: Callable[[Status], Any]) -> bool:
+def _send(request: Any, messages: Messages, call: ClientCall, give_up: Callable[[CallStatus], Any]) -> bool:
     """Send one request, as soon as the engine takes it; False when there is no more to send."""
     try:
         payload = messages.payload(request)

@@ -15,11 +15,11 @@ from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.call_state import CallState
 from lucky_transport_stubs.ended import Rendezvous, failed
 from lucky_transport_stubs.metadata import metadata_of
-from lucky_transport_stubs.status import Code, Status
+from lucky_transport_stubs.status import CallStatus, Code
 
 __all__ = ["Rpc"]
 
-_CANCELLED = Status(Code.CANCELLED, "Locally cancelled by application!")
+_CANCELLED = CallStatus(Code.CANCELLED, "Locally cancelled by application!")
 
 
 class Rpc(Rendezvous):
@@ -74,7 +74,7 @@ class Rpc(Rendezvous):
         """Return the status in one line, "" for a success."""
         return self._final().debug_error_string
 
-    def _final(self) -> Status:
+    def _final(self) -> CallStatus:
         self.progress.wait()
         assert self.progress.status is not None
         return self.progress.status

@@ -20,7 +20,7 @@ from lucky_transport.handler_options import is_inline
 from lucky_transport.rpc.adaptive_executor import CountedPool
 from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport.shm.server_thread import ServerThread
-from lucky_transport_stubs.answer import Answer
+from lucky_transport_stubs.answer import ResponseWriter
 from lucky_transport_stubs.answering import answer_call, behaviour_of
 from lucky_transport_stubs.context import ServicerContext
 from lucky_transport_stubs.handlers import Handlers
@@ -34,7 +34,7 @@ _log = logging.getLogger("lucky_transport")
 class Servicing:
     """Answers the calls of one server. handlers: what it answers. slots: the pool, for `ServerThread`.
 
-    max_calls: whose methods may run at a time, None for any number. max_send_bytes: see `Answer`.
+    max_calls: whose methods may run at a time, None for any number. max_send_bytes: see `ResponseWriter`.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Servicing:
         if self._is_refusing:
             call.fail(ClosedError("the server is shutting down", backend="shm"))
             return
-        answer = Answer(call, self._max_send_bytes)
+        answer = ResponseWriter(call, self._max_send_bytes)
         context = contextvars.Context()  # what an interceptor sets in it the method sees, as in gRPC
         try:
             handler = context.run(self.handlers.find, call.path, call.metadata)
@@ -79,7 +79,7 @@ class Servicing:
             seen = ServicerContext(answer, port.deadline_timer.watch)
             self._run(handler, answer, port, partial(self._answer, context, handler, answer, seen))
 
-    def _run(self, handler: Any, answer: Answer, port: ServerThread, task: Callable[[], None]) -> None:
+    def _run(self, handler: Any, answer: ResponseWriter, port: ServerThread, task: Callable[[], None]) -> None:
         """Run the task where the handler belongs: on this thread, or in a pool."""
         behaviour, call = behaviour_of(handler), answer.call
         own_pool = getattr(behaviour, "experimental_thread_pool", None)
@@ -99,7 +99,7 @@ class Servicing:
         finally:
             self._leave()
 
-    def _not_taken(self, answer: Answer, error: Exception) -> None:
+    def _not_taken(self, answer: ResponseWriter, error: Exception) -> None:
         self._leave()
         answer.fail(Code.UNAVAILABLE, str(error))
 

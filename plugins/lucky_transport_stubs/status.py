@@ -14,13 +14,13 @@ from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport_grpc.errors import code_for
 from lucky_transport_grpc.runtime import grpc
 
-__all__ = ["LATE", "OK", "Code", "Status", "code_of", "error_of", "status_of"]
+__all__ = ["LATE", "OK", "CallStatus", "Code", "code_of", "error_of", "status_of"]
 
 Code = grpc.StatusCode
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class CallStatus:
     """The end of a call; code: a `grpc.StatusCode`."""
 
     code: Any
@@ -33,8 +33,8 @@ class Status:
         return "" if self.code is Code.OK else f"{self.code.name}:{self.details}"
 
 
-OK = Status(Code.OK)
-LATE = Status(Code.DEADLINE_EXCEEDED, "Deadline Exceeded")
+OK = CallStatus(Code.OK)
+LATE = CallStatus(Code.DEADLINE_EXCEEDED, "Deadline Exceeded")
 
 _BY_NUMBER = {code.value[0]: code for code in Code}
 #: Where gRPC has its own words, which programs look for; a NotReachable's come before ours.
@@ -47,17 +47,17 @@ def code_of(number: int) -> Any:
     return _BY_NUMBER.get(number)
 
 
-def status_of(error: TransportError) -> Status:
+def status_of(error: TransportError) -> CallStatus:
     """Return the status of a call that ended with this error."""
     if isinstance(error, StatusError):
         code = code_of(error.code)
         if code is None:
             details = f'Server sent unknown code {error.code} and details "{error.details}"'
-            return Status(Code.UNKNOWN, details, error.trailing)
-        return Status(code, error.details, error.trailing)
+            return CallStatus(Code.UNKNOWN, details, error.trailing)
+        return CallStatus(code, error.details, error.trailing)
     kind = type(error)
     prefix = _NOT_REACHABLE if kind is NotReachable else ""
-    return Status(code_for(error), _DETAILS.get(kind, f"{prefix}{error}"))
+    return CallStatus(code_for(error), _DETAILS.get(kind, f"{prefix}{error}"))
 
 
 def error_of(code: Any, details: str, trailing: Metadata = ()) -> StatusError:

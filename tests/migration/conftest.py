@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from lucky_transport_migration import bench, paths, targets
+from lucky_transport_migration.bench import BenchResults
 from lucky_transport_migration.bench_plan import plan_of, setups_of
 from lucky_transport_migration.cells import Cell
 from lucky_transport_migration.measuring import Measurement
@@ -66,7 +67,7 @@ def _made_up_result() -> dict[str, Any]:
     plan = plan_of(
         "toy:idle", ("grpc", "shm", "inproc"), (1, 64), ("adaptive", "block"), {}, rounds=5, quick=False, peers=True
     )
-    results = bench.Results()
+    results = BenchResults()
     for index in range(plan.rounds):
         for setup in setups_of(plan):
             table = results.twins if setup.twin else results.cells

@@ -14,9 +14,9 @@ from lucky_transport.errors import RemoteProtocolError
 from lucky_transport.messages import ImageFrame, LidarBeamCountResponse, PolicySlotSummary
 from lucky_transport_migration import targets
 from lucky_transport_migration.call_suite.cell import CallCell
-from lucky_transport_migration.call_suite.flow import Flow
+from lucky_transport_migration.call_suite.flow import StreamMeasurement
 from lucky_transport_migration.call_suite.page import calls_page
-from lucky_transport_migration.call_suite.results import Results
+from lucky_transport_migration.call_suite.results import CallSuiteResults
 from lucky_transport_migration.call_suite.tables import grouped, times_of
 from lucky_transport_migration.cells import QUICK
 from lucky_transport_migration.commands.bench import prepare
@@ -45,7 +45,7 @@ def made_up(cell: CallCell, index: int) -> Any:
     if cell.kind == "training":
         return Training(1000.0, 970.0 if cell.path == "shm" else 800.0, 100.0, 30.0, 500)
     if cell.kind in ("stream", "images", "in_place"):
-        return Flow(1000, int(us * 1e6), 10**7, 10**7, False, 3)
+        return StreamMeasurement(1000, int(us * 1e6), 10**7, 10**7, False, 3)
     samples = np.full(600, int(us * 1000), np.int64)
     achieved = None if cell.rate_hz is None else True
     return Measurement(samples, samples[:5], 10**7, 10**7, index % 2 == 0, achieved)
@@ -54,7 +54,7 @@ def made_up(cell: CallCell, index: int) -> Any:
 @pytest.fixture
 def result() -> dict[str, Any]:
     prepared = prepare(("grpc", "shm"), None, rounds=3, quick=False)
-    results = Results()
+    results = CallSuiteResults()
     for index in range(prepared.plan.rounds):
         for setup in prepared.setups:
             if isinstance(setup, CommandSetup):

@@ -17,13 +17,13 @@ from lucky_transport.messages import GetCameraConfigRequest, MdpParamDescriptor,
 from lucky_transport.messages.fields import fields_of
 from lucky_transport.messages.methods import METHODS, Method, method
 from lucky_transport.transport import Stream, Transport
-from lucky_transport_migration import paths
 from lucky_transport_migration.commands_parity.hostile import spoil, unsendable
 from lucky_transport_migration.commands_parity.known import Known
 from lucky_transport_migration.commands_parity.outcome import CommandsParity
 from lucky_transport_migration.commands_parity.plausible import Plausible
 from lucky_transport_migration.commands_parity.proof import chosen_methods, prove_commands
 from lucky_transport_migration.evidence.equality import first_unequal
+from lucky_transport_migration.paths import ConnectedEngine
 
 BAKING = {"BakeLidarMaterial", "GetLidarBakeStatus", "LoadLidarBake", "SaveLidarBake"}
 
@@ -97,13 +97,13 @@ def against(twin: str, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Command
 
     def compared(name: str, alter: Callable[[Any], Any], **options: Any) -> CommandsParity:
         row = method(name)
-        connect = paths.Link.connect
+        connect = ConnectedEngine.connect
 
-        def lying(link: paths.Link) -> Transport:
+        def lying(link: ConnectedEngine) -> Transport:
             found = connect(link)
             return Altered(found, row, alter) if link.path.name == twin else found
 
-        monkeypatch.setattr(paths.Link, "connect", lying)
+        monkeypatch.setattr(ConnectedEngine, "connect", lying)
         engine = options.pop("engine", "toy")
         return prove_commands(engine, ("inproc", twin), **{"count": 2, "methods": (row,), **options})
 

@@ -16,9 +16,9 @@ from lucky_transport.testing.fault_injection import FaultyTransport
 from lucky_transport.transport import Frame, Transport
 from lucky_transport_migration.comparison import Counts, compare_envs, compare_frames
 from lucky_transport_migration.evidence.rule import Rule
-from lucky_transport_migration.evidence.rules import Rules
+from lucky_transport_migration.evidence.rules import ComparisonRules
 from lucky_transport_migration.parity import MODES, prove
-from lucky_transport_migration.policy import Policy
+from lucky_transport_migration.policy import RolloutPlan
 
 ENGINE = "toy:composite"
 
@@ -57,7 +57,7 @@ def test_equal_engines_are_equal_in_every_mode(mode: str) -> None:
 
 def test_a_difference_between_envs_names_the_part_and_its_element(serve: Any) -> None:
     envs = {"true": VectorEnv(serve()), "faulty": VectorEnv(FlippedTransport(serve()))}
-    policy = Policy(envs["true"].batch_spec, 0, 40)
+    policy = RolloutPlan(envs["true"].batch_spec, 0, 40)
     found = compare_envs(envs, policy, 40, "next_step", Counts())
     assert found is not None
     assert found.field == 'observation["camera"]["left"]'
@@ -66,7 +66,7 @@ def test_a_difference_between_envs_names_the_part_and_its_element(serve: Any) ->
 
 def test_a_difference_between_frames_names_the_part_too(serve: Any) -> None:
     transports = {"true": serve(), "faulty": FlippedTransport(serve())}
-    found = compare_frames(transports, Policy(transports["true"].spec, 0, 40), 40, Counts())
+    found = compare_frames(transports, RolloutPlan(transports["true"].spec, 0, 40), 40, Counts())
     assert found is not None
     assert (found.field, found.env, found.index) == ('observation["camera"]["left"]', 1, (3, 4, 2))
 
@@ -74,15 +74,15 @@ def test_a_difference_between_frames_names_the_part_too(serve: Any) -> None:
 @pytest.mark.parametrize("key", ["observation", 'observation["camera"]["left"]'])
 def test_a_rule_counts_for_all_parts_or_for_one(serve: Any, key: str) -> None:
     envs = {"true": VectorEnv(serve()), "faulty": VectorEnv(FlippedTransport(serve()))}
-    policy = Policy(envs["true"].batch_spec, 0, 40)
-    assert compare_envs(envs, policy, 40, "next_step", Counts(), rules=Rules({key: Rule(abs=1)})) is None
+    policy = RolloutPlan(envs["true"].batch_spec, 0, 40)
+    assert compare_envs(envs, policy, 40, "next_step", Counts(), rules=ComparisonRules({key: Rule(abs=1)})) is None
 
 
 def test_actions_fill_every_part_within_what_its_dtype_holds(serve: Any) -> None:
     spec = serve().spec
-    moves = [Policy(spec, 3, 100).next() for _ in range(2)]
+    moves = [RolloutPlan(spec, 3, 100).next() for _ in range(2)]
     assert moves[0].actions.tobytes() == moves[1].actions.tobytes()
-    policy = Policy(spec, 3, 100)
+    policy = RolloutPlan(spec, 3, 100)
     seen = np.stack([policy.next().actions for _ in range(100)])
     found = {path: values for path, _, values in arrays(seen, spec.action, spec.action_parts)}
     assert set(np.unique(found[("mode",)]).tolist()) == {0, 1, 2, 3}

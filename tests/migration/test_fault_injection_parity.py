@@ -20,6 +20,7 @@ from lucky_transport_migration.commands_parity.proof import prove_commands
 from lucky_transport_migration.evidence.equality import first_unequal
 from lucky_transport_migration.evidence.record import read_folder
 from lucky_transport_migration.parity import prove
+from lucky_transport_migration.paths import ConnectedEngine
 
 SCHEMA = method("AgentService/GetAgentSchema")
 TELEMETRY = method("TelemetryService/StreamTelemetry")
@@ -48,15 +49,15 @@ class Numbered(Stream):
 @pytest.fixture
 def inject(twin: str, monkeypatch: pytest.MonkeyPatch) -> Inject:
     """Return a function that injects a fault into the path "twin"; all streams have three items, or end in `error`."""
-    connect = paths.Link.connect
+    connect = ConnectedEngine.connect
 
     def inject_fault(fault: FaultSpec, error: Exception | None = None) -> None:
-        def connected(link: paths.Link) -> Transport:
+        def connected(link: ConnectedEngine) -> Transport:
             transport = connect(link)
             monkeypatch.setattr(transport, "stream", lambda *_, **__: Numbered(error))
             return FaultyTransport(transport, fault) if link.path.name == twin else transport
 
-        monkeypatch.setattr(paths.Link, "connect", connected)
+        monkeypatch.setattr(ConnectedEngine, "connect", connected)
 
     return inject_fault
 
@@ -183,8 +184,8 @@ def test_streams_of_states_follow_the_world_over_every_transport(engine: str) ->
         pytest.importorskip("mujoco")
     step = StepRequest(actions=[0.1] * 2 if engine == "toy" else [])
     with (
-        paths.Link(paths.find_path("inproc"), engine, 2) as left,
-        paths.Link(paths.find_path("shm"), engine, 2) as right,
+        ConnectedEngine(paths.find_path("inproc"), engine, 2) as left,
+        ConnectedEngine(paths.find_path("shm"), engine, 2) as right,
     ):
         for row in OF_STATES:
             mine, other = (watched(step)(link.transport, row, row.request()) for link in (left, right))

@@ -7,24 +7,24 @@ from typing import Any
 import pytest
 
 from lucky_transport_migration.call_suite.cell import CallCell
-from lucky_transport_migration.call_suite.flow import Flow
+from lucky_transport_migration.call_suite.flow import StreamMeasurement
 from lucky_transport_migration.call_suite.markdown import calls_markdown
 from lucky_transport_migration.call_suite.page import calls_page
-from lucky_transport_migration.call_suite.results import Results
+from lucky_transport_migration.call_suite.results import CallSuiteResults
 from lucky_transport_migration.images.bench import prepare
 from lucky_transport_migration.images.cells import ImageSetup, plan_of_images, setups_of
 
 
-def made_up(cell: CallCell, index: int) -> Flow:
+def made_up(cell: CallCell, index: int) -> StreamMeasurement:
     """A measurement in which shm is fifty times faster than gRPC."""
     us = (2.0 if cell.path == "shm" else 100.0) * (1 + index / 100)
-    return Flow(1000, int(us * 1e6), 10**7, 10**7, False, 5)
+    return StreamMeasurement(1000, int(us * 1e6), 10**7, 10**7, False, 5)
 
 
 @pytest.fixture
 def result() -> dict[str, Any]:
     prepared = prepare(("grpc", "shm"), None, rounds=3, quick=False)
-    results = Results()
+    results = CallSuiteResults()
     for index in range(prepared.plan.rounds):
         for setup in prepared.setups:
             results.add(setup, {cell: made_up(cell, index) for cell in setup.cells()})

@@ -13,10 +13,10 @@ from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import ConfigError, UnknownName
 from lucky_transport.process import unique_name
 from lucky_transport.transport import Frame, Transport
-from lucky_transport_migration import paths
 from lucky_transport_migration.comparison import Counts, compare_envs, compare_frames, compare_misuse
 from lucky_transport_migration.parity import MODES, prove, total_steps
-from lucky_transport_migration.policy import Policy
+from lucky_transport_migration.paths import ConnectedEngine
+from lucky_transport_migration.policy import RolloutPlan
 
 
 class Liar(Transport):
@@ -60,8 +60,8 @@ def serve(request: pytest.FixtureRequest) -> Any:
     return start
 
 
-def policy(transport: Transport, steps: int) -> Policy:
-    return Policy(transport.spec, 0, steps)
+def policy(transport: Transport, steps: int) -> RolloutPlan:
+    return RolloutPlan(transport.spec, 0, steps)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -130,7 +130,7 @@ def test_an_injected_difference_is_reported_with_step_env_and_field(
     true = serve()
     liar = Liar(serve(), field, 7, where)  # exchange 1 is the reset, so exchange 7 is the sixth step
     envs = {"true": VectorEnv(true), "liar": VectorEnv(liar)}
-    found = compare_envs(envs, Policy(true.spec, 0, 1000), 30, "next_step", Counts())
+    found = compare_envs(envs, RolloutPlan(true.spec, 0, 1000), 30, "next_step", Counts())
     assert found is not None
     assert (found.field, found.env, found.index) == named
     assert (found.event, found.step) == ("step", 5)
@@ -189,13 +189,13 @@ def test_another_text_for_the_same_misuse_is_a_difference(serve: Any) -> None:
 
 
 def test_a_difference_ends_the_proof_and_is_in_its_json(twin: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    connect = paths.Link.connect
+    connect = ConnectedEngine.connect
 
-    def lying(link: paths.Link) -> Transport:
+    def lying(link: ConnectedEngine) -> Transport:
         found = connect(link)
         return Liar(found, "observations", 3, (1, 0)) if link.path.name == twin else found
 
-    monkeypatch.setattr(paths.Link, "connect", lying)
+    monkeypatch.setattr(ConnectedEngine, "connect", lying)
     outcome = prove("toy", ("inproc", twin), num_envs=2, steps=30, seed=0, modes=MODES)
     plain = outcome.plain()
     assert not outcome.equal

@@ -10,7 +10,7 @@ import pytest
 from lucky_transport.errors import ConfigError, SpecError, TransportError, UnknownName
 from lucky_transport.hookspecs import TransportInfo
 from lucky_transport.registry import registry
-from lucky_transport_migration.paths import Link, Path, find_path, label, open_links
+from lucky_transport_migration.paths import ConnectedEngine, Path, find_path, label, open_links
 
 
 def alive(pid: int) -> bool:
@@ -50,7 +50,7 @@ def test_labels_are_words_and_unknown_paths_keep_their_name() -> None:
 
 
 def test_a_link_ends_its_engine_process() -> None:
-    with Link(find_path("shm"), "toy", 2, seed=0) as link:
+    with ConnectedEngine(find_path("shm"), "toy", 2, seed=0) as link:
         assert link.pid is not None
         assert alive(link.pid)
         assert link.transport.step(link.transport.actions).seq == 1
@@ -60,10 +60,10 @@ def test_a_link_ends_its_engine_process() -> None:
 
 def test_when_one_link_fails_the_others_are_closed() -> None:
     paths = [find_path("inproc"), find_path("shm")]
-    started: list[Link] = []
+    started: list[ConnectedEngine] = []
 
-    def start(path: Path) -> Link:
-        link = Link(path, "toy", 1, options={} if path.name == "shm" else {"obs_size": 0})
+    def start(path: Path) -> ConnectedEngine:
+        link = ConnectedEngine(path, "toy", 1, options={} if path.name == "shm" else {"obs_size": 0})
         started.append(link)
         return link
 
@@ -76,4 +76,4 @@ def test_when_one_link_fails_the_others_are_closed() -> None:
 
 def test_an_engine_that_cannot_start_is_reported_with_its_own_words() -> None:
     with pytest.raises(SpecError, match="obs_size 0"):
-        Link(find_path("shm"), "toy", 1, options={"obs_size": 0})
+        ConnectedEngine(find_path("shm"), "toy", 1, options={"obs_size": 0})

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
-from lucky_transport_migration.policy import Move, Policy
+from lucky_transport_migration.policy import RolloutPlan, RolloutStep
 
 BOX = ArraySpec("float32", (2,), -1.0, 1.0)
 
@@ -15,29 +15,29 @@ def spec(num_envs: int = 4, action: ArraySpec = BOX) -> BatchSpec:
     return BatchSpec("test", num_envs, ArraySpec("float32", (3,)), action)
 
 
-def moves(policy: Policy, count: int) -> list[Move]:
+def moves(policy: RolloutPlan, count: int) -> list[RolloutStep]:
     return [policy.next() for _ in range(count)]
 
 
 def test_the_same_seed_makes_the_same_moves() -> None:
-    for a, b in zip(moves(Policy(spec(), 3, 100), 150), moves(Policy(spec(), 3, 100), 150), strict=True):
+    for a, b in zip(moves(RolloutPlan(spec(), 3, 100), 150), moves(RolloutPlan(spec(), 3, 100), 150), strict=True):
         assert (a.kind, a.seed) == (b.kind, b.seed)
         assert a.actions.tobytes() == b.actions.tobytes()
         assert a.mask.tobytes() == b.mask.tobytes()
 
 
 def test_another_seed_makes_other_moves() -> None:
-    a, b = Policy(spec(), 1, 100), Policy(spec(), 2, 100)
+    a, b = RolloutPlan(spec(), 1, 100), RolloutPlan(spec(), 2, 100)
     assert any(x.actions.tobytes() != y.actions.tobytes() for x, y in zip(moves(a, 20), moves(b, 20), strict=True))
 
 
 def test_the_first_move_resets_all_envs() -> None:
-    assert Policy(spec(), 0, 10).next().kind == "all"
+    assert RolloutPlan(spec(), 0, 10).next().kind == "all"
 
 
 @pytest.mark.parametrize("steps", [60, 500, 2000])
 def test_resets_of_all_of_one_and_of_some_envs_occur(steps: int) -> None:
-    made = moves(Policy(spec(), 0, steps), steps)
+    made = moves(RolloutPlan(spec(), 0, steps), steps)
     assert {move.kind for move in made} == {"step", "all", "one", "some"}
     assert any(move.seed is not None for move in made)
     for move in made:
@@ -46,7 +46,7 @@ def test_resets_of_all_of_one_and_of_some_envs_occur(steps: int) -> None:
 
 
 def test_actions_leave_the_bounds_and_stay_finite() -> None:
-    made = np.stack([move.actions for move in moves(Policy(spec(), 0, 200), 200)])
+    made = np.stack([move.actions for move in moves(RolloutPlan(spec(), 0, 200), 200)])
     assert np.isfinite(made).all()
     assert (np.abs(made) > 1).any()
     assert (np.abs(made[:, 1]) <= 1).all()  # odd envs are driven gently
@@ -63,12 +63,12 @@ def test_actions_leave_the_bounds_and_stay_finite() -> None:
     ],
 )
 def test_actions_have_the_dtype_and_shape_of_the_spec(action: ArraySpec) -> None:
-    made = [move.actions for move in moves(Policy(spec(3, action), 0, 50), 50)]
+    made = [move.actions for move in moves(RolloutPlan(spec(3, action), 0, 50), 50)]
     assert all(one.dtype == action.dtype and one.shape == (3, *action.shape) for one in made)
     if action.n:
         assert {int(v) for one in made for v in one.ravel()} == {3, 4, 5, 6}
 
 
 def test_a_single_env_is_only_reset_as_a_whole_or_alone() -> None:
-    made = moves(Policy(spec(1), 0, 300), 300)
+    made = moves(RolloutPlan(spec(1), 0, 300), 300)
     assert {move.kind for move in made} <= {"step", "all", "one"}

@@ -17,10 +17,10 @@ import pytest
 
 from lucky_transport.errors import ConfigError, NotReachable, PeerTimeout, RemoteProtocolError
 from lucky_transport_migration import targets
-from lucky_transport_migration.call_suite.flow import Flow
+from lucky_transport_migration.call_suite.flow import StreamMeasurement
 from lucky_transport_migration.call_suite.markdown import calls_markdown
 from lucky_transport_migration.call_suite.page import calls_page
-from lucky_transport_migration.call_suite.results import Prepared, Results
+from lucky_transport_migration.call_suite.results import CallSuiteResults, Prepared
 from lucky_transport_migration.cells import QUICK
 from lucky_transport_migration.measuring import Measurement
 from lucky_transport_migration.stubs import bench, pair, training
@@ -41,7 +41,7 @@ def made_up(setup: StubSetup, index: int) -> dict[Any, Any]:
         us = TYPICAL_US[cell.wait or cell.path] * (1 + index / 100)
         cpu_ns = 10**6 if cell.path == "shm" else 10**7
         if cell.kind in ("stream", "callers", "training"):
-            found[cell] = Flow(1000, int(us * 1e6), cpu_ns, None if cell.kind == "training" else cpu_ns)
+            found[cell] = StreamMeasurement(1000, int(us * 1e6), cpu_ns, None if cell.kind == "training" else cpu_ns)
         else:
             samples = np.full(600, int(us * 1000), np.int64)
             found[cell] = Measurement(samples, samples[:5], cpu_ns, cpu_ns, False, True if cell.rate_hz else None)
@@ -56,7 +56,7 @@ def prepared(monkeypatch: pytest.MonkeyPatch) -> Prepared:
 
 @pytest.fixture
 def result(prepared: Prepared) -> dict[str, Any]:
-    results = Results()
+    results = CallSuiteResults()
     for index in range(prepared.plan.rounds):
         for setup in prepared.setups:
             results.add(setup, made_up(setup, index))
@@ -143,7 +143,7 @@ def test_a_pair_measures_every_cell_of_its_setup(setup: StubSetup) -> None:
             assert measured.rate_achieved is None or cell.rate_hz == 50
             assert measured.engine_cpu_ns is not None
         else:
-            assert isinstance(measured, Flow)
+            assert isinstance(measured, StreamMeasurement)
             assert measured.n > 0
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lucky_transport_migration.paths import label
-from lucky_transport_migration.targets import Target
+from lucky_transport_migration.targets import SpeedTarget
 
 __all__ = ["CallCell", "CallSuite"]
 
@@ -44,7 +44,7 @@ class CallSuite:
     apart: frozenset[str] = frozenset()
     names: Mapping[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
     ours: Mapping[str, str] = field(default_factory=dict[str, str])
-    targets: tuple[Target, ...] = ()
+    targets: tuple[SpeedTarget, ...] = ()
     columns: Callable[[CallCell], dict[str, Any]] = lambda cell: {}
 
     def title_of(self, cell: CallCell) -> str:

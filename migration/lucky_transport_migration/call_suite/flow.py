@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from lucky_transport.errors import RemoteProtocolError
-from lucky_transport_migration.measuring import Effort, Watch
+from lucky_transport_migration.measuring import CpuTimer, Effort
 from lucky_transport_migration.rows import processes
 
-__all__ = ["Flow", "timed_flow"]
+__all__ = ["StreamMeasurement", "timed_flow"]
 
 
 @dataclass(slots=True)
-class Flow:
+class StreamMeasurement:
     """`n` items in `took_ns`, in one round; CPU as in Measurement. `skipped` on the way, None where nothing may be."""
 
     n: int
@@ -36,7 +36,7 @@ class Flow:
         return self.took_ns / self.n / 1e3
 
     @staticmethod
-    def columns(rounds: Sequence[Flow]) -> dict[str, Any]:
+    def columns(rounds: Sequence[StreamMeasurement]) -> dict[str, Any]:
         """Return what a row of these rounds has beside its times."""
         columns: dict[str, Any] = {"per_s": round(1e6 / float(np.median([one.us_each for one in rounds])), 1)}
         skipped = [one.skipped for one in rounds if one.skipped is not None]
@@ -51,7 +51,7 @@ def timed_flow(
     effort: Effort,
     pid: int | None,
     dropped: Callable[[], int | None] = lambda: None,
-) -> Flow:
+) -> StreamMeasurement:
     """Return the flow of `items`, each of them checked; `dropped` tells how many were skipped until now.
 
     Raises RemoteProtocolError when they end too early, and what `check` raises.
@@ -59,7 +59,7 @@ def timed_flow(
     clock = time.perf_counter_ns
     begin = clock() + int(effort.budget_s * 1e8)
     end = begin + int(effort.budget_s * 1e9)
-    watch: Watch | None = None
+    watch: CpuTimer | None = None
     n = started = now = 0
     before: int | None = None
     for item in items:
@@ -70,10 +70,10 @@ def timed_flow(
             if now >= end and n >= effort.least:
                 break
         elif now >= begin:
-            watch, before, started = Watch(pid), dropped(), clock()
+            watch, before, started = CpuTimer(pid), dropped(), clock()
     if watch is None or not n:
         raise RemoteProtocolError("the stream ended before it could be measured")
     client, engine = watch.stop()
     after = dropped()
     skipped = None if after is None or before is None else after - before
-    return Flow(n, now - started, client, engine, watch.same_core(), skipped)
+    return StreamMeasurement(n, now - started, client, engine, watch.same_core(), skipped)

@@ -19,7 +19,7 @@ from lucky_transport_migration.plan import Plan
 from lucky_transport_migration.stats import CHECKED
 from lucky_transport_migration.verdict import verdict
 
-__all__ = ["Prepared", "Results", "Setup"]
+__all__ = ["CallSetup", "CallSuiteResults", "Prepared"]
 
 _COMMON_NOTES = (
     "p50 is the median over rounds of fresh processes; p99 and beyond come from all rounds' samples together",
@@ -28,7 +28,7 @@ _COMMON_NOTES = (
 )
 
 
-class Setup(Protocol):
+class CallSetup(Protocol):
     """What one fresh pair of processes measures; its text says so. `twin`: the second measurement of an A/A pair."""
 
     @property
@@ -40,13 +40,13 @@ class Setup(Protocol):
 
 
 @dataclass
-class Results:
+class CallSuiteResults:
     """All measurements, by cell, one per round; `twins` are the second halves of A/A pairs."""
 
     cells: dict[CallCell, list[Measured]] = field(default_factory=dict[CallCell, list[Measured]])
     twins: dict[CallCell, list[Measured]] = field(default_factory=dict[CallCell, list[Measured]])
 
-    def add(self, setup: Setup, found: Mapping[CallCell, Measured]) -> None:
+    def add(self, setup: CallSetup, found: Mapping[CallCell, Measured]) -> None:
         """Add what a setup measured in one round."""
         table = self.twins if setup.twin else self.cells
         for cell, measured in found.items():
@@ -78,14 +78,14 @@ class Prepared:
 
         Raises what `measure` raises.
         """
-        results, load = Results(), os.getloadavg()[0]
+        results, load = CallSuiteResults(), os.getloadavg()[0]
         for index in range(self.plan.rounds):
             for setup in self.plan.order(self.setups, index):
                 results.add(setup, self.measure(setup))
                 advance(f"round {index + 1}: {setup}")
         return self.result_of(results, command, load)
 
-    def result_of(self, results: Results, command: str, load: float) -> dict[str, Any]:
+    def result_of(self, results: CallSuiteResults, command: str, load: float) -> dict[str, Any]:
         """Return the result of these measurements; `load` is the machine's before the first of them."""
         suite, plan = self.suite, self.plan
         floor = call_floor(suite, results.cells, results.twins)

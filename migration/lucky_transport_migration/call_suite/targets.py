@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from lucky_transport_migration.targets import Target
+from lucky_transport_migration.targets import SpeedTarget
 
 __all__ = ["Measure", "Result", "at_least", "at_most", "times"]
 
@@ -26,11 +26,11 @@ def times(*, to: str, **wanted: Any) -> Measure:
     return measure
 
 
-def at_least(name: str, goal: float, measure: Measure) -> Target:
+def at_least(name: str, goal: float, measure: Measure) -> SpeedTarget:
     """Return the target that `measure`, a number of times, reaches `goal`."""
-    return Target(name, "times", "at least", lambda result: goal, measure)
+    return SpeedTarget(name, "times", "at least", lambda result: goal, measure)
 
 
-def at_most(name: str, unit: str, goal: float, measure: Measure) -> Target:
+def at_most(name: str, unit: str, goal: float, measure: Measure) -> SpeedTarget:
     """Return the target that `measure`, in `unit`, does not go beyond `goal`."""
-    return Target(name, unit, "at most", lambda result: goal, measure)
+    return SpeedTarget(name, unit, "at most", lambda result: goal, measure)

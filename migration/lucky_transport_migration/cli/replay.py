@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lucky_transport_migration.evidence.rules import ComparisonRules
+
 if TYPE_CHECKING:
     from lucky_transport_migration.evidence.record import Evidence
     from lucky_transport_migration.recording.result import ReplayResult
@@ -42,7 +44,6 @@ def replay(file: Path, endpoint: str, evidence: Path | None, as_json: bool) -> N
     """
     from lucky_transport.api import open_transport
     from lucky_transport_migration.evidence.lines import Lines
-    from lucky_transport_migration.evidence.rules import Rules
     from lucky_transport_migration.recording.reading import Recording
     from lucky_transport_migration.recording.replay import replay as play
     from lucky_transport_migration.recording.result import ReplayResult
@@ -55,7 +56,7 @@ def replay(file: Path, endpoint: str, evidence: Path | None, as_json: bool) -> N
         if evidence is not None:
             lines.write(evidence, [one])
 
-    recording, rules = Recording(file), Rules.load()
+    recording, rules = Recording(file), ComparisonRules.load()
     with closing(lines), open_transport(endpoint) as transport:
         play(recording, transport, rules, take)
     if as_json:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lucky_transport.errors import plural
+from lucky_transport_migration.scan.outcome import ScanResult
 
 if TYPE_CHECKING:
-    from lucky_transport_migration.scan.outcome import Outcome
+    pass
 
 __all__ = ["scan"]
 
@@ -85,7 +86,7 @@ def scan(
     sys.exit(1 if gate and not outcome.nothing_left else 0)
 
 
-def _scan(path: Path, *, silent: bool) -> Outcome:
+def _scan(path: Path, *, silent: bool) -> ScanResult:
     from lucky_transport.registry import load
     from lucky_transport_migration.progress import watched
     from lucky_transport_migration.scan.tree import files_of
@@ -97,14 +98,14 @@ def _scan(path: Path, *, silent: bool) -> Outcome:
 
 def _fix(
     path: Path,
-    outcome: Outcome,
+    outcome: ScanResult,
     endpoint: str | None,
     targets: tuple[str, ...],
     *,
     write: bool,
     ask: bool,
     silent: bool,
-) -> tuple[Outcome, dict[str, Any]]:
+) -> tuple[ScanResult, dict[str, Any]]:
     """Return what is left after the rewrites, or before them where they were not wanted, and what JSON adds."""
     from lucky_transport.registry import load
     from lucky_transport_migration.scan.show import show_changes

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lucky_transport.registry import load
+from lucky_transport_migration.stages.moves import StageChange
 
 if TYPE_CHECKING:
-    from lucky_transport_migration.stages.moves import Move
+    pass
 
 __all__ = ["stage"]
 
@@ -113,7 +114,7 @@ def _moves() -> Any:
     return load("lucky_transport_migration.stages.moves:Moves", owner="lucky-transport stage", extra="scan")()
 
 
-def _done(moves: Sequence[Move], *, as_json: bool) -> None:
+def _done(moves: Sequence[StageChange], *, as_json: bool) -> None:
     """Print what moved, and end with exit code 1 if something that was to move did not."""
     if as_json:
         rows = [

@@ -12,7 +12,7 @@ import numpy as np
 from lucky_transport.client import Client
 from lucky_transport.engines.echo import shade
 from lucky_transport.errors import RemoteProtocolError
-from lucky_transport_migration.call_suite.flow import Flow, timed_flow
+from lucky_transport_migration.call_suite.flow import StreamMeasurement, timed_flow
 from lucky_transport_migration.measuring import Effort
 
 __all__ = ["measure_images", "measure_messages"]
@@ -20,7 +20,7 @@ __all__ = ["measure_images", "measure_messages"]
 _MOST_ITEMS = 4_000_000_000
 
 
-def measure_messages(client: Client, item_bytes: int, effort: Effort, pid: int | None) -> Flow:
+def measure_messages(client: Client, item_bytes: int, effort: Effort, pid: int | None) -> StreamMeasurement:
     """Return the flow of a stream that must not skip anything."""
     expected = 0
 
@@ -36,7 +36,9 @@ def measure_messages(client: Client, item_bytes: int, effort: Effort, pid: int |
         return timed_flow(stream, check, effort, pid, lambda: stream.dropped)
 
 
-def measure_images(client: Client, reading: str, effort: Effort, pid: int | None, camera: str = "front") -> Flow:
+def measure_images(
+    client: Client, reading: str, effort: Effort, pid: int | None, camera: str = "front"
+) -> StreamMeasurement:
     """Return the flow of a camera's stream, each picture looked at ("view") or copied into our own array ("copy")."""
     own: list[Any] = []
     last = 0

@@ -18,7 +18,7 @@ from lucky_transport_migration.commands.codec_cost import measure_codec
 from lucky_transport_migration.commands.flow import measure_images, measure_messages
 from lucky_transport_migration.commands.training import measure_training
 from lucky_transport_migration.measuring import Effort, Measurement, closed_loop, open_loop
-from lucky_transport_migration.paths import Link, find_path
+from lucky_transport_migration.paths import ConnectedEngine, find_path
 
 __all__ = ["measure_commands"]
 
@@ -36,7 +36,7 @@ def measure_commands(setup: CommandSetup | CodecSetup, plan: CommandPlan) -> dic
             for (path, direction), samples in measure_codec(plan.effort).items()
         }
     path = find_path(setup.path)
-    with Link(path, COMMANDS.engine, 1, options=plan.options_of(setup), wait=setup.wait) as link:
+    with ConnectedEngine(path, COMMANDS.engine, 1, options=plan.options_of(setup), wait=setup.wait) as link:
         client = Client(link.transport)
         return {cell: _measure(client, cell, plan, link.pid) for cell in setup.cells()}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lucky_transport_migration.call_suite.targets import Measure, Result, at_least, at_most, times
-from lucky_transport_migration.targets import Target
+from lucky_transport_migration.targets import SpeedTarget
 
 __all__ = ["COMMAND_TARGETS"]
 
@@ -53,7 +53,7 @@ def _unary(place: str, **more: Any) -> Measure:
     return times(to="grpc", kind="unary", what=place, **more)
 
 
-COMMAND_TARGETS: tuple[Target, ...] = (
+COMMAND_TARGETS: tuple[SpeedTarget, ...] = (
     at_least("small typed call, inline, adaptive: gRPC over shm", 15, _unary("inline")),
     at_least("small typed call, pool, adaptive: gRPC over shm", 15, _unary("pool")),
     at_least("small typed call, inline, block: gRPC over shm", 4, _unary("inline", wait="block")),

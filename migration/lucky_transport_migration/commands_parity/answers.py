@@ -16,10 +16,10 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.messages import ImageFrame
 from lucky_transport.messages.methods import Method, method
 from lucky_transport.transport import Transport
-from lucky_transport_migration.evidence.items import Found, Items
-from lucky_transport_migration.evidence.rules import Rules
+from lucky_transport_migration.evidence.items import ItemDifference, ItemPairs
+from lucky_transport_migration.evidence.rules import ComparisonRules
 
-__all__ = ["MOST_ITEMS", "PATIENCE_S", "WRONG_CALLS", "Answer", "Ask", "ask", "ask_for_views", "differing"]
+__all__ = ["MOST_ITEMS", "PATIENCE_S", "WRONG_CALLS", "Ask", "CallResult", "ask", "ask_for_views", "differing"]
 
 _VIEWPORT = method("ViewportService/StreamViewport")
 _VIEWPORTS = method("ViewportService/GetViewportInfo")
@@ -36,11 +36,11 @@ _SLOWEST_HZ = 20
 _VERDICTS = ("success", "ok", "found", "accepted", "is_valid")
 
 #: Makes one request over one transport and returns what came of it.
-Ask = Callable[[Transport, Method, Any], "Answer"]
+Ask = Callable[[Transport, Method, Any], "CallResult"]
 
 
 @dataclass(slots=True)
-class Answer:
+class CallResult:
     """`items`: the response, or the first items of a stream. `error`: how it ended, "" for a response; `raised`: what
     was raised to say so. took_us: from the request to that end.
     """
@@ -74,12 +74,12 @@ def _accepts(response: Any) -> bool:
     return next((bool(getattr(inner, name)) for name in _VERDICTS if hasattr(inner, name)), True)
 
 
-def ask(transport: Transport, method: Method, request: Any, *, copy_pictures: bool = True) -> Answer:
+def ask(transport: Transport, method: Method, request: Any, *, copy_pictures: bool = True) -> CallResult:
     """Make the call, or take the first items of the stream, cancel it and wait until the engine has noticed.
 
     copy_pictures: see `Transport.stream`.
     """
-    answer = Answer()
+    answer = CallResult()
     own = copy.deepcopy(request)  # an engine in this process may keep what it is given
     began_ns = time.perf_counter_ns()
     try:
@@ -93,12 +93,12 @@ def ask(transport: Transport, method: Method, request: Any, *, copy_pictures: bo
     return answer
 
 
-def ask_for_views(transport: Transport, method: Method, request: Any) -> Answer:
+def ask_for_views(transport: Transport, method: Method, request: Any) -> CallResult:
     """As `ask`; pictures are looked at where the engine drew them, if the transport can do that."""
     return ask(transport, method, request, copy_pictures=False)
 
 
-def _take(answer: Answer, transport: Transport, method: Method, request: Any, copy_pictures: bool) -> None:
+def _take(answer: CallResult, transport: Transport, method: Method, request: Any, copy_pictures: bool) -> None:
     fps = request.target_fps if hasattr(request, "target_fps") else 0
     wanted = 1 if isinstance(fps, int) and 0 < fps < _SLOWEST_HZ else MOST_ITEMS
     with transport.stream(method, request, Deadline(PATIENCE_S), copy=copy_pictures) as stream:
@@ -122,8 +122,8 @@ def _await_the_end(transport: Transport) -> None:
 
 
 def _wrongly(use: Callable[[Transport, Method, Any], Any]) -> Ask:
-    def made(transport: Transport, method: Method, request: Any) -> Answer:
-        answer = Answer()
+    def made(transport: Transport, method: Method, request: Any) -> CallResult:
+        answer = CallResult()
         try:
             answer.items.append(use(transport, method, request))
         except Exception as error:  # as above
@@ -159,13 +159,15 @@ WRONG_CALLS: dict[str, Ask] = {
 }
 
 
-def differing(method: Method, left: Answer, right: Answer, rules: Rules | None = None) -> Found | None:
+def differing(
+    method: Method, left: CallResult, right: CallResult, rules: ComparisonRules | None = None
+) -> ItemDifference | None:
     """Return where two answers to one request first differ, by the project's rules or those given; None if nowhere."""
-    items = Items(method, left.items, right.items, rules or Rules(), ended_early=True)  # how many: below
+    items = ItemPairs(method, left.items, right.items, rules or ComparisonRules(), ended_early=True)  # how many: below
     return items.differing() or _ending(left, right) or _numbering(left, right)
 
 
-def _ending(left: Answer, right: Answer) -> Found | None:
+def _ending(left: CallResult, right: CallResult) -> ItemDifference | None:
     """Return how two answers end differently: with another error, another text of it, or after more or fewer items."""
     if left.error == right.error and len(left.items) == len(right.items):
         return None
@@ -173,17 +175,17 @@ def _ending(left: Answer, right: Answer) -> Found | None:
         aspect = "code"
     else:
         aspect = "details" if left.error != right.error else "count"
-    return Found(aspect, "outcome", _outcome(left), _outcome(right))
+    return ItemDifference(aspect, "outcome", _outcome(left), _outcome(right))
 
 
-def _numbering(left: Answer, right: Answer) -> Found | None:
+def _numbering(left: CallResult, right: CallResult) -> ItemDifference | None:
     """Return where the pictures of a stream are not numbered upwards: their numbers are not compared."""
     numbers = [[item.frame_number for item in answer.items if isinstance(item, ImageFrame)] for answer in (left, right)]
     if all(row == sorted(set(row)) for row in numbers):
         return None
-    return Found("order", "frame_number of the items", numbers[0], numbers[1])
+    return ItemDifference("order", "frame_number of the items", numbers[0], numbers[1])
 
 
-def _outcome(answer: Answer) -> str:
+def _outcome(answer: CallResult) -> str:
     what = f"{len(answer.items)} items, then " if len(answer.items) > 1 else "a response" if answer.items else ""
     return what + answer.error

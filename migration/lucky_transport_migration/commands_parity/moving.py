@@ -13,14 +13,14 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.messages import ImageFrame, StepRequest
 from lucky_transport.messages.methods import METHODS, Flow, Method, method
 from lucky_transport.transport import Stream, Transport
-from lucky_transport_migration.commands_parity.answers import MOST_ITEMS, PATIENCE_S, Answer, Ask
+from lucky_transport_migration.commands_parity.answers import MOST_ITEMS, PATIENCE_S, Ask, CallResult
 from lucky_transport_migration.evidence.equality import first_unequal
-from lucky_transport_migration.evidence.rules import Rules
+from lucky_transport_migration.evidence.rules import ComparisonRules
 
 __all__ = ["OF_STATES", "watched"]
 
 _STEP = method("AgentService/Step")
-_RULES = Rules()
+_RULES = ComparisonRules()
 
 #: A world that does not move at all is given up after so many items.
 _MOST_LOOKS = 100
@@ -32,8 +32,8 @@ OF_STATES = tuple(row for row in METHODS if row.stream is Flow.LATEST and row.re
 def watched(step: StepRequest) -> Ask:
     """Return what takes the first states of a stream, with `step` made between every two of them."""
 
-    def ask(transport: Transport, row: Method, request: Any) -> Answer:
-        answer = Answer()
+    def ask(transport: Transport, row: Method, request: Any) -> CallResult:
+        answer = CallResult()
         try:
             for state in _states(transport, row, request, step):
                 answer.items.append(state)

@@ -12,11 +12,11 @@ from typing import Any
 from lucky_transport.errors import plural
 from lucky_transport.messages.methods import Method, method
 from lucky_transport_migration.commands_parity.answers import MOST_ITEMS
-from lucky_transport_migration.evidence.items import Found
-from lucky_transport_migration.evidence.rules import Rules
+from lucky_transport_migration.evidence.items import ItemDifference
+from lucky_transport_migration.evidence.rules import ComparisonRules
 from lucky_transport_migration.evidence.shown import short, shown
 
-__all__ = ["CallDifference", "CommandsParity", "MethodCounts"]
+__all__ = ["CallDifference", "CommandsParity", "ParityCounts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class CallDifference:
 
     @classmethod
     def of(
-        cls, method: Method, call: int, what: str, names: tuple[str, str], found: Found, request: Any
+        cls, method: Method, call: int, what: str, names: tuple[str, str], found: ItemDifference, request: Any
     ) -> CallDifference:
         """Return the difference with every value as JSON can carry it."""
         values = dict(zip(names, shown(found.left, found.right), strict=True))
@@ -55,7 +55,7 @@ _OF_THE_HOST = "/hazel.rpc.AgentService/"
 
 
 @dataclass(slots=True)
-class MethodCounts:
+class ParityCounts:
     """Calls of one method, by how they were answered. `equal`: those answered alike by all. `unimplemented`: those of
     the raised ones that say that the engine does not offer the method.
     """
@@ -83,9 +83,9 @@ class CommandsParity:
 
     between: list[str]
     engine: str = ""
-    methods: dict[str, MethodCounts] = field(default_factory=dict[str, MethodCounts])
+    methods: dict[str, ParityCounts] = field(default_factory=dict[str, ParityCounts])
     lost: str = ""
-    rules: Rules = field(default_factory=Rules)
+    rules: ComparisonRules = field(default_factory=ComparisonRules)
 
     @property
     def equal(self) -> bool:
@@ -169,7 +169,7 @@ class CommandsParity:
             "first_difference": None if first is None else asdict(first),
         }
 
-    def _plain(self, name: str, row: MethodCounts) -> dict[str, Any]:
+    def _plain(self, name: str, row: ParityCounts) -> dict[str, Any]:
         return asdict(row) | {"mismatches": row.mismatches, "not_compared": _gaps(self.not_compared_in(name))}
 
 

@@ -34,16 +34,23 @@ from lucky_transport.messages import (
 )
 from lucky_transport.messages.fields import fields_of
 from lucky_transport.messages.methods import METHODS, Method, method
-from lucky_transport_migration.commands_parity.answers import WRONG_CALLS, Answer, Ask, ask, ask_for_views, differing
+from lucky_transport_migration.commands_parity.answers import (
+    WRONG_CALLS,
+    Ask,
+    CallResult,
+    ask,
+    ask_for_views,
+    differing,
+)
 from lucky_transport_migration.commands_parity.hostile import spoil, unsendable
 from lucky_transport_migration.commands_parity.known import look_around
 from lucky_transport_migration.commands_parity.moving import OF_STATES, watched
-from lucky_transport_migration.commands_parity.outcome import CallDifference, CommandsParity, MethodCounts
+from lucky_transport_migration.commands_parity.outcome import CallDifference, CommandsParity, ParityCounts
 from lucky_transport_migration.commands_parity.plausible import Plausible
 from lucky_transport_migration.commands_parity.witness import Witness
-from lucky_transport_migration.evidence.items import Found
-from lucky_transport_migration.evidence.rules import Rules
-from lucky_transport_migration.paths import Link, Path, find_path, open_links
+from lucky_transport_migration.evidence.items import ItemDifference
+from lucky_transport_migration.evidence.rules import ComparisonRules
+from lucky_transport_migration.paths import ConnectedEngine, Path, find_path, open_links
 
 __all__ = ["chosen_methods", "prove_commands"]
 
@@ -83,7 +90,7 @@ def prove_commands(
     num_envs: int = 2,
     options: Mapping[str, Any] | None = None,
     advance: Callable[[], None] = lambda: None,
-    rules: Rules | None = None,
+    rules: ComparisonRules | None = None,
     evidence: pathlib.Path | None = None,
 ) -> CommandsParity:
     """Return the outcome of comparing the paths `names` (see paths.py) by `count` requests to each method.
@@ -96,14 +103,14 @@ def prove_commands(
     if len(names) < 2 or len(set(names)) < len(names):
         raise ConfigError(f"--between {','.join(names)}", hint="name at least two different paths, e.g. grpc,shm")
     paths = [_whole(find_path(name)) for name in names]
-    start = partial(Link, engine=engine, num_envs=num_envs, seed=seed, options=options)
+    start = partial(ConnectedEngine, engine=engine, num_envs=num_envs, seed=seed, options=options)
     with ExitStack() as stack:
         links = open_links(stack, paths, start)
         for link in links:
             if not link.transport.capabilities.commands:
                 raise Unimplemented(f"{link.path.name} carries no typed calls", hint="compare steps, --suite step")
-        witness = stack.enter_context(closing(Witness(evidence, rules or Rules())))
-        run = _Run(links, methods, Random(seed), rules or Rules(), witness)
+        witness = stack.enter_context(closing(Witness(evidence, rules or ComparisonRules())))
+        run = _Run(links, methods, Random(seed), rules or ComparisonRules(), witness)
         for number in range(count):
             run.round(number)
             advance()
@@ -132,7 +139,12 @@ class _Run:
     """One sequence of requests, and what came of it."""
 
     def __init__(
-        self, links: Sequence[Link], methods: Sequence[Method], random: Random, rules: Rules, witness: Witness
+        self,
+        links: Sequence[ConnectedEngine],
+        methods: Sequence[Method],
+        random: Random,
+        rules: ComparisonRules,
+        witness: Witness,
     ) -> None:
         names = [link.path.name for link in links]
         self.parity = CommandsParity(names, links[0].transport.spec.engine, rules=rules)
@@ -141,7 +153,7 @@ class _Run:
         self._methods = list(methods)
         self._random = random
         self._plausible = Plausible(look_around(links[0].transport), random)
-        self.parity.methods = {row.name: MethodCounts() for row in methods}
+        self.parity.methods = {row.name: ParityCounts() for row in methods}
 
     def round(self, number: int) -> None:
         """Call every method once, in an order of its own; even rounds with valid requests, odd ones with spoilt ones.
@@ -198,14 +210,14 @@ class _Run:
             return
         call = self.parity.calls
         answers = _ask_all(links, request, reverse=call % 2 == 1)
-        counts = self.parity.methods.setdefault(request.method.name, MethodCounts())
+        counts = self.parity.methods.setdefault(request.method.name, ParityCounts())
         counts.calls += 1
         setattr(counts, answers[0].verdict, getattr(counts, answers[0].verdict) + 1)
         counts.unimplemented += isinstance(answers[0].raised, Unimplemented)
         for link, answer in zip(links[1:], answers[1:], strict=True):
             found = differing(request.method, answers[0], answer, self.parity.rules)
             if found is None and request.needs_wire and answer.items:
-                found = Found("code", "outcome", "answered", "answered, though no wire can carry the request")
+                found = ItemDifference("code", "outcome", "answered", "answered, though no wire can carry the request")
             if request.ask in (ask, ask_for_views) and not request.needs_wire:
                 sides = ((links[0].path.transport, answers[0]), (link.path.transport, answer))
                 self._witness.note(request.method, request.message, sides, found)
@@ -219,14 +231,14 @@ class _Run:
                 self.parity.lost = f"{link.path.name} was lost in call {call}, {request.method.name}: {answer.error}"
 
     @staticmethod
-    def _note(call: int, request: _Request, names: tuple[str, str], found: Any, counts: MethodCounts) -> None:
+    def _note(call: int, request: _Request, names: tuple[str, str], found: Any, counts: ParityCounts) -> None:
         if counts.first_difference is None:
             counts.first_difference = CallDifference.of(
                 request.method, call, request.what, names, found, request.message
             )
 
 
-def _ask_all(links: Sequence[Link], request: _Request, *, reverse: bool) -> list[Answer]:
+def _ask_all(links: Sequence[ConnectedEngine], request: _Request, *, reverse: bool) -> list[CallResult]:
     """Return every link's answer, in the order of the links. reverse: the last is asked first, which is fair to all."""
     order = links[::-1] if reverse else links
     answers = [request.ask(link.transport, request.method, request.message) for link in order]

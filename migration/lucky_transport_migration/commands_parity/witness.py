@@ -14,12 +14,12 @@ from typing import Any
 
 from lucky_transport.messages.methods import Method
 from lucky_transport.routing_policy import CallOutcome, Comparison, Decision
-from lucky_transport_migration.commands_parity.answers import Answer
+from lucky_transport_migration.commands_parity.answers import CallResult
 from lucky_transport_migration.evidence.compare import compare
-from lucky_transport_migration.evidence.items import Found
+from lucky_transport_migration.evidence.items import ItemDifference
 from lucky_transport_migration.evidence.lines import Lines
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, moment
-from lucky_transport_migration.evidence.rules import Rules
+from lucky_transport_migration.evidence.rules import ComparisonRules
 from lucky_transport_migration.evidence.shown import shown
 from lucky_transport_migration.routing.outcomes import failure
 
@@ -31,13 +31,17 @@ _log = logging.getLogger("lucky_transport")
 class Witness:
     """Writes a line of evidence per compared request into `folder`; nothing when that is None."""
 
-    def __init__(self, folder: Path | None, rules: Rules) -> None:
+    def __init__(self, folder: Path | None, rules: ComparisonRules) -> None:
         self._folder = folder
         self._rules = rules
         self._lines = Lines(_log.warning)
 
     def note(
-        self, method: Method, request: Any, sides: tuple[tuple[str, Answer], tuple[str, Answer]], found: Found | None
+        self,
+        method: Method,
+        request: Any,
+        sides: tuple[tuple[str, CallResult], tuple[str, CallResult]],
+        found: ItemDifference | None,
     ) -> None:
         """Write what two transports, by name, answered, and where that differs; what cannot be written is logged."""
         if self._folder is None:
@@ -57,7 +61,7 @@ class Witness:
         self._lines.close()
 
 
-def _outcome(transport: str, method: Method, answer: Answer) -> CallOutcome:
+def _outcome(transport: str, method: Method, answer: CallResult) -> CallOutcome:
     """Return an answer as an outcome. A stream that was left on purpose ended well; it has no duration of its own."""
     if method.stream is not None and answer.items:
         return CallOutcome(transport, answer.items)

@@ -27,7 +27,7 @@ from lucky_transport_migration.evidence.compare import compare
 from lucky_transport_migration.evidence.inbox import Inbox
 from lucky_transport_migration.evidence.lines import Lines
 from lucky_transport_migration.evidence.record import CONTROL, Evidence, moment
-from lucky_transport_migration.evidence.rules import Rules
+from lucky_transport_migration.evidence.rules import ComparisonRules
 from lucky_transport_migration.evidence.summary import Summary, say
 from lucky_transport_migration.gate.demotion import demotion
 from lucky_transport_migration.gate.limits import Limits
@@ -150,9 +150,9 @@ class EvidenceBoard:
         except ConfigError as error:
             _log.warning("rules and limits stay as they were: %s", error)
 
-    def _read(self) -> tuple[Rules, Limits]:
+    def _read(self) -> tuple[ComparisonRules, Limits]:
         folder = self._plan.path.parent
-        return Rules.load(folder), Limits.load(folder)
+        return ComparisonRules.load(folder), Limits.load(folder)
 
     def _begin_in_child(self) -> None:
         self._summary = Summary()

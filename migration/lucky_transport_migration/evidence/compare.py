@@ -16,7 +16,7 @@ from dataclasses import replace
 from lucky_transport.messages.methods import BY_NAME, Effect, Flow
 from lucky_transport.routing_policy import CallOutcome, Comparison
 from lucky_transport.rpc.error_envelope import Metadata
-from lucky_transport_migration.evidence.items import Found, Items
+from lucky_transport_migration.evidence.items import ItemDifference, ItemPairs
 from lucky_transport_migration.evidence.record import (
     CONTROL,
     DIFFERENT,
@@ -24,10 +24,10 @@ from lucky_transport_migration.evidence.record import (
     FAILED,
     NOT_COMPARED,
     Evidence,
-    Side,
+    SideResult,
 )
 from lucky_transport_migration.evidence.rule_keys import METADATA
-from lucky_transport_migration.evidence.rules import Rules
+from lucky_transport_migration.evidence.rules import ComparisonRules
 from lucky_transport_migration.evidence.shown import shown
 
 __all__ = ["compare"]
@@ -39,7 +39,7 @@ _NO_ANSWER = frozenset({"UNAVAILABLE", _LATE})
 _FAILURES = _NO_ANSWER | {"INTERNAL"}
 
 
-def compare(comparison: Comparison, rules: Rules, *, kind: str = "live") -> Evidence:
+def compare(comparison: Comparison, rules: ComparisonRules, *, kind: str = "live") -> Evidence:
     """Return what a call showed. kind: see `Evidence`; two answers of one transport are always "aa"."""
     authority, shadow = comparison.authority, comparison.shadow
     evidence = Evidence(comparison.method, comparison.decision.stage, _side(authority), kind=kind)
@@ -53,15 +53,15 @@ def compare(comparison: Comparison, rules: Rules, *, kind: str = "live") -> Evid
         control, candidate = shadow, authority
     if candidate.code in _FAILURES and control.code not in _NO_ANSWER | {candidate.code}:
         aspect = "late" if candidate.code == _LATE else "code"
-        found = Found(aspect, "code", _status(authority), _status(shadow))
+        found = ItemDifference(aspect, "code", _status(authority), _status(shadow))
         return replace(evidence, verdict=FAILED, **_named(found, authority, shadow))
     if why := _incomparable(comparison, control, candidate):
         return replace(evidence, verdict=NOT_COMPARED, why=why)
     return _compared(evidence, comparison, authority, shadow, rules)
 
 
-def _side(outcome: CallOutcome) -> Side:
-    return Side(outcome.transport, outcome.code, round(outcome.took_us, 1), len(outcome.items))
+def _side(outcome: CallOutcome) -> SideResult:
+    return SideResult(outcome.transport, outcome.code, round(outcome.took_us, 1), len(outcome.items))
 
 
 def _alone(evidence: Evidence, authority: CallOutcome, why: str) -> Evidence:
@@ -94,11 +94,11 @@ def _incomparable(comparison: Comparison, control: CallOutcome, candidate: CallO
 
 
 def _compared(
-    evidence: Evidence, comparison: Comparison, authority: CallOutcome, shadow: CallOutcome, rules: Rules
+    evidence: Evidence, comparison: Comparison, authority: CallOutcome, shadow: CallOutcome, rules: ComparisonRules
 ) -> Evidence:
     is_cut = comparison.ended_early or authority.code == shadow.code == _LATE
     row = BY_NAME.get(comparison.method)
-    items = Items(row, authority.items, shadow.items, rules, ended_early=is_cut)
+    items = ItemPairs(row, authority.items, shadow.items, rules, ended_early=is_cut)
     if not items.comparable:
         return replace(evidence, verdict=NOT_COMPARED, why="the stream was left before both had sent an item")
     found = None if is_cut else _status_differs(authority, shadow)
@@ -110,24 +110,26 @@ def _compared(
     return evidence if found is None else replace(evidence, verdict=DIFFERENT, **_named(found, authority, shadow))
 
 
-def _status_differs(authority: CallOutcome, shadow: CallOutcome) -> Found | None:
+def _status_differs(authority: CallOutcome, shadow: CallOutcome) -> ItemDifference | None:
     if authority.code != shadow.code:
-        return Found("code", "code", _status(authority), _status(shadow))
+        return ItemDifference("code", "code", _status(authority), _status(shadow))
     if authority.details != shadow.details:
-        return Found("details", "details", authority.details, shadow.details)
+        return ItemDifference("details", "details", authority.details, shadow.details)
     if authority.dropped != shadow.dropped:
-        return Found("count", "dropped", authority.dropped, shadow.dropped)
+        return ItemDifference("count", "dropped", authority.dropped, shadow.dropped)
     return None
 
 
-def _metadata_differ(aspect: str, left: Metadata, right: Metadata, rules: Rules) -> Found | None:
+def _metadata_differ(aspect: str, left: Metadata, right: Metadata, rules: ComparisonRules) -> ItemDifference | None:
     """Return the first key that differs; the order of different keys says nothing, that of one key's values does."""
     for key in dict.fromkeys(key for key, _ in (*left, *right)):
         if rules.rule(f"{METADATA}{key}").skip:
             continue
         x, y = ([value for name, value in pairs if name == key] for pairs in (left, right))
         if x != y:
-            return Found(aspect, key, *(" ".join(map(str, values)) if values else "absent" for values in (x, y)))
+            return ItemDifference(
+                aspect, key, *(" ".join(map(str, values)) if values else "absent" for values in (x, y))
+            )
     return None
 
 
@@ -135,7 +137,7 @@ def _status(outcome: CallOutcome) -> str:
     return f"{outcome.code}: {outcome.details}" if outcome.details else outcome.code
 
 
-def _named(found: Found, authority: CallOutcome, shadow: CallOutcome) -> dict[str, object]:
+def _named(found: ItemDifference, authority: CallOutcome, shadow: CallOutcome) -> dict[str, object]:
     """Return a difference as fields of evidence, with values that JSON can carry."""
     other = shadow.transport if shadow.transport != authority.transport else f"{shadow.transport} again"
     values = dict(zip((authority.transport, other), shown(found.left, found.right), strict=True))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from lucky_transport.messages.fields import Field
 from lucky_transport_migration.evidence.numbers import first_unequal_number
 from lucky_transport_migration.evidence.rule import Rule
-from lucky_transport_migration.evidence.rules import Rules
+from lucky_transport_migration.evidence.rules import ComparisonRules
 
 __all__ = ["Unequal", "first_unequal", "first_unequal_byte"]
 
@@ -32,13 +32,13 @@ class Unequal:
 
 
 def first_unequal(
-    message: type[Any], left: Any, right: Any, rules: Rules | None = None, *, streamed: bool = False
+    message: type[Any], left: Any, right: Any, rules: ComparisonRules | None = None, *, streamed: bool = False
 ) -> Unequal | None:
     """Return where two messages of that class first differ, in the order of their fields; None if nowhere.
 
     Without rules those count that the project has by itself. streamed: they are items of a stream.
     """
-    walk = _Walk(rules or Rules(), streamed)
+    walk = _Walk(rules or ComparisonRules(), streamed)
     return next(walk.messages(message, left, right, "", message.__name__), None)
 
 
@@ -55,7 +55,7 @@ def first_unequal_byte(left: Any, right: Any, rule: Rule, path: str = "") -> Une
 class _Walk:
     """One walk through both messages. `path` is where a report says it is, `place` where the rules look."""
 
-    def __init__(self, rules: Rules, streamed: bool) -> None:
+    def __init__(self, rules: ComparisonRules, streamed: bool) -> None:
         self._rules = rules
         self._streamed = streamed
 

@@ -16,16 +16,16 @@ from lucky_transport.messages.methods import Flow, Method
 from lucky_transport_migration.evidence.equality import Unequal, first_unequal, first_unequal_byte
 from lucky_transport_migration.evidence.payloads import as_message
 from lucky_transport_migration.evidence.rule import EXACT
-from lucky_transport_migration.evidence.rules import Rules
+from lucky_transport_migration.evidence.rules import ComparisonRules
 
-__all__ = ["Found", "Items"]
+__all__ = ["ItemDifference", "ItemPairs"]
 
 #: How far ahead an item is looked for that is not in its place.
 _AHEAD = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ItemDifference:
     """A difference: `aspect` and `where` as in `Evidence`, and what each side has there."""
 
     aspect: str
@@ -34,14 +34,20 @@ class Found:
     right: Any
 
 
-class Items:
+class ItemPairs:
     """The items of both sides of one call. method: None for one that is not in the table.
 
     left_out: after `differing`, the fields that rules left out.
     """
 
     def __init__(
-        self, method: Method | None, left: Sequence[Any], right: Sequence[Any], rules: Rules, *, ended_early: bool
+        self,
+        method: Method | None,
+        left: Sequence[Any],
+        right: Sequence[Any],
+        rules: ComparisonRules,
+        *,
+        ended_early: bool,
     ) -> None:
         self._method = method
         self._left, self._right = left, right
@@ -55,7 +61,7 @@ class Items:
         """False when one side was left before its first item: that says nothing of the other's."""
         return not self._is_open or bool(self._left and self._right) or not (self._left or self._right)
 
-    def differing(self) -> Found | None:
+    def differing(self) -> ItemDifference | None:
         """Return the first difference; None when there is none."""
         for index, (x, y) in enumerate(zip(self._left, self._right, strict=False)):
             unequal = self._unequal(x, y)
@@ -77,29 +83,29 @@ class Items:
             return first_unequal_byte(left, right, EXACT, "bytes")
         return None if left == right else Unequal("", left, right)
 
-    def _named(self, index: int, unequal: Unequal) -> Found:
+    def _named(self, index: int, unequal: Unequal) -> ItemDifference:
         """Return what is wrong from the first place on where items differ."""
         in_left = self._place(self._left, self._right[index], index + 1)
         in_right = self._place(self._right, self._left[index], index + 1)
         longer = len(self._left) - len(self._right)
         if in_left and in_right:
-            return Found("order", f"items[{index}]", f"item {index}", f"item {in_right}")
+            return ItemDifference("order", f"items[{index}]", f"item {index}", f"item {in_right}")
         if in_left and (longer > 0 or self._is_open):
             return self._missing(index, in_left, lacking=1)
         if in_right and (longer < 0 or self._is_open):
             return self._missing(index, in_right, lacking=0)
         is_one_of_many = self._streamed or max(len(self._left), len(self._right)) > 1
         path = ".".join(filter(None, [f"items[{index}]" * is_one_of_many, unequal.path])) or "response"
-        return Found("item", path, unequal.left, unequal.right)
+        return ItemDifference("item", path, unequal.left, unequal.right)
 
     def _place(self, items: Sequence[Any], item: Any, start: int) -> int:
         """Return where the item stands from `start` on, not far from there; 0 when nowhere."""
         ahead = range(start, min(len(items), start + _AHEAD))
         return next((at for at in ahead if self._unequal(items[at], item) is None), 0)
 
-    def _missing(self, start: int, end: int, *, lacking: int) -> Found:
+    def _missing(self, start: int, end: int, *, lacking: int) -> ItemDifference:
         """Return that one side (0: left, 1: right) lacks the other's items from `start` to before `end`."""
         texts = [f"{len(self._left)} items", f"{len(self._right)} items"]
         gap = f"item {start}" if end == start + 1 else f"items {start} to {end - 1}"
         texts[lacking] += f", without {gap} of the other"
-        return Found("count", f"items[{start}]", *texts)
+        return ItemDifference("count", f"items[{start}]", *texts)

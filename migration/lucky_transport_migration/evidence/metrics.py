@@ -14,7 +14,7 @@ from functools import cache
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram, start_http_server
 
-from lucky_transport_migration.evidence.record import Evidence, Side
+from lucky_transport_migration.evidence.record import Evidence, SideResult
 
 __all__ = ["Metrics", "open_metrics"]
 
@@ -52,7 +52,7 @@ class Metrics:
         """Count a demotion."""
         self._demotions.labels(method, to).inc()
 
-    def _observe(self, method: str, side: Side, role: str) -> None:
+    def _observe(self, method: str, side: SideResult, role: str) -> None:
         self._seconds.labels(method, side.transport, role).observe(side.us / 1e6)
 
 

@@ -28,7 +28,7 @@ __all__ = [
     "NOT_COMPARED",
     "VERSION",
     "Evidence",
-    "Side",
+    "SideResult",
     "moment",
     "read_folder",
 ]
@@ -43,7 +43,7 @@ EQUAL, DIFFERENT, FAILED, NOT_COMPARED = "equal", "different", "failed", "not_co
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class SideResult:
     """What one transport answered. us: microseconds from the request to the last item. items: how many came."""
 
     transport: str
@@ -64,8 +64,8 @@ class Evidence:
 
     method: str
     stage: str
-    authority: Side
-    shadow: Side | None = None
+    authority: SideResult
+    shadow: SideResult | None = None
     kind: str = "live"
     verdict: str = NOT_COMPARED
     aspect: str = ""
@@ -116,7 +116,7 @@ class Evidence:
 _encode = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
 
 
-def _plain(one: Evidence | Side) -> dict[str, Any]:
+def _plain(one: Evidence | SideResult) -> dict[str, Any]:
     """Return the fields as they are; a tenth of what `dataclasses.asdict` takes, which copies them."""
     return {name: getattr(one, name) for name in one.__dataclass_fields__}
 
@@ -141,8 +141,8 @@ _KINDS = dict.fromkeys(("method", "stage", "kind", "verdict", "aspect", "where",
 }
 
 
-def _side(plain: dict[str, Any]) -> Side:
-    return Side(**{name: plain[name] for name in Side.__dataclass_fields__ if name in plain})
+def _side(plain: dict[str, Any]) -> SideResult:
+    return SideResult(**{name: plain[name] for name in SideResult.__dataclass_fields__ if name in plain})
 
 
 def moment(at: float) -> str:

@@ -24,7 +24,7 @@ from lucky_transport.messages.fields import Field, fields_of
 from lucky_transport_migration.evidence.rule import EXACT, Rule, read_rule
 from lucky_transport_migration.evidence.rule_keys import check_key, is_pattern
 
-__all__ = ["BUILT_IN", "Rules"]
+__all__ = ["BUILT_IN", "ComparisonRules"]
 
 _CLOCK = Rule(skip="the wall clock at that moment; compared is whether there is one", presence=True)
 
@@ -41,7 +41,7 @@ BUILT_IN: Mapping[str, Rule] = {
 }
 
 
-class Rules:
+class ComparisonRules:
     """The rules in force: `rows` over the built-in ones. Safe to use from any thread.
 
     doubts_nan: whether a rule says that no NaN equals another; equal bytes can then be different answers.
@@ -55,7 +55,7 @@ class Rules:
         self._fields: dict[tuple[type, str], tuple[tuple[Field, str, Rule], ...]] = {}
 
     @classmethod
-    def load(cls, directory: Path | None = None) -> Rules:
+    def load(cls, directory: Path | None = None) -> ComparisonRules:
         """Return the rules of the nearest lucky_transport.toml; raises ConfigError for a wrong one."""
         table, source = load_table("parity.fields", directory)
         rows: dict[str, Rule] = {}

@@ -16,7 +16,7 @@ from lucky_transport_migration.evidence.record import DIFFERENT, FAILED
 from lucky_transport_migration.gate.binomial import needed_calls, upper_bound
 from lucky_transport_migration.gate.latency import Latency, compare_latency, needed_samples, noise_limit
 from lucky_transport_migration.gate.limits import Limits
-from lucky_transport_migration.gate.tally import Tally
+from lucky_transport_migration.gate.tally import EvidenceSummary
 
 __all__ = ["MethodVerdict", "judge_method"]
 
@@ -58,7 +58,7 @@ class MethodVerdict:
         return plain
 
 
-def judge_method(tally: Tally, limits: Limits, *, among: int = 1) -> MethodVerdict:
+def judge_method(tally: EvidenceSummary, limits: Limits, *, among: int = 1) -> MethodVerdict:
     """Return the verdict on one method; among: how many methods are judged together."""
     bad = tally.verdicts[DIFFERENT] + tally.verdicts[FAILED]
     error = (1 - limits.confidence) / among
@@ -83,7 +83,7 @@ def judge_method(tally: Tally, limits: Limits, *, among: int = 1) -> MethodVerdi
     )
 
 
-def _latency(tally: Tally, limits: Limits, error: float) -> tuple[list[Latency], list[str]]:
+def _latency(tally: EvidenceSummary, limits: Limits, error: float) -> tuple[list[Latency], list[str]]:
     """Return what can be said of durations, and what is missing for the rest.
 
     The tail is judged where callers wait for both sides: a shadow's is that of its thread.
@@ -109,7 +109,7 @@ def _too_few(name: str, control: int, candidate: int, needed: int) -> str:
     return f"its {name} is not known: {short} are missing of {plural(needed, 'timed call')} each {where}"
 
 
-def _doubts(tally: Tally, bad: int, bound: float, limits: Limits, error: float) -> Iterator[str]:
+def _doubts(tally: EvidenceSummary, bad: int, bound: float, limits: Limits, error: float) -> Iterator[str]:
     """Yield why the answers do not suffice."""
     if not tally.calls:
         yield "no call of it was seen since"
@@ -133,12 +133,12 @@ def _doubts(tally: Tally, bad: int, bound: float, limits: Limits, error: float) 
     )
 
 
-def _counted(tally: Tally) -> str:
+def _counted(tally: EvidenceSummary) -> str:
     kinds = ", ".join(f"{aspect} {calls:,}" for aspect, calls in tally.aspects.most_common())
     return f"{tally.verdicts[DIFFERENT]:,} differed and {tally.verdicts[FAILED]:,} failed{kinds and f' ({kinds})'}"
 
 
-def _first(tally: Tally) -> str:
+def _first(tally: EvidenceSummary) -> str:
     if tally.first is None:
         return ""
     noise = "; it differs in the A/A run too, so give that field a rule in [parity.fields]"

@@ -7,7 +7,7 @@ import click
 from lucky_transport.cli.tables import show
 from lucky_transport.errors import plural
 from lucky_transport_migration.gate.method import MethodVerdict
-from lucky_transport_migration.gate.verdict import Verdict
+from lucky_transport_migration.gate.verdict import GateVerdict
 from lucky_transport_migration.stats import duration_text
 
 __all__ = ["show_verdict"]
@@ -15,7 +15,7 @@ __all__ = ["show_verdict"]
 _COLUMNS = ("method", "calls", "compared", "mismatches", "failures", "rate at most", "p50 grpc", "p50 shm", "may move")
 
 
-def show_verdict(verdict: Verdict) -> None:
+def show_verdict(verdict: GateVerdict) -> None:
     """Print a verdict."""
     show("Gate", _COLUMNS, [_row(name, row) for name, row in verdict.methods.items()], empty="no evidence")
     for name, row in verdict.methods.items():
@@ -26,7 +26,7 @@ def show_verdict(verdict: Verdict) -> None:
     click.echo(_sentence(verdict))
 
 
-def _sentence(verdict: Verdict) -> str:
+def _sentence(verdict: GateVerdict) -> str:
     """Return the verdict in one line."""
     rows = verdict.methods.values()
     if verdict.promote:

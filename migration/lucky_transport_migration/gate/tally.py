@@ -10,10 +10,10 @@ import re
 from array import array
 from collections import Counter, defaultdict
 
-from lucky_transport_migration.evidence.record import CONTROL, DIFFERENT, EQUAL, FAILED, Evidence, Side
+from lucky_transport_migration.evidence.record import CONTROL, DIFFERENT, EQUAL, FAILED, Evidence, SideResult
 from lucky_transport_migration.gate.latency import ENOUGH, Samples
 
-__all__ = ["Tally"]
+__all__ = ["EvidenceSummary"]
 
 _INDEX = re.compile(r"\[\d+\]")
 
@@ -25,7 +25,7 @@ def _durations() -> _Durations:
     return defaultdict(lambda: array("d"))
 
 
-class Tally:
+class EvidenceSummary:
     """Adds up one method's evidence; `add` it in any order.
 
     verdicts: how many calls had which verdict. aspects: of mismatches and failures, what they were. unseen: why calls
@@ -103,6 +103,6 @@ class Tally:
             for samples, side in zip(self.twins, (one.authority, one.shadow), strict=True):
                 samples.append(side.us)
 
-    def _add_duration(self, side: Side | None, *, waited: bool) -> None:
+    def _add_duration(self, side: SideResult | None, *, waited: bool) -> None:
         if side is not None and side.code == "OK" and side.us > 0:
             self._durations[side.transport == CONTROL, waited].append(side.us)

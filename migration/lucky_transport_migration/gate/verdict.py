@@ -19,10 +19,10 @@ from typing import Any
 from lucky_transport_migration.evidence.record import Evidence
 from lucky_transport_migration.gate.limits import Limits
 from lucky_transport_migration.gate.method import MethodVerdict, judge_method
-from lucky_transport_migration.gate.tally import Tally
+from lucky_transport_migration.gate.tally import EvidenceSummary
 from lucky_transport_migration.stages.journal import Demotion
 
-__all__ = ["Verdict", "judge"]
+__all__ = ["GateVerdict", "judge"]
 
 _NO_EVIDENCE = (
     "no evidence: no call of a method that is on its way was seen; set methods to shadow and run the program, or use "
@@ -31,7 +31,7 @@ _NO_EVIDENCE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class GateVerdict:
     """promote: whether all methods may move on. reasons: why not, each led by the method's name."""
 
     promote: bool
@@ -44,21 +44,21 @@ class Verdict:
         return {"promote": self.promote, "reasons": self.reasons, "methods": methods}
 
 
-def judge(evidence: Iterable[Evidence], limits: Limits, demotions: Mapping[str, Demotion] | None = None) -> Verdict:
+def judge(evidence: Iterable[Evidence], limits: Limits, demotions: Mapping[str, Demotion] | None = None) -> GateVerdict:
     """Return the verdict on every moving method that `evidence` has calls of. Reads it once, to its end.
 
     demotions: those in force, by method: one that is in its cool-down, or was not seen since, is held back too.
     """
-    tallies: dict[str, Tally] = {}
+    tallies: dict[str, EvidenceSummary] = {}
     for one in evidence:
-        tallies.setdefault(one.method, Tally()).add(one)
+        tallies.setdefault(one.method, EvidenceSummary()).add(one)
     moving = {name: tally for name, tally in tallies.items() if tally.moving}
     held = {name: one for name, one in (demotions or {}).items() if one.cooling_s() or name not in moving}
-    moving |= {name: tallies.get(name, Tally()) for name in held if name not in moving}
+    moving |= {name: tallies.get(name, EvidenceSummary()) for name in held if name not in moving}
     rows = {name: judge_method(moving[name], limits, among=len(moving)) for name in sorted(moving)}
     rows |= {name: replace(rows[name], reasons=[_held_back(one), *rows[name].reasons]) for name, one in held.items()}
     reasons = [f"{name}: {reason}" for name, row in rows.items() for reason in row.reasons]
-    return Verdict(bool(rows) and not reasons, reasons if rows else [_NO_EVIDENCE], rows)
+    return GateVerdict(bool(rows) and not reasons, reasons if rows else [_NO_EVIDENCE], rows)
 
 
 def _held_back(demotion: Demotion) -> str:

@@ -12,7 +12,7 @@ from lucky_transport_migration.call_suite.rows import Measured
 from lucky_transport_migration.commands.flow import measure_images
 from lucky_transport_migration.images.cells import IMAGES, ImageSetup, plan_of_images, setups_of
 from lucky_transport_migration.measuring import Effort
-from lucky_transport_migration.paths import Link, find_path
+from lucky_transport_migration.paths import ConnectedEngine, find_path
 
 __all__ = ["measure_setup", "prepare"]
 
@@ -34,7 +34,7 @@ def prepare(paths: Sequence[str], waits: Sequence[str] | None, *, rounds: int, q
 
 def measure_setup(setup: ImageSetup, effort: Effort) -> Mapping[CallCell, Measured]:
     """Return the measurements of a setup's cells; its processes have ended when this returns."""
-    with Link(find_path(setup.path), IMAGES.engine, 1, options=setup.options(), wait=setup.wait) as link:
+    with ConnectedEngine(find_path(setup.path), IMAGES.engine, 1, options=setup.options(), wait=setup.wait) as link:
         client = Client(link.transport)
         return {cell: _measure(client, cell, effort, link.pid) for cell in setup.cells()}
 

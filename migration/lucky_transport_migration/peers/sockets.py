@@ -12,7 +12,7 @@ import numpy as np
 
 from lucky_transport_migration.peers.wire import PATIENCE_S, Bytes, Offer, polled
 
-__all__ = ["Pipe", "PolledSocket", "RawSocket"]
+__all__ = ["MultiprocessingPipe", "PolledSocket", "RawSocket"]
 
 _BUFFER_BYTES = 4 << 20  # asked of the kernel, which grants what its limits allow
 _TIMEVAL = struct.pack("ll", int(PATIENCE_S), 0)
@@ -100,7 +100,7 @@ class PolledSocket(RawSocket):
         return got
 
 
-class Pipe(_Paired):
+class MultiprocessingPipe(_Paired):
     """`multiprocessing.Pipe` as bytes, without pickling."""
 
     def __init__(self, end: socket.socket, largest: int) -> None:

@@ -13,7 +13,7 @@ from lucky_transport.messages.images import owned
 from lucky_transport.messages.methods import Method
 from lucky_transport.registry import load
 from lucky_transport.routing_policy import CallOutcome
-from lucky_transport_migration.recording.entries import FLATBUFFERS, Call
+from lucky_transport_migration.recording.entries import FLATBUFFERS, RecordedCall
 
 __all__ = ["KEPT_BYTES", "KEPT_ITEMS", "call_entry", "encoded", "outcome_of", "request_of"]
 
@@ -31,12 +31,12 @@ def call_entry(
     left: bool = False,
     more: int = 0,
     moved: bool = False,
-) -> Call:
+) -> RecordedCall:
     """Return the entry of a call whose messages are bytes of `form` already, or can become FlatBuffers.
 
     Raises TypeError or ValueError for a message that no wire could carry.
     """
-    return Call(
+    return RecordedCall(
         method,
         form,
         outcome.transport,
@@ -59,7 +59,7 @@ def encoded(message: Any) -> bytes:
     return message if isinstance(message, bytes) else encode(owned(message))
 
 
-def outcome_of(call: Call, method: Method, transport: str) -> CallOutcome:
+def outcome_of(call: RecordedCall, method: Method, transport: str) -> CallOutcome:
     """Return what came of a call, over `transport` where its entry does not say; items as `evidence` compares them.
 
     Raises RemoteProtocolError for a message that is none.
@@ -71,7 +71,7 @@ def outcome_of(call: Call, method: Method, transport: str) -> CallOutcome:
     return CallOutcome(name, items, call.code, call.details, call.headers, call.trailing, call.us, call.dropped)
 
 
-def request_of(call: Call, method: Method) -> Any:
+def request_of(call: RecordedCall, method: Method) -> Any:
     """Return the message that a call was made with.
 
     Raises ValueError where there is not just one, or it is none of the method's, RemoteProtocolError for a broken one,

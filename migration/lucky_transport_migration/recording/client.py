@@ -17,7 +17,7 @@ from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ConfigError, Unimplemented
 from lucky_transport_migration.recording.entries import Header
 from lucky_transport_migration.recording.recorder import recorder_of
-from lucky_transport_migration.recording.transport import RecordedTransport
+from lucky_transport_migration.recording.transport import RecordingTransport
 
 __all__ = ["no_server", "open_recorded", "recorded_endpoint"]
 
@@ -28,7 +28,7 @@ def recorded_endpoint(to: str, file: Path, seed: int | None = None) -> Endpoint:
     return Endpoint("recorded", "", options)
 
 
-def open_recorded(endpoint: Endpoint, settings: Settings) -> RecordedTransport:
+def open_recorded(endpoint: Endpoint, settings: Settings) -> RecordingTransport:
     """Return a transport to the endpoint's `to` that records in its `file`.
 
     Raises ConfigError for an endpoint without them and for a file that cannot be made, and what connecting raises.
@@ -43,7 +43,7 @@ def open_recorded(endpoint: Endpoint, settings: Settings) -> RecordedTransport:
     try:
         spec = json.loads(inner.spec.to_json())
         header = Header(inner.name, to, inner.spec.engine, int(seed) if seed else None, spec)
-        return RecordedTransport(inner, recorder_of(Path(file), header))
+        return RecordingTransport(inner, recorder_of(Path(file), header))
     except BaseException:
         inner.close()
         raise

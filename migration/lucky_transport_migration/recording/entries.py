@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 from lucky_transport.errors import ConfigError
 from lucky_transport.rpc.error_envelope import Metadata
 
-__all__ = ["FLATBUFFERS", "PROTOBUF", "Call", "Header", "Step", "header_of", "line_of", "read_entry"]
+__all__ = ["FLATBUFFERS", "PROTOBUF", "Header", "RecordedCall", "Step", "header_of", "line_of", "read_entry"]
 
 VERSION = 1
 WHAT = "lucky_transport recording"
@@ -47,7 +47,7 @@ class Header:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class RecordedCall:
     """A unary call or a stream. requests: one, or those of a stream of requests. items: the response, or what came.
 
     transport: who answered, "" = as the header says. code, details, headers, trailing, dropped: as in
@@ -90,7 +90,7 @@ class Step:
     us: float = 0.0
 
 
-def line_of(entry: Header | Call | Step) -> str:
+def line_of(entry: Header | RecordedCall | Step) -> str:
     """Return an entry as one line of JSON, with its line end."""
     lead = {"v": VERSION, "what": WHAT} if isinstance(entry, Header) else {}
     plain = {row.name: getattr(entry, row.name) for row in fields(entry) if getattr(entry, row.name) != row.default}
@@ -110,15 +110,15 @@ def header_of(line: bytes, source: str) -> Header:
     return _made(Header, plain)
 
 
-def read_entry(line: bytes) -> Call | Step:
+def read_entry(line: bytes) -> RecordedCall | Step:
     """Return the entry that a line holds; raises ValueError for a line that holds none."""
     plain: Any = json.loads(line, object_hook=_unpacked)
     if not isinstance(plain, dict):
         raise ValueError(f"{line[:80]!r} is no entry")
-    return _made(Call, plain) if "call" in plain else _made(Step, plain)
+    return _made(RecordedCall, plain) if "call" in plain else _made(Step, plain)
 
 
-_Entry = TypeVar("_Entry", Header, Call, Step)
+_Entry = TypeVar("_Entry", Header, RecordedCall, Step)
 
 
 def _made(kind: type[_Entry], plain: Mapping[str, Any]) -> _Entry:

@@ -17,7 +17,7 @@ from lucky_transport.routing_policy import CallOutcome
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Frame
 from lucky_transport_migration.evidence.numbers import first_unequal_number
-from lucky_transport_migration.evidence.rules import Rules
+from lucky_transport_migration.evidence.rules import ComparisonRules
 from lucky_transport_migration.recording.entries import Step
 
 __all__ = ["first_unequal_array", "moves_of", "step_entry"]
@@ -49,7 +49,9 @@ def moves_of(step: Step, spec: BatchSpec) -> tuple[NDArray[Any], NDArray[np.uint
     return actions, _array("control", step.control, np.dtype(np.uint8), (spec.num_envs,))
 
 
-def first_unequal_array(step: Step, frame: Frame, spec: BatchSpec, rules: Rules) -> tuple[str, Any, Any] | None:
+def first_unequal_array(
+    step: Step, frame: Frame, spec: BatchSpec, rules: ComparisonRules
+) -> tuple[str, Any, Any] | None:
     """Return the place where a frame first differs from the recorded one, and what each has there; None if nowhere.
 
     Raises ConfigError where the recorded arrays do not fit the frame's.

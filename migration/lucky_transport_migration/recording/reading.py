@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from lucky_transport.errors import ConfigError
-from lucky_transport_migration.recording.entries import Call, Header, Step, header_of, read_entry
+from lucky_transport_migration.recording.entries import Header, RecordedCall, Step, header_of, read_entry
 
 __all__ = ["Recording"]
 
@@ -25,7 +25,7 @@ class Recording:
         with self._lines() as file:
             self.header: Header = header_of(next(_whole_lines(file), b""), str(path))
 
-    def entries(self) -> Iterator[Call | Step]:
+    def entries(self) -> Iterator[RecordedCall | Step]:
         """Yield what was recorded, in its order; raises ConfigError for a line that is no entry."""
         with self._lines() as file:
             lines = enumerate(_whole_lines(file), 1)

@@ -22,7 +22,7 @@ from itertools import count
 from pathlib import Path
 
 from lucky_transport.errors import ConfigError
-from lucky_transport_migration.recording.entries import Call, Header, Step, line_of
+from lucky_transport_migration.recording.entries import Header, RecordedCall, Step, line_of
 
 __all__ = ["Recorder", "recorder_of"]
 
@@ -48,7 +48,7 @@ class Recorder:
         self._begin()
         atexit.register(self.flush)
 
-    def write(self, entry: Call | Step, *, moves: bool = False) -> None:
+    def write(self, entry: RecordedCall | Step, *, moves: bool = False) -> None:
         """Add an entry. moves: it stepped or changed the world."""
         line = line_of(entry).encode()
         with self._lock:

@@ -29,11 +29,11 @@ from lucky_transport.routing_policy import CallOutcome, Comparison, Decision
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Frame, Transport
 from lucky_transport_migration.evidence.compare import compare
-from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, NOT_COMPARED, Evidence, Side, moment
-from lucky_transport_migration.evidence.rules import Rules
+from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, NOT_COMPARED, Evidence, SideResult, moment
+from lucky_transport_migration.evidence.rules import ComparisonRules
 from lucky_transport_migration.evidence.shown import shown
 from lucky_transport_migration.recording.calls import outcome_of, request_of
-from lucky_transport_migration.recording.entries import PROTOBUF, Call, Step
+from lucky_transport_migration.recording.entries import PROTOBUF, RecordedCall, Step
 from lucky_transport_migration.recording.frames import first_unequal_array, moves_of
 from lucky_transport_migration.recording.reading import Recording
 from lucky_transport_migration.routing.outcomes import answer, failure
@@ -48,7 +48,9 @@ _LOST = (PeerDied, NotReachable, ClosedError)
 _OUT_OF_TIME = ("DEADLINE_EXCEEDED", "CANCELLED")
 
 
-def replay(recording: Recording, transport: Transport, rules: Rules, take: Callable[[Evidence], None]) -> None:
+def replay(
+    recording: Recording, transport: Transport, rules: ComparisonRules, take: Callable[[Evidence], None]
+) -> None:
     """Make everything that was recorded again; `take` is given the evidence of each call and step.
 
     Raises ConfigError for a broken recording, SpecError where the engine's batch is another one.
@@ -63,7 +65,7 @@ def replay(recording: Recording, transport: Transport, rules: Rules, take: Calla
 class _Player:
     """Plays entries over a transport. is_lost: the connection is gone."""
 
-    def __init__(self, recording: Recording, transport: Transport, rules: Rules) -> None:
+    def __init__(self, recording: Recording, transport: Transport, rules: ComparisonRules) -> None:
         self.is_lost = False
         self._header = recording.header
         self._transport = transport
@@ -90,7 +92,7 @@ class _Player:
         values = dict(zip((was.transport, again), shown(before, after), strict=True))
         return replace(evidence, verdict=DIFFERENT, aspect="item", where=f"step {step.step}: {where}", values=values)
 
-    def call(self, call: Call) -> Evidence:
+    def call(self, call: RecordedCall) -> Evidence:
         """Return what a recorded call or stream shows."""
         method = BY_NAME.get(call.call)
         if method is None:
@@ -139,8 +141,8 @@ class _Player:
             return replace(evidence, verdict=DIFFERENT, aspect="code", where="code", values={"replay": now.details})
         return evidence
 
-    def _not_compared(self, call: Call, why: str) -> Evidence:
-        authority = Side(call.transport or self._header.transport, call.code, call.us, len(call.items))
+    def _not_compared(self, call: RecordedCall, why: str) -> Evidence:
+        authority = SideResult(call.transport or self._header.transport, call.code, call.us, len(call.items))
         return Evidence(call.call, "", authority, kind="replay", why=why, at=moment(time.time()))
 
 

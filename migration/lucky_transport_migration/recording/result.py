@@ -12,11 +12,11 @@ from typing import Any
 from lucky_transport.errors import plural
 from lucky_transport_migration.evidence.record import EQUAL, NOT_COMPARED, Evidence
 
-__all__ = ["MethodCounts", "ReplayResult"]
+__all__ = ["ReplayCounts", "ReplayResult"]
 
 
 @dataclass
-class MethodCounts:
+class ReplayCounts:
     """One method's calls. mismatches: answered differently, or not at all. not_compared: reason -> calls."""
 
     calls: int = 0
@@ -28,12 +28,12 @@ class MethodCounts:
 class ReplayResult:
     """See the module."""
 
-    methods: dict[str, MethodCounts] = field(default_factory=dict[str, MethodCounts])
+    methods: dict[str, ReplayCounts] = field(default_factory=dict[str, ReplayCounts])
     first_difference: Evidence | None = None
 
     def add(self, evidence: Evidence) -> None:
         """Count a call or step."""
-        row = self.methods.setdefault(evidence.method, MethodCounts())
+        row = self.methods.setdefault(evidence.method, ReplayCounts())
         row.calls += 1
         if evidence.verdict == NOT_COMPARED:
             row.not_compared[evidence.why] += 1

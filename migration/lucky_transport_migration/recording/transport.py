@@ -24,10 +24,10 @@ from lucky_transport_migration.recording.frames import step_entry
 from lucky_transport_migration.recording.recorder import Recorder
 from lucky_transport_migration.routing.outcomes import answer, failure
 
-__all__ = ["RecordedTransport"]
+__all__ = ["RecordingTransport"]
 
 
-class RecordedTransport(Transport):
+class RecordingTransport(Transport):
     """`inner`, recorded. Closing it closes that and completes the file."""
 
     def __init__(self, inner: Transport, recorder: Recorder) -> None:

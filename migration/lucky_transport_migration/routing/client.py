@@ -16,7 +16,7 @@ from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ConfigError, Unimplemented
 from lucky_transport.transport import Transport
 from lucky_transport_migration.routing.board import process_board
-from lucky_transport_migration.routing.side import CANDIDATE, CONTROL, Side
+from lucky_transport_migration.routing.side import CANDIDATE, CONTROL, RoutedConnection
 from lucky_transport_migration.routing.transport import StagedTransport
 from lucky_transport_migration.stages.plan import StagePlan
 
@@ -36,8 +36,8 @@ def open_staged(endpoint: Endpoint, settings: Settings) -> StagedTransport:
     candidate = endpoint.option("candidate", plan.candidate)
     hasty = replace(settings, connect_timeout_s=min(settings.connect_timeout_s, _CANDIDATE_CONNECT_S))
     sides = (
-        Side(CONTROL, partial(_connect, "control", control, settings, plan)),
-        Side(CANDIDATE, partial(_connect, "candidate", candidate, hasty, plan)),
+        RoutedConnection(CONTROL, partial(_connect, "control", control, settings, plan)),
+        RoutedConnection(CANDIDATE, partial(_connect, "candidate", candidate, hasty, plan)),
     )
     return StagedTransport(*sides, process_board())
 

@@ -14,19 +14,21 @@ from lucky_transport.messages.methods import Effect, Method
 from lucky_transport.routing_policy import CallOutcome, Comparison, Decision, RoutingPolicy
 from lucky_transport_migration.routing.outcomes import IN_TROUBLE
 from lucky_transport_migration.routing.side import CANDIDATE, CONTROL
-from lucky_transport_migration.routing.world import World
+from lucky_transport_migration.routing.world import WorldChanges
 
-__all__ = ["CHANGES", "Exchange"]
+__all__ = ["CHANGES", "RoutedCall"]
 
 #: Why there is no second answer to a call that changes something.
 CHANGES = "it changes the world and is not made twice; compare by parity, or by record and replay"
 _MOVED = "the world changed between the two answers"
 
 
-class Exchange:
+class RoutedCall:
     """See the module. decision: as it was made, without a shadow where none may be asked."""
 
-    def __init__(self, board: RoutingPolicy, world: World, method: Method, request: Any, decision: Decision) -> None:
+    def __init__(
+        self, board: RoutingPolicy, world: WorldChanges, method: Method, request: Any, decision: Decision
+    ) -> None:
         self.method = method
         self.why = "" if method.effect is Effect.READ else CHANGES
         if self.why and decision.shadow:

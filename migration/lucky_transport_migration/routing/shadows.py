@@ -17,12 +17,12 @@ from functools import partial
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Busy, PeerTimeout, TransportError
 from lucky_transport.rpc.worker_pool import WorkerPool
-from lucky_transport_migration.routing.exchange import Exchange
+from lucky_transport_migration.routing.exchange import RoutedCall
 from lucky_transport_migration.routing.follower import Follower
 from lucky_transport_migration.routing.outcomes import answer, failure
-from lucky_transport_migration.routing.side import Side
+from lucky_transport_migration.routing.side import RoutedConnection
 
-__all__ = ["Shadows"]
+__all__ = ["TransportShadows"]
 
 _log = logging.getLogger("lucky_transport")
 
@@ -33,26 +33,26 @@ _GRACE_S, _MOMENT_S = 1.0, 0.4
 _CLOSED = "the transport was closed before the shadow had answered"
 
 
-class Shadows:
+class TransportShadows:
     """Asks the shadows of one staged transport, over twins of its `sides`."""
 
-    def __init__(self, sides: Mapping[str, Side]) -> None:
+    def __init__(self, sides: Mapping[str, RoutedConnection]) -> None:
         self._sides = {name: side.twin() for name, side in sides.items()}
         self._calls = WorkerPool("shadow calls", _CALLS, _WAITING_CALLS)
         self._streams = WorkerPool("shadow streams", _STREAMS)
-        self._pending: set[Exchange] = set()
+        self._pending: set[RoutedCall] = set()
         self._closing = False
 
-    def call(self, exchange: Exchange, deadline: Deadline | None) -> None:
+    def call(self, exchange: RoutedCall, deadline: Deadline | None) -> None:
         """Have the shadow of a unary call asked, soon."""
         self._run(self._calls, exchange, partial(self._ask, exchange, exchange.decision.shadow, _left_s(deadline)))
 
-    def follow(self, exchange: Exchange, follower: Follower, deadline: Deadline | None) -> None:
+    def follow(self, exchange: RoutedCall, follower: Follower, deadline: Deadline | None) -> None:
         """Have the shadow of a stream asked, soon, for the items that `follower` wants."""
         name = exchange.decision.shadow
         self._run(self._streams, exchange, partial(self._read, exchange, name, follower, _left_s(deadline)))
 
-    def reconnect(self, side: Side) -> None:
+    def reconnect(self, side: RoutedConnection) -> None:
         """Try again, soon, to connect a side that failed before."""
 
         def connect() -> None:
@@ -74,7 +74,7 @@ class Shadows:
         for exchange in list(self._pending):
             exchange.unshadowed(_CLOSED)
 
-    def _run(self, workers: WorkerPool, exchange: Exchange, ask: Callable[[], None]) -> None:
+    def _run(self, workers: WorkerPool, exchange: RoutedCall, ask: Callable[[], None]) -> None:
         def task() -> None:
             try:
                 if exchange.waits:
@@ -92,7 +92,7 @@ class Shadows:
             self._pending.discard(exchange)
             exchange.unshadowed(_CLOSED if self._closing else "too many shadows are under way")
 
-    def _ask(self, exchange: Exchange, name: str, timeout_s: float | None) -> None:
+    def _ask(self, exchange: RoutedCall, name: str, timeout_s: float | None) -> None:
         began_ns = time.perf_counter_ns()
         try:
             transport = self._sides[name].open()
@@ -102,7 +102,7 @@ class Shadows:
         else:
             exchange.shadowed(answer(name, (response,), began_ns))
 
-    def _read(self, exchange: Exchange, name: str, follower: Follower, timeout_s: float | None) -> None:
+    def _read(self, exchange: RoutedCall, name: str, follower: Follower, timeout_s: float | None) -> None:
         began_ns = time.perf_counter_ns()
         try:
             transport = self._sides[name].open()
@@ -120,7 +120,7 @@ class Shadows:
             exchange.shadowed(outcome, ended_early=not ended)
 
     def _failed(
-        self, exchange: Exchange, name: str, error: Exception, began_ns: int, follower: Follower | None = None
+        self, exchange: RoutedCall, name: str, error: Exception, began_ns: int, follower: Follower | None = None
     ) -> None:
         if self._closing:
             exchange.unshadowed(_CLOSED)

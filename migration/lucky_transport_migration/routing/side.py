@@ -12,7 +12,7 @@ from collections.abc import Callable
 from lucky_transport.errors import ClosedError, NotReachable, TransportError
 from lucky_transport.transport import Transport
 
-__all__ = ["CANDIDATE", "CONTROL", "Side"]
+__all__ = ["CANDIDATE", "CONTROL", "RoutedConnection"]
 
 #: The sides by the names that decisions have for them, wherever they are.
 CONTROL, CANDIDATE = "grpc", "shm"
@@ -20,7 +20,7 @@ CONTROL, CANDIDATE = "grpc", "shm"
 _RETRY_S = 1.0
 
 
-class Side:
+class RoutedConnection:
     """The connection that decisions call `name`; `connect` makes it. Safe to use from any thread."""
 
     def __init__(self, name: str, connect: Callable[[], Transport]) -> None:
@@ -32,9 +32,9 @@ class Side:
         self._retry_at = 0.0
         self._closed = False
 
-    def twin(self) -> Side:
+    def twin(self) -> RoutedConnection:
         """Return another connection to the same place."""
-        return Side(self.name, self._make)
+        return RoutedConnection(self.name, self._make)
 
     @property
     def connected(self) -> Transport | None:

@@ -20,7 +20,7 @@ from lucky_transport.routing_policy import CallOutcome, Comparison, Decision, Ro
 from lucky_transport.transport import Frame, Transport
 from lucky_transport_migration.routing.exchange import CHANGES
 from lucky_transport_migration.routing.outcomes import answer, failure
-from lucky_transport_migration.routing.world import World
+from lucky_transport_migration.routing.world import WorldChanges
 
 __all__ = ["Stepping"]
 
@@ -31,7 +31,7 @@ _NOTED_EVERY = 64
 class Stepping:
     """Exchanges over `transport`, which decisions call `side`; `send`, `recv` and `step` as `Transport` has them."""
 
-    def __init__(self, transport: Transport, decision: Decision, board: RoutingPolicy, world: World) -> None:
+    def __init__(self, transport: Transport, decision: Decision, board: RoutingPolicy, world: WorldChanges) -> None:
         self.transport = transport
         self._decision = decision
         self._board = board

@@ -7,7 +7,7 @@ from typing import Any
 
 from lucky_transport.errors import TransportError
 from lucky_transport.transport import Stream
-from lucky_transport_migration.routing.exchange import Exchange
+from lucky_transport_migration.routing.exchange import RoutedCall
 from lucky_transport_migration.routing.follower import Follower
 from lucky_transport_migration.routing.outcomes import answer, failure
 
@@ -20,9 +20,9 @@ class StagedStream(Stream):
     most: how many items are kept; 0 where they are only valid until the next one.
     """
 
-    def __init__(self, stream: Stream, exchange: Exchange, side: str, follower: Follower | None, most: int) -> None:
+    def __init__(self, stream: Stream, exchange: RoutedCall, side: str, follower: Follower | None, most: int) -> None:
         self._stream = stream
-        self._exchange: Exchange | None = exchange  # None once it is noted
+        self._exchange: RoutedCall | None = exchange  # None once it is noted
         self._side = side
         self._follower = follower
         self._most = most

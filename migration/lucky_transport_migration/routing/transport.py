@@ -25,14 +25,14 @@ from lucky_transport.messages.methods import Effect, Method
 from lucky_transport.routing_policy import Comparison, Decision, RoutingPolicy
 from lucky_transport.transport import Capabilities, Frame, Stream, Transport
 from lucky_transport_migration.routing.board import FencedBoard
-from lucky_transport_migration.routing.exchange import Exchange
+from lucky_transport_migration.routing.exchange import RoutedCall
 from lucky_transport_migration.routing.follower import Follower, most_items
 from lucky_transport_migration.routing.outcomes import answer, failure
-from lucky_transport_migration.routing.shadows import Shadows
-from lucky_transport_migration.routing.side import CANDIDATE, CONTROL, Side
+from lucky_transport_migration.routing.shadows import TransportShadows
+from lucky_transport_migration.routing.side import CANDIDATE, CONTROL, RoutedConnection
 from lucky_transport_migration.routing.stepping import Stepping
 from lucky_transport_migration.routing.stream import StagedStream
-from lucky_transport_migration.routing.world import World
+from lucky_transport_migration.routing.world import WorldChanges
 from lucky_transport_migration.stages.standing import STEP, STEPPING_PATH
 
 __all__ = ["StagedTransport"]
@@ -50,11 +50,11 @@ class StagedTransport(Transport):
 
     name = "staged"
 
-    def __init__(self, control: Side, candidate: Side, board: RoutingPolicy) -> None:
+    def __init__(self, control: RoutedConnection, candidate: RoutedConnection, board: RoutingPolicy) -> None:
         self._sides = {CONTROL: control, CANDIDATE: candidate}
         self._board = FencedBoard(board)
-        self._world = World()
-        self._shadows = Shadows(self._sides)
+        self._world = WorldChanges()
+        self._shadows = TransportShadows(self._sides)
         self._pid = os.getpid()
         self._closed = False
         self._fell_back: set[str] = set()
@@ -142,13 +142,15 @@ class StagedTransport(Transport):
             self._board.note(Comparison(STEP, instead, stood_in, failed))
             return transport, Decision(CONTROL, "", decision.stage)
 
-    def _exchange(self, method: Method, request: Any, *, shadowed: bool = True) -> Exchange:
+    def _exchange(self, method: Method, request: Any, *, shadowed: bool = True) -> RoutedCall:
         decision = self._stepping_by if method.name in STEPPING_PATH else self._board.decide(method.name)
         if not shadowed and decision.shadow:
             decision = Decision(decision.authority, "", decision.stage)
-        return Exchange(self._board, self._world, method, request, decision)
+        return RoutedCall(self._board, self._world, method, request, decision)
 
-    def _first_answer(self, exchange: Exchange, attempt: Callable[[Transport], _Answer]) -> tuple[Side, _Answer]:
+    def _first_answer(
+        self, exchange: RoutedCall, attempt: Callable[[Transport], _Answer]
+    ) -> tuple[RoutedConnection, _Answer]:
         """Return the side that answered, and what `attempt` made of it; what it raises is noted, and raised."""
         side, began_ns = self._sides[exchange.decision.authority], time.perf_counter_ns()
         has_net = exchange.decision.may_fall_back and exchange.method.name not in STEPPING_PATH
@@ -169,7 +171,9 @@ class StagedTransport(Transport):
             )
         return self._first_answer(exchange, attempt)  # now it is the control's to answer, which has no net
 
-    def _may_repeat(self, method: Method, side: Side, transport: Transport | None, error: Exception) -> bool:
+    def _may_repeat(
+        self, method: Method, side: RoutedConnection, transport: Transport | None, error: Exception
+    ) -> bool:
         """True when the control can answer instead: nothing was sent to this side, or it broke in a read."""
         if transport is None:
             self._shadows.reconnect(side)

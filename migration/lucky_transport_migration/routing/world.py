@@ -12,10 +12,10 @@ from contextlib import contextmanager
 
 from lucky_transport.messages.methods import Effect, Method
 
-__all__ = ["World"]
+__all__ = ["WorldChanges"]
 
 
-class World:
+class WorldChanges:
     """Counts what changes the world behind one transport. Safe to use from any thread."""
 
     def __init__(self) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from lucky_transport_migration.scan.doors import Place
+from lucky_transport_migration.scan.doors import GrpcUse
 from lucky_transport_migration.scan.words import places_of_line
 
 __all__ = ["is_build_file", "places_in_build"]
@@ -25,13 +25,13 @@ def is_build_file(name: str) -> bool:
     return bool(_NAMES.fullmatch(name.rpartition("/")[2]))
 
 
-def places_in_build(name: str, text: str) -> list[Place]:
+def places_in_build(name: str, text: str) -> list[GrpcUse]:
     """Return what of gRPC a file holds, by line."""
     ours = name.rpartition("/")[2] == "lucky_transport.toml"
-    found: list[Place] = []
+    found: list[GrpcUse] = []
     for number, line in enumerate(text.splitlines(), start=1):
         step = _COMMENT.sub("", line)
-        found += [Place(number, kind, symbol) for kind, symbol in places_of_line(step)]
+        found += [GrpcUse(number, kind, symbol) for kind, symbol in places_of_line(step)]
         if ours and _GRPC_SETTING.match(step):
-            found.append(Place(number, "build", step.strip()))
+            found.append(GrpcUse(number, "build", step.strip()))
     return found

@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Iterator
 from typing import Any
 
-from lucky_transport_migration.scan.doors import Place
+from lucky_transport_migration.scan.doors import GrpcUse
 from lucky_transport_migration.scan.source import Unreadable
 from lucky_transport_migration.scan.words import requirement_name
 
@@ -46,13 +46,13 @@ def requirement_of_line(line: str) -> str | None:
     return requirement_name(match["what"]) or requirement_name(_CONDA_VERSION.sub("", match["what"]))
 
 
-def places_in_list(text: str) -> list[Place]:
+def places_in_list(text: str) -> list[GrpcUse]:
     """Return the requirements of gRPC in a file that has one a line."""
     lines = enumerate(text.splitlines(), start=1)
-    return [Place(number, "dependency", name) for number, line in lines if (name := requirement_of_line(line))]
+    return [GrpcUse(number, "dependency", name) for number, line in lines if (name := requirement_of_line(line))]
 
 
-def places_in_toml(text: str) -> list[Place]:
+def places_in_toml(text: str) -> list[GrpcUse]:
     """Return the requirements of gRPC in a TOML file. Raises Unreadable."""
     try:
         table = tomllib.loads(text)
@@ -61,10 +61,10 @@ def places_in_toml(text: str) -> list[Place]:
     except RecursionError as error:
         raise Unreadable("nests too deeply for TOML") from error
     lines = text.splitlines()
-    found: list[Place] = []
+    found: list[GrpcUse] = []
     for wanted, name in _requirements(table):
         taken = [place.line for place in found if place.symbol == name]
-        found.append(Place(_line_of(wanted, lines, taken), "dependency", name))
+        found.append(GrpcUse(_line_of(wanted, lines, taken), "dependency", name))
     return sorted(found)
 
 

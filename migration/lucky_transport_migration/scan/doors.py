@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from lucky_transport_migration.scan.finding import Finding, Kind
 from lucky_transport_migration.scan.known import DROP_INS, LUCKYROBOTS, PORT, luckyrobots_class, service_of
 
-__all__ = ["Place", "judge"]
+__all__ = ["GrpcUse", "judge"]
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Place:
+class GrpcUse:
     """Something of gRPC in a file, before it is judged."""
 
     line: int
@@ -48,7 +48,7 @@ _OTHERS: dict[Kind, tuple[int, str]] = {
 }
 
 
-def judge(path: str, places: Iterable[Place], *, steps: bool = False) -> list[Finding]:
+def judge(path: str, places: Iterable[GrpcUse], *, steps: bool = False) -> list[Finding]:
     """Return the findings of one file. steps: the file calls a stub's `Step`."""
     found = list(places)
     services = [service_of(place.symbol) for place in found if place.kind == "stub"]
@@ -57,7 +57,7 @@ def judge(path: str, places: Iterable[Place], *, steps: bool = False) -> list[Fi
     ]
 
 
-def _door(place: Place, services: Sequence[str | None], *, steps: bool) -> tuple[int, str]:
+def _door(place: GrpcUse, services: Sequence[str | None], *, steps: bool) -> tuple[int, str]:
     own = luckyrobots_class(place.symbol)
     if own is not None or place.symbol == LUCKYROBOTS:
         return _LUCKYROBOTS.get(own or "", (2, "the package is a gRPC client; connect() has the same calls, typed"))

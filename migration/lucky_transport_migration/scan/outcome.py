@@ -12,7 +12,7 @@ from typing import Any
 from lucky_transport_migration.scan.finding import KINDS, Finding
 from lucky_transport_migration.scan.known import is_stub_module
 
-__all__ = ["Outcome", "Unread"]
+__all__ = ["ScanResult", "Unread"]
 
 _PLURALS = {"dependency": "dependencies", "build": "build steps", "channel": "channels and targets"}
 
@@ -31,7 +31,7 @@ class Unread:
 
 
 @dataclass
-class Outcome:
+class ScanResult:
     """findings: sorted by path and line. generated: paths of generated code. files: how many were looked at."""
 
     root: str

@@ -15,7 +15,7 @@ import re
 import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider, ScopeProvider
 
-from lucky_transport_migration.scan.doors import Place
+from lucky_transport_migration.scan.doors import GrpcUse
 from lucky_transport_migration.scan.finding import Kind
 from lucky_transport_migration.scan.known import (
     CHANNELS,
@@ -46,7 +46,7 @@ def may_mention(source: bytes) -> bool:
     return bool(_WORDS.search(source))
 
 
-def places_in(module: cst.Module) -> list[Place]:
+def places_in(module: cst.Module) -> list[GrpcUse]:
     """Return what of gRPC a module holds, by line."""
     finder = _Finder()
     MetadataWrapper(module, unsafe_skip_copy=True).visit(finder)  # a parsed tree holds no node twice
@@ -58,7 +58,7 @@ class _Finder(cst.CSTVisitor):
 
     def __init__(self) -> None:
         super().__init__()
-        self.places: list[Place] = []
+        self.places: list[GrpcUse] = []
         self._found_calls: list[cst.Call] = []
 
     def visit_Import(self, node: cst.Import) -> None:
@@ -104,7 +104,7 @@ class _Finder(cst.CSTVisitor):
     def _note(self, node: cst.CSTNode, kind: Kind, symbol: str) -> None:
         where = self.get_metadata(PositionProvider, node)
         assert isinstance(where, CodeRange)
-        self.places.append(Place(where.start.line, kind, symbol))
+        self.places.append(GrpcUse(where.start.line, kind, symbol))
 
     def _note_text(self, node: cst.CSTNode, text: str) -> None:
         if (found := place_of_text(text)) is not None:

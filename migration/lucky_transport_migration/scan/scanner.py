@@ -12,10 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from lucky_transport_migration.scan import build, dependencies
-from lucky_transport_migration.scan.doors import Place, judge
+from lucky_transport_migration.scan.doors import GrpcUse, judge
 from lucky_transport_migration.scan.finding import Finding
 from lucky_transport_migration.scan.notebook import read_notebook
-from lucky_transport_migration.scan.outcome import Outcome, Unread
+from lucky_transport_migration.scan.outcome import ScanResult, Unread
 from lucky_transport_migration.scan.python import may_mention, places_in
 from lucky_transport_migration.scan.source import Unreadable, parse
 from lucky_transport_migration.scan.tree import files_of, name_in
@@ -29,9 +29,9 @@ _STEPS = re.compile(rb"\.Step\(")
 _SHEBANG = re.compile(rb"#!.*python")
 
 
-def scan(root: Path, advance: Callable[[str], None] = lambda _: None) -> Outcome:
+def scan(root: Path, advance: Callable[[str], None] = lambda _: None) -> ScanResult:
     """Return what of gRPC is left below `root`, or in that one file; `advance` is told the name of each file."""
-    outcome = Outcome(root.as_posix())
+    outcome = ScanResult(root.as_posix())
 
     def note(error: OSError) -> None:
         name = name_in(root, Path(error.filename))
@@ -45,7 +45,7 @@ def scan(root: Path, advance: Callable[[str], None] = lambda _: None) -> Outcome
     return outcome
 
 
-def scan_again(outcome: Outcome, changed: Mapping[str, bytes]) -> Outcome:
+def scan_again(outcome: ScanResult, changed: Mapping[str, bytes]) -> ScanResult:
     """Return what a scan would find if the files of these names held these contents."""
     after = replace(
         outcome,
@@ -67,7 +67,7 @@ def _order(finding: Finding) -> tuple[str, int]:
     return finding.path, finding.line
 
 
-def _scan_file(outcome: Outcome, path: Path, name: str) -> None:
+def _scan_file(outcome: ScanResult, path: Path, name: str) -> None:
     if _GENERATED.search(name):
         outcome.generated.append(name)
         outcome.files += 1
@@ -82,7 +82,7 @@ def _scan_file(outcome: Outcome, path: Path, name: str) -> None:
         _scan_content(outcome, name, content)
 
 
-def _scan_content(outcome: Outcome, name: str, content: bytes) -> None:
+def _scan_content(outcome: ScanResult, name: str, content: bytes) -> None:
     if not may_mention(content):
         return
     try:
@@ -116,7 +116,7 @@ def _read(path: Path, name: str) -> bytes | None:
     return None
 
 
-def _places(name: str, content: bytes) -> tuple[list[Place], list[tuple[int, str]]]:
+def _places(name: str, content: bytes) -> tuple[list[GrpcUse], list[tuple[int, str]]]:
     """Return what a file holds, and (line, why) of its parts that could not be understood. Raises Unreadable."""
     last = name.rpartition("/")[2]
     if is_python(last, content):
@@ -124,7 +124,7 @@ def _places(name: str, content: bytes) -> tuple[list[Place], list[tuple[int, str
     text = content.decode("utf-8", errors="replace")
     if last.endswith(".ipynb"):
         return _places_in_notebook(text)
-    found: list[Place] = []
+    found: list[GrpcUse] = []
     if dependencies.is_toml(name):
         found = dependencies.places_in_toml(text)
     elif dependencies.is_list_of_requirements(name):
@@ -134,9 +134,9 @@ def _places(name: str, content: bytes) -> tuple[list[Place], list[tuple[int, str
     return found, []
 
 
-def _places_in_notebook(text: str) -> tuple[list[Place], list[tuple[int, str]]]:
+def _places_in_notebook(text: str) -> tuple[list[GrpcUse], list[tuple[int, str]]]:
     notebook = read_notebook(text)
-    places = [Place(notebook.line(one.line), one.kind, one.symbol) for one in places_in(parse(notebook.source))]
+    places = [GrpcUse(notebook.line(one.line), one.kind, one.symbol) for one in places_in(parse(notebook.source))]
     for line, command in notebook.commands:
-        places += [Place(line, kind, symbol) for kind, symbol in places_of_line(command)]
+        places += [GrpcUse(line, kind, symbol) for kind, symbol in places_of_line(command)]
     return sorted(places), [one for one in notebook.broken if may_mention(text.encode())]

@@ -13,13 +13,13 @@ from rich.text import Text
 
 from lucky_transport_migration.scan.finding import DOORS
 from lucky_transport_migration.scan.fix.changes import Changes
-from lucky_transport_migration.scan.outcome import Outcome
+from lucky_transport_migration.scan.outcome import ScanResult
 from lucky_transport_migration.tables import print_text
 
 __all__ = ["show_changes", "show_outcome"]
 
 
-def show_outcome(outcome: Outcome) -> None:
+def show_outcome(outcome: ScanResult) -> None:
     """Print what is left, by file."""
     console = Console()
     if outcome.findings and console.is_terminal:
@@ -34,7 +34,7 @@ def show_outcome(outcome: Outcome) -> None:
     click.secho(outcome.sentence, bold=True, fg="green" if outcome.nothing_left else None)
 
 
-def _draw(console: Console, outcome: Outcome) -> None:
+def _draw(console: Console, outcome: ScanResult) -> None:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for name in ("where", "kind", "symbol", "door"):
         table.add_column(name, overflow="fold", min_width=_WIDTHS.get(name))

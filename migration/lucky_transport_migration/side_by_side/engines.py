@@ -25,7 +25,7 @@ from lucky_transport.errors import ConfigError
 from lucky_transport.process import unique_name
 from lucky_transport.registry import registry
 from lucky_transport.transport import Transport
-from lucky_transport_migration.paths import Link, find_path
+from lucky_transport_migration.paths import ConnectedEngine, find_path
 
 __all__ = ["Engines"]
 
@@ -61,7 +61,9 @@ class Engines:
             )
         factory = self._factory()
         if factory is None:
-            link = Link(find_path(name), str(self.engine), self.num_envs, seed=self.seed, options=self.options)
+            link = ConnectedEngine(
+                find_path(name), str(self.engine), self.num_envs, seed=self.seed, options=self.options
+            )
             return stack.enter_context(link).transport
         return self._serve(name, factory, stack)
 

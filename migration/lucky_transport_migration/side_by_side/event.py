@@ -18,12 +18,12 @@ from lucky_transport.env.composite import observation_fields
 from lucky_transport.messages.methods import Method
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Frame
-from lucky_transport_migration.commands_parity.answers import Answer, differing
+from lucky_transport_migration.commands_parity.answers import CallResult, differing
 from lucky_transport_migration.commands_parity.outcome import CallDifference
 from lucky_transport_migration.difference import Difference, first_difference
-from lucky_transport_migration.evidence.rules import Rules
+from lucky_transport_migration.evidence.rules import ComparisonRules
 
-__all__ = ["Asked", "Attempt", "Event", "Exchange", "Found", "attempt", "difference", "frame_table", "left_out"]
+__all__ = ["Asked", "Attempt", "Event", "Found", "RecordedExchange", "attempt", "difference", "frame_table", "left_out"]
 
 #: What a comparison finds.
 Found = Difference | CallDifference
@@ -57,7 +57,7 @@ def attempt(function: Callable[..., Any], *arguments: Any) -> Attempt:
 
 
 @dataclass(slots=True)
-class Exchange:
+class RecordedExchange:
     """One exchange: what was sent, and the frame as named arrays, or the error."""
 
     number: int
@@ -83,7 +83,11 @@ class Exchange:
 
     def is_repeated_by(self, other: Event) -> bool:
         """True when the other side did the same thing."""
-        return isinstance(other, Exchange) and _same(self.actions, other.actions) and _same(self.control, other.control)
+        return (
+            isinstance(other, RecordedExchange)
+            and _same(self.actions, other.actions)
+            and _same(self.control, other.control)
+        )
 
 
 @dataclass(slots=True)
@@ -93,7 +97,7 @@ class Asked:
     number: int
     method: Method
     request: Any
-    answer: Answer
+    answer: CallResult
 
     @property
     def name(self) -> str:
@@ -115,7 +119,7 @@ class Asked:
         return isinstance(other, Asked) and self.method is other.method and self.request == other.request
 
 
-Event = Exchange | Asked
+Event = RecordedExchange | Asked
 
 
 def frame_table(frame: Frame, spec: BatchSpec, first_seq: int = 0) -> dict[str, NDArray[Any]]:
@@ -134,15 +138,15 @@ def frame_table(frame: Frame, spec: BatchSpec, first_seq: int = 0) -> dict[str, 
     return table | {"seq": np.array([frame.seq - first_seq])}
 
 
-def difference(left: tuple[str, Event], right: tuple[str, Event], rules: Rules) -> Found | None:
+def difference(left: tuple[str, Event], right: tuple[str, Event], rules: ComparisonRules) -> Found | None:
     """Return where the answers to the same thing, done over two named transports, first differ; None if nowhere."""
     (name, mine), (other_name, other) = left, right
     if isinstance(mine, Asked) and isinstance(other, Asked):
         found = differing(mine.method, mine.answer, other.answer, rules)
         names = (name, other_name)
         return found and CallDifference.of(mine.method, mine.number, "a call", names, found, mine.request)
-    assert isinstance(mine, Exchange)
-    assert isinstance(other, Exchange)
+    assert isinstance(mine, RecordedExchange)
+    assert isinstance(other, RecordedExchange)
     where = {"mode": "side by side", "step": mine.number, "event": mine.name}
     if mine.error != other.error:
         values = {name: mine.error or "no error", other_name: other.error or "no error"}
@@ -150,7 +154,7 @@ def difference(left: tuple[str, Event], right: tuple[str, Event], rules: Rules) 
     return first_difference((name, mine.table), (other_name, other.table), **where, rules=rules)
 
 
-def left_out(event: Event, rules: Rules) -> Iterator[tuple[str, str]]:
+def left_out(event: Event, rules: ComparisonRules) -> Iterator[tuple[str, str]]:
     """Yield (what, why) of everything in an answer that rules leave out."""
     if isinstance(event, Asked):
         yield from ((key, rules.rows[key].skip) for key in rules.left_out(event.method.response))

@@ -22,21 +22,21 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.messages.methods import Method
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Capabilities, Frame, Stream, Transport
-from lucky_transport_migration.commands_parity.answers import Answer
+from lucky_transport_migration.commands_parity.answers import CallResult
 from lucky_transport_migration.difference import Difference
-from lucky_transport_migration.evidence.rules import Rules
+from lucky_transport_migration.evidence.rules import ComparisonRules
 from lucky_transport_migration.side_by_side.event import (
     Asked,
     Attempt,
     Event,
-    Exchange,
+    RecordedExchange,
     attempt,
     difference,
     frame_table,
     left_out,
 )
 from lucky_transport_migration.side_by_side.mismatch import Mismatch
-from lucky_transport_migration.side_by_side.tally import Tally
+from lucky_transport_migration.side_by_side.tally import ComparisonCounts
 
 __all__ = ["SideBySideTransport"]
 
@@ -46,7 +46,7 @@ _FLAGS = ("lockstep", "hold", "commands", "streams")
 class SideBySideTransport(Transport):
     """`members` by name, the yardstick first; closing it closes all. `mismatch` is set once something differed."""
 
-    def __init__(self, members: Mapping[str, Transport], rules: Rules, tally: Tally) -> None:
+    def __init__(self, members: Mapping[str, Transport], rules: ComparisonRules, tally: ComparisonCounts) -> None:
         first = next(iter(members.values()))
         self.name = " and ".join(members)
         self.spec = first.spec
@@ -102,12 +102,12 @@ class SideBySideTransport(Transport):
     def _attempt(self, use: Callable[[Transport], Any]) -> dict[str, Attempt]:
         return {name: attempt(use, member) for name, member in self._members.items()}
 
-    def _exchange(self, name: str, made: Attempt) -> Exchange:
+    def _exchange(self, name: str, made: Attempt) -> RecordedExchange:
         actions, control = self._sent
         if made.value is None:
-            return Exchange(self._tally.exchanges, actions, control, error=made.text)
+            return RecordedExchange(self._tally.exchanges, actions, control, error=made.text)
         first = self._first_seq.setdefault(name, made.value.seq)
-        return Exchange(self._tally.exchanges, actions, control, frame_table(made.value, self.spec, first))
+        return RecordedExchange(self._tally.exchanges, actions, control, frame_table(made.value, self.spec, first))
 
     def _compare(self, events: Mapping[str, Event]) -> None:
         """Count what all answered; raises Mismatch where one differs from the first."""
@@ -153,5 +153,5 @@ def _common(all_of_them: list[Capabilities]) -> Capabilities:
     return Capabilities(**{flag: all(getattr(one, flag) for one in all_of_them) for flag in _FLAGS})
 
 
-def _answer(made: Attempt) -> Answer:
-    return Answer(error=made.text) if made.error is not None else Answer([made.value])
+def _answer(made: Attempt) -> CallResult:
+    return CallResult(error=made.text) if made.error is not None else CallResult([made.value])

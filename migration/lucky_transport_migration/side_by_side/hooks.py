@@ -13,8 +13,8 @@ import pytest
 
 from lucky_transport_migration.side_by_side.engines import Engines
 from lucky_transport_migration.side_by_side.mismatch import Mismatch
-from lucky_transport_migration.side_by_side.session import Key, Session
-from lucky_transport_migration.side_by_side.tally import Tally
+from lucky_transport_migration.side_by_side.session import Key, SideBySideRun
+from lucky_transport_migration.side_by_side.tally import ComparisonCounts
 
 __all__ = ["MARKER", "PROPERTY", "Hooks", "engines_of", "run_of"]
 
@@ -27,10 +27,10 @@ _ENGINE_ARGUMENTS = tuple(Engines.__dataclass_fields__)
 class Hooks:
     """Registered with pytest; `session` is what the fixtures work with."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SideBySideRun) -> None:
         self.session = session
-        self.tallies: dict[str, Tally] = {}  # of running tests, by node id
-        self._sum = Tally()
+        self.tallies: dict[str, ComparisonCounts] = {}  # of running tests, by node id
+        self._sum = ComparisonCounts()
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         if "lucky_env" in metafunc.fixturenames:
@@ -52,7 +52,7 @@ class Hooks:
             pytest.fail(str(mismatch), pytrace=False)
         return result
 
-    def _explain(self, error: Exception, key: Key, name: str, tally: Tally) -> None:
+    def _explain(self, error: Exception, key: Key, name: str, tally: ComparisonCounts) -> None:
         """Say in a failed test's own error whether its run differed; it is no yardstick for others."""
         if not isinstance(error, pytest.skip.Exception):
             mismatch = self.session.check(key, name, tally)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from lucky_transport_migration.commands_parity.outcome import CallDifference
 from lucky_transport_migration.side_by_side.event import Found
-from lucky_transport_migration.side_by_side.tally import Tally
+from lucky_transport_migration.side_by_side.tally import ComparisonCounts
 
 __all__ = ["Mismatch"]
 
@@ -17,12 +17,12 @@ __all__ = ["Mismatch"]
 class Mismatch(AssertionError):
     """The first difference between two transports; `found` is where."""
 
-    def __init__(self, found: Found, names: tuple[str, str], tally: Tally) -> None:
+    def __init__(self, found: Found, names: tuple[str, str], tally: ComparisonCounts) -> None:
         super().__init__("\n".join(_lines(found, names, tally)))
         self.found = found
 
 
-def _lines(found: Found, names: tuple[str, str], tally: Tally) -> Iterator[str]:
+def _lines(found: Found, names: tuple[str, str], tally: ComparisonCounts) -> Iterator[str]:
     left, right = names
     if isinstance(found, CallDifference):
         yield f"{left} and {right} answer {found.method} differently"

@@ -17,29 +17,29 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.errors import plural
 from lucky_transport.messages.methods import Method
 from lucky_transport.transport import Frame, Stream, Transport
-from lucky_transport_migration.commands_parity.answers import Answer
+from lucky_transport_migration.commands_parity.answers import CallResult
 from lucky_transport_migration.difference import Difference
-from lucky_transport_migration.evidence.rules import Rules
+from lucky_transport_migration.evidence.rules import ComparisonRules
 from lucky_transport_migration.side_by_side.event import (
     Asked,
     Attempt,
     Event,
-    Exchange,
     Found,
+    RecordedExchange,
     attempt,
     difference,
     frame_table,
     left_out,
 )
-from lucky_transport_migration.side_by_side.tally import Tally
+from lucky_transport_migration.side_by_side.tally import ComparisonCounts
 
-__all__ = ["RecordedTransport", "Recording", "first_between"]
+__all__ = ["RecordedTransport", "Transcript", "first_between"]
 
 _MOST_BYTES = 256 << 20
 
 
 @dataclass(slots=True)
-class Recording:
+class Transcript:
     """The events of one run over the transport `name`, in their order. `dropped`: those beyond the limit."""
 
     name: str
@@ -59,7 +59,7 @@ class Recording:
 class RecordedTransport(Transport):
     """`inner`, with everything that goes through it kept in `recording`; closing it closes `inner`."""
 
-    def __init__(self, inner: Transport, recording: Recording) -> None:
+    def __init__(self, inner: Transport, recording: Transcript) -> None:
         self.name, self.spec, self.capabilities = inner.name, inner.spec, inner.capabilities
         self.actions = inner.actions
         self._inner = inner
@@ -84,7 +84,7 @@ class RecordedTransport(Transport):
     def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
         asked = copy.deepcopy(request)
         made = attempt(self._inner.call, method, request, deadline)
-        answer = Answer([made.value], made.text) if made.error is None else Answer(error=made.text)
+        answer = CallResult([made.value], made.text) if made.error is None else CallResult(error=made.text)
         self._recording.add(Asked(len(self._recording.events), method, asked, copy.deepcopy(answer)))
         return made.outcome()
 
@@ -98,7 +98,7 @@ class RecordedTransport(Transport):
         self._inner.close()
 
     def _keep(self, made: Attempt) -> None:
-        exchange = Exchange(self._exchanges, *self._sent, error=made.text)
+        exchange = RecordedExchange(self._exchanges, *self._sent, error=made.text)
         self._exchanges += 1
         if made.value is not None:
             if self._first_seq is None:
@@ -107,7 +107,7 @@ class RecordedTransport(Transport):
         self._recording.add(exchange)
 
 
-def first_between(left: Recording, right: Recording, rules: Rules, tally: Tally) -> Found | None:
+def first_between(left: Transcript, right: Transcript, rules: ComparisonRules, tally: ComparisonCounts) -> Found | None:
     """Return where two runs of one test first differ, None if nowhere; what was equal is counted in `tally`.
 
     A difference in what the test did itself is one too: with the same answers it should have done the same.

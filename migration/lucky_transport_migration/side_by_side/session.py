@@ -11,30 +11,30 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from lucky_transport.env.vector_env import VectorEnv
-from lucky_transport_migration.evidence.rules import Rules
+from lucky_transport_migration.evidence.rules import ComparisonRules
 from lucky_transport_migration.side_by_side.engines import Engines
 from lucky_transport_migration.side_by_side.fan import SideBySideTransport
 from lucky_transport_migration.side_by_side.mismatch import Mismatch
-from lucky_transport_migration.side_by_side.recorded import RecordedTransport, Recording, first_between
-from lucky_transport_migration.side_by_side.tally import Tally
+from lucky_transport_migration.side_by_side.recorded import RecordedTransport, Transcript, first_between
+from lucky_transport_migration.side_by_side.tally import ComparisonCounts
 
-__all__ = ["Session"]
+__all__ = ["SideBySideRun"]
 
 #: How a test is called without the name of its transport: its place, and its other parameters.
 Key = tuple[Any, ...]
 
 
-class Session:
+class SideBySideRun:
     """`between` are the paths compared, the yardstick first."""
 
     def __init__(self, between: Sequence[str]) -> None:
         self.between = tuple(between)
-        self.rules = Rules.load()
-        self._recordings: dict[Key, dict[str, Recording]] = {}
+        self.rules = ComparisonRules.load()
+        self._recordings: dict[Key, dict[str, Transcript]] = {}
 
     @contextmanager
     def side_by_side(
-        self, engines: Engines, tally: Tally, between: Sequence[str] = (), **env: Any
+        self, engines: Engines, tally: ComparisonCounts, between: Sequence[str] = (), **env: Any
     ) -> Generator[VectorEnv]:
         """Yield one env that steps an engine per transport and compares after each move.
 
@@ -52,7 +52,7 @@ class Session:
     def recorded(self, engines: Engines, key: Key, name: str, **env: Any) -> Generator[VectorEnv]:
         """Yield the env of one run of a test, over the path `name`; what it does is kept for `check`."""
         with ExitStack() as stack:
-            recording = self._recordings.setdefault(key, {})[name] = Recording(name)
+            recording = self._recordings.setdefault(key, {})[name] = Transcript(name)
             transport = RecordedTransport(engines.open(name, stack), recording)
             yield stack.enter_context(VectorEnv(transport, **env))
 
@@ -60,9 +60,9 @@ class Session:
         """Drop a run that failed by itself: it is no yardstick."""
         self._recordings.get(key, {}).pop(name, None)
 
-    def check(self, key: Key, name: str, tally: Tally) -> Mismatch | None:
+    def check(self, key: Key, name: str, tally: ComparisonCounts) -> Mismatch | None:
         """Return where the run over `name`, which is over, differs from the first transport's; None if nowhere."""
-        runs: Mapping[str, Recording] = self._recordings.get(key, {})
+        runs: Mapping[str, Transcript] = self._recordings.get(key, {})
         yardstick = self.between[0]
         if name == yardstick or name not in runs:
             return None

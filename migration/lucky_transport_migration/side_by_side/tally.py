@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lucky_transport_migration.side_by_side.event import Event, Found
 
-__all__ = ["Tally"]
+__all__ = ["ComparisonCounts"]
 
 
 @dataclass(slots=True)
-class Tally:
+class ComparisonCounts:
     """Exchanges, calls and values compared, what differed as sentences, and what was left out as what -> why."""
 
     tests: int = 0

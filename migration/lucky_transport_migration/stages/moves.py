@@ -23,11 +23,11 @@ from lucky_transport_migration.stages.names import covers, is_pattern, known_met
 from lucky_transport_migration.stages.stage import Placement, Stage
 from lucky_transport_migration.stages.standing import STEP, STEPPING_PATH, Standing
 
-__all__ = ["Move", "Moves"]
+__all__ = ["Moves", "StageChange"]
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class StageChange:
     """One method's move from `before` to `to`; refused: why it stays, "" when it has moved."""
 
     method: str
@@ -46,7 +46,7 @@ class Moves:
         self.standing = Standing.load(directory, environ={})
         self._limits = Limits.load(self.standing.plan.path.parent)
 
-    def place(self, target: str, to: Placement, *, force: bool = False) -> list[Move]:
+    def place(self, target: str, to: Placement, *, force: bool = False) -> list[StageChange]:
         """Put what `target` names, a method or a pattern, at `to`, by one row; all of it or, if one is refused, none.
 
         Rows that `target` covers are removed. Raises UnknownName, ConfigError.
@@ -57,11 +57,11 @@ class Moves:
             self._lift(moves)
         return moves
 
-    def promote(self, target: str, *, force: bool = False) -> list[Move]:
+    def promote(self, target: str, *, force: bool = False) -> list[StageChange]:
         """Move each method that `target` names up by one rung, where cool-down and gate allow it."""
         names = self._movable(target)
         doubts = {} if force else dict(self._doubts(names))
-        moves: list[Move] = []
+        moves: list[StageChange] = []
         for name in names:
             before = self.standing.placement(name)
             to = before.following
@@ -71,9 +71,9 @@ class Moves:
         self._lift(moves)
         return moves
 
-    def demote(self, target: str, to: Placement | None = None, why: str = "by hand") -> list[Move]:
+    def demote(self, target: str, to: Placement | None = None, why: str = "by hand") -> list[StageChange]:
         """Move each method that `target` names down: to `to`, by default to where gRPC answers every call again."""
-        moves: list[Move] = []
+        moves: list[StageChange] = []
         for name in self._movable(target):
             before = self.standing.placement(name)
             there = before.fallback if to is None else to
@@ -120,10 +120,10 @@ class Moves:
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
-    def _move(self, name: str, to: Placement, refused: str) -> Move:
-        return Move(name, self.standing.placement(name), to, refused)
+    def _move(self, name: str, to: Placement, refused: str) -> StageChange:
+        return StageChange(name, self.standing.placement(name), to, refused)
 
-    def _write_moves(self, target: str, moves: Iterable[Move]) -> None:
+    def _write_moves(self, target: str, moves: Iterable[StageChange]) -> None:
         """Write what was not refused: one row where all of a pattern went to one stage, else one row a method."""
         done = {move.method: move.to for move in moves if not move.refused}
         if is_pattern(target) and len(set(done.values())) == 1 and len(done) == len(list(moves)):
@@ -145,7 +145,7 @@ class Moves:
         there = (key for key in self.standing.plan.methods if not is_pattern(key) and matches(name, key))
         return next(there, short_name(name) if name in BY_NAME else name)
 
-    def _lift(self, moves: Iterable[Move]) -> None:
+    def _lift(self, moves: Iterable[StageChange]) -> None:
         """Note promotions, so that demotions end and the evidence of the new stage is told from that of the old one."""
         for move in moves:
             if move.refused or move.to <= move.before:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lucky_transport.errors import RemoteProtocolError
-from lucky_transport_migration.measuring import Effort, Measurement, Samples, Watch
+from lucky_transport_migration.measuring import CpuTimer, Effort, Measurement, Samples
 from lucky_transport_migration.stubs.calls import number_of, question
 
 __all__ = ["measure_awaited"]
@@ -27,7 +27,7 @@ async def measure_awaited(call: Any, chars: int, effort: Effort, pid: int | None
     more = _fitting(warmup, effort, effort.budget_s / 10)
     warmup = np.concatenate([warmup, await _timed(call, chars, numbers, more)])
     n = _fitting(warmup[warmup.size // 2 :], effort, effort.budget_s)
-    watch = Watch(pid)
+    watch = CpuTimer(pid)
     samples = await _timed(call, chars, numbers, n)
     client, engine = watch.stop()
     return Measurement(samples, warmup, client, engine, watch.same_core())

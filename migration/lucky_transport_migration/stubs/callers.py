@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from lucky_transport.errors import RemoteProtocolError
-from lucky_transport_migration.call_suite.flow import Flow
-from lucky_transport_migration.measuring import Effort, Watch
+from lucky_transport_migration.call_suite.flow import StreamMeasurement
+from lucky_transport_migration.measuring import CpuTimer, Effort
 from lucky_transport_migration.stubs.calls import number_of, question
 
 __all__ = ["measure_callers"]
@@ -55,7 +55,7 @@ class _Callers:
         self._stop.set()
 
 
-def measure_callers(call: Any, chars: int, count: int, effort: Effort, pid: int | None) -> Flow:
+def measure_callers(call: Any, chars: int, count: int, effort: Effort, pid: int | None) -> StreamMeasurement:
     """Return the flow of the calls of `count` threads; the first tenth of the time is warm-up.
 
     Raises RemoteProtocolError when an answer belongs to another call.
@@ -65,7 +65,7 @@ def measure_callers(call: Any, chars: int, count: int, effort: Effort, pid: int 
         running = [pool.submit(callers.run, index) for index in range(count)]
         try:
             callers.wait(effort.budget_s / 10, count)
-            watch, started, before = Watch(pid), time.perf_counter_ns(), callers.calls
+            watch, started, before = CpuTimer(pid), time.perf_counter_ns(), callers.calls
             callers.wait(effort.budget_s, effort.least)
             took, n = time.perf_counter_ns() - started, callers.calls - before
             client, engine = watch.stop()
@@ -73,4 +73,4 @@ def measure_callers(call: Any, chars: int, count: int, effort: Effort, pid: int 
             callers.stop()
     for one in running:
         one.result()
-    return Flow(n, took, client, engine, watch.same_core())
+    return StreamMeasurement(n, took, client, engine, watch.same_core())

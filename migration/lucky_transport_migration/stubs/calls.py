@@ -10,7 +10,7 @@ import numpy as np
 from google.protobuf.wrappers_pb2 import BytesValue, StringValue, UInt64Value
 
 from lucky_transport.errors import RemoteProtocolError
-from lucky_transport_migration.call_suite.flow import Flow, timed_flow
+from lucky_transport_migration.call_suite.flow import StreamMeasurement, timed_flow
 from lucky_transport_migration.measuring import Effort, Measurement, closed_loop, open_loop
 from lucky_transport_migration.stubs.servicers import item_number
 
@@ -57,7 +57,7 @@ def _checked(ask: Callable[[Any], StringValue]) -> Callable[[Any], None]:
     return ask_and_check
 
 
-def measure_stream(call: Any, item_bytes: int, effort: Effort, pid: int | None) -> Flow:
+def measure_stream(call: Any, item_bytes: int, effort: Effort, pid: int | None) -> StreamMeasurement:
     """Return the flow of a unary-stream callable's items.
 
     Raises RemoteProtocolError when an item is not the one that was due.

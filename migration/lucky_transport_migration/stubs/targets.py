@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lucky_transport_migration.call_suite.targets import Result, at_least, at_most, times
-from lucky_transport_migration.targets import Target
+from lucky_transport_migration.targets import SpeedTarget
 
 __all__ = ["STUB_TARGETS"]
 
@@ -22,7 +22,7 @@ def _cpu_share(result: Result) -> float | None:
     return None if ours is None or not theirs else ours / theirs
 
 
-STUB_TARGETS: tuple[Target, ...] = (
+STUB_TARGETS: tuple[SpeedTarget, ...] = (
     at_least("unary, pool, adaptive: gRPC over TCP over shm", 15, times(to="grpc-tcp", kind="unary", what="pool")),
     at_least(
         "unary, pool, adaptive: gRPC over a unix socket over shm", 12, times(to="grpc-unix", kind="unary", what="pool")

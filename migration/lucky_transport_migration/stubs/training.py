@@ -11,7 +11,7 @@ from pathlib import Path
 
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.process import EngineProcess, unique_name
-from lucky_transport_migration.call_suite.flow import Flow
+from lucky_transport_migration.call_suite.flow import StreamMeasurement
 from lucky_transport_migration.stubs.cells import TRAINING_PARTS
 from lucky_transport_migration.stubs.pair import Job, program
 
@@ -36,7 +36,7 @@ def why_no_training() -> str | None:
     return None
 
 
-def measure_training(job: Job) -> Flow:
+def measure_training(job: Job) -> StreamMeasurement:
     """Return the steps of one run of the program; engine and program have ended when this returns.
 
     Raises NotReachable when either fails.
@@ -51,7 +51,7 @@ def measure_training(job: Job) -> Flow:
             found = json.loads(result.read_text(encoding="utf-8"))
     finally:
         engine.stop()
-    return Flow(found["steps"], found["took_ns"], found["cpu_ns"])
+    return StreamMeasurement(found["steps"], found["took_ns"], found["cpu_ns"])
 
 
 def _command(job: Job, served: Endpoint, result: Path) -> list[str]:

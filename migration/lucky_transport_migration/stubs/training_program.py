@@ -25,7 +25,7 @@ _ACTIONS = 12
 _TIMEOUT_S = 2.0  # 0.5.0 waits so long in vain when it connects
 
 
-class Policy:
+class PolicyNetwork:
     """A network of two hidden layers with weights drawn once."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
@@ -43,14 +43,14 @@ class Policy:
 
 def train(env: LuckyEnv, seconds: float) -> dict[str, int]:
     """Step for that long; a tenth before is warm-up."""
-    policy = Policy(env.reset()[0].size, _ACTIONS)
+    policy = PolicyNetwork(env.reset()[0].size, _ACTIONS)
     _steps(env, policy, seconds / 10)
     cpu, start = time.process_time_ns(), time.perf_counter_ns()
     steps = _steps(env, policy, seconds)
     return {"steps": steps, "took_ns": time.perf_counter_ns() - start, "cpu_ns": time.process_time_ns() - cpu}
 
 
-def _steps(env: LuckyEnv, policy: Policy, seconds: float) -> int:
+def _steps(env: LuckyEnv, policy: PolicyNetwork, seconds: float) -> int:
     observation, info = env.reset()
     frame, steps, end = info["frame_number"], 0, time.perf_counter() + seconds
     while time.perf_counter() < end or not steps:

@@ -20,13 +20,13 @@ import grpc.aio
 from lucky_transport.process import unique_name
 from lucky_transport.registry import load
 
-__all__ = ["Way", "free_address", "target_of", "way_of"]
+__all__ = ["StubVariant", "free_address", "target_of", "way_of"]
 
 _PLUGIN = "lucky_transport_stubs"
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class StubVariant:
     """How a program makes channels and servers."""
 
     server: Callable[..., Any]
@@ -35,11 +35,11 @@ class Way:
     aio_channel: Callable[[str], Any]
 
 
-def way_of(path: str) -> Way:
+def way_of(path: str) -> StubVariant:
     """Return the way called `path`. What is made by it raises MissingExtra and BrokenPlugin besides its own errors."""
     if path == "shm":
-        return Way(_ours("server"), _ours("aio_server"), _ours("channel"), _ours("aio_channel"))
-    return Way(grpc.server, grpc.aio.server, grpc.insecure_channel, grpc.aio.insecure_channel)
+        return StubVariant(_ours("server"), _ours("aio_server"), _ours("channel"), _ours("aio_channel"))
+    return StubVariant(grpc.server, grpc.aio.server, grpc.insecure_channel, grpc.aio.insecure_channel)
 
 
 def _ours(name: str) -> Callable[..., Any]:

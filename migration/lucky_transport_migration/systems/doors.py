@@ -16,9 +16,9 @@ from lucky_transport.registry import load
 from lucky_transport.sessions.api import SessionApi, WorldSnapshot
 from lucky_transport.sessions.client import SessionClient, worlds_of
 from lucky_transport.sessions.sessions import Sessions
-from lucky_transport_migration.paths import Link, find_path
+from lucky_transport_migration.paths import ConnectedEngine, find_path
 
-__all__ = ["ENGINE", "MAP", "OPTIONS", "RATE_HZ", "Look", "Way", "open_way"]
+__all__ = ["ENGINE", "MAP", "OPTIONS", "RATE_HZ", "Look", "SessionVariant", "open_way"]
 
 ENGINE, MAP = "skirmish", "arena"
 OPTIONS = {"bots": "none"}  # nobody who could end a game while it is measured
@@ -30,7 +30,7 @@ Look = Callable[[int], WorldSnapshot]
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class SessionVariant:
     """sessions: what can be done. watch(id): returns how its newest look is seen. pid: the engine's, None for ours."""
 
     sessions: SessionApi
@@ -39,27 +39,27 @@ class Way:
 
 
 @contextmanager
-def open_way(path: str, wait: str | None) -> Generator[Way]:
+def open_way(path: str, wait: str | None) -> Generator[SessionVariant]:
     """Yield the way called `path`. Raises what starting an engine and connecting raise."""
     if path == "shm":
-        with Link(find_path("shm"), ENGINE, 1, wait=wait) as link:
+        with ConnectedEngine(find_path("shm"), ENGINE, 1, wait=wait) as link:
             client = SessionClient(link.transport)
-            yield Way(client, lambda session: client.watch(session).latest, link.pid)
+            yield SessionVariant(client, lambda session: client.watch(session).latest, link.pid)
     elif path == "openra":
         with _bridge() as way:
             yield way
     else:
         with closing(Sessions(worlds_of(ENGINE), ENGINE)) as sessions:
-            yield Way(sessions, _looker(sessions))
+            yield SessionVariant(sessions, _looker(sessions))
 
 
 @contextmanager
-def _bridge() -> Generator[Way]:
+def _bridge() -> Generator[SessionVariant]:
     engine = EngineProcess(ENGINE, [f"openra://127.0.0.1:0?rate={RATE_HZ}"])
     try:
         connect: Any = load("lucky_transport_openra.bridge_sessions:BridgeSessions", owner="openra", extra="openra")
         with closing(connect(engine.endpoints[0], load_settings())) as sessions:
-            yield Way(sessions, _looker(sessions), engine.pid)
+            yield SessionVariant(sessions, _looker(sessions), engine.pid)
     finally:
         engine.stop()
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from lucky_transport_migration.call_suite.cell import CallCell
 from lucky_transport_migration.measuring import Measurement, closed_loop
-from lucky_transport_migration.paths import Link, find_path
+from lucky_transport_migration.paths import ConnectedEngine, find_path
 from lucky_transport_migration.plan import Plan
 from lucky_transport_migration.systems.cells import SystemSetup
 from lucky_transport_migration.systems.cores import two_cores
@@ -25,7 +25,7 @@ def measure(setup: SystemSetup, plan: Plan) -> Mapping[CallCell, Measurement]:
     if setup.path == "semaphores":
         with SemaphorePair() as pair, two_cores(pair.pid):
             return {cell: closed_loop(pair.step, np.zeros(0), plan.effort, pair.pid)}
-    with Link(find_path("holodeck"), _ENGINE, 1) as link:
+    with ConnectedEngine(find_path("holodeck"), _ENGINE, 1) as link:
         assert link.pid is not None, "its engine has a process of its own"
         spec = link.transport.spec
         actions = np.zeros(spec.action_shape, spec.action.dtype)

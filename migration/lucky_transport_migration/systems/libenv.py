@@ -14,7 +14,7 @@ from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport_migration.call_suite.cell import CallCell
 from lucky_transport_migration.measuring import Measurement, closed_loop
-from lucky_transport_migration.paths import Link, find_path
+from lucky_transport_migration.paths import ConnectedEngine, find_path
 from lucky_transport_migration.plan import Plan
 from lucky_transport_migration.systems.cells import SystemSetup
 from lucky_transport_migration.systems.library import DirectLibrary, compiled
@@ -40,7 +40,7 @@ def _direct(setup: SystemSetup, plan: Plan, path: str) -> Mapping[CallCell, Meas
 
 def _hosted(setup: SystemSetup, plan: Plan, path: str) -> Mapping[CallCell, Measurement]:
     steps, *of_env = setup.cells()
-    with Link(find_path("shm"), f"libenv:{path}", int(plan.options["num_envs"]), wait=setup.wait) as link:
+    with ConnectedEngine(find_path("shm"), f"libenv:{path}", int(plan.options["num_envs"]), wait=setup.wait) as link:
         transport = link.transport
         actions = np.zeros(transport.spec.action_shape, transport.spec.action.dtype)
         found = {steps: closed_loop(transport.step, actions, plan.effort, link.pid, lambda frame: frame.seq)}

@@ -13,7 +13,7 @@ from typing import Any
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import RemoteProtocolError
-from lucky_transport_migration.systems.doors import MAP, OPTIONS, RATE_HZ, Way
+from lucky_transport_migration.systems.doors import MAP, OPTIONS, RATE_HZ, SessionVariant
 
 __all__ = ["PATIENCE_S", "Pause", "measure_pause"]
 
@@ -45,7 +45,7 @@ class Pause:
         }
 
 
-def measure_pause(way: Way, pause_s: float) -> Pause:
+def measure_pause(way: SessionVariant, pause_s: float) -> Pause:
     """Run a session at a rate, look at it, pause, and look again; pause longer while the machine gives it no time.
 
     Raises RemoteProtocolError when the session stood still meanwhile.

@@ -16,7 +16,7 @@ from lucky_transport.errors import RemoteProtocolError
 from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.registry import load
 from lucky_transport_migration.call_suite.cell import CallCell
-from lucky_transport_migration.call_suite.flow import Flow, timed_flow
+from lucky_transport_migration.call_suite.flow import StreamMeasurement, timed_flow
 from lucky_transport_migration.call_suite.rows import Measured
 from lucky_transport_migration.measuring import Effort, Measurement, closed_loop
 from lucky_transport_migration.peers.exchange import measure_exchanges
@@ -112,7 +112,7 @@ def _measure_action(instance: Any, effort: Effort, pid: int) -> Measurement:
     return closed_loop(step, _NOTHING, effort, pid, lambda shown: int(shown["Score"]))
 
 
-def _measure_slots(instance: Any, slots: int, effort: Effort, pid: int) -> Flow:
+def _measure_slots(instance: Any, slots: int, effort: Effort, pid: int) -> StreamMeasurement:
     experiment = _experiment(instance, slots, _FOR_EVER)
     actions = 0
 

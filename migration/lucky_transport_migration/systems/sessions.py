@@ -17,12 +17,12 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport.sessions.api import AdvanceRequest, AdvanceResult
 from lucky_transport_migration.call_suite.cell import CallCell
-from lucky_transport_migration.call_suite.flow import Flow, timed_flow
+from lucky_transport_migration.call_suite.flow import StreamMeasurement, timed_flow
 from lucky_transport_migration.call_suite.rows import Measured
-from lucky_transport_migration.measuring import Effort, Measurement, Samples, Watch, closed_loop
+from lucky_transport_migration.measuring import CpuTimer, Effort, Measurement, Samples, closed_loop
 from lucky_transport_migration.plan import Plan
 from lucky_transport_migration.systems.cells import SystemSetup
-from lucky_transport_migration.systems.doors import MAP, OPTIONS, Way, open_way
+from lucky_transport_migration.systems.doors import MAP, OPTIONS, SessionVariant, open_way
 from lucky_transport_migration.systems.pause import PATIENCE_S, measure_pause
 
 __all__ = ["measure"]
@@ -38,7 +38,7 @@ def measure(setup: SystemSetup, plan: Plan) -> Mapping[CallCell, Measured]:
     Raises RemoteProtocolError when an advance is not the one that was due.
     """
     count, effort = int(plan.options["sessions"]), plan.effort
-    measures: Mapping[str, Callable[[Way], Measured]] = {
+    measures: Mapping[str, Callable[[SessionVariant], Measured]] = {
         "ready": lambda way: _measure_ready(way, count, effort),
         "advance": lambda way: _measure_advance(way, count, effort),
         "ticks": lambda way: _measure_ticks(way, count, effort),
@@ -49,7 +49,7 @@ def measure(setup: SystemSetup, plan: Plan) -> Mapping[CallCell, Measured]:
         return {cell: measures[cell.kind](way) for cell in setup.cells()}
 
 
-def _create(way: Way, seed: int) -> str:
+def _create(way: SessionVariant, seed: int) -> str:
     """Return a session that can be played."""
     session = way.sessions.create(MAP, seed, OPTIONS)
     way.sessions.advance(session, 0)
@@ -57,14 +57,14 @@ def _create(way: Way, seed: int) -> str:
 
 
 @contextmanager
-def _sessions(way: Way, count: int) -> Generator[Sequence[str]]:
+def _sessions(way: SessionVariant, count: int) -> Generator[Sequence[str]]:
     sessions = [_create(way, seed) for seed in range(1, count + 1)]
     yield sessions
     for session in sessions:
         way.sessions.destroy(session)
 
 
-def _measure_ready(way: Way, count: int, effort: Effort) -> Samples:
+def _measure_ready(way: SessionVariant, count: int, effort: Effort) -> Samples:
     """Create `count` sessions, each timed until it can be played, and again for about the effort's budget."""
     with _sessions(way, 1):  # what is made once is there
         pass
@@ -81,7 +81,7 @@ def _measure_ready(way: Way, count: int, effort: Effort) -> Samples:
     return np.asarray(samples, np.int64)
 
 
-def _measure_advance(way: Way, count: int, effort: Effort) -> Measurement:
+def _measure_advance(way: SessionVariant, count: int, effort: Effort) -> Measurement:
     with _sessions(way, count) as sessions:
         turns = itertools.cycle(sessions)
         advances = itertools.count(1)
@@ -94,7 +94,7 @@ def _measure_advance(way: Way, count: int, effort: Effort) -> Measurement:
         return closed_loop(lambda _: way.sessions.advance(next(turns), 1), _NOTHING, effort, way.pid, number)
 
 
-def _measure_ticks(way: Way, count: int, effort: Effort) -> Flow:
+def _measure_ticks(way: SessionVariant, count: int, effort: Effort) -> StreamMeasurement:
     with _sessions(way, count) as sessions:
         turns = [AdvanceRequest(session, _TICKS) for session in sessions]
         rounds = ((tick, way.sessions.advance_all(turns)) for tick in itertools.count(_TICKS, _TICKS))
@@ -109,7 +109,7 @@ def _measure_ticks(way: Way, count: int, effort: Effort) -> Flow:
         return replace(found, n=found.n * count * _TICKS)
 
 
-def _measure_free(way: Way, count: int, effort: Effort) -> Flow:
+def _measure_free(way: SessionVariant, count: int, effort: Effort) -> StreamMeasurement:
     """Let all run as fast as they can, with a reader that goes round them.
 
     On a machine with much else to do the engine may get no time while a short effort lasts: then it gets longer.
@@ -121,7 +121,7 @@ def _measure_free(way: Way, count: int, effort: Effort) -> Flow:
         turns = itertools.cycle(sessions)
         _go_round(looks, turns, effort.budget_s / 10)
         patience = Deadline(PATIENCE_S)
-        watch, start, before = Watch(way.pid), time.perf_counter_ns(), _ticks(way, sessions)
+        watch, start, before = CpuTimer(way.pid), time.perf_counter_ns(), _ticks(way, sessions)
         _go_round(looks, turns, effort.budget_s)
         while not (ticks := _ticks(way, sessions) - before):
             if patience.expired:
@@ -129,7 +129,7 @@ def _measure_free(way: Way, count: int, effort: Effort) -> Flow:
             _go_round(looks, turns, effort.budget_s)
         took = time.perf_counter_ns() - start
         client, engine = watch.stop()
-        return Flow(ticks, took, client, engine, watch.same_core())
+        return StreamMeasurement(ticks, took, client, engine, watch.same_core())
 
 
 def _go_round(looks: Mapping[str, Callable[[int], object]], turns: Iterator[str], seconds: float) -> None:
@@ -139,5 +139,5 @@ def _go_round(looks: Mapping[str, Callable[[int], object]], turns: Iterator[str]
         time.sleep(_LOOK_EVERY_S)
 
 
-def _ticks(way: Way, sessions: Sequence[str]) -> int:
+def _ticks(way: SessionVariant, sessions: Sequence[str]) -> int:
     return sum(way.sessions.state(session).ticks for session in sessions)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lucky_transport_migration.call_suite.targets import Measure, Result, at_least, at_most, times
-from lucky_transport_migration.targets import Target
+from lucky_transport_migration.targets import SpeedTarget
 
 __all__ = ["SYSTEM_TARGETS"]
 
@@ -51,7 +51,7 @@ def _of_sessions(kind: str, to: str) -> Measure:
     return lambda result: ratio(result) if result["options"]["sessions"] == _SESSIONS else None
 
 
-SYSTEM_TARGETS: tuple[Target, ...] = (
+SYSTEM_TARGETS: tuple[SpeedTarget, ...] = (
     at_most("C library of 64 envs hosted over shm, adaptive: what hosting adds to a step", "µs", 10, _hosting),
     at_least(
         "Holodeck, ticks a second: ours over two bare processes", 1,

@@ -21,10 +21,10 @@ from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.spec.composite import Part
 from lucky_transport_libenv.interface import MAX_NAME_BYTES, MAX_NDIM, Dtype, ScalarType, Space
 
-__all__ = ["Region", "Tensor", "tensors_of"]
+__all__ = ["Tensor", "TensorRegion", "tensors_of"]
 
 
-class Region:
+class TensorRegion:
     """Where a tensor's rows are in the segment, as the C side counts."""
 
     ROW, TERMINATED, TRUNCATED = 0, 1, 2
@@ -75,7 +75,7 @@ def tensors_of(spec: BatchSpec) -> list[Tensor]:
 
 
 def _flags(taken: set[tuple[str | int, ...]]) -> Iterator[Tensor]:
-    for name, region in (("terminated", Region.TERMINATED), ("truncated", Region.TRUNCATED)):
+    for name, region in (("terminated", TensorRegion.TERMINATED), ("truncated", TensorRegion.TRUNCATED)):
         if (name,) not in taken:
             yield Tensor(Space.INFO, region, 0, "uint8", ScalarType.DISCRETE, Dtype.UINT8, 0, 0, 1, (), name)
 

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport_openra.skirmish.rules import CELL, QUEUES, Kind
+from lucky_transport_openra.skirmish.rules import CELL, QUEUES, ActorKind
 
-__all__ = ["IDLE", "Activity", "Actor", "Item", "Side"]
+__all__ = ["IDLE", "Activity", "Actor", "Item", "Player"]
 
 
 class Activity(NamedTuple):
@@ -35,7 +35,7 @@ class Actor:
     """x, y: position in 1/1024 cells. wait: ticks until it can fire again. load: ore carried, in credits."""
 
     id: int
-    kind: Kind
+    kind: ActorKind
     side: int
     x: int
     y: int
@@ -63,7 +63,7 @@ class Actor:
 class Item:
     """Something that is being made. done: ticks of work (in 1/2, for low power) so far. paid: credits so far."""
 
-    kind: Kind
+    kind: ActorKind
     done: int = 0
     paid: int = 0
 
@@ -73,7 +73,7 @@ class Item:
         return self.done >= 2 * self.kind.build_ticks
 
 
-class Side:
+class Player:
     """One player: money, queues, what it has seen, and its counts so far.
 
     explored, visible: bool (height, width). known_enemies: ids seen at least once.

@@ -10,9 +10,9 @@ import random
 from collections import deque
 
 from lucky_transport_openra.skirmish import activities, production, sight
-from lucky_transport_openra.skirmish.actor import Actor, Side
+from lucky_transport_openra.skirmish.actor import Actor, Player
 from lucky_transport_openra.skirmish.messages import Kill
-from lucky_transport_openra.skirmish.rules import CELL, KINDS, Kind
+from lucky_transport_openra.skirmish.rules import CELL, KINDS, ActorKind
 from lucky_transport_openra.skirmish.terrain import Terrain
 
 __all__ = ["EVENTS", "Game"]
@@ -55,7 +55,7 @@ class Game:
         self.kills: deque[Kill] = deque(maxlen=_KILLS_KEPT)
         self.events: dict[str, None] = {}
         shape = (terrain.height, terrain.width)
-        self.sides = tuple(Side(number, name, cash, shape) for number, name in enumerate(_NAMES))
+        self.sides = tuple(Player(number, name, cash, shape) for number, name in enumerate(_NAMES))
         starts = list(terrain.starts)
         if self.random.random() < 0.5:
             starts.reverse()
@@ -68,7 +68,7 @@ class Game:
             sight.look(self, side)
         self.events.clear()  # what one sees from the start is no news
 
-    def add(self, kind: Kind, side: Side, x: int, y: int) -> Actor:
+    def add(self, kind: ActorKind, side: Player, x: int, y: int) -> Actor:
         """Put a new actor into the middle of a cell and return it."""
         middle = CELL // 2
         actor = Actor(self._next_id, kind, side.number, x * CELL + middle, y * CELL + middle, kind.hp)
@@ -80,7 +80,7 @@ class Game:
         """Take an actor out of the world."""
         del self.actors[actor.id], self.sides[actor.side].actors[actor.id]
 
-    def enemy_of(self, actor: Actor) -> Side:
+    def enemy_of(self, actor: Actor) -> Player:
         """Return the side that the actor fights."""
         return self.sides[1 - actor.side]
 

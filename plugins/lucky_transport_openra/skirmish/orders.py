@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from lucky_transport_openra.skirmish import production
-from lucky_transport_openra.skirmish.actor import IDLE, Activity, Actor, Side
+from lucky_transport_openra.skirmish.actor import IDLE, Activity, Actor, Player
 from lucky_transport_openra.skirmish.messages import Command, Order
 from lucky_transport_openra.skirmish.rules import CELL, KINDS
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 __all__ = ["OBEY", "obey"]
 
-_Obey = Callable[["Game", Side, Command], bool]
+_Obey = Callable[["Game", Player, Command], bool]
 _STANCES = range(4)
 
 
-def obey(game: Game, side: Side, command: Command) -> bool:
+def obey(game: Game, side: Player, command: Command) -> bool:
     """Do what the command says, as far as it makes sense; True when it did."""
     handler = OBEY.get(command.action)
     obeyed = handler is not None and not game.is_over and handler(game, side, command)
@@ -30,7 +30,7 @@ def obey(game: Game, side: Side, command: Command) -> bool:
     return obeyed
 
 
-def _who(side: Side, command: Command, can: Callable[[Actor], bool]) -> list[Actor]:
+def _who(side: Player, command: Command, can: Callable[[Actor], bool]) -> list[Actor]:
     """Return the actors that the command is for and that can do it."""
     if command.actor_id:
         actor = side.actors.get(command.actor_id)
@@ -69,33 +69,33 @@ def _cell(game: Game, command: Command) -> int:
     return y * game.terrain.width + x if game.terrain.is_on_map(x, y) else -1
 
 
-def _move(game: Game, side: Side, command: Command) -> bool:
+def _move(game: Game, side: Player, command: Command) -> bool:
     cell = _cell(game, command)
     return cell >= 0 and _set(_who(side, command, _is_unit), command, Activity("move", cell))
 
 
-def _attack_move(game: Game, side: Side, command: Command) -> bool:
+def _attack_move(game: Game, side: Player, command: Command) -> bool:
     cell = _cell(game, command)
     if (command.target_x, command.target_y) == (-1, -1):
         cell = _enemy_cell(game, side)
     return cell >= 0 and _set(_who(side, command, _is_army), command, Activity("attack_move", cell))
 
 
-def _enemy_cell(game: Game, side: Side) -> int:
+def _enemy_cell(game: Game, side: Player) -> int:
     """Return the cell of the oldest enemy building that the side knows, else where the enemy started."""
     enemy = game.sides[1 - side.number]
     known = (one for one in enemy.buildings() if one.id in side.known_enemies)
     return next((one.cell(game.terrain.width) for one in known), game.starts[enemy.number])
 
 
-def _attack(game: Game, side: Side, command: Command) -> bool:
+def _attack(game: Game, side: Player, command: Command) -> bool:
     target = game.actors.get(command.target_actor_id)
     if target is None or target.side == side.number or target.id not in side.known_enemies:
         return False
     return _set(_who(side, command, _is_army), command, Activity("attack", target=target.id))
 
 
-def _stop(game: Game, side: Side, command: Command) -> bool:
+def _stop(game: Game, side: Player, command: Command) -> bool:
     actors = _who(side, command, _is_unit)
     for actor in actors:
         actor.activity, actor.target = IDLE, 0
@@ -103,17 +103,17 @@ def _stop(game: Game, side: Side, command: Command) -> bool:
     return bool(actors)
 
 
-def _harvest(game: Game, side: Side, command: Command) -> bool:
+def _harvest(game: Game, side: Player, command: Command) -> bool:
     actors = _who(side, command, lambda actor: bool(actor.kind.carries))
     return _set(actors, command, Activity("harvest", _cell(game, command)))
 
 
-def _make(game: Game, side: Side, command: Command) -> bool:
+def _make(game: Game, side: Player, command: Command) -> bool:
     is_building = command.item_type in KINDS and KINDS[command.item_type].is_building
     return is_building is (command.action == Order.BUILD) and production.start(side, command.item_type)
 
 
-def _deploy(game: Game, side: Side, command: Command) -> bool:
+def _deploy(game: Game, side: Player, command: Command) -> bool:
     """A builder becomes a base where it stands."""
     builders = _who(side, command, lambda actor: actor.kind.name == "builder")
     for actor in builders:
@@ -122,7 +122,7 @@ def _deploy(game: Game, side: Side, command: Command) -> bool:
     return bool(builders)
 
 
-def _sell(game: Game, side: Side, command: Command) -> bool:
+def _sell(game: Game, side: Player, command: Command) -> bool:
     building = side.actors.get(command.actor_id)
     if building is None or not building.kind.is_building:
         return False
@@ -131,36 +131,36 @@ def _sell(game: Game, side: Side, command: Command) -> bool:
     return True
 
 
-def _repair(game: Game, side: Side, command: Command) -> bool:
+def _repair(game: Game, side: Player, command: Command) -> bool:
     buildings = _who(side, command, _is_building)
     for building in buildings:
         building.is_repairing = not building.is_repairing if command.actor_id else True
     return bool(buildings)
 
 
-def _place(game: Game, side: Side, command: Command) -> bool:
+def _place(game: Game, side: Player, command: Command) -> bool:
     return production.place(game, side, command.item_type, command.target_x, command.target_y)
 
 
-def _cancel(game: Game, side: Side, command: Command) -> bool:
+def _cancel(game: Game, side: Player, command: Command) -> bool:
     return production.cancel(side, command.item_type)
 
 
-def _rally(game: Game, side: Side, command: Command) -> bool:
+def _rally(game: Game, side: Player, command: Command) -> bool:
     buildings = _who(side, command, lambda actor: bool(actor.kind.makes))
     for building in buildings:
         building.rally = _cell(game, command)
     return bool(buildings)
 
 
-def _guard(game: Game, side: Side, command: Command) -> bool:
+def _guard(game: Game, side: Player, command: Command) -> bool:
     if command.target_actor_id not in side.actors or command.target_actor_id == command.actor_id:
         return False
     actors = [actor for actor in _who(side, command, _is_army) if actor.id != command.target_actor_id]
     return _set(actors, command, Activity("guard", target=command.target_actor_id))
 
 
-def _stance(game: Game, side: Side, command: Command) -> bool:
+def _stance(game: Game, side: Player, command: Command) -> bool:
     actors = _who(side, command, lambda actor: bool(actor.kind.damage))
     if command.target_x not in _STANCES:
         return False
@@ -169,7 +169,7 @@ def _stance(game: Game, side: Side, command: Command) -> bool:
     return bool(actors)
 
 
-def _power_down(game: Game, side: Side, command: Command) -> bool:
+def _power_down(game: Game, side: Player, command: Command) -> bool:
     building = side.actors.get(command.actor_id)
     if building is None or building.kind.power >= 0:
         return False
@@ -177,7 +177,7 @@ def _power_down(game: Game, side: Side, command: Command) -> bool:
     return True
 
 
-def _primary(game: Game, side: Side, command: Command) -> bool:
+def _primary(game: Game, side: Player, command: Command) -> bool:
     building = side.actors.get(command.actor_id)
     if building is None or not building.kind.makes:
         return False
@@ -187,12 +187,12 @@ def _primary(game: Game, side: Side, command: Command) -> bool:
     return True
 
 
-def _surrender(game: Game, side: Side, command: Command) -> bool:
+def _surrender(game: Game, side: Player, command: Command) -> bool:
     side.has_surrendered = True
     return True
 
 
-def _patrol(game: Game, side: Side, command: Command) -> bool:
+def _patrol(game: Game, side: Player, command: Command) -> bool:
     cell, width = _cell(game, command), game.terrain.width
     if cell < 0:
         return False

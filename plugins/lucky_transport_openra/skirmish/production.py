@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lucky_transport_openra.skirmish.actor import Activity, Actor, Item, Side
-from lucky_transport_openra.skirmish.rules import CELL, KINDS, QUEUES, Kind
+from lucky_transport_openra.skirmish.actor import Activity, Actor, Item, Player
+from lucky_transport_openra.skirmish.rules import CELL, KINDS, QUEUES, ActorKind
 
 if TYPE_CHECKING:
     from lucky_transport_openra.skirmish.game import Game
@@ -20,20 +20,20 @@ _LONGEST_QUEUE = 10
 _BASE_CELLS = 6
 
 
-def available(side: Side) -> list[str]:
+def available(side: Player) -> list[str]:
     """Return the names of what the side can make now."""
     owned = {actor.kind.name for actor in side.actors.values() if actor.kind.is_building}
     queues = {KINDS[name].makes for name in owned}
     return [kind.name for kind in KINDS.values() if kind.queue in queues and owned.issuperset(kind.needs)]
 
 
-def maker(side: Side, queue: str) -> Actor | None:
+def maker(side: Player, queue: str) -> Actor | None:
     """Return the building from which what is made in the queue comes: the primary one, else the oldest."""
     makers = [actor for actor in side.buildings() if actor.kind.makes == queue]
     return next((actor for actor in makers if actor.is_primary), makers[0] if makers else None)
 
 
-def start(side: Side, name: str) -> bool:
+def start(side: Player, name: str) -> bool:
     """Put an item into its queue; False where the side cannot make it, or the queue is full."""
     if name not in available(side) or len(side.queues[KINDS[name].queue]) >= _LONGEST_QUEUE:
         return False
@@ -41,7 +41,7 @@ def start(side: Side, name: str) -> bool:
     return True
 
 
-def cancel(side: Side, name: str) -> bool:
+def cancel(side: Player, name: str) -> bool:
     """Take the newest item of that kind out of its queue and give its money back; False when there is none."""
     queue = side.queues.get(KINDS[name].queue, []) if name in KINDS else []
     for item in reversed(queue):
@@ -52,7 +52,7 @@ def cancel(side: Side, name: str) -> bool:
     return False
 
 
-def work(game: Game, side: Side) -> None:
+def work(game: Game, side: Player) -> None:
     """Do a tick's work on the first item of every queue."""
     powers = [actor.kind.power for actor in side.actors.values() if actor.kind.power and not actor.is_off]
     side.power_provided = sum(power for power in powers if power > 0)
@@ -64,7 +64,7 @@ def work(game: Game, side: Side) -> None:
             _advance(game, side, queue, pace)
 
 
-def _advance(game: Game, side: Side, queue: list[Item], pace: int) -> None:
+def _advance(game: Game, side: Player, queue: list[Item], pace: int) -> None:
     item = queue[0]
     if item.is_ready:
         return
@@ -82,7 +82,7 @@ def _advance(game: Game, side: Side, queue: list[Item], pace: int) -> None:
             _leave_the_building(game, side, queue.pop(0).kind)
 
 
-def _leave_the_building(game: Game, side: Side, kind: Kind) -> None:
+def _leave_the_building(game: Game, side: Player, kind: ActorKind) -> None:
     home = maker(side, kind.queue)
     assert home is not None  # else nobody would have worked
     unit = game.add(kind, side, home.x // CELL, home.y // CELL)
@@ -90,7 +90,7 @@ def _leave_the_building(game: Game, side: Side, kind: Kind) -> None:
         unit.activity = Activity("move", home.rally)
 
 
-def may_place(game: Game, side: Side, x: int, y: int) -> bool:
+def may_place(game: Game, side: Player, x: int, y: int) -> bool:
     """True for a free cell near one of the side's buildings."""
     if not game.terrain.is_on_map(x, y) or game.terrain.rock[y, x] or y * game.terrain.width + x in game.ore:
         return False
@@ -104,7 +104,7 @@ def may_place(game: Game, side: Side, x: int, y: int) -> bool:
     return near
 
 
-def free_place(game: Game, side: Side) -> tuple[int, int] | None:
+def free_place(game: Game, side: Player) -> tuple[int, int] | None:
     """Return the free cell nearest to the side's oldest building, None when there is none."""
     homes = side.buildings()
     if not homes:
@@ -118,7 +118,7 @@ def free_place(game: Game, side: Side) -> tuple[int, int] | None:
     return None
 
 
-def place(game: Game, side: Side, name: str, x: int, y: int) -> bool:
+def place(game: Game, side: Player, name: str, x: int, y: int) -> bool:
     """Put up the building that is ready; "" = whichever. False when none is, or not there. (-1, -1) = anywhere."""
     queue = side.queues["Building"]
     if not queue or not queue[0].is_ready or name not in ("", queue[0].kind.name):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["CELL", "KINDS", "QUEUES", "TICK_S", "Kind"]
+__all__ = ["CELL", "KINDS", "QUEUES", "TICK_S", "ActorKind"]
 
 #: Parts of a cell that positions are counted in.
 CELL = 1024
@@ -17,7 +17,7 @@ TICK_S = 0.04
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ActorKind:
     """A kind of actor.
 
     cost: credits. build_ticks: with full power. queue: where it is made, "" = nowhere. needs: buildings one must have.
@@ -55,18 +55,18 @@ class Kind:
 QUEUES = ("Building", "Infantry", "Vehicle")
 
 _TABLE = (
-    Kind("base", 2000, 500, 1500, "", power=20, sight_cells=6, makes="Building"),
-    Kind("power", 300, 100, 400, "Building", ("base",), power=100, sight_cells=4),
-    Kind("barracks", 400, 120, 600, "Building", ("power",), power=-20, sight_cells=4, makes="Infantry"),
-    Kind("refinery", 1200, 200, 900, "Building", ("power",), power=-30, sight_cells=4),
-    Kind("factory", 1500, 240, 1000, "Building", ("refinery",), power=-30, sight_cells=4, makes="Vehicle"),
-    Kind("tower", 600, 120, 500, "Building", ("barracks",), power=-15,
+    ActorKind("base", 2000, 500, 1500, "", power=20, sight_cells=6, makes="Building"),
+    ActorKind("power", 300, 100, 400, "Building", ("base",), power=100, sight_cells=4),
+    ActorKind("barracks", 400, 120, 600, "Building", ("power",), power=-20, sight_cells=4, makes="Infantry"),
+    ActorKind("refinery", 1200, 200, 900, "Building", ("power",), power=-30, sight_cells=4),
+    ActorKind("factory", 1500, 240, 1000, "Building", ("refinery",), power=-30, sight_cells=4, makes="Vehicle"),
+    ActorKind("tower", 600, 120, 500, "Building", ("barracks",), power=-15,
          range_cells=6, damage=40, cooldown_ticks=20, sight_cells=7),
-    Kind("rifle", 100, 50, 60, "Infantry", ("barracks",), speed=56, range_cells=4, damage=8, cooldown_ticks=12),
-    Kind("rocket", 250, 80, 50, "Infantry", ("barracks",), speed=48, range_cells=6, damage=30, cooldown_ticks=40),
-    Kind("tank", 800, 150, 400, "Vehicle", ("factory",), speed=80, range_cells=5, damage=40, cooldown_ticks=30),
-    Kind("harvester", 900, 160, 500, "Vehicle", ("factory", "refinery"), speed=64, sight_cells=4, carries=700),
-    Kind("builder", 2000, 400, 600, "Vehicle", ("factory",), speed=48, sight_cells=5),
+    ActorKind("rifle", 100, 50, 60, "Infantry", ("barracks",), speed=56, range_cells=4, damage=8, cooldown_ticks=12),
+    ActorKind("rocket", 250, 80, 50, "Infantry", ("barracks",), speed=48, range_cells=6, damage=30, cooldown_ticks=40),
+    ActorKind("tank", 800, 150, 400, "Vehicle", ("factory",), speed=80, range_cells=5, damage=40, cooldown_ticks=30),
+    ActorKind("harvester", 900, 160, 500, "Vehicle", ("factory", "refinery"), speed=64, sight_cells=4, carries=700),
+    ActorKind("builder", 2000, 400, 600, "Vehicle", ("factory",), speed=48, sight_cells=5),
 )  # fmt: skip
 
 KINDS = {kind.name: kind for kind in _TABLE}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport_openra.skirmish.actor import Actor, Side
+from lucky_transport_openra.skirmish.actor import Actor, Player
 from lucky_transport_openra.skirmish.rules import CELL
 from lucky_transport_openra.skirmish.terrain import disk
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["look", "visible_enemies"]
 
 
-def look(game: Game, side: Side) -> None:
+def look(game: Game, side: Player) -> None:
     """Bring `visible`, `explored` and the enemies known up to date, and tell what is new."""
     visible = side.visible
     visible.fill(False)
@@ -49,7 +49,7 @@ def _seen_from(x: int, y: int, sight: int, width: int, height: int) -> NDArray[n
     return seen
 
 
-def visible_enemies(game: Game, side: Side) -> list[Actor]:
+def visible_enemies(game: Game, side: Player) -> list[Actor]:
     """Return the enemy's actors that the side saw when it last looked around."""
     seen = side.visible
     return [one for one in game.sides[1 - side.number].actors.values() if seen[one.y // CELL, one.x // CELL]]

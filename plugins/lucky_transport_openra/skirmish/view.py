@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lucky_transport_openra.skirmish import messages, production
-from lucky_transport_openra.skirmish.actor import Actor, Side
+from lucky_transport_openra.skirmish.actor import Actor, Player
 from lucky_transport_openra.skirmish.messages import Observation
 from lucky_transport_openra.skirmish.rules import CELL, KINDS, QUEUES
 from lucky_transport_openra.skirmish.sight import visible_enemies
@@ -54,7 +54,7 @@ def _share(part: int, whole: int) -> float:
     return part * 1024 // whole / 1024
 
 
-def _economy(side: Side) -> messages.Economy:
+def _economy(side: Player) -> messages.Economy:
     harvesters = [one for one in side.actors.values() if one.kind.carries]
     return messages.Economy(
         cash=side.cash,
@@ -66,7 +66,7 @@ def _economy(side: Side) -> messages.Economy:
     )
 
 
-def _military(side: Side) -> messages.Military:
+def _military(side: Player) -> messages.Military:
     army = side.army()
     return messages.Military(
         units_killed=side.units_killed,
@@ -83,7 +83,7 @@ def _military(side: Side) -> messages.Military:
     )
 
 
-def _unit(one: Actor, side: Side) -> messages.Unit:
+def _unit(one: Actor, side: Player) -> messages.Unit:
     kind = one.kind
     return messages.Unit(
         actor_id=one.id,
@@ -108,7 +108,7 @@ def _unit(one: Actor, side: Side) -> messages.Unit:
     )
 
 
-def _seen_building(one: Actor, side: Side) -> messages.Building:
+def _seen_building(one: Actor, side: Player) -> messages.Building:
     """What can be seen of a building from outside."""
     return messages.Building(
         actor_id=one.id,
@@ -125,7 +125,7 @@ def _seen_building(one: Actor, side: Side) -> messages.Building:
     )
 
 
-def _building(one: Actor, side: Side, width: int) -> messages.Building:
+def _building(one: Actor, side: Player, width: int) -> messages.Building:
     shown = _seen_building(one, side)
     makes = one.kind.makes
     item = side.queues[makes][0] if makes and side.queues[makes] else None
@@ -141,7 +141,7 @@ def _building(one: Actor, side: Side, width: int) -> messages.Building:
     return shown
 
 
-def _production(side: Side) -> list[messages.Production]:
+def _production(side: Player) -> list[messages.Production]:
     return [
         messages.Production(
             queue_type=name,
@@ -155,7 +155,7 @@ def _production(side: Side) -> list[messages.Production]:
     ]
 
 
-def _spatial(game: Game, side: Side, enemies: list[Actor]) -> bytes:
+def _spatial(game: Game, side: Player, enemies: list[Actor]) -> bytes:
     """Return float32 (height, width, channels) as bytes; cells never seen are 0 in all but "explored"."""
     grid = np.zeros((game.terrain.height, game.terrain.width, len(CHANNELS)), np.float32)
     explored = side.explored

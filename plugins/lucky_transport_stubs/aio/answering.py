@@ -18,7 +18,7 @@ from typing import Any
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.context import ServicerContext
 from lucky_transport_stubs.aio.inner import EOF
-from lucky_transport_stubs.aio.rpc import Rpc
+from lucky_transport_stubs.aio.rpc import ServerRpc
 from lucky_transport_stubs.aio.sync_context import SyncServicerContext
 from lucky_transport_stubs.answer import number_of
 from lucky_transport_stubs.answering import behaviour_of
@@ -32,7 +32,7 @@ _Code = grpc.StatusCode
 Lookup = Callable[[], Awaitable[Any]]
 
 
-async def answer(rpc: Rpc, lookup: Lookup, pool: Executor | None) -> None:
+async def answer(rpc: ServerRpc, lookup: Lookup, pool: Executor | None) -> None:
     """Answer the call: when this returns a status has left, or the handler was cancelled."""
     name = rpc.call.name
     try:
@@ -54,7 +54,7 @@ async def answer(rpc: Rpc, lookup: Lookup, pool: Executor | None) -> None:
             _log.error("Abort error unexpectedly suppressed: %s", text)
 
 
-async def _serve(rpc: Rpc, lookup: Lookup, pool: Executor | None) -> None:
+async def _serve(rpc: ServerRpc, lookup: Lookup, pool: Executor | None) -> None:
     handler = await lookup()
     if handler is None:
         return

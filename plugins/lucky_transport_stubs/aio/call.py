@@ -17,10 +17,10 @@ from lucky_transport.rpc.client_call import ClientCall
 from lucky_transport.rpc.lifecycle import Shape
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.inner import EOF
-from lucky_transport_stubs.aio.outcome import Outcome
+from lucky_transport_stubs.aio.outcome import AioCallState
 from lucky_transport_stubs.metadata import metadata_of, outgoing
 from lucky_transport_stubs.options import received_too_long, sent_too_long
-from lucky_transport_stubs.status import OK, Status, status_of
+from lucky_transport_stubs.status import OK, CallStatus, status_of
 
 if TYPE_CHECKING:
     from lucky_transport_stubs.aio.connection import Connection
@@ -31,8 +31,8 @@ __all__ = ["RingCall"]
 _COMPRESSION = ("grpc-internal-encoding-request", b"grpc-internal-encoding-request")
 
 
-class RingCall(Outcome):
-    """A call of `method`, by its full name, over `connection`. deadline: see `Outcome`."""
+class RingCall(AioCallState):
+    """A call of `method`, by its full name, over `connection`. deadline: see `AioCallState`."""
 
     def __init__(self, connection: Connection, method: str, deadline: float | None, wait_for_ready: bool) -> None:
         super().__init__(connection.loop, deadline)
@@ -174,7 +174,7 @@ class RingCall(Outcome):
             self._next = call.try_recv()
         is_over = self._next is None or (not self._streams_back and self._fits(self._next))
         if is_over:
-            self._finish(Status(OK.code, trailing=call.trailing) if call.error is None else status_of(call.error))
+            self._finish(CallStatus(OK.code, trailing=call.trailing) if call.error is None else status_of(call.error))
 
     def _fits(self, message: bytes) -> bool:
         """True unless the message is too long for this side: then the call has failed."""

@@ -1,4 +1,4 @@
-"""The servicer's context for asyncio handlers: `grpc.aio.ServicerContext` over one `Rpc`.
+"""The servicer's context for asyncio handlers: `grpc.aio.ServicerContext` over one `ServerRpc`.
 
 Rule 1: texts and exceptions are those of grpc.aio, so that handlers and their tests need not know where they run.
 Rule 2: compression may be asked for and changes nothing: there is no wire to save bytes on.
@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.inner import EOF
-from lucky_transport_stubs.aio.rpc import Rpc
+from lucky_transport_stubs.aio.rpc import ServerRpc
 from lucky_transport_stubs.answer import number_of
 from lucky_transport_stubs.context import AUTH_CONTEXT
 from lucky_transport_stubs.metadata import invocation_metadata
@@ -30,7 +30,7 @@ class ServicerContext(grpc.aio.ServicerContext):
 
     def __init__(
         self,
-        rpc: Rpc,
+        rpc: ServerRpc,
         deserializer: Callable[[bytes], Any] | None = None,
         serializer: Callable[[Any], bytes] | None = None,
     ) -> None:

@@ -15,14 +15,14 @@ from lucky_transport.rpc.event_loop import LoopCondition
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.inner import RpcStatus
 from lucky_transport_stubs.metadata import metadata_of
-from lucky_transport_stubs.status import Status, code_of
+from lucky_transport_stubs.status import CallStatus, code_of
 
-__all__ = ["Outcome"]
+__all__ = ["AioCallState"]
 
 _Code = grpc.StatusCode
 
 
-class Outcome:
+class AioCallState:
     """The part of a call that its caller asks; `deadline` is a moment on the clock of `time.time`, None for never.
 
     The names are those of grpc's compiled call, which this is a half of.
@@ -104,7 +104,7 @@ class Outcome:
             self._initial_metadata = metadata
             self._changed.notify()
 
-    def _finish(self, status: Status) -> None:
+    def _finish(self, status: CallStatus) -> None:
         """The call has ended with this status; no effect when it had before."""
         trailing = metadata_of(status.trailing)
         try:

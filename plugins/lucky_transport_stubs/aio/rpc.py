@@ -23,13 +23,13 @@ from lucky_transport_stubs.answer import number_of
 from lucky_transport_stubs.metadata import InvalidMetadata, checked
 from lucky_transport_stubs.options import sent_too_long
 
-__all__ = ["Rpc"]
+__all__ = ["ServerRpc"]
 
 _log = logging.getLogger("lucky_transport")
 _Code = grpc.StatusCode
 
 
-class Rpc:
+class ServerRpc:
     """See the module. task: runs the handler, set by whoever starts it.
 
     code, details, trailing: the status so far; given_code: as the handler gave it. abort_error: what `abort` raised.

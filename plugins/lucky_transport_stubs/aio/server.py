@@ -29,8 +29,8 @@ from lucky_transport.shm.server_loop import ServerLoop
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.answering import answer
 from lucky_transport_stubs.aio.inner import working_loop
-from lucky_transport_stubs.aio.rpc import Rpc
-from lucky_transport_stubs.aio.watch import Watch
+from lucky_transport_stubs.aio.rpc import ServerRpc
+from lucky_transport_stubs.aio.watch import LoopReader
 from lucky_transport_stubs.answer import number_of
 from lucky_transport_stubs.handlers import HandlerCallDetails, Handlers
 from lucky_transport_stubs.metadata import invocation_metadata
@@ -76,7 +76,7 @@ class Server(grpc.aio.Server):
         maximum_concurrent_rpcs: int | None,
     ) -> None:
         self._receptions: list[ServerLoop] = []
-        self._watches: list[Watch] = []
+        self._watches: list[LoopReader] = []
         strangers = [each for each in interceptors if not isinstance(each, grpc.aio.ServerInterceptor)]
         if strangers:
             raise ValueError(f"Interceptor must be ServerInterceptor, the following are invalid: {strangers}")
@@ -90,7 +90,7 @@ class Server(grpc.aio.Server):
         self._max_send_bytes = max_send_bytes(options)
         self._max_rpcs = maximum_concurrent_rpcs
         self._state = _State.READY
-        self._rpcs: dict[asyncio.Task[None], Rpc] = {}
+        self._rpcs: dict[asyncio.Task[None], ServerRpc] = {}
         self._stopped = asyncio.Event()
         _servers.add(self)
 
@@ -112,7 +112,7 @@ class Server(grpc.aio.Server):
         reception = reception_at(address, self._begin, self._max_receive_bytes)
         self._receptions.append(reception)
         if self._state is _State.RUNNING:
-            self._watches.append(Watch(reception, self._loop))
+            self._watches.append(LoopReader(reception, self._loop))
         return PORT
 
     def add_secure_port(self, address: str, server_credentials: grpc.ServerCredentials) -> int:
@@ -128,7 +128,7 @@ class Server(grpc.aio.Server):
         if self._state is not _State.READY:
             raise grpc.aio.UsageError("Server not in ready state")
         self._state = _State.RUNNING
-        self._watches = [Watch(reception, self._loop) for reception in self._receptions]
+        self._watches = [LoopReader(reception, self._loop) for reception in self._receptions]
 
     async def stop(self, grace: float | None) -> None:
         """Refuse new calls, wait `grace` seconds at most for the open ones, end what is left; returns at the end."""
@@ -175,7 +175,7 @@ class Server(grpc.aio.Server):
         if self._state is not _State.RUNNING:
             call.fail(ClosedError("the server is shutting down", backend="shm"))
             return
-        rpc = Rpc(call, self._loop, self._max_send_bytes)
+        rpc = ServerRpc(call, self._loop, self._max_send_bytes)
         is_one_too_many = self._max_rpcs is not None and len(self._rpcs) >= self._max_rpcs
         rpc.task = self._loop.create_task(answer(rpc, partial(self._find, rpc, is_one_too_many), self._pool))
         rpc.task.add_done_callback(self._end)
@@ -185,7 +185,7 @@ class Server(grpc.aio.Server):
         self._rpcs.pop(task).close()
         self._close_once_idle()
 
-    async def _find(self, rpc: Rpc, is_one_too_many: bool) -> Any:
+    async def _find(self, rpc: ServerRpc, is_one_too_many: bool) -> Any:
         """Return the call's handler; None where there is none for it: then it has its status."""
         details = HandlerCallDetails(rpc.call.path, invocation_metadata(rpc.call.metadata))
         handler = await self._intercepted(self._interceptors, details)

@@ -14,7 +14,7 @@ from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.context import ServicerContext
 from lucky_transport_stubs.aio.inner import EOF
 from lucky_transport_stubs.aio.loop_thread import await_on
-from lucky_transport_stubs.aio.rpc import Rpc
+from lucky_transport_stubs.aio.rpc import ServerRpc
 
 __all__ = ["SyncServicerContext"]
 
@@ -22,7 +22,7 @@ __all__ = ["SyncServicerContext"]
 class SyncServicerContext(grpc.ServicerContext):
     """`context`, for a handler outside of the loop."""
 
-    def __init__(self, context: ServicerContext, rpc: Rpc) -> None:
+    def __init__(self, context: ServicerContext, rpc: ServerRpc) -> None:
         self._context = context
         self._rpc = rpc
 

@@ -11,10 +11,10 @@ from lucky_transport.errors import ClosedError
 from lucky_transport.fork import on_child
 from lucky_transport.shm.server_loop import ServerLoop
 
-__all__ = ["Watch"]
+__all__ = ["LoopReader"]
 
 
-class Watch:
+class LoopReader:
     """Has `loop` serve `reception` from now on."""
 
     def __init__(self, reception: ServerLoop, loop: asyncio.AbstractEventLoop) -> None:

@@ -12,12 +12,12 @@ from typing import Any
 
 import grpc
 
-from lucky_transport_stubs.run.ledger import Tally
+from lucky_transport_stubs.run.ledger import CallCounter
 
 __all__ = ["counted"]
 
 #: Gives the tally of a method by its path.
-TallyOf = Callable[[str], Tally]
+TallyOf = Callable[[str], CallCounter]
 
 #: Attributes of a callable that start a call, beside calling it.
 _STARTING = ("future", "with_call")
@@ -32,7 +32,7 @@ def counted(channel: Any, tally_of: TallyOf) -> Any:
 class _CountedMethod:
     """A callable of a stub, of any arity, sync or asyncio."""
 
-    def __init__(self, method: Any, tally: Tally) -> None:
+    def __init__(self, method: Any, tally: CallCounter) -> None:
         self._method = method
         self._tally = tally
 

@@ -28,7 +28,7 @@ from typing import Any
 from lucky_transport.fork import on_child
 from lucky_transport_stubs.run.notice import say
 
-__all__ = ["Calls", "Ledger", "ProcessCalls", "Tally", "read"]
+__all__ = ["CallCounter", "Calls", "Ledger", "ProcessCalls", "read"]
 
 _SLOT = 8
 _PAGE = mmap.ALLOCATIONGRANULARITY
@@ -55,7 +55,7 @@ class ProcessCalls:
     calls: list[Calls] = field(default_factory=list[Calls])
 
 
-class Tally:
+class CallCounter:
     """The count of one method; `add` counts one more call."""
 
     __slots__ = ("_open", "add")
@@ -78,15 +78,15 @@ class Ledger:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._tallies: dict[Calls, Tally] = {}
+        self._tallies: dict[Calls, CallCounter] = {}
         self._names = -1
         self._begin()
         on_child(self._begin)
 
-    def tally(self, calls: Calls) -> Tally:
+    def tally(self, calls: Calls) -> CallCounter:
         """Return the tally of a method at a place; the same one each time."""
         with self._lock:
-            return self._tallies.setdefault(calls, Tally(lambda: self._slot(calls)))
+            return self._tallies.setdefault(calls, CallCounter(lambda: self._slot(calls)))
 
     def _begin(self) -> None:
         self._lock = threading.Lock()

@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from lucky_transport_stubs.run import cure
-from lucky_transport_stubs.run.ledger import Calls, Ledger, Tally
+from lucky_transport_stubs.run.ledger import CallCounter, Calls, Ledger
 from lucky_transport_stubs.run.switch import Route, Switch
 
 __all__ = ["patch"]
@@ -115,7 +115,7 @@ def _four(makers: _Makers, route: Route, given: Mapping[str, Any]) -> tuple[dict
     return answering, shadows
 
 
-def _tallies(route: Route, ledger: Ledger | None) -> Callable[[str, str], Tally] | None:
+def _tallies(route: Route, ledger: Ledger | None) -> Callable[[str, str], CallCounter] | None:
     """Return what gives the tally of calls over a transport of a method."""
     if ledger is None:
         return None
@@ -129,7 +129,7 @@ def _counted(channel: Any, route: Route, ledger: Ledger) -> Any:
     return counted(channel, lambda method: _tally(route, ledger, _text(method)))
 
 
-def _tally(route: Route, ledger: Ledger, method: str) -> Tally:
+def _tally(route: Route, ledger: Ledger, method: str) -> CallCounter:
     return ledger.tally(Calls(route.target, route.endpoint, route.why, method))
 
 

@@ -15,7 +15,7 @@ from lucky_transport.routing_policy import RoutingPolicy
 from lucky_transport_stubs.staged.boards import open_board
 from lucky_transport_stubs.staged.guarded import GuardedBoard
 from lucky_transport_stubs.staged.workers import Workers
-from lucky_transport_stubs.staged.world import World
+from lucky_transport_stubs.staged.world import TargetChanges
 
 __all__ = ["Backstage", "backstage"]
 
@@ -32,9 +32,9 @@ class Backstage:
         self.board = GuardedBoard(board)
         self.workers = Workers("shadow calls", _THREADS, _ROOM)
         self.endings = Workers("ended calls", 1, _ENDINGS)
-        self._worlds: defaultdict[str, World] = defaultdict(World)
+        self._worlds: defaultdict[str, TargetChanges] = defaultdict(TargetChanges)
 
-    def world(self, target: str) -> World:
+    def world(self, target: str) -> TargetChanges:
         """Return the world behind a target; the same one each time."""
         return self._worlds[target]
 

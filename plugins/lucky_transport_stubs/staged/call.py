@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from lucky_transport_stubs.aio.inner import EOF
 from lucky_transport_stubs.staged.ending import LEFT, aio_ending, sent
-from lucky_transport_stubs.staged.exchange import Exchange
+from lucky_transport_stubs.staged.exchange import RoutedRpc
 
 if TYPE_CHECKING:
     from lucky_transport_stubs.staged.connection import StagedConnection
@@ -27,7 +27,7 @@ Make = Callable[[str, bool], Any]
 class StagedCall:
     """Everything that is not here is the compiled call's own."""
 
-    def __init__(self, channel: StagedConnection, exchange: Exchange, make: Make) -> None:
+    def __init__(self, channel: StagedConnection, exchange: RoutedRpc, make: Make) -> None:
         self._channel = channel  # the name by which grpc.aio 1.60 finds the calls of a channel that closes
         self._exchange = exchange
         self._make = make

@@ -13,7 +13,7 @@ from typing import Any
 
 from lucky_transport_stubs.aio.inner import compiled_half
 from lucky_transport_stubs.staged.call import StagedCall
-from lucky_transport_stubs.staged.exchange import Exchange
+from lucky_transport_stubs.staged.exchange import RoutedRpc
 from lucky_transport_stubs.staged.staging import Staging
 
 __all__ = ["StagedConnection"]
@@ -33,7 +33,7 @@ class StagedConnection:
     ) -> StagedCall:
         """Return a call that is not started. Raises what the authority's channel raises."""
         timeout = None if deadline is None else deadline - time.time()
-        exchange = Exchange(self._staging, method.decode(), timeout)
+        exchange = RoutedRpc(self._staging, method.decode(), timeout)
         sides = self._sides
 
         def make(transport: str, may_wait: bool) -> Any:

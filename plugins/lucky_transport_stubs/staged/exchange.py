@@ -24,11 +24,11 @@ from typing import Any
 from lucky_transport.routing_policy import CallOutcome, Comparison, Decision
 from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport_stubs.staged.ending import SO_FAR, Ending
-from lucky_transport_stubs.staged.items import Items
+from lucky_transport_stubs.staged.items import RecordedMessages
 from lucky_transport_stubs.staged.staging import Staging
 from lucky_transport_stubs.staged.world import may_change_world
 
-__all__ = ["UNREACHABLE", "Exchange"]
+__all__ = ["UNREACHABLE", "RoutedRpc"]
 
 #: How a call ends whose engine is not there, or dies.
 UNREACHABLE = "UNAVAILABLE"
@@ -36,7 +36,7 @@ UNREACHABLE = "UNAVAILABLE"
 _IN_TROUBLE = frozenset({UNREACHABLE, "INTERNAL", "DEADLINE_EXCEEDED", "UNKNOWN"})
 
 
-class Exchange:
+class RoutedRpc:
     """A call of `method` that is about to be made. decision: who answers. timeout: the caller's, in seconds.
 
     From `begins` on, arity: as grpc names it, "unary_stream" has a stream of responses; metadata: the caller's;
@@ -54,8 +54,8 @@ class Exchange:
         self.is_over = self.is_left = False
         self.code = ""
         self._staging = staging
-        self._sent = Items()
-        self._received = Items()
+        self._sent = RecordedMessages()
+        self._received = RecordedMessages()
         self._sends_no_more = False
         self._lock = threading.Lock()
         self._authority: CallOutcome | None = None
@@ -119,7 +119,7 @@ class Exchange:
             if not is_lost or self.is_over or not self.can_fall_back:
                 return False
             failed = self.decision.authority
-            self._shadow = _outcome(failed, Items(), ending, now_ns - self._began_ns)
+            self._shadow = _outcome(failed, RecordedMessages(), ending, now_ns - self._began_ns)
             self._why, self._awaits_shadow = "", False
             self.decision = Decision("grpc", failed, self.decision.stage)
             self._began_ns = now_ns
@@ -160,7 +160,7 @@ class Exchange:
 
     # -- what the shadow does -----------------------------------------------------------------------------------------
 
-    def shadow_answered(self, items: Items, ending: Ending, took_ns: int) -> None:
+    def shadow_answered(self, items: RecordedMessages, ending: Ending, took_ns: int) -> None:
         """The shadow has ended; an early ending says that it was left."""
         self._shadow_is(_outcome(self.decision.shadow, items, ending, took_ns), ended_early=ending.is_early)
 
@@ -217,7 +217,7 @@ class Exchange:
         return ""
 
 
-def _outcome(transport: str, items: Items, ending: Ending, took_ns: int) -> CallOutcome:
+def _outcome(transport: str, items: RecordedMessages, ending: Ending, took_ns: int) -> CallOutcome:
     return CallOutcome(
         transport, items.kept, ending.code, ending.details, ending.headers, ending.trailing, max(0, took_ns) / 1e3
     )

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import time
 
-__all__ = ["Items"]
+__all__ = ["RecordedMessages"]
 
 _MOST_ITEMS = 256
 _MOST_BYTES = 16 << 20
 
 
-class Items:
+class RecordedMessages:
     """Messages as bytes, in their order. last_ns: when the last one came (`time.perf_counter_ns`), 0 before the first.
 
     is_full: no more are kept; the first one always is.

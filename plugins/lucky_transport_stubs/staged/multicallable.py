@@ -16,7 +16,7 @@ from typing import Any
 
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.staged.ending import LEFT, SO_FAR, Ending, ending, is_hidden, later_ending
-from lucky_transport_stubs.staged.exchange import Exchange
+from lucky_transport_stubs.staged.exchange import RoutedRpc
 from lucky_transport_stubs.staged.fallback import FallbackFuture
 from lucky_transport_stubs.staged.staging import Staging
 
@@ -42,12 +42,12 @@ class _Method:
     def _begin(self, request: Any, timeout: float | None, metadata: Any, rest: Any, named: Any) -> _Invocation:
         """Return the call as its caller asked for it, decided and not yet made."""
         metadata = _reusable(metadata)
-        exchange = Exchange(self._staging, self._path, timeout)
+        exchange = RoutedRpc(self._staging, self._path, timeout)
         invocation = _Invocation(self, exchange, request, timeout, metadata, rest, named)
         exchange.begins(self.arity, metadata or ())
         return invocation
 
-    def callable_for(self, exchange: Exchange) -> Any:
+    def callable_for(self, exchange: RoutedRpc) -> Any:
         """Return the authority's callable for one call."""
         make = getattr(self._sides[exchange.decision.authority], self.arity)
         serialize, deserialize = self._serialize, self._deserialize
@@ -68,7 +68,7 @@ class _Invocation:
     """A call as its caller asked for it: made over the authority, and again when gRPC is to answer instead."""
 
     def __init__(
-        self, method: _Method, exchange: Exchange, request: Any, timeout: float | None, metadata: Any, *options: Any
+        self, method: _Method, exchange: RoutedRpc, request: Any, timeout: float | None, metadata: Any, *options: Any
     ) -> None:
         self.exchange = exchange
         self._method = method
@@ -176,7 +176,7 @@ class StreamStream(_ManyResponses, grpc.StreamStreamMultiCallable):
 class _Requests:
     """The caller's iterator, whose end the exchange learns of."""
 
-    def __init__(self, requests: Any, exchange: Exchange) -> None:
+    def __init__(self, requests: Any, exchange: RoutedRpc) -> None:
         self._requests = requests
         self._exchange = exchange
 
@@ -191,7 +191,7 @@ class _Requests:
             raise
 
 
-def _watched(call: Any, exchange: Exchange, staging: Staging) -> Any:
+def _watched(call: Any, exchange: RoutedRpc, staging: Staging) -> Any:
     """Return the call; the exchange will learn how it ended."""
     if is_hidden(call):
         return _read_through(call, exchange)
@@ -201,7 +201,7 @@ def _watched(call: Any, exchange: Exchange, staging: Staging) -> Any:
     return call
 
 
-def _read_through(items: Iterable[Any], exchange: Exchange) -> Iterator[Any]:
+def _read_through(items: Iterable[Any], exchange: RoutedRpc) -> Iterator[Any]:
     """Yield the items of a stream whose call is hidden; of its end only the items are compared."""
     found = LEFT
     try:
@@ -214,7 +214,7 @@ def _read_through(items: Iterable[Any], exchange: Exchange) -> Iterator[Any]:
         exchange.ends(found)
 
 
-def _end_later(exchange: Exchange, read: Callable[[], Ending], staging: Staging) -> None:
+def _end_later(exchange: RoutedRpc, read: Callable[[], Ending], staging: Staging) -> None:
     """Have the exchange learn of the end; not here: this may be the thread that its metadata are to come from."""
     exchange.left()
     staging.endings.submit(lambda: exchange.ends(read()))

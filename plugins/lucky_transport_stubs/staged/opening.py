@@ -10,7 +10,7 @@ from typing import Any
 
 from lucky_transport_stubs.staged.backstage import backstage
 from lucky_transport_stubs.staged.channel import StagedChannel
-from lucky_transport_stubs.staged.shadows import Opener, Shadows
+from lucky_transport_stubs.staged.shadows import ChannelShadows, Opener
 from lucky_transport_stubs.staged.staging import Staging, TallyOf
 
 __all__ = ["open_aio_channel", "open_channel"]
@@ -41,4 +41,6 @@ def open_aio_channel(
 
 def _staging(target: str, shadows: Mapping[str, Opener], tally_of: TallyOf | None) -> Staging:
     behind = backstage()
-    return Staging(behind.board, Shadows(behind.workers, shadows), behind.world(target), behind.endings, tally_of)
+    return Staging(
+        behind.board, ChannelShadows(behind.workers, shadows), behind.world(target), behind.endings, tally_of
+    )

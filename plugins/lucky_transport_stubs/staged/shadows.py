@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING, Any
 from lucky_transport.fork import on_child
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.staged.ending import SO_FAR, Ending, ending, is_hidden
-from lucky_transport_stubs.staged.items import Items
+from lucky_transport_stubs.staged.exchange import RoutedRpc
+from lucky_transport_stubs.staged.items import RecordedMessages
 from lucky_transport_stubs.staged.workers import Workers
 
 if TYPE_CHECKING:
-    from lucky_transport_stubs.staged.exchange import Exchange
+    pass
 
-__all__ = ["Opener", "Shadows"]
+__all__ = ["ChannelShadows", "Opener"]
 
 #: Makes a channel of grpc's blocking kind.
 Opener = Callable[[], Any]
@@ -38,7 +39,7 @@ _MOMENT_S = 0.5
 _CLOSED = "the channel was closed"
 
 
-class Shadows:
+class ChannelShadows:
     """Asks shadows of one staged channel on `workers`; `openers` make its channels, by the transport's name."""
 
     def __init__(self, workers: Workers, openers: Mapping[str, Opener]) -> None:
@@ -50,7 +51,7 @@ class Shadows:
         self._none_under_way = threading.Condition()
         on_child(self.close_after_fork)
 
-    def ask(self, exchange: Exchange) -> str:
+    def ask(self, exchange: RoutedRpc) -> str:
         """Have the shadow of this call asked; returns why it is not, "" when it will be. Does not wait."""
         if self._is_closing:
             return _CLOSED
@@ -99,18 +100,18 @@ class Shadows:
 
     # -- on a worker --------------------------------------------------------------------------------------------------
 
-    def _run(self, exchange: Exchange) -> None:
+    def _run(self, exchange: RoutedRpc) -> None:
         try:
             self._answer(exchange)
         except Exception as error:  # a channel that was closed, or foreign code: Rule 5
             if self._is_closed:
                 exchange.has_no_shadow(_CLOSED)
             else:
-                exchange.shadow_answered(Items(), Ending("INTERNAL", f"{type(error).__name__}: {error}"), 0)
+                exchange.shadow_answered(RecordedMessages(), Ending("INTERNAL", f"{type(error).__name__}: {error}"), 0)
         finally:
             self._done()
 
-    def _answer(self, exchange: Exchange) -> None:
+    def _answer(self, exchange: RoutedRpc) -> None:
         timeout = _LONGEST_S if exchange.timeout is None else min(exchange.timeout, _LONGEST_S)
         method = getattr(self._channel(exchange.decision.shadow), exchange.arity)(exchange.method)
         began_ns = time.perf_counter_ns()
@@ -123,7 +124,7 @@ class Shadows:
         else:
             exchange.shadow_answered(items, end, last_ns - began_ns)
 
-    def _has_gone(self, exchange: Exchange) -> bool:
+    def _has_gone(self, exchange: RoutedRpc) -> bool:
         """True when the authority answered, and a moment later cannot be reached either: an engine ends bit by bit."""
         if exchange.code == "UNAVAILABLE":
             return False
@@ -141,10 +142,10 @@ class Shadows:
             return self._channels[transport]
 
 
-def _asked(method: Any, exchange: Exchange, timeout: float) -> tuple[Items, Ending]:
+def _asked(method: Any, exchange: RoutedRpc, timeout: float) -> tuple[RecordedMessages, Ending]:
     """Return what came of the call, and how it ended."""
     request = iter(exchange.requests) if exchange.arity.startswith("stream") else exchange.requests[0]
-    items = Items()
+    items = RecordedMessages()
     if exchange.arity.endswith("stream"):
         call = method(request, timeout=timeout, metadata=exchange.metadata)
         return items, _read(call, items, exchange)
@@ -156,7 +157,7 @@ def _asked(method: Any, exchange: Exchange, timeout: float) -> tuple[Items, Endi
     return items, ending(call)
 
 
-def _read(call: Any, items: Items, exchange: Exchange) -> Ending:
+def _read(call: Any, items: RecordedMessages, exchange: RoutedRpc) -> Ending:
     """Read a stream to its end, or as far as it can be compared."""
     try:
         for item in call:

@@ -9,20 +9,20 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from lucky_transport.routing_policy import Decision, RoutingPolicy
-from lucky_transport_stubs.run.ledger import Tally
+from lucky_transport_stubs.run.ledger import CallCounter
+from lucky_transport_stubs.staged.shadows import ChannelShadows
 from lucky_transport_stubs.staged.workers import Workers
-from lucky_transport_stubs.staged.world import World
+from lucky_transport_stubs.staged.world import TargetChanges
 
 if TYPE_CHECKING:
     from lucky_transport_stubs.staged.ending import Ending
-    from lucky_transport_stubs.staged.shadows import Shadows
 
 __all__ = ["Staging", "TallyOf"]
 
 _log = logging.getLogger("lucky_transport")
 
 #: Gives the tally of calls over a transport ("grpc", "shm") of a method.
-TallyOf = Callable[[str, str], Tally]
+TallyOf = Callable[[str, str], CallCounter]
 
 
 @dataclass
@@ -33,11 +33,11 @@ class Staging:
     """
 
     board: RoutingPolicy
-    shadows: Shadows
-    world: World
+    shadows: ChannelShadows
+    world: TargetChanges
     endings: Workers
     tally_of: TallyOf | None = None
-    _tallies: dict[tuple[str, str], Tally] = field(default_factory=dict[tuple[str, str], Tally])
+    _tallies: dict[tuple[str, str], CallCounter] = field(default_factory=dict[tuple[str, str], CallCounter])
     _fell_back: set[str] = field(default_factory=set[str])
 
     def decide(self, method: str) -> Decision:

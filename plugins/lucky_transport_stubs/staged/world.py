@@ -9,7 +9,7 @@ import threading
 
 from lucky_transport.messages.methods import BY_NAME, Effect
 
-__all__ = ["World", "may_change_world"]
+__all__ = ["TargetChanges", "may_change_world"]
 
 
 def may_change_world(method: str) -> bool:
@@ -18,7 +18,7 @@ def may_change_world(method: str) -> bool:
     return row is None or row.effect is not Effect.READ
 
 
-class World:
+class TargetChanges:
     """The world behind one target: counts the calls that may change it. Safe to use from any thread."""
 
     def __init__(self) -> None:

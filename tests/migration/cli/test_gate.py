@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from lucky_transport.cli.main import cli
-from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, Evidence, Side, moment
+from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, Evidence, SideResult, moment
 from lucky_transport_migration.stages.journal import Journal
 from lucky_transport_migration.stages.stage import Placement, Stage
 
@@ -25,7 +25,7 @@ def gate(*arguments: str) -> Result:
 def seen(
     method: str = READ, verdict: str = EQUAL, at: str = "2026-01-02T00:00:00.000Z", kind: str = "live"
 ) -> Evidence:
-    sides = (Side("grpc", us=400.0, items=1), Side("shm", us=40.0, items=1))
+    sides = (SideResult("grpc", us=400.0, items=1), SideResult("shm", us=40.0, items=1))
     return Evidence(method, "shadow", *sides, kind=kind, verdict=verdict, where="entity.name", at=at)
 
 

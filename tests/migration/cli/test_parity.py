@@ -15,7 +15,7 @@ from lucky_transport.inproc import InprocTransport
 from lucky_transport.messages.methods import METHODS
 from lucky_transport.testing.fault_injection import STEPS, Fault, FaultSpec, FaultyTransport
 from lucky_transport.transport import Capabilities, Frame, Transport
-from lucky_transport_migration import paths
+from lucky_transport_migration.paths import ConnectedEngine
 
 
 def parity(*arguments: str) -> Result:
@@ -43,9 +43,9 @@ def test_people_get_a_sentence_and_a_table(twin: str) -> None:
 
 @pytest.mark.parametrize("json_flag", [[], ["--json"]])
 def test_a_difference_exits_with_one(twin: str, json_flag: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    connect = paths.Link.connect
+    connect = ConnectedEngine.connect
 
-    def shifted(link: paths.Link) -> Transport:
+    def shifted(link: ConnectedEngine) -> Transport:
         transport = connect(link)
         if link.path.name != twin:
             return transport
@@ -59,7 +59,7 @@ def test_a_difference_exits_with_one(twin: str, json_flag: list[str], monkeypatc
         monkeypatch.setattr(transport, "step", lie)
         return transport
 
-    monkeypatch.setattr(paths.Link, "connect", shifted)
+    monkeypatch.setattr(ConnectedEngine, "connect", shifted)
     done = parity("toy", "--between", f"inproc,{twin}", "--num-envs", "2", "--steps", "10", *json_flag)
     assert done.exit_code == 1
     if json_flag:
@@ -119,15 +119,15 @@ def test_typed_calls_are_compared_for_people(twin: str) -> None:
 
 
 def test_a_call_that_is_answered_otherwise_exits_with_one(twin: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    connect = paths.Link.connect
+    connect = ConnectedEngine.connect
 
-    def deaf(link: paths.Link) -> Transport:
+    def deaf(link: ConnectedEngine) -> Transport:
         transport = connect(link)
         if link.path.name == twin:
             monkeypatch.setattr(transport, "call", lambda *_: None)
         return transport
 
-    monkeypatch.setattr(paths.Link, "connect", deaf)
+    monkeypatch.setattr(ConnectedEngine, "connect", deaf)
     arguments = ["--suite", "commands", "--between", f"inproc,{twin}", "--count", "1", "--methods", "*/ResetAgent"]
     done = parity("toy", *arguments)
     assert done.exit_code == 1
@@ -158,14 +158,14 @@ def test_by_default_steps_and_all_typed_calls_are_compared(twin: str) -> None:
 
 
 def test_people_see_both_parts_and_the_one_that_differs_last(twin: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    connect = paths.Link.connect
+    connect = ConnectedEngine.connect
     fault = FaultSpec(Fault.STATUS, "AgentService/GetAgentSchema", at=None)
 
-    def connect_faulty(link: paths.Link) -> Transport:
+    def connect_faulty(link: ConnectedEngine) -> Transport:
         transport = connect(link)
         return FaultyTransport(transport, fault) if link.path.name == twin else transport
 
-    monkeypatch.setattr(paths.Link, "connect", connect_faulty)
+    monkeypatch.setattr(ConnectedEngine, "connect", connect_faulty)
     done = parity("toy", "--between", f"inproc,{twin}", "--count", "1", "--steps", "5", "--num-envs", "2")
     assert done.exit_code == 1
     assert done.output.splitlines()[-1].startswith(
@@ -197,14 +197,14 @@ def test_a_path_is_compared_with_itself() -> None:
 def test_rules_of_the_project_count_and_are_told(
     twin: str, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
 ) -> None:
-    connect = paths.Link.connect
+    connect = ConnectedEngine.connect
     faults = (FaultSpec(Fault.BIT, STEPS, at=None), FaultSpec(Fault.BIT, "*/GetJointState", at=None, path="state.nq"))
 
-    def connect_faulty(link: paths.Link) -> Transport:
+    def connect_faulty(link: ConnectedEngine) -> Transport:
         transport = connect(link)
         return FaultyTransport(transport, *faults) if link.path.name == twin else transport
 
-    monkeypatch.setattr(paths.Link, "connect", connect_faulty)
+    monkeypatch.setattr(ConnectedEngine, "connect", connect_faulty)
     monkeypatch.chdir(tmp_path)
     rows = '"observation" = { abs = 1e-5 }\n"JointState.nq" = { skip = "counted elsewhere" }\n'
     (tmp_path / "lucky_transport.toml").write_text(f"[parity.fields]\n{rows}")

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from lucky_transport.cli.main import cli
-from lucky_transport_migration.evidence.record import Evidence, Side
+from lucky_transport_migration.evidence.record import Evidence, SideResult
 from lucky_transport_migration.stages.journal import Journal
 from lucky_transport_migration.stages.stage import Placement
 
@@ -42,7 +42,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_show_lists_effect_stage_row_and_what_was_seen(project: Path) -> None:
     evidence = project / "lucky-evidence"
     evidence.mkdir()
-    seen = Evidence(_ENTITY, "canary 10%", Side("grpc"), Side("shm"), verdict="equal")
+    seen = Evidence(_ENTITY, "canary 10%", SideResult("grpc"), SideResult("shm"), verdict="equal")
     (evidence / "calls-1.jsonl").write_text(seen.write() * 3)
     done = stage("show", "SceneService/*Entit*")
     assert done.exit_code == 0, done.output

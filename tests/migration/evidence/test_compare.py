@@ -28,7 +28,7 @@ from lucky_transport.testing.bit_flip import flip_message
 from lucky_transport_migration.evidence.compare import compare
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, FAILED, NOT_COMPARED, Evidence
 from lucky_transport_migration.evidence.rule import Rule
-from lucky_transport_migration.evidence.rules import Rules
+from lucky_transport_migration.evidence.rules import ComparisonRules
 from tests.support.message_strategies import messages
 
 pytest.importorskip("google.protobuf", reason="typed payloads are compared with what stubs send")
@@ -38,7 +38,7 @@ LATEST = "/hazel.rpc.MujocoService/StreamJointState"
 FOREIGN = "/team.v1.Planner/GetPlan"
 
 Both = Callable[..., Comparison]
-RULES = Rules()
+RULES = ComparisonRules()
 
 
 def joints(*positions: float) -> GetJointStateResponse:
@@ -196,7 +196,7 @@ def test_headers_and_trailing_metadata_are_compared(both: Both) -> None:
     assert named(evidence) == (DIFFERENT, "trailing", "b", {"grpc": "2 3", "shm": "3 2"})
     evidence = compare(both(outcome("grpc", headers=(("x-bin", b"\0"),)), outcome("shm")), RULES)
     assert named(evidence) == (DIFFERENT, "headers", "x-bin", {"grpc": "b'\\x00'", "shm": "absent"})
-    rules = Rules({"metadata.x-bin": Rule(skip="its own each time")})
+    rules = ComparisonRules({"metadata.x-bin": Rule(skip="its own each time")})
     assert compare(both(outcome("grpc", headers=(("x-bin", b"\0"),)), outcome("shm")), rules).verdict == EQUAL
 
 
@@ -311,12 +311,13 @@ def test_tolerances_hold_for_bytes_of_known_methods(both: Both) -> None:
     row = method("MujocoService/GetJointState")
     sides = [wire(row, joints(1.0))], [wire(row, joints(1.0 + 1e-6))]
     assert compare(both(*sides), RULES).where == "state.positions[0]"
-    assert compare(both(*sides), Rules({"JointState.positions": Rule(abs=1e-5)})).verdict == EQUAL
+    assert compare(both(*sides), ComparisonRules({"JointState.positions": Rule(abs=1e-5)})).verdict == EQUAL
 
 
 def test_equal_bytes_with_a_nan_differ_where_a_rule_says_so(both: Both) -> None:
     payload = wire(method("MujocoService/GetJointState"), joints(math.nan))
     assert compare(both([payload], [payload]), RULES).verdict == EQUAL
     assert (
-        compare(both([payload], [payload]), Rules({"JointState.positions": Rule(nan="different")})).verdict == DIFFERENT
+        compare(both([payload], [payload]), ComparisonRules({"JointState.positions": Rule(nan="different")})).verdict
+        == DIFFERENT
     )

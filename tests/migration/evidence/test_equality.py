@@ -30,7 +30,7 @@ from lucky_transport.messages import (
 from lucky_transport_migration.evidence.equality import first_unequal
 from lucky_transport_migration.evidence.numbers import first_unequal_number
 from lucky_transport_migration.evidence.rule import Rule
-from lucky_transport_migration.evidence.rules import Rules
+from lucky_transport_migration.evidence.rules import ComparisonRules
 from tests.support.message_strategies import messages
 
 #: Message classes without anything that a clock puts into them.
@@ -107,7 +107,7 @@ def joints(*positions: float) -> GetJointStateResponse:
     ],
 )
 def test_a_tolerance_pardons_what_is_near_and_nothing_else(rule: Rule, near: float, far: float) -> None:
-    rules = Rules({"GetJointStateResponse.state.positions": rule})
+    rules = ComparisonRules({"GetJointStateResponse.state.positions": rule})
     kind = GetJointStateResponse
     assert first_unequal(kind, joints(1.0), joints(near)) is not None
     assert first_unequal(kind, joints(1.0), joints(near), rules) is None
@@ -117,7 +117,7 @@ def test_a_tolerance_pardons_what_is_near_and_nothing_else(rule: Rule, near: flo
 
 
 def test_a_tolerance_holds_for_whole_numbers_and_bytes_too() -> None:
-    rules = Rules({"JointState.nq": Rule(abs=1), "ImageFrame.data": Rule(abs=2)})
+    rules = ComparisonRules({"JointState.nq": Rule(abs=1), "ImageFrame.data": Rule(abs=2)})
     assert first_unequal(JointState, JointState(nq=3), JointState(nq=4), rules) is None
     assert first_unequal(JointState, JointState(nq=3), JointState(nq=5), rules) is not None
     assert first_unequal(ImageFrame, ImageFrame(b"\x00\xff"), ImageFrame(b"\x02\xfd"), rules) is None
@@ -125,12 +125,12 @@ def test_a_tolerance_holds_for_whole_numbers_and_bytes_too() -> None:
 
 
 def test_a_field_that_is_skipped_may_differ_with_all_below_it() -> None:
-    rules = Rules({"GetJointStateResponse.state": Rule(skip="moves by itself")})
+    rules = ComparisonRules({"GetJointStateResponse.state": Rule(skip="moves by itself")})
     assert first_unequal(GetJointStateResponse, joints(1.0), joints(2.0), rules) is None
 
 
 def test_a_nan_may_be_declared_different_from_itself() -> None:
-    rules = Rules({"JointState.positions": Rule(nan="different")})
+    rules = ComparisonRules({"JointState.positions": Rule(nan="different")})
     assert first_unequal(GetJointStateResponse, joints(math.nan), joints(math.nan)) is None
     assert first_unequal(GetJointStateResponse, joints(math.nan), joints(math.nan), rules) is not None
 

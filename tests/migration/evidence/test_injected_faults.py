@@ -15,7 +15,7 @@ from lucky_transport.messages.methods import Method, method
 from lucky_transport.process import unique_name
 from lucky_transport.testing.fault_injection import Fault, FaultSpec, FaultyTransport
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, FAILED
-from lucky_transport_migration.routing.side import Side
+from lucky_transport_migration.routing.side import RoutedConnection
 from lucky_transport_migration.routing.transport import StagedTransport
 from tests.support.waiting import until
 
@@ -75,8 +75,8 @@ def test_an_injected_fault_is_found_named_and_demoted_and_callers_see_none_of_it
         right = ask(plain, row)
     board = project.board()
     sides = (
-        Side("grpc", lambda: api.open_transport(endpoint)),
-        Side("shm", lambda: FaultyTransport(api.open_transport(endpoint), fault)),
+        RoutedConnection("grpc", lambda: api.open_transport(endpoint)),
+        RoutedConnection("shm", lambda: FaultyTransport(api.open_transport(endpoint), fault)),
     )
     with StagedTransport(*sides, board) as staged:
         assert ask(staged, row, 1.0 if fault.fault is Fault.SLOW else 10.0) == right
@@ -93,7 +93,7 @@ def test_an_injected_fault_is_found_named_and_demoted_and_callers_see_none_of_it
 
 def test_without_a_fault_everything_is_equal(project: Any, endpoint: str) -> None:
     board = project.board()
-    control, candidate = (Side(name, lambda: api.open_transport(endpoint)) for name in ("grpc", "shm"))
+    control, candidate = (RoutedConnection(name, lambda: api.open_transport(endpoint)) for name in ("grpc", "shm"))
     with StagedTransport(control, candidate, board) as staged:
         for number, row in enumerate((COUNT, SLOTS, INFO) * 5, 1):
             ask(staged, row)

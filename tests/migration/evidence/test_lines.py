@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from lucky_transport_migration.evidence.lines import Lines
-from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, Evidence, Side, read_folder
+from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, Evidence, SideResult, read_folder
 
-ONE = Evidence("/a.B/C", "shadow", Side("grpc"), verdict=EQUAL)
-BAD = Evidence("/a.B/C", "shadow", Side("grpc"), verdict=DIFFERENT)
+ONE = Evidence("/a.B/C", "shadow", SideResult("grpc"), verdict=EQUAL)
+BAD = Evidence("/a.B/C", "shadow", SideResult("grpc"), verdict=DIFFERENT)
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lucky_transport.errors import ConfigError
-from lucky_transport_migration.evidence.record import Evidence, Side, moment, read_folder
+from lucky_transport_migration.evidence.record import Evidence, SideResult, moment, read_folder
 
 TEXT = st.text(max_size=20)
-SIDES = st.builds(Side, TEXT, TEXT, st.floats(0, 1e9), st.integers(0, 1000))
+SIDES = st.builds(SideResult, TEXT, TEXT, st.floats(0, 1e9), st.integers(0, 1000))
 PLAIN = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT
 EVIDENCE = st.builds(
     Evidence,
@@ -42,7 +42,7 @@ def test_what_is_written_is_read_again(evidence: Evidence) -> None:
 
 
 def test_the_form_of_a_line_is_fixed() -> None:
-    evidence = Evidence("/a.B/C", "shadow", Side("grpc", us=1.5, items=1), at=moment(0.003))
+    evidence = Evidence("/a.B/C", "shadow", SideResult("grpc", us=1.5, items=1), at=moment(0.003))
     assert json.loads(evidence.write()) == {
         "v": 1,
         "at": "1970-01-01T00:00:00.003Z",
@@ -71,7 +71,9 @@ def test_the_form_of_a_line_is_fixed() -> None:
 )
 def test_a_difference_is_one_sentence(verdict: str, aspect: str, where: str, sentence: str) -> None:
     values = {"grpc": "x", "shm": 1}
-    evidence = Evidence("/a.B/C", "shadow", Side("grpc"), verdict=verdict, aspect=aspect, where=where, values=values)
+    evidence = Evidence(
+        "/a.B/C", "shadow", SideResult("grpc"), verdict=verdict, aspect=aspect, where=where, values=values
+    )
     assert evidence.sentence == sentence
 
 
@@ -90,18 +92,18 @@ def test_any_other_line_is_refused_in_one_way(line: bytes) -> None:
     "broken", [{"authority": None}, {"authority": 3}, {"shadow": []}, {"left_out": 3}, {"stage": 1}]
 )
 def test_a_line_with_a_wrong_part_is_refused(broken: dict[str, Any]) -> None:
-    plain = json.loads(Evidence("/a.B/C", "shadow", Side("grpc")).write())
+    plain = json.loads(Evidence("/a.B/C", "shadow", SideResult("grpc")).write())
     with pytest.raises(ValueError):
         Evidence.read(json.dumps(plain | broken))
 
 
 def test_a_field_of_a_newer_writer_is_passed_over() -> None:
-    evidence = Evidence("/a.B/C", "shadow", Side("grpc"))
+    evidence = Evidence("/a.B/C", "shadow", SideResult("grpc"))
     assert Evidence.read(json.dumps(json.loads(evidence.write()) | {"new": 1})) == evidence
 
 
 def test_torn_lines_are_no_evidence_and_hide_none(tmp_path: Path) -> None:
-    line = Evidence("/a.B/C", "shadow", Side("grpc")).write()
+    line = Evidence("/a.B/C", "shadow", SideResult("grpc")).write()
     (tmp_path / "calls-1.jsonl").write_text(line[:40] + "\n" + line + line[:50])
     (tmp_path / "calls-2.jsonl").write_bytes(line.encode() + b"\xff\n\n" + line.encode())
     (tmp_path / "demotions.jsonl").write_text("{}\n")

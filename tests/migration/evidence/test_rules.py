@@ -11,22 +11,22 @@ from lucky_transport.messages import AgentFrame, GetJointStateResponse, ImageFra
 from lucky_transport.messages.methods import METHODS
 from lucky_transport_migration.evidence.rule import EXACT, Rule
 from lucky_transport_migration.evidence.rule_keys import check_key
-from lucky_transport_migration.evidence.rules import BUILT_IN, Rules
+from lucky_transport_migration.evidence.rules import BUILT_IN, ComparisonRules
 
 
-def load(folder: Path, text: str) -> Rules:
+def load(folder: Path, text: str) -> ComparisonRules:
     (folder / "lucky_transport.toml").write_text(f"[parity.fields]\n{text}\n")
-    return Rules.load(folder)
+    return ComparisonRules.load(folder)
 
 
 def test_without_a_file_only_clocks_are_left_out(tmp_path: Path) -> None:
-    assert Rules.load(tmp_path).rows == BUILT_IN
+    assert ComparisonRules.load(tmp_path).rows == BUILT_IN
 
 
 def test_a_rule_is_read_from_the_nearest_file(tmp_path: Path) -> None:
     rules = load(tmp_path, '"GetJointStateResponse.state.positions" = { abs = 1e-6, nan = "different" }')
     assert rules.rule("GetJointStateResponse.state.positions") == Rule(abs=1e-6, nan="different")
-    assert Rules.load(tmp_path / "below").rows == rules.rows
+    assert ComparisonRules.load(tmp_path / "below").rows == rules.rows
     assert rules.rule("GetJointStateResponse.state.velocities") == EXACT
 
 
@@ -35,24 +35,29 @@ def test_the_most_exact_key_counts() -> None:
     own = {"JointState.positions": Rule(abs=3)}
     path = {"GetJointStateResponse.state.positions": Rule(abs=4)}
     place, name = "GetJointStateResponse.state.positions", "JointState.positions"
-    found = [Rules(rows).rule(place, name).abs for rows in ({}, patterns, patterns | own, patterns | own | path)]
+    found = [
+        ComparisonRules(rows).rule(place, name).abs for rows in ({}, patterns, patterns | own, patterns | own | path)
+    ]
     assert found == [0, 2, 3, 4]
-    assert Rules(patterns).rule("JointState.nq").abs == 1
+    assert ComparisonRules(patterns).rule("JointState.nq").abs == 1
 
 
 def test_a_pattern_never_makes_a_clock_compared() -> None:
-    assert Rules({"AgentFrame.*": Rule(abs=1e-9)}).left_out(AgentFrame) == ("AgentFrame.timestamp_ms",)
-    assert Rules({"AgentFrame.timestamp_ms": Rule(abs=5)}).left_out(AgentFrame) == ()
+    assert ComparisonRules({"AgentFrame.*": Rule(abs=1e-9)}).left_out(AgentFrame) == ("AgentFrame.timestamp_ms",)
+    assert ComparisonRules({"AgentFrame.timestamp_ms": Rule(abs=5)}).left_out(AgentFrame) == ()
 
 
 def test_what_is_left_out_of_a_message_is_known_by_the_keys_of_the_rules() -> None:
-    assert Rules().left_out(StepResponse) == (
+    assert ComparisonRules().left_out(StepResponse) == (
         "AgentFrame.timestamp_ms",
         "StepResponse.physics_step_duration_us",
         "ImageFrame.timestamp_ms",
     )
-    assert Rules().left_out(ImageFrame, streamed=True) == ("ImageFrame.timestamp_ms", "ImageFrame.frame_number")
-    skips = Rules({"GetJointStateResponse.state.*": Rule(skip="moves")})
+    assert ComparisonRules().left_out(ImageFrame, streamed=True) == (
+        "ImageFrame.timestamp_ms",
+        "ImageFrame.frame_number",
+    )
+    skips = ComparisonRules({"GetJointStateResponse.state.*": Rule(skip="moves")})
     assert skips.left_out(GetJointStateResponse) == ("GetJointStateResponse.state.*",)
 
 
@@ -60,12 +65,12 @@ def test_every_field_that_is_left_out_exists_and_has_a_reason() -> None:
     for key, row in BUILT_IN.items():
         check_key(key, row, "the table")
         assert row.skip
-    assert all(Rules().skipped().values())
-    assert "ImageFrame.frame_number of streams" in Rules().skipped()
+    assert all(ComparisonRules().skipped().values())
+    assert "ImageFrame.frame_number of streams" in ComparisonRules().skipped()
 
 
 def test_every_field_of_every_response_has_a_rule() -> None:
-    rules = Rules()
+    rules = ComparisonRules()
     for row in METHODS:
         rules.left_out(row.response)  # walks all of it
 

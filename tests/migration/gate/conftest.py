@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lucky_transport_migration.evidence.record import EQUAL, Evidence, Side
+from lucky_transport_migration.evidence.record import EQUAL, Evidence, SideResult
 
 METHOD = "/hazel.rpc.SceneService/GetEntity"
 
@@ -27,8 +27,8 @@ def seen() -> Seen:
 def _seen(method: str = METHOD, *, grpc_us: float = 400.0, shm_us: float = 40.0, **fields: Any) -> Evidence:
     given = {
         "stage": "shadow",
-        "authority": Side("grpc", us=grpc_us, items=1),
-        "shadow": Side("shm", us=shm_us, items=1),
+        "authority": SideResult("grpc", us=grpc_us, items=1),
+        "shadow": SideResult("shm", us=shm_us, items=1),
         "verdict": EQUAL,
         "at": "2026-01-01T00:00:00.000Z",
     }

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lucky_transport_migration.evidence.record import EQUAL, Evidence, Side
+from lucky_transport_migration.evidence.record import EQUAL, Evidence, SideResult
 from lucky_transport_migration.gate.limits import Limits
 from lucky_transport_migration.gate.twins import twins_as_candidates
 from lucky_transport_migration.gate.verdict import judge
@@ -30,7 +30,7 @@ def noisy_durations(seed: int, n: int) -> np.ndarray:
 def run(seed: int, kind: str, transports: tuple[str, str], factor: float = 1.0) -> Iterator[Evidence]:
     for index, method in enumerate(METHODS):
         for first, second in noisy_durations(seed * 100 + index, 2 * CALLS).tolist():
-            sides = (Side(transports[0], us=first), Side(transports[1], us=second * factor))
+            sides = (SideResult(transports[0], us=first), SideResult(transports[1], us=second * factor))
             yield Evidence(method, "shadow", *sides, kind=kind, verdict=EQUAL)
 
 

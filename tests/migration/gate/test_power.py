@@ -14,7 +14,7 @@ import pytest
 from lucky_transport_migration.evidence.record import EQUAL
 from lucky_transport_migration.gate.limits import Limits
 from lucky_transport_migration.gate.method import MethodVerdict, judge_method
-from lucky_transport_migration.gate.tally import Tally
+from lucky_transport_migration.gate.tally import EvidenceSummary
 
 _SIGMA = 0.4
 _RUNS = {1: 200, 40: 50}
@@ -23,9 +23,9 @@ _SLOWER = 1.25
 _LIMITS = Limits(mismatch_limit=0.5)
 
 
-def tally(random: np.random.Generator, calls: int, times: float) -> Tally:
+def tally(random: np.random.Generator, calls: int, times: float) -> EvidenceSummary:
     """Return what so many equal calls come to whose candidate takes `times` as long, but for chance."""
-    found = Tally()
+    found = EvidenceSummary()
     found.verdicts[EQUAL] = calls
     for is_control, us in ((True, 400.0), (False, 400.0 * times)):
         samples = random.lognormal(np.log(us), _SIGMA, calls)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from lucky_transport_migration.evidence.record import DIFFERENT, FAILED, NOT_COMPARED, Evidence, Side
+from lucky_transport_migration.evidence.record import DIFFERENT, FAILED, NOT_COMPARED, Evidence, SideResult
 from lucky_transport_migration.gate.limits import Limits
 from lucky_transport_migration.gate.verdict import judge
 from lucky_transport_migration.stages.journal import Demotion
@@ -56,7 +56,7 @@ def test_one_mismatch_asks_for_more_calls_and_says_how_many(seen: Seen, calls: C
 
 
 def test_a_failed_candidate_counts_as_much_as_a_wrong_one(seen: Seen, calls: Calls) -> None:
-    failed = seen(verdict=FAILED, aspect="code", shadow=Side("shm", "UNAVAILABLE"))
+    failed = seen(verdict=FAILED, aspect="code", shadow=SideResult("shm", "UNAVAILABLE"))
     verdict = judge([*calls(1200), failed], Limits())
     assert not verdict.promote
     assert "0 differed and 1 failed (code 1)" in verdict.reasons[0]
@@ -110,14 +110,14 @@ def test_a_slower_candidate_is_held_back_with_both_durations(calls: Calls) -> No
 
 
 def test_what_an_aa_run_shows_as_noise_is_no_slowness(calls: Calls) -> None:
-    same = {"authority": Side("grpc", us=400.0), "shadow": Side("grpc", us=480.0)}
+    same = {"authority": SideResult("grpc", us=400.0), "shadow": SideResult("grpc", us=480.0)}
     slower = list(calls(4000, grpc_us=400, shm_us=440))
     assert judge([*slower, *calls(200, kind="aa", **same)], Limits()).promote
     assert not judge([*slower, *calls(20, kind="aa", **same)], Limits()).promote, "20 pairs say nothing"
 
 
 def test_a_noisy_aa_run_does_not_excuse_any_slowness(calls: Calls) -> None:
-    same = {"authority": Side("grpc", us=400.0), "shadow": Side("grpc", us=4000.0)}
+    same = {"authority": SideResult("grpc", us=400.0), "shadow": SideResult("grpc", us=4000.0)}
     (reason,) = judge([*calls(4000, grpc_us=400, shm_us=600), *calls(200, kind="aa", **same)], Limits()).reasons
     assert "the limit is 1.25" in reason
 
@@ -130,8 +130,8 @@ def test_a_slow_tail_of_calls_that_were_waited_for_is_seen(seen: Seen) -> None:
     def canary(slow_every: int) -> Iterator[Evidence]:
         for index in range(20_000):
             us = 9_000.0 if index % slow_every == 0 else 40.0 + index % 7
-            yield seen(stage="canary 50%", authority=Side("shm", us=us), shadow=Side("grpc", us=50.0))
-            yield seen(stage="canary 50%", authority=Side("grpc", us=50.0 + index % 7), shadow=None)
+            yield seen(stage="canary 50%", authority=SideResult("shm", us=us), shadow=SideResult("grpc", us=50.0))
+            yield seen(stage="canary 50%", authority=SideResult("grpc", us=50.0 + index % 7), shadow=None)
 
     (reason,) = judge(canary(30), Limits()).reasons
     assert "p99 is 9.00 ms" in reason
@@ -150,13 +150,13 @@ def test_durations_of_a_recording_are_not_compared_with_those_of_today(calls: Ca
 
 
 def test_durations_of_calls_that_failed_do_not_count(seen: Seen) -> None:
-    refused = {"authority": Side("grpc", "NOT_FOUND", 10.0), "shadow": Side("shm", "NOT_FOUND", 900.0)}
+    refused = {"authority": SideResult("grpc", "NOT_FOUND", 10.0), "shadow": SideResult("shm", "NOT_FOUND", 900.0)}
     (reason,) = judge([seen(**refused)] * 1000, Limits()).reasons
     assert "its p50 is not known: 6 of the control and 6 of the candidate are missing" in reason
 
 
 def test_a_tail_that_too_few_callers_waited_for_holds_back_and_says_how_many_are_missing(seen: Seen) -> None:
-    shm, grpc = Side("shm", us=40.0), Side("grpc", us=400.0)
+    shm, grpc = SideResult("shm", us=40.0), SideResult("grpc", us=400.0)
     rows = [seen(stage="canary 10%", authority=shm, shadow=grpc)] * 90
     rows += [seen(stage="canary 10%", authority=grpc, shadow=shm)] * 910
     (reason,) = judge(rows, Limits()).reasons

@@ -11,7 +11,7 @@ import lucky_transport
 from lucky_transport.process import unique_name
 from lucky_transport.serving import Serving
 from lucky_transport_migration.recording.client import recorded_endpoint
-from lucky_transport_migration.recording.entries import Call, Step, line_of
+from lucky_transport_migration.recording.entries import RecordedCall, Step, line_of
 from lucky_transport_migration.recording.reading import Recording
 
 #: Serves a fresh toy and returns its endpoint; keyword arguments go to `serve`.
@@ -57,7 +57,7 @@ def recording(serve_toy: Serve, tmp_path: Path) -> Recording:
 def changed(recording: Recording, tmp_path: Path) -> Callable[..., Recording]:
     """Return the recording with its entries changed by a function, in a file of its own."""
 
-    def changed(change: Callable[[list[Call | Step]], Sequence[Call | Step]]) -> Recording:
+    def changed(change: Callable[[list[RecordedCall | Step]], Sequence[RecordedCall | Step]]) -> Recording:
         file = tmp_path / "changed.jsonl"
         entries = change(list(recording.entries()))
         file.write_text(line_of(recording.header) + "".join(map(line_of, entries)))

@@ -10,7 +10,7 @@ import pytest
 from lucky_transport.messages import ListEntitiesRequest
 from lucky_transport.routing_policy import CallOutcome, Comparison, Decision
 from lucky_transport_migration.recording.board import RecordingBoard, recorded
-from lucky_transport_migration.recording.entries import PROTOBUF, Call
+from lucky_transport_migration.recording.entries import PROTOBUF, RecordedCall
 from lucky_transport_migration.recording.reading import Recording
 
 READ, WORLD = "/hazel.rpc.SceneService/ListEntities", "/hazel.rpc.SceneService/EnterPlayMode"
@@ -50,8 +50,8 @@ def seen(method: str = READ, took_us: float = 40.0, request: object = b"ask") ->
     return Comparison(method, Decision("grpc"), outcome, request=request)
 
 
-def calls(tmp_path: Path) -> list[Call]:
-    return [one for one in Recording(tmp_path / "run.jsonl").entries() if isinstance(one, Call)]
+def calls(tmp_path: Path) -> list[RecordedCall]:
+    return [one for one in Recording(tmp_path / "run.jsonl").entries() if isinstance(one, RecordedCall)]
 
 
 def test_the_other_board_decides_and_no_shadow_is_asked(board: RecordingBoard) -> None:
@@ -72,7 +72,7 @@ def test_a_call_is_written_as_the_program_sent_it(board: RecordingBoard, tmp_pat
     board.note(seen())
     board.close()
     (call,) = calls(tmp_path)
-    assert call == Call(
+    assert call == RecordedCall(
         READ,
         PROTOBUF,
         "grpc",

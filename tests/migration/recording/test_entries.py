@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lucky_transport.errors import ConfigError
-from lucky_transport_migration.recording.entries import Call, Header, Step, header_of, line_of, read_entry
+from lucky_transport_migration.recording.entries import Header, RecordedCall, Step, header_of, line_of, read_entry
 
 METADATA = st.lists(st.tuples(st.text(), st.text() | st.binary()), max_size=3).map(tuple)
 MESSAGES = st.lists(st.binary(max_size=40), max_size=3).map(tuple)
 COUNT = st.integers(0, 2**32)
 CALLS = st.builds(
-    Call,
+    RecordedCall,
     st.text(),
     st.sampled_from(["flatbuffers", "protobuf"]),
     st.text(),
@@ -37,14 +37,14 @@ STEPS = st.builds(Step, COUNT, st.binary(), st.none() | st.binary(), *ARRAYS, st
 
 
 @given(CALLS | STEPS)
-def test_an_entry_comes_back_as_it_was_on_one_line(entry: Call | Step) -> None:
+def test_an_entry_comes_back_as_it_was_on_one_line(entry: RecordedCall | Step) -> None:
     line = line_of(entry)
     assert line.count("\n") == 1
     assert read_entry(line.encode()) == entry
 
 
 def test_what_is_as_usual_takes_no_room() -> None:
-    assert json.loads(line_of(Call("/a.B/C"))) == {"call": "/a.B/C"}
+    assert json.loads(line_of(RecordedCall("/a.B/C"))) == {"call": "/a.B/C"}
 
 
 def test_a_header_comes_back_as_it_was() -> None:
@@ -68,7 +68,7 @@ def test_a_torn_or_foreign_entry_is_a_value_error(line: bytes) -> None:
 
 
 def test_keys_of_a_newer_writer_are_passed_over() -> None:
-    assert read_entry(b'{"call": "/a.B/C", "colour": "red"}') == Call("/a.B/C")
+    assert read_entry(b'{"call": "/a.B/C", "colour": "red"}') == RecordedCall("/a.B/C")
 
 
 @pytest.mark.parametrize("line", [b"", b"{", b"[]", b'{"v": 1}', b'{"what": "something else", "v": 1}'])

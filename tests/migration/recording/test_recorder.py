@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lucky_transport.errors import ConfigError
-from lucky_transport_migration.recording.entries import Call, Header
+from lucky_transport_migration.recording.entries import Header, RecordedCall
 from lucky_transport_migration.recording.reading import Recording
 from lucky_transport_migration.recording.recorder import Recorder, recorder_of
 
@@ -18,14 +18,14 @@ HEADER = Header("shm", "shm://demo", "toy")
 
 
 def calls(path: Path) -> list[str]:
-    return [entry.call for entry in Recording(path).entries() if isinstance(entry, Call)]
+    return [entry.call for entry in Recording(path).entries() if isinstance(entry, RecordedCall)]
 
 
 @pytest.mark.parametrize("name", ["run.jsonl", "run.jsonl.gz", "run"])
 def test_what_is_written_can_be_read_after_a_flush(tmp_path: Path, name: str) -> None:
     recorder = Recorder(tmp_path / "deep" / name, HEADER)
     for index in range(500):
-        recorder.write(Call(f"/a.B/M{index}"))
+        recorder.write(RecordedCall(f"/a.B/M{index}"))
     recorder.flush()
     assert calls(recorder.path) == [f"/a.B/M{index}" for index in range(500)]
     header = Recording(recorder.path).header
@@ -49,7 +49,7 @@ def test_threads_do_not_tear_each_others_lines(tmp_path: Path) -> None:
 
     def write(name: str) -> None:
         for _ in range(200):
-            recorder.write(Call(name, items=(b"x" * 100,)))
+            recorder.write(RecordedCall(name, items=(b"x" * 100,)))
             recorder.flush()
 
     threads = [threading.Thread(target=write, args=(f"/a.B/{index}",)) for index in range(4)]
@@ -63,10 +63,10 @@ def test_threads_do_not_tear_each_others_lines(tmp_path: Path) -> None:
 
 def test_a_forked_child_has_a_file_of_its_own(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "run.jsonl", HEADER)
-    recorder.write(Call("/parent"))
+    recorder.write(RecordedCall("/parent"))
     pid = os.fork()
     if not pid:
-        recorder.write(Call("/child"))
+        recorder.write(RecordedCall("/child"))
         recorder.flush()
         os._exit(0)
     assert os.waitpid(pid, 0)[1] == 0
@@ -78,9 +78,9 @@ def test_a_forked_child_has_a_file_of_its_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["run.jsonl", "run.jsonl.gz"])
 def test_a_torn_end_hides_nothing_before_it(tmp_path: Path, name: str) -> None:
     recorder = Recorder(tmp_path / name, HEADER)
-    recorder.write(Call("/whole"))
+    recorder.write(RecordedCall("/whole"))
     recorder.flush()
-    recorder.write(Call("/torn", items=(bytes(range(200)),)))
+    recorder.write(RecordedCall("/torn", items=(bytes(range(200)),)))
     recorder.flush()
     size = recorder.path.stat().st_size
     os.truncate(recorder.path, size - 20)
@@ -113,7 +113,7 @@ def test_a_full_disk_ends_the_recording_and_is_said_once(tmp_path: Path, caplog:
     recorder.path = Path("/dev/full")
     with caplog.at_level(logging.WARNING, "lucky_transport"):
         for _ in range(3):
-            recorder.write(Call("/a.B/C"))
+            recorder.write(RecordedCall("/a.B/C"))
             recorder.flush()
     assert [record.message for record in caplog.records] == [
         "recording to /dev/full ended: [Errno 28] No space left on device; what came until then can be replayed"

@@ -15,24 +15,26 @@ from lucky_transport.errors import ConfigError, SpecError
 from lucky_transport.testing.fault_injection import STEPS, Fault, FaultSpec, FaultyTransport
 from lucky_transport_migration.evidence.record import Evidence
 from lucky_transport_migration.evidence.rule import Rule
-from lucky_transport_migration.evidence.rules import Rules
+from lucky_transport_migration.evidence.rules import ComparisonRules
 from lucky_transport_migration.recording.client import recorded_endpoint
-from lucky_transport_migration.recording.entries import PROTOBUF, Call, Step
+from lucky_transport_migration.recording.entries import PROTOBUF, RecordedCall, Step
 from lucky_transport_migration.recording.reading import Recording
 from lucky_transport_migration.recording.replay import replay
 from lucky_transport_migration.recording.result import ReplayResult
 
 Serve = Callable[..., str]
-Change = Callable[[list[Call | Step]], Sequence[Call | Step]]
+Change = Callable[[list[RecordedCall | Step]], Sequence[RecordedCall | Step]]
 
 LIST, SLOTS = "/hazel.rpc.SceneService/ListEntities", "/hazel.rpc.AgentService/StreamPolicySlotState"
 STEP = "/hazel.rpc.AgentService/Step"
 
 
-def played(recording: Recording, endpoint: str, *faults: FaultSpec, rules: Rules | None = None) -> ReplayResult:
+def played(
+    recording: Recording, endpoint: str, *faults: FaultSpec, rules: ComparisonRules | None = None
+) -> ReplayResult:
     result = ReplayResult()
     with open_transport(endpoint) as transport:
-        replay(recording, FaultyTransport(transport, *faults), rules or Rules(), result.add)
+        replay(recording, FaultyTransport(transport, *faults), rules or ComparisonRules(), result.add)
     return result
 
 
@@ -95,7 +97,7 @@ def test_a_lost_connection_ends_the_replay(recording: Recording, serve_toy: Serv
 def test_a_tolerance_of_the_project_counts_for_steps(recording: Recording, serve_toy: Serve) -> None:
     one_bit = FaultSpec(Fault.BIT, STEPS, at=7)
     assert not played(recording, serve_toy(), one_bit).equal
-    assert played(recording, serve_toy(), one_bit, rules=Rules({"observations": Rule(skip="a test")})).equal
+    assert played(recording, serve_toy(), one_bit, rules=ComparisonRules({"observations": Rule(skip="a test")})).equal
 
 
 def test_a_batch_of_another_size_is_refused_with_a_remedy(recording: Recording, serve_toy: Serve) -> None:
@@ -105,7 +107,7 @@ def test_a_batch_of_another_size_is_refused_with_a_remedy(recording: Recording, 
 
 @pytest.mark.parametrize("array", ["actions", "control", "signals"])
 def test_a_damaged_step_is_named(changed: Callable[[Change], Recording], serve_toy: Serve, array: str) -> None:
-    def change(entries: list[Call | Step]) -> list[Call | Step]:
+    def change(entries: list[RecordedCall | Step]) -> list[RecordedCall | Step]:
         return [replace(one, **{array: b"?"}) if isinstance(one, Step) else one for one in entries]
 
     with pytest.raises(ConfigError, match=f"recorded {array} of 1 bytes, expected .*; record it anew"):
@@ -116,7 +118,7 @@ def test_calls_alone_can_be_made_on_a_batch_of_any_size(
     changed: Callable[[Change], Recording], serve_toy: Serve
 ) -> None:
     only_calls = changed(
-        lambda entries: [one for one in entries if isinstance(one, Call) and one.call.endswith("SlotState")]
+        lambda entries: [one for one in entries if isinstance(one, RecordedCall) and one.call.endswith("SlotState")]
     )
     assert played(only_calls, serve_toy(num_envs=5)).equal
 
@@ -124,8 +126,8 @@ def test_calls_alone_can_be_made_on_a_batch_of_any_size(
 def test_what_cannot_be_compared_is_counted_with_the_reason(
     changed: Callable[[Change], Recording], serve_toy: Serve
 ) -> None:
-    def change(entries: list[Call | Step]) -> list[Call]:
-        calls = [one for one in entries if isinstance(one, Call)]
+    def change(entries: list[RecordedCall | Step]) -> list[RecordedCall]:
+        calls = [one for one in entries if isinstance(one, RecordedCall)]
         stream = next(one for one in calls if one.call == SLOTS)
         return [
             replace(calls[0], call="/their.own/Method"),
@@ -150,13 +152,13 @@ def test_requests_of_generated_stubs_are_made_as_typed_calls(
 ) -> None:
     pb = pytest.importorskip("lucky_transport_grpc._pb")
 
-    def change(entries: list[Call | Step]) -> list[Call]:
+    def change(entries: list[RecordedCall | Step]) -> list[RecordedCall]:
         request = pb.methods()[LIST].request(include_transforms=False).SerializeToString()
         entity = pb.methods()[LIST].response()
         for number in range(3):
             row = entity.entities.add()
             row.id.id, row.name = number + 1, f"agent_{number}"
-        return [Call(LIST, PROTOBUF, "grpc", (request,), (entity.SerializeToString(),))]
+        return [RecordedCall(LIST, PROTOBUF, "grpc", (request,), (entity.SerializeToString(),))]
 
     recording = changed(change)
     assert played(recording, serve_toy()).equal
@@ -168,8 +170,8 @@ def test_requests_of_generated_stubs_are_made_as_typed_calls(
 def test_a_stream_that_was_left_is_compared_as_far_as_it_went(
     changed: Callable[[Change], Recording], serve_toy: Serve
 ) -> None:
-    def change(entries: list[Call | Step]) -> list[Call]:
-        stream = next(one for one in entries if isinstance(one, Call) and one.call == SLOTS)
+    def change(entries: list[RecordedCall | Step]) -> list[RecordedCall]:
+        stream = next(one for one in entries if isinstance(one, RecordedCall) and one.call == SLOTS)
         return [replace(stream, items=stream.items[:4], left=True)]
 
     recording = changed(change)

@@ -15,9 +15,9 @@ from lucky_transport.errors import ConfigError, LocalProtocolError, Unimplemente
 from lucky_transport.messages.methods import method
 from lucky_transport.transport import Frame
 from lucky_transport_migration.recording.client import recorded_endpoint
-from lucky_transport_migration.recording.entries import Call, Step
+from lucky_transport_migration.recording.entries import RecordedCall, Step
 from lucky_transport_migration.recording.reading import Recording
-from lucky_transport_migration.recording.transport import RecordedTransport
+from lucky_transport_migration.recording.transport import RecordingTransport
 
 Serve = Callable[..., str]
 
@@ -26,13 +26,13 @@ SLOTS = method("AgentService/StreamPolicySlotState")
 
 
 @pytest.fixture
-def opened(serve_toy: Serve, tmp_path: Path) -> RecordedTransport:
+def opened(serve_toy: Serve, tmp_path: Path) -> RecordingTransport:
     transport = lucky_transport.api.open_transport(recorded_endpoint(serve_toy(), tmp_path / "run.jsonl"))
-    assert isinstance(transport, RecordedTransport)
+    assert isinstance(transport, RecordingTransport)
     return transport
 
 
-def entries(tmp_path: Path) -> list[Call | Step]:
+def entries(tmp_path: Path) -> list[RecordedCall | Step]:
     return list(Recording(tmp_path / "run.jsonl").entries())
 
 
@@ -51,7 +51,7 @@ def test_a_recorded_env_goes_the_same_way_bit_for_bit(serve_toy: Serve, tmp_path
             np.testing.assert_array_equal(x, y, strict=True)
 
 
-def test_a_step_is_written_with_what_was_sent_and_what_came(opened: RecordedTransport, tmp_path: Path) -> None:
+def test_a_step_is_written_with_what_was_sent_and_what_came(opened: RecordingTransport, tmp_path: Path) -> None:
     actions = np.linspace(-1, 1, 6, dtype=np.float32).reshape(3, 2)
     frame = opened.step(actions, np.array([1, 0, 2], np.uint8))
     opened.close()
@@ -64,7 +64,7 @@ def test_a_step_is_written_with_what_was_sent_and_what_came(opened: RecordedTran
     assert step.us > 0
 
 
-def test_actions_written_in_place_are_recorded_as_they_were_sent(opened: RecordedTransport, tmp_path: Path) -> None:
+def test_actions_written_in_place_are_recorded_as_they_were_sent(opened: RecordingTransport, tmp_path: Path) -> None:
     opened.actions[:] = 0.25
     opened.send(opened.actions)
     opened.actions[:] = 0.75
@@ -75,7 +75,7 @@ def test_actions_written_in_place_are_recorded_as_they_were_sent(opened: Recorde
     assert set(np.frombuffer(step.actions, np.float32)) == {np.float32(0.25)}
 
 
-def test_what_is_refused_before_it_is_sent_is_not_written(opened: RecordedTransport, tmp_path: Path) -> None:
+def test_what_is_refused_before_it_is_sent_is_not_written(opened: RecordingTransport, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="shape"):
         opened.step(np.zeros((1, 1)))
     with pytest.raises(LocalProtocolError):
@@ -86,43 +86,43 @@ def test_what_is_refused_before_it_is_sent_is_not_written(opened: RecordedTransp
     assert entries(tmp_path) == []
 
 
-def test_a_failed_call_is_written_with_its_status_and_raised(opened: RecordedTransport, tmp_path: Path) -> None:
+def test_a_failed_call_is_written_with_its_status_and_raised(opened: RecordingTransport, tmp_path: Path) -> None:
     unknown = method("SceneService/GetEntity")
     with pytest.raises(Unimplemented) as caught:
         opened.call(unknown, unknown.request(name="nobody"), Deadline(5))
     opened.close()
     (call,) = entries(tmp_path)
-    assert isinstance(call, Call)
+    assert isinstance(call, RecordedCall)
     assert (call.call, call.code, call.details) == (unknown.name, "UNIMPLEMENTED", str(caught.value))
 
 
-def test_a_stream_is_one_entry_and_says_that_it_was_left(opened: RecordedTransport, tmp_path: Path) -> None:
+def test_a_stream_is_one_entry_and_says_that_it_was_left(opened: RecordingTransport, tmp_path: Path) -> None:
     with opened.stream(SLOTS, SLOTS.request(), Deadline(20)) as stream:
         items = [next(stream) for _ in range(3)]
     stream.cancel()
     opened.close()
     (call,) = entries(tmp_path)
-    assert isinstance(call, Call)
+    assert isinstance(call, RecordedCall)
     assert [decode(SLOTS.response, item) for item in call.items] == items
     assert (call.left, call.moved, call.more) == (True, False, 0)
 
 
-def test_a_stream_beside_which_the_world_moved_says_so(opened: RecordedTransport, tmp_path: Path) -> None:
+def test_a_stream_beside_which_the_world_moved_says_so(opened: RecordingTransport, tmp_path: Path) -> None:
     with opened.stream(SLOTS, SLOTS.request(), Deadline(20)) as stream:
         next(stream)
         opened.step(np.zeros((3, 2), np.float32))
     opened.close()
     _, call = entries(tmp_path)
-    assert isinstance(call, Call)
+    assert isinstance(call, RecordedCall)
     assert call.moved
 
 
-def test_of_a_long_stream_the_first_items_are_kept(opened: RecordedTransport, tmp_path: Path) -> None:
+def test_of_a_long_stream_the_first_items_are_kept(opened: RecordingTransport, tmp_path: Path) -> None:
     with opened.stream(SLOTS, SLOTS.request(), Deadline(30)) as stream:
         assert len(list(stream)) == 300
     opened.close()
     (call,) = entries(tmp_path)
-    assert isinstance(call, Call)
+    assert isinstance(call, RecordedCall)
     assert (len(call.items), call.more, call.left) == (256, 44, False)
 
 
@@ -134,7 +134,7 @@ def test_every_connection_is_recorded_where_the_environment_says_so(
     for _ in range(2):
         with lucky_transport.connect(endpoint) as client:
             client.scene.list_entities()
-    assert [entry.call for entry in entries(tmp_path) if isinstance(entry, Call)] == [LIST.name] * 2
+    assert [entry.call for entry in entries(tmp_path) if isinstance(entry, RecordedCall)] == [LIST.name] * 2
     header = Recording(tmp_path / "run.jsonl").header
     assert (header.endpoint, header.transport, header.engine) == (endpoint, "inproc", "toy")
 
@@ -148,7 +148,7 @@ def test_calls_of_asyncio_are_recorded_too(serve_toy: Serve, tmp_path: Path) -> 
     import asyncio
 
     asyncio.run(_list(str(recorded_endpoint(serve_toy(), tmp_path / "run.jsonl"))))
-    assert [type(entry) for entry in entries(tmp_path)] == [Call]
+    assert [type(entry) for entry in entries(tmp_path)] == [RecordedCall]
 
 
 @pytest.mark.parametrize("endpoint", ["recorded:", "recorded:?to=inproc%3A", "recorded:?file=run.jsonl"])

@@ -16,7 +16,7 @@ from lucky_transport.process import unique_name
 from lucky_transport.routing_policy import Comparison, Decision
 from lucky_transport.testing.fault_injection import FaultSpec, FaultyTransport
 from lucky_transport.transport import Transport
-from lucky_transport_migration.routing.side import CANDIDATE, CONTROL, Side
+from lucky_transport_migration.routing.side import CANDIDATE, CONTROL, RoutedConnection
 from lucky_transport_migration.routing.transport import StagedTransport
 from tests.support.waiting import PATIENCE_S
 
@@ -69,7 +69,7 @@ def open_staged() -> Generator[Open]:
     with ExitStack() as stack:
 
         def make(board: Any, control: str | Connect, candidate: str | Connect) -> StagedTransport:
-            sides = Side(CONTROL, _connecting(control)), Side(CANDIDATE, _connecting(candidate))
+            sides = RoutedConnection(CONTROL, _connecting(control)), RoutedConnection(CANDIDATE, _connecting(candidate))
             return stack.enter_context(StagedTransport(*sides, board))
 
         yield make

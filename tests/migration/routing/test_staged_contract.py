@@ -20,7 +20,7 @@ from lucky_transport.testing.services_contract import ServicesContract
 from lucky_transport.testing.streams_contract import StreamsContract
 from lucky_transport.testing.suite import TransportSuite
 from lucky_transport.transport import Transport
-from lucky_transport_migration.routing.side import CANDIDATE, CONTROL, Side
+from lucky_transport_migration.routing.side import CANDIDATE, CONTROL, RoutedConnection
 from lucky_transport_migration.routing.transport import StagedTransport
 
 
@@ -52,8 +52,8 @@ class _Staged(TransportSuite):
             yield Endpoint("staged", "", (("control", control), ("candidate", candidate)))
 
     def connect(self, endpoint: Endpoint) -> Transport:
-        control = Side(CONTROL, partial(api.open_transport, endpoint.option("control")))
-        candidate = Side(CANDIDATE, partial(api.open_transport, endpoint.option("candidate")))
+        control = RoutedConnection(CONTROL, partial(api.open_transport, endpoint.option("control")))
+        candidate = RoutedConnection(CANDIDATE, partial(api.open_transport, endpoint.option("candidate")))
         return StagedTransport(control, candidate, _Board(self.authority, self.shadow))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lucky_transport.errors import ConfigError, UnknownName
-from lucky_transport_migration.evidence.record import Evidence, Side
+from lucky_transport_migration.evidence.record import Evidence, SideResult
 from lucky_transport_migration.stages.edit import write_rows
 from lucky_transport_migration.stages.journal import Journal
 from lucky_transport_migration.stages.moves import Moves
@@ -39,7 +39,7 @@ mismatch_limit = 0.9
 def _see(folder: Path, method: str, *, count: int = 12, verdict: str = "equal", at: str = "2099") -> None:
     """Leave evidence of calls behind."""
     folder.mkdir(exist_ok=True)
-    side = {"grpc": Side("grpc", us=100.0, items=1), "shm": Side("shm", us=10.0, items=1)}
+    side = {"grpc": SideResult("grpc", us=100.0, items=1), "shm": SideResult("shm", us=10.0, items=1)}
     one = Evidence(method, "shadow", side["grpc"], side["shm"], verdict=verdict, aspect="item", where="x", at=at)
     with (folder / "calls-1.jsonl").open("a") as file:
         file.write(one.write() * count)

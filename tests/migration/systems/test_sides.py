@@ -23,7 +23,7 @@ from lucky_transport_migration.call_suite.rows import typical_us
 from lucky_transport_migration.systems import bench, library, pause, sessions
 from lucky_transport_migration.systems.cells import SystemSetup, plan_of_systems
 from lucky_transport_migration.systems.cores import two_cores
-from lucky_transport_migration.systems.doors import Way
+from lucky_transport_migration.systems.doors import SessionVariant
 from lucky_transport_migration.systems.pause import measure_pause
 from lucky_transport_migration.systems.pipe import TICKS, balance, play_queue
 
@@ -150,8 +150,8 @@ class _Seen:
     ticks_done: int = 0
 
 
-def _way(script: Scripted, looks: Iterator[int]) -> Way:
-    return Way(script, lambda session: lambda after: _Seen(next(looks)))  # type: ignore[arg-type, return-value]
+def _way(script: Scripted, looks: Iterator[int]) -> SessionVariant:
+    return SessionVariant(script, lambda session: lambda after: _Seen(next(looks)))  # type: ignore[arg-type, return-value]
 
 
 def test_an_advance_of_another_tick_ends_the_measurement() -> None:

@@ -13,10 +13,10 @@ import pytest
 
 from lucky_transport.errors import ConfigError, MissingExtra
 from lucky_transport_migration import targets
-from lucky_transport_migration.call_suite.flow import Flow
+from lucky_transport_migration.call_suite.flow import StreamMeasurement
 from lucky_transport_migration.call_suite.markdown import calls_markdown
 from lucky_transport_migration.call_suite.page import calls_page
-from lucky_transport_migration.call_suite.results import Prepared, Results
+from lucky_transport_migration.call_suite.results import CallSuiteResults, Prepared
 from lucky_transport_migration.measuring import Measurement
 from lucky_transport_migration.systems import bench
 from lucky_transport_migration.systems.cells import SystemSetup, plan_of_systems, setups_of
@@ -58,7 +58,7 @@ def made_up(setup: SystemSetup, index: int) -> dict[Any, Any]:
         elif cell.kind == "ready":
             found[cell] = samples
         elif cell.kind in ("ticks", "free", "slots"):
-            found[cell] = Flow(1000, int(us * 1e6), 10**6, 10**6)
+            found[cell] = StreamMeasurement(1000, int(us * 1e6), 10**6, 10**6)
         else:
             found[cell] = Measurement(samples, samples[:5], 10**6, 10**6, False)
     return found
@@ -71,7 +71,7 @@ def prepared(monkeypatch: pytest.MonkeyPatch) -> Prepared:
 
 
 def result_of(prepared: Prepared) -> dict[str, Any]:
-    results = Results()
+    results = CallSuiteResults()
     for index in range(prepared.plan.rounds):
         for setup in prepared.setups:
             results.add(setup, made_up(setup, index))

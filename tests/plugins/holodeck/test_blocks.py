@@ -10,7 +10,7 @@ import pytest
 
 from lucky_transport.errors import SegmentError
 from lucky_transport.process import unique_name
-from lucky_transport_holodeck.blocks import Block, BlockFile, BlockFiles
+from lucky_transport_holodeck.blocks import BlockFile, BlockFiles, SharedArray
 from lucky_transport_holodeck.names import Names
 from lucky_transport_holodeck.semaphores import Semaphore, unlink
 from tests.support.foreign_files import KINDS, MakeForeignFile, foreign_uid
@@ -26,23 +26,23 @@ def files() -> Generator[BlockFiles]:
 def test_a_block_of_the_right_size_is_not_truncated_under_an_engine_that_has_it_mapped(files: BlockFiles) -> None:
     path = files.names.block("x")
     files.open("x", 4).close()
-    first = Block(path, "uint8", (4096,))
+    first = SharedArray(path, "uint8", (4096,))
     number = os.stat(path).st_ino
     mapped_before = first.array
-    second = Block(path, "uint8", (4096,))
+    second = SharedArray(path, "uint8", (4096,))
     second.array[4095] = 7
     assert os.stat(path).st_ino == number
     assert mapped_before[4095] == 7
 
 
 def test_a_new_block_holds_zeros(files: BlockFiles) -> None:
-    Block(files.names.block("x"), "float32", (3,)).array[:] = 5
+    SharedArray(files.names.block("x"), "float32", (3,)).array[:] = 5
     files.open("x", 12).close()
-    assert not Block(files.names.block("x"), "float32", (3,)).array.any()
+    assert not SharedArray(files.names.block("x"), "float32", (3,)).array.any()
 
 
 def test_what_a_client_cut_off_is_zeros_for_the_engine(files: BlockFiles) -> None:
-    block = Block(files.names.block("x"), "uint8", (8,))
+    block = SharedArray(files.names.block("x"), "uint8", (8,))
     file = files.open("x", 8)
     block.array[:] = 9
     assert file.read() == b"\x09" * 8
@@ -57,7 +57,7 @@ def test_what_a_client_cut_off_is_zeros_for_the_engine(files: BlockFiles) -> Non
 
 
 def test_both_ends_see_what_the_other_one_writes(files: BlockFiles) -> None:
-    block, file = Block(files.names.block("x"), "float32", (2,)), files.open("x", 8)
+    block, file = SharedArray(files.names.block("x"), "float32", (2,)), files.open("x", 8)
     file.write(np.array([1.5, -2.5], np.float32).data)
     assert block.array.tolist() == [1.5, -2.5]
     block.array[0] = 4
@@ -84,7 +84,7 @@ def test_a_block_or_semaphore_of_another_user_is_refused_and_left_alone(
         for path in (block, semaphore):
             make_foreign_file(path, kind, b"\0" * 64)
         for use in (
-            lambda: Block(block, "uint8", (8,)),
+            lambda: SharedArray(block, "uint8", (8,)),
             lambda: files.open("x", 8),
             lambda: Semaphore.create(name, 0),
             lambda: Semaphore.open(name),

@@ -13,7 +13,7 @@ from lucky_transport.errors import RemoteProtocolError, SpecError
 from lucky_transport_holodeck.commands import (
     BUFFER_BYTES,
     KINDS,
-    Command,
+    HolodeckCommand,
     add_sensor,
     decode,
     encode,
@@ -33,22 +33,22 @@ _ORIGINAL = (
 
 def test_a_batch_of_the_original_client_is_understood() -> None:
     spawn, add = decode(_ORIGINAL.encode())
-    assert spawn == Command("SpawnAgent", ("UAV", "uav0"), (1.5, 0, 0, 0, 0, 90, 1))
+    assert spawn == HolodeckCommand("SpawnAgent", ("UAV", "uav0"), (1.5, 0, 0, 0, 0, 90, 1))
     assert add.strings == ("uav0", "eye", "RGBCamera", '{"CaptureWidth": 64}', "")
     assert misfit(spawn) == misfit(add) == ""
 
 
 def test_the_tail_of_a_longer_batch_is_not_read() -> None:
-    short = encode([Command("RenderViewport", (), (1.0,))])
+    short = encode([HolodeckCommand("RenderViewport", (), (1.0,))])
     block = short + _ORIGINAL.encode()[len(short) :]
-    assert decode(block) == [Command("RenderViewport", (), (1.0,))]
+    assert decode(block) == [HolodeckCommand("RenderViewport", (), (1.0,))]
 
 
 def test_several_commands_come_in_their_order() -> None:
     sent = [
         spawn_agent("a", "UAV", (1, 2, 3), (0, 0, 0), is_main=True),
         add_sensor("a", "s", "WorldNumSensor", {"Key": "x"}),
-        Command("CustomCommand", ("SetHour",), (7.0,)),
+        HolodeckCommand("CustomCommand", ("SetHour",), (7.0,)),
     ]
     assert decode(encode(sent)) == sent
 
@@ -59,13 +59,13 @@ def test_a_batch_ends_with_the_sign_that_the_real_engine_waits_for() -> None:
 
 def test_more_than_the_block_holds_is_refused() -> None:
     with pytest.raises(SpecError, match=str(BUFFER_BYTES)):
-        encode([Command("CustomCommand", ("x" * BUFFER_BYTES,))])
+        encode([HolodeckCommand("CustomCommand", ("x" * BUFFER_BYTES,))])
 
 
 @pytest.mark.parametrize("number", [float("inf"), float("-inf"), float("nan")])
 def test_numbers_that_json_cannot_carry_are_refused_before_they_are_sent(number: float) -> None:
     with pytest.raises(SpecError, match="finite"):
-        Command("TeleportCamera", (), (0, 0, number, 0, 0, 0))
+        HolodeckCommand("TeleportCamera", (), (0, 0, number, 0, 0, 0))
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_what_is_no_batch_is_refused_with_its_text(text: str) -> None:
 @given(st.binary(max_size=200))
 def test_no_bytes_do_anything_but_be_read_or_refused(data: bytes) -> None:
     with contextlib.suppress(RemoteProtocolError):
-        assert all(isinstance(command, Command) for command in decode(data))
+        assert all(isinstance(command, HolodeckCommand) for command in decode(data))
 
 
 _json = st.recursive(st.none() | st.booleans() | st.floats() | st.text(max_size=3), lambda s: st.lists(s, max_size=3))
@@ -105,19 +105,19 @@ def test_no_json_does_anything_but_be_read_or_refused(batch: object) -> None:
 
 @pytest.mark.parametrize("numbers", [7, 8])
 def test_a_spawn_has_the_numbers_of_either_generation_of_clients(numbers: int) -> None:
-    assert misfit(Command("SpawnAgent", ("UAV", "a"), (0.0,) * numbers)) == ""
+    assert misfit(HolodeckCommand("SpawnAgent", ("UAV", "a"), (0.0,) * numbers)) == ""
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_command_with_the_wrong_number_of_parameters_is_named(kind: str) -> None:
     strings, numbers = KINDS[kind].strings, KINDS[kind].numbers
-    fitting = Command(kind, ("x",) * strings[0], (0.0,) * numbers[0])
+    fitting = HolodeckCommand(kind, ("x",) * strings[0], (0.0,) * numbers[0])
     assert misfit(fitting) == ""
     if strings[0]:
-        assert "strings" in misfit(Command(kind, ("x",) * (strings[0] - 1), fitting.numbers))
+        assert "strings" in misfit(HolodeckCommand(kind, ("x",) * (strings[0] - 1), fitting.numbers))
     if numbers[0]:
-        assert "numbers" in misfit(Command(kind, fitting.strings, (0.0,) * (numbers[0] - 1)))
+        assert "numbers" in misfit(HolodeckCommand(kind, fitting.strings, (0.0,) * (numbers[0] - 1)))
 
 
 def test_an_unknown_command_is_named() -> None:
-    assert "no command 'Explode'; known: SpawnAgent" in misfit(Command("Explode"))
+    assert "no command 'Explode'; known: SpawnAgent" in misfit(HolodeckCommand("Explode"))

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lucky_transport_holodeck.commands import HolodeckCommand
+
 pytest.importorskip("posix_ipc", reason="pip install 'lucky-transport[holodeck]'")
 
 from lucky_transport.engine import Buffers, Engine
 from lucky_transport.messages import ImageFrame, NamedImageFrame
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
-from lucky_transport_holodeck.commands import Command
 
 _OBSERVATION, _TASK = "RangeFinderSensor", "DistanceTask"
 
@@ -66,10 +67,10 @@ def test_sensors_come_go_and_take_their_time(bench: Any, placed: Any, agent: Any
     bench.serve(placed(1))
     world = bench.attach(agent("a"))
     world.reset()
-    world.send(Command("RGBCameraRate", ("a", _OBSERVATION), (3.0,)))
+    world.send(HolodeckCommand("RGBCameraRate", ("a", _OBSERVATION), (3.0,)))
     shown = [world.tick()["a"][_OBSERVATION][0] for _ in range(6)]
     assert len(set(shown)) == 3  # of six ticks, two were shown, and what was shown before
-    world.send(Command("RemoveSensor", ("a", _OBSERVATION)))
+    world.send(HolodeckCommand("RemoveSensor", ("a", _OBSERVATION)))
     last = world.tick()["a"][_OBSERVATION][0]
     assert world.tick(5)["a"][_OBSERVATION][0] == last
 
@@ -121,7 +122,7 @@ def test_a_camera_shows_what_the_engine_takes_for_it_every_so_many_ticks(
     assert (state["RGBCamera"][..., 3] == 255).all()
     assert not state["back"].any()
     assert "no camera 'back'; there is 'front'" in caplog.text
-    world.send(Command("RGBCameraRate", ("a", "RGBCamera"), (4.0,)))
+    world.send(HolodeckCommand("RGBCameraRate", ("a", "RGBCamera"), (4.0,)))
     assert len({int(world.tick()["a"]["RGBCamera"][0, 0, 0]) for _ in range(8)}) == 3
 
 

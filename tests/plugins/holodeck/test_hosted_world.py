@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lucky_transport_holodeck.commands import HolodeckCommand
+
 pytest.importorskip("posix_ipc", reason="pip install 'lucky-transport[holodeck]'")
 
 from lucky_transport.engine import RESET
 from lucky_transport.testing.dial import DialEngine
 from lucky_transport.testing.suite import open_reference
-from lucky_transport_holodeck.commands import Command
 
 _OBSERVATION, _TASK = "RangeFinderSensor", "DistanceTask"
 
@@ -162,16 +163,16 @@ def test_commands_that_make_no_sense_are_told_and_the_others_carried_out(
     world = bench.attach(agent("a"))
     world.reset()
     world.send(
-        Command("SpawnAgent", ("Dragon", "d"), (0.0,) * 7),
-        Command("SpawnAgent", ("UAV", "../../d"), (0.0,) * 7),
-        Command("SpawnAgent", ("UAV",), ()),
-        Command("AddSensor", ("nobody", "s", "IMUSensor", "", ""), (0.0,) * 6),
-        Command("AddSensor", ("a", "s", "IMUSensor", "{", ""), (0.0,) * 6),
-        Command("AddSensor", ("a", "s", "Nose", "", ""), (0.0,) * 6),
-        Command("Explode"),
-        Command("CustomCommand", ("OpenDoor",), (1.0,)),
-        Command("CustomCommand", ("SetWeather", "rain")),
-        Command("RemoveSensor", ("a", _TASK)),
+        HolodeckCommand("SpawnAgent", ("Dragon", "d"), (0.0,) * 7),
+        HolodeckCommand("SpawnAgent", ("UAV", "../../d"), (0.0,) * 7),
+        HolodeckCommand("SpawnAgent", ("UAV",), ()),
+        HolodeckCommand("AddSensor", ("nobody", "s", "IMUSensor", "", ""), (0.0,) * 6),
+        HolodeckCommand("AddSensor", ("a", "s", "IMUSensor", "{", ""), (0.0,) * 6),
+        HolodeckCommand("AddSensor", ("a", "s", "Nose", "", ""), (0.0,) * 6),
+        HolodeckCommand("Explode"),
+        HolodeckCommand("CustomCommand", ("OpenDoor",), (1.0,)),
+        HolodeckCommand("CustomCommand", ("SetWeather", "rain")),
+        HolodeckCommand("RemoveSensor", ("a", _TASK)),
     )
     before = world.tick()["a"][_TASK][0]
     assert world.tick()["a"][_TASK][0] == before
@@ -186,9 +187,9 @@ def test_a_reset_discards_commands_that_wait(
     bench.serve(placed(1))
     world = bench.attach(agent("a"))
     world.reset()
-    world.send(Command("Before"))
+    world.send(HolodeckCommand("Before"))
     world.reset()
-    world.send(Command("After"))
+    world.send(HolodeckCommand("After"))
     world.tick()
     assert "'After'" in caplog.text
     assert "'Before'" not in caplog.text

@@ -20,6 +20,7 @@ from lucky_transport.cli.main import cli
 from lucky_transport.engine import RESET, Buffers
 from lucky_transport.errors import ConfigError, EngineFailed, MissingExtra
 from lucky_transport.shm import segment
+from lucky_transport.shm.segment import SegmentInfo
 from lucky_transport.spec.composite import views
 from lucky_transport_libenv.engine import LibenvEngine
 from lucky_transport_libenv.export.build import build
@@ -46,7 +47,7 @@ def _nothing_is_left() -> Generator[None]:
     until_none_left(lambda: {found.name for found in segment.find() if _is_ours(found)} - before)
 
 
-def _is_ours(found: segment.Found) -> bool:
+def _is_ours(found: SegmentInfo) -> bool:
     """True when this process is its client or an ancestor of its engine: other test runs have segments too."""
     pid = found.engine_pid
     while pid not in (0, os.getpid()):
@@ -178,7 +179,7 @@ def host(toy: str, what: str = "") -> subprocess.Popen[str]:
     return started
 
 
-def engine_of(client: subprocess.Popen[str]) -> segment.Found:
+def engine_of(client: subprocess.Popen[str]) -> SegmentInfo:
     (found,) = [one for one in segment.find() if one.client_pid == client.pid]
     return found
 

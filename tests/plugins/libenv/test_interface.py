@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from lucky_transport_libenv import interface
+from lucky_transport_libenv.interface import LibenvBuffers
 
 EXPORT = Path(interface.__file__).parent / "export"
 
@@ -17,7 +18,7 @@ STRUCTURES = {
     "libenv_tensortype": interface.TensorType,
     "libenv_option": interface.Option,
     "libenv_options": interface.Options,
-    "libenv_buffers": interface.Buffers,
+    "libenv_buffers": LibenvBuffers,
 }
 
 

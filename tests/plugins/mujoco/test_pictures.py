@@ -13,8 +13,8 @@ pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transp
 
 from lucky_transport.errors import ClosedError, SpecError
 from lucky_transport_mujoco import robot
-from lucky_transport_mujoco.rendering import Order, Studio
-from lucky_transport_mujoco.stage import Orbit, Snapshot, Stage
+from lucky_transport_mujoco.rendering import RenderRequest, Studio
+from lucky_transport_mujoco.stage import Orbit, RenderScene, Snapshot
 from lucky_transport_mujoco.strokes import Strokes
 
 LEVEL = np.array([1.0, 0, 0, 0])
@@ -32,10 +32,10 @@ def standing(x: float = 0.0, y: float = 0.0, *, tilt: NDArray[np.float64] = LEVE
     return Snapshot(qpos, tilt, bumps_m)
 
 
-def order(snapshot: Snapshot, view: str | Orbit = BEHIND, **changes: Any) -> Order:
+def order(snapshot: Snapshot, view: str | Orbit = BEHIND, **changes: Any) -> RenderRequest:
     """Return an order for a small picture."""
     usual: dict[str, Any] = {"width": WIDTH, "height": HEIGHT}
-    return Order(snapshot, view, **usual | changes)
+    return RenderRequest(snapshot, view, **usual | changes)
 
 
 def opengl_works() -> bool:
@@ -72,7 +72,7 @@ def middle(mask: NDArray[np.bool_]) -> tuple[float, float]:
 def test_the_trunk_is_seen_where_geometry_says(studio: Studio) -> None:
     snapshot = standing(3.0, -2.0)
     for view in ("track", "top", BEHIND):
-        stage = Stage()
+        stage = RenderScene()
         stage.show(snapshot)
         x, y, depth = stage.eye(view).project(snapshot.qpos[None, :3], WIDTH, HEIGHT)[0]
         trunk = is_trunk(studio.colour(order(snapshot, view)))
@@ -130,7 +130,7 @@ def test_a_line_in_the_open_is_drawn_and_one_behind_the_trunk_is_hidden(studio: 
     snapshot = standing()
     above = Strokes(np.array([[-0.6, 0, 0.6]]), np.array([[0.6, 0, 0.6]]), red)
     below = Strokes(np.array([[-0.1, 0, 0.2]]), np.array([[0.1, 0, 0.2]]), red)
-    stage = Stage()
+    stage = RenderScene()
     stage.show(snapshot)
 
     def reddened(view: str | Orbit, strokes: Strokes) -> NDArray[np.bool_]:

@@ -15,7 +15,7 @@ from lucky_transport.call import Call
 from lucky_transport.errors import ClosedError, SpecError
 from lucky_transport.messages import StartViewportStreamRequest, StreamCameraRequest
 from lucky_transport.messages.methods import METHODS, method
-from lucky_transport_mujoco.rendering import Order, Studio
+from lucky_transport_mujoco.rendering import RenderRequest, Studio
 
 SERVICES = ("SceneService", "CameraService", "ViewportService", "DebugService", "LidarService")
 
@@ -39,7 +39,7 @@ def test_a_picture_that_takes_long_holds_up_no_step(
     drawing, go_on = threading.Event(), threading.Event()
     colour = Studio.colour
 
-    def slow(studio: Studio, order: Order) -> Any:
+    def slow(studio: Studio, order: RenderRequest) -> Any:
         drawing.set()
         assert go_on.wait(30)
         return colour(studio, order)

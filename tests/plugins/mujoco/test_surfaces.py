@@ -13,7 +13,7 @@ from lucky_transport.messages import DebugArrow, DebugColor, DebugLine, DebugVec
 from lucky_transport_mujoco import robot, surfaces
 from lucky_transport_mujoco.overlay import draw
 from lucky_transport_mujoco.raycast import cast
-from lucky_transport_mujoco.stage import Orbit, Snapshot, Stage
+from lucky_transport_mujoco.stage import Orbit, RenderScene, Snapshot
 from lucky_transport_mujoco.strokes import strokes_of
 
 numbers = st.floats(width=32, allow_nan=False, allow_infinity=False)
@@ -27,10 +27,10 @@ drawings = st.lists(
 )
 
 
-def staged(bumps_m: float = 0.0) -> Stage:
+def staged(bumps_m: float = 0.0) -> RenderScene:
     """Return a stage with the robot on flat ground or on bumps."""
     body = robot.load()
-    stage = Stage()
+    stage = RenderScene()
     stage.show(Snapshot(body.home[1 : 1 + body.nq].copy(), np.array([1.0, 0, 0, 0]), bumps_m))
     return stage
 

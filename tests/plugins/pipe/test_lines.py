@@ -19,8 +19,8 @@ from lucky_transport_pipe.demultiplexer import Demultiplexer
 from lucky_transport_pipe.json_codec import camel_case, codec_of, compact, snake_case
 from lucky_transport_pipe.lines import (
     LineCutter,
+    MessageType,
     Said,
-    Word,
     error_line,
     parse_from_client,
     parse_from_engine,
@@ -54,15 +54,15 @@ def test_a_line_without_end_is_refused_in_time() -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("run cart_pole", Said(Word.RUN, "cart_pole")),
-        ("set slots 4", Said(Word.SET, "slots 4")),
-        ("quit", Said(Word.QUIT)),
-        ("END", Said(Word.END)),
-        ('3 {"a":1}', Said(Word.COMMAND, '{"a":1}', 3)),
-        ('{"a":1}', Said(Word.OTHER, '{"a":1}')),
-        ("Warning: x", Said(Word.WARNING, "x")),
-        ("Error:x", Said(Word.ERROR, "x")),
-        ("3", Said(Word.OTHER, "3")),
+        ("run cart_pole", Said(MessageType.RUN, "cart_pole")),
+        ("set slots 4", Said(MessageType.SET, "slots 4")),
+        ("quit", Said(MessageType.QUIT)),
+        ("END", Said(MessageType.END)),
+        ('3 {"a":1}', Said(MessageType.COMMAND, '{"a":1}', 3)),
+        ('{"a":1}', Said(MessageType.OTHER, '{"a":1}')),
+        ("Warning: x", Said(MessageType.WARNING, "x")),
+        ("Error:x", Said(MessageType.ERROR, "x")),
+        ("3", Said(MessageType.OTHER, "3")),
     ],
 )
 def test_what_a_client_says(line: str, said: Said) -> None:
@@ -72,16 +72,16 @@ def test_what_a_client_says(line: str, said: Said) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("SUCCESS", Said(Word.SUCCESS)),
-        ("END", Said(Word.END)),
-        ("QUIT", Said(Word.GONE)),
-        ("3", Said(Word.STARTED, "", 3)),
-        ('3 {"a":1}', Said(Word.STATE, '{"a":1}', 3)),
-        ("3 -1.5e3", Said(Word.SCORE, "-1.5e3", 3)),
-        ("3 1,5", Said(Word.SCORE, "1,5", 3)),
-        ("3 NaN", Said(Word.SCORE, "NaN", 3)),
-        ("Warning:x y", Said(Word.WARNING, "x y")),
-        ("hello", Said(Word.OTHER, "hello")),
+        ("SUCCESS", Said(MessageType.SUCCESS)),
+        ("END", Said(MessageType.END)),
+        ("QUIT", Said(MessageType.GONE)),
+        ("3", Said(MessageType.STARTED, "", 3)),
+        ('3 {"a":1}', Said(MessageType.STATE, '{"a":1}', 3)),
+        ("3 -1.5e3", Said(MessageType.SCORE, "-1.5e3", 3)),
+        ("3 1,5", Said(MessageType.SCORE, "1,5", 3)),
+        ("3 NaN", Said(MessageType.SCORE, "NaN", 3)),
+        ("Warning:x y", Said(MessageType.WARNING, "x y")),
+        ("hello", Said(MessageType.OTHER, "hello")),
     ],
 )
 def test_what_an_engine_says(line: str, said: Said) -> None:
@@ -91,7 +91,7 @@ def test_what_an_engine_says(line: str, said: Said) -> None:
 @given(st.floats())
 def test_a_score_comes_back_bit_for_bit_and_is_never_taken_for_a_state(score: float) -> None:
     said = parse_from_engine(f"0 {score_text(score)}")
-    assert said.word is Word.SCORE
+    assert said.word is MessageType.SCORE
     assert repr(parse_score(said.text)) == repr(score)
 
 
@@ -268,11 +268,11 @@ def test_each_session_gets_its_own_lines_in_their_order(moves: list[tuple[int, b
             said = boxes.take(session)
             assert (said is None) == (put[session] == taken[session])
         else:
-            boxes.put(Said(Word.STATE, str(put[session]), session))
+            boxes.put(Said(MessageType.STATE, str(put[session]), session))
             put[session] += 1
             continue
         if said is not None:
-            assert said == Said(Word.STATE, str(taken[session]), session)
+            assert said == Said(MessageType.STATE, str(taken[session]), session)
             taken[session] += 1
     assert len(boxes) == sum(put) - sum(taken)
     while (said := boxes.take_any()) is not None:

@@ -19,7 +19,7 @@ from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 from lucky_transport.testing.trajectories import first_difference, record_env
 from lucky_transport_pipe.address import path_of
 from lucky_transport_pipe.frame_layout import FrameLayout, pack_request, unpack_request
-from lucky_transport_pipe.rules import Rules, rules_of
+from lucky_transport_pipe.rules import SessionRules, rules_of
 
 SPEC = BatchSpec("x", 3, ArraySpec("uint8", (5,)), ArraySpec("float32", (2,)), termination_terms=("over",))
 
@@ -92,8 +92,8 @@ def test_a_place_that_somebody_listens_at_is_left_to_him(name: str) -> None:
 
 def test_an_endpoint_says_the_rules() -> None:
     endpoint = Endpoint.parse("pipe://x?slots=3&stepping=barrier&timeout_s=2.5")
-    assert rules_of(endpoint, 60.0) == Rules(3, True, 2.5)
-    assert rules_of(Endpoint.parse("pipe://x"), 7.0) == Rules(16, False, 7.0)
+    assert rules_of(endpoint, 60.0) == SessionRules(3, True, 2.5)
+    assert rules_of(Endpoint.parse("pipe://x"), 7.0) == SessionRules(16, False, 7.0)
 
 
 @pytest.mark.parametrize("wrong", ["slots=0", "slots=a", "stepping=fast", "timeout_s=0", "timeout_s=nan", "color=red"])

@@ -24,7 +24,7 @@ from lucky_transport_migration.scan.fix.requirements import rewrite_requirements
 from lucky_transport_migration.scan.fix.stages import rewrite_stages
 from lucky_transport_migration.scan.fix.targets import Targets
 from lucky_transport_migration.scan.known import LUCKYROBOTS
-from lucky_transport_migration.scan.outcome import Outcome
+from lucky_transport_migration.scan.outcome import ScanResult
 from lucky_transport_migration.scan.scanner import is_python, scan_again
 from lucky_transport_migration.scan.source import Unreadable, check_syntax
 from lucky_transport_migration.scan.tree import files_of, name_in
@@ -61,7 +61,7 @@ class Changes:
     """files: what would change. refusals: what is left to a person. after: what a scan would find then."""
 
     files: list[Change]
-    after: Outcome
+    after: ScanResult
     refusals: list[Refusal] = field(default_factory=list[Refusal])
 
     def plain(self) -> dict[str, Any]:
@@ -72,7 +72,7 @@ class Changes:
         }
 
 
-def plan_changes(root: Path, outcome: Outcome, endpoint: str | None, targets: Sequence[str] = ()) -> Changes:
+def plan_changes(root: Path, outcome: ScanResult, endpoint: str | None, targets: Sequence[str] = ()) -> Changes:
     """Return the rewrites of what a scan of `root` found; nothing is written.
 
     endpoint: where the channels, envs and clients are to lead; None: where the configuration says when they are made.

@@ -15,7 +15,7 @@ from tomlkit.exceptions import TOMLKitError
 
 from lucky_transport_migration.scan.dependencies import is_list_of_requirements, is_toml, requirement_of_line
 from lucky_transport_migration.scan.known import LUCKYROBOTS, PORT
-from lucky_transport_migration.scan.outcome import Outcome
+from lucky_transport_migration.scan.outcome import ScanResult
 from lucky_transport_migration.scan.words import requirement_name
 
 __all__ = ["rewrite_requirements", "unneeded"]
@@ -30,7 +30,7 @@ _TOOLS = {"grpcio-tools", "mypy-grpc"}
 _EXTRAS = {f"{_OURS}[grpc]": _OURS, f"{_OURS}[all]": f"{_OURS}[shm,mujoco,migration]"}
 
 
-def unneeded(outcome: Outcome) -> Callable[[str], bool]:
+def unneeded(outcome: ScanResult) -> Callable[[str], bool]:
     """Return what tells whether a distribution (as `requirement_name` calls it) is of no more use to a code base."""
     code = [one for one in outcome.findings if one.kind in _CODE and one.symbol != f"port {PORT}"]
     uses_luckyrobots = any(one.symbol.partition(".")[0] == LUCKYROBOTS for one in code)

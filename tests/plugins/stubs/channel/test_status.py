@@ -10,7 +10,7 @@ from lucky_transport import errors
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.metadata import USER_AGENT
 from lucky_transport_stubs.options import max_receive_bytes, max_send_bytes, user_agent
-from lucky_transport_stubs.status import OK, Status, code_of, error_of, status_of
+from lucky_transport_stubs.status import OK, CallStatus, code_of, error_of, status_of
 
 Code = grpc.StatusCode
 
@@ -18,14 +18,14 @@ Code = grpc.StatusCode
 @pytest.mark.parametrize("code", [code for code in Code if code is not Code.OK], ids=lambda code: code.name)
 def test_a_status_of_a_handler_arrives_as_it_was_given(code: grpc.StatusCode) -> None:
     status = status_of(error_of(code, "why", (("k", "v"),)))
-    assert status == Status(code, "why", (("k", "v"),))
+    assert status == CallStatus(code, "why", (("k", "v"),))
     assert status.debug_error_string == f"{code.name}:why"
 
 
 def test_a_number_that_grpc_does_not_know_is_unknown() -> None:
     assert code_of(99) is None
     status = status_of(errors.StatusError(99, "why"))
-    assert status == Status(Code.UNKNOWN, 'Server sent unknown code 99 and details "why"')
+    assert status == CallStatus(Code.UNKNOWN, 'Server sent unknown code 99 and details "why"')
 
 
 @pytest.mark.parametrize("error", [*errors.TransportError.__subclasses__(), errors.TransportError])

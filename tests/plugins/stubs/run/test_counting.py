@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lucky_transport_stubs.run.ledger import Calls, Ledger, Tally, read
+from lucky_transport_stubs.run.ledger import CallCounter, Calls, Ledger, read
 
 grpc = pytest.importorskip("grpc")
 
@@ -20,7 +20,7 @@ ECHO, COUNT, SUM, CHAT = "/t.T/Echo", "/t.T/Count", "/t.T/Sum", "/t.T/Chat"
 
 
 @pytest.fixture
-def tally_of(tmp_path: Path) -> Callable[[str], Tally]:
+def tally_of(tmp_path: Path) -> Callable[[str], CallCounter]:
     ledger = Ledger(tmp_path)
     return lambda method: ledger.tally(Calls("t", "", "", method))
 
@@ -32,7 +32,7 @@ def counts(tmp_path: Path) -> Callable[[], dict[str, int]]:
 
 
 @pytest.fixture
-def channel(grpc_port: int, tally_of: Callable[[str], Tally]) -> Iterator[Any]:
+def channel(grpc_port: int, tally_of: Callable[[str], CallCounter]) -> Iterator[Any]:
     with counted(grpc.insecure_channel(f"127.0.0.1:{grpc_port}"), tally_of) as channel:
         yield channel
 
@@ -97,7 +97,7 @@ def test_stubs_of_all_generations_get_their_callables(channel: Any, counts: Call
 
 
 def test_asyncio_channels_are_counted_too(
-    grpc_port: int, tally_of: Callable[[str], Tally], counts: Callable[[], dict[str, int]]
+    grpc_port: int, tally_of: Callable[[str], CallCounter], counts: Callable[[], dict[str, int]]
 ) -> None:
     async def use() -> None:
         async with counted(grpc.aio.insecure_channel(f"127.0.0.1:{grpc_port}"), tally_of) as channel:
