@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 
 from lucky_transport.diagnosis.check import Check, CheckStatus, Roots
 from lucky_transport.errors import TransportError
-from lucky_transport.shm.segment import SegmentInfo
 
 if TYPE_CHECKING:
-    pass
+    from lucky_transport.shm.segment import SegmentInfo
 
 __all__ = ["native_module", "permissions", "remove_stale_segments", "space", "stale_segments", "trial_segment"]
 

@@ -23,12 +23,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lucky_transport_migration.side_by_side.session import SideBySideRun
-from lucky_transport_migration.side_by_side.tally import ComparisonCounts
-
 if TYPE_CHECKING:
     from lucky_transport.env.vector_env import VectorEnv
     from lucky_transport_migration.side_by_side.hooks import Hooks
+    from lucky_transport_migration.side_by_side.session import SideBySideRun
+    from lucky_transport_migration.side_by_side.tally import ComparisonCounts
 
 __all__: list[str] = []
 

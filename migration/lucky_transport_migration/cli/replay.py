@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lucky_transport_migration.evidence.rules import ComparisonRules
-
 if TYPE_CHECKING:
     from lucky_transport_migration.evidence.record import Evidence
+    from lucky_transport_migration.evidence.rules import ComparisonRules
     from lucky_transport_migration.recording.result import ReplayResult
 
 __all__ = ["replay"]

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lucky_transport.errors import plural
-from lucky_transport_migration.scan.outcome import ScanResult
 
 if TYPE_CHECKING:
-    pass
+    from lucky_transport_migration.scan.outcome import ScanResult
 
 __all__ = ["scan"]
 

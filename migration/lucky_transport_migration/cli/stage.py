@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lucky_transport.registry import load
-from lucky_transport_migration.stages.moves import StageChange
 
 if TYPE_CHECKING:
-    pass
+    from lucky_transport_migration.stages.moves import StageChange
 
 __all__ = ["stage"]
 

@@ -19,12 +19,11 @@ from typing import TYPE_CHECKING, Any
 from lucky_transport.fork import on_child
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.staged.ending import SO_FAR, Ending, ending, is_hidden
-from lucky_transport_stubs.staged.exchange import RoutedRpc
 from lucky_transport_stubs.staged.items import RecordedMessages
 from lucky_transport_stubs.staged.workers import Workers
 
 if TYPE_CHECKING:
-    pass
+    from lucky_transport_stubs.staged.exchange import RoutedRpc
 
 __all__ = ["ChannelShadows", "Opener"]
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from lucky_transport.routing_policy import Decision, RoutingPolicy
 from lucky_transport_stubs.run.ledger import CallCounter
-from lucky_transport_stubs.staged.shadows import ChannelShadows
 from lucky_transport_stubs.staged.workers import Workers
 from lucky_transport_stubs.staged.world import TargetChanges
 
 if TYPE_CHECKING:
     from lucky_transport_stubs.staged.ending import Ending
+    from lucky_transport_stubs.staged.shadows import ChannelShadows
 
 __all__ = ["Staging", "TallyOf"]
 
