@@ -12,7 +12,6 @@ from typing import Any
 import click
 
 from lucky_transport_migration.cli.arguments import JSON_OBJECT, NAMES
-from lucky_transport_migration.evidence.rules import ComparisonRules
 
 __all__ = ["parity"]
 
@@ -94,6 +93,7 @@ def _refuse(suite: str, wrong: list[str]) -> None:
 def _prove(suite: str, methods: str, *, silent: bool, **given: Any) -> tuple[Any, Callable[[Any], None]]:
     """Return the outcome of a suite, and what shows it to a person."""
     from lucky_transport_migration.commands_parity.tables import show_commands_parity
+    from lucky_transport_migration.evidence.rules import ComparisonRules
     from lucky_transport_migration.tables import show_parity
     from lucky_transport_migration.whole_parity import prove_whole, show_whole_parity
 
