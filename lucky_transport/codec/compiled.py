@@ -143,6 +143,7 @@ class _TableCode:
         return names
 
 
+@cache
 def codec_of(cls: type[Any], encode_slow: Encode = encode_generic, decode_slow: Decode | None = None) -> Codec:
     """Return the codec of a message class; what its compiled code does not cover goes to the two given functions.
 
