@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import subprocess
@@ -163,6 +164,20 @@ def test_closing_ends_every_pending_call(endpoint: str) -> None:
         await client.close()
         ends = await asyncio.gather(*slow, return_exceptions=True)
         assert {type(end) for end in ends} == {ClosedError}
+
+    asyncio.run(asyncio.wait_for(main(), PATIENCE_S))
+
+
+def test_a_client_that_is_dropped_closes_its_connection(endpoint: str) -> None:
+    async def main() -> None:
+        client = await lucky_transport.connect_async(endpoint)
+        await client.agent.get_schema()
+        calls: Any = calls_of(client)
+        connection = calls._calls
+        del client, calls
+        gc.collect()
+        with pytest.raises(ClosedError):
+            connection.check()
 
     asyncio.run(asyncio.wait_for(main(), PATIENCE_S))
 
