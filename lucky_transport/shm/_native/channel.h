@@ -1,4 +1,13 @@
-/* What both ends of a segment's step counters share. */
+/* The step counters of a segment: one exchange at a time, the client's actions against the engine's frame.
+ *
+ *   state      action_seq   frame_seq   next
+ *   idle       n            n           the client writes actions and control, stores action_seq and wakes the engine
+ *   stepping   n + 1        n           the engine reads them, writes the frame, stores frame_seq and wakes the client
+ *   any other                           OUT_OF_ORDER; the engine's `resync` makes it idle again
+ *
+ * Each side keeps its own counter privately and stores the shared one for the peer alone. Commands written before
+ * action_seq are in the ring when the engine sees it.
+ */
 #ifndef LUCKY_CHANNEL_H
 #define LUCKY_CHANNEL_H
 

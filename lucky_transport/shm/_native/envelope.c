@@ -1,5 +1,5 @@
-/* Compact and image envelopes in a ring: a head that is always the same, the fields, the payload (codec/envelope.py). */
-#include "ring.h"
+/* Compact and image envelopes in a ring; see envelope.h. */
+#include "envelope.h"
 
 /* Append an envelope made of its head, which is always the same, the rest of it, and the payload. `rest` ends with the
  * payload's length, which is put there. */

@@ -1,4 +1,10 @@
-/* The two words of a slot of images, its number and its owner; image_file.py says what they mean. */
+/* The two words of a slot of images, its number and its owner; image_file.py says more.
+ *
+ *   call        by       owner         number
+ *   take        engine   0             becomes n - 1: image n is being written
+ *   hand_over   engine   becomes n     becomes n: image n is whole
+ *   give_back   client   n becomes 0   stays n; an engine that waits for a slot is woken
+ */
 #include "wait.h"
 
 typedef struct {

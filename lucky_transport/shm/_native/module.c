@@ -30,13 +30,8 @@ void *never_initialised(void) {
     return NULL;
 }
 
-static PyMethodDef module_methods[] = {
-    {"spin", (PyCFunction)(void (*)(void))ring_spin, METH_FASTCALL, NULL},
-    {NULL, NULL, 0, NULL},
-};
-
 static struct PyModuleDef module_def = {
-    PyModuleDef_HEAD_INIT, "_native", "See _native.pyi.", -1, module_methods, NULL, NULL, NULL, NULL,
+    PyModuleDef_HEAD_INIT, "_native", "See _native.pyi.", -1, NULL, NULL, NULL, NULL, NULL,
 };
 
 PyMODINIT_FUNC PyInit__native(void) {
@@ -50,7 +45,8 @@ PyMODINIT_FUNC PyInit__native(void) {
     };
     PyObject *module = PyModule_Create(&module_def);
     if (!module) return NULL;
-    int failed = PyModule_AddFunctions(module, word_methods) || PyModule_AddFunctions(module, truncation_methods) ||
+    int failed = PyModule_AddFunctions(module, word_methods) || PyModule_AddFunctions(module, ring_methods) ||
+                 PyModule_AddFunctions(module, truncation_methods) ||
                  PyModule_AddIntConstant(module, "GUARDS", 1) ||
                  PyModule_AddIntConstant(module, "VERSION", NATIVE_VERSION);
     for (size_t i = 0; !failed && i < sizeof types / sizeof types[0]; i++) {

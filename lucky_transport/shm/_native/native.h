@@ -49,8 +49,6 @@ void *never_initialised(void);
 
 extern PyType_Spec client_channel_spec, engine_channel_spec, ring_writer_spec, ring_reader_spec, image_slot_spec,
     spin_budget_spec;
-extern PyMethodDef word_methods[], truncation_methods[];
-
-PyObject *ring_spin(PyObject *module, PyObject *const *args, Py_ssize_t n);
+extern PyMethodDef word_methods[], ring_methods[], truncation_methods[];
 
 #endif

@@ -1,4 +1,9 @@
-/* A ring of records between one writer and one reader; ring.py says how it lies in memory.
+/* A ring of records between one writer and one reader; ring.py says more.
+ *
+ *   byte 0      u32 write position, stored by the writer
+ *   byte 128    u32 read position, stored by the reader
+ *   byte 192    u32 1 while the writer waits for free space
+ *   byte 256    records: [u32 length][bytes][padding to 8]; before the end, where the next one does not fit, [u32 SKIP]
  *
  * The other side's words are read once into a local and believed only as far as they are possible. Publishing is: data,
  * release-store of the position, full fence, look at the other side's park word, wake it: by its eventfd where there is
@@ -75,9 +80,5 @@ const uint8_t *ring_oldest(Ring *r, uint32_t *length, uint32_t *after);
 
 /* Give back what was copied and return it; an error when the ring was lost while it was copied. */
 PyObject *ring_taken(Ring *r, uint32_t position, PyObject *copied);
-
-/* The methods that envelope.c adds to the ends. */
-PyObject *ring_push_fields(PyObject *self, PyObject *const *args, Py_ssize_t n);
-PyObject *ring_pop_batch(PyObject *self, PyObject *limit);
 
 #endif

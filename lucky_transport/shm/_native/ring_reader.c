@@ -1,5 +1,5 @@
 /* The reading end of a ring, and the look at many of them. */
-#include "ring.h"
+#include "envelope.h"
 
 static inline uint32_t ring_length(const Ring *r, uint32_t index) {
     return __atomic_load_n((const uint32_t *)(r->data + index), __ATOMIC_RELAXED);
@@ -173,7 +173,7 @@ static int any_written(Ring *const *rings, Py_ssize_t count) {
 /* spin(readers, strategy, longest_ns): look at the readers of a tuple for that long (at most SPIN_SLICE_NS;
  * WAIT_OVERSUBSCRIBED: YIELD_NS, WAIT_BLOCK: once), without the GIL after the first looks; True when one has something to
  * pop. */
-PyObject *ring_spin(PyObject *module, PyObject *const *args, Py_ssize_t n) {
+static PyObject *ring_spin(PyObject *module, PyObject *const *args, Py_ssize_t n) {
     if (n != 3 || !PyTuple_Check(args[0])) return PyErr_Format(PyExc_TypeError, "spin(readers, strategy, longest_ns)");
     long long strategy = PyLong_AsLongLong(args[1]), ns = PyLong_AsLongLong(args[2]);
     if (PyErr_Occurred()) return NULL;
@@ -213,3 +213,8 @@ PyObject *ring_spin(PyObject *module, PyObject *const *args, Py_ssize_t n) {
     }
     return PyBool_FromLong(found);
 }
+
+PyMethodDef ring_methods[] = {
+    {"spin", (PyCFunction)(void (*)(void))ring_spin, METH_FASTCALL, NULL},
+    {NULL, NULL, 0, NULL},
+};

@@ -1,5 +1,5 @@
 /* The writing end of a ring. */
-#include "ring.h"
+#include "envelope.h"
 
 /* O_NONBLOCK belongs to the open file, which the peer shares and may change: an eventfd that is full is not written to, it
  * is readable already. eventfd.py does the same. */
