@@ -68,23 +68,23 @@ class CompositeToyEngine(Engine):
         self._show(moved, actions, reset)
 
     def _show(self, moved: NDArray[np.bool_], actions: Mapping[Any, NDArray[Any]], reset: NDArray[np.bool_]) -> None:
-        """Write the rows of the envs that moved; what a reset env was told to do is not shown."""
+        """Write the rows of the envs that moved; the action of a reset env is not shown."""
         inner, outer = self._inner, self._buffers
         for name in ("rewards", "terminated", "truncated"):
             getattr(outer, name)[moved] = getattr(inner, name)[moved]
         outer.signals[:, moved] = inner.signals[:, moved]
         point = inner.observations
         light = np.clip((point[:, 0] + 1) * 127, 0, 255).astype(np.uint8)
-        told = {
+        shown = {
             name: np.where(_like(reset, actions[name,]), 0, actions[name,]) for name in ("gears", "buttons", "mode")
         }
         values: dict[Any, Any] = {
             ("point",): point,
             ("camera", "left"): light[:, None, None, None],
             ("camera", "right"): (255 - light)[:, None, None, None],
-            ("arms", 0): told["gears"] * 0.5,
-            ("arms", 1): told["buttons"],
-            ("arms", 2): told["mode"],
+            ("arms", 0): shown["gears"] * 0.5,
+            ("arms", 1): shown["buttons"],
+            ("arms", 2): shown["mode"],
             ("distance",): np.abs(point[:, 0]),
             ("clock", "ticks"): self._ticks,
         }

@@ -80,8 +80,8 @@ class EngineContract:
             host.close()
 
     def record(self, moves: Sequence[Move]) -> dict[str, NDArray[Any]]:
-        """Return a fresh engine's answers to `moves`; what an engine does with an env that ended is nobody's business,
-        so such an env is reset.
+        """Return a fresh engine's answers to `moves`; an env that ended is reset, because no rule says what stepping it
+        does.
         """
         with self.open_client() as client:
             return record_frames(client, moves, reset_ended=True)

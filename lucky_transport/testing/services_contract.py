@@ -7,7 +7,6 @@ the next call works.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
@@ -40,7 +39,7 @@ from lucky_transport.messages import (
     ValidateTaskContractRequest,
 )
 from lucky_transport.messages.methods import Effect, Method, Runs, method
-from lucky_transport.testing.suite import PATIENCE_S, TransportSuite, outcome, zeros
+from lucky_transport.testing.suite import PATIENCE_S, TransportSuite, outcome, outcome_when, zeros
 from lucky_transport.transport import Transport
 
 __all__ = ["ServicesContract"]
@@ -185,7 +184,7 @@ class ServicesContract(TransportSuite):
             assert list(answer.reward_signals) == ["centred"]
             assert answer.termination_flags == {}
 
-    def test_who_drives_a_batch_is_told_so_when_he_steps_one_agent(self) -> None:
+    def test_the_driver_of_a_batch_may_not_step_single_agents(self) -> None:
         if not self.hot_path_excludes_steps:
             pytest.skip("the hot path is made of typed Steps here")
         with self.open_client() as client:
@@ -290,13 +289,8 @@ class ServicesContract(TransportSuite):
         self.require_deadlines()
         with self.open_client(answer_delay_s=0.5) as client:
             self.require(client, "commands")
-            said: list[str] = []
-            caller = threading.Thread(target=lambda: said.append(outcome(client, _unary(_SLOW, LidarSensorRequest()))))
-            caller.start()
-            time.sleep(0.1)  # let the call set out; were it not under way yet, it would be refused in the same words
-            client.close()
-            caller.join(PATIENCE_S)
-            assert said == ["ClosedError: the transport is closed; connect again"]
+            found = outcome_when(client.close, client, _unary(_SLOW, LidarSensorRequest()))
+            assert found == "ClosedError: the transport is closed; connect again"
 
 
 def _steady(response: StepResponse) -> StepResponse:

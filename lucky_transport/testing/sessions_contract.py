@@ -129,7 +129,7 @@ class SessionsContract(TransportSuite):
             with pytest.raises(SessionEnded, match=f"session {session} is over since tick {done.ticks}"):
                 sessions.latest(session, done.ticks)
 
-    def test_what_goes_wrong_is_told_in_the_same_words(self) -> None:
+    def test_errors_have_the_same_texts(self) -> None:
         with self.open_sessions() as sessions:
             with pytest.raises(SpecError, match="no map 'moon'; there are flat"):
                 sessions.create("moon")
@@ -157,8 +157,8 @@ class SessionsContract(TransportSuite):
             stopped = sessions.state(session)
             assert sessions.latest(session).ticks == stopped.ticks
 
-    def test_readers_who_wait_leave_room_for_those_who_act(self) -> None:
-        """More readers than an engine has threads for wait for a tick that somebody else has to do."""
+    def test_readers_that_wait_leave_room_for_calls_that_act(self) -> None:
+        """More readers than an engine has threads for wait for a tick that another call does."""
         with self.open_sessions() as sessions, ThreadPoolExecutor(32) as pool:
             session = sessions.create(seed=1)
             sessions.advance(session, 0)

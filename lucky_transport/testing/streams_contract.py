@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Generator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,7 +19,7 @@ from lucky_transport.messages import (
     StreamTelemetryRequest,
 )
 from lucky_transport.messages.methods import method
-from lucky_transport.testing.suite import PATIENCE_S, TransportSuite, outcome, zeros
+from lucky_transport.testing.suite import TransportSuite, outcome_when, zeros
 from lucky_transport.transport import Stream, Transport
 
 __all__ = ["StreamsContract"]
@@ -88,7 +87,7 @@ class StreamsContract(TransportSuite):
         with self.open_streams() as client:
             stream = client.stream(_TELEMETRY, StreamTelemetryRequest(1))
             next(stream)
-            assert _outcome_of_reading(stream, stream.cancel).startswith("Cancelled:")
+            assert outcome_when(stream.cancel, stream, next).startswith("Cancelled:")
             self.check_alive(client)
 
     def _check_cancelled(self, stream: Stream) -> None:
@@ -139,7 +138,7 @@ class StreamsContract(TransportSuite):
             assert [item.success for item in items] == [False]
             assert items[0].message == "no robot 'nobody'; there are agent_0 to agent_3"
 
-    def test_a_slow_reader_of_the_latest_stays_fresh_and_knows_what_it_missed(self) -> None:
+    def test_a_slow_reader_of_the_latest_stays_fresh_and_counts_what_it_missed(self) -> None:
         with self.open_streams() as client:
             stream = client.stream(_TELEMETRY, StreamTelemetryRequest(1000))
             next(stream)
@@ -155,7 +154,7 @@ class StreamsContract(TransportSuite):
     def test_a_failing_stream_gives_its_items_and_then_the_error(self) -> None:
         with self.open_both(faulty=True) as (client, reference):
             self.require(client, "streams")
-            said: list[list[object]] = []
+            found: list[list[object]] = []
             for each in (client, reference):
                 items: list[object] = []
                 stream = each.stream(_FAILING_STREAM, StartViewportStreamRequest())
@@ -163,10 +162,10 @@ class StreamsContract(TransportSuite):
                     items.extend(item.frame_number for item in stream)
                 except EngineFailed as error:
                     items.append(str(error))
-                said.append(items)
-            assert said[0] == said[1]
-            assert said[0][:-1] == [0, 1]
-            assert "ArithmeticError: toy engine was asked to fail in this stream" in str(said[0][-1])
+                found.append(items)
+            assert found[0] == found[1]
+            assert found[0][:-1] == [0, 1]
+            assert "ArithmeticError: toy engine was asked to fail in this stream" in str(found[0][-1])
 
     def test_a_stream_whose_deadline_has_passed_gives_nothing(self) -> None:
         with self.open_streams() as client:
@@ -185,16 +184,7 @@ class StreamsContract(TransportSuite):
         with self.open_streams() as client:
             stream = client.stream(_TELEMETRY, StreamTelemetryRequest(1))
             next(stream)
-            said = _outcome_of_reading(stream, client.close)
-            assert said == "ClosedError: the transport is closed; connect again"
+            found = outcome_when(client.close, stream, next)
+            assert found == "ClosedError: the transport is closed; connect again"
             with pytest.raises(ClosedError):
                 client.stream(_TELEMETRY, StreamTelemetryRequest())
-
-
-def _outcome_of_reading(stream: Stream, end: Callable[[], object]) -> str:
-    """Return what reading an item raises when `end` is called meanwhile."""
-    with ThreadPoolExecutor(1) as pool:
-        reading = pool.submit(outcome, stream, next)
-        time.sleep(0.05)  # time to get into the wait; were it not in it yet, the outcome would be the same
-        end()
-        return reading.result(PATIENCE_S)

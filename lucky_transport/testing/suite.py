@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -26,7 +27,7 @@ from lucky_transport.messages.methods import method
 from lucky_transport.process import unique_name
 from lucky_transport.transport import Transport
 
-__all__ = ["PATIENCE_S", "TransportSuite", "every", "open_reference", "outcome", "zeros"]
+__all__ = ["PATIENCE_S", "TransportSuite", "every", "open_reference", "outcome", "outcome_when", "zeros"]
 
 T = TypeVar("T")
 
@@ -34,6 +35,8 @@ _SCHEMA = method("AgentService/GetAgentSchema")
 
 #: How long a test waits for what must happen; a server may notice a closed client a moment later.
 PATIENCE_S = 10.0
+#: Time for a thread to get into its wait; where it is not in it yet, the outcome is the same.
+_PARK_S = 0.1
 
 
 @contextmanager
@@ -60,6 +63,15 @@ def outcome(subject: T, call: Callable[[T], object]) -> str:
     except Exception as error:  # whatever it is, it is what is compared
         return f"{type(error).__name__}: {error}"
     return "no error"
+
+
+def outcome_when(end: Callable[[], object], subject: T, call: Callable[[T], object]) -> str:
+    """Return the `outcome` of a call that waits on another thread until `end` is called on this one."""
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(outcome, subject, call)
+        time.sleep(_PARK_S)
+        end()
+        return waiting.result(PATIENCE_S)
 
 
 def every(client: Transport, code: int) -> Any:
