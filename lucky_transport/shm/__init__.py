@@ -1,1 +1,1 @@
-"""Shared memory: layout, header, segment, views, atomics, waiting, liveness, rings."""
+"""Shared memory: segments, rings, image files, and the connections made of them."""

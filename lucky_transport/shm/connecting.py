@@ -17,11 +17,11 @@ from lucky_transport.config import runtime_directories
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import ConfigError, NotReachable, PeerTimeout, RemoteProtocolError, from_wire
 from lucky_transport.shm.atomics import native_error
-from lucky_transport.shm.credentials import peer_of
 from lucky_transport.shm.eventfd import EventFd
 from lucky_transport.shm.handshake import LONGEST_SERVER_HELLO, ClientHello, PeerFeature, ServerHello
+from lucky_transport.shm.liveness import peer_of
 from lucky_transport.shm.memfd_pipe import MemfdPipe, PipeResources
-from lucky_transport.shm.ring_pair import receive_pair
+from lucky_transport.shm.ring_pipe import receive_pair
 from lucky_transport.shm.socket_path import socket_path
 
 __all__ = ["connect_pipe"]

@@ -23,9 +23,8 @@ from enum import IntEnum
 from pathlib import Path
 
 from lucky_transport.errors import RemoteProtocolError, SegmentError
-from lucky_transport.shm.allocation import allocate
 from lucky_transport.shm.atomics import PEER_PARKS, PEER_WAKES, Words
-from lucky_transport.shm.mapping import Mapping, map_file
+from lucky_transport.shm.mapping import Mapping, allocate, map_file
 from lucky_transport.shm.private_file import open_private, remove_private
 
 __all__ = ["LatestValueFile", "LatestValueState"]

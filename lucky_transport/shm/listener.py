@@ -28,12 +28,12 @@ from lucky_transport.errors import Busy, RemoteProtocolError, SegmentError, Tran
 from lucky_transport.fork import on_child
 from lucky_transport.shm import lockfile
 from lucky_transport.shm.atomics import native_error
-from lucky_transport.shm.credentials import peer_of
 from lucky_transport.shm.eventfd import EventFd
 from lucky_transport.shm.handshake import CLIENT_HELLO_BYTES, VERSION, ClientHello, PeerFeature, ServerHello
 from lucky_transport.shm.layout import DEFAULT_RING_BYTES
+from lucky_transport.shm.liveness import peer_of
 from lucky_transport.shm.memfd_pipe import MemfdPipe, PipeResources
-from lucky_transport.shm.ring_pair import make_pair
+from lucky_transport.shm.ring_pipe import make_pair
 from lucky_transport.shm.socket_path import private_directory, socket_path
 from lucky_transport.shm.usage_guard import UsageGuard
 

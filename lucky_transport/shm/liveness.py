@@ -1,18 +1,25 @@
-"""Whether a process still lives, without being fooled by a reused pid.
+"""Other processes: who is at the other end of a socket, and whether a process still lives.
 
-Rule 1: a pidfd tells death at once and wakes any poll; the start time, read after the pidfd was opened, tells that the
-        pid still belongs to the process that was meant. Memory in a segment alone never proves liveness.
+A pidfd tells a death at once, wakes any poll and is not fooled by a reused pid. Memory in a segment alone never proves
+that a process lives.
 """
 
 from __future__ import annotations
 
 import os
 import select
+import socket
+import struct
 
-__all__ = ["Peer", "start_time"]
+from lucky_transport.errors import RemoteProtocolError
+
+__all__ = ["Peer", "peer_of", "start_time"]
 
 #: The kernel's own limit (PID_MAX_LIMIT). A pid may come from memory that a peer writes.
 _LARGEST_PID = 1 << 22
+#: From Linux 6.5 on; the `socket` module does not name it.
+_SO_PEERPIDFD = 77
+_UCRED = struct.Struct("iII")
 
 
 def start_time(pid: int) -> int:
@@ -35,6 +42,7 @@ class Peer:
             self.pidfd = os.pidfd_open(pid) if 0 < pid <= _LARGEST_PID else -1
         except OSError:
             self.pidfd = -1
+        # Read after the pidfd was opened: the same start time means that the pid was not reused before.
         if self.pidfd >= 0 and started and start_time(pid) != started:
             self.close()
 
@@ -59,3 +67,18 @@ class Peer:
         if self.pidfd >= 0:
             os.close(self.pidfd)
             self.pidfd = -1
+
+
+def peer_of(connection: socket.socket) -> Peer:
+    """Return the process that connected (or listens); the caller closes it.
+
+    `pidfd` is -1 for a process that we cannot see (another pid namespace); then only the socket tells its end.
+    Raises RemoteProtocolError for another user's process.
+    """
+    pid, uid, _ = _UCRED.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))
+    if uid != os.getuid():
+        raise RemoteProtocolError(f"process {pid} belongs to user {uid}, not to {os.getuid()}", backend="shm")
+    try:
+        return Peer.holding(pid, connection.getsockopt(socket.SOL_SOCKET, _SO_PEERPIDFD))
+    except OSError:
+        return Peer(pid)

@@ -1,4 +1,4 @@
-"""A mapped file that survives being truncated: `Mapping`, in place of `mmap`.
+"""Files of shared memory: made, mapped, and safe to use when another process truncates them.
 
 Any process of this user may cut a named file short, and touching a page beyond a file's end is SIGBUS, in any code that
 holds a view. With the native module such an access gives zeros: the whole mapping is replaced by zero pages and is
@@ -11,13 +11,16 @@ and image, which finds every cut but one that happens within the exchange itself
 
 from __future__ import annotations
 
+import errno
 import os
 from mmap import mmap
+from pathlib import Path
 
-from lucky_transport.errors import SegmentError
+from lucky_transport.errors import NoSpace, SegmentError
 from lucky_transport.shm import atomics
+from lucky_transport.shm.private_file import Make, open_private
 
-__all__ = ["Mapping", "map_file"]
+__all__ = ["Mapping", "allocate", "map_file", "map_private"]
 
 
 class Mapping(mmap):
@@ -75,3 +78,47 @@ def map_file(fd: int, size: int, path: str | os.PathLike[str]) -> Mapping:
     mapping.path = os.fspath(path)
     atomics.single_accesses().guard(mapping)
     return mapping
+
+
+def map_private(path: Path, least_bytes: int, too_short: str, hint: str) -> Mapping | None:
+    """Map all of the file; None when it is empty.
+
+    Raises FileNotFoundError, and SegmentError for a file that is not this user's alone or has less than `least_bytes`
+    (`too_short` completes "N bytes").
+    """
+    fd = open_private(path)
+    try:
+        size = os.fstat(fd).st_size
+        if not size:
+            return None
+        if size < least_bytes:
+            raise SegmentError(f"{path}: {size} bytes{too_short}", backend="shm", hint=hint)
+        return map_file(fd, size, path)
+    finally:
+        os.close(fd)
+
+
+def allocate(path: Path, size: int, what: str, hint: str) -> Mapping:
+    """Make the file with `size` zero bytes and map it; on failure no file is left.
+
+    Raises NoSpace when the memory is not there (`what` needs it; `hint` is how it needs less), FileExistsError,
+    SegmentError when the system refuses.
+    """
+    fd = open_private(path, make=Make.ALWAYS)
+    try:
+        # All pages before the first touch: a full /dev/shm is an error here, and never SIGBUS later.
+        os.posix_fallocate(fd, 0, size)
+        return map_file(fd, size, path)
+    except BaseException as error:
+        os.unlink(path)
+        if not isinstance(error, OSError) or error.errno not in (errno.ENOSPC, errno.ENOMEM):
+            raise
+        stats = os.statvfs(path.parent)
+        free = stats.f_bavail * stats.f_frsize
+        raise NoSpace(
+            f"{what} of {size} bytes does not fit into {path.parent}: {free} bytes are free",
+            backend="shm",
+            hint=f"{hint}, or enlarge it (docker run --shm-size=1g; mount -o remount,size=1g /dev/shm)",
+        ) from error
+    finally:
+        os.close(fd)

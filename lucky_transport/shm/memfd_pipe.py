@@ -23,8 +23,7 @@ from lucky_transport.shm.ends import open_reader, open_writer
 from lucky_transport.shm.eventfd import EventFd
 from lucky_transport.shm.liveness import Peer
 from lucky_transport.shm.ring import largest_record
-from lucky_transport.shm.ring_pair import RingPair
-from lucky_transport.shm.ring_pipe import RingPipe
+from lucky_transport.shm.ring_pipe import RingPair, RingPipe
 from lucky_transport.shm.usage_guard import UsageGuard
 from lucky_transport.shm.wait import spin, spin_budget
 

@@ -1,34 +1,56 @@
-"""One named segment: a file in /dev/shm, made by the engine, mapped by both.
+"""One named segment: a file in /dev/shm, made by the engine and mapped by both sides.
 
-Rule 1: created by `allocate`. Never `multiprocessing.shared_memory`: its tracker deletes live segments of others.
-Rule 2: the engine's lock byte is held before the file exists and until it is gone; a segment whose byte is free is a
-        dead engine's and is taken over.
-Rule 3: the mapping is never closed by hand; it goes when the last view of it goes.
+The engine holds its lock byte before the file exists and until it is gone, so a segment whose byte is free is a dead
+engine's. (`multiprocessing.shared_memory` would not do: its tracker deletes live segments of others.)
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
+import struct
 import time
 from dataclasses import dataclass
+from mmap import mmap
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import Busy, ConfigError, NotReachable, SegmentError, did_you_mean
+from lucky_transport.engine import Buffers
+from lucky_transport.errors import (
+    Busy,
+    ConfigError,
+    NotReachable,
+    SegmentError,
+    TransportError,
+    did_you_mean,
+    from_wire,
+)
 from lucky_transport.shm import header, lockfile
-from lucky_transport.shm.allocation import allocate
 from lucky_transport.shm.atomics import Words
 from lucky_transport.shm.images.image_file import SUFFIX, remove_images
-from lucky_transport.shm.layout import DEFAULT_RING_BYTES, FIELDS, HEADER_BYTES, MAGIC, VERSION, SegmentLayout, plan
+from lucky_transport.shm.layout import (
+    DEFAULT_RING_BYTES,
+    ERROR_BYTES,
+    FIELDS,
+    HEADER_BYTES,
+    MAGIC,
+    VERSION,
+    SegmentLayout,
+    plan,
+)
 from lucky_transport.shm.liveness import start_time
-from lucky_transport.shm.mapping import Mapping, map_file
+from lucky_transport.shm.mapping import Mapping, allocate, map_private
 from lucky_transport.shm.private_file import open_private, remove_private
-from lucky_transport.shm.stale_sockets import remove_stale_sockets
+from lucky_transport.shm.socket_path import remove_stale_sockets
 from lucky_transport.spec.batch_spec import BatchSpec
 
-__all__ = ["DIRECTORY", "Segment", "SegmentInfo", "create", "find", "open_segment", "remove_stale"]
+__all__ = ["DIRECTORY", "Segment", "SegmentInfo", "create", "find", "open_segment", "remove_stale", "view"]
 
 DIRECTORY = Path("/dev/shm")
 
@@ -37,11 +59,22 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}")
 _POLL_S = 0.002
 #: How many of the engines that are there an error names.
 _SHOWN = 5
+#: The head of the error region: u32 wire code, u32 length; UTF-8 text follows.
+_ERROR = struct.Struct("<II")
+
+
+def view(mapping: mmap, offset: int, dtype: str, shape: tuple[int, ...]) -> NDArray[Any]:
+    """Return a writable array of `shape` elements at `offset`; it is valid for as long as it is referenced."""
+    # np.frombuffer keeps the mapping alive. np.ndarray(buffer=...) does not: reading it after `close` is a crash.
+    return np.frombuffer(mapping, dtype, math.prod(shape), offset).reshape(shape)
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A mapped segment; both ends hold one. `owner` is True in the process that made it."""
+    """A mapped segment; both ends hold one. `owner` is True in the process that made it.
+
+    The mapping is never closed by hand: it goes when the last view of it goes.
+    """
 
     name: str
     path: Path
@@ -54,6 +87,40 @@ class Segment:
     def lock_path(self) -> str:
         """The lock file beside the segment."""
         return _lock_path(self.path)
+
+    def buffers(self) -> Buffers:
+        """Return the arrays of a step, which lie in the segment."""
+        spec, n = self.spec, self.spec.num_envs
+        return Buffers(
+            self._array("actions", spec.action.dtype, spec.action_shape),
+            self._array("observations", spec.observation.dtype, spec.observation_shape),
+            self._array("rewards", "float32", (n,)),
+            self._array("terminated", "uint8", (n,)),
+            self._array("truncated", "uint8", (n,)),
+            self._array("signals", "float32", (spec.num_terms, n)),
+        )
+
+    def control(self) -> NDArray[np.uint8]:
+        """Return the control byte of each env, uint8 (num_envs,), which lie in the segment."""
+        return self._array("control", "uint8", (self.spec.num_envs,))
+
+    def _array(self, region: str, dtype: str, shape: tuple[int, ...]) -> NDArray[Any]:
+        return view(self.mapping, self.layout[region].offset, dtype, shape)
+
+    def write_error(self, error: TransportError) -> None:
+        """Say why the last exchange has no frame; the text is cut to the error region."""
+        text = str(error).encode()[: ERROR_BYTES - _ERROR.size]
+        offset = self.layout["error"].offset
+        _ERROR.pack_into(self.mapping, offset, error.wire_code, len(text))
+        self.mapping[offset + _ERROR.size : offset + _ERROR.size + len(text)] = text
+
+    def read_error(self, backend: str) -> TransportError:
+        """Return the error that the engine left, as one of transport `backend`."""
+        offset = self.layout["error"].offset
+        code, length = _ERROR.unpack_from(self.mapping, offset)
+        start = offset + _ERROR.size
+        text = self.mapping[start : start + min(length, ERROR_BYTES - _ERROR.size)]
+        return from_wire(code, text.decode(errors="replace"), backend=backend)
 
     def publish_ready(self) -> None:
         """Write the version word: clients may attach. Everything else was written before."""
@@ -168,20 +235,12 @@ def _absent(name: str, path: Path, deadline: Deadline) -> NotReachable:
 def _map(path: Path) -> Mapping | None:
     """Map the file, None when it is absent or still empty."""
     try:
-        fd = open_private(path)
+        too_short = f", a segment has at least {HEADER_BYTES}"
+        mapping = map_private(path, HEADER_BYTES, too_short, "use another name")
     except FileNotFoundError:
         return None
-    try:
-        size = os.fstat(fd).st_size
-        if size == 0:
-            return None
-        if size < HEADER_BYTES:
-            raise SegmentError(
-                f"{path}: {size} bytes, a segment has at least {HEADER_BYTES}", backend="shm", hint="use another name"
-            )
-        mapping = map_file(fd, size, path)
-    finally:
-        os.close(fd)
+    if mapping is None:
+        return None
     magic = header.get(mapping, "magic")
     if magic not in (0, MAGIC):
         raise SegmentError(

@@ -1,49 +1,52 @@
-"""Where the calls of all clients of a rendezvous are received.
+"""Serves the calls of all clients of a listener: `ServerLoop`, and `ServerThread` that runs one.
 
-    reception = ServerLoop(rendezvous, make_calls)
-    while ...: reception.serve(timeout_ns)          a thread of its own (`lucky_transport.shm.server_thread`)
-    ... or reception.look() whenever its descriptor is readable or `patience_ns` is over, in an event loop
-
-Rule 1: a client that breaks the rules, dies or leaves is forgotten by itself; the others notice nothing.
-Rule 2: a client that does not read its answers is put aside until it does.
-Rule 3: one thread serves or looks; `interrupt` may be called by any, `close` by any once that thread has ended.
+A client that breaks the protocol, dies or leaves is forgotten; the others notice nothing. A client that does not read
+its answers is throttled until it does. One thread at a time serves or polls.
 """
 
 from __future__ import annotations
 
 import itertools
 import logging
+import math
+import time
 from collections.abc import Callable
 
-from lucky_transport.errors import PeerDied, TransportError
+from lucky_transport.errors import ClosedError, PeerDied, TransportError
+from lucky_transport.rpc.adaptive_executor import AdaptiveExecutor, CountedPool
+from lucky_transport.rpc.deadline_timer import DeadlineTimer
+from lucky_transport.rpc.guarded_reader import GuardedReader, ReaderReplaced
 from lucky_transport.rpc.server import ServerCalls
 from lucky_transport.shm.listener import Listener
 from lucky_transport.shm.memfd_pipe import MemfdPipe
 from lucky_transport.shm.poller import Poller, PollResult
 
-__all__ = ["ServerLoop"]
+__all__ = ["ServerLoop", "ServerThread", "serve_listener"]
 
 _log = logging.getLogger("lucky_transport")
 _numbers = itertools.count(1)
+_SLICE_NS = 1_000_000_000
+#: While calls are let come to their end, they are counted this often.
+_LAST_SLICE_NS = 5_000_000
 
 
 class ServerLoop:
-    """Feeds the calls of everyone who comes to `rendezvous`, which belongs to it from now on.
+    """Feeds the calls of every client of `listener`, which belongs to the loop from now on.
 
-    make_calls(pipe, caller): how a new client's calls are answered; `caller` is its name, of no other one in this
-    process. on_leave(caller): a client has gone; not called for those who are there when it closes.
+    make_calls(pipe, caller): returns what answers a new client's calls; `caller` is its name, unique in this process.
+    on_leave(caller): a client has gone; not called for clients that are there when the loop closes.
     """
 
     def __init__(
         self,
-        rendezvous: Listener,
+        listener: Listener,
         make_calls: Callable[[MemfdPipe, str], ServerCalls],
         on_leave: Callable[[str], None] = lambda caller: None,
     ) -> None:
-        self._rendezvous = rendezvous
+        self._listener = listener
         self._make_calls = make_calls
         self._on_leave = on_leave
-        self._pipes = Poller(rendezvous)
+        self._pipes = Poller(listener)
         self._calls: dict[MemfdPipe, ServerCalls] = {}
 
     @property
@@ -76,11 +79,11 @@ class ServerLoop:
         self._pipes.interrupt()
 
     def stop_listening(self) -> None:
-        """Let nobody in any more; who is there stays."""
-        self._rendezvous.close()
+        """Accept no further client; those that are connected stay."""
+        self._listener.close()
 
     def close(self, reason: TransportError) -> None:
-        """End every call with `reason`, tell all clients that it ends here, and let go of everything; idempotent."""
+        """End every call with `reason`, tell all clients, and close their pipes and the listener; idempotent."""
         while self._calls:
             self._calls.popitem()[1].shut_down(reason)
         self._pipes.close()
@@ -110,3 +113,101 @@ class ServerLoop:
             calls.close(error)
             self._on_leave(calls.peer)
         self._pipes.discard(pipe)
+
+
+class ServerThread:
+    """Serves `loop` from `start` on. deadline_timer: deadlines that this thread keeps. executor: runs
+    handlers here or on the threads of `slots`; None without any.
+
+    A handler that turns out slow keeps its thread, and another one serves on (`AdaptiveExecutor`).
+
+    farewell: what clients are told at the end. on_end: called once everything has ended, on this thread.
+    """
+
+    def __init__(
+        self,
+        loop: ServerLoop,
+        name: str,
+        *,
+        farewell: str,
+        slots: CountedPool | None = None,
+        on_end: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.deadline_timer = DeadlineTimer(loop.interrupt)
+        self._loop = loop
+        self._farewell = farewell
+        self._on_end = on_end
+        self._end_at = math.inf
+        self._name = name
+        self._reading = GuardedReader(name, self._run)
+        self.executor = None if slots is None else AdaptiveExecutor(slots, self._reading)
+
+    def start(self) -> None:
+        """Begin to serve; once."""
+        self._reading.start()
+
+    def stop(self, grace_s: float) -> None:
+        """Accept no further client, and end when no call is under way, `grace_s` from now at the latest.
+
+        Returns at once; asked again it can only become shorter. What was never started ends here and now.
+        """
+        self._end_at = min(self._end_at, time.monotonic() + grace_s)
+        if not self._reading.has_started:
+            self._end()
+        else:
+            self._loop.interrupt()
+
+    def close(self, patience_s: float = 1.0) -> None:
+        """End now; a handler that keeps this thread for longer than `patience_s` is left behind. Idempotent."""
+        self.stop(0.0)
+        self._reading.close(patience_s)
+        self._end()
+
+    def _run(self) -> None:
+        try:
+            while math.isinf(self._end_at):
+                self._serve(_SLICE_NS)
+            self._loop.stop_listening()
+            while self._loop.open_calls and time.monotonic() < self._end_at:
+                self._serve(_LAST_SLICE_NS)
+        except ReaderReplaced:
+            raise
+        except ClosedError as error:  # `close` lost its patience
+            _log.debug("the %s: %s", self._name, error)
+        except Exception:
+            _log.exception("the %s broke; its clients get no answers any more", self._name)
+        self._end()
+        self._on_end()
+
+    def _serve(self, most_ns: int) -> None:
+        self._loop.serve(self.deadline_timer.timeout_ns(most_ns))
+        self.deadline_timer.expire()
+        if self.executor is not None:
+            self.executor.flush()
+
+    def _end(self) -> None:
+        self._loop.close(ClosedError(self._farewell, backend="shm"))
+
+
+def serve_listener(
+    name: str,
+    make_calls: Callable[..., ServerCalls],
+    on_leave: Callable[[str], None],
+    *,
+    slots: CountedPool,
+    strategy: int,
+    native: bool,
+) -> ServerThread:
+    """Serve the clients that connect to `name` until the result is closed; raises what `Listener` raises.
+
+    make_calls(pipe, caller=, executor=): returns the calls of a new client, whose handlers `executor` runs. on_leave:
+    see `ServerLoop`.
+    """
+
+    def calls_of(pipe: MemfdPipe, caller: str) -> ServerCalls:
+        return make_calls(pipe, caller=caller, executor=thread.executor)
+
+    loop = ServerLoop(Listener(name, strategy=strategy, native=native), calls_of, on_leave)
+    thread = ServerThread(loop, f"shm commands {name}", farewell="the engine is closing", slots=slots)
+    thread.start()
+    return thread

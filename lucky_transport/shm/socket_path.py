@@ -1,19 +1,19 @@
-"""Where the rendezvous of a segment is: a socket in a directory that only this user can enter.
-
-Rule 1: the path follows from the segment's name alone; a name too long for a socket's path is shortened by its hash.
-Rule 2: a directory that somebody else made or may enter is refused, not repaired.
-"""
+"""Where the engine of a segment listens: a socket in a directory that only this user can enter."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 
-from lucky_transport.errors import ConfigError
+from lucky_transport.config import runtime_directories
+from lucky_transport.errors import ConfigError, SegmentError
+from lucky_transport.shm import lockfile
 
-__all__ = ["is_private_directory", "private_directory", "socket_path"]
+__all__ = ["private_directory", "remove_stale_sockets", "socket_path"]
 
 #: `sockaddr_un` takes 108 bytes, the last one is 0.
 _LONGEST = 107
@@ -22,7 +22,10 @@ _HASH = 16
 
 
 def socket_path(directory: Path, name: str) -> Path:
-    """Return the socket of segment `name`. Raises ConfigError when the directory's own path is too long for any."""
+    """Return the socket of segment `name`; a name too long for a socket's path is replaced by its hash.
+
+    Raises ConfigError when the directory's own path is too long for any.
+    """
     room = _LONGEST - len(os.fsencode(directory)) - 1 - len(_SUFFIX)
     if room < _HASH:
         raise ConfigError(
@@ -35,7 +38,7 @@ def socket_path(directory: Path, name: str) -> Path:
     return directory / f"{name}{_SUFFIX}"
 
 
-def is_private_directory(directory: Path) -> bool:
+def _is_private_directory(directory: Path) -> bool:
     """True for a directory that is there and that only this user can enter."""
     try:
         return _is_private(directory.lstat())
@@ -69,3 +72,20 @@ def private_directory(directory: Path) -> Path:
             hint=f"remove it, or run chmod 700 {directory}",
         )
     return directory
+
+
+def remove_stale_sockets(directories: Sequence[Path] | None = None) -> list[Path]:
+    """Remove the sockets of dead engines, with their lock files, and return those removed."""
+    removed: list[Path] = []
+    for directory in directories or runtime_directories():
+        for path in sorted(directory.glob("*.sock")) if _is_private_directory(directory) else ():
+            lock = f"{path}.lock"  # a living engine holds it
+            with contextlib.suppress(OSError, SegmentError):
+                if not path.is_socket() or not lockfile.acquire(lock, lockfile.ENGINE):
+                    continue
+                try:
+                    path.unlink()
+                    removed.append(path)
+                finally:
+                    lockfile.release(lock, lockfile.ENGINE, unlink=True)
+    return removed

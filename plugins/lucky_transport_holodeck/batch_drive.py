@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Busy, NotReachable, PeerDied, PeerTimeout
-from lucky_transport.shm import error_region, header, lockfile, views
+from lucky_transport.shm import header, lockfile
 from lucky_transport.shm.layout import EngineState
 from lucky_transport.shm.liveness import Peer, start_time
 from lucky_transport.shm.segment import Segment, remove_stale
@@ -46,10 +46,10 @@ class BatchDrive:
         self._names = names
         self._step_timeout_s = settings.step_timeout_s
         self._fields = BatchFields(segment.mapping)
-        buffers = views.buffers(segment.mapping, segment.layout, segment.spec)
+        buffers = segment.buffers()
         self._actions = buffers.actions
         self._frame = Frame.showing(buffers)
-        self._control = views.view(segment.mapping, segment.layout["control"].offset, "uint8", (segment.spec.num_envs,))
+        self._control = segment.control()
         self._has_control = True  # what the last client left there
         if not lockfile.acquire(segment.lock_path, lockfile.CLIENT):
             raise self._busy(lockfile.holder(segment.lock_path, lockfile.CLIENT))
@@ -115,7 +115,7 @@ class BatchDrive:
         if self._segment.mapping.is_lost:
             raise self._segment.mapping.error()
         if self._fields.frame_status[0]:
-            raise error_region.read(self._segment, "holodeck")
+            raise self._segment.read_error("holodeck")
         frame = self._frame
         frame.seq = self._number - self._first
         frame.any_ended = bool(np.count_nonzero(frame.terminated) or np.count_nonzero(frame.truncated))

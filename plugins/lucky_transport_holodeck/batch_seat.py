@@ -20,12 +20,11 @@ from lucky_transport.errors import ClosedError, TransportError
 from lucky_transport.host.dispatch import Dispatcher
 from lucky_transport.host.foreign import foreign_services
 from lucky_transport.host.host import Host, Lease
-from lucky_transport.shm import error_region, views
 from lucky_transport.shm.images.image_store import ImageStores
 from lucky_transport.shm.layout import EngineState
 from lucky_transport.shm.liveness import Peer
 from lucky_transport.shm.segment import create
-from lucky_transport.shm.server_thread import serve_listener
+from lucky_transport.shm.server_loop import serve_listener
 from lucky_transport.shm.wait import strategy_code
 from lucky_transport_holodeck.batch_fields import BatchFields
 from lucky_transport_holodeck.names import Names
@@ -47,9 +46,8 @@ class BatchSeat:
         self._segment = create(names.extension, host.spec, ring_bytes=LEAST_RING_BYTES)
         try:
             segment, spec = self._segment, host.spec
-            self._buffers = views.buffers(segment.mapping, segment.layout, spec)
-            region = segment.layout["control"]
-            self._segment_control = views.view(segment.mapping, region.offset, "uint8", (spec.num_envs,))
+            self._buffers = segment.buffers()
+            self._segment_control = segment.control()
             self._control = np.zeros(spec.num_envs, np.uint8)
             self._fields = BatchFields(segment.mapping)
             self._dispatcher = Dispatcher(host, foreign=foreign_services(host))
@@ -103,7 +101,7 @@ class BatchSeat:
     def _publish(self, number: int, error: TransportError | None) -> None:
         """Answer exchange `number`; the client reads it after the semaphore, which orders these stores."""
         if error is not None:
-            error_region.write(self._segment, error)
+            self._segment.write_error(error)
         self._fields.frame_status[0] = 0 if error is None else error.wire_code
         self._fields.frame_seq[0] = number
 

@@ -11,7 +11,7 @@ import os
 import socket
 
 from lucky_transport.shm import lockfile
-from lucky_transport.shm.credentials import peer_of
+from lucky_transport.shm.liveness import peer_of
 from lucky_transport_pipe.address import lock_path, remove_socket
 from lucky_transport_pipe.duplex import SocketDuplex
 

@@ -18,7 +18,7 @@ from typing import Protocol
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Busy, ConfigError, NotReachable
 from lucky_transport.shm import lockfile
-from lucky_transport.shm.credentials import peer_of
+from lucky_transport.shm.liveness import peer_of
 from lucky_transport_pipe.address import BACKEND, IS_WINDOWS, lock_path, path_of, remove_socket
 from lucky_transport_pipe.duplex import Duplex, SocketDuplex
 

@@ -35,7 +35,7 @@ from lucky_transport.messages.methods import Method
 from lucky_transport.rpc import typed
 from lucky_transport.rpc.async_calls import LoopCalls
 from lucky_transport.rpc.client import ClientCalls
-from lucky_transport.shm import error_region, header, lockfile, views
+from lucky_transport.shm import header, lockfile
 from lucky_transport.shm.atomics import PEER_PARKS, PEER_WAKES, Result, Words, implementation, native_error
 from lucky_transport.shm.channel import ActionFormat, channel_offsets
 from lucky_transport.shm.images.image_reader import ImageReader
@@ -108,7 +108,7 @@ class ShmTransport(Transport):
         strategy = strategy_code(settings.wait)
         native = settings.native and not native_error()
         self._attach(deadline, parks=native)
-        buffers = views.buffers(mapping, segment.layout, self.spec)
+        buffers = segment.buffers()
         self.actions = buffers.actions
         self._frame = Frame.showing(buffers)
         self._state = LockstepState.READY
@@ -266,7 +266,7 @@ class ShmTransport(Transport):
             return self._show(code)
         if code == Result.FRAME_REFUSED:
             self._on(LockstepEvent.REFUSED)
-            raise error_region.read(self._segment, "shm")
+            raise self._segment.read_error("shm")
         self._on(LockstepEvent.LOST)
         if code == Result.PEER_GONE:
             raise PeerDied(

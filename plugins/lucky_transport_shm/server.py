@@ -24,7 +24,7 @@ from lucky_transport.host.foreign import foreign_services
 from lucky_transport.host.host import Host, Lease
 from lucky_transport.serving import Server
 from lucky_transport.sessions.shared_snapshots import SharedSnapshots
-from lucky_transport.shm import error_region, header, views
+from lucky_transport.shm import header
 from lucky_transport.shm.atomics import PEER_PARKS, PEER_WAKES, Result, Words, implementation, native_error
 from lucky_transport.shm.channel import channel_offsets
 from lucky_transport.shm.images.image_store import ImageStores
@@ -32,7 +32,7 @@ from lucky_transport.shm.layout import FIELDS, EngineState, Feature
 from lucky_transport.shm.liveness import Peer
 from lucky_transport.shm.segment import create
 from lucky_transport.shm.segment_pipe import SegmentPipe
-from lucky_transport.shm.server_thread import serve_listener
+from lucky_transport.shm.server_loop import serve_listener
 from lucky_transport.shm.wait import strategy_code
 
 __all__ = ["ShmServer", "server"]
@@ -70,8 +70,8 @@ class ShmServer(Server):
         if self._native and not native_error():
             header.put(mapping, "engine_features", header.get(mapping, "engine_features") | Feature.PARKS)
         self._words = Words(mapping, self._native)
-        self._buffers = views.buffers(mapping, layout, spec)
-        self._segment_control = views.view(mapping, layout["control"].offset, "uint8", (spec.num_envs,))
+        self._buffers = segment.buffers()
+        self._segment_control = segment.control()
         self._control = np.zeros(spec.num_envs, np.uint8)
         self._channel = module.EngineChannel(mapping, channel_offsets(layout, spec.num_envs), strategy=self._strategy)
         self._dispatcher = Dispatcher(host, foreign=foreign_services(host))
@@ -222,7 +222,7 @@ class ShmServer(Server):
 
     def _refuse(self, error: TransportError) -> None:
         """Publish an exchange without a frame, with the reason."""
-        error_region.write(self._segment, error)
+        self._segment.write_error(error)
         self._channel.publish(error.wire_code)
 
     # -- commands -----------------------------------------------------------------------------------------------------

@@ -14,8 +14,7 @@ from lucky_transport.rpc.server import ServerCalls
 from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport.shm.listener import Listener
 from lucky_transport.shm.memfd_pipe import MemfdPipe
-from lucky_transport.shm.server_loop import ServerLoop
-from lucky_transport.shm.server_thread import ServerThread
+from lucky_transport.shm.server_loop import ServerLoop, ServerThread
 from lucky_transport.shm.wait import strategy_code
 from lucky_transport_stubs.options import received_too_long
 from lucky_transport_stubs.servicing import Servicing

@@ -21,7 +21,7 @@ from concurrent.futures import Executor
 from typing import Any
 
 from lucky_transport.fork import on_child
-from lucky_transport.shm.server_thread import ServerThread
+from lucky_transport.shm.server_loop import ServerThread
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.handlers import Handlers
 from lucky_transport_stubs.options import max_receive_bytes, max_send_bytes

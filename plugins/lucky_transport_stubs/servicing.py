@@ -19,7 +19,7 @@ from lucky_transport.errors import ClosedError
 from lucky_transport.handler_options import is_inline
 from lucky_transport.rpc.adaptive_executor import CountedPool
 from lucky_transport.rpc.server_call import ServerCall
-from lucky_transport.shm.server_thread import ServerThread
+from lucky_transport.shm.server_loop import ServerThread
 from lucky_transport_stubs.answer import ResponseWriter
 from lucky_transport_stubs.answering import answer_call, behaviour_of
 from lucky_transport_stubs.context import ServicerContext

@@ -22,9 +22,8 @@ from pathlib import Path
 from typing import Protocol
 
 from lucky_transport.errors import SegmentError
-from lucky_transport.shm.allocation import allocate
 from lucky_transport.shm.atomics import PEER_PARKS, PEER_WAKES, implementation
-from lucky_transport.shm.mapping import Mapping, map_file
+from lucky_transport.shm.mapping import Mapping, allocate, map_file
 from lucky_transport.shm.private_file import open_private, remove_private
 
 __all__ = ["SUFFIX", "ImageFile", "SlotWords", "remove_images"]

@@ -1,4 +1,4 @@
-"""An event loop serves a reception: the counterpart of `lucky_transport.shm.server_thread`.
+"""An event loop that serves a `ServerLoop`: what `ServerThread` is for programs without one.
 
 Rule 1: everything happens on the loop's thread, a little at a time: no caller can keep the loop from its other work.
 """

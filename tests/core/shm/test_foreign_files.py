@@ -25,7 +25,7 @@ from lucky_transport.shm import lockfile, segment
 from lucky_transport.shm.images.image_file import ImageFile, remove_images
 from lucky_transport.shm.latest_value import LatestValueFile
 from lucky_transport.shm.segment import Segment
-from lucky_transport.shm.stale_sockets import remove_stale_sockets
+from lucky_transport.shm.socket_path import remove_stale_sockets
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 from tests.support.foreign_files import KINDS, MakeForeignFile, foreign_uid, make
 

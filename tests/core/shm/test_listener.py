@@ -31,9 +31,8 @@ from lucky_transport.shm.eventfd import EventFd
 from lucky_transport.shm.handshake import ClientHello, PeerFeature, ServerHello
 from lucky_transport.shm.listener import Listener
 from lucky_transport.shm.memfd_pipe import MemfdPipe
-from lucky_transport.shm.ring_pair import make_pair
-from lucky_transport.shm.socket_path import private_directory, socket_path
-from lucky_transport.shm.stale_sockets import remove_stale_sockets
+from lucky_transport.shm.ring_pipe import make_pair
+from lucky_transport.shm.socket_path import private_directory, remove_stale_sockets, socket_path
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_left")
 

@@ -17,8 +17,7 @@ from lucky_transport.rpc.server import ServerCalls
 from lucky_transport.rpc.server_call import ServerCall
 from lucky_transport.shm.connecting import connect_pipe
 from lucky_transport.shm.listener import Listener
-from lucky_transport.shm.server_loop import ServerLoop
-from lucky_transport.shm.server_thread import ServerThread
+from lucky_transport.shm.server_loop import ServerLoop, ServerThread
 from tests.support.waiting import PATIENCE_S, soon, until
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_left")

@@ -7,7 +7,7 @@ from mmap import mmap
 
 import numpy as np
 
-from lucky_transport.shm.views import view
+from lucky_transport.shm.segment import view
 
 
 def test_a_view_outlives_everything_else_that_knew_the_mapping() -> None:
