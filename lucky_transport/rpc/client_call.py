@@ -23,6 +23,8 @@ __all__ = ["ClientCall"]
 
 #: Looking up a member of an enumeration takes as long as calling a function.
 _ENDED, _ITEM = StreamState.ENDED, int(Kind.STREAM_ITEM)
+#: Where an item may come, and changes nothing: the table need not be asked.
+_MAY_COME = frozenset(state for state, row in SERVER_SENDS.items() if Kind.STREAM_ITEM in row)
 #: Records read at once by a thread that waits for items.
 _BATCH = 64
 
@@ -214,7 +216,8 @@ class ClientCall(BaseCall):
         with self._lock:
             if self._state is _ENDED:
                 return
-            self._state = self._after_receiving(Kind.STREAM_ITEM)
+            if self._state not in _MAY_COME:
+                self._state = self._after_receiving(Kind.STREAM_ITEM)
             for payload in payloads:
                 self._receive_window.arrived(len(payload))
                 self._inbox.append(payload)
@@ -222,7 +225,8 @@ class ClientCall(BaseCall):
                 self.dropped = dropped
             if self.headers is None:
                 self.headers = ()
-        self._tell()
+        if self.on_news is not None:
+            self.on_news()
 
     def _on_end(self, envelope: Envelope) -> None:
         with self._lock:

@@ -102,7 +102,12 @@ class ServerItems(BaseCall):
 
     def wait_for_credit(self) -> None:
         """Wait until the caller can take one more item. Raises Cancelled, PeerTimeout, PeerDied."""
-        if not self._send_window.is_open or self._state is _ENDED:
+        window = self._send_window  # as its `is_open`, which would be one more function for each item
+        if (
+            window.spent_items >= window.granted_items
+            or window.spent_bytes >= window.granted_bytes
+            or self._state is _ENDED
+        ):
             self._wait_for_credit()
         sink = self._image_sink
         while sink is not None and not sink.has_room():
