@@ -72,13 +72,13 @@
 #define LUCKY_OFFSET_CLIENT_FEATURES 1032 /* uint32_t: Feature bits the client understands; 0 for one that knows only the seed */
 #define LUCKY_OFFSET_ENGINE_STATE 1036 /* uint32_t: 0 loading, 1 ready, 2 closing */
 #define LUCKY_OFFSET_SERVER_START 1040 /* uint64_t: engine's start time in clock ticks since boot (guards against a reused pid) */
-#define LUCKY_OFFSET_CLIENT_START 1048 /* uint64_t: client's start time, likewise; set before its features, cleared before its pid */
+#define LUCKY_OFFSET_CLIENT_START 1048 /* uint64_t: client's start time; set before its features, cleared before its pid */
 #define LUCKY_OFFSET_TOTAL_SIZE 1056 /* uint64_t: bytes of the whole segment */
 #define LUCKY_OFFSET_TRUNCATED_OFFSET 1064 /* uint64_t: truncated u8 [num_envs] */
 #define LUCKY_OFFSET_SIGNALS_OFFSET 1072 /* uint64_t: signals f32 [num_terms, num_envs]: reward terms, then termination terms */
 #define LUCKY_OFFSET_NUM_TERMS 1080 /* uint32_t: rows of the signals region */
 #define LUCKY_OFFSET_OBS_DTYPE 1084 /* uint32_t: element type of observations: index into the dtype list, 0 = f32 */
-#define LUCKY_OFFSET_ACT_DTYPE 1088 /* uint32_t: element type of actions, likewise */
+#define LUCKY_OFFSET_ACT_DTYPE 1088 /* uint32_t: element type of actions, by the same codes */
 #define LUCKY_OFFSET_OBS_SLOTS 1092 /* uint32_t: copies of the observation region (1 in lock-step) */
 #define LUCKY_OFFSET_SPEC_OFFSET 1096 /* uint64_t: the batch spec, UTF-8 JSON */
 #define LUCKY_OFFSET_SPEC_SIZE 1104 /* uint32_t: bytes of the spec */

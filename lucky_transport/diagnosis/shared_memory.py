@@ -1,6 +1,6 @@
 """Checks of shared memory: its size, whether a segment can be made, what dead engines left, the native module.
 
-Rule 1: whatever imports NumPy is imported inside the check that needs it; the others run without it.
+What imports NumPy is imported inside the check that needs it; the other checks run without NumPy.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ class _CallWaiter:
         self._call = call
         self._loop = loop
         self._changed = LoopCondition(loop)
-        call.on_news = self._changed.notify_threadsafe
+        call.on_change = self._changed.notify_threadsafe
 
     async def wait(self) -> None:
         """Return once something has come for the call, or it has ended: at its deadline at the latest."""

@@ -36,9 +36,9 @@ class ClientCall(BaseCall):
     end is returned before the end, except after `cancel`. The call's deadline ends the call, a deadline given to `recv`
     or `send` only that wait.
 
-    headers: metadata that came before all else; None until something came. on_news: called after anything came for the
-    call, or it was ended here, on whichever thread noticed: time for another `try_recv` or `try_send`. It must neither
-    wait nor make calls. gates, completion_thread: for `LeaderFollowers` and `CompletionThread`.
+    headers: metadata that came before all else; None until something came. on_change: called after anything came for
+    the call or it was ended here, on the thread that noticed: time for another `try_recv` or `try_send`. It must not
+    wait and not make calls. gates, completion_thread: for `LeaderFollowers` and `CompletionThread`.
     """
 
     _sends, _receives = CLIENT_SENDS, SERVER_SENDS
@@ -58,7 +58,7 @@ class ClientCall(BaseCall):
         self.dropped = 0
         self.headers: Metadata | None = None
         self.trailing: Metadata = ()
-        self.on_news: Callable[[], None] | None = None
+        self.on_change: Callable[[], None] | None = None
         self.gates: list[Any] = []
         self.completion_thread: CompletionThread | None = None
         self._calls = calls
@@ -225,8 +225,8 @@ class ClientCall(BaseCall):
                 self.dropped = dropped
             if self.headers is None:
                 self.headers = ()
-        if self.on_news is not None:
-            self.on_news()
+        if self.on_change is not None:
+            self.on_change()
 
     def _on_end(self, envelope: Envelope) -> None:
         with self._lock:
@@ -281,8 +281,8 @@ class ClientCall(BaseCall):
         self._state = _ENDED
 
     def _tell(self) -> None:
-        if self.on_news is not None:
-            self.on_news()
+        if self.on_change is not None:
+            self.on_change()
 
     def _tell_end(self) -> None:
         if self.headers is None:

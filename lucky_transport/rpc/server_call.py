@@ -47,7 +47,7 @@ class ServerCall(ServerItems):
         self.path = ""
         self.payload = payload
         self.shape = shape
-        self.on_news = None
+        self.on_change = None
         self._calls = calls
         self._call: Call | None = None
         self._metadata: Metadata = ()
@@ -247,5 +247,5 @@ class ServerCall(ServerItems):
         if self.shape:
             with self._changed:
                 self._changed.notify_all()
-        if self.on_news is not None:
-            self.on_news()
+        if self.on_change is not None:
+            self.on_change()

@@ -38,15 +38,15 @@ class ServerItems(BaseCall):
     """Receives and sends the items of one call.
 
     `recv` and `send` belong to the thread that answers the call. They wait, and raise why the call is over if its
-    caller ends it meanwhile. `try_recv` and `try_send` never wait; on_news tells when to try again: it is called after
-    anything came for the call or it ended, on whichever thread noticed, and must neither wait nor use the call.
+    caller ends it meanwhile. `try_recv` and `try_send` never wait; on_change tells when to try again: it is called
+    after anything came for the call or it ended, on the thread that noticed, and must neither wait nor use the call.
     """
 
-    __slots__ = ("_calls", "_changed", "_image_sink", "on_news")
+    __slots__ = ("_calls", "_changed", "_image_sink", "on_change")
     _sends, _receives = SERVER_SENDS, CLIENT_SENDS
     _calls: ServerCalls
     _receive_window: ReceiveWindow | None
-    on_news: Callable[[], None] | None
+    on_change: Callable[[], None] | None
 
     def _open_streams(self) -> None:
         """Prepare for items; a unary call has none."""
@@ -169,8 +169,8 @@ class ServerItems(BaseCall):
             (self._receive_window or ReceiveWindow(_NOTHING)).arrived(len(payload))
             self._inbox.append(payload)
             self._changed.notify_all()
-        if self.on_news is not None:
-            self.on_news()
+        if self.on_change is not None:
+            self.on_change()
 
     def _timeout_s(self) -> float:
         """Return how long a wait may last before it checks whether the call is over."""

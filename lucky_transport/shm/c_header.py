@@ -2,7 +2,7 @@
 
     python -m lucky_transport.shm.c_header > schema/lucky_shm.h
 
-Rule 1: nothing is typed here by hand; every line follows from `layout.py`. A test compares the committed file with it.
+Every line follows from `layout.py`; a test compares the committed file with it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""The client's end of the rendezvous: `connect_pipe` an engine by its segment's name and get a pipe.
+"""The client's end of a listener: `connect_pipe` finds an engine by its segment's name and returns a pipe.
 
-Rule 1: what the engine sends is looked at before it is used: the user it runs as, the memory's size and seals, the
-        bells. What is left of a failed meeting is closed.
+What the engine sends is checked before it is used: its user, the memory's size and seals, the event descriptors.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from lucky_transport.shm.liveness import peer_of
 from lucky_transport.shm.memfd_pipe import MemfdPipe, PipeResources
 from lucky_transport.shm.ring_pipe import receive_pair
 from lucky_transport.shm.socket_path import socket_path
+from lucky_transport.shm.timing import ANSWER_S, CONNECT_FIRST_SLEEP_S, CONNECT_LONGEST_SLEEP_S
 
 __all__ = ["connect_pipe"]
 
 _FDS = 3
-_FIRST_NAP_S, _LONGEST_NAP_S = 0.002, 0.05
 
 
 def connect_pipe(
@@ -37,17 +36,17 @@ def connect_pipe(
     directories: Sequence[Path] | None = None,
     strategy: int = 1,
     native: bool = True,
-    answer_s: float = 0.001,
+    answer_s: float = ANSWER_S,
 ) -> MemfdPipe:
     """Return a pipe to the engine of segment `name`, waiting for the engine until the deadline.
 
     An engine that listens gets `answer_s` to answer, also where the deadline is nearer.
 
-    Raises NotReachable when nobody listens, PeerTimeout when the engine does not answer, Busy when it has too many
+    Raises NotReachable when no engine listens, PeerTimeout when the engine does not answer, Busy when it has too many
     clients, RemoteProtocolError when it is another user's or sends what it may not.
     """
     paths = [socket_path(directory, name) for directory in directories or runtime_directories()]
-    nap_s = _FIRST_NAP_S
+    sleep_s = CONNECT_FIRST_SLEEP_S
     while True:
         for path in paths:
             connection = _connect(path, max(deadline.remaining_s, answer_s))
@@ -63,12 +62,12 @@ def connect_pipe(
                 hint=f"start the engine (lucky-transport serve ENGINE --endpoint shm://{name}), check the name "
                 "(`lucky-transport ls`), and that both run as the same user and see the same /tmp",
             )
-        time.sleep(min(nap_s, deadline.remaining_s))
-        nap_s = min(nap_s * 2, _LONGEST_NAP_S)
+        time.sleep(min(sleep_s, deadline.remaining_s))
+        sleep_s = min(sleep_s * 2, CONNECT_LONGEST_SLEEP_S)
 
 
 def _connect(path: Path, patience_s: float) -> socket.socket | None:
-    """Return a connection, None when nobody is there now."""
+    """Return a connection, None when no engine listens now."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
         connection.settimeout(patience_s)
@@ -137,7 +136,7 @@ def _receive(connection: socket.socket) -> tuple[bytes, list[int]]:
 
 
 def _take(connection: socket.socket, message: bytes, fds: list[int]) -> PipeResources:
-    """Make a pipe's parts of what the engine sent; the bells are taken out of `fds`. Raises what is wrong with it."""
+    """Make a pipe's parts of what the engine sent; takes the event descriptors out of `fds`. Raises its error."""
     answer = ServerHello.of(message)
     if answer.status:
         raise from_wire(answer.status, answer.reason, backend="shm")

@@ -1,8 +1,7 @@
-"""A bell: an eventfd that one process rings and another one waits on, among other descriptors.
+"""An eventfd that one process notifies and another one waits on, among other descriptors.
 
-Rule 1: never blocking: a bell that is full rings already, one that was not rung is simply not drained.
-Rule 2: O_NONBLOCK belongs to the open file, which the peer shares and may change, so nothing relies on it. A read says
-        per call that it must not block. A write cannot; it is made only where there is room.
+O_NONBLOCK belongs to the open file, which the peer shares and may change, so nothing relies on it: a read says per call
+that it must not block, and a write is made only where there is room. Neither ever blocks.
 """
 
 from __future__ import annotations

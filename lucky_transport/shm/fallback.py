@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from lucky_transport.shm.channel import PEER_PARKS, ActionFormat, ChannelOffsets, Result
 from lucky_transport.shm.fallback_ring import (
-    YIELD_NS,
     Doorbell,
     RingReader,
     RingWriter,
@@ -28,6 +27,7 @@ from lucky_transport.shm.fallback_ring import (
     word32,
     word64,
 )
+from lucky_transport.shm.timing import FALLBACK_YIELD_NS
 
 __all__ = [
     "GUARDS",
@@ -71,7 +71,7 @@ def lost(mapping: mmap) -> bool:
 class SpinBudget:
     """Always the same: waits in Python learn nothing."""
 
-    ns = YIELD_NS
+    ns = FALLBACK_YIELD_NS
 
     def __init__(self, strategy: int) -> None:
         pass

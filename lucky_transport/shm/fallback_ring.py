@@ -37,9 +37,9 @@ from lucky_transport.shm.ring import (
     check_skip,
     distance,
 )
+from lucky_transport.shm.timing import FALLBACK_PEER_POLL_S, FALLBACK_SLEEP_S, FALLBACK_SPIN_S, FALLBACK_YIELD_NS
 
 __all__ = [
-    "YIELD_NS",
     "Doorbell",
     "RingReader",
     "RingWriter",
@@ -61,14 +61,6 @@ _BOTH = PEER_WAKES | PEER_PARKS
 _SKIP = SKIP.to_bytes(LENGTH_BYTES, "little")
 
 _SYS_FUTEX, _FUTEX_WAKE = 202, 1  # x86-64
-#: Between two looks of a wait: a thousand a second burn little, and nothing waits longer for its record.
-_SLEEP_S = 0.5e-3
-#: A wait gives the core away without a sleep for so long: most peers answer within it.
-YIELD_NS = 150_000
-#: A wait looks at the peer's process this often.
-_PEER_LOOK_S = 0.05
-#: `spin` looks no longer, so that its caller can look at the peer and at signals.
-_LONGEST_SPIN_S = 10e-3
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -134,12 +126,12 @@ def poll(there: Callable[[], bool], stopped: Callable[[], bool], pidfd: int, tim
     while not there():
         now = time.monotonic()
         if now >= look_at_peer:
-            look_at_peer = now + _PEER_LOOK_S
+            look_at_peer = now + FALLBACK_PEER_POLL_S
             if _gone(pidfd):
                 return 1 if there() else Result.PEER_GONE
         if now >= end or stopped():
             return Result.TIMED_OUT
-        time.sleep(0.0 if now - start < YIELD_NS / 1e9 else min(_SLEEP_S, end - now))
+        time.sleep(0.0 if now - start < FALLBACK_YIELD_NS / 1e9 else min(FALLBACK_SLEEP_S, end - now))
     return 1
 
 
@@ -389,7 +381,7 @@ class RingReader(_End):
 
 
 def spin(readers: tuple[RingReader, ...], strategy: int, longest_ns: int) -> bool:
-    end = time.monotonic() + min(longest_ns / 1e9, _LONGEST_SPIN_S)
+    end = time.monotonic() + min(longest_ns / 1e9, FALLBACK_SPIN_S)
     while True:
         if any(reader.ready() for reader in readers):
             return True

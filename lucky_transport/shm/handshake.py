@@ -1,11 +1,11 @@
-"""What the two sides of a rendezvous say before a pipe is theirs.
+"""The messages that a client and a listener exchange before the client gets a pipe.
 
     client    "LRRV" · u16 version · u16 features
     engine    "LRRV" · u16 version · u16 features · u32 status · u32 ring bytes · UTF-8 reason
-              with status 0: memory, the engine's bell and the client's bell as descriptors, in this order
+              with status 0: memory, the engine's event descriptor and the client's, in this order
 
-Rule 1: one message each (SOCK_SEQPACKET keeps them apart); whatever else comes is no greeting.
-Rule 2: status is 0 or the wire code of the error that refuses the client.
+Each side sends one message (SOCK_SEQPACKET keeps them apart). The status is 0, or the wire code of the error that
+refuses the client.
 """
 
 from __future__ import annotations

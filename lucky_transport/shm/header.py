@@ -1,8 +1,8 @@
-"""Writing a segment's header, and reading one that somebody else wrote.
+"""Writes a segment's header, and reads one that another process wrote.
 
-Rule 1: a peer's bytes are untrusted. Each field is read once into a local, checked against the size that is really
-        mapped, and from then on only the local is used.
-Rule 2: nothing is repaired: what does not fit raises SegmentError with the field, its value and what was expected.
+A peer's bytes are untrusted: each field is read once into a local, checked against the size that is mapped, and only
+the local is used afterwards. Nothing is repaired: a field that does not fit raises SegmentError with its name, its
+value and what was expected.
 """
 
 from __future__ import annotations

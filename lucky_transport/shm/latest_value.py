@@ -1,4 +1,4 @@
-"""The newest of a sequence of records in a file of shared memory: one writer, one reader, nobody ever waits for either.
+"""The newest of a sequence of records in a file of shared memory: one writer, one reader, no waiting.
 
     byte 0      magic, version, slots, 0 (u32 each), bytes per slot (u64)
     byte 64     newest (u32): number of the newest record, times 4, plus its slot; 0 before the first
@@ -8,11 +8,10 @@
     byte 320    a word that is always 0
     byte 4096   3 slots, each at a multiple of 4096: length (u32), 0 (u32), the record
 
-Rule 1: the writer takes a slot that is neither the newest nor the reader's, so that a record never changes while it is
-        looked at. The reader names its slot, then makes sure that it is still the newest; between the two lies a fence
-        on either side, so that one of them sees the other.
-Rule 2: latest wins: what the reader missed is gone, and no record is waited for before the next is written.
-Rule 3: sizes are checked once, against the file's; each word of the peer is checked each time it is used.
+The writer takes a slot that is neither the newest nor the reader's, so that a record never changes while it is read.
+The reader names its slot, then checks that it is still the newest; a fence on either side lies between the two, so that
+one of them sees the other. Latest wins: what the reader missed is gone. Sizes are checked once, against the file's;
+each word of the peer is checked each time it is used.
 """
 
 from __future__ import annotations
@@ -106,7 +105,7 @@ class LatestValueFile:
         if len(record) + _RECORD.size > self._slot_bytes or not self._mapping.may_be_touched:
             return False
         words = self._words
-        taken = (self._slot, words.load32(_READING) - 1)  # our own word is read by nobody but the peer
+        taken = (self._slot, words.load32(_READING) - 1)  # only the peer reads our own word
         slot = next(slot for slot in range(_SLOTS) if slot not in taken)
         start = self._start(slot)
         _RECORD.pack_into(self._mapping, start, len(record), 0)

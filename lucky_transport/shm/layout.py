@@ -1,14 +1,11 @@
-"""Where everything lies in a segment, version 1 (little-endian).
+"""The layout of a segment, version 1 (little-endian). All offsets are computed here; the C headers are made from it.
 
     0      4096
     │header│observations│actions│rewards│terminated│truncated│control│signals│ring│ring│images│spec│error│
 
-Rule 1: every offset of the wire is computed in this file, and only here; the C header in `schema/` is made from it.
-Rule 2: `SEED_FIELDS` are the fields of the original plan, in its order, with natural alignment; `frame_seq` and
-        `action_seq` each have a cache line (128 bytes, two lines of 64: adjacent-line prefetch) to themselves.
-Rule 3: what that plan lacks is in the extension block (`EXTENSION_FIELDS`), size-prefixed and announced by feature
-        bits, so that a peer which knows only the seed's fields still works. Fields are appended, never moved.
-Rule 4: regions start on 64-byte boundaries.
+`SEED_FIELDS` are the fields of the original plan, in its order and naturally aligned. What that plan lacks is in the
+extension block (`EXTENSION_FIELDS`), prefixed with its size and announced by feature bits: a peer that knows only the
+first fields still works. Fields are appended, never moved. Regions start on 64-byte boundaries.
 """
 
 from __future__ import annotations
@@ -113,13 +110,18 @@ _EXTENSION: tuple[tuple[str, str, bool, str], ...] = (
     ("client_features", "I", False, "Feature bits the client understands; 0 for one that knows only the seed"),
     ("engine_state", "I", False, "0 loading, 1 ready, 2 closing"),
     ("server_start", "Q", False, "engine's start time in clock ticks since boot (guards against a reused pid)"),
-    ("client_start", "Q", False, "client's start time, likewise; set before its features, cleared before its pid"),
+    (
+        "client_start",
+        "Q",
+        False,
+        "client's start time; set before its features, cleared before its pid",
+    ),
     ("total_size", "Q", False, "bytes of the whole segment"),
     ("truncated_offset", "Q", False, "truncated u8 [num_envs]"),
     ("signals_offset", "Q", False, "signals f32 [num_terms, num_envs]: reward terms, then termination terms"),
     ("num_terms", "I", False, "rows of the signals region"),
     ("obs_dtype", "I", False, "element type of observations: index into the dtype list, 0 = f32"),
-    ("act_dtype", "I", False, "element type of actions, likewise"),
+    ("act_dtype", "I", False, "element type of actions, by the same codes"),
     ("obs_slots", "I", False, "copies of the observation region (1 in lock-step)"),
     ("spec_offset", "Q", False, "the batch spec, UTF-8 JSON"),
     ("spec_size", "I", False, "bytes of the spec"),

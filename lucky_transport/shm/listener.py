@@ -1,12 +1,10 @@
-"""The engine's end of the rendezvous: a socket where any number of this user's clients each get a pipe.
+"""The socket where any number of clients of this user each get a pipe.
 
-    with Listener("lucky_demo") as rendezvous:
-        for pipe in rendezvous.advance(): ...       whenever its descriptor is readable, or `patience_ns` is over
+    with Listener("lucky_demo") as listener:
+        for pipe in listener.advance(): ...       whenever its descriptor is readable, or `patience_ns` is over
 
-Rule 1: a client has HANDSHAKE_S for its greeting, and only so many may be silent at once: the one that was silent for
-        longest goes first. Whatever a client does, only it is dropped.
-Rule 2: a lock file tells a living engine's socket from a dead one's; the dead one's is replaced.
-Rule 3: nothing here blocks; nothing is left behind by `close`.
+A misbehaving client loses only its own connection. A lock file tells the socket of a living engine from a dead one's,
+which is replaced. Nothing here blocks, and `close` leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -35,17 +33,15 @@ from lucky_transport.shm.liveness import peer_of
 from lucky_transport.shm.memfd_pipe import MemfdPipe, PipeResources
 from lucky_transport.shm.ring_pipe import make_pair
 from lucky_transport.shm.socket_path import private_directory, socket_path
+from lucky_transport.shm.timing import ACCEPT_PAUSE_S, HANDSHAKE_S
 from lucky_transport.shm.usage_guard import UsageGuard
 
 __all__ = ["HANDSHAKE_S", "Listener"]
 
 _log = logging.getLogger("lucky_transport")
 
-HANDSHAKE_S = 1.0
 _MAX_SILENT = 32
 _BACKLOG = 64
-#: After the machine had no descriptor for a client, it is asked again only then.
-_PAUSE_S = 0.1
 
 
 class Listener:
@@ -70,7 +66,7 @@ class Listener:
         self.native = native and not native_error()
         self.strategy = strategy
         self._ring_bytes, self._max_clients, self._greeting_s = ring_bytes, max_clients, greeting_s
-        self._guard = UsageGuard(f"the rendezvous at {self.path}")
+        self._guard = UsageGuard(f"the listener at {self.path}")
         self._silent: dict[int, tuple[socket.socket, float]] = {}
         self._pipes: weakref.WeakSet[MemfdPipe] = weakref.WeakSet()
         self._resume_at = 0.0
@@ -146,9 +142,9 @@ class Listener:
             except ConnectionAbortedError:
                 continue
             except OSError as error:  # no descriptors or no memory: the client waits in the queue
-                _log.warning("the rendezvous at %s cannot take a client now: %s", self.path, error)
+                _log.warning("the listener at %s cannot take a client now: %s", self.path, error)
                 self._epoll.unregister(self._listener.fileno())
-                self._resume_at = time.monotonic() + _PAUSE_S
+                self._resume_at = time.monotonic() + ACCEPT_PAUSE_S
                 return
             connection.setblocking(False)
             if len(self._silent) >= _MAX_SILENT:
@@ -175,28 +171,28 @@ class Listener:
         return pipe
 
     def _admit(self, connection: socket.socket, greeting: ClientHello) -> MemfdPipe:
-        """Hand the client its rings and bells. Raises what is wrong with it; what it may know was sent to it then."""
+        """Send the client its rings and event descriptors, or why it gets none; raises the error in that case."""
         peer = peer_of(connection)
-        bells: list[EventFd] = []
+        notifiers: list[EventFd] = []
         try:
             self._check(connection, greeting)
             pair, memory = make_pair(self._ring_bytes)
             try:
-                bells = [EventFd(), EventFd()]
+                notifiers = [EventFd(), EventFd()]
                 answer = ServerHello(PeerFeature.PARKS, 0, self._ring_bytes)
-                fds = array.array("i", [memory, bells[0].fd, bells[1].fd])
+                fds = array.array("i", [memory, notifiers[0].fd, notifiers[1].fd])
                 connection.sendmsg([answer.to_bytes()], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
             finally:
                 os.close(memory)
             parts = PipeResources(
-                pair, bells[0], bells[1], connection, peer, bool(greeting.features & PeerFeature.PARKS)
+                pair, notifiers[0], notifiers[1], connection, peer, bool(greeting.features & PeerFeature.PARKS)
             )
             name = f"shm client of pid {peer.pid}"
             return MemfdPipe(parts, name, engine=True, strategy=self.strategy, native=self.native)
         except BaseException:
             peer.close()
-            for bell in bells:
-                bell.close()
+            for notifier in notifiers:
+                notifier.close()
             raise
 
     def _check(self, connection: socket.socket, greeting: ClientHello) -> None:
@@ -204,7 +200,7 @@ class Listener:
         refusal: TransportError | None = None
         if greeting.version != VERSION:
             refusal = RemoteProtocolError(
-                f"the client speaks version {greeting.version} of the rendezvous, the engine {VERSION}",
+                f"the client speaks version {greeting.version} of the handshake, the engine {VERSION}",
                 backend="shm",
                 hint="install the same version on both sides",
             )

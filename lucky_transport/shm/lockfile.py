@@ -1,10 +1,7 @@
 """Who owns a segment: POSIX locks on a lock file beside it.
 
-Byte 0 is the engine's, byte 1 the client's. The kernel releases them when their process ends, however it ends.
-
-Rule 1: a POSIX lock belongs to the process and is dropped when any descriptor of the file closes; so a process opens a
-        lock file once and keeps it open for as long as it holds a byte of it. (flock would survive in forked workers.)
-Rule 2: within one process the table here decides, because POSIX locks never conflict with themselves.
+Byte 0 is the engine's, byte 1 the client's. The kernel releases them when their process ends, however it ends. POSIX
+locks never conflict within one process; there the table of this module decides.
 """
 
 from __future__ import annotations
@@ -27,6 +24,7 @@ ENGINE, CLIENT = 0, 1
 _FLOCK = struct.Struct("hhxxxxqqixxxx")
 
 _guard = threading.RLock()
+#: Kept open while a byte is held: a process loses its POSIX locks when it closes any descriptor of the file.
 _open: dict[str, int] = {}
 _held: dict[str, set[int]] = {}
 
@@ -66,7 +64,7 @@ def release(path: str, byte: int, *, unlink: bool = False) -> None:
 
 
 def holder(path: str, byte: int) -> int:
-    """Return the pid that holds `byte`, 0 when nobody does. Raises SegmentError as `acquire`."""
+    """Return the pid that holds `byte`, 0 for none. Raises SegmentError for a lock file that is not ours."""
     with _guard:
         if byte in _held.get(path, ()):
             return os.getpid()

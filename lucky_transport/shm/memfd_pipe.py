@@ -1,10 +1,9 @@
-"""A pipe that was handed over at a rendezvous: a pair of rings, a bell per direction, and the socket for as long.
+"""A pipe that a listener hands to a client: two rings, an event descriptor per direction, and the socket.
 
-Rule 1: a side sleeps in epoll: on its bell, the peer's pidfd and the socket, so that a record, a death and a close
-        each wake it at once. That epoll is also the descriptor that an event loop watches.
-Rule 2: before it sleeps it says so in its park word and looks once more; a peer rings only when the word says so.
-Rule 3: what the peer wrote before it left is still read; only then its end is an error.
-Rule 4: a closed pipe holds no descriptors.
+A side sleeps in an epoll over its event descriptor, the peer's pidfd and the socket, so that a record, a death and a
+close each wake it at once. An event loop watches the same epoll. Before it sleeps, a side sets its park word and polls
+once more; the peer notifies only while the word is set. What the peer wrote before it left is read before its end is an
+error.
 """
 
 from __future__ import annotations
@@ -24,15 +23,13 @@ from lucky_transport.shm.eventfd import EventFd
 from lucky_transport.shm.liveness import Peer
 from lucky_transport.shm.ring import largest_record
 from lucky_transport.shm.ring_pipe import RingPair, RingPipe
+from lucky_transport.shm.timing import LONGEST_SLEEP_NS, SOCKET_POLL_NS
 from lucky_transport.shm.usage_guard import UsageGuard
 from lucky_transport.shm.wait import spin, spin_budget
 
 __all__ = ["MemfdPipe", "PipeResources"]
 
 _LEFT = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
-#: A wait for room looks at the socket this often; at the process it looks by itself.
-_SLICE_NS = 50_000_000
-_LONGEST_NAP_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +109,7 @@ class MemfdPipe(RingPipe):
         return ends
 
     def _watched(self) -> select.epoll:
-        """Return the epoll over the bell and the peer's end; made when first needed."""
+        """Return the epoll over the event descriptor and the peer's end; made when first needed."""
         if self._epoll is None:
             epoll = select.epoll()
             epoll.register(self.event_fd, select.EPOLLIN)
@@ -153,8 +150,8 @@ class MemfdPipe(RingPipe):
             if self.reader.arm():
                 return True
             try:
-                nap_s = 0.0 if spinning else min(max(0, left_ns) / 1e9, _LONGEST_NAP_S)
-                seen = {fd for fd, _ in self._watched().poll(nap_s)}
+                sleep_s = 0.0 if spinning else min(max(0, left_ns), LONGEST_SLEEP_NS) / 1e9
+                seen = {fd for fd, _ in self._watched().poll(sleep_s)}
             finally:
                 self.reader.disarm()
             if self.event_fd in seen:
@@ -173,7 +170,7 @@ class MemfdPipe(RingPipe):
         with self._guard:
             while True:
                 left_ns = max(0, until_ns - time.monotonic_ns())
-                result = self._writer.wait_writable(length, self._parts.peer.pidfd, min(left_ns, _SLICE_NS))
+                result = self._writer.wait_writable(length, self._parts.peer.pidfd, min(left_ns, SOCKET_POLL_NS))
                 if result == 1:
                     return True
                 if self._guard.closed:
@@ -235,9 +232,9 @@ class MemfdPipe(RingPipe):
             self._let_go()
 
     def _let_go(self) -> None:
-        farewell, self.on_close = self.on_close, None
-        if farewell is not None and not self._guard.forked:
-            farewell(self)
+        on_close, self.on_close = self.on_close, None
+        if on_close is not None and not self._guard.forked:
+            on_close(self)
         if self._epoll is not None:
             self._epoll.close()
         self._parts.close()

@@ -1,16 +1,12 @@
-"""Where an engine waits for all clients of its rendezvous at once.
+"""Waits for all clients of a listener at once.
 
-    with Poller(rendezvous) as pipes:
+    with Poller(listener) as pipes:
         round = pipes.wait(timeout_ns)      round.ready · round.opened · round.closed
-        round = pipes.look()                for event loops: whenever its descriptor is readable, or `patience_ns` over
+        round = pipes.look()                for event loops: when its descriptor is readable or `patience_ns` is over
 
-Rule 1: after something happened it looks at the rings themselves for a moment, without the GIL; then it says in every
-        park word that it sleeps, looks once more, and sleeps in one epoll: bells, ends of clients, the rendezvous.
-Rule 2: bells are watched edge-triggered and never read: a client cannot make the engine block or miss another's bell.
-Rule 3: a client that left is reported once everything it wrote was read (or put aside: it will never read its
-        answers), and its pipe is closed then. So is, once, a pipe that somebody else closed.
-Rule 4: however busy the rings are, the rest is looked at each LOOK_NS.
-Rule 5: one thread waits or looks; `interrupt`, `throttle`, `discard` and `close` may be called by any.
+After an event it polls the rings for a moment without the GIL, sets every park word, polls once more and sleeps in one
+epoll over event descriptors, ends of clients and the listener. One thread waits or looks; `interrupt`, `throttle`,
+`discard` and `close` may be called from any.
 """
 
 from __future__ import annotations
@@ -27,15 +23,11 @@ from lucky_transport.shm.ends import ReadingEnd
 from lucky_transport.shm.eventfd import EventFd
 from lucky_transport.shm.listener import Listener
 from lucky_transport.shm.memfd_pipe import MemfdPipe
+from lucky_transport.shm.timing import LISTENER_POLL_NS, LONGEST_SLEEP_NS, THROTTLE_NS
 from lucky_transport.shm.usage_guard import UsageGuard
 from lucky_transport.shm.wait import spin, spin_budget
 
 __all__ = ["PollResult", "Poller"]
-
-_LOOK_NS = 2_000_000
-#: A pipe that was put aside is offered again after so long.
-_HOLD_NS = 1_000_000
-_LONGEST_NAP_NS = 10_000_000_000
 
 
 @dataclass(slots=True)
@@ -54,23 +46,23 @@ class PollResult:
 
 
 class Poller:
-    """All pipes of one rendezvous; `close` closes them and the rendezvous."""
+    """All pipes of one listener; `close` closes them and the listener."""
 
-    def __init__(self, rendezvous: Listener) -> None:
-        self._rendezvous = rendezvous
-        self._guard = UsageGuard(f"the set of pipes at {rendezvous.path}")
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+        self._guard = UsageGuard(f"the set of pipes at {listener.path}")
         self._alarm = EventFd()
         self._epoll = select.epoll()
         self._epoll.register(self._alarm.fd, select.EPOLLIN)
-        self._door = rendezvous.fileno()
-        self._epoll.register(self._door, select.EPOLLIN)
+        self._listener_fd = listener.fileno()
+        self._epoll.register(self._listener_fd, select.EPOLLIN)
         self._pipes: dict[MemfdPipe, tuple[int, ...]] = {}
         self._by_end: dict[int, MemfdPipe] = {}
         self._leaving: dict[MemfdPipe, bool] = {}  # True: whatever it still holds
         self._held: dict[MemfdPipe, int] = {}
         self._readers: tuple[ReadingEnd, ...] = ()
         self._skip_spin = False
-        self._budget = spin_budget(rendezvous.strategy, native=rendezvous.native)
+        self._budget = spin_budget(listener.strategy, native=listener.native)
         self._interrupted = False
         self._look_at = 0
         on_child(self.close_after_fork)
@@ -115,7 +107,7 @@ class Poller:
     def patience_ns(self) -> int | None:
         """Nanoseconds until `look` has to be called though the descriptor is not readable; None when it need not."""
         times = [max(0, min(self._held.values()) - time.monotonic_ns())] if self._held else []
-        if (patience := self._rendezvous.patience_ns) is not None:
+        if (patience := self._listener.patience_ns) is not None:
             times.append(patience)
         return min(times, default=None)
 
@@ -127,7 +119,7 @@ class Poller:
             spun = not self._skip_spin and self._spin(max(0, until_ns - now), oversubscribed)
             if not spun or now >= self._look_at:
                 self._sleep(0 if spun else until_ns - now, found)
-                self._look_at = time.monotonic_ns() + _LOOK_NS
+                self._look_at = time.monotonic_ns() + LISTENER_POLL_NS
             self._collect(found)
             now = time.monotonic_ns()
             if found:
@@ -141,30 +133,28 @@ class Poller:
             self._skip_spin = True
 
     def _spin(self, left_ns: int, oversubscribed: bool) -> bool:
-        rendezvous = self._rendezvous
+        listener = self._listener
         longest_ns = min(left_ns, self._budget.ns)
-        return spin(
-            self._readers, rendezvous.strategy, longest_ns, native=rendezvous.native, oversubscribed=oversubscribed
-        )
+        return spin(self._readers, listener.strategy, longest_ns, native=listener.native, oversubscribed=oversubscribed)
 
     def _sleep(self, timeout_ns: int, found: PollResult) -> None:
         """Sleep in the epoll, unless something is in a ring, and see to whatever is no record."""
         readers = self._readers
         if timeout_ns > 0 and not self._interrupted and not self._leaving:  # who left is reported before it sleeps
             patience = self.patience_ns
-            nap_ns = min(_LONGEST_NAP_NS, timeout_ns, _LONGEST_NAP_NS if patience is None else patience)
+            sleep_ns = min(LONGEST_SLEEP_NS, timeout_ns, LONGEST_SLEEP_NS if patience is None else patience)
         else:
-            nap_ns = 0
+            sleep_ns = 0
         try:
-            written = [reader.arm() for reader in readers] if nap_ns else []
-            events = self._epoll.poll(0.0 if any(written) else nap_ns / 1e9)
+            written = [reader.arm() for reader in readers] if sleep_ns else []
+            events = self._epoll.poll(0.0 if any(written) else sleep_ns / 1e9)
         finally:
-            for reader in readers if nap_ns else ():
+            for reader in readers if sleep_ns else ():
                 reader.disarm()
         woken = {fd for fd, _ in events}
         if self._alarm.fd in woken:
             self._alarm.consume()
-        if self._door in woken or self._rendezvous.patience_ns == 0:
+        if self._listener_fd in woken or self._listener.patience_ns == 0:
             self._let_in(found)
         for fd in woken:
             if (pipe := self._by_end.get(fd)) is not None:
@@ -172,9 +162,10 @@ class Poller:
 
     def _let_in(self, found: PollResult) -> None:
         with contextlib.suppress(ClosedError):
-            for pipe in self._rendezvous.advance():
+            for pipe in self._listener.advance():
                 ends = pipe.end_fds
                 self._pipes[pipe] = (pipe.event_fd, *ends)
+                # Edge-triggered and never read: a client cannot block the engine or hide another's notification.
                 self._epoll.register(pipe.event_fd, select.EPOLLIN | select.EPOLLET)
                 for fd, events in ends.items():
                     self._epoll.register(fd, events | select.EPOLLET)
@@ -184,7 +175,7 @@ class Poller:
         self._choose_readers()
 
     def _unwatch(self, pipe: MemfdPipe) -> None:
-        """Take the pipe's descriptors out of the epoll: the client holds the bell too, so closing ours would not."""
+        """Remove the pipe from the epoll; closing does not, since the client holds the same open files."""
         for fd in self._pipes.get(pipe, ()):
             self._by_end.pop(fd, None)
             with contextlib.suppress(OSError):  # another thread was quicker
@@ -213,7 +204,7 @@ class Poller:
     def throttle(self, pipe: MemfdPipe) -> None:
         """Leave what the pipe holds unread for now; it is offered again within a millisecond or so."""
         if pipe in self._pipes:
-            self._held[pipe] = time.monotonic_ns() + _HOLD_NS
+            self._held[pipe] = time.monotonic_ns() + THROTTLE_NS
             if pipe in self._leaving:
                 self._leaving[pipe] = True
             self._choose_readers()
@@ -238,20 +229,20 @@ class Poller:
             self._alarm.notify()
 
     def close(self) -> None:
-        """Close the rendezvous and every pipe, and end the wait. Idempotent."""
+        """Close the listener and every pipe, and end the wait. Idempotent."""
         with contextlib.suppress(ClosedError), self._guard:
             if self._guard.close(self._let_go):
                 self._alarm.notify()
 
     def close_after_fork(self) -> None:
-        """In a forked child: let go of the copies; pipes and rendezvous do so themselves."""
+        """In a forked child: let go of the copies; pipes and listener do so themselves."""
         if self._guard.close_after_fork():
             self._pipes.clear()
             self._epoll.close()
             self._alarm.close()
 
     def _let_go(self) -> None:
-        self._rendezvous.close()
+        self._listener.close()
         for pipe in tuple(self._pipes):
             self.discard(pipe)
         self._epoll.close()

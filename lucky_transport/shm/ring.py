@@ -92,7 +92,7 @@ def largest_record(size: int) -> int:
 
 
 def reset_ring(words: SharedWords, offset: int, size: int) -> None:
-    """Make the ring at `offset` empty; only while nobody uses it. Raises SegmentError when it does not fit."""
+    """Make the ring at `offset` empty; only while it is not in use. Raises SegmentError when it does not fit."""
     check_place(len(words.memory), offset, size)
     words.store32(offset + WRITE_POSITION, 0)
     words.store32(offset + READ_POSITION, 0)

@@ -25,7 +25,7 @@ __all__ = ["LARGEST", "SMALLEST", "RingPair", "RingPipe", "make_pair", "receive_
 #: Rings smaller than a page are no use, larger ones a lie.
 SMALLEST, LARGEST = 4096, 1 << 28
 
-#: Nobody can shrink the memory under the other side's feet, which would be SIGBUS, or take the seals off again.
+#: Neither side can shrink the memory, which would be SIGBUS on the other, or remove the seals.
 _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 #: A closed pipe has a ring of its own, of this size.

@@ -48,6 +48,7 @@ from lucky_transport.shm.liveness import start_time
 from lucky_transport.shm.mapping import Mapping, allocate, map_private
 from lucky_transport.shm.private_file import open_private, remove_private
 from lucky_transport.shm.socket_path import remove_stale_sockets
+from lucky_transport.shm.timing import SEGMENT_POLL_S
 from lucky_transport.spec.batch_spec import BatchSpec
 
 __all__ = ["DIRECTORY", "Segment", "SegmentInfo", "create", "find", "open_segment", "remove_stale", "view"]
@@ -56,7 +57,6 @@ DIRECTORY = Path("/dev/shm")
 
 #: Shared-memory names are file names; macOS allows 30 characters, Linux 255.
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}")
-_POLL_S = 0.002
 #: How many of the engines that are there an error names.
 _SHOWN = 5
 #: The head of the error region: u32 wire code, u32 length; UTF-8 text follows.
@@ -215,7 +215,7 @@ def open_segment(name: str, deadline: Deadline, *, directory: Path = DIRECTORY) 
             return Segment(name, path, mapping, spec, layout, owner=False)
         if deadline.expired:
             raise _absent(name, path, deadline)
-        time.sleep(_POLL_S)
+        time.sleep(SEGMENT_POLL_S)
 
 
 def _absent(name: str, path: Path, deadline: Deadline) -> NotReachable:

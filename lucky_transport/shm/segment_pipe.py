@@ -1,9 +1,7 @@
 """The segment's own two rings as a pipe: the client's end and the engine's end.
 
-Rule 1: the client waits at `park_command`. The engine waits at `park_engine` in its channel, for actions and records
-        together, so its end has no `wait`; it tells the channel how far it has read (`position`).
-Rule 2: the engine's end empties both rings when it is made: one is made per client, before that client may attach.
-Rule 3: the pidfd is duplicated: it is closed by the pipe, when the last thread has left it.
+The client waits at `park_command`. The engine waits at `park_engine` in its channel, for actions and records together,
+so its end has no `wait`.
 """
 
 from __future__ import annotations
@@ -20,12 +18,11 @@ from lucky_transport.shm.mapping import Mapping
 from lucky_transport.shm.ring import largest_record, reset_ring
 from lucky_transport.shm.ring_pipe import RingPipe
 from lucky_transport.shm.segment import Segment
+from lucky_transport.shm.timing import TRUNCATION_POLL_NS
 from lucky_transport.shm.usage_guard import UsageGuard
 
 __all__ = ["SegmentPipe"]
 
-#: A wait looks this often whether the segment's file was truncated.
-_SLICE_NS = 200_000_000
 _CLIENT, _ENGINE = "park_command", "park_engine"
 
 
@@ -96,8 +93,8 @@ class SegmentPipe(RingPipe):
         skip_spin = self._writer.woke_reader()
         while True:
             with self._guard:
-                result = self.reader.wait(self._pidfd, min(timeout_ns, _SLICE_NS), oversubscribed, skip_spin)
-            timeout_ns -= _SLICE_NS
+                result = self.reader.wait(self._pidfd, min(timeout_ns, TRUNCATION_POLL_NS), oversubscribed, skip_spin)
+            timeout_ns -= TRUNCATION_POLL_NS
             if result == 1 or self._outcome(result) or result == 0 or timeout_ns <= 0:
                 return result == 1
             skip_spin = True
@@ -106,8 +103,8 @@ class SegmentPipe(RingPipe):
         """Wait until a record of `length` bytes can be pushed; see `Pipe.wait_writable`."""
         while True:
             with self._guard:
-                result = self._writer.wait_writable(length, self._pidfd, min(timeout_ns, _SLICE_NS))
-            timeout_ns -= _SLICE_NS
+                result = self._writer.wait_writable(length, self._pidfd, min(timeout_ns, TRUNCATION_POLL_NS))
+            timeout_ns -= TRUNCATION_POLL_NS
             if self._outcome(result) or timeout_ns <= 0:
                 return result == 1
 
@@ -133,7 +130,7 @@ class SegmentPipe(RingPipe):
 
     def arm(self) -> bool:
         """Raise LocalProtocolError: there is no descriptor to watch."""
-        raise LocalProtocolError("a segment's pipe has no descriptor to watch; open one at the rendezvous")
+        raise LocalProtocolError("a segment's pipe has no descriptor to watch; connect one at the listener")
 
     def close(self) -> None:
         """Refuse everything from now on, and end every wait; the segment is not touched. Idempotent."""

@@ -20,14 +20,12 @@ from lucky_transport.rpc.server import ServerCalls
 from lucky_transport.shm.listener import Listener
 from lucky_transport.shm.memfd_pipe import MemfdPipe
 from lucky_transport.shm.poller import Poller, PollResult
+from lucky_transport.shm.timing import DRAIN_SLICE_NS, LOOP_SLICE_NS
 
 __all__ = ["ServerLoop", "ServerThread", "serve_listener"]
 
 _log = logging.getLogger("lucky_transport")
 _numbers = itertools.count(1)
-_SLICE_NS = 1_000_000_000
-#: While calls are let come to their end, they are counted this often.
-_LAST_SLICE_NS = 5_000_000
 
 
 class ServerLoop:
@@ -121,7 +119,7 @@ class ServerThread:
 
     A handler that turns out slow keeps its thread, and another one serves on (`AdaptiveExecutor`).
 
-    farewell: what clients are told at the end. on_end: called once everything has ended, on this thread.
+    close_message: the error text that clients get at the end. on_end: called once everything has ended, on this thread.
     """
 
     def __init__(
@@ -129,13 +127,13 @@ class ServerThread:
         loop: ServerLoop,
         name: str,
         *,
-        farewell: str,
+        close_message: str,
         slots: CountedPool | None = None,
         on_end: Callable[[], None] = lambda: None,
     ) -> None:
         self.deadline_timer = DeadlineTimer(loop.interrupt)
         self._loop = loop
-        self._farewell = farewell
+        self._close_message = close_message
         self._on_end = on_end
         self._end_at = math.inf
         self._name = name
@@ -166,13 +164,13 @@ class ServerThread:
     def _run(self) -> None:
         try:
             while math.isinf(self._end_at):
-                self._serve(_SLICE_NS)
+                self._serve(LOOP_SLICE_NS)
             self._loop.stop_listening()
             while self._loop.open_calls and time.monotonic() < self._end_at:
-                self._serve(_LAST_SLICE_NS)
+                self._serve(DRAIN_SLICE_NS)
         except ReaderReplaced:
             raise
-        except ClosedError as error:  # `close` lost its patience
+        except ClosedError as error:  # `close` waited long enough
             _log.debug("the %s: %s", self._name, error)
         except Exception:
             _log.exception("the %s broke; its clients get no answers any more", self._name)
@@ -186,7 +184,7 @@ class ServerThread:
             self.executor.flush()
 
     def _end(self) -> None:
-        self._loop.close(ClosedError(self._farewell, backend="shm"))
+        self._loop.close(ClosedError(self._close_message, backend="shm"))
 
 
 def serve_listener(
@@ -208,6 +206,6 @@ def serve_listener(
         return make_calls(pipe, caller=caller, executor=thread.executor)
 
     loop = ServerLoop(Listener(name, strategy=strategy, native=native), calls_of, on_leave)
-    thread = ServerThread(loop, f"shm commands {name}", farewell="the engine is closing", slots=slots)
+    thread = ServerThread(loop, f"shm commands {name}", close_message="the engine is closing", slots=slots)
     thread.start()
     return thread

@@ -1,10 +1,7 @@
-"""Who is inside: lets any thread close what others may be waiting in.
+"""Lets any thread close what other threads may be waiting in.
 
-Rule 1: descriptors are closed by the last one out, so that no thread ever waits on a number that means another file.
-Rule 2: coming and going take no lock: appending to a list and popping from it are one step each. Who goes looks at
-        `_last_out` after that, who closes looks who is inside after setting it; so one of them sees the other.
-Rule 3: the lock is re-entrant: a signal handler may close what its own thread is just entering.
-Rule 4: after fork() the child's copy is closed: it refuses everything and touches nothing that the parent shares.
+Descriptors are closed by the last thread that leaves: otherwise a thread could wait on a number that already means
+another file. After fork() the child's copy is closed: it refuses every use and touches nothing that the parent shares.
 """
 
 from __future__ import annotations
@@ -19,25 +16,29 @@ __all__ = ["UsageGuard"]
 
 
 class UsageGuard:
-    """`with gate:` around whatever uses the descriptors of `what`; raises ClosedError when it is closed.
+    """`with guard:` around whatever uses the descriptors of `what`; raises ClosedError when it is closed.
 
     backend: the transport that its errors name.
     """
 
-    __slots__ = ("_backend", "_inside", "_last_out", "_lock", "_what", "closed", "forked")
+    __slots__ = ("_backend", "_lock", "_on_last_exit", "_uses", "_what", "closed", "forked")
 
     def __init__(self, what: str, backend: str = "shm") -> None:
         self._what = what
         self._backend = backend
+        # Reentrant: a signal handler may close what its own thread is just entering.
         self._lock = threading.RLock()
-        self._inside: list[None] = []
-        self._last_out: Callable[[], None] | None = None
+        self._uses: list[None] = []
+        self._on_last_exit: Callable[[], None] | None = None
         self.closed = False
         self.forked = False
 
+    # Entering and leaving take no lock: append() and pop() are one step each. Leaving reads `_on_last_exit` after that,
+    # closing reads `_uses` after setting it, so one of them sees the other.
+
     def __enter__(self) -> None:
         try:
-            self._inside.append(None)
+            self._uses.append(None)
         except MemoryError:
             raise
         except BaseException:  # a signal handler's, which runs once append() is done: `with` then leaves nothing
@@ -49,27 +50,27 @@ class UsageGuard:
 
     def __exit__(self, *error: Any) -> None:
         try:
-            self._inside.pop()
+            self._uses.pop()
         finally:  # also where a signal handler raises once pop() is done
-            if self._last_out is not None:
-                self._go_last()
+            if self._on_last_exit is not None:
+                self._finish()
 
-    def _go_last(self) -> None:
-        """Do what the last one out has to do, unless somebody is inside or it was done."""
+    def _finish(self) -> None:
+        """Call what `close` was given, unless something is still in use or it was called."""
         with self._lock:
-            if self._inside or self._last_out is None:
+            if self._uses or self._on_last_exit is None:
                 return
-            last_out, self._last_out = self._last_out, None
-        last_out()
+            on_last_exit, self._on_last_exit = self._on_last_exit, None
+        on_last_exit()
 
-    def close(self, last_out: Callable[[], None]) -> bool:
-        """Let nobody in any more and have `last_out` called when nobody is inside; False when it was closed before."""
+    def close(self, on_last_exit: Callable[[], None]) -> bool:
+        """Refuse every further use and call `on_last_exit` once nothing is in use; False when it was closed before."""
         with self._lock:
             if self.closed:
                 return False
             self.closed = True
-            self._last_out = last_out
-        self._go_last()
+            self._on_last_exit = on_last_exit
+        self._finish()
         return True
 
     def close_after_fork(self) -> bool:
@@ -81,7 +82,7 @@ class UsageGuard:
         return was_open
 
     def error(self) -> ClosedError:
-        """Return what to raise when the gate is closed."""
+        """Return what to raise when the guard is closed."""
         if self.forked:
             return ClosedError(
                 f"{self._what} belongs to the parent process",

@@ -31,7 +31,7 @@ from lucky_transport_holodeck.sharers import sharers
 __all__ = ["BatchDrive"]
 
 _SLICE_S = 0.05
-_NAP_S = 0.0005
+_SLEEP_S = 0.0005
 _GOODBYE_S = 0.5
 
 
@@ -75,7 +75,7 @@ class BatchDrive:
                 if deadline.expired:
                     raise
             self._check_engine()
-            time.sleep(_NAP_S)
+            time.sleep(_SLEEP_S)
 
     def _busy(self, pid: int) -> Busy:
         who = f"the client of pid {pid}" if pid else "another client"
@@ -166,7 +166,7 @@ class BatchDrive:
         self._server.give()
         deadline = Deadline(_GOODBYE_S)
         while self._fields.client_start[0] and not deadline.expired and self._is_served:
-            time.sleep(_NAP_S)
+            time.sleep(_SLEEP_S)
 
     def drop(self) -> None:
         """Let go of everything, without a goodbye; clean up after an engine that is dead."""

@@ -1,11 +1,10 @@
 """The engine's end for clients of ours: whole frames, bit for bit, and typed calls, beside Holodeck's semaphores.
 
 What Holodeck has no block for lies in one segment of ours, `Names.extension`: the spec, actions, control bytes and the
-frame. Turns are taken by the same two semaphores; typed calls and streams go through the core's rendezvous.
-
-Rule 1: a turn of a client of ours is one exchange: the engine steps when `action_seq` has moved, and answers by
-        `frame_seq`, with the reason in the error region where there is no frame.
-Rule 2: the first turn after `client_pid` was written says hello, the first one after it was taken back goodbye.
+frame. Turns are taken by the same two semaphores; typed calls and streams go through a listener of the core. A
+turn of a client of ours is one exchange: the engine steps when `action_seq` has moved, and answers by `frame_seq`, with
+the reason in the error region where there is no frame. The first turn after `client_pid` was written opens the
+connection, the first one after it was cleared closes it.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ __all__ = ["LEAST_RING_BYTES", "BatchSeat"]
 
 _log = logging.getLogger("lucky_transport")
 
-#: The segment's own rings are not used: calls go through the rendezvous.
+#: The segment's own rings are not used: calls go through the listener.
 LEAST_RING_BYTES = 4096
 
 

@@ -23,7 +23,7 @@ from lucky_transport_holodeck.world_transport import WorldTransport
 
 __all__ = ["connect"]
 
-_NAP_S = 0.01
+_SLEEP_S = 0.01
 
 
 def connect(endpoint: Endpoint, settings: Settings) -> Transport:
@@ -48,4 +48,4 @@ def connect(endpoint: Endpoint, settings: Settings) -> Transport:
                 backend="holodeck",
                 hint="start it, check the uuid, and that both run as the same user",
             )
-        time.sleep(_NAP_S)
+        time.sleep(_SLEEP_S)

@@ -38,7 +38,7 @@ LARGEST_RECORD = 1 << 20
 _LENGTH = struct.Struct("<I")
 _CHUNK_BYTES = 1 << 18
 _BUFFER_BYTES = 1 << 20
-_LONGEST_NAP_MS = 10_000.0
+_LONGEST_SLEEP_MS = 10_000.0
 
 
 class RecordPipe:
@@ -196,7 +196,7 @@ class RecordPipe:
                 if self._interrupted:
                     self._interrupted = False
                     return False
-                left_ms = min(_LONGEST_NAP_MS, (until_ns - time.monotonic_ns()) / 1e6)
+                left_ms = min(_LONGEST_SLEEP_MS, (until_ns - time.monotonic_ns()) / 1e6)
                 if self._unsent:
                     self._send_rest()
                 if left_ms <= 0:

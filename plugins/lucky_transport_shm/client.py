@@ -1,9 +1,8 @@
 """The client's end of a segment: `ShmTransport`.
 
-Rule 1: `step` is one native call when all is well; everything else is in the slow paths below it.
-Rule 2: one client per segment (a lock byte), which hands over only when the engine has let go of the one before; who
-        comes while it is there is a command client (`lucky_transport_shm.command_client`).
-Rule 3: after fork() the child's copy is closed; arrays it holds stay readable.
+`step` is one native call while all is well; the slow paths stand below it. A segment has one client that steps; a
+further client is a command client (`lucky_transport_shm.command_client`). After fork() the child's copy is closed, and
+the arrays that it holds stay readable.
 """
 
 from __future__ import annotations
@@ -43,6 +42,7 @@ from lucky_transport.shm.layout import FIELDS, EngineState, Feature
 from lucky_transport.shm.liveness import Peer, start_time
 from lucky_transport.shm.segment import Segment, open_segment, remove_stale
 from lucky_transport.shm.segment_pipe import SegmentPipe
+from lucky_transport.shm.timing import HAND_OVER_POLL_S, TRUNCATION_POLL_NS
 from lucky_transport.shm.wait import strategy_code
 from lucky_transport.spec.actions import Bounds, check_actions, check_control
 from lucky_transport.transport import Capabilities, Frame, Stream, Transport
@@ -50,9 +50,6 @@ from lucky_transport_shm.command_client import CommandTransport, connect_async_c
 
 __all__ = ["ShmTransport", "connect"]
 
-#: A wait returns to Python this often, to see whether the engine is closing.
-_SLICE_NS = 200_000_000
-_NAP_S = 0.0005
 _READY, _SENT, _LOST, _CLOSED = LockstepState.READY, LockstepState.SENT, LockstepState.LOST, LockstepState.CLOSED
 
 
@@ -117,7 +114,7 @@ class ShmTransport(Transport):
         counts_natively = _counts_natively(bounds)
         self._channel = self._make_channel(strategy, peer, settings.native, bounds if counts_natively else None)
         self._native_send, self._native_recv = self._channel.send, self._channel.recv
-        self._slice_ns = min(self._step_timeout_ns, _SLICE_NS)
+        self._slice_ns = min(self._step_timeout_ns, TRUNCATION_POLL_NS)
         self._count_here = None if counts_natively else bounds
         self._counted = 0
         self._channel.fuse(self._frame, self._step_slowly, self._slice_ns)
@@ -149,7 +146,7 @@ class ShmTransport(Transport):
         mapping = self._segment.mapping
         words = Words(mapping)
         if not header.get(mapping, "client_pid"):
-            header.put(mapping, "client_start", 0)  # of one that died while it came: the lock says that nobody comes
+            header.put(mapping, "client_start", 0)  # of one that died while it came: the lock says that no client comes
         while (
             header.get(mapping, "client_pid")
             or header.get(mapping, "client_features")
@@ -165,7 +162,7 @@ class ShmTransport(Transport):
                     hint="it may hang in a step; restart it",
                 )
             words.wake(FIELDS["park_engine"].offset)
-            time.sleep(_NAP_S)
+            time.sleep(HAND_OVER_POLL_S)
         features = header.ENGINE_FEATURES | (Feature.PARKS if parks else Feature(0))
         header.put(mapping, "client_start", start_time(self._pid))
         words.store32(FIELDS["client_features"].offset, int(features))
@@ -239,7 +236,7 @@ class ShmTransport(Transport):
                 return self._show(code)
             deadline = Deadline(self._step_timeout_ns / 1e9)
         else:
-            code = self._channel.recv(min(deadline.remaining_ns, _SLICE_NS))
+            code = self._channel.recv(min(deadline.remaining_ns, TRUNCATION_POLL_NS))
         while code == Result.TIMED_OUT and not deadline.expired:
             self._check_segment()
             if header.get(self._segment.mapping, "engine_state") == EngineState.CLOSING:
@@ -248,7 +245,7 @@ class ShmTransport(Transport):
                     self._on(LockstepEvent.LOST)
                     raise PeerDied("the engine closed", backend="shm", hint="start it and connect again")
                 break
-            code = self._channel.recv(min(deadline.remaining_ns, _SLICE_NS))
+            code = self._channel.recv(min(deadline.remaining_ns, TRUNCATION_POLL_NS))
         if code == Result.TIMED_OUT:
             raise PeerTimeout(
                 f"the engine (pid {self._engine.pid}) sent no frame within {deadline.timeout_s} s",

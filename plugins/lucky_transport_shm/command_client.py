@@ -1,7 +1,7 @@
 """A client that sends commands while another one steps the engine: `CommandTransport`.
 
-Rule 1: it has a pair of rings of its own, from the engine's rendezvous; nothing it does touches the segment.
-Rule 2: stepping raises Busy that names the driver; everything else is as over any transport.
+It has a pair of rings of its own, from the engine's listener, and does not touch the segment. Stepping raises Busy,
+which names the driver.
 """
 
 from __future__ import annotations
@@ -24,16 +24,14 @@ from lucky_transport.shm import lockfile
 from lucky_transport.shm.connecting import connect_pipe
 from lucky_transport.shm.images.image_reader import ImageReader
 from lucky_transport.shm.segment import Segment
+from lucky_transport.shm.timing import ANSWER_S, LISTENER_S
 from lucky_transport.shm.wait import strategy_code
 from lucky_transport.transport import Capabilities, Frame, Stream, Transport
 
 __all__ = ["CommandTransport", "connect_async_calls"]
 
-#: An engine that serves a segment listens by then.
-_LOOK_S = 0.02
 
-
-def connect_calls(segment: Segment, settings: Settings, deadline: Deadline, answer_s: float = 0.001) -> ClientCalls:
+def connect_calls(segment: Segment, settings: Settings, deadline: Deadline, answer_s: float = ANSWER_S) -> ClientCalls:
     """Return a connection of its own to the engine of the segment; `answer_s` as of `connect_pipe`.
 
     Raises NotReachable, PeerTimeout, Busy (too many clients), RemoteProtocolError.
@@ -55,7 +53,7 @@ def connect_async_calls(segment: Segment, settings: Settings) -> LoopCalls | Non
     An event loop watches a descriptor, and the rings of the segment have none.
     """
     try:
-        calls = connect_calls(segment, settings, Deadline(_LOOK_S), settings.connect_timeout_s)
+        calls = connect_calls(segment, settings, Deadline(LISTENER_S), settings.connect_timeout_s)
     except (NotReachable, Busy):
         return None
     return LoopCalls(calls, settings.command_timeout_s)

@@ -1,9 +1,8 @@
 """The engine's end of a segment: `ShmServer`.
 
-Rule 1: one thread waits for actions and commands in one place; commands written before the actions are answered before
-        the step.
-Rule 2: the engine writes its frames into the segment itself; publishing a frame is adding one to its counter.
-Rule 3: whatever goes wrong in a step is published as a refused exchange, so that no client waits in vain.
+One thread waits for actions and commands in one place; it answers commands that were written before the actions before
+it steps. The engine writes its frames into the segment. A step that fails is published as a refused exchange, so that
+the client does not wait for it.
 """
 
 from __future__ import annotations
@@ -33,12 +32,12 @@ from lucky_transport.shm.liveness import Peer
 from lucky_transport.shm.segment import create
 from lucky_transport.shm.segment_pipe import SegmentPipe
 from lucky_transport.shm.server_loop import serve_listener
+from lucky_transport.shm.timing import PEER_POLL_NS
 from lucky_transport.shm.wait import strategy_code
 
 __all__ = ["ShmServer", "server"]
 
 _log = logging.getLogger("lucky_transport")
-_SLICE_NS = 50_000_000
 _clients = itertools.count(1)
 
 
@@ -97,7 +96,7 @@ class ShmServer(Server):
         return self._endpoint
 
     def _run(self) -> None:
-        """Serve until `stop`; a bug of ours ends the server, not the client's patience."""
+        """Serve until `stop`; an error in it ends the server, and clients are not left waiting."""
         try:
             self._serve()
         except SegmentError as error:
@@ -113,9 +112,9 @@ class ShmServer(Server):
             lease = self._lease
             try:
                 found = (
-                    self._channel.next(_SLICE_NS)
+                    self._channel.next(PEER_POLL_NS)
                     if lease is None
-                    else self._channel.serve(*lease.step_parts, _SLICE_NS)
+                    else self._channel.serve(*lease.step_parts, PEER_POLL_NS)
                 )
                 if self._host.waiters:
                     self._host.yield_to_waiters()

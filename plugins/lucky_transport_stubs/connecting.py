@@ -25,7 +25,7 @@ __all__ = ["connect"]
 #: An idle engine that listens answers within this time.
 _LOOK_S = 0.02
 #: Another thread that reads what the engine wrote last is given so long before it is looked at again.
-_NAP_S = 0.0005
+_SLEEP_S = 0.0005
 
 
 def connect(
@@ -71,4 +71,4 @@ def _read_to_the_end(calls: ClientCalls) -> None:
             calls.pump()
             if not calls.arm():  # raises at the end
                 return
-            time.sleep(_NAP_S)
+            time.sleep(_SLEEP_S)

@@ -20,7 +20,7 @@ __all__ = ["AUTH_CONTEXT", "ServicerContext"]
 
 _log = logging.getLogger("lucky_transport")
 _FOREVER_S = 9.2e18  # what grpc.server answers where there is no deadline, but for the present date
-#: What gRPC says of an insecure connection. The rendezvous lets in processes of our user only.
+#: What gRPC says of an insecure connection. The listener accepts processes of our user only.
 AUTH_CONTEXT: Mapping[str, list[bytes]] = {
     "transport_security_type": [b"insecure"],
     "security_level": [b"TSI_SECURITY_NONE"],

@@ -39,7 +39,7 @@ OF_THE_PARENT = CallStatus(
 )
 
 #: Who waits for an engine asks again after so long.
-_FIRST_NAP_S, _LONGEST_NAP_S = 0.005, 0.05
+_FIRST_SLEEP_S, _LONGEST_SLEEP_S = 0.005, 0.05
 
 
 class Link:
@@ -95,10 +95,10 @@ class Link:
 
     def _await(self, deadline: Deadline | None, is_wanted: Callable[[], bool]) -> ClientCalls:
         """Return the connection as soon as there is an engine; raises as `reach`."""
-        nap_s = _FIRST_NAP_S
+        sleep_s = _FIRST_SLEEP_S
         while True:
-            self._closing.wait(nap_s if deadline is None else min(nap_s, deadline.remaining_s))
-            nap_s = min(2 * nap_s, _LONGEST_NAP_S)
+            self._closing.wait(sleep_s if deadline is None else min(sleep_s, deadline.remaining_s))
+            sleep_s = min(2 * sleep_s, _LONGEST_SLEEP_S)
             try:
                 return self.attempt(deadline)
             except (NotReachable, Busy):

@@ -1,6 +1,6 @@
-"""Where a server listens: one rendezvous in shared memory, and who reads for all who come there.
+"""Where a server listens: one listener in shared memory and the loop that reads for all its clients.
 
-Rule 1: a name is never shared and never stolen: one that is taken is an error.
+A name is never shared: one that is taken is an error.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from lucky_transport.shm.wait import strategy_code
 from lucky_transport_stubs.options import received_too_long
 from lucky_transport_stubs.servicing import Servicing
 
-__all__ = ["FAREWELL", "PORT", "no_credentials", "open_port", "reception_at"]
+__all__ = ["CLOSE_MESSAGE", "PORT", "no_credentials", "open_port", "server_loop_at"]
 
 #: What `add_insecure_port` returns: callers need the name, there are no port numbers in shared memory.
 PORT = 1
 #: What callers are told when the server ends, in gRPC's words.
-FAREWELL = "Cancelling all calls"
+CLOSE_MESSAGE = "Cancelling all calls"
 
 
-def _rendezvous_at(address: str) -> Listener:
+def _listener_at(address: str) -> Listener:
     """Listen at "shm://name"; how it waits is configured as everywhere (LUCKY_WAIT)."""
     scheme, found, name = address.partition("://")
     if not found or scheme.lower() != "shm" or not name:
@@ -43,7 +43,7 @@ def _rendezvous_at(address: str) -> Listener:
         raise Busy(f"Failed to bind to address {address}: {error}", backend="shm", hint=error.hint) from error
 
 
-def reception_at(address: str, begin: Callable[[ServerCall], None], max_receive_bytes: int) -> ServerLoop:
+def server_loop_at(address: str, begin: Callable[[ServerCall], None], max_receive_bytes: int) -> ServerLoop:
     """Listen at "shm://name" and return where the callers are received; `begin` starts to answer a call.
 
     Raises RuntimeError for a name that is taken and for addresses of other kinds.
@@ -58,17 +58,17 @@ def reception_at(address: str, begin: Callable[[ServerCall], None], max_receive_
             refusal=received_too_long("SERVER"),
         )
 
-    return ServerLoop(_rendezvous_at(address), make_calls)
+    return ServerLoop(_listener_at(address), make_calls)
 
 
 def open_port(address: str, servicing: Servicing, max_receive_bytes: int, on_end: Callable[[], None]) -> ServerThread:
-    """Listen at "shm://name" and return the thread that answers there, not started. Raises as `reception_at` does.
+    """Listen at "shm://name" and return the thread that answers there, not started. Raises as `server_loop_at` does.
 
     on_end: called when it has ended.
     """
-    reception = reception_at(address, lambda call: servicing.begin(call, port), max_receive_bytes)
+    server_loop = server_loop_at(address, lambda call: servicing.begin(call, port), max_receive_bytes)
     name = f"grpc server {address}"
-    port = ServerThread(reception, name, farewell=FAREWELL, slots=servicing.slots, on_end=on_end)
+    port = ServerThread(server_loop, name, close_message=CLOSE_MESSAGE, slots=servicing.slots, on_end=on_end)
     return port
 
 

@@ -2,10 +2,10 @@
 
     python -m tests.endurance.soak --messages 10000000
 
-A second process meets this one at a rendezvous and writes; this one reads, compares each message with what it must be,
-and both add up the same checksum. Sizes go from an empty message to three times the ring (in fragments then), most of
-them small, for the ring to hold many records and to wrap at any place. Every ECHO-th message is sent back, so that both
-rings and all waits are used. Exit code 0 means that every message came once, whole and in order, the checksums are
+A second process connects to a listener of this one and writes; this one reads, compares each message with what it must
+be, and both add up the same checksum. Sizes go from an empty message to three times the ring (in fragments then), most
+of them small, so that the ring holds many records and wraps at any place. Every ECHO-th message is sent back, so that
+both rings and all waits are used. Exit code 0 means that every message came once, whole and in order, the checksums are
 equal, and the memory of both processes is flat.
 """
 
@@ -93,12 +93,12 @@ def soak(
     """Send so many messages from another process to this one. Raises RemoteProtocolError for what came wrong."""
     start = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="lucky-soak-") as folder:
-        rendezvous = Listener("soak", directory=Path(folder), ring_bytes=ring_bytes, strategy=strategy, native=native)
+        listener = Listener("soak", directory=Path(folder), ring_bytes=ring_bytes, strategy=strategy, native=native)
         command = [sys.executable, "-m", "tests.endurance.soak", "--messages", str(messages)]
         command += ["--wait", _name_of(strategy), "--native" if native else "--fallback", "--write-to", folder]
-        with rendezvous, subprocess.Popen(command, cwd=_ROOT) as writer:
+        with listener, subprocess.Popen(command, cwd=_ROOT) as writer:
             try:
-                pipe = _one_client(rendezvous)
+                pipe = _one_client(listener)
                 try:
                     size, checksum, growth = _read(pipe, messages, progress)
                     writer_growth = _compare(pipe, messages, size, checksum)
@@ -114,11 +114,11 @@ def _name_of(strategy: int) -> str:
     return next(name for name, code in STRATEGIES.items() if code == strategy)
 
 
-def _one_client(rendezvous: Listener) -> MemfdPipe:
+def _one_client(listener: Listener) -> MemfdPipe:
     deadline = Deadline(30)
     while not deadline.expired:
-        select.select([rendezvous], [], [], 1)
-        if pipes := rendezvous.advance():
+        select.select([listener], [], [], 1)
+        if pipes := listener.advance():
             return pipes[0]
     raise RemoteProtocolError("the writing process did not come within 30 s", backend="shm")
 

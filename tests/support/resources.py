@@ -12,7 +12,7 @@ from lucky_transport.shm.segment import DIRECTORY
 
 __all__ = ["Resources", "measure", "released"]
 
-_NAP_S = 0.02
+_SLEEP_S = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,5 +65,5 @@ def released(before: Resources, prefix: str, *, pid: int | None = None, timeout_
     """Return what is held once it is no more than `before`, or at the timeout: peers and threads end a moment later."""
     deadline = Deadline(timeout_s)
     while (now := measure(prefix, pid)).exceeds(before) and not deadline.expired:
-        time.sleep(_NAP_S)
+        time.sleep(_SLEEP_S)
     return now

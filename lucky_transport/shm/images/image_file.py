@@ -5,12 +5,11 @@
     byte 64     per slot 128 bytes: its number (u32 at 0) and its owner (u32 at 4), on one line, as one side uses both
     byte 4096   the slots, each at a multiple of 4096
 
-Rule 1: a slot goes from hand to hand. Owner 0: it is the engine's. Any other owner: it is the client's, from the
-        message that names it until the client writes 0. Neither touches what is the other's, so nobody needs a fence or
-        a second try, and no image changes while an honest engine's client looks at it.
-Rule 2: the number says what lies in a slot: odd while it is being written, 2 n for the n-th image that is whole. A
-        client compares it with the message's before and after copying, so an engine that breaks Rule 1 is found out.
-Rule 3: sizes are checked once, against the file's; positions follow from them and from nothing else.
+A slot has one owner at a time: 0 is the engine, any other value the client, from the message that names the slot until
+the client writes 0. Neither touches the other's slots, so no fence and no second try is needed. The number says what a
+slot holds: odd while it is written, 2 n for the n-th whole image. A client compares it with the message's before and
+after copying, which detects an engine that writes into a slot it does not own. Sizes are checked once, against the
+file's; all positions follow from them.
 """
 
 from __future__ import annotations

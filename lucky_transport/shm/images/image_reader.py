@@ -1,11 +1,8 @@
-"""Where a client finds an engine's images: `ImageReader`, with a `ImageLease` per message.
+"""Where a client finds an engine's images: `ImageReader`, with a `SharedImageLease` per message.
 
-Rule 1: a claim gives its slots back once: when it is released, or dropped. Only slots that are still its own.
-Rule 2: the engine's words are checked each time they are used: file, slot, length and number; a image that changed
-        while it was copied is no image.
-Rule 3: in a forked child nothing is given back: the slots are the parent's.
-Rule 4: a file stays mapped while the engine has it and a stream or an answer shows it; giving a slot back maps no file
-        for longer than that takes.
+A lease gives its slots back once, when it is released or dropped, and only those that are still its own. The engine's
+words (file, slot, length, number) are checked each time they are used; an image that changes while it is copied is
+dropped. A forked child gives nothing back: the slots are its parent's.
 """
 
 from __future__ import annotations
@@ -20,7 +17,7 @@ from lucky_transport.messages import ImageFrame
 from lucky_transport.rpc.images import ImageRefFields
 from lucky_transport.shm.images.image_file import ImageFile
 
-__all__ = ["ImageLease", "ImageReader"]
+__all__ = ["ImageReader", "SharedImageLease"]
 
 
 class ImageReader:
@@ -33,9 +30,9 @@ class ImageReader:
         self.closed = False
         on_child(self.close_after_fork)
 
-    def claim(self, payload: bytes, places: Sequence[ImageRefFields]) -> ImageLease:
+    def claim(self, payload: bytes, places: Sequence[ImageRefFields]) -> SharedImageLease:
         """Return the message with the claim on the places that came with it."""
-        return ImageLease(self, payload, places)
+        return SharedImageLease(self, payload, places)
 
     def file(self, number: int) -> ImageFile:
         """Return a file, mapped when it is first asked for. Raises SegmentError, ClosedError."""
@@ -84,7 +81,7 @@ class ImageReader:
         self.close()
 
 
-class ImageLease:
+class SharedImageLease:
     """A message, and the slots that came with it; see `lucky_transport.rpc.images.ImageLease`."""
 
     __slots__ = ("_places", "_reader", "payload")

@@ -1,13 +1,13 @@
-"""Where an engine puts its images for one client: `ImageStore`, with a `ImageStream` per stream.
+"""Where an engine puts its images for one client: `SharedImageStore`, with an `ImageStream` per stream.
 
     images = store.open()
-    buffer = images.buffer(nbytes)            # an engine may draw right into it
-    places = images.put([buffer])             # copies what does not lie in such a buffer; the client owns them now
+    buffer = images.buffer(nbytes)            # an engine may draw into it
+    references = images.put([buffer])         # copies what is not in such a buffer; the client owns them from now on
     images.end(lost=False)
 
-Rule 1: a stream has its own files, which go with it: at once when its client gave it up, else as soon as he has given
-        back all slots, at the latest when he is gone.
-Rule 2: nothing here waits. A client that keeps its slots gets more of them up to a limit, then `put` gives no place.
+A stream has its own files. They are removed at once when its client gives the stream up, else when the client has given
+back all slots or is gone. Nothing here waits: a client that keeps its slots gets more of them up to a limit, then `put`
+gives no reference.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from lucky_transport.shm.images.image_file import ImageFile, remove_images
 from lucky_transport.shm.images.image_stream import SLOTS, ImageStream
 
-__all__ = ["MAX_FILES", "ImageStore", "ImageStores"]
+__all__ = ["MAX_FILES", "ImageStores", "SharedImageStore"]
 
 #: Files that one client may have at once.
 MAX_FILES = 64
@@ -35,9 +35,9 @@ class ImageStores:
         self._native = native
         self._numbers = itertools.count(1)
 
-    def open(self) -> ImageStore:
+    def open(self) -> SharedImageStore:
         """Return the store of a new client."""
-        return ImageStore(self._make, self._strategy)
+        return SharedImageStore(self._make, self._strategy)
 
     def close(self) -> None:
         """Remove whatever is left."""
@@ -51,7 +51,7 @@ class ImageStores:
                 continue  # left by an engine that was killed
 
 
-class ImageStore:
+class SharedImageStore:
     """The files of one client. `shared` holds the images of single answers."""
 
     def __init__(self, make: Callable[[int], ImageFile], strategy: int) -> None:

@@ -1,9 +1,8 @@
 """The images of one stream, on their way from the engine to one client.
 
-Rule 1: slots are handed over (`ImageFile`): one that the client has not given back is never written to. Three are
-        enough for a stream: one being looked at, one on its way, one being drawn. An engine that draws faster than
-        threads wake each other may be further ahead, but never by more than a few milliseconds.
-Rule 2: a slot is posted once it is whole, and by one thread; `take_back` and `end` may come from any.
+A slot that the client has not given back is never written to. Three are enough for a stream: one that is read, one on
+its way and one that is drawn; an engine that draws faster than threads wake each other is at most a few milliseconds
+ahead. A slot is posted once it is whole, by one thread; `take_back` and `end` may be called from any.
 """
 
 from __future__ import annotations
@@ -21,16 +20,16 @@ from lucky_transport.errors import NoSpace
 from lucky_transport.messages.images import ImageBytes
 from lucky_transport.rpc.images import ImageRef
 from lucky_transport.shm.images.image_file import ImageFile
+from lucky_transport.shm.timing import FRESH_NS
 
 if TYPE_CHECKING:
-    from lucky_transport.shm.images.image_store import ImageStore
+    from lucky_transport.shm.images.image_store import SharedImageStore
 
 __all__ = ["AHEAD", "SLOTS", "ImageStream"]
 
 SLOTS = 3
 #: ImageStream that a client may have as long as the oldest is fresh, and what they may take together.
 AHEAD = 8
-_FRESH_NS = 5_000_000
 _AHEAD_BYTES = 64 << 20
 _BYTES: tuple[type[Any], ...] = (bytes, bytearray, memoryview)
 #: Of the numbers of images: even, 0 is none.
@@ -83,7 +82,7 @@ class _Slot:
 class ImageStream:
     """The images of one stream, or of all single answers of a client."""
 
-    def __init__(self, store: ImageStore) -> None:
+    def __init__(self, store: SharedImageStore) -> None:
         self._store = store
         self._lock = threading.Lock()
         self._slots: list[_Slot] = []
@@ -150,7 +149,7 @@ class ImageStream:
         oldest = posted[0]
         return (
             len(posted) < self._ahead
-            and monotonic_ns() - oldest.posted_ns < _FRESH_NS
+            and monotonic_ns() - oldest.posted_ns < FRESH_NS
             and self._has_free(oldest.slot_bytes)
         )
 
@@ -192,7 +191,7 @@ class ImageStream:
         return slot
 
     def take_back(self, places: Iterable[ImageRef]) -> None:
-        """Free places of which the client is not told after all."""
+        """Free slots that are not sent to the client after all."""
         with self._lock:
             for place in places:
                 for slot in self._slots:
@@ -200,7 +199,7 @@ class ImageStream:
                         slot.words.give_back(place.number)
 
     def end(self, *, lost: bool) -> None:
-        """The stream is over; idempotent. See `ImageStore.retire`."""
+        """The stream is over; idempotent. See `SharedImageStore.retire`."""
         with self._lock:
             if self._ended:
                 return
@@ -244,7 +243,7 @@ class ImageStream:
         return made[0]
 
     def _retire_unused(self, nbytes: int) -> None:
-        """Let go of files that are too small for what is drawn now, and that nobody uses."""
+        """Remove files that are too small for what is drawn now and are not in use."""
         used = {slot.file for slot in self._slots if slot.slot_bytes >= nbytes or not slot.is_free}
         unused = {slot.file for slot in self._slots} - used
         if unused:

@@ -23,7 +23,7 @@ __all__ = ["MOST_ITEMS", "PATIENCE_S", "WRONG_CALLS", "Ask", "CallResult", "ask"
 
 _VIEWPORT = method("ViewportService/StreamViewport")
 _VIEWPORTS = method("ViewportService/GetViewportInfo")
-_NAP_S = 0.002
+_SLEEP_S = 0.002
 
 #: Longer than anything but a hang takes, also beside other work.
 PATIENCE_S = 60.0
@@ -118,7 +118,7 @@ def _await_the_end(transport: Transport) -> None:
         config = transport.call(_VIEWPORTS, _VIEWPORTS.request(), deadline).current_config
         if config is None or not config.streaming:
             return
-        time.sleep(_NAP_S)
+        time.sleep(_SLEEP_S)
 
 
 def _wrongly(use: Callable[[Transport, Method, Any], Any]) -> Ask:

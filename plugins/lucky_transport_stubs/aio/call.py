@@ -1,6 +1,6 @@
 """One asyncio call over shared memory, in the place of grpc's compiled `_AioCall`: messages are bytes here.
 
-Rule 1: nothing blocks the loop and there is no thread: the connection tells `on_news`, and coroutines that wait look.
+Rule 1: nothing blocks the loop and there is no thread: the connection tells `on_change`, and coroutines that wait look.
 Rule 2: messages that came before the end are handed out before it; after a cancel or the deadline there are none.
 Rule 3: the deadline ends the call wherever it is, also while it waits for a connection.
 """
@@ -131,7 +131,7 @@ class RingCall(AioCallState):
             self._finish(status_of(error))
             return
         self._call = call
-        call.on_news = self._on_news
+        call.on_change = self._on_news
         if self._sends_no_more:
             await self.send_receive_close()
         self._on_news()
@@ -193,7 +193,7 @@ class RingCall(AioCallState):
         if self._connecting is not None and not self._connecting.done():
             self._connecting.set_result(None)
         if self._call is not None:
-            self._call.on_news = None
+            self._call.on_change = None
             self._call.cancel()
         self._channel.ended()
 

@@ -54,7 +54,7 @@ class ServerRpc:
         self._max_send_bytes = max_send_bytes
         self._changed = LoopCondition(loop)
         self._timer = None if call.deadline is None else loop.call_later(call.deadline.remaining_s, self._expire)
-        call.on_news = self._on_news
+        call.on_change = self._on_news
 
     def check(self) -> None:
         """Raise why the handler may do nothing more, if that is so: AbortError after `abort`, UsageError at the end."""

@@ -30,12 +30,12 @@ from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.aio.answering import answer
 from lucky_transport_stubs.aio.inner import working_loop
 from lucky_transport_stubs.aio.rpc import ServerRpc
-from lucky_transport_stubs.aio.watch import LoopReader
+from lucky_transport_stubs.aio.server_loop_reader import ServerLoopReader
 from lucky_transport_stubs.answer import number_of
 from lucky_transport_stubs.handlers import HandlerCallDetails, Handlers
 from lucky_transport_stubs.metadata import invocation_metadata
 from lucky_transport_stubs.options import max_receive_bytes, max_send_bytes
-from lucky_transport_stubs.port import FAREWELL, PORT, no_credentials, reception_at
+from lucky_transport_stubs.port import CLOSE_MESSAGE, PORT, no_credentials, server_loop_at
 
 __all__ = ["Server", "aio_server"]
 
@@ -75,8 +75,8 @@ class Server(grpc.aio.Server):
         options: Sequence[tuple[str, Any]],
         maximum_concurrent_rpcs: int | None,
     ) -> None:
-        self._receptions: list[ServerLoop] = []
-        self._watches: list[LoopReader] = []
+        self._server_loops: list[ServerLoop] = []
+        self._readers: list[ServerLoopReader] = []
         strangers = [each for each in interceptors if not isinstance(each, grpc.aio.ServerInterceptor)]
         if strangers:
             raise ValueError(f"Interceptor must be ServerInterceptor, the following are invalid: {strangers}")
@@ -109,10 +109,10 @@ class Server(grpc.aio.Server):
 
         Raises RuntimeError, as gRPC does, for a name that is taken; also for addresses of other kinds.
         """
-        reception = reception_at(address, self._begin, self._max_receive_bytes)
-        self._receptions.append(reception)
+        server_loop = server_loop_at(address, self._begin, self._max_receive_bytes)
+        self._server_loops.append(server_loop)
         if self._state is _State.RUNNING:
-            self._watches.append(LoopReader(reception, self._loop))
+            self._readers.append(ServerLoopReader(server_loop, self._loop))
         return PORT
 
     def add_secure_port(self, address: str, server_credentials: grpc.ServerCredentials) -> int:
@@ -128,21 +128,21 @@ class Server(grpc.aio.Server):
         if self._state is not _State.READY:
             raise grpc.aio.UsageError("Server not in ready state")
         self._state = _State.RUNNING
-        self._watches = [LoopReader(reception, self._loop) for reception in self._receptions]
+        self._readers = [ServerLoopReader(server_loop, self._loop) for server_loop in self._server_loops]
 
     async def stop(self, grace: float | None) -> None:
         """Refuse new calls, wait `grace` seconds at most for the open ones, end what is left; returns at the end."""
         if self._state in (_State.READY, _State.STOPPED):
             return
         self._state = _State.STOPPING
-        for reception in self._receptions:
-            reception.stop_listening()
+        for server_loop in self._server_loops:
+            server_loop.stop_listening()
         self._close_once_idle()
         if grace is not None:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopped.wait(), grace)
         for rpc in tuple(self._rpcs.values()):
-            rpc.revoke(StatusError(number_of(_Code.UNAVAILABLE), FAREWELL))
+            rpc.revoke(StatusError(number_of(_Code.UNAVAILABLE), CLOSE_MESSAGE))
         await self._stopped.wait()
 
     async def wait_for_termination(self, timeout: float | None = None) -> bool:
@@ -164,10 +164,10 @@ class Server(grpc.aio.Server):
             self._stopped.set()
 
     def _close(self) -> None:
-        while self._watches:
-            self._watches.pop().close()
-        while self._receptions:
-            self._receptions.pop().close(ClosedError(FAREWELL, backend="shm"))
+        while self._readers:
+            self._readers.pop().close()
+        while self._server_loops:
+            self._server_loops.pop().close(ClosedError(CLOSE_MESSAGE, backend="shm"))
 
     # -- calls --------------------------------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ Request = tuple[str, Callable[[], object]]
 
 
 class Desk:
-    """A thread that reads requests from a queue, as a reception reads calls from pipes."""
+    """A thread that reads requests from a queue, as a server loop reads calls from pipes."""
 
     def __init__(self, threads: int) -> None:
         self.pool = ThreadPoolExecutor(threads, thread_name_prefix="pool")

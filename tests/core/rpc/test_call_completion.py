@@ -68,7 +68,7 @@ def test_a_call_can_be_made_without_ever_waiting(pair: CallPair) -> None:
     time.sleep(0.05)  # longer than one slice of the feeding thread
     call = pair.client.open("/t/echo", shape=Shape.BIDIRECTIONAL, may_wait=False)
     news = threading.Event()
-    call.on_news = news.set
+    call.on_change = news.set
     over = ended(pair, call)
     assert not call.try_send(b"too early: nothing is granted yet")
     assert call.try_recv() is None
@@ -84,7 +84,7 @@ def test_a_call_can_be_made_without_ever_waiting(pair: CallPair) -> None:
 def test_news_come_with_headers_item_and_end(pair: CallPair) -> None:
     seen: list[tuple[bool, int, bool]] = []
     call = pair.client.open("/t/status", shape=Shape.SERVER_STREAM)
-    call.on_news = lambda: seen.append((call.headers is not None, len(call._inbox), call.is_ended()))  # pyright: ignore[reportPrivateUsage]
+    call.on_change = lambda: seen.append((call.headers is not None, len(call._inbox), call.is_ended()))  # pyright: ignore[reportPrivateUsage]
     assert call.wait_end(soon())
     assert seen[-1] == (True, 1, True)
 
@@ -109,7 +109,7 @@ def test_the_engine_can_answer_a_stream_without_ever_waiting(pair: CallPair) -> 
     hung = pair.client.open("/t/hang", shape=Shape.BIDIRECTIONAL)
     until(lambda: pair.begun)
     theirs, news = pair.begun[0], threading.Event()
-    theirs.on_news = news.set
+    theirs.on_change = news.set
     assert theirs.try_recv() is None
     hung.send(b"question", soon())
     until(lambda: news.is_set() and theirs.try_recv() == b"question")

@@ -1,4 +1,4 @@
-"""What tests of pipes share: a rendezvous, a client that meets it, other processes, and no descriptor left behind."""
+"""What tests of pipes share: a listener, a client that meets it, other processes, and no descriptor left behind."""
 
 from __future__ import annotations
 
@@ -67,14 +67,14 @@ def start() -> Iterator[Start]:
 
 
 @pytest.fixture
-def rendezvous(tmp_path: Path) -> Iterator[Listener]:
+def listener(tmp_path: Path) -> Iterator[Listener]:
     """An engine's end in a directory of the test, with small rings and short patience."""
     with Listener("demo", directory=tmp_path, ring_bytes=4096, greeting_s=0.1) as listening:
         yield listening
 
 
 @pytest.fixture
-def connect(rendezvous: Listener) -> Iterator[Connect]:
+def connect(listener: Listener) -> Iterator[Connect]:
     """Make a pipe and return its ends, the client's first; both are closed with the test."""
     made: list[MemfdPipe] = []
 
@@ -84,13 +84,13 @@ def connect(rendezvous: Listener) -> Iterator[Connect]:
 
         def listen() -> None:
             while not engine and time.monotonic() < until:
-                engine.extend(rendezvous.advance())
+                engine.extend(listener.advance())
                 time.sleep(0.001)
 
         thread = threading.Thread(target=listen)
         thread.start()
         client = connect_pipe(
-            "demo", Deadline(10), directories=[rendezvous.path.parent], native=native, strategy=strategy
+            "demo", Deadline(10), directories=[listener.path.parent], native=native, strategy=strategy
         )
         made.append(client)
         thread.join()
@@ -113,8 +113,8 @@ def native(request: pytest.FixtureRequest) -> bool:
 @pytest.fixture
 def pipes(tmp_path: Path, native: bool) -> Iterator[Poller]:
     """A set of pipes that nobody has joined yet."""
-    rendezvous = Listener("demo", directory=tmp_path, ring_bytes=4096, native=native, greeting_s=0.1)
-    with Poller(rendezvous) as waiting:
+    listener = Listener("demo", directory=tmp_path, ring_bytes=4096, native=native, greeting_s=0.1)
+    with Poller(listener) as waiting:
         yield waiting
 
 

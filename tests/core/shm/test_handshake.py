@@ -1,4 +1,4 @@
-"""What is said at a rendezvous comes back as it was said, and nothing else is believed."""
+"""What is said at a listener comes back as it was said, and nothing else is believed."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from lucky_transport.rpc.images import ImageRef
 from lucky_transport.shm.atomics import native_error
 from lucky_transport.shm.images import image_store, image_stream
 from lucky_transport.shm.images.image_file import ImageFile
-from lucky_transport.shm.images.image_reader import ImageLease, ImageReader
+from lucky_transport.shm.images.image_reader import ImageReader, SharedImageLease
 from lucky_transport.shm.images.image_store import ImageStores
 from lucky_transport.shm.images.image_stream import AHEAD, SLOTS, ImageStream
 
@@ -44,7 +44,7 @@ def base(tmp_path: Path) -> Path:
     return tmp_path / "segment"
 
 
-def claim_of(reader: ImageReader, places: list[ImageRef]) -> ImageLease:
+def claim_of(reader: ImageReader, places: list[ImageRef]) -> SharedImageLease:
     return reader.claim(b"", list(places))
 
 
@@ -57,7 +57,7 @@ class Ends:
         self.image_sink = self.store.open()
         self.reader = ImageReader(base, native=native)
 
-    def put(self, *data: bytes) -> ImageLease:
+    def put(self, *data: bytes) -> SharedImageLease:
         return claim_of(self.reader, self.image_sink.put(data))
 
     @property
@@ -73,7 +73,7 @@ def ends(base: Path, native: bool) -> Iterator[Ends]:
     assert both.files == []
 
 
-def read(claim: ImageLease, *, copy: bool = True, count: int = 1) -> list[ImageBytes] | None:
+def read(claim: SharedImageLease, *, copy: bool = True, count: int = 1) -> list[ImageBytes] | None:
     """Return what the claim's images are, None when they are gone."""
     frames = [ImageFrame() for _ in range(count)]
     return [frame.data for frame in frames] if claim.fill(frames, copy) else None
@@ -171,7 +171,7 @@ def test_a_image_that_is_no_bytes_is_refused(ends: Ends) -> None:
 def test_a_client_gets_no_more_images_than_it_can_see_fresh(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0
     monkeypatch.setattr(image_stream, "monotonic_ns", lambda: now)
-    held: list[ImageLease] = []
+    held: list[SharedImageLease] = []
     while ends.image_sink.has_room():
         held.append(ends.put(bytes([len(held)]) * _SIZE))
     assert len(held) == AHEAD

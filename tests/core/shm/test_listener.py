@@ -54,13 +54,13 @@ def knock(path: Path) -> socket.socket:
     return connection
 
 
-def advance_until(rendezvous: Listener, done: Callable[[], bool]) -> list[MemfdPipe]:
-    """Serve the rendezvous until `done()`; ten seconds at most."""
+def advance_until(listener: Listener, done: Callable[[], bool]) -> list[MemfdPipe]:
+    """Serve the listener until `done()`; ten seconds at most."""
     until = time.monotonic() + 10
     pipes: list[MemfdPipe] = []
     while not done():
         assert time.monotonic() < until
-        pipes.extend(rendezvous.advance())
+        pipes.extend(listener.advance())
         time.sleep(0.001)
     return pipes
 
@@ -100,20 +100,20 @@ def test_a_client_may_come_before_the_engine(tmp_path: Path) -> None:
     thread = threading.Thread(target=lambda: met.append(connect_pipe("demo", Deadline(10), directories=[tmp_path])))
     thread.start()
     time.sleep(0.02)
-    with Listener("demo", directory=tmp_path) as rendezvous:
-        for pipe in advance_until(rendezvous, lambda: bool(met)):
+    with Listener("demo", directory=tmp_path) as listener:
+        for pipe in advance_until(listener, lambda: bool(met)):
             pipe.close()
     thread.join()
     met[0].close()
 
 
-def test_an_engine_that_never_answers_is_a_timeout(rendezvous: Listener) -> None:
+def test_an_engine_that_never_answers_is_a_timeout(listener: Listener) -> None:
     with pytest.raises(PeerTimeout, match=r"did not answer within 0\.05 s; it may hang"):
-        connect_pipe("demo", Deadline(0.05), directories=[rendezvous.path.parent])
+        connect_pipe("demo", Deadline(0.05), directories=[listener.path.parent])
 
 
 def test_more_clients_than_allowed_are_told_so(tmp_path: Path) -> None:
-    with Listener("demo", directory=tmp_path, max_clients=1) as rendezvous:
+    with Listener("demo", directory=tmp_path, max_clients=1) as listener:
         outcome: list[MemfdPipe | Busy] = []
 
         def come() -> None:
@@ -126,35 +126,35 @@ def test_more_clients_than_allowed_are_told_so(tmp_path: Path) -> None:
         for number in (1, 2):
             thread = threading.Thread(target=come)
             thread.start()
-            pipes += advance_until(rendezvous, lambda number=number: len(outcome) == number)
+            pipes += advance_until(listener, lambda number=number: len(outcome) == number)
             thread.join()
         first, second = outcome
         assert isinstance(first, MemfdPipe)
         assert isinstance(second, Busy)
         assert "has 1 clients already; close one" in str(second)
-        assert rendezvous.clients == len(pipes) == 1
+        assert listener.clients == len(pipes) == 1
         first.close()
         pipes[0].close()
-        assert rendezvous.clients == 0
+        assert listener.clients == 0
 
 
 # --- the socket ---
 
 
 def test_the_socket_is_private_and_gone_afterwards(tmp_path: Path) -> None:
-    with Listener("demo", directory=tmp_path / "run") as rendezvous:
-        assert stat.S_IMODE(rendezvous.path.stat().st_mode) == 0o600
-        assert stat.S_IMODE(rendezvous.path.parent.stat().st_mode) == 0o700
+    with Listener("demo", directory=tmp_path / "run") as listener:
+        assert stat.S_IMODE(listener.path.stat().st_mode) == 0o600
+        assert stat.S_IMODE(listener.path.parent.stat().st_mode) == 0o700
     assert list((tmp_path / "run").iterdir()) == []
-    rendezvous.close()
+    listener.close()
     with pytest.raises(ClosedError, match="is closed"):
-        rendezvous.advance()
+        listener.advance()
 
 
-def test_a_living_engines_socket_is_refused(rendezvous: Listener) -> None:
-    with pytest.raises(Busy, match=f"the engine of pid {os.getpid()} listens at {rendezvous.path}; use another name"):
-        Listener("demo", directory=rendezvous.path.parent)
-    assert rendezvous.path.exists()
+def test_a_living_engines_socket_is_refused(listener: Listener) -> None:
+    with pytest.raises(Busy, match=f"the engine of pid {os.getpid()} listens at {listener.path}; use another name"):
+        Listener("demo", directory=listener.path.parent)
+    assert listener.path.exists()
 
 
 def test_another_processs_socket_is_refused_while_it_lives_and_replaced_afterwards(
@@ -169,8 +169,8 @@ def test_another_processs_socket_is_refused_while_it_lives_and_replaced_afterwar
     assert socket_path(tmp_path, "demo").exists()
     with pytest.raises(NotReachable):
         connect_pipe("demo", Deadline(0), directories=[tmp_path])
-    with Listener("demo", directory=tmp_path) as rendezvous:
-        knock(rendezvous.path).close()
+    with Listener("demo", directory=tmp_path) as listener:
+        knock(listener.path).close()
     assert list(tmp_path.iterdir()) == []
 
 
@@ -210,9 +210,9 @@ def test_a_directory_that_others_may_enter_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("length", [1, 80, 200])
 def test_a_name_of_any_length_has_a_socket_that_can_be_bound(tmp_path: Path, length: int) -> None:
-    with Listener("n" * length, directory=tmp_path) as rendezvous:
-        knock(rendezvous.path).close()
-        assert rendezvous.path == socket_path(tmp_path, "n" * length)
+    with Listener("n" * length, directory=tmp_path) as listener:
+        knock(listener.path).close()
+        assert listener.path == socket_path(tmp_path, "n" * length)
     assert socket_path(tmp_path, "n" * 200) != socket_path(tmp_path, "n" * 199 + "m")
 
 
@@ -229,11 +229,11 @@ def test_a_directory_too_deep_for_sockets_is_refused() -> None:
     [b"", b"x", b"LRRV", b"GET / HTTP/1.1\r\n\r\n", bytes(8), bytes(9), ClientHello(PeerFeature(0)).to_bytes() * 2],
 )
 def test_a_wrong_greeting_drops_that_client_alone(
-    rendezvous: Listener, connect: Callable[..., tuple[MemfdPipe, MemfdPipe]], message: bytes
+    listener: Listener, connect: Callable[..., tuple[MemfdPipe, MemfdPipe]], message: bytes
 ) -> None:
-    with knock(rendezvous.path) as stranger:
+    with knock(listener.path) as stranger:
         stranger.send(message)
-        advance_until(rendezvous, lambda: hung_up(stranger))
+        advance_until(listener, lambda: hung_up(stranger))
     client, engine = connect()
     assert client.try_push(b"still there")
     assert engine.try_pop() == b"still there"
@@ -241,52 +241,52 @@ def test_a_wrong_greeting_drops_that_client_alone(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(message=st.binary(min_size=1, max_size=64) | st.binary(max_size=12).map(lambda rest: b"LRRV" + rest))
-def test_no_greeting_breaks_the_listener(rendezvous: Listener, message: bytes) -> None:
-    with knock(rendezvous.path) as stranger:
+def test_no_greeting_breaks_the_listener(listener: Listener, message: bytes) -> None:
+    with knock(listener.path) as stranger:
         stranger.send(message)
         pipes: list[MemfdPipe] = []
-        rendezvous.advance()
-        assert rendezvous.patience_ns is not None
-        pipes += advance_until(rendezvous, lambda: rendezvous.patience_ns is None)
+        listener.advance()
+        assert listener.patience_ns is not None
+        pipes += advance_until(listener, lambda: listener.patience_ns is None)
         assert len(pipes) == (len(message) == 8 and message[:6] == b"LRRV\x01\x00")
         for pipe in pipes:
             pipe.close()
 
 
-def test_another_version_is_refused_with_both_versions(rendezvous: Listener) -> None:
-    with knock(rendezvous.path) as client:
+def test_another_version_is_refused_with_both_versions(listener: Listener) -> None:
+    with knock(listener.path) as client:
         client.send(ClientHello(PeerFeature.PARKS, version=7).to_bytes())
-        rendezvous.advance()
-        rendezvous.advance()
+        listener.advance()
+        listener.advance()
         answer = ServerHello.of(client.recv(1024))
         assert answer.status == RemoteProtocolError.wire_code
-        assert "speaks version 7 of the rendezvous, the engine 1; install" in answer.reason
-        advance_until(rendezvous, lambda: hung_up(client))
+        assert "speaks version 7 of the handshake, the engine 1; install" in answer.reason
+        advance_until(listener, lambda: hung_up(client))
 
 
-def test_a_client_that_says_nothing_is_dropped_in_time(rendezvous: Listener) -> None:
-    with knock(rendezvous.path) as silent:
-        rendezvous.advance()
-        patience = rendezvous.patience_ns
+def test_a_client_that_says_nothing_is_dropped_in_time(listener: Listener) -> None:
+    with knock(listener.path) as silent:
+        listener.advance()
+        patience = listener.patience_ns
         assert patience is not None
         assert 0 < patience <= 100_000_000
-        advance_until(rendezvous, lambda: hung_up(silent))
-    assert rendezvous.patience_ns is None
+        advance_until(listener, lambda: hung_up(silent))
+    assert listener.patience_ns is None
 
 
 def test_many_silent_clients_do_not_keep_an_honest_one_out(
     tmp_path: Path,
 ) -> None:
-    with Listener("demo", directory=tmp_path, greeting_s=30) as rendezvous:
+    with Listener("demo", directory=tmp_path, greeting_s=30) as listener:
         silent: list[socket.socket] = []
         for _ in range(100):
-            silent.append(knock(rendezvous.path))
-            rendezvous.advance()
+            silent.append(knock(listener.path))
+            listener.advance()
         assert sum(hung_up(connection) for connection in silent) >= 60
         met: list[MemfdPipe] = []
         thread = threading.Thread(target=lambda: met.append(connect_pipe("demo", Deadline(10), directories=[tmp_path])))
         thread.start()
-        for pipe in advance_until(rendezvous, lambda: bool(met)):
+        for pipe in advance_until(listener, lambda: bool(met)):
             pipe.close()
         thread.join()
         met[0].close()
@@ -294,18 +294,18 @@ def test_many_silent_clients_do_not_keep_an_honest_one_out(
             connection.close()
 
 
-def test_a_client_that_closes_after_its_greeting_leaves_a_pipe_whose_peer_has_left(rendezvous: Listener) -> None:
-    with knock(rendezvous.path) as client:
+def test_a_client_that_closes_after_its_greeting_leaves_a_pipe_whose_peer_has_left(listener: Listener) -> None:
+    with knock(listener.path) as client:
         client.send(ClientHello(PeerFeature.PARKS).to_bytes())
     pipes: list[MemfdPipe] = []
-    pipes += advance_until(rendezvous, lambda: rendezvous.patience_ns is None and rendezvous.advance() == [])
+    pipes += advance_until(listener, lambda: listener.patience_ns is None and listener.advance() == [])
     for pipe in pipes:
         assert pipe.peer_left
         pipe.close()
 
 
 def test_no_descriptor_for_a_client_pauses_the_listener_and_it_goes_on(
-    rendezvous: Listener, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    listener: Listener, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Empty:
         def __init__(self, listener: socket.socket) -> None:
@@ -321,16 +321,16 @@ def test_no_descriptor_for_a_client_pauses_the_listener_and_it_goes_on(
                 raise OSError(24, "Too many open files")
             return self.listener.accept()
 
-    monkeypatch.setattr(rendezvous, "_listener", Empty(rendezvous._listener))  # pyright: ignore[reportPrivateUsage]
-    with knock(rendezvous.path) as client:
+    monkeypatch.setattr(listener, "_listener", Empty(listener._listener))  # pyright: ignore[reportPrivateUsage]
+    with knock(listener.path) as client:
         client.send(ClientHello(PeerFeature.PARKS).to_bytes())
-        rendezvous.advance()
+        listener.advance()
         assert "cannot take a client now" in caplog.text
-        assert rendezvous.patience_ns is not None
+        assert listener.patience_ns is not None
         pipes: list[MemfdPipe] = []
         until = time.monotonic() + 10
         while not pipes and time.monotonic() < until:
-            pipes = rendezvous.advance()
+            pipes = listener.advance()
             time.sleep(0.005)
         pipes[0].close()
 
@@ -442,20 +442,20 @@ def test_an_engine_that_hangs_up_is_not_there(tmp_path: Path) -> None:
 # --- after fork ---
 
 
-def test_a_forked_child_has_no_rendezvous_and_takes_nothing_away(rendezvous: Listener) -> None:
+def test_a_forked_child_has_no_listener_and_takes_nothing_away(listener: Listener) -> None:
     pid = os.fork()
     if not pid:
         try:
-            rendezvous.advance()
+            listener.advance()
         except ClosedError as error:
             os._exit(0 if "belongs to the parent process; connect again after fork()" in str(error) else 1)
         finally:
-            rendezvous.close()
+            listener.close()
             os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-    with knock(rendezvous.path) as client:
+    with knock(listener.path) as client:
         client.send(ClientHello(PeerFeature.PARKS).to_bytes())
         pipes: list[MemfdPipe] = []
         while not pipes:
-            pipes = rendezvous.advance()
+            pipes = listener.advance()
         pipes[0].close()

@@ -1,4 +1,4 @@
-"""A pipe from the rendezvous: two queues between two processes, each of which may go at any moment."""
+"""A pipe from the listener: two queues between two processes, each of which may go at any moment."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ def fill(pipe: MemfdPipe) -> int:
     return count
 
 
-def other_process(rendezvous: Listener, start: Callable[..., Any], native: bool) -> tuple[Any, MemfdPipe]:
+def other_process(listener: Listener, start: Callable[..., Any], native: bool) -> tuple[Any, MemfdPipe]:
     """Start a client process; return it and the engine's end of its pipe."""
-    process = start(CLIENT, rendezvous.path.parent, native)
+    process = start(CLIENT, listener.path.parent, native)
     pipes: list[MemfdPipe] = []
     until = time.monotonic() + 20
     while not pipes and time.monotonic() < until:
-        select.select([rendezvous], [], [], 1)
-        pipes = rendezvous.advance()
+        select.select([listener], [], [], 1)
+        pipes = listener.advance()
     assert process.stdout.readline() == "connected\n"
     assert pipes[0].wait(LONG_NS)
     assert pipes[0].try_pop() == b"hello"
@@ -135,8 +135,8 @@ def test_a_peer_that_closes_ends_every_wait_after_its_last_record(connect: Conne
 
 
 @both
-def test_a_killed_client_ends_the_engines_waits(rendezvous: Listener, start: Callable[..., Any], native: bool) -> None:
-    process, engine = other_process(rendezvous, start, native)
+def test_a_killed_client_ends_the_engines_waits(listener: Listener, start: Callable[..., Any], native: bool) -> None:
+    process, engine = other_process(listener, start, native)
     thread = call_later(process.kill)
     with pytest.raises(PeerDied, match=rf"shm client of pid {process.pid} (ended|closed the connection)"):
         engine.wait(LONG_NS)
@@ -150,9 +150,9 @@ def test_a_killed_client_ends_the_engines_waits(rendezvous: Listener, start: Cal
 
 @both
 def test_what_a_process_wrote_before_it_was_killed_is_read(
-    rendezvous: Listener, start: Callable[..., Any], native: bool
+    listener: Listener, start: Callable[..., Any], native: bool
 ) -> None:
-    process, engine = other_process(rendezvous, start, native)
+    process, engine = other_process(listener, start, native)
     engine.try_push(b"echo me")
     process.stdin.write("echo\n")
     until(engine.reader.ready)
@@ -167,9 +167,9 @@ def test_what_a_process_wrote_before_it_was_killed_is_read(
 
 @both
 def test_two_processes_exchange_records_of_every_size(
-    rendezvous: Listener, start: Callable[..., Any], native: bool
+    listener: Listener, start: Callable[..., Any], native: bool
 ) -> None:
-    process, engine = other_process(rendezvous, start, native)
+    process, engine = other_process(listener, start, native)
     process.stdin.write("echo\n")
     records = [bytes([length % 256]) * length for length in range(1, 1021)] + [b"last"]
     got: list[bytes] = []

@@ -1,4 +1,4 @@
-"""Many clients of one rendezvous are served by one thread, which survives all of them and ends in order."""
+"""Many clients of one listener are served by one thread, which survives all of them and ends in order."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ sys.stdin.read()
 
 
 class Desk:
-    """A served reception. began: calls that came and were not echoed. left: clients that are gone."""
+    """A served server_loop. began: calls that came and were not echoed. left: clients that are gone."""
 
     def __init__(self, folder: Path) -> None:
         self.began: list[ServerCall] = []
         self.left: list[str] = []
         self.ended = threading.Event()
         self.folder = folder
-        rendezvous = Listener("demo", directory=folder, ring_bytes=16 << 10)
-        reception = ServerLoop(
-            rendezvous, lambda pipe, caller: ServerCalls(pipe, self._begin, caller=caller), self.left.append
+        listener = Listener("demo", directory=folder, ring_bytes=16 << 10)
+        server_loop = ServerLoop(
+            listener, lambda pipe, caller: ServerCalls(pipe, self._begin, caller=caller), self.left.append
         )
-        self.thread = ServerThread(reception, "desk", farewell="the desk is closing", on_end=self.ended.set)
+        self.thread = ServerThread(server_loop, "desk", close_message="the desk is closing", on_end=self.ended.set)
 
     def _begin(self, call: ServerCall) -> None:
         if call.path == "/t/echo":
@@ -186,9 +186,9 @@ def test_in_an_event_loop_it_looks_without_waiting(tmp_path: Path) -> None:
         echoed.append(call.path)
         call.finish()
 
-    rendezvous = Listener("demo", directory=tmp_path)
-    reception = ServerLoop(rendezvous, lambda pipe, caller: ServerCalls(pipe, begin, caller=caller))
-    assert not reception.look()
+    listener = Listener("demo", directory=tmp_path)
+    server_loop = ServerLoop(listener, lambda pipe, caller: ServerCalls(pipe, begin, caller=caller))
+    assert not server_loop.look()
     results: list[bytes] = []
 
     def ask() -> None:
@@ -199,9 +199,9 @@ def test_in_an_event_loop_it_looks_without_waiting(tmp_path: Path) -> None:
     asking = threading.Thread(target=ask)
     asking.start()
     while asking.is_alive():
-        reception.look()
+        server_loop.look()
         asking.join(0.002)
     assert echoed == ["/t/echo"]
-    assert reception.open_calls == 0
-    reception.close(ClosedError("over"))
-    reception.close(ClosedError("over"))
+    assert server_loop.open_calls == 0
+    server_loop.close(ClosedError("over"))
+    server_loop.close(ClosedError("over"))

@@ -14,20 +14,20 @@ from lucky_transport.shm.usage_guard import UsageGuard
 
 
 def test_the_last_one_out_lets_go() -> None:
-    gate, gone = UsageGuard("the thing"), list[str]()
-    with gate:
-        with gate:
-            assert gate.close(lambda: gone.append("let go"))
-            assert not gate.close(lambda: gone.append("again"))
+    guard, gone = UsageGuard("the thing"), list[str]()
+    with guard:
+        with guard:
+            assert guard.close(lambda: gone.append("let go"))
+            assert not guard.close(lambda: gone.append("again"))
         assert gone == []
     assert gone == ["let go"]
 
 
 def test_an_empty_gate_lets_go_at_once() -> None:
-    gate, gone = UsageGuard("the thing"), list[str]()
-    assert gate.close(lambda: gone.append("let go"))
+    guard, gone = UsageGuard("the thing"), list[str]()
+    assert guard.close(lambda: gone.append("let go"))
     assert gone == ["let go"]
-    with pytest.raises(ClosedError, match="the thing is closed; connect again"), gate:
+    with pytest.raises(ClosedError, match="the thing is closed; connect again"), guard:
         pass
 
 
@@ -44,36 +44,36 @@ class _Interrupted(list[None]):
 
 
 def test_ctrl_c_on_the_way_in_leaves_nobody_inside() -> None:
-    gate: Any = UsageGuard("the thing")
+    guard: Any = UsageGuard("the thing")
     gone: list[str] = []
-    gate._inside = _Interrupted()
-    with pytest.raises(KeyboardInterrupt), gate:
+    guard._uses = _Interrupted()
+    with pytest.raises(KeyboardInterrupt), guard:
         pytest.fail("it was interrupted before")
-    gate.close(lambda: gone.append("let go"))
+    guard.close(lambda: gone.append("let go"))
     assert gone == ["let go"]
 
 
 def test_ctrl_c_on_the_way_out_does_not_keep_what_was_closed_meanwhile() -> None:
-    gate: Any = UsageGuard("the thing")
+    guard: Any = UsageGuard("the thing")
     gone: list[str] = []
-    gate.__enter__()
-    gate.close(lambda: gone.append("let go"))
-    gate._inside = _Interrupted(gate._inside)
+    guard.__enter__()
+    guard.close(lambda: gone.append("let go"))
+    guard._uses = _Interrupted(guard._uses)
     with pytest.raises(KeyboardInterrupt):
-        gate.__exit__(None, None, None)
+        guard.__exit__(None, None, None)
     assert gone == ["let go"]
 
 
 def test_many_threads_and_one_close() -> None:
-    gate, gone, refused = UsageGuard("the thing"), list[str](), list[str]()
+    guard, gone, refused = UsageGuard("the thing"), list[str](), list[str]()
     inside, go = threading.Semaphore(0), threading.Event()
 
     def use() -> None:
-        with gate:
+        with guard:
             inside.release()
             go.wait(10)
         try:
-            with gate:
+            with guard:
                 pass
         except ClosedError as error:
             refused.append(str(error))
@@ -83,7 +83,7 @@ def test_many_threads_and_one_close() -> None:
         thread.start()
     for _ in threads:
         inside.acquire()
-    gate.close(lambda: gone.append("let go"))
+    guard.close(lambda: gone.append("let go"))
     assert gone == []
     go.set()
     for thread in threads:
@@ -104,12 +104,12 @@ def _frequent_switches() -> Iterator[None]:
 @pytest.mark.usefixtures("_frequent_switches")
 def test_nobody_is_inside_when_it_lets_go_and_it_does_so_once_whenever_it_is_closed() -> None:
     for _ in range(200):
-        gate, inside, seen = UsageGuard("the thing"), list[int](), list[int]()
+        guard, inside, seen = UsageGuard("the thing"), list[int](), list[int]()
 
-        def use(gate: UsageGuard = gate, inside: list[int] = inside) -> None:
+        def use(guard: UsageGuard = guard, inside: list[int] = inside) -> None:
             while True:
                 try:
-                    with gate:
+                    with guard:
                         inside.append(1)
                         inside.pop()
                 except ClosedError:
@@ -118,22 +118,22 @@ def test_nobody_is_inside_when_it_lets_go_and_it_does_so_once_whenever_it_is_clo
         threads = [threading.Thread(target=use) for _ in range(3)]
         for thread in threads:
             thread.start()
-        gate.close(lambda inside=inside, seen=seen: seen.append(len(inside)))
+        guard.close(lambda inside=inside, seen=seen: seen.append(len(inside)))
         for thread in threads:
             thread.join(10)
         assert seen == [0]
 
 
 def test_in_a_forked_child_it_is_the_parents() -> None:
-    gate = UsageGuard("the thing")
-    with gate:
-        assert gate.close_after_fork()
-    assert not gate.close_after_fork()
-    assert "the thing belongs to the parent process; connect again after fork()" in str(gate.error())
+    guard = UsageGuard("the thing")
+    with guard:
+        assert guard.close_after_fork()
+    assert not guard.close_after_fork()
+    assert "the thing belongs to the parent process; connect again after fork()" in str(guard.error())
 
 
 def test_what_was_closed_before_the_fork_stays_just_closed() -> None:
-    gate = UsageGuard("the thing")
-    gate.close(lambda: None)
-    assert not gate.close_after_fork()
-    assert "the thing is closed" in str(gate.error())
+    guard = UsageGuard("the thing")
+    guard.close(lambda: None)
+    assert not guard.close_after_fork()
+    assert "the thing is closed" in str(guard.error())

@@ -29,7 +29,7 @@ def echo(request: bytes, context: Any) -> bytes:
 ECHO = {"unary_unary Echo": echo}
 
 
-def test_a_port_is_the_name_of_a_rendezvous_and_its_number_is_true(
+def test_a_port_is_the_name_of_a_listener_and_its_number_is_true(
     make_server: Any, handlers_of: Any, address: Callable[[], str], dial: Any
 ) -> None:
     server = make_server(handlers=(handlers_of(ECHO),))

@@ -11,16 +11,16 @@ from lucky_transport.errors import ClosedError
 from lucky_transport.fork import on_child
 from lucky_transport.shm.server_loop import ServerLoop
 
-__all__ = ["LoopReader"]
+__all__ = ["ServerLoopReader"]
 
 
-class LoopReader:
-    """Has `loop` serve `reception` from now on."""
+class ServerLoopReader:
+    """Has `loop` serve `server_loop` from now on."""
 
-    def __init__(self, reception: ServerLoop, loop: asyncio.AbstractEventLoop) -> None:
-        self._reception = reception
+    def __init__(self, server_loop: ServerLoop, loop: asyncio.AbstractEventLoop) -> None:
+        self._server_loop = server_loop
         self._loop = loop
-        self._fd = reception.fileno()
+        self._fd = server_loop.fileno()
         self._next: asyncio.Handle | None = None
         self._is_over = False
         on_child(self.close_after_fork)
@@ -28,7 +28,7 @@ class LoopReader:
         self._look()
 
     def close(self) -> None:
-        """Serve no more; the reception is left as it is. Idempotent."""
+        """Serve no more; the server_loop is left as it is. Idempotent."""
         self._forget_next()
         if not self._is_over and not self._loop.is_closed():
             self._loop.remove_reader(self._fd)
@@ -42,12 +42,12 @@ class LoopReader:
         """Handle what there is, and see to it that this is called again in time."""
         self._forget_next()
         try:
-            there_was_something = self._reception.look()
+            there_was_something = self._server_loop.look()
         except ClosedError:  # a forked child: the callers are the parent's
             return
         if there_was_something:
             self._next = self._loop.call_soon(self._look)
-        elif (patience_ns := self._reception.patience_ns) is not None:
+        elif (patience_ns := self._server_loop.patience_ns) is not None:
             self._next = self._loop.call_later(patience_ns / 1e9, self._look)
 
     def _forget_next(self) -> None:
