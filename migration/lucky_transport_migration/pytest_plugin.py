@@ -26,7 +26,6 @@ import pytest
 if TYPE_CHECKING:
     from lucky_transport.env.vector_env import VectorEnv
     from lucky_transport_migration.side_by_side.hooks import Hooks
-    from lucky_transport_migration.side_by_side.session import SideBySideRun
     from lucky_transport_migration.side_by_side.tally import ComparisonCounts
 
 __all__: list[str] = []
@@ -57,6 +56,7 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"--lucky-between {text}: name at least two different paths, e.g. grpc,shm")
     from lucky_transport.errors import ConfigError
     from lucky_transport_migration.side_by_side.hooks import Hooks
+    from lucky_transport_migration.side_by_side.session import SideBySideRun
 
     try:
         config.pluginmanager.register(Hooks(SideBySideRun(names)), _HOOKS)
@@ -68,6 +68,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def lucky_tally(request: pytest.FixtureRequest) -> Generator[ComparisonCounts]:
     """What this test compares, for its own report and for the summary."""
     from lucky_transport_migration.side_by_side.hooks import PROPERTY
+    from lucky_transport_migration.side_by_side.tally import ComparisonCounts
 
     running = _hooks(request).tallies
     tally = running[request.node.nodeid] = ComparisonCounts(tests=1)

@@ -68,7 +68,7 @@ class MessageDuplex(Duplex):
 
 
 class MessageOffer:  # pragma: no cover - untested: no Windows here
-    """A named pipe on offer until `close`; an `offering.Offer`."""
+    """A named pipe on offer until `close`; a `PipeListener`."""
 
     def __init__(self, path: str) -> None:
         self._path = path

@@ -18,13 +18,13 @@ from lucky_transport_migration import paths
 @pytest.fixture(autouse=True)
 def twin(request, monkeypatch):
     monkeypatch.setitem(paths.NAMED, "twin", ("inproc", ()))
-    connect, faults = paths.Link.connect, getattr(request.module, "FAULTS", ())
+    connect, faults = paths.ConnectedEngine.connect, getattr(request.module, "FAULTS", ())
 
     def connect_faulty(link):
         transport = connect(link)
         return FaultyTransport(transport, *faults) if link.path.name == "twin" else transport
 
-    monkeypatch.setattr(paths.Link, "connect", connect_faulty)
+    monkeypatch.setattr(paths.ConnectedEngine, "connect", connect_faulty)
 """
 
 HEAD = """

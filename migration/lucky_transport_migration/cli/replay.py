@@ -12,7 +12,6 @@ import click
 
 if TYPE_CHECKING:
     from lucky_transport_migration.evidence.record import Evidence
-    from lucky_transport_migration.evidence.rules import ComparisonRules
     from lucky_transport_migration.recording.result import ReplayResult
 
 __all__ = ["replay"]
@@ -43,6 +42,7 @@ def replay(file: Path, endpoint: str, evidence: Path | None, as_json: bool) -> N
     """
     from lucky_transport.api import open_transport
     from lucky_transport_migration.evidence.lines import Lines
+    from lucky_transport_migration.evidence.rules import ComparisonRules
     from lucky_transport_migration.recording.reading import Recording
     from lucky_transport_migration.recording.replay import replay as play
     from lucky_transport_migration.recording.result import ReplayResult

@@ -23,7 +23,7 @@ _HERE = "lucky_transport_migration.peers"
 _WIRES = {
     "unix-socket": f"{_HERE}.sockets:RawSocket",
     "unix-socket-polled": f"{_HERE}.sockets:PolledSocket",
-    "mp-pipe": f"{_HERE}.sockets:Pipe",
+    "mp-pipe": f"{_HERE}.sockets:MultiprocessingPipe",
     "zeromq": f"{_HERE}.zeromq:ZeroMq",
     "iceoryx2": f"{_HERE}.iceoryx:Iceoryx",
 }

@@ -60,7 +60,7 @@ class DirectLibrary:
 
     def __init__(self, path: str, num_envs: int) -> None:
         self._library: Any = load(f"{_PLUGIN}.library:Library", owner=_OWNER)(path)
-        options, buffers = (load(f"{_PLUGIN}.interface:{name}", owner=_OWNER) for name in ("Options", "Buffers"))
+        options, buffers = (load(f"{_PLUGIN}.interface:{name}", owner=_OWNER) for name in ("Options", "LibenvBuffers"))
         self.observations = np.zeros((num_envs, _SEEN), np.float32)
         self.actions = np.zeros((num_envs, _PUSHES), np.float32)
         self._rewards, self._first = np.zeros(num_envs, np.float32), np.zeros(num_envs, np.uint8)
