@@ -95,13 +95,18 @@ def load(target: str, *, owner: str, extra: str = "") -> Any:
     try:
         return getattr(importlib.import_module(module_name), attribute)
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != module_name.partition(".")[0]:
-            missing = missing_extra(error, owner=owner, extra=extra)
-            if missing is not None:
-                raise missing from error
-        raise BrokenPlugin(f"{owner} failed to load: {_describe(error)}", backend=owner) from error
+        # Made by a function: an error in a variable here would hold its own traceback, and that the callers' objects.
+        raise _not_found(error, module_name, owner, extra) from error
     except Exception as error:  # a foreign module may raise anything while it is imported
         raise BrokenPlugin(f"{owner} failed to load: {_describe(error)}", backend=owner) from error
+
+
+def _not_found(error: ModuleNotFoundError, module_name: str, owner: str, extra: str) -> MissingExtra | BrokenPlugin:
+    """Return the error of a load that found no module; `module_name` itself belongs to the plugin."""
+    missing = None
+    if (error.name or "").partition(".")[0] != module_name.partition(".")[0]:
+        missing = missing_extra(error, owner=owner, extra=extra)
+    return missing or BrokenPlugin(f"{owner} failed to load: {_describe(error)}", backend=owner)
 
 
 def missing_extra(error: ModuleNotFoundError, *, owner: str, extra: str) -> MissingExtra | None:

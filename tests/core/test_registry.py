@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import subprocess
 import sys
+import weakref
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -165,6 +168,27 @@ def test_any_other_failure_is_a_broken_plugin(modules: Path, text: str, extra: s
 def test_a_plugin_module_that_is_not_there_is_broken_not_missing() -> None:
     with pytest.raises(BrokenPlugin, match="No module named 'plugin_gone'"):
         load("plugin_gone:client", owner="transport 'x'", extra="x")
+
+
+def test_a_failed_load_keeps_nothing_of_its_caller_alive(modules: Path) -> None:
+    (modules / "lacking.py").write_text("import no_such_package")
+    (modules / "wrong.py").write_text("1 / 0")
+
+    class Held:
+        """What a caller has at hand while it loads."""
+
+    def attempt(target: str) -> weakref.ref[Held]:
+        held = Held()
+        with suppress(MissingExtra, BrokenPlugin):
+            load(target, owner="the test", extra="peers")
+        return weakref.ref(held)
+
+    gc.disable()
+    try:
+        for target in ("lacking:client", "wrong:client", "nowhere:client"):
+            assert attempt(target)() is None, target
+    finally:
+        gc.enable()
 
 
 def test_finding_the_plugins_imports_nothing_heavy() -> None:
