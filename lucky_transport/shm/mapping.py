@@ -80,17 +80,17 @@ def map_file(fd: int, size: int, path: str | os.PathLike[str]) -> Mapping:
     return mapping
 
 
-def map_private(path: Path, least_bytes: int, too_short: str, hint: str) -> Mapping | None:
-    """Map all of the file; None when it is empty.
+def map_private(path: Path, least_bytes: int, too_short: str, hint: str) -> Mapping:
+    """Map all of the file.
 
-    Raises FileNotFoundError, and SegmentError for a file that is not this user's alone or has less than `least_bytes`
-    (`too_short` completes "N bytes").
+    Raises FileNotFoundError when it is absent or still empty, and SegmentError for a file that is not this user's alone
+    or has less than `least_bytes` (`too_short` completes "N bytes").
     """
     fd = open_private(path)
     try:
         size = os.fstat(fd).st_size
         if not size:
-            return None
+            raise FileNotFoundError(errno.ENOENT, "it is empty", str(path))
         if size < least_bytes:
             raise SegmentError(f"{path}: {size} bytes{too_short}", backend="shm", hint=hint)
         return map_file(fd, size, path)

@@ -33,7 +33,6 @@ from lucky_transport.errors import (
 )
 from lucky_transport.shm import header, lockfile
 from lucky_transport.shm.atomics import Words
-from lucky_transport.shm.images.image_file import SUFFIX, remove_images
 from lucky_transport.shm.layout import (
     DEFAULT_RING_BYTES,
     ERROR_BYTES,
@@ -47,6 +46,7 @@ from lucky_transport.shm.layout import (
 from lucky_transport.shm.liveness import start_time
 from lucky_transport.shm.mapping import Mapping, allocate, map_private
 from lucky_transport.shm.private_file import open_private, remove_private
+from lucky_transport.shm.slot_files.image_file import SUFFIX, remove_images
 from lucky_transport.shm.socket_path import remove_stale_sockets
 from lucky_transport.shm.timing import SEGMENT_POLL_S
 from lucky_transport.spec.batch_spec import BatchSpec
@@ -238,8 +238,6 @@ def _map(path: Path) -> Mapping | None:
         too_short = f", a segment has at least {HEADER_BYTES}"
         mapping = map_private(path, HEADER_BYTES, too_short, "use another name")
     except FileNotFoundError:
-        return None
-    if mapping is None:
         return None
     magic = header.get(mapping, "magic")
     if magic not in (0, MAGIC):

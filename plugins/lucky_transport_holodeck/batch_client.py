@@ -20,8 +20,8 @@ from lucky_transport.messages.methods import Method
 from lucky_transport.rpc import typed
 from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.shm.connecting import connect_pipe
-from lucky_transport.shm.images.image_reader import ImageReader
 from lucky_transport.shm.segment import Segment, open_segment
+from lucky_transport.shm.slot_files.image_reader import ImageReader
 from lucky_transport.shm.wait import strategy_code
 from lucky_transport.spec.actions import Bounds, check_actions, check_control
 from lucky_transport.transport import Capabilities, Frame, Stream, Transport

@@ -19,11 +19,11 @@ from lucky_transport.errors import ClosedError, TransportError
 from lucky_transport.host.dispatch import Dispatcher
 from lucky_transport.host.foreign import foreign_services
 from lucky_transport.host.host import Host, Lease
-from lucky_transport.shm.images.image_store import ImageStores
 from lucky_transport.shm.layout import EngineState
 from lucky_transport.shm.liveness import Peer
 from lucky_transport.shm.segment import create
 from lucky_transport.shm.server_loop import serve_listener
+from lucky_transport.shm.slot_files.image_store import ImageStores
 from lucky_transport.shm.wait import strategy_code
 from lucky_transport_holodeck.batch_fields import BatchFields
 from lucky_transport_holodeck.names import Names

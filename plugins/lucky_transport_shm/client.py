@@ -37,11 +37,11 @@ from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.shm import header, lockfile
 from lucky_transport.shm.atomics import PEER_PARKS, PEER_WAKES, Result, Words, implementation, native_error
 from lucky_transport.shm.channel import ActionFormat, channel_offsets
-from lucky_transport.shm.images.image_reader import ImageReader
 from lucky_transport.shm.layout import FIELDS, EngineState, Feature
 from lucky_transport.shm.liveness import Peer, start_time
 from lucky_transport.shm.segment import Segment, open_segment, remove_stale
 from lucky_transport.shm.segment_pipe import SegmentPipe
+from lucky_transport.shm.slot_files.image_reader import ImageReader
 from lucky_transport.shm.timing import HAND_OVER_POLL_S, TRUNCATION_POLL_NS
 from lucky_transport.shm.wait import strategy_code
 from lucky_transport.spec.actions import Bounds, check_actions, check_control

@@ -22,8 +22,8 @@ from lucky_transport.rpc.async_calls import LoopCalls
 from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.shm import lockfile
 from lucky_transport.shm.connecting import connect_pipe
-from lucky_transport.shm.images.image_reader import ImageReader
 from lucky_transport.shm.segment import Segment
+from lucky_transport.shm.slot_files.image_reader import ImageReader
 from lucky_transport.shm.timing import ANSWER_S, LISTENER_S
 from lucky_transport.shm.wait import strategy_code
 from lucky_transport.transport import Capabilities, Frame, Stream, Transport

@@ -26,12 +26,12 @@ from lucky_transport.sessions.shared_snapshots import SharedSnapshots
 from lucky_transport.shm import header
 from lucky_transport.shm.atomics import PEER_PARKS, PEER_WAKES, Result, Words, implementation, native_error
 from lucky_transport.shm.channel import channel_offsets
-from lucky_transport.shm.images.image_store import ImageStores
 from lucky_transport.shm.layout import FIELDS, EngineState, Feature
 from lucky_transport.shm.liveness import Peer
 from lucky_transport.shm.segment import create
 from lucky_transport.shm.segment_pipe import SegmentPipe
 from lucky_transport.shm.server_loop import serve_listener
+from lucky_transport.shm.slot_files.image_store import ImageStores
 from lucky_transport.shm.timing import PEER_POLL_NS
 from lucky_transport.shm.wait import strategy_code
 

@@ -17,9 +17,8 @@ from lucky_transport.host.encoding import encode_answer, response_encoder
 from lucky_transport.messages import ImageFrame
 from lucky_transport.messages.methods import method
 from lucky_transport.rpc.typed import CallStream
-from lucky_transport.shm.images.image_reader import ImageReader
-from lucky_transport.shm.images.image_store import ImageStores
-from lucky_transport.shm.images.image_stream import SLOTS, ImageStream
+from lucky_transport.shm.slot_files.image_reader import ImageReader
+from lucky_transport.shm.slot_files.image_store import SLOTS, ImageStores, ImageStream
 from tests.support.message_strategies import messages
 
 _CAMERA = method("CameraService/StreamCamera")

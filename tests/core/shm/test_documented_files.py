@@ -6,8 +6,8 @@ import re
 import struct
 from pathlib import Path
 
-from lucky_transport.shm.images.image_file import ImageFile
-from lucky_transport.shm.latest_value import LatestValueFile
+from lucky_transport.shm.slot_files.image_file import ImageFile
+from lucky_transport.shm.slot_files.latest_value import LatestValueFile
 
 README = Path(__file__).parents[3] / "schema" / "README.md"
 

@@ -22,9 +22,9 @@ import pytest
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import SegmentError
 from lucky_transport.shm import lockfile, segment
-from lucky_transport.shm.images.image_file import ImageFile, remove_images
-from lucky_transport.shm.latest_value import LatestValueFile
 from lucky_transport.shm.segment import Segment
+from lucky_transport.shm.slot_files.image_file import ImageFile, remove_images
+from lucky_transport.shm.slot_files.latest_value import LatestValueFile
 from lucky_transport.shm.socket_path import remove_stale_sockets
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 from tests.support.foreign_files import KINDS, MakeForeignFile, foreign_uid, make
@@ -178,7 +178,7 @@ def test_sockets_in_a_directory_of_another_user_are_not_touched(
 def test_the_number_of_a_pre_made_file_is_passed_over(
     kind: str, shared: Path, make_foreign_file: MakeForeignFile
 ) -> None:
-    from lucky_transport.shm.images.image_store import ImageStores
+    from lucky_transport.shm.slot_files.image_store import ImageStores
 
     make_foreign_file(shared / "one.images.1", kind)
     stores = ImageStores(shared / "one")

@@ -19,11 +19,10 @@ from lucky_transport.messages import ImageFrame
 from lucky_transport.messages.images import ImageBytes
 from lucky_transport.rpc.images import ImageRef
 from lucky_transport.shm.atomics import native_error
-from lucky_transport.shm.images import image_store, image_stream
-from lucky_transport.shm.images.image_file import ImageFile
-from lucky_transport.shm.images.image_reader import ImageReader, SharedImageLease
-from lucky_transport.shm.images.image_store import ImageStores
-from lucky_transport.shm.images.image_stream import AHEAD, SLOTS, ImageStream
+from lucky_transport.shm.slot_files import image_store
+from lucky_transport.shm.slot_files.image_file import ImageFile, remove_images
+from lucky_transport.shm.slot_files.image_reader import ImageReader, SharedImageLease
+from lucky_transport.shm.slot_files.image_store import AHEAD, SLOTS, ImageStores, ImageStream
 
 _SIZE = 100_000
 
@@ -170,7 +169,7 @@ def test_a_image_that_is_no_bytes_is_refused(ends: Ends) -> None:
 
 def test_a_client_gets_no_more_images_than_it_can_see_fresh(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0
-    monkeypatch.setattr(image_stream, "monotonic_ns", lambda: now)
+    monkeypatch.setattr(image_store, "monotonic_ns", lambda: now)
     held: list[SharedImageLease] = []
     while ends.image_sink.has_room():
         held.append(ends.put(bytes([len(held)]) * _SIZE))
@@ -184,7 +183,7 @@ def test_a_client_gets_no_more_images_than_it_can_see_fresh(ends: Ends, monkeypa
 
 
 def test_nothing_fails_for_the_lack_of_memory_to_be_ahead(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(image_stream, "monotonic_ns", lambda: 0)
+    monkeypatch.setattr(image_store, "monotonic_ns", lambda: 0)
     held = [ends.put(b"a" * _SIZE)]
 
     def full(fd: int, offset: int, size: int) -> None:
@@ -247,7 +246,7 @@ def test_no_space_is_an_error_with_the_remedy_and_leaves_nothing(ends: Ends, mon
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "posix_fallocate", full)
-    with pytest.raises(NoSpace, match=r"3 images of \d+ bytes does not fit .*ask for smaller images"):
+    with pytest.raises(NoSpace, match=r"images of \d+ bytes does not fit .*ask for smaller images"):
         ends.put(b"a" * _SIZE)
     assert ends.files == []
 
@@ -258,7 +257,7 @@ def test_a_file_that_a_killed_engine_left_is_passed_over(base: Path, native: boo
     stores = ImageStores(base, native=native)
     store = stores.open()
     assert store.open().put([b"a"])[0].file == 2
-    stores.close()
+    remove_images(base)
     assert list(base.parent.iterdir()) == []
     store.close()
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import struct
 import subprocess
 import sys
 from collections.abc import Iterator
+from mmap import mmap
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -18,7 +21,7 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Busy, ConfigError, NoSpace, NotReachable, SegmentError
 from lucky_transport.shm import header, lockfile, segment
 from lucky_transport.shm.layout import FIELDS, HEADER_BYTES
-from lucky_transport.shm.segment import Segment
+from lucky_transport.shm.segment import Segment, view
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 
 SPEC = BatchSpec("toy", 3, ArraySpec("float32", (5,)), ArraySpec("float32", (2,), -1.0, 1.0))
@@ -279,3 +282,21 @@ def test_a_forked_child_does_not_release_its_parents_lock(tmp_path: Path) -> Non
     seen = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert seen.stdout.strip() == str(os.getpid())
     lockfile.release(path, lockfile.ENGINE, unlink=True)
+
+
+# views
+
+
+def test_a_view_outlives_everything_else_that_knew_the_mapping() -> None:
+    mapping = mmap(-1, 4096)
+    array = view(mapping, 64, "float32", (3, 4))
+    array[:] = 7
+    del mapping
+    gc.collect()
+    assert np.all(array == 7)
+
+
+def test_a_view_lies_at_the_offset_in_the_mapping() -> None:
+    mapping = mmap(-1, 4096)
+    base = np.frombuffer(mapping, np.uint8)
+    assert view(mapping, 128, "uint8", (5,)).ctypes.data == base.ctypes.data + 128

@@ -21,9 +21,9 @@ from lucky_transport.messages.images import ImageBytes
 from lucky_transport.messages.methods import method
 from lucky_transport.process import EngineProcess
 from lucky_transport.rpc.images import ImageRef
-from lucky_transport.shm.images.image_file import ImageFile
-from lucky_transport.shm.images.image_stream import ImageStream
 from lucky_transport.shm.segment import remove_stale
+from lucky_transport.shm.slot_files.image_file import ImageFile
+from lucky_transport.shm.slot_files.image_store import ImageStream
 from lucky_transport.testing.image_engine import ImageEngine, pixels
 from lucky_transport.transport import Transport
 from tests.support.waiting import until
@@ -236,7 +236,7 @@ def test_a_image_that_is_no_bytes_is_the_engines_failure(name: str) -> None:
 
 
 def test_images_that_find_no_place_travel_in_their_message(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lucky_transport.shm.images.image_store.MAX_FILES", 0)
+    monkeypatch.setattr("lucky_transport.shm.slot_files.image_store.MAX_FILES", 0)
     with served(name) as client:
         for kind in ("made", "drawn"):
             frames = list(client.stream(CAMERA, StreamCameraRequest(name=kind, target_fps=3), copy=False))

@@ -16,8 +16,8 @@ from lucky_transport import api
 from lucky_transport.messages import StreamCameraRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.process import EngineProcess, unique_name
-from lucky_transport.shm.images.image_file import ImageFile
-from lucky_transport.shm.images.image_reader import ImageReader
+from lucky_transport.shm.slot_files.image_file import ImageFile
+from lucky_transport.shm.slot_files.image_reader import ImageReader
 from lucky_transport.transport import Stream
 from tests.support.resources import measure, released
 

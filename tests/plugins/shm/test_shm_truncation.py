@@ -22,9 +22,9 @@ from lucky_transport.errors import SegmentError
 from lucky_transport.messages import ImageFrame
 from lucky_transport.process import EngineProcess
 from lucky_transport.shm.atomics import native_error
-from lucky_transport.shm.images.image_reader import ImageReader
-from lucky_transport.shm.images.image_store import ImageStores
-from lucky_transport.shm.latest_value import LatestValueFile, LatestValueState
+from lucky_transport.shm.slot_files.image_reader import ImageReader
+from lucky_transport.shm.slot_files.image_store import ImageStores
+from lucky_transport.shm.slot_files.latest_value import LatestValueFile, LatestValueState
 from tests.support.waiting import until
 
 SHM = Path("/dev/shm")

@@ -15,7 +15,7 @@ from lucky_transport.errors import ClosedError, RemoteProtocolError, SegmentErro
 from lucky_transport.fork import on_child
 from lucky_transport.messages import ImageFrame
 from lucky_transport.rpc.images import ImageRefFields
-from lucky_transport.shm.images.image_file import ImageFile
+from lucky_transport.shm.slot_files.image_file import ImageFile
 
 __all__ = ["ImageReader", "SharedImageLease"]
 
@@ -61,7 +61,7 @@ class ImageReader:
             ) from error
 
     def _forget_removed(self) -> None:
-        """Let go of what the engine has removed: a image that grew lies in another file."""
+        """Let go of what the engine has removed: an image that grew lies in another file."""
         for number, file in tuple(self.files.items()):
             if not file.path.exists():
                 self.files.pop(number, None)
@@ -156,7 +156,7 @@ _NONE: Sequence[ImageRefFields] = ()
 
 def _outside(file: ImageFile, slot: int, length: int) -> RemoteProtocolError:
     return RemoteProtocolError(
-        f"a image of {length} bytes in slot {slot} of {file.path}, which has {file.slots} of {file.slot_bytes} bytes",
+        f"an image of {length} bytes in slot {slot} of {file.path}, which has {file.slots} of {file.slot_bytes} bytes",
         backend="shm",
         hint="the peer is broken; connect again",
     )

@@ -1,82 +1,47 @@
-"""The images of one stream, on their way from the engine to one client.
+"""Where an engine puts its images for one client: `SharedImageStore`, with an `ImageStream` per stream.
 
-A slot that the client has not given back is never written to. Three are enough for a stream: one that is read, one on
-its way and one that is drawn; an engine that draws faster than threads wake each other is at most a few milliseconds
-ahead. A slot is posted once it is whole, by one thread; `take_back` and `end` may be called from any.
+    images = store.open()
+    buffer = images.buffer(nbytes)            # an engine may draw into it
+    references = images.put([buffer])         # copies what is not in such a buffer; the client owns them from now on
+    images.end(lost=False)
+
+A stream has its own files. They are removed at once when its client gives the stream up, else when the client has given
+back all slots or is gone. A slot that the client has not given back is never written to. Three are enough for a stream:
+one that is read, one on its way and one that is drawn. Nothing here waits but `wait_for_room`: a client that keeps its
+slots gets more of them up to a limit, then `put` gives no reference. A slot is posted once it is whole, by one thread;
+`take_back` and `end` may be called from any.
 """
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from pathlib import Path
 from time import monotonic_ns
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import numpy as np
 
 from lucky_transport.errors import NoSpace
 from lucky_transport.messages.images import ImageBytes
 from lucky_transport.rpc.images import ImageRef
-from lucky_transport.shm.images.image_file import ImageFile
+from lucky_transport.shm.slot_files.image_file import ImageFile, WriterSlot
 from lucky_transport.shm.timing import FRESH_NS
 
-if TYPE_CHECKING:
-    from lucky_transport.shm.images.image_store import SharedImageStore
+__all__ = ["AHEAD", "MAX_FILES", "SLOTS", "ImageStores", "ImageStream", "SharedImageStore"]
 
-__all__ = ["AHEAD", "SLOTS", "ImageStream"]
-
+#: Files that one client may have at once.
+MAX_FILES = 64
+#: Slots of a file.
 SLOTS = 3
-#: ImageStream that a client may have as long as the oldest is fresh, and what they may take together.
+#: Images of a stream that a client may have as long as the oldest is fresh, and the bytes they may take together.
 AHEAD = 8
 _AHEAD_BYTES = 64 << 20
 _BYTES: tuple[type[Any], ...] = (bytes, bytearray, memoryview)
 #: Of the numbers of images: even, 0 is none.
 _LARGEST = 0xFFFFFFFE
-
-
-#: As `ImageRef`, in a third of the time.
-_place: Callable[[tuple[int, int, int, int]], ImageRef] = partial(cast(Any, tuple).__new__, ImageRef)
-
-
-class _Slot:
-    """One slot as its engine sees it. `taken`: it is being written; `view`: what was handed out for that, last."""
-
-    __slots__ = ("file", "index", "number", "posted_ns", "slot_bytes", "taken", "view", "words")
-
-    def __init__(self, file: ImageFile, index: int) -> None:
-        self.file = file
-        self.index = index
-        self.slot_bytes = file.slot_bytes
-        self.words = file.words[index]
-        self.number = 0
-        self.posted_ns = 0
-        self.taken = False
-        self.view: memoryview = file.bytes_of(index, 0)
-
-    @property
-    def is_free(self) -> bool:
-        """True when neither side uses it."""
-        return not self.taken and not self.words.owner()
-
-    def take(self, nbytes: int, number: int) -> bool:
-        """Begin to write image `number`; False when the slot is in use."""
-        if self.taken or not self.words.take(number):
-            return False
-        self.taken = True
-        self.number = number
-        if len(self.view) != nbytes:
-            self.view = self.file.bytes_of(self.index, nbytes)
-        return True
-
-    def post(self, nbytes: int) -> ImageRef:
-        """Hand the image over to the client."""
-        number = self.number
-        self.words.hand_over(number)
-        self.posted_ns = monotonic_ns()
-        self.taken = False
-        return _place((nbytes, self.file.number, self.index, number))
 
 
 class ImageStream:
@@ -85,15 +50,14 @@ class ImageStream:
     def __init__(self, store: SharedImageStore) -> None:
         self._store = store
         self._lock = threading.Lock()
-        self._slots: list[_Slot] = []
-        self._posted: deque[_Slot] = deque()
-        self._next = 0
+        self._slots: list[WriterSlot] = []
+        self._posted: deque[WriterSlot] = deque()
         self._ahead = AHEAD
         self._number = 0
         self._ended = False
 
     def buffer(self, nbytes: int) -> memoryview:
-        """Return writable memory for a image of the stream's next item; after that it may be anything.
+        """Return writable memory for an image of the stream's next item; after that it may be anything.
 
         It is a slot, or plain memory when none is free. Raises NoSpace.
         """
@@ -106,7 +70,7 @@ class ImageStream:
 
         Raises NoSpace, SegmentError when a file was truncated; the next image gets another one.
         """
-        slots: list[_Slot | None] = []
+        slots: list[WriterSlot | None] = []
         try:
             for image in images:
                 slots.append(self._slot_with(image))
@@ -121,14 +85,14 @@ class ImageStream:
                 if slot is None:
                     places.append(ImageRef())
                 else:
-                    places.append(slot.post(_size(image)))
+                    places.append(slot.post(_size(image), monotonic_ns()))
                     if not is_shared and not self._ended:
                         self._posted.append(slot)
             if not is_shared:
                 self._drop(self._slots)
         return places
 
-    def _check(self, slots: Iterable[_Slot | None]) -> None:
+    def _check(self, slots: Iterable[WriterSlot | None]) -> None:
         """Raise SegmentError when the file of a slot was truncated, after it is let go of."""
         for slot in slots:
             if slot is None or not slot.file.mapping.is_lost:
@@ -140,7 +104,7 @@ class ImageStream:
             raise slot.file.mapping.error()
 
     def has_room(self) -> bool:
-        """True while the client has not so many images that the next one would be old when he sees it."""
+        """True while the client has so few images that the next one is read soon."""
         posted = self._posted
         while posted and posted[0].words.owner() != posted[0].number:
             posted.popleft()
@@ -167,16 +131,16 @@ class ImageStream:
             return False
 
     def wait_for_room(self, timeout_ns: int) -> None:
-        """Wait until the client gives back the image he got first, or for that long."""
+        """Wait until the client gives back the oldest image, or for that long."""
         posted = self._posted
         if posted:
             slot = posted[0]
             slot.file.wait_while_owned(slot.index, slot.number, self._store.strategy, timeout_ns)
 
-    def _slot_with(self, image: ImageBytes) -> _Slot | None:
+    def _slot_with(self, image: ImageBytes) -> WriterSlot | None:
         """Return the slot that holds the image now; None when there is none for it."""
         if not isinstance(image, _BYTES):
-            raise TypeError(f"a image's data is {type(image).__name__}, expected bytes or a memoryview")
+            raise TypeError(f"an image's data is {type(image).__name__}, expected bytes or a memoryview")
         nbytes = _size(image)
         if not nbytes:
             return None
@@ -211,34 +175,23 @@ class ImageStream:
         if files:
             self._store.retire(files, lost=lost)
 
-    def _take(self, nbytes: int) -> _Slot | None:
-        """Return a slot that was free, from a new file when need be; None when there is none. The lock is held.
-
-        The one that is due in a stream is looked at first.
-        """
+    def _take(self, nbytes: int) -> WriterSlot | None:
+        """Return a slot that was free, from a new file when need be; None when there is none. The lock is held."""
         self._number = number = self._number % _LARGEST + 2
-        slots = self._slots
-        if slots:
-            self._next = due = (self._next + 1) % len(slots)
-            slot = slots[due]
-            if nbytes == len(slot.view) and not slot.taken and slot.words.take(number):  # as `_Slot.take`, in place
-                slot.taken = True
-                slot.number = number
+        for slot in self._slots:
+            if slot.slot_bytes >= nbytes and slot.take(nbytes, number):
                 return slot
-            for slot in slots:
-                if slot.slot_bytes >= nbytes and slot.take(nbytes, number):
-                    return slot
         made = None if self._ended else self._grow(nbytes)
         if made is not None:
             made.take(nbytes, number)
         return made
 
-    def _grow(self, nbytes: int) -> _Slot | None:
+    def _grow(self, nbytes: int) -> WriterSlot | None:
         self._retire_unused(nbytes)
         file = self._store.make(nbytes)
         if file is None:
             return None
-        made = [_Slot(file, index) for index in range(file.slots)]
+        made = [WriterSlot(file, index) for index in range(file.slots)]
         self._slots = sorted((*self._slots, *made), key=lambda slot: slot.slot_bytes)
         return made[0]
 
@@ -251,7 +204,7 @@ class ImageStream:
             self._store.retire(unused, lost=True)
 
     @staticmethod
-    def _drop(slots: Iterable[_Slot | None]) -> None:
+    def _drop(slots: Iterable[WriterSlot | None]) -> None:
         for slot in slots:
             if slot is not None:
                 slot.taken = False
@@ -259,3 +212,85 @@ class ImageStream:
 
 def _size(image: ImageBytes) -> int:
     return image.nbytes if isinstance(image, memoryview) else len(image)
+
+
+class ImageStores:
+    """The stores of all clients of the segment at `base`."""
+
+    def __init__(self, base: Path, *, strategy: int = 1, native: bool = True) -> None:
+        self._base = base
+        self._strategy = strategy
+        self._native = native
+        self._numbers = itertools.count(1)
+
+    def open(self) -> SharedImageStore:
+        """Return the store of a new client."""
+        return SharedImageStore(self._make, self._strategy)
+
+    def _make(self, least_bytes: int) -> ImageFile:
+        while True:
+            try:
+                return ImageFile.create(self._base, next(self._numbers), SLOTS, least_bytes, native=self._native)
+            except FileExistsError:
+                continue  # left by an engine that was killed
+
+
+class SharedImageStore:
+    """The files of one client. `shared` holds the images of single answers."""
+
+    def __init__(self, make: Callable[[int], ImageFile], strategy: int) -> None:
+        self.strategy = strategy
+        self._make = make
+        self._lock = threading.Lock()
+        self._files: set[ImageFile] = set()
+        self._retired: list[ImageFile] = []
+        self._closed = False
+        self.shared = ImageStream(self)
+
+    def open(self) -> ImageStream:
+        """Return the images of a new stream."""
+        return ImageStream(self)
+
+    def close(self) -> None:
+        """The client is gone: remove every file; idempotent, from any thread."""
+        with self._lock:
+            self._closed = True
+            for file in self._files:
+                file.unlink()
+            self._files.clear()
+            self._retired.clear()
+        self.shared.end(lost=True)  # it holds this store, and its slots hold the memory
+
+    def make(self, least_bytes: int) -> ImageFile | None:
+        """Return a new file, None when there are too many or the client is gone. Raises NoSpace."""
+        with self._lock:
+            self._sweep()
+            if self._closed or len(self._files) >= MAX_FILES:
+                return None
+            file = self._make(least_bytes)
+            self._files.add(file)
+            return file
+
+    def retire(self, files: Iterable[ImageFile], *, lost: bool) -> None:
+        """Remove these files: at once when `lost`, else when their client has given everything back."""
+        with self._lock:
+            for file in files:
+                if lost:
+                    self._remove(file)
+                else:
+                    self._retired.append(file)
+            self._sweep()
+
+    def _sweep(self) -> None:
+        held: list[ImageFile] = []
+        for file in self._retired:
+            if any(words.owner() for words in file.words):
+                held.append(file)
+            else:
+                self._remove(file)
+        self._retired = held
+
+    def _remove(self, file: ImageFile) -> None:
+        if file in self._files:
+            self._files.discard(file)
+            file.unlink()

@@ -1,1 +1,0 @@
-"""Images in shared memory: files of slots that an engine fills and one client reads."""

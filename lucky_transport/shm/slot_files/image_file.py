@@ -1,0 +1,144 @@
+"""A file of image slots beside a segment: written by the engine, read by one client.
+
+    byte 32     park word of an engine that waits for a slot (u32)
+    byte 64     per slot 128 bytes: its number (u32 at 0) and its owner (u32 at 4), on one line, as one side uses both
+
+A slot has one owner at a time: 0 is the engine, any other value the client, from the message that names the slot until
+the client writes 0. Neither touches the other's slots, so no fence and no second try is needed. The number says what a
+slot holds: odd while it is written, 2 n for the n-th whole image. A client compares it with the message's before and
+after copying, which detects an engine that writes into a slot it does not own.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lucky_transport.rpc.images import ImageRef
+from lucky_transport.shm.atomics import PEER_PARKS, PEER_WAKES, implementation
+from lucky_transport.shm.mapping import Mapping
+from lucky_transport.shm.private_file import remove_private
+from lucky_transport.shm.slot_files.slot_file import SLOTS_OFFSET, SlotFile
+
+if TYPE_CHECKING:
+    from lucky_transport.shm._native import ImageSlot
+
+__all__ = ["SUFFIX", "ImageFile", "WriterSlot", "remove_images"]
+
+#: What follows a segment's name in the names of its files of images, and of sessions.
+SUFFIX = re.compile(r"\.(images|looks)\.[0-9]{1,10}")
+
+_WORDS, _WORDS_STEP, _OWNER = 64, 128, 4
+_PARK = 32
+
+
+def _path(base: Path, number: int) -> Path:
+    return base.with_name(f"{base.name}.images.{number}")
+
+
+class ImageFile(SlotFile):
+    """One mapped file; `number` names it in messages, `words` are those of each slot. Made by `create` and `open`."""
+
+    __slots__ = ("_copied", "_shown", "_wait", "number", "words")
+
+    MAGIC, VERSION, KIND = 0x4D494B4C, 2, "file of images"  # "LKIM"
+    COUNTS = range(1, (SLOTS_OFFSET - _WORDS) // _WORDS_STEP + 1)
+
+    def __init__(self, path: Path, mapping: Mapping, slots: int, slot_bytes: int, number: int, native: bool) -> None:
+        super().__init__(path, mapping, slots, slot_bytes)
+        module = implementation(native)
+        self.number = number
+        self.words: list[ImageSlot] = [
+            module.ImageSlot(mapping, number=word, owner=word + _OWNER, park=_PARK)
+            for word in range(_WORDS, _WORDS + slots * _WORDS_STEP, _WORDS_STEP)
+        ]
+        self._wait = module.wait32
+        self._copied = module.copied
+        self._shown: dict[int, memoryview] = {}
+
+    @classmethod
+    def create(cls, base: Path, number: int, slots: int, least_bytes: int, *, native: bool = True) -> ImageFile:
+        """Make the file number `number` of the segment at `base`, for images of up to `least_bytes` or a bit more.
+
+        Raises NoSpace, FileExistsError, SegmentError when the system refuses.
+        """
+        path = _path(base, number)
+        hint = "ask for smaller images or fewer streams at once"
+        return cls(path, *cls.allocate(path, slots, least_bytes, hint), number, native)
+
+    @classmethod
+    def open(cls, base: Path, number: int, *, native: bool = True) -> ImageFile:
+        """Map a file of images. Raises SegmentError when it is gone, foreign, damaged or not as large as it says."""
+        path = _path(base, number)
+        return cls(path, *cls.map(path), number, native)
+
+    def bytes_of(self, slot: int, length: int) -> memoryview:
+        """Return the first `length` bytes of a slot, writable; they keep the mapping alive."""
+        start = self.start_of(slot)
+        return self.memory[start : start + length]
+
+    def shown(self, slot: int, length: int) -> memoryview:
+        """Return the same, read-only; it may be the view that was returned before."""
+        view = self._shown.get(slot)
+        if view is None or len(view) != length:
+            self._shown[slot] = view = self.bytes_of(slot, length).toreadonly()
+        return view
+
+    def copied(self, slot: int, length: int) -> bytes:
+        """Return the same as a copy; other threads run meanwhile, where the native module is in use."""
+        return self._copied(self.shown(slot, length))
+
+    def wait_while_owned(self, slot: int, owner: int, strategy: int, timeout_ns: int) -> None:
+        """Wait until the slot is given back by `owner`, as that waiting strategy does, or for that long."""
+        at = _WORDS + slot * _WORDS_STEP + _OWNER
+        peer = PEER_WAKES | PEER_PARKS
+        self._wait(self.mapping, at, owner, park=_PARK, strategy=strategy, peer=peer, pidfd=-1, timeout_ns=timeout_ns)
+
+
+class WriterSlot:
+    """One slot for the engine. taken: it is being written. view: what was handed out for that, last."""
+
+    __slots__ = ("file", "index", "number", "posted_ns", "slot_bytes", "taken", "view", "words")
+
+    def __init__(self, file: ImageFile, index: int) -> None:
+        self.file = file
+        self.index = index
+        self.slot_bytes = file.slot_bytes
+        self.words = file.words[index]
+        self.number = 0
+        self.posted_ns = 0
+        self.taken = False
+        self.view: memoryview = file.bytes_of(index, 0)
+
+    @property
+    def is_free(self) -> bool:
+        """True when neither side uses it."""
+        return not self.taken and not self.words.owner()
+
+    def take(self, nbytes: int, number: int) -> bool:
+        """Begin to write image `number`; False when the slot is in use."""
+        if self.taken or not self.words.take(number):
+            return False
+        self.taken = True
+        self.number = number
+        if len(self.view) != nbytes:
+            self.view = self.file.bytes_of(self.index, nbytes)
+        return True
+
+    def post(self, nbytes: int, now_ns: int) -> ImageRef:
+        """Hand the image over to the client."""
+        self.words.hand_over(self.number)
+        self.posted_ns = now_ns
+        self.taken = False
+        return ImageRef(nbytes, self.file.number, self.index, self.number)
+
+
+def remove_images(base: Path) -> None:
+    """Remove all files of images and sessions of the segment at `base`, whose engine is gone or closing.
+
+    What another user planted under such a name stays.
+    """
+    for path in base.parent.glob(f"{base.name}.*"):
+        if SUFFIX.fullmatch(path.name[len(base.name) :]):
+            remove_private(path)
