@@ -16,20 +16,42 @@ from lucky_transport.errors import MissingExtra
 from lucky_transport.shm import fallback
 from lucky_transport.shm.channel import PEER_PARKS, PEER_WAKES, Result
 
-__all__ = ["PEER_PARKS", "PEER_WAKES", "Result", "Words", "implementation", "native_error", "single_accesses"]
+__all__ = [
+    "NATIVE_VERSION",
+    "PEER_PARKS",
+    "PEER_WAKES",
+    "Result",
+    "Words",
+    "implementation",
+    "load_native",
+    "native_error",
+    "single_accesses",
+]
 
-_VERSION = 20
+#: Of the interface in `_native.pyi`: to be raised with each change of it.
+NATIVE_VERSION = 20
+_REMEDY = "install a C compiler and run the install command again"
 
-try:
-    _native: ModuleType | None = importlib.import_module("lucky_transport.shm._native")
-    _error = (
-        ""
-        if _native.VERSION == _VERSION
-        else f"it is of version {_native.VERSION}, this code needs {_VERSION}: run the install command again"
-    )
-except (ImportError, AttributeError) as failure:
-    _native = None
-    _error = f"it was not built ({failure}): install a C compiler and run the install command again"
+
+def load_native() -> tuple[ModuleType | None, str]:
+    """Return the native module, or None and why it cannot be used, with the remedy."""
+    try:
+        module = importlib.import_module("lucky_transport.shm._native")
+    except ImportError as error:
+        why = "was not built" if isinstance(error, ModuleNotFoundError) else f"cannot be loaded ({error})"
+        return None, f"the native module {why}: {_REMEDY}"
+    version = getattr(module, "VERSION", None)
+    if version is None:  # the folder of its sources can be imported, too
+        return None, f"the native module was not built: {_REMEDY}"
+    if version != NATIVE_VERSION:
+        return None, (
+            f"the native module is of version {version}, this code needs {NATIVE_VERSION}: "
+            "run the install command again"
+        )
+    return module, ""
+
+
+_native, _error = load_native()
 
 
 def native_error() -> str:
@@ -42,7 +64,7 @@ def implementation(native: bool = True) -> ModuleType:
 
     Raises MissingExtra on a machine whose memory model the pure-Python fallback cannot handle.
     """
-    if native and _native is not None and not _error:
+    if native and _native is not None:
         return _native
     if platform.machine() not in ("x86_64", "AMD64"):
         raise MissingExtra(
@@ -59,7 +81,7 @@ def single_accesses() -> ModuleType:
     Without the native module words are ordered only as far as the machine orders them: enough to look at a segment
     anywhere. Stepping through it needs `implementation`.
     """
-    return fallback if _native is None or _error else _native
+    return fallback if _native is None else _native
 
 
 class Words:

@@ -1,12 +1,18 @@
-"""The segment's layout as a C header, for engines and tools that are not Python.
+"""The C headers that are made from Python: the segment's layout, and the constants of the native module.
 
     python -m lucky_transport.shm.c_header > schema/lucky_shm.h
+    python -m lucky_transport.shm.c_header constants > lucky_transport/shm/_native/constants.h
 
-Every line follows from `layout.py`; a test compares the committed file with it.
+A test compares the committed files with what this makes.
 """
 
 from __future__ import annotations
 
+import sys
+
+from lucky_transport.shm import ring, timing
+from lucky_transport.shm.atomics import NATIVE_VERSION
+from lucky_transport.shm.channel import PEER_PARKS, PEER_WAKES, Result
 from lucky_transport.shm.layout import (
     ERROR_BYTES,
     EXTENSION_BYTES,
@@ -19,9 +25,10 @@ from lucky_transport.shm.layout import (
     VERSION,
     Feature,
 )
+from lucky_transport.shm.wait import OVERSUBSCRIBED, STRATEGIES
 from lucky_transport.spec.batch_spec import DTYPES
 
-__all__ = ["render"]
+__all__ = ["constants", "render"]
 
 _C_TYPES = {"B": "uint8_t", "I": "uint32_t", "Q": "uint64_t"}
 
@@ -65,5 +72,37 @@ def render() -> str:
     return "\n".join([*lines, "", "#endif", ""])
 
 
+def constants() -> str:
+    """Return the text of `_native/constants.h`."""
+    values = {
+        "NATIVE_VERSION": NATIVE_VERSION,
+        **{name: value for name, value in vars(Result).items() if name.isupper()},
+        **{f"WAIT_{name.upper()}": code for name, code in STRATEGIES.items()},
+        "WAIT_OVERSUBSCRIBED": OVERSUBSCRIBED,
+        "PEER_WAKES": PEER_WAKES,
+        "PEER_PARKS": PEER_PARKS,
+        "RING_READ": ring.READ_POSITION,
+        "RING_FREED": ring.WRITER_PARK,
+        "RING_HEAD": ring.HEAD_BYTES,
+        "RING_SKIP": f"{ring.SKIP:#x}u",
+        "RING_SMALLEST": f"{ring.SMALLEST}u",
+        "RING_LARGEST": f"{ring.LARGEST:#x}u",
+        **timing.NATIVE,
+    }
+    lines = [
+        "/* Made from atomics.py, channel.py, wait.py, ring.py and timing.py, which say what each is, by",
+        " * `python -m lucky_transport.shm.c_header constants`; do not edit.",
+        " */",
+        "#ifndef LUCKY_CONSTANTS_H",
+        "#define LUCKY_CONSTANTS_H",
+        "",
+        *(f"#define {name} {value if str(value)[0] != '-' else f'({value})'}" for name, value in values.items()),
+        "",
+        "#endif",
+        "",
+    ]
+    return "\n".join(lines)
+
+
 if __name__ == "__main__":
-    print(render(), end="")
+    print(constants() if sys.argv[1:] == ["constants"] else render(), end="")

@@ -15,6 +15,7 @@ from enum import IntFlag
 from typing import NamedTuple
 
 from lucky_transport.errors import SpecError
+from lucky_transport.shm.ring import HEAD_BYTES as RING_HEAD_BYTES
 from lucky_transport.spec.batch_spec import DTYPES, BatchSpec
 
 __all__ = [
@@ -40,7 +41,6 @@ HEADER_BYTES = 4096
 CACHE_LINE = 128
 REGION_ALIGNMENT = 64
 EXTENSION_OFFSET = 1024
-RING_HEAD_BYTES = 256
 ERROR_BYTES = 4096
 DEFAULT_RING_BYTES = 512 * 1024
 

@@ -23,10 +23,12 @@ from lucky_transport.errors import RemoteProtocolError, SegmentError, SpecError
 
 __all__ = [
     "HEAD_BYTES",
+    "LARGEST",
     "LENGTH_BYTES",
     "MODULUS",
     "READ_POSITION",
     "SKIP",
+    "SMALLEST",
     "WRITER_PARK",
     "WRITE_POSITION",
     "SharedWords",
@@ -54,8 +56,8 @@ SKIP = 0xFFFF_FFFF
 MODULUS = 1 << 32
 
 _ALIGNMENT = 8
-_SMALLEST = 64
-_LARGEST = 1 << 31  # beyond it, a distance modulo 2**32 could not tell full from empty
+SMALLEST = 64
+LARGEST = 1 << 31  # beyond it, a distance modulo 2**32 could not tell full from empty
 _HINT = "the peer is broken or speaks another protocol; connect again"
 
 
@@ -101,9 +103,9 @@ def reset_ring(words: SharedWords, offset: int, size: int) -> None:
 
 def check_place(total: int, offset: int, size: int) -> None:
     """Raise SegmentError unless a ring with `size` data bytes can lie at `offset` of `total` bytes of memory."""
-    if not _SMALLEST <= size <= _LARGEST or size & (size - 1):
+    if not SMALLEST <= size <= LARGEST or size & (size - 1):
         raise SegmentError(
-            f"a ring of {size} data bytes, expected a power of two from {_SMALLEST} to {_LARGEST}", backend="shm"
+            f"a ring of {size} data bytes, expected a power of two from {SMALLEST} to {LARGEST}", backend="shm"
         )
     if offset < 0 or offset % _ALIGNMENT or offset + ring_bytes(size) > total:
         raise SegmentError(

@@ -1,4 +1,19 @@
-"""How long each side of shared memory waits in Python, with its reasons; `_native/timing.h` has the times of C."""
+"""How long each side of shared memory looks, yields, sleeps and parks, each time with its reason.
+
+`_native/constants.h` is made from `NATIVE`.
+
+    phase     until                            what a waiting thread does in C
+    look      GIL_LOOKS looks                  looks with the GIL held
+    pause     PAUSE_NS                         looks and pauses without the GIL
+    yield     YIELD_NS; SOON_NS when learnt    looks and gives the core away in between
+    park      the timeout, in slices           sleeps on its park word; polls a peer that never wakes it
+
+    strategy              look   pause   yield              park
+    WAIT_SPIN             yes    yes     to the slice end   never
+    WAIT_ADAPTIVE         yes    yes     yes                yes; at once after two long waits
+    WAIT_BLOCK            no     no      no                 at once
+    WAIT_OVERSUBSCRIBED   no     no      yes                yes
+"""
 
 from __future__ import annotations
 
@@ -19,6 +34,7 @@ __all__ = [
     "LISTENER_S",
     "LONGEST_SLEEP_NS",
     "LOOP_SLICE_NS",
+    "NATIVE",
     "PEER_POLL_NS",
     "SEGMENT_POLL_S",
     "SOCKET_POLL_NS",
@@ -67,6 +83,35 @@ DRAIN_SLICE_NS = 5_000_000
 
 #: A stream may be further ahead of its client while the oldest image is younger than this: threads wake within it.
 FRESH_NS = 5_000_000
+
+# The native module.
+
+NATIVE = {
+    # 1 to 3 us: a fast step pays neither for releasing the GIL nor for reading a clock.
+    "GIL_LOOKS": 64,
+    # The peer may share our core, so pausing is short.
+    "PAUSE_NS": 10_000,
+    # Looks between two readings of the clock: yields alone slow the other thread of a hyperthreaded core.
+    "PAUSES": 16,
+    # Being woken costs either side 100 us and more, so yielding for about as long is no loss; longer only delays the
+    # park.
+    "YIELD_NS": 150_000,
+    # Where the last waits were over within this time, being woken takes a good part of it: looking on is cheaper.
+    "SOON_NS": 800_000,
+    # Waits that have to agree before a waiter believes an extreme: four that were over soon, two that were not.
+    "SCORE_SOON": 4,
+    "SCORE_LATE": -2,
+    # A parked wait polls the peer's pidfd this often: its death is seen within 50 ms.
+    "SLICE_NS": 50_000_000,
+    # A spinning wait polls it, and Python's signals, this often.
+    "SPIN_SLICE_NS": 10_000_000,
+    # A peer that never wakes us is polled this often: at most 1 ms apart, at little CPU.
+    "POLL_NS": 500_000,
+    # A reader that does not know the writer's park word is polled this often by a writer that waits for free space.
+    "FREED_POLL_NS": 1_000_000,
+    # Such a writer polls the peer's pidfd and Python's signals this often: it holds up a thread that has more to do.
+    "FREED_SLICE_NS": 20_000_000,
+}
 
 # The pure-Python fallback.
 

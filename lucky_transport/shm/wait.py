@@ -19,12 +19,12 @@ from lucky_transport.shm.ends import ReadingEnd
 if TYPE_CHECKING:
     from lucky_transport.shm._native import SpinBudget
 
-__all__ = ["STRATEGIES", "spin", "spin_budget", "strategy_code"]
+__all__ = ["OVERSUBSCRIBED", "STRATEGIES", "spin", "spin_budget", "strategy_code"]
 
 #: Name to the code the native module knows.
 STRATEGIES = {"spin": 0, "adaptive": 1, "block": 2}
 #: As adaptive, without the first 10 us: for a process whose own threads want the core. Never chosen by a user.
-_OVERSUBSCRIBED = 3
+OVERSUBSCRIBED = 3
 
 
 def strategy_code(name: str) -> int:
@@ -51,5 +51,5 @@ def spin(
 
     oversubscribed: threads of this process want the core too, so `adaptive` gives it away between all looks.
     """
-    code = _OVERSUBSCRIBED if oversubscribed and strategy == STRATEGIES["adaptive"] else strategy
+    code = OVERSUBSCRIBED if oversubscribed and strategy == STRATEGIES["adaptive"] else strategy
     return bool(implementation(native).spin(readers, code, longest_ns))

@@ -168,7 +168,7 @@ static PyObject *client_exchange(PyObject *self, PyObject *const *args, Py_ssize
         }
     }
     PyObject *kind = NULL, *value = NULL, *trace = NULL;
-    if (result == RAISED) PyErr_Fetch(&kind, &value, &trace); /* a signal: the exchange stays open, slow() notes that */
+    if (result == INTERRUPTED) PyErr_Fetch(&kind, &value, &trace); /* a signal: the exchange stays open, slow() notes that */
     PyObject *code = number_frame(c, c->frames) ? NULL : PyLong_FromLong(result); /* no new frame so far */
     PyObject *answer = code ? PyObject_CallFunctionObjArgs(c->slow, code, given[0], given[1], given[2], NULL) : NULL;
     Py_XDECREF(code);

@@ -44,7 +44,7 @@ static int engine_take_interrupt(EngineEnd *e, int found) {
     return __atomic_exchange_n(&e->interrupted, 0, __ATOMIC_ACQ_REL) && found >= 0 ? TIMED_OUT : found;
 }
 
-/* One slice of waiting, and what was found; RAISED with a Python exception. */
+/* One slice of waiting, and what was found; INTERRUPTED with a Python exception. */
 static int engine_wait(EngineEnd *e, int64_t ns) {
     Watch w = engine_watch(e);
     int result = wait_change(&w, &e->waiter, ns, e->idle); /* an idle engine parks at once until something happens */
@@ -102,7 +102,7 @@ static PyObject *engine_serve(PyObject *self, PyObject *const *args, Py_ssize_t 
         } else {
             if (locked && call_nothing(args[2])) {
                 locked = 0;
-                found = RAISED;
+                found = INTERRUPTED;
                 break;
             }
             locked = 0;
@@ -111,13 +111,13 @@ static PyObject *engine_serve(PyObject *self, PyObject *const *args, Py_ssize_t 
         found = engine_take_interrupt(e, found);
         if (found != HAS_ACTIONS) break;
         if (!locked && call_nothing(args[1])) {
-            found = RAISED;
+            found = INTERRUPTED;
             break;
         }
         locked = 1;
         PyObject *stepped = PyObject_Call(args[0], plain, NULL);
         if (!stepped) {
-            found = RAISED;
+            found = INTERRUPTED;
             break;
         }
         Py_DECREF(stepped);

@@ -18,17 +18,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define NATIVE_VERSION 20 /* atomics.py has the same number: a stale build counts as absent */
+#include "constants.h"
 
-/* Results of send / recv / step and next; Result in fallback.py has the same numbers. */
-enum {
-    FRAME = 0, FRAME_ENDED = 1, FRAME_REFUSED = 2,
-    TIMED_OUT = -1, PEER_GONE = -2, OUT_OF_ORDER = -3, NOT_TRIED = -10, UNFIT_ACTIONS = -11, NOT_FINITE = -12, UNFIT_CONTROL = -13,
-    HAS_ACTIONS = 1, HAS_CONTROL = 2, HAS_COMMANDS = 4,
-    RAISED = -100, /* a Python exception is set */
-};
-
-static inline PyObject *as_result(int result) { return result == RAISED ? NULL : PyLong_FromLong(result); }
+/* A result of channel.py's `Result`; INTERRUPTED: a Python exception is set. */
+static inline PyObject *as_result(int result) { return result == INTERRUPTED ? NULL : PyLong_FromLong(result); }
 
 /* Every native object starts so; `view` holds the mapping. */
 typedef struct {

@@ -14,13 +14,6 @@
 
 #include "wait.h"
 
-#define RING_READ 128
-#define RING_FREED 192
-#define RING_HEAD 256
-#define RING_SKIP 0xFFFFFFFFu
-#define RING_SMALLEST 64u
-#define RING_LARGEST 0x80000000u
-
 /* What `refuse` is told. */
 enum { REFUSE_POSITIONS = 0, REFUSE_OUTGOING = 1, REFUSE_LENGTH = 2, REFUSE_SKIP = 3 };
 

@@ -65,7 +65,7 @@ int wait_change(const Watch *w, Waiter *me, int64_t timeout_ns, int skip_spin) {
         result = wait_slice(w, me, until, skip_spin);
         PyEval_RestoreThread(thread);
         t = now_ns();
-        if (!result && PyErr_CheckSignals()) return RAISED;
+        if (!result && PyErr_CheckSignals()) return INTERRUPTED;
         skip_spin = me->budget.strategy != WAIT_SPIN;
     } while (!result && t < until && !is_lost(me->park)); /* then the caller is told at once */
     if (result == 1 || t - start > SOON_NS) learn(&me->budget, t - start <= SOON_NS);

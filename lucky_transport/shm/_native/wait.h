@@ -8,17 +8,11 @@
 #define LUCKY_WAIT_H
 
 #include "native.h"
-#include "timing.h"
 #include "truncation.h"
 
 #include <linux/futex.h>
 #include <sched.h>
 #include <time.h>
-
-/* wait.py has the same codes. WAIT_OVERSUBSCRIBED: as adaptive, where threads of this process want the core as much as
- * the peer does: no pausing. */
-enum { WAIT_SPIN = 0, WAIT_ADAPTIVE = 1, WAIT_BLOCK = 2, WAIT_OVERSUBSCRIBED = 3 };
-enum { PEER_WAKES = 1, PEER_PARKS = 2 }; /* we look at the park word anyway, so PEER_PARKS matters to the fallback only */
 
 static inline int64_t now_ns(void) {
     struct timespec t;
@@ -106,7 +100,7 @@ static inline int changed_at_once(const Watch *w, const Waiter *me) {
     return 0;
 }
 
-/* A whole wait, entered with the GIL: 1, TIMED_OUT, PEER_GONE, or RAISED (a signal handler's exception). It is cut into
+/* A whole wait, entered with the GIL: 1, TIMED_OUT, PEER_GONE, or INTERRUPTED (a signal handler's exception). It is cut into
  * slices; between them the peer's pidfd and Python's signals are looked at. `skip_spin` parks at once: nothing can come
  * soon, from a peer that is only being woken or was idle for long. A waiter whose last waits were long does so by itself. */
 int wait_change(const Watch *w, Waiter *me, int64_t timeout_ns, int skip_spin);

@@ -88,7 +88,7 @@ static PyObject *words_wait32(PyObject *module, PyObject *args, PyObject *kwargs
                                      &peer, &pidfd, &timeout) ||
         view_at(mapping, &view, offset, 4, &place))
         return NULL;
-    int result = RAISED;
+    int result = INTERRUPTED;
     if ((park = at(&view, park_offset, 4, 4))) {
         Watch w = {NULL, 0, place, old, NULL};
         Waiter me = {{strategy, 0}, peer & PEER_WAKES, pidfd, park};

@@ -1,0 +1,47 @@
+/* Made from atomics.py, channel.py, wait.py, ring.py and timing.py, which say what each is, by
+ * `python -m lucky_transport.shm.c_header constants`; do not edit.
+ */
+#ifndef LUCKY_CONSTANTS_H
+#define LUCKY_CONSTANTS_H
+
+#define NATIVE_VERSION 20
+#define FRAME 0
+#define FRAME_ENDED 1
+#define FRAME_REFUSED 2
+#define TIMED_OUT (-1)
+#define PEER_GONE (-2)
+#define OUT_OF_ORDER (-3)
+#define NOT_TRIED (-10)
+#define INTERRUPTED (-100)
+#define UNFIT_ACTIONS (-11)
+#define NOT_FINITE (-12)
+#define UNFIT_CONTROL (-13)
+#define HAS_ACTIONS 1
+#define HAS_CONTROL 2
+#define HAS_COMMANDS 4
+#define WAIT_SPIN 0
+#define WAIT_ADAPTIVE 1
+#define WAIT_BLOCK 2
+#define WAIT_OVERSUBSCRIBED 3
+#define PEER_WAKES 1
+#define PEER_PARKS 2
+#define RING_READ 128
+#define RING_FREED 192
+#define RING_HEAD 256
+#define RING_SKIP 0xffffffffu
+#define RING_SMALLEST 64u
+#define RING_LARGEST 0x80000000u
+#define GIL_LOOKS 64
+#define PAUSE_NS 10000
+#define PAUSES 16
+#define YIELD_NS 150000
+#define SOON_NS 800000
+#define SCORE_SOON 4
+#define SCORE_LATE (-2)
+#define SLICE_NS 50000000
+#define SPIN_SLICE_NS 10000000
+#define POLL_NS 500000
+#define FREED_POLL_NS 1000000
+#define FREED_SLICE_NS 20000000
+
+#endif
