@@ -146,9 +146,8 @@ def test_the_native_module_is_reported_as_the_transport_sees_it() -> None:
 def test_without_it_the_fallback_is_a_loss_where_there_is_one_and_else_a_failure(
     monkeypatch: pytest.MonkeyPatch, processor: str, verdict: CheckStatus
 ) -> None:
-    monkeypatch.setattr(
-        atomics, "native_error", lambda: "the native module cannot be loaded (no: such file): install a C compiler"
-    )
+    why = "the native module cannot be loaded (no: such file)"
+    monkeypatch.setattr(atomics, "native_error", lambda: f"{why}: install a C compiler")
     monkeypatch.setattr(platform, "machine", lambda: processor)
     row = shared_memory.native_module(Roots())
     assert row.verdict is verdict
