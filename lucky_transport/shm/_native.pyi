@@ -10,8 +10,8 @@ from typing import Protocol
 
 from _typeshed import ReadableBuffer, WriteableBuffer
 
+from lucky_transport.rpc.pipe import RecordReader, RecordWriter
 from lucky_transport.shm.channel import ActionFormat, ChannelOffsets
-from lucky_transport.shm.ends import ReadingEnd, WritingEnd
 
 VERSION: int
 #: 1: `guard` works here.
@@ -92,7 +92,7 @@ class EngineChannel:
     def resync(self) -> None:
         """Drop an exchange that a dead client left behind."""
 
-class RingWriter(WritingEnd):
+class RingWriter(RecordWriter):
     """The writing end.
 
     park: byte of the reader's park word, -1 without one. eventfd: notified instead of the futex, -1 without.
@@ -110,8 +110,28 @@ class RingWriter(WritingEnd):
         strategy: int = 1,
         peer: int = 1,
     ) -> None: ...
+    @property
+    def size(self) -> int:
+        """Data bytes of the ring."""
+    @property
+    def position(self) -> int:
+        """How far this side has written: bytes modulo 2**32."""
+    @property
+    def free(self) -> int:
+        """Bytes not in use now. Raises RemoteProtocolError for an impossible reader's position."""
+    def woke_reader(self) -> bool:
+        """True, once, when the reader was parked as the last record came: no answer can come soon."""
+    def wait_writable(self, length: int, pidfd: int, timeout_ns: int) -> int:
+        """Wait until a record of `length` bytes fits: 1, Result.TIMED_OUT (also after `stop`) or Result.PEER_GONE.
 
-class RingReader(ReadingEnd):
+        Raises as `try_push`.
+        """
+    def shut(self, why: Callable[[], Exception]) -> None:
+        """Refuse every record from now on, with the error that `why()` returns."""
+    def stop(self) -> None:
+        """End `wait_writable`, now and from now on, and notify no eventfd any more."""
+
+class RingReader(RecordReader):
     """The reading end.
 
     park: byte of this side's own park word, -1 without one. eventfd: unused here, the caller sleeps on it.
@@ -129,6 +149,35 @@ class RingReader(ReadingEnd):
         strategy: int = 1,
         peer: int = 1,
     ) -> None: ...
+    @property
+    def size(self) -> int:
+        """Data bytes of the ring."""
+    @property
+    def position(self) -> int:
+        """How far this side has read: bytes modulo 2**32."""
+    @property
+    def pending(self) -> int:
+        """Bytes written and not read. Raises RemoteProtocolError for an impossible writer's position."""
+    def try_pop(self) -> bytes | None:
+        """Return a copy of the oldest record and free its place, None when there is none.
+
+        Raises RemoteProtocolError for what no writer may produce; the ring is then left as it is.
+        """
+    def shut(self, why: Callable[[], Exception]) -> None:
+        """Refuse to pop from now on, with the error that `why()` returns."""
+    def ready(self) -> bool:
+        """True when something was written and not popped, be it whole or not."""
+    def wait(self, pidfd: int, timeout_ns: int, oversubscribed: bool = False, skip_spin: bool = False) -> int:
+        """Wait for a record, parked on the futex: 1, 0 after `interrupt`, Result.TIMED_OUT or Result.PEER_GONE.
+
+        oversubscribed: threads of this process want the core too. skip_spin: park at once, for nothing can come soon.
+        """
+    def interrupt(self) -> None:
+        """Make the present `wait`, or the next one, return."""
+    def arm(self) -> bool:
+        """Have the writer wake this side with its next record; True, and nothing asked, when there is one already."""
+    def disarm(self) -> None:
+        """Withdraw what `arm` asked for."""
     @property
     def spin_ns(self) -> int:
         """For how long its next `wait` looks before it parks: see `SpinBudget`."""
@@ -165,7 +214,7 @@ class SpinBudget:
     def learn(self, waited_ns: int, /) -> None:
         """A wait was over after so long: something came, or its time had passed."""
 
-def spin(readers: tuple[ReadingEnd, ...], strategy: int, longest_ns: int, /) -> bool:
+def spin(readers: tuple[RingReader, ...], strategy: int, longest_ns: int, /) -> bool:
     """Look at the readers for that long, at most 10 ms; True when one has something to pop."""
 
 def copied(view: ReadableBuffer, /) -> bytes:

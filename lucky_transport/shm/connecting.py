@@ -17,10 +17,16 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.errors import ConfigError, NotReachable, PeerTimeout, RemoteProtocolError, from_wire
 from lucky_transport.shm.atomics import native_error
 from lucky_transport.shm.eventfd import EventFd
-from lucky_transport.shm.handshake import LONGEST_SERVER_HELLO, ClientHello, PeerFeature, ServerHello
+from lucky_transport.shm.handshake import (
+    LONGEST_SERVER_HELLO,
+    ClientHello,
+    PeerFeature,
+    RingPair,
+    ServerHello,
+    receive_pair,
+)
 from lucky_transport.shm.liveness import peer_of
 from lucky_transport.shm.memfd_pipe import MemfdPipe, PipeResources
-from lucky_transport.shm.ring_pipe import receive_pair
 from lucky_transport.shm.socket_path import socket_path
 from lucky_transport.shm.timing import ANSWER_S, CONNECT_FIRST_SLEEP_S, CONNECT_LONGEST_SLEEP_S
 
@@ -109,7 +115,7 @@ def _greet(connection: socket.socket, path: Path, patience_s: float, strategy: i
         connection.close()
         return None
     try:
-        parts = _take(connection, message, fds)
+        pair, parts = _take(connection, message, fds)
     except BaseException:
         connection.close()
         raise
@@ -118,7 +124,7 @@ def _greet(connection: socket.socket, path: Path, patience_s: float, strategy: i
             os.close(fd)
     name = f"the engine of pid {parts.peer.pid} at {path}"
     try:
-        return MemfdPipe(parts, name, engine=False, strategy=strategy, native=native)
+        return MemfdPipe(pair, parts, name, engine=False, strategy=strategy, native=native)
     except BaseException:
         parts.close()
         raise
@@ -135,7 +141,7 @@ def _receive(connection: socket.socket) -> tuple[bytes, list[int]]:
     return message, list(numbers)
 
 
-def _take(connection: socket.socket, message: bytes, fds: list[int]) -> PipeResources:
+def _take(connection: socket.socket, message: bytes, fds: list[int]) -> tuple[RingPair, PipeResources]:
     """Make a pipe's parts of what the engine sent; takes the event descriptors out of `fds`. Raises its error."""
     answer = ServerHello.of(message)
     if answer.status:
@@ -145,10 +151,10 @@ def _take(connection: socket.socket, message: bytes, fds: list[int]) -> PipeReso
     pair = receive_pair(fds[0], answer.ring_bytes)
     peer = peer_of(connection)
     try:
-        engine_bell, my_event = EventFd.received(fds[1]), EventFd.received(fds[2])
+        engine_event, my_event = EventFd.received(fds[1]), EventFd.received(fds[2])
     except BaseException:
         peer.close()
         raise
     del fds[1:]
     connection.setblocking(False)
-    return PipeResources(pair, my_event, engine_bell, connection, peer, bool(answer.features & PeerFeature.PARKS))
+    return pair, PipeResources(my_event, engine_event, connection, peer, bool(answer.features & PeerFeature.PARKS))

@@ -1,22 +1,44 @@
-"""The messages that a client and a listener exchange before the client gets a pipe.
+"""What a client and a listener exchange before the client gets a pipe: a message each, and two rings.
 
     client    "LRRV" · u16 version · u16 features
     engine    "LRRV" · u16 version · u16 features · u32 status · u32 ring bytes · UTF-8 reason
               with status 0: memory, the engine's event descriptor and the client's, in this order
 
+    memory    byte 0      park word of the engine: it waits for what the client writes
+              byte 128    park word of the client
+              byte 256    ring, client to engine; then ring, engine to client
+
 Each side sends one message (SOCK_SEQPACKET keeps them apart). The status is 0, or the wire code of the error that
-refuses the client.
+refuses the client. The memory is sealed, so that neither side can cut it short.
 """
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import os
+import stat
 import struct
 from dataclasses import dataclass
 from enum import IntFlag
+from mmap import mmap
 
-from lucky_transport.errors import RemoteProtocolError
+from lucky_transport.errors import NoSpace, RemoteProtocolError
+from lucky_transport.shm.layout import CACHE_LINE
+from lucky_transport.shm.ring import ring_bytes
 
-__all__ = ["CLIENT_HELLO_BYTES", "LONGEST_SERVER_HELLO", "VERSION", "ClientHello", "PeerFeature", "ServerHello"]
+__all__ = [
+    "CLIENT_HELLO_BYTES",
+    "LONGEST_SERVER_HELLO",
+    "VERSION",
+    "ClientHello",
+    "PeerFeature",
+    "RingPair",
+    "ServerHello",
+    "make_pair",
+    "receive_pair",
+    "total_bytes",
+]
 
 VERSION = 1
 LONGEST_SERVER_HELLO = 1024
@@ -25,6 +47,11 @@ _MAGIC = b"LRRV"
 _GREETING = struct.Struct("<4sHH")
 _ANSWER = struct.Struct("<4sHHII")
 CLIENT_HELLO_BYTES = _GREETING.size
+
+#: Rings smaller than a page are no use, larger ones a lie.
+_SMALLEST_RING, _LARGEST_RING = 4096, 1 << 28
+#: Neither side can shrink the memory, which would be SIGBUS on the other, or remove the seals.
+_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 
 class PeerFeature(IntFlag):
@@ -80,3 +107,70 @@ class ServerHello:
         _, version, features, status, size = _ANSWER.unpack_from(message)
         reason = message[_ANSWER.size :].decode(errors="replace")
         return cls(PeerFeature(features & PeerFeature.PARKS), status, size, reason, version)
+
+
+@dataclass(frozen=True, slots=True)
+class RingPair:
+    """Two rings of `size` data bytes each in one mapping, and where they and their park words lie."""
+
+    mapping: mmap
+    size: int
+
+    park_engine = 0
+    park_client = CACHE_LINE
+    to_engine = 2 * CACHE_LINE
+
+    @property
+    def to_client(self) -> int:
+        """Byte where the ring from engine to client begins."""
+        return self.to_engine + ring_bytes(self.size)
+
+
+def total_bytes(size: int) -> int:
+    """Return the bytes of a pair whose rings have `size` data bytes."""
+    return 2 * CACHE_LINE + 2 * ring_bytes(size)
+
+
+def make_pair(size: int) -> tuple[RingPair, int]:
+    """Return a new pair with empty rings and its descriptor, sealed; raises NoSpace when there is no memory."""
+    fd = os.memfd_create("lucky_rings", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        os.posix_fallocate(fd, 0, total_bytes(size))
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALS)
+        return RingPair(mmap(fd, total_bytes(size)), size), fd
+    except OSError as error:
+        os.close(fd)
+        if error.errno not in (errno.ENOSPC, errno.ENOMEM):
+            raise
+        raise NoSpace(f"no memory for two rings of {size} bytes", backend="shm", hint="close other clients") from error
+    except BaseException:
+        os.close(fd)
+        raise
+
+
+def receive_pair(fd: int, size: int) -> RingPair:
+    """Map the pair that a peer sent, with `size` data bytes per ring by its own account; `fd` stays open.
+
+    Raises RemoteProtocolError when it is not sealed memory of the right size.
+    """
+    if not _SMALLEST_RING <= size <= _LARGEST_RING or size & (size - 1):
+        raise RemoteProtocolError(
+            f"the engine offers rings of {size} bytes, expected a power of two from {_SMALLEST_RING} to "
+            f"{_LARGEST_RING}",
+            backend="shm",
+        )
+    status = os.fstat(fd)
+    if not stat.S_ISREG(status.st_mode) or status.st_size != total_bytes(size):
+        raise RemoteProtocolError(
+            f"the engine sent {status.st_size} bytes for two rings of {size}, expected {total_bytes(size)} of memory",
+            backend="shm",
+        )
+    try:
+        seals = fcntl.fcntl(fd, fcntl.F_GET_SEALS)
+    except OSError:
+        seals = 0  # a file, not a memfd
+    if seals & _SEALS != _SEALS:
+        raise RemoteProtocolError(
+            f"the engine's memory has the seals {seals:#x}, expected at least {_SEALS:#x}", backend="shm"
+        )
+    return RingPair(mmap(fd, status.st_size), size)

@@ -9,7 +9,6 @@ which is replaced. Nothing here blocks, and `close` leaves nothing behind.
 
 from __future__ import annotations
 
-import array
 import contextlib
 import logging
 import os
@@ -27,11 +26,10 @@ from lucky_transport.fork import on_child
 from lucky_transport.shm import lockfile
 from lucky_transport.shm.atomics import native_error
 from lucky_transport.shm.eventfd import EventFd
-from lucky_transport.shm.handshake import CLIENT_HELLO_BYTES, VERSION, ClientHello, PeerFeature, ServerHello
+from lucky_transport.shm.handshake import CLIENT_HELLO_BYTES, VERSION, ClientHello, PeerFeature, ServerHello, make_pair
 from lucky_transport.shm.layout import DEFAULT_RING_BYTES
 from lucky_transport.shm.liveness import peer_of
 from lucky_transport.shm.memfd_pipe import MemfdPipe, PipeResources
-from lucky_transport.shm.ring_pipe import make_pair
 from lucky_transport.shm.socket_path import private_directory, socket_path
 from lucky_transport.shm.timing import ACCEPT_PAUSE_S, HANDSHAKE_S
 from lucky_transport.shm.usage_guard import UsageGuard
@@ -180,15 +178,14 @@ class Listener:
             try:
                 notifiers = [EventFd(), EventFd()]
                 answer = ServerHello(PeerFeature.PARKS, 0, self._ring_bytes)
-                fds = array.array("i", [memory, notifiers[0].fd, notifiers[1].fd])
-                connection.sendmsg([answer.to_bytes()], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
+                socket.send_fds(connection, [answer.to_bytes()], [memory, notifiers[0].fd, notifiers[1].fd])
             finally:
                 os.close(memory)
             parts = PipeResources(
-                pair, notifiers[0], notifiers[1], connection, peer, bool(greeting.features & PeerFeature.PARKS)
+                notifiers[0], notifiers[1], connection, peer, bool(greeting.features & PeerFeature.PARKS)
             )
             name = f"shm client of pid {peer.pid}"
-            return MemfdPipe(parts, name, engine=True, strategy=self.strategy, native=self.native)
+            return MemfdPipe(pair, parts, name, engine=True, strategy=self.strategy, native=self.native)
         except BaseException:
             peer.close()
             for notifier in notifiers:

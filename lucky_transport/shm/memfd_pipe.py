@@ -13,18 +13,16 @@ import select
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 
 from lucky_transport.errors import ClosedError, PeerDied
-from lucky_transport.fork import on_child
-from lucky_transport.shm.channel import PEER_PARKS, PEER_WAKES, Result
-from lucky_transport.shm.ends import open_reader, open_writer
+from lucky_transport.shm.channel import PEER_PARKS, PEER_WAKES
 from lucky_transport.shm.eventfd import EventFd
+from lucky_transport.shm.handshake import RingPair
 from lucky_transport.shm.liveness import Peer
-from lucky_transport.shm.ring import largest_record
-from lucky_transport.shm.ring_pipe import RingPair, RingPipe
-from lucky_transport.shm.timing import LONGEST_SLEEP_NS, SOCKET_POLL_NS
-from lucky_transport.shm.usage_guard import UsageGuard
+from lucky_transport.shm.ring_pipe import RingPipe, open_reader, open_writer
+from lucky_transport.shm.timing import LONGEST_SLEEP_NS
 from lucky_transport.shm.wait import spin, spin_budget
 
 __all__ = ["MemfdPipe", "PipeResources"]
@@ -34,9 +32,8 @@ _LEFT = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
 
 @dataclass(frozen=True, slots=True)
 class PipeResources:
-    """What a pipe is made of and owns from then on."""
+    """What a pipe owns and closes."""
 
-    pair: RingPair
     my_event: EventFd
     peer_event: EventFd
     connection: socket.socket
@@ -52,47 +49,38 @@ class PipeResources:
 
 
 class MemfdPipe(RingPipe):
-    """One end; a `calls.pipe.Pipe`. `engine`: which end this is, `peer`: what the other one is called in texts."""
+    """One end of `pair`, which owns `parts`. engine: which end this is. peer: what the other one is called in texts."""
 
     def __init__(
-        self, parts: PipeResources, peer: str, *, engine: bool, strategy: int = 1, native: bool = True
+        self,
+        pair: RingPair,
+        parts: PipeResources,
+        peer: str,
+        *,
+        engine: bool,
+        strategy: int = 1,
+        native: bool = True,
     ) -> None:
-        self.peer = peer
-        self.pid = parts.peer.pid
-        self._parts = parts
-        self._strategy, self._native = strategy, native
-        self._budget = spin_budget(strategy, native=native)
-        pair = parts.pair
-        self.largest_record = largest_record(pair.size)
         mine, theirs = (pair.park_engine, pair.park_client) if engine else (pair.park_client, pair.park_engine)
         inward, outward = (pair.to_engine, pair.to_client) if engine else (pair.to_client, pair.to_engine)
         bits = PEER_WAKES | (PEER_PARKS if parts.peer_parks else 0)
-        writer = open_writer(
-            pair.mapping,
-            outward,
-            pair.size,
-            park=theirs,
-            eventfd=parts.peer_event.fd,
-            strategy=strategy,
-            peer=bits,
-            native=native,
+        writer = partial(open_writer, park=theirs, eventfd=parts.peer_event.fd)
+        reader = partial(open_reader, park=mine, eventfd=parts.my_event.fd)
+        super().__init__(
+            f"the pipe to {peer}",
+            peer,
+            writer(pair.mapping, outward, pair.size, strategy=strategy, peer=bits, native=native),
+            reader(pair.mapping, inward, pair.size, strategy=strategy, peer=bits, native=native),
+            native,
         )
-        reader = open_reader(
-            pair.mapping,
-            inward,
-            pair.size,
-            park=mine,
-            eventfd=parts.my_event.fd,
-            strategy=strategy,
-            peer=bits,
-            native=native,
-        )
-        super().__init__(UsageGuard(f"the pipe to {peer}"), writer, reader)
+        self.pid = parts.peer.pid
+        self._parts = parts
+        self._strategy = strategy
+        self._budget = spin_budget(strategy, native=native)
         self._epoll: select.epoll | None = None
         self._interrupted = False
         #: Called once, while the descriptors are still open; not in a forked child.
         self.on_close: Callable[[MemfdPipe], None] | None = None
-        on_child(self.close_after_fork)
 
     @property
     def event_fd(self) -> int:
@@ -164,21 +152,13 @@ class MemfdPipe(RingPipe):
                 return self.reader.ready()
         return True
 
-    def wait_writable(self, length: int, timeout_ns: int) -> bool:
-        """Wait until a record of `length` bytes can be pushed; see `Pipe.wait_writable`."""
-        until_ns = time.monotonic_ns() + timeout_ns
-        with self._guard:
-            while True:
-                left_ns = max(0, until_ns - time.monotonic_ns())
-                result = self._writer.wait_writable(length, self._parts.peer.pidfd, min(left_ns, SOCKET_POLL_NS))
-                if result == 1:
-                    return True
-                if self._guard.closed:
-                    raise self._guard.error()
-                if result == Result.PEER_GONE or self.peer_left:
-                    raise self._left()
-                if not left_ns:
-                    return False
+    @property
+    def _peer_pidfd(self) -> int:
+        return self._parts.peer.pidfd
+
+    def _check_peer(self, gone: bool) -> None:
+        if gone or self.peer_left:
+            raise self._left()
 
     @property
     def peer_left(self) -> bool:
@@ -214,22 +194,10 @@ class MemfdPipe(RingPipe):
                 raise self._left()
             return self.reader.ready()
 
-    def close(self) -> None:
-        """Let go of everything, and end every wait; the peer notices. Idempotent."""
-        self._shut()
-        with contextlib.suppress(ClosedError), self._guard:
-            if self._guard.close(self._let_go):
-                self._writer.stop()
-                self._parts.my_event.notify()
-                with contextlib.suppress(OSError):  # the peer may have closed it before
-                    self._parts.connection.shutdown(socket.SHUT_RDWR)
-
-    def close_after_fork(self) -> None:
-        """In a forked child: refuse everything; the connection is the parent's and stays as it is."""
-        self._shut()
-        if self._guard.close_after_fork():
-            self._writer.stop()
-            self._let_go()
+    def _end_wait(self) -> None:
+        self._parts.my_event.notify()
+        with contextlib.suppress(OSError):  # the peer may have closed it before
+            self._parts.connection.shutdown(socket.SHUT_RDWR)
 
     def _let_go(self) -> None:
         on_close, self.on_close = self.on_close, None
@@ -238,4 +206,4 @@ class MemfdPipe(RingPipe):
         if self._epoll is not None:
             self._epoll.close()
         self._parts.close()
-        self._parts = replace(self._parts, pair=self._let_go_of_rings(self._native))
+        super()._let_go()

@@ -15,17 +15,19 @@ import contextlib
 import select
 import time
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lucky_transport.errors import ClosedError
 from lucky_transport.fork import on_child
-from lucky_transport.shm.ends import ReadingEnd
 from lucky_transport.shm.eventfd import EventFd
 from lucky_transport.shm.listener import Listener
 from lucky_transport.shm.memfd_pipe import MemfdPipe
 from lucky_transport.shm.timing import LISTENER_POLL_NS, LONGEST_SLEEP_NS, THROTTLE_NS
 from lucky_transport.shm.usage_guard import UsageGuard
 from lucky_transport.shm.wait import spin, spin_budget
+
+if TYPE_CHECKING:
+    from lucky_transport.shm._native import RingReader
 
 __all__ = ["PollResult", "Poller"]
 
@@ -60,7 +62,7 @@ class Poller:
         self._by_end: dict[int, MemfdPipe] = {}
         self._leaving: dict[MemfdPipe, bool] = {}  # True: whatever it still holds
         self._held: dict[MemfdPipe, int] = {}
-        self._readers: tuple[ReadingEnd, ...] = ()
+        self._readers: tuple[RingReader, ...] = ()
         self._skip_spin = False
         self._budget = spin_budget(listener.strategy, native=listener.native)
         self._interrupted = False

@@ -1,114 +1,88 @@
-"""A pair of rings in one memory, made by the engine for one client, and the pipe on top of it.
-
-byte 0      park word of the engine: it waits for what the client writes
-byte 128    park word of the client
-byte 256    ring, client to engine; then ring, engine to client
-"""
+"""A pipe made of two rings: their ends, and what pipes in a segment and pipes of a listener have in common."""
 
 from __future__ import annotations
 
-import errno
-import fcntl
-import os
-import stat
-from dataclasses import dataclass
+import contextlib
+import time
 from mmap import mmap
+from typing import TYPE_CHECKING, Any, cast
 
-from lucky_transport.errors import NoSpace, RemoteProtocolError
-from lucky_transport.shm.ends import ReadingEnd, WritingEnd, open_reader, open_writer
-from lucky_transport.shm.layout import CACHE_LINE
-from lucky_transport.shm.ring import ring_bytes
+from lucky_transport.errors import ClosedError
+from lucky_transport.fork import on_child
+from lucky_transport.shm.atomics import implementation
+from lucky_transport.shm.channel import PEER_PARKS, PEER_WAKES, Result
+from lucky_transport.shm.ring import SMALLEST, check_place, largest_record, ring_bytes
+from lucky_transport.shm.timing import WRITABLE_SLICE_NS
 from lucky_transport.shm.usage_guard import UsageGuard
 
-__all__ = ["LARGEST", "SMALLEST", "RingPair", "RingPipe", "make_pair", "receive_pair", "total_bytes"]
+if TYPE_CHECKING:
+    from lucky_transport.shm._native import RingReader, RingWriter
 
-#: Rings smaller than a page are no use, larger ones a lie.
-SMALLEST, LARGEST = 4096, 1 << 28
+__all__ = ["RingPipe", "open_reader", "open_writer"]
 
-#: Neither side can shrink the memory, which would be SIGBUS on the other, or remove the seals.
-_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
-
-#: A closed pipe has a ring of its own, of this size.
-_NO_RING = 64
+_BOTH = PEER_WAKES | PEER_PARKS
 
 
-@dataclass(frozen=True, slots=True)
-class RingPair:
-    """Two rings of `size` data bytes each in one mapping, and where they and their park words lie."""
+def open_writer(
+    memory: Any,
+    offset: int,
+    size: int,
+    *,
+    park: int = -1,
+    eventfd: int = -1,
+    strategy: int = 1,
+    peer: int = _BOTH,
+    native: bool = True,
+) -> RingWriter:
+    """Return the writing end of the ring at `offset` of `memory`, going on where the shared position stands.
 
-    mapping: mmap
-    size: int
-
-    park_engine = 0
-    park_client = CACHE_LINE
-    to_engine = 2 * CACHE_LINE
-
-    @property
-    def to_client(self) -> int:
-        """Byte where the ring from engine to client begins."""
-        return self.to_engine + ring_bytes(self.size)
-
-
-def total_bytes(size: int) -> int:
-    """Return the bytes of a pair whose rings have `size` data bytes."""
-    return 2 * CACHE_LINE + 2 * ring_bytes(size)
-
-
-def make_pair(size: int) -> tuple[RingPair, int]:
-    """Return a new pair with empty rings and its descriptor, sealed; raises NoSpace when there is no memory."""
-    fd = os.memfd_create("lucky_rings", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    try:
-        os.posix_fallocate(fd, 0, total_bytes(size))
-        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALS)
-        return RingPair(mmap(fd, total_bytes(size)), size), fd
-    except OSError as error:
-        os.close(fd)
-        if error.errno not in (errno.ENOSPC, errno.ENOMEM):
-            raise
-        raise NoSpace(f"no memory for two rings of {size} bytes", backend="shm", hint="close other clients") from error
-    except BaseException:
-        os.close(fd)
-        raise
-
-
-def receive_pair(fd: int, size: int) -> RingPair:
-    """Map the pair that a peer sent, with `size` data bytes per ring by its own account; `fd` stays open.
-
-    Raises RemoteProtocolError when it is not sealed memory of the right size.
+    Raises SegmentError when the ring does not fit into the memory, RemoteProtocolError for impossible positions.
     """
-    if not SMALLEST <= size <= LARGEST or size & (size - 1):
-        raise RemoteProtocolError(
-            f"the engine offers rings of {size} bytes, expected a power of two from {SMALLEST} to {LARGEST}",
-            backend="shm",
-        )
-    status = os.fstat(fd)
-    if not stat.S_ISREG(status.st_mode) or status.st_size != total_bytes(size):
-        raise RemoteProtocolError(
-            f"the engine sent {status.st_size} bytes for two rings of {size}, expected {total_bytes(size)} of memory",
-            backend="shm",
-        )
-    try:
-        seals = fcntl.fcntl(fd, fcntl.F_GET_SEALS)
-    except OSError:
-        seals = 0  # a file, not a memfd
-    if seals & _SEALS != _SEALS:
-        raise RemoteProtocolError(
-            f"the engine's memory has the seals {seals:#x}, expected at least {_SEALS:#x}", backend="shm"
-        )
-    return RingPair(mmap(fd, status.st_size), size)
+    return cast("RingWriter", _open("RingWriter", memory, offset, size, park, eventfd, strategy, peer, native))
+
+
+def open_reader(
+    memory: Any,
+    offset: int,
+    size: int,
+    *,
+    park: int = -1,
+    eventfd: int = -1,
+    strategy: int = 1,
+    peer: int = _BOTH,
+    native: bool = True,
+) -> RingReader:
+    """Return the reading end of the ring at `offset` of `memory`; `eventfd` is what this side sleeps on, if anything.
+
+    Raises SegmentError when the ring does not fit into the memory, RemoteProtocolError for impossible positions.
+    """
+    return cast("RingReader", _open("RingReader", memory, offset, size, park, eventfd, strategy, peer, native))
+
+
+def _open(
+    end: str, memory: Any, offset: int, size: int, park: int, eventfd: int, strategy: int, peer: int, native: bool
+) -> Any:
+    check_place(memoryview(memory).nbytes, offset, size)
+    make = getattr(implementation(native), end)
+    return make(memory, offset, size, park=park, eventfd=eventfd, strategy=strategy, peer=peer)
 
 
 class RingPipe:
-    """The records of a `lucky_transport.rpc.pipe.Pipe` made of two rings. reader: the reading end, for a poller.
+    """What the pipes have in common; each adds its own waits. See `lucky_transport.rpc.pipe.Pipe`.
 
-    `try_push`, `push`, `try_pop` and `pop_batch` are those of the ends, without a function in between.
+    peer: the other end's name. reader: the reading end, for a poller. `try_push`, `push`, `try_pop` and `pop_batch` are
+    those of the ends, without a function in between.
     """
 
-    def __init__(self, guard: UsageGuard, writer: WritingEnd, reader: ReadingEnd) -> None:
-        self._guard = guard
+    def __init__(self, what: str, peer: str, writer: RingWriter, reader: RingReader, native: bool) -> None:
+        self.peer = peer
+        self.largest_record = largest_record(writer.size)
+        self._guard = UsageGuard(what)
+        self._native = native
         self.use(writer, reader)
+        on_child(self.close_after_fork)
 
-    def use(self, writer: WritingEnd, reader: ReadingEnd) -> None:
+    def use(self, writer: RingWriter, reader: RingReader) -> None:
         """Have these ends from now on; shut ones, if the pipe is closed."""
         self._writer, self.reader = writer, reader
         if self._guard.closed:
@@ -116,24 +90,65 @@ class RingPipe:
         self.try_push, self.push = writer.try_push, writer.push
         self.try_pop, self.pop_batch = reader.try_pop, reader.pop_batch
 
-    def _let_go_of_rings(self, native: bool) -> RingPair:
-        """Have shut ends of an empty ring, and return its memory; no thread is inside the guard.
-
-        A closed pipe that is still referenced then holds no memory of its rings.
-        """
-        nothing = RingPair(mmap(-1, total_bytes(_NO_RING)), _NO_RING)
-        memory = nothing.mapping
-        writer = open_writer(memory, nothing.to_engine, _NO_RING, native=native)
-        writer.stop()
-        self.use(writer, open_reader(memory, nothing.to_client, _NO_RING, park=nothing.park_client, native=native))
-        return nothing
-
     @property
     def closed(self) -> bool:
         """True after `close`."""
         return self._guard.closed
 
+    def wait_writable(self, length: int, timeout_ns: int) -> bool:
+        """Wait until a record of `length` bytes can be pushed; see `Pipe.wait_writable`."""
+        until_ns = time.monotonic_ns() + timeout_ns
+        with self._guard:
+            while True:
+                left_ns = max(0, until_ns - time.monotonic_ns())
+                result = self._writer.wait_writable(length, self._peer_pidfd, min(left_ns, WRITABLE_SLICE_NS))
+                if result == 1:
+                    return True
+                if self._guard.closed:
+                    raise self._guard.error()
+                self._check_peer(result == Result.PEER_GONE)
+                if not left_ns:
+                    return False
+
+    @property
+    def _peer_pidfd(self) -> int:
+        raise NotImplementedError
+
+    def _check_peer(self, gone: bool) -> None:
+        """Raise PeerDied when the peer is `gone`, and whatever else ends a wait early."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Refuse everything from now on, and end every wait. Idempotent."""
+        self._shut()
+        with contextlib.suppress(ClosedError), self._guard:
+            if self._guard.close(self._let_go):
+                self._writer.stop()
+                self._end_wait()
+
+    def _end_wait(self) -> None:
+        """Make the present `wait` of another thread return, once the pipe is closed."""
+        raise NotImplementedError
+
+    def close_after_fork(self) -> None:
+        """In a forked child: refuse everything; the rings are the parent's and stay as they are."""
+        self._shut()
+        if self._guard.close_after_fork():
+            self._writer.stop()
+            self._let_go()
+
     def _shut(self) -> None:
         """Refuse every record from now on, with the guard's error; idempotent."""
         self._writer.shut(self._guard.error)
         self.reader.shut(self._guard.error)
+
+    def _let_go(self) -> None:
+        """Have shut ends of an empty ring; no thread is inside the guard.
+
+        A closed pipe that is still referenced then holds no memory of its rings.
+        """
+        memory = mmap(-1, 2 * ring_bytes(SMALLEST))
+        writer = open_writer(memory, 0, SMALLEST, native=self._native)
+        writer.stop()
+        park = SMALLEST  # any word will do
+        self.use(writer, open_reader(memory, ring_bytes(SMALLEST), SMALLEST, park=park, native=self._native))

@@ -9,37 +9,34 @@ from __future__ import annotations
 import os
 
 from lucky_transport.errors import LocalProtocolError, PeerDied
-from lucky_transport.fork import on_child
 from lucky_transport.shm.atomics import Words
 from lucky_transport.shm.channel import PEER_PARKS, PEER_WAKES, Result
-from lucky_transport.shm.ends import ReadingEnd, WritingEnd, open_reader, open_writer
 from lucky_transport.shm.layout import FIELDS, RING_HEAD_BYTES
 from lucky_transport.shm.mapping import Mapping
-from lucky_transport.shm.ring import largest_record, reset_ring
-from lucky_transport.shm.ring_pipe import RingPipe
+from lucky_transport.shm.ring import reset_ring
+from lucky_transport.shm.ring_pipe import RingPipe, open_reader, open_writer
 from lucky_transport.shm.segment import Segment
 from lucky_transport.shm.timing import TRUNCATION_POLL_NS
-from lucky_transport.shm.usage_guard import UsageGuard
 
 __all__ = ["SegmentPipe"]
 
-_CLIENT, _ENGINE = "park_command", "park_engine"
+_CLIENT, _ENGINE = FIELDS["park_command"].offset, FIELDS["park_engine"].offset
 
 
 class SegmentPipe(RingPipe):
-    """One end of a segment's rings; a `calls.pipe.Pipe`. Made by `client_end` and `engine_end`."""
+    """One end of a segment's rings. Made by `client_end` and `engine_end`."""
 
     def __init__(
-        self, segment: Segment, peer: str, writer: WritingEnd, reader: ReadingEnd, pidfd: int, native: bool
+        self, segment: Segment, peer: str, *, engine: bool, strategy: int, peer_bits: int, pidfd: int, native: bool
     ) -> None:
-        super().__init__(UsageGuard(f"the pipe to {peer} at {segment.path}"), writer, reader)
-        self.peer = peer
+        mine, theirs = (_ENGINE, _CLIENT) if engine else (_CLIENT, _ENGINE)
+        inward, outward = ("ring_c2s", "ring_s2c") if engine else ("ring_s2c", "ring_c2s")
+        writer = open_writer(*_place(segment, outward), park=theirs, strategy=strategy, peer=peer_bits, native=native)
+        reader = open_reader(*_place(segment, inward), park=mine, strategy=strategy, peer=peer_bits, native=native)
+        super().__init__(f"the pipe to {peer} at {segment.path}", peer, writer, reader, native)
         self._mapping: Mapping | None = segment.mapping
-        self.largest_record = largest_record(writer.size)
         self._pidfd = os.dup(pidfd) if pidfd >= 0 else -1
-        self._native = native
-        self._waits = True
-        on_child(self.close_after_fork)
+        self._waits = not engine
 
     @classmethod
     def client_end(
@@ -49,14 +46,8 @@ class SegmentPipe(RingPipe):
 
         Raises RemoteProtocolError when the rings hold what no peer may have left there.
         """
-        return cls(
-            segment,
-            engine or f"the engine of {segment.path}",
-            _writer(segment, "ring_c2s", _ENGINE, strategy, peer_bits, native),
-            _reader(segment, "ring_s2c", _CLIENT, strategy, peer_bits, native),
-            pidfd,
-            native,
-        )
+        peer = engine or f"the engine of {segment.path}"
+        return cls(segment, peer, engine=False, strategy=strategy, peer_bits=peer_bits, pidfd=pidfd, native=native)
 
     @classmethod
     def engine_end(
@@ -71,18 +62,11 @@ class SegmentPipe(RingPipe):
     ) -> SegmentPipe:
         """Return the engine's end, with both rings emptied; no client may be using them."""
         words = Words(segment.mapping, native)
-        for name in ("ring_c2s", "ring_s2c"):
-            reset_ring(words, segment.layout[name].offset, segment.layout[name].size - RING_HEAD_BYTES)
-        pipe = cls(
-            segment,
-            client or f"the client of {segment.path}",
-            _writer(segment, "ring_s2c", _CLIENT, strategy, peer_bits, native),
-            _reader(segment, "ring_c2s", _ENGINE, strategy, peer_bits, native),
-            pidfd,
-            native,
-        )
-        pipe._waits = False
-        return pipe
+        for ring in ("ring_c2s", "ring_s2c"):
+            _, offset, size = _place(segment, ring)
+            reset_ring(words, offset, size)
+        peer = client or f"the client of {segment.path}"
+        return cls(segment, peer, engine=True, strategy=strategy, peer_bits=peer_bits, pidfd=pidfd, native=native)
 
     def wait(self, timeout_ns: int, oversubscribed: bool = False) -> bool:
         """Wait for a record; see `Pipe.wait`. Raises LocalProtocolError at the engine's end."""
@@ -95,30 +79,26 @@ class SegmentPipe(RingPipe):
             with self._guard:
                 result = self.reader.wait(self._pidfd, min(timeout_ns, TRUNCATION_POLL_NS), oversubscribed, skip_spin)
             timeout_ns -= TRUNCATION_POLL_NS
-            if result == 1 or self._outcome(result) or result == 0 or timeout_ns <= 0:
-                return result == 1
+            if result == 1:
+                return True
+            if self._guard.closed:
+                raise self._guard.error()
+            self._check_peer(result == Result.PEER_GONE)
+            if result == 0 or timeout_ns <= 0:
+                return False
             skip_spin = True
 
-    def wait_writable(self, length: int, timeout_ns: int) -> bool:
-        """Wait until a record of `length` bytes can be pushed; see `Pipe.wait_writable`."""
-        while True:
-            with self._guard:
-                result = self._writer.wait_writable(length, self._pidfd, min(timeout_ns, TRUNCATION_POLL_NS))
-            timeout_ns -= TRUNCATION_POLL_NS
-            if self._outcome(result) or timeout_ns <= 0:
-                return result == 1
+    @property
+    def _peer_pidfd(self) -> int:
+        return self._pidfd
 
-    def _outcome(self, result: int) -> bool:
-        if result == Result.PEER_GONE:
+    def _check_peer(self, gone: bool) -> None:
+        if gone:
             raise PeerDied(
                 f"the process of {self.peer} ended", backend="shm", hint="start the engine and connect again"
             )
-        if result != 1 and self._guard.closed:
-            raise self._guard.error()
-        mapping = self._mapping
-        if result != 1 and mapping is not None:
-            mapping.check()
-        return result == 1
+        if self._mapping is not None:
+            self._mapping.check()
 
     def interrupt(self) -> None:
         """Make the present `wait` of another thread, or the next one, return."""
@@ -132,37 +112,19 @@ class SegmentPipe(RingPipe):
         """Raise LocalProtocolError: there is no descriptor to watch."""
         raise LocalProtocolError("a segment's pipe has no descriptor to watch; connect one at the listener")
 
-    def close(self) -> None:
-        """Refuse everything from now on, and end every wait; the segment is not touched. Idempotent."""
-        self._shut()
-        if self._guard.close(self._let_go):
-            self._writer.stop()
-            if self._waits:
-                self.reader.interrupt()
-
-    def close_after_fork(self) -> None:
-        """In a forked child: refuse everything; the rings are the parent's."""
-        self._shut()
-        if self._guard.close_after_fork():
-            self._let_go()
+    def _end_wait(self) -> None:
+        if self._waits:
+            self.reader.interrupt()
 
     def _let_go(self) -> None:
         if self._pidfd >= 0:
             os.close(self._pidfd)
             self._pidfd = -1
-        self._let_go_of_rings(self._native)
+        super()._let_go()
         self._mapping = None
 
 
-def _writer(segment: Segment, ring: str, park: str, strategy: int, peer: int, native: bool) -> WritingEnd:
+def _place(segment: Segment, ring: str) -> tuple[Mapping, int, int]:
+    """Return where a ring lies: its memory, its first byte, and how many bytes of data it has."""
     region = segment.layout[ring]
-    size = region.size - RING_HEAD_BYTES
-    word = FIELDS[park].offset
-    return open_writer(segment.mapping, region.offset, size, park=word, strategy=strategy, peer=peer, native=native)
-
-
-def _reader(segment: Segment, ring: str, park: str, strategy: int, peer: int, native: bool) -> ReadingEnd:
-    region = segment.layout[ring]
-    size = region.size - RING_HEAD_BYTES
-    word = FIELDS[park].offset
-    return open_reader(segment.mapping, region.offset, size, park=word, strategy=strategy, peer=peer, native=native)
+    return segment.mapping, region.offset, region.size - RING_HEAD_BYTES

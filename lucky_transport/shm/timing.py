@@ -37,9 +37,9 @@ __all__ = [
     "NATIVE",
     "PEER_POLL_NS",
     "SEGMENT_POLL_S",
-    "SOCKET_POLL_NS",
     "THROTTLE_NS",
     "TRUNCATION_POLL_NS",
+    "WRITABLE_SLICE_NS",
 ]
 
 # Connecting.
@@ -64,8 +64,8 @@ HAND_OVER_POLL_S = 0.0005
 
 #: The engine's loop notices its end and signals this often; its client's wait polls the pidfd by itself.
 PEER_POLL_NS = 50_000_000
-#: A wait for free space polls the peer's socket this often.
-SOCKET_POLL_NS = 50_000_000
+#: A wait for free space looks this often whether the peer has left or the file was truncated.
+WRITABLE_SLICE_NS = 50_000_000
 #: A wait returns to Python this often: whether the file was truncated or the engine is closing is seen there.
 TRUNCATION_POLL_NS = 200_000_000
 #: A side that sleeps in an epoll wakes at least this often: more is not needed, since every event wakes it.

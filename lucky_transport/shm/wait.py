@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, cast
 
 from lucky_transport.errors import ConfigError
 from lucky_transport.shm.atomics import implementation
-from lucky_transport.shm.ends import ReadingEnd
 
 if TYPE_CHECKING:
-    from lucky_transport.shm._native import SpinBudget
+    from lucky_transport.shm._native import RingReader, SpinBudget
 
 __all__ = ["OVERSUBSCRIBED", "STRATEGIES", "spin", "spin_budget", "strategy_code"]
 
@@ -40,7 +39,7 @@ def spin_budget(strategy: int, *, native: bool = True) -> SpinBudget:
 
 
 def spin(
-    readers: tuple[ReadingEnd, ...],
+    readers: tuple[RingReader, ...],
     strategy: int,
     longest_ns: int,
     *,

@@ -19,12 +19,15 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from mmap import mmap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lucky_transport.errors import MissingExtra, RemoteProtocolError
 from lucky_transport.shm.atomics import native_error
-from lucky_transport.shm.ends import ReadingEnd, WritingEnd, open_reader, open_writer
 from lucky_transport.shm.ring import HEAD_BYTES, SKIP, largest_record, ring_bytes
+from lucky_transport.shm.ring_pipe import open_reader, open_writer
+
+if TYPE_CHECKING:
+    from lucky_transport.shm._native import RingReader, RingWriter
 
 __all__ = ["RingFinding", "RingFuzz"]
 
@@ -186,7 +189,7 @@ class _SharedRing:
         self._peer = subprocess.Popen(
             [sys.executable, "-c", _SCRIBBLER, *arguments], pass_fds=[self._fd], stdout=subprocess.PIPE
         )
-        self._ends: tuple[ReadingEnd, WritingEnd] | None = None
+        self._ends: tuple[RingReader, RingWriter] | None = None
 
     def __enter__(self) -> _SharedRing:
         assert self._peer.stdout is not None

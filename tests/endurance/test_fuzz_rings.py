@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from lucky_transport.shm.atomics import native_error
-from lucky_transport.shm.ends import ReadingEnd
 from tests.endurance import fuzz_rings
 from tests.endurance.fuzz_rings import RingFinding, RingFuzz
+
+if TYPE_CHECKING:
+    from lucky_transport.shm._native import RingReader
 
 pytestmark = pytest.mark.skipif(bool(native_error()), reason=native_error() or "native")
 
@@ -27,7 +31,7 @@ def test_a_reader_that_believes_too_much_is_found(monkeypatch: pytest.MonkeyPatc
     honest = fuzz_rings.open_reader
 
     class Gullible:
-        def __init__(self, reader: ReadingEnd) -> None:
+        def __init__(self, reader: RingReader) -> None:
             self.reader = reader
 
         def try_pop(self) -> bytes | None:

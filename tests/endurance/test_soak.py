@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import platform
+from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
 
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport.shm.atomics import native_error
-from lucky_transport.shm.ends import ReadingEnd, WritingEnd
 from lucky_transport.shm.ring_pipe import RingPipe
 from tests.endurance import soak as soaking
 from tests.endurance.soak import FLAT_KIB, SoakReport, main, soak
+
+if TYPE_CHECKING:
+    from lucky_transport.shm._native import RingReader, RingWriter
 
 
 @pytest.mark.parametrize(
@@ -40,7 +43,7 @@ def test_growing_memory_is_not_flat() -> None:
 def test_a_changed_message_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     use = RingPipe.use
 
-    def use_sloppily(pipe: RingPipe, writer: WritingEnd, reader: ReadingEnd) -> None:
+    def use_sloppily(pipe: RingPipe, writer: RingWriter, reader: RingReader) -> None:
         def sloppy() -> bytes | None:
             record = reader.try_pop()
             return record[:-1] + bytes([record[-1] ^ 1]) if record and record[:2] == b"\x07\x03" else record

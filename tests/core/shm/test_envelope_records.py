@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from mmap import mmap
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from hypothesis import given
@@ -13,8 +13,11 @@ from hypothesis import strategies as st
 from lucky_transport.codec.envelope import ImageFields, Kind, Popped, decode_compact, decode_envelope, encode_compact
 from lucky_transport.errors import RemoteProtocolError, SpecError
 from lucky_transport.shm.atomics import native_error
-from lucky_transport.shm.ends import ReadingEnd, WritingEnd, open_reader, open_writer
 from lucky_transport.shm.layout import RING_HEAD_BYTES
+from lucky_transport.shm.ring_pipe import open_reader, open_writer
+
+if TYPE_CHECKING:
+    from lucky_transport.shm._native import RingReader, RingWriter
 
 SIZE = 4096
 NATIVE = pytest.param(
@@ -23,7 +26,7 @@ NATIVE = pytest.param(
 u32, u64 = st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)
 
 
-def ends(native: bool) -> tuple[WritingEnd, ReadingEnd]:
+def ends(native: bool) -> tuple[RingWriter, RingReader]:
     memory = mmap(-1, 2 * SIZE)
     return open_writer(memory, 0, SIZE, native=native), open_reader(memory, 0, SIZE, native=native)
 

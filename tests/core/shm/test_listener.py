@@ -28,10 +28,9 @@ from lucky_transport.errors import (
 )
 from lucky_transport.shm.connecting import connect_pipe
 from lucky_transport.shm.eventfd import EventFd
-from lucky_transport.shm.handshake import ClientHello, PeerFeature, ServerHello
+from lucky_transport.shm.handshake import ClientHello, PeerFeature, ServerHello, make_pair
 from lucky_transport.shm.listener import Listener
 from lucky_transport.shm.memfd_pipe import MemfdPipe
-from lucky_transport.shm.ring_pipe import make_pair
 from lucky_transport.shm.socket_path import private_directory, remove_stale_sockets, socket_path
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_left")

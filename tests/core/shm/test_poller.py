@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from lucky_transport.errors import ClosedError, RemoteProtocolError
+from lucky_transport.shm import connecting, handshake
+from lucky_transport.shm.handshake import RingPair
 from lucky_transport.shm.memfd_pipe import MemfdPipe
 from lucky_transport.shm.poller import Poller
 from tests.support.waiting import call_later, until
@@ -149,10 +151,18 @@ def test_a_client_that_left_is_reported_although_its_records_were_put_aside(
     assert found.closed == [engine]
 
 
-def test_a_hostile_ring_is_offered_and_its_pipe_can_be_discarded(pipes: Poller, join: Callable[[], Any]) -> None:
+def test_a_hostile_ring_is_offered_and_its_pipe_can_be_discarded(
+    pipes: Poller, join: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    received: list[RingPair] = []
+
+    def receive_pair(fd: int, size: int) -> RingPair:
+        received.append(handshake.receive_pair(fd, size))
+        return received[-1]
+
+    monkeypatch.setattr(connecting, "receive_pair", receive_pair)
     client, engine = join()
-    mapping = client._parts.pair.mapping
-    mapping[256:260] = (4).to_bytes(4, "little")
+    received.pop().mapping[256:260] = (4).to_bytes(4, "little")
     assert pipes.wait(LONG_NS).ready == [engine]
     with pytest.raises(RemoteProtocolError):
         engine.try_pop()

@@ -16,7 +16,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from lucky_transport.errors import MissingExtra, SegmentError, SpecError
 from lucky_transport.shm.atomics import implementation, native_error
-from lucky_transport.shm.ends import open_reader, open_writer
 from lucky_transport.shm.fallback_ring import RingReader, RingWriter
 from lucky_transport.shm.ring import (
     HEAD_BYTES,
@@ -27,6 +26,7 @@ from lucky_transport.shm.ring import (
     ring_bytes,
     stride_of,
 )
+from lucky_transport.shm.ring_pipe import open_reader, open_writer
 from tests.support.segment_memory import PlainWords, WatchedWords
 
 W = TypeVar("W", bound=PlainWords)
@@ -266,7 +266,7 @@ def test_a_full_or_empty_ring_is_only_looked_at() -> None:
 
 PEER = """
 import mmap, os, random, sys, time
-from lucky_transport.shm.ends import open_reader, open_writer
+from lucky_transport.shm.ring_pipe import open_reader, open_writer
 from lucky_transport.shm.ring import largest_record
 
 role, fd, size, count, native = sys.argv[1], *map(int, sys.argv[2:])

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport.shm.atomics import native_error
-from lucky_transport.shm.ends import open_reader, open_writer
 from lucky_transport.shm.fallback_ring import RingReader, RingWriter
 from lucky_transport.shm.ring import HEAD_BYTES, SKIP, largest_record, reset_ring, ring_bytes
+from lucky_transport.shm.ring_pipe import open_reader, open_writer
 from tests.support.segment_memory import PlainWords, WatchedWords
 
 W = TypeVar("W", bound=PlainWords)

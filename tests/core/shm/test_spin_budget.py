@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from lucky_transport.shm.atomics import native_error
 from lucky_transport.shm.channel import Result
-from lucky_transport.shm.ends import open_reader, open_writer
 from lucky_transport.shm.ring import ring_bytes
+from lucky_transport.shm.ring_pipe import open_reader, open_writer
 from lucky_transport.shm.wait import STRATEGIES, spin_budget
 
 pytestmark = pytest.mark.skipif(bool(native_error()), reason=native_error() or "native")

@@ -11,17 +11,21 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from mmap import mmap
+from typing import TYPE_CHECKING
 
 import pytest
 
 from lucky_transport.errors import ClosedError, RemoteProtocolError, SpecError
 from lucky_transport.shm.atomics import implementation, native_error
 from lucky_transport.shm.channel import PEER_PARKS, Result
-from lucky_transport.shm.ends import ReadingEnd, WritingEnd, open_reader, open_writer
 from lucky_transport.shm.liveness import Peer
 from lucky_transport.shm.ring import WRITER_PARK, ring_bytes
+from lucky_transport.shm.ring_pipe import open_reader, open_writer
 from lucky_transport.shm.wait import spin
 from tests.support.waiting import call_later
+
+if TYPE_CHECKING:
+    from lucky_transport.shm._native import RingReader, RingWriter
 
 PARK, RING, SIZE = 0, 128, 4096
 LONG_NS = 20_000_000_000
@@ -51,12 +55,12 @@ def strategy(request: pytest.FixtureRequest) -> int:
 
 
 @pytest.fixture
-def writer(memory: mmap, kinds: tuple[bool, bool], strategy: int) -> WritingEnd:
+def writer(memory: mmap, kinds: tuple[bool, bool], strategy: int) -> RingWriter:
     return open_writer(memory, RING, SIZE, park=PARK, strategy=strategy, native=kinds[0])
 
 
 @pytest.fixture
-def reader(memory: mmap, kinds: tuple[bool, bool], strategy: int) -> ReadingEnd:
+def reader(memory: mmap, kinds: tuple[bool, bool], strategy: int) -> RingReader:
     return open_reader(memory, RING, SIZE, park=PARK, strategy=strategy, native=kinds[1])
 
 
@@ -69,33 +73,33 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
     process.wait()
 
 
-def fill(writer: WritingEnd, length: int = 500) -> int:
+def fill(writer: RingWriter, length: int = 500) -> int:
     count = 0
     while writer.try_push(bytes(length)):
         count += 1
     return count
 
 
-def test_a_wait_ends_with_the_record(writer: WritingEnd, reader: ReadingEnd) -> None:
+def test_a_wait_ends_with_the_record(writer: RingWriter, reader: RingReader) -> None:
     thread = call_later(writer.try_push, b"record")
     assert reader.wait(-1, LONG_NS) == 1
     thread.join()
     assert reader.try_pop() == b"record"
 
 
-def test_a_wait_for_what_is_there_ends_at_once(writer: WritingEnd, reader: ReadingEnd) -> None:
+def test_a_wait_for_what_is_there_ends_at_once(writer: RingWriter, reader: RingReader) -> None:
     writer.try_push(b"record")
     assert reader.ready()
     assert reader.wait(-1, 0) == 1
 
 
-def test_a_wait_ends_at_its_timeout(writer: WritingEnd, reader: ReadingEnd) -> None:
+def test_a_wait_ends_at_its_timeout(writer: RingWriter, reader: RingReader) -> None:
     assert not reader.ready()
     assert reader.wait(-1, 0) == Result.TIMED_OUT
     assert reader.wait(-1, 3_000_000) == Result.TIMED_OUT
 
 
-def test_a_wait_can_be_interrupted_while_it_lasts_and_before(writer: WritingEnd, reader: ReadingEnd) -> None:
+def test_a_wait_can_be_interrupted_while_it_lasts_and_before(writer: RingWriter, reader: RingReader) -> None:
     thread = call_later(reader.interrupt)
     assert reader.wait(-1, LONG_NS) == 0
     thread.join()
@@ -105,7 +109,7 @@ def test_a_wait_can_be_interrupted_while_it_lasts_and_before(writer: WritingEnd,
 
 
 def test_a_wait_ends_when_the_peer_is_killed(
-    writer: WritingEnd, reader: ReadingEnd, sleeper: subprocess.Popen[bytes]
+    writer: RingWriter, reader: RingReader, sleeper: subprocess.Popen[bytes]
 ) -> None:
     peer = Peer(sleeper.pid)
     thread = call_later(sleeper.kill)
@@ -116,7 +120,7 @@ def test_a_wait_ends_when_the_peer_is_killed(
     peer.close()
 
 
-def test_room_comes_when_the_reader_reads(writer: WritingEnd, reader: ReadingEnd) -> None:
+def test_room_comes_when_the_reader_reads(writer: RingWriter, reader: RingReader) -> None:
     fill(writer)
     assert writer.wait_writable(500, -1, 1_000_000) == Result.TIMED_OUT
     thread = call_later(reader.try_pop)
@@ -125,11 +129,11 @@ def test_room_comes_when_the_reader_reads(writer: WritingEnd, reader: ReadingEnd
     assert writer.try_push(bytes(500))
 
 
-def test_a_wait_writable_that_is_there_ends_at_once(writer: WritingEnd) -> None:
+def test_a_wait_writable_that_is_there_ends_at_once(writer: RingWriter) -> None:
     assert writer.wait_writable(1000, -1, 0) == 1
 
 
-def test_a_wait_writable_counts_what_has_to_be_skipped(writer: WritingEnd, reader: ReadingEnd) -> None:
+def test_a_wait_writable_counts_what_has_to_be_skipped(writer: RingWriter, reader: RingReader) -> None:
     """At byte 3584 of 4096 a record of 1000 bytes needs the start of the ring, which the reader has not given back."""
     assert [writer.try_push(bytes(508)) for _ in range(7)] == [True] * 7
     assert writer.position == 3584
@@ -142,7 +146,7 @@ def test_a_wait_writable_counts_what_has_to_be_skipped(writer: WritingEnd, reade
     assert writer.try_push(bytes(1000))
 
 
-def test_a_wait_writable_ends_when_the_peer_is_killed(writer: WritingEnd, sleeper: subprocess.Popen[bytes]) -> None:
+def test_a_wait_writable_ends_when_the_peer_is_killed(writer: RingWriter, sleeper: subprocess.Popen[bytes]) -> None:
     fill(writer)
     peer = Peer(sleeper.pid)
     thread = call_later(sleeper.kill)
@@ -151,7 +155,7 @@ def test_a_wait_writable_ends_when_the_peer_is_killed(writer: WritingEnd, sleepe
     peer.close()
 
 
-def test_a_wait_writable_can_be_stopped_for_good(writer: WritingEnd) -> None:
+def test_a_wait_writable_can_be_stopped_for_good(writer: RingWriter) -> None:
     fill(writer)
     thread = call_later(writer.stop)
     assert writer.wait_writable(500, -1, LONG_NS) == Result.TIMED_OUT
@@ -160,12 +164,12 @@ def test_a_wait_writable_can_be_stopped_for_good(writer: WritingEnd) -> None:
 
 
 @pytest.mark.parametrize("length", [0, 1021, 1 << 40])
-def test_room_that_can_never_be_there_is_refused(writer: WritingEnd, length: int) -> None:
+def test_room_that_can_never_be_there_is_refused(writer: RingWriter, length: int) -> None:
     with pytest.raises(SpecError, match=f"a record of {length} bytes, expected 1 to 1020"):
         writer.wait_writable(length, -1, LONG_NS)
 
 
-def test_a_hostile_read_position_ends_a_wait_writable(writer: WritingEnd, memory: mmap) -> None:
+def test_a_hostile_read_position_ends_a_wait_writable(writer: RingWriter, memory: mmap) -> None:
     fill(writer)
 
     def lie() -> None:
@@ -177,14 +181,14 @@ def test_a_hostile_read_position_ends_a_wait_writable(writer: WritingEnd, memory
     thread.join()
 
 
-def test_a_hostile_write_position_is_no_record(reader: ReadingEnd, memory: mmap) -> None:
+def test_a_hostile_write_position_is_no_record(reader: RingReader, memory: mmap) -> None:
     memory[RING : RING + 4] = (12345).to_bytes(4, "little")
     assert reader.wait(-1, 0) == 1
     with pytest.raises(RemoteProtocolError, match="12345 \\(write\\)"):
         reader.try_pop()
 
 
-def test_no_park_word_stays_set_after_a_wait(writer: WritingEnd, reader: ReadingEnd, memory: mmap) -> None:
+def test_no_park_word_stays_set_after_a_wait(writer: RingWriter, reader: RingReader, memory: mmap) -> None:
     reader.wait(-1, 1_000_000)
     fill(writer)
     writer.wait_writable(500, -1, 2_000_000)
@@ -296,7 +300,7 @@ def test_a_signal_gets_through_to_a_waiting_main_thread(memory: mmap) -> None:
         signal.signal(signal.SIGALRM, before)
 
 
-def test_records_pass_between_waiting_threads_whatever_they_do(writer: WritingEnd, reader: ReadingEnd) -> None:
+def test_records_pass_between_waiting_threads_whatever_they_do(writer: RingWriter, reader: RingReader) -> None:
     """Both sides park again and again: the ring holds only a few records, and the reader is slower at times."""
     count = 300
     got: list[bytes] = []
@@ -318,7 +322,7 @@ def test_records_pass_between_waiting_threads_whatever_they_do(writer: WritingEn
     assert got == records
 
 
-def test_an_end_that_was_shut_refuses_every_record_and_touches_nothing(writer: WritingEnd, reader: ReadingEnd) -> None:
+def test_an_end_that_was_shut_refuses_every_record_and_touches_nothing(writer: RingWriter, reader: RingReader) -> None:
     writer.try_push(b"before")
     written, read = writer.position, reader.position
     for end in (writer, reader):
