@@ -211,6 +211,8 @@ def make(
         raise ConfigError(
             "make() needs an engine or an endpoint", hint="pass make('toy') or make(endpoint='shm://name')"
         )
+    if "://" in engine:
+        raise ConfigError(f"make(): {engine!r} is an endpoint, not an engine", hint=f"pass make(endpoint={engine!r})")
     info = _choose(resolved)
     owner, transport = _start(info, engine, num_envs, seed, options, resolved)
     try:

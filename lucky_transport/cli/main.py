@@ -18,7 +18,7 @@ from lucky_transport.registry import load, missing_extra, registry
 
 __all__ = ["INTERRUPTED", "cli", "main"]
 
-#: The exit code after Ctrl-C, that of a program that SIGINT ended; `serve` exits with 0, because Ctrl-C stops it.
+#: The exit code after Ctrl-C: that of a program ended by SIGINT. `serve` exits with 0, since Ctrl-C is how it ends.
 INTERRUPTED = 128 + signal.SIGINT
 
 
@@ -56,7 +56,7 @@ class _Commands(click.Group):
             if not missing:
                 raise
             raise click.ClickException(str(missing)) from error
-        except (KeyboardInterrupt, click.Abort) as error:  # click makes an Abort of a Ctrl-C at a question
+        except (KeyboardInterrupt, click.Abort) as error:  # click turns Ctrl-C at a prompt into an Abort
             if isinstance(error, click.Abort) and not isinstance(error.__context__, KeyboardInterrupt):
                 raise
             click.echo("\ninterrupted", err=True)
@@ -64,13 +64,13 @@ class _Commands(click.Group):
 
 
 def _unknown(name: str) -> str:
-    """Return the error text: the nearest command or all of them, and the plugins that failed to load."""
+    """Return the error text for a command that does not exist."""
     known = sorted(registry().commands)
     near = difflib.get_close_matches(name, known, n=2)
-    guess = f"; did you mean {' or '.join(near)}?" if near else f"; there are: {', '.join(known)}"
-    broken = sorted(registry().broken)
-    lost = f" (plugins that failed to load: {', '.join(broken)}; see `lucky-transport doctor`)" if broken else ""
-    return f"no command {name!r}{guess}{lost}"
+    suggestion = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(known)}"
+    failed = sorted(registry().broken)
+    note = f" (plugins that failed to load: {', '.join(failed)}; see `lucky-transport doctor`)" if failed else ""
+    return f"no command {name!r}; {suggestion}{note}"
 
 
 @click.group(

@@ -124,9 +124,9 @@ from lucky_transport.messages import (
     RunSessionResponse,
     SaveLidarBakeRequest,
     SessionAction,
-    SessionLook,
     SessionRecording,
     SessionRequest,
+    SessionSnapshot,
     SessionStatus,
     SetActionGroupRequest,
     SetActionGroupResponse,
@@ -1428,10 +1428,10 @@ class SessionService(Service):
     """The methods of lucky_transport.v1.SessionService."""
 
     def get_worlds(self, request: GetWorldsRequest = ..., /, *, timeout_s: float | None = None) -> GetWorldsResponse:
-        """Asks what worlds the engine offers.
+        """Asks for the worlds that the engine offers.
 
-        Returns GetWorldsResponse: What worlds the engine offers: `maps`, the first is the default; `events`, names
-        that may interrupt an advance; `tick_s`, the simulated time of a tick in seconds.
+        Returns GetWorldsResponse: maps: names of worlds, the first is the default. events: names that may interrupt
+        an advance. tick_s: the simulated time of a tick, in seconds.
         """
 
     @overload
@@ -1451,7 +1451,7 @@ class SessionService(Service):
         """Asks for a session. `map_name` "" is the default one, `options_json` a JSON object ("" = none).
 
         owned: it is destroyed when the client that created it leaves. record: its actions are kept for GetRecording.
-        recording: show this one again instead; then nothing else counts but `owned`.
+        recording: replay this one instead; of the other fields only `owned` then counts.
 
         Returns CreateSessionResponse: The id of the new session, whose world is being built.
         """
@@ -1464,7 +1464,7 @@ class SessionService(Service):
     def get(self, session_id: str = "", *, timeout_s: float | None = None) -> SessionStatus:
         """Names a session.
 
-        Returns SessionStatus: Where a session stands. `phase` is creating, ready, playing, over, failed or gone.
+        Returns SessionStatus: The status of a session. `phase` is creating, ready, playing, over, failed or gone.
         """
 
     get_session = get
@@ -1492,9 +1492,9 @@ class SessionService(Service):
         check_every: int = 0,
         timeout_s: float | None = None,
     ) -> AdvanceSessionResponse:
-        """Asks a world to take `actions` and go on by `ticks` (0: only look).
+        """Asks a world to take `actions` and advance by `ticks` (0: only the snapshot).
 
-        interrupts: events that end it early, looked for every `check_every` ticks (0 counts as 1).
+        interrupts: events that end the advance early, checked every `check_every` ticks (0 counts as 1).
 
         Returns AdvanceSessionResponse: The world afterwards, the ticks it did, and the event that ended it early (""
         when none did).
@@ -1508,9 +1508,9 @@ class SessionService(Service):
     def act_in(
         self, session_id: str = "", *, actions: Sequence[SessionAction] = ..., timeout_s: float | None = None
     ) -> ActInSessionResponse:
-        """Has a world take these actions in its next tick, however that comes about; at most 16 wait.
+        """Has a world take these actions in its next tick; at most 16 are pending.
 
-        Returns ActInSessionResponse: How many older actions these ones pushed out.
+        Returns ActInSessionResponse: The number of older actions that were dropped for these.
         """
 
     act_in_session = act_in
@@ -1529,26 +1529,27 @@ class SessionService(Service):
     run_session = run
 
     @overload
-    def get_latest(self, request: GetLatestRequest, /, *, timeout_s: float | None = None) -> SessionLook: ...
+    def get_latest(self, request: GetLatestRequest, /, *, timeout_s: float | None = None) -> SessionSnapshot: ...
     @overload
     def get_latest(
         self, session_id: str = "", *, after_tick: int | None = None, timeout_s: float | None = None
-    ) -> SessionLook:
-        """Asks for the newest look at a world, later than `after_tick` where that is given.
+    ) -> SessionSnapshot:
+        """Asks for the newest snapshot of a world, later than `after_tick` where that is given.
 
-        The engine waits for one only a moment: an answer without an observation means that there is none yet; ask
-        again.
+        The engine waits only a moment: a response without an observation means that there is none yet; ask again.
 
-        Returns SessionLook: A world as it was at tick `ticks`: the observation, encoded, and how far it had come.
+        Returns SessionSnapshot: A world at tick `ticks`: its observation, encoded, and how far it has come.
         """
 
     @overload
-    def restart(self, request: RestartSessionRequest, /, *, timeout_s: float | None = None) -> SessionLook: ...
+    def restart(self, request: RestartSessionRequest, /, *, timeout_s: float | None = None) -> SessionSnapshot: ...
     @overload
-    def restart(self, session_id: str = "", *, seed: int | None = None, timeout_s: float | None = None) -> SessionLook:
-        """Starts a session's world over, with `seed` (absent: the engine's choice).
+    def restart(
+        self, session_id: str = "", *, seed: int | None = None, timeout_s: float | None = None
+    ) -> SessionSnapshot:
+        """Restarts a session's world with `seed` (absent: the engine's choice).
 
-        Returns SessionLook: A world as it was at tick `ticks`: the observation, encoded, and how far it had come.
+        Returns SessionSnapshot: A world at tick `ticks`: its observation, encoded, and how far it has come.
         """
 
     restart_session = restart
@@ -1559,7 +1560,7 @@ class SessionService(Service):
     def destroy(self, session_id: str = "", *, timeout_s: float | None = None) -> DestroySessionResponse:
         """Names a session.
 
-        Returns DestroySessionResponse: The session is gone, or never was.
+        Returns DestroySessionResponse: There is no session of that id any more.
         """
 
     destroy_session = destroy
@@ -1570,8 +1571,8 @@ class SessionService(Service):
     def get_recording(self, session_id: str = "", *, timeout_s: float | None = None) -> SessionRecording:
         """Names a session.
 
-        Returns SessionRecording: All that it takes to see a session again: how its world was made, what it was
-        given, for how many `ticks`.
+        Returns SessionRecording: All that replays a session: how its world was made, the actions it took, and for
+        how many `ticks` it ran.
         """
 
     @overload
@@ -1580,8 +1581,8 @@ class SessionService(Service):
     def share(self, session_id: str = "", *, timeout_s: float | None = None) -> ShareSessionResponse:
         """Names a session.
 
-        Returns ShareSessionResponse: Where a client on the same host sees the newest look without any call: a file
-        in /dev/shm of the engine with that process id (`engine_started`: when it started, in clock ticks since
+        Returns ShareSessionResponse: The file in /dev/shm from which a client on the same host reads the newest
+        snapshot without a call, and the engine's process id (`engine_started`: when it started, in clock ticks since
         boot).
         """
 
@@ -2844,10 +2845,10 @@ class AsyncSessionService(AsyncService):
     async def get_worlds(
         self, request: GetWorldsRequest = ..., /, *, timeout_s: float | None = None
     ) -> GetWorldsResponse:
-        """Asks what worlds the engine offers.
+        """Asks for the worlds that the engine offers.
 
-        Returns GetWorldsResponse: What worlds the engine offers: `maps`, the first is the default; `events`, names
-        that may interrupt an advance; `tick_s`, the simulated time of a tick in seconds.
+        Returns GetWorldsResponse: maps: names of worlds, the first is the default. events: names that may interrupt
+        an advance. tick_s: the simulated time of a tick, in seconds.
         """
 
     @overload
@@ -2869,7 +2870,7 @@ class AsyncSessionService(AsyncService):
         """Asks for a session. `map_name` "" is the default one, `options_json` a JSON object ("" = none).
 
         owned: it is destroyed when the client that created it leaves. record: its actions are kept for GetRecording.
-        recording: show this one again instead; then nothing else counts but `owned`.
+        recording: replay this one instead; of the other fields only `owned` then counts.
 
         Returns CreateSessionResponse: The id of the new session, whose world is being built.
         """
@@ -2882,7 +2883,7 @@ class AsyncSessionService(AsyncService):
     async def get(self, session_id: str = "", *, timeout_s: float | None = None) -> SessionStatus:
         """Names a session.
 
-        Returns SessionStatus: Where a session stands. `phase` is creating, ready, playing, over, failed or gone.
+        Returns SessionStatus: The status of a session. `phase` is creating, ready, playing, over, failed or gone.
         """
 
     get_session = get
@@ -2912,9 +2913,9 @@ class AsyncSessionService(AsyncService):
         check_every: int = 0,
         timeout_s: float | None = None,
     ) -> AdvanceSessionResponse:
-        """Asks a world to take `actions` and go on by `ticks` (0: only look).
+        """Asks a world to take `actions` and advance by `ticks` (0: only the snapshot).
 
-        interrupts: events that end it early, looked for every `check_every` ticks (0 counts as 1).
+        interrupts: events that end the advance early, checked every `check_every` ticks (0 counts as 1).
 
         Returns AdvanceSessionResponse: The world afterwards, the ticks it did, and the event that ended it early (""
         when none did).
@@ -2930,9 +2931,9 @@ class AsyncSessionService(AsyncService):
     async def act_in(
         self, session_id: str = "", *, actions: Sequence[SessionAction] = ..., timeout_s: float | None = None
     ) -> ActInSessionResponse:
-        """Has a world take these actions in its next tick, however that comes about; at most 16 wait.
+        """Has a world take these actions in its next tick; at most 16 are pending.
 
-        Returns ActInSessionResponse: How many older actions these ones pushed out.
+        Returns ActInSessionResponse: The number of older actions that were dropped for these.
         """
 
     act_in_session = act_in
@@ -2951,28 +2952,29 @@ class AsyncSessionService(AsyncService):
     run_session = run
 
     @overload
-    async def get_latest(self, request: GetLatestRequest, /, *, timeout_s: float | None = None) -> SessionLook: ...
+    async def get_latest(self, request: GetLatestRequest, /, *, timeout_s: float | None = None) -> SessionSnapshot: ...
     @overload
     async def get_latest(
         self, session_id: str = "", *, after_tick: int | None = None, timeout_s: float | None = None
-    ) -> SessionLook:
-        """Asks for the newest look at a world, later than `after_tick` where that is given.
+    ) -> SessionSnapshot:
+        """Asks for the newest snapshot of a world, later than `after_tick` where that is given.
 
-        The engine waits for one only a moment: an answer without an observation means that there is none yet; ask
-        again.
+        The engine waits only a moment: a response without an observation means that there is none yet; ask again.
 
-        Returns SessionLook: A world as it was at tick `ticks`: the observation, encoded, and how far it had come.
+        Returns SessionSnapshot: A world at tick `ticks`: its observation, encoded, and how far it has come.
         """
 
     @overload
-    async def restart(self, request: RestartSessionRequest, /, *, timeout_s: float | None = None) -> SessionLook: ...
+    async def restart(
+        self, request: RestartSessionRequest, /, *, timeout_s: float | None = None
+    ) -> SessionSnapshot: ...
     @overload
     async def restart(
         self, session_id: str = "", *, seed: int | None = None, timeout_s: float | None = None
-    ) -> SessionLook:
-        """Starts a session's world over, with `seed` (absent: the engine's choice).
+    ) -> SessionSnapshot:
+        """Restarts a session's world with `seed` (absent: the engine's choice).
 
-        Returns SessionLook: A world as it was at tick `ticks`: the observation, encoded, and how far it had come.
+        Returns SessionSnapshot: A world at tick `ticks`: its observation, encoded, and how far it has come.
         """
 
     restart_session = restart
@@ -2985,7 +2987,7 @@ class AsyncSessionService(AsyncService):
     async def destroy(self, session_id: str = "", *, timeout_s: float | None = None) -> DestroySessionResponse:
         """Names a session.
 
-        Returns DestroySessionResponse: The session is gone, or never was.
+        Returns DestroySessionResponse: There is no session of that id any more.
         """
 
     destroy_session = destroy
@@ -2998,8 +3000,8 @@ class AsyncSessionService(AsyncService):
     async def get_recording(self, session_id: str = "", *, timeout_s: float | None = None) -> SessionRecording:
         """Names a session.
 
-        Returns SessionRecording: All that it takes to see a session again: how its world was made, what it was
-        given, for how many `ticks`.
+        Returns SessionRecording: All that replays a session: how its world was made, the actions it took, and for
+        how many `ticks` it ran.
         """
 
     @overload
@@ -3008,8 +3010,8 @@ class AsyncSessionService(AsyncService):
     async def share(self, session_id: str = "", *, timeout_s: float | None = None) -> ShareSessionResponse:
         """Names a session.
 
-        Returns ShareSessionResponse: Where a client on the same host sees the newest look without any call: a file
-        in /dev/shm of the engine with that process id (`engine_started`: when it started, in clock ticks since
+        Returns ShareSessionResponse: The file in /dev/shm from which a client on the same host reads the newest
+        snapshot without a call, and the engine's process id (`engine_started`: when it started, in clock ticks since
         boot).
         """
 

@@ -1,4 +1,4 @@
-"""A connection whose calls belong to one asyncio event loop: the loop reads it, and no thread waits for anything."""
+"""Connections that an asyncio event loop reads, without a thread: `LoopReader`, and what coroutines wait for."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def is_running_here(loop: asyncio.AbstractEventLoop) -> bool:
 
 
 class LoopReader:
-    """Has `loop` handle what comes for `calls`, until it is closed or the connection ends: `on_break` as of `calls`.
+    """Makes `loop` handle the records of `calls` until it is closed or the connection ends.
 
-    To be made on the loop's thread.
+    It is made on the loop's thread. on_break: as `ClientCalls.on_break`.
     """
 
     def __init__(
@@ -44,26 +44,26 @@ class LoopReader:
         loop.call_soon(self.read)
 
     def read(self) -> None:
-        """Handle what has come, and have the descriptor tell of what comes next."""
+        """Handle the records that are there, and arm the descriptor for the next one."""
         if not self._is_closed:
-            with contextlib.suppress(TransportError):  # the connection has ended, and each call knows
+            with contextlib.suppress(TransportError):  # the connection has ended, and every call with it
                 self._calls.pump()
                 if self._calls.arm():
                     self._loop.call_soon(self.read)
 
     def close(self) -> None:
-        """Read no more; idempotent, from any thread, also once the connection or the loop is closed."""
+        """Stop reading; idempotent, from any thread, also after the connection or the loop is closed."""
         if self._is_closed:
             return
         self._is_closed = True
         if not self._loop.is_running() or is_running_here(self._loop):
             self._loop.remove_reader(self._fd)
         else:
-            with contextlib.suppress(RuntimeError):  # the loop is closed by now
+            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
                 self._loop.call_soon_threadsafe(self._loop.remove_reader, self._fd)
 
     def close_after_fork(self) -> None:
-        """In a forked child: leave the loop's descriptors alone, they are the parent's."""
+        """In a forked child: leave the loop alone, its descriptors are shared with the parent."""
         self._is_closed = True
 
     def _broken(self, error: TransportError) -> None:
@@ -81,7 +81,7 @@ class LoopCondition:
         self._waiters: list[asyncio.Future[None]] = []
 
     def notify(self) -> None:
-        """Wake every coroutine that waits, on the loop's thread; without effect once the loop is closed."""
+        """Wake every waiting coroutine; called on the loop's thread, without effect once the loop is closed."""
         if self._loop.is_closed():
             return
         waiters, self._waiters = self._waiters, []
@@ -104,6 +104,6 @@ class LoopCondition:
         await waiter
 
     async def until(self, is_ready: Callable[[], bool]) -> None:
-        """Return once `is_ready()`, which is asked now and after each `notify`."""
+        """Return once `is_ready()` is true; it is called now and after each `notify`."""
         while not is_ready():
             await self.wait()

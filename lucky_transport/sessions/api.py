@@ -34,7 +34,7 @@ DEFAULT_TIMEOUT_S = 60.0
 class WorldSnapshot:
     """A world as it was at tick `ticks`.
 
-    The message `SessionLook` carries the same with its observation encoded. observation: a message of
+    The message `SessionSnapshot` carries the same with its observation encoded. observation: a message of
     `Worlds.observation`; the caller owns it. is_over, result, score: see `WorldProgress`.
     """
 

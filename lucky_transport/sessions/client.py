@@ -26,9 +26,9 @@ from lucky_transport.messages import (
     RestartSessionRequest,
     RunSessionRequest,
     SessionAction,
-    SessionLook,
     SessionRecording,
     SessionRequest,
+    SessionSnapshot,
     SessionStatus,
     ShareSessionResponse,
 )
@@ -143,9 +143,9 @@ class SessionClient(SessionApi):
         request = GetLatestRequest(session_id, None if after_tick < 0 else after_tick)
         deadline = Deadline.after(deadline, DEFAULT_TIMEOUT_S)
         while True:
-            look: SessionLook = self.transport.call(_LATEST, request, deadline)
-            if look.observation:
-                return from_message(look, self.worlds)
+            message: SessionSnapshot = self.transport.call(_LATEST, request, deadline)
+            if message.observation:
+                return from_message(message, self.worlds)
             if deadline.expired:
                 raise nothing_newer(session_id, after_tick, deadline)
             time.sleep(min(_ASK_AGAIN_S, deadline.remaining_s))
@@ -170,7 +170,7 @@ class SessionClient(SessionApi):
         self.transport.call(_DESTROY, SessionRequest(session_id))
 
     def _advanced(self, done: AdvanceSessionResponse) -> AdvanceResult:
-        snapshot = self._snapshot(done.look)
+        snapshot = self._snapshot(done.snapshot)
         return AdvanceResult(
             *(
                 snapshot.observation,
@@ -183,10 +183,10 @@ class SessionClient(SessionApi):
             )
         )
 
-    def _snapshot(self, look: SessionLook | None) -> WorldSnapshot:
-        if look is None:
+    def _snapshot(self, message: SessionSnapshot | None) -> WorldSnapshot:
+        if message is None:
             raise RemoteProtocolError("the engine's answer shows no world", hint="the peer is broken")
-        return from_message(look, self.worlds)
+        return from_message(message, self.worlds)
 
 
 def _json(options: Mapping[str, Any]) -> str:

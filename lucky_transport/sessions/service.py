@@ -28,9 +28,9 @@ from lucky_transport.messages import (
     RunSessionRequest,
     RunSessionResponse,
     SessionAction,
-    SessionLook,
     SessionRecording,
     SessionRequest,
+    SessionSnapshot,
     SessionStatus,
     ShareSessionResponse,
 )
@@ -108,7 +108,7 @@ class _Service:
         self._sessions.run(request.session_id, request.rate_hz)
         return RunSessionResponse()
 
-    def latest(self, request: GetLatestRequest, call: Call) -> SessionLook:
+    def latest(self, request: GetLatestRequest, call: Call) -> SessionSnapshot:
         """Wait only for a moment: readers must not hold all the threads that answer calls."""
         after_tick = -1 if request.after_tick is None else request.after_tick
         may_wait = self._waiting.acquire(blocking=False)
@@ -116,12 +116,12 @@ class _Service:
             wait_s = _LONGEST_WAIT_S if may_wait else 0.0
             return to_message(self._sessions.latest(request.session_id, after_tick, Deadline(wait_s)))
         except PeerTimeout:
-            return SessionLook()
+            return SessionSnapshot()
         finally:
             if may_wait:
                 self._waiting.release()
 
-    def restart(self, request: RestartSessionRequest, call: Call) -> SessionLook:
+    def restart(self, request: RestartSessionRequest, call: Call) -> SessionSnapshot:
         return to_message(self._sessions.restart(request.session_id, request.seed, call.deadline))
 
     def destroy(self, request: SessionRequest, call: Call) -> DestroySessionResponse:

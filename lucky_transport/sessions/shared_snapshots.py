@@ -17,7 +17,7 @@ from lucky_transport.codec.flatbuffers import decode, encode
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import ClosedError, PeerDied, RemoteProtocolError, SessionEnded
 from lucky_transport.fork import on_child
-from lucky_transport.messages import SessionLook, ShareSessionResponse
+from lucky_transport.messages import SessionSnapshot, ShareSessionResponse
 from lucky_transport.sessions.api import DEFAULT_TIMEOUT_S, WorldSnapshot, nothing_newer
 from lucky_transport.sessions.session import Session
 from lucky_transport.sessions.snapshots import from_message, to_message
@@ -146,10 +146,10 @@ class SnapshotReader:
                 if self._has_moved():
                     continue
                 record = self._file.read()
-                look = decode(SessionLook, record) if record is not None else None
-                if look is not None and look.ticks > after_tick:
-                    return from_message(look, self._worlds)
-                self._wait(look, mark, deadline)
+                message = decode(SessionSnapshot, record) if record is not None else None
+                if message is not None and message.ticks > after_tick:
+                    return from_message(message, self._worlds)
+                self._wait(message, mark, deadline)
                 if deadline.expired:
                     raise nothing_newer(self._session_id, after_tick, deadline)
 
@@ -161,7 +161,7 @@ class SnapshotReader:
     def _has_moved(self) -> bool:
         """Open the new file if the snapshots have moved there, and return whether they have. Raises when none come."""
         if self._is_closed:
-            raise ClosedError("this look at a session is closed", backend="shm", hint="watch the session again")
+            raise ClosedError("this subscription to a session is closed", backend="shm", hint="watch the session again")
         state = self._file.state
         if state == LatestValueState.ENDED:
             raise SessionEnded(f"session {self._session_id} has ended", backend="shm", hint="create another one")
@@ -179,11 +179,11 @@ class SnapshotReader:
             hint="start it and connect again",
         )
 
-    def _wait(self, look: SessionLook | None, mark: int, deadline: Deadline) -> None:
+    def _wait(self, message: SessionSnapshot | None, mark: int, deadline: Deadline) -> None:
         """Wait for a newer snapshot. Raises SessionEnded or PeerDied when none can come."""
-        if look is not None and look.is_over:
+        if message is not None and message.is_over:
             raise SessionEnded(
-                f"session {self._session_id} is over since tick {look.ticks}: there is nothing newer to see"
+                f"session {self._session_id} is over since tick {message.ticks}: there is nothing newer to see"
             )
         found = self._file.wait(mark, self._strategy, self._engine.pidfd, min(deadline.remaining_ns, _SLICE_NS))
         if found == Result.PEER_GONE:

@@ -8,22 +8,24 @@ from typing import Protocol
 
 from lucky_transport.codec.flatbuffers import decode, encode
 from lucky_transport.deadline import Deadline
-from lucky_transport.messages import SessionLook
+from lucky_transport.messages import SessionSnapshot
 from lucky_transport.sessions.api import WorldSnapshot
 from lucky_transport.world import Worlds
 
 __all__ = ["SnapshotCell", "Subscriber", "from_message", "to_message"]
 
 
-def to_message(snapshot: WorldSnapshot) -> SessionLook:
+def to_message(snapshot: WorldSnapshot) -> SessionSnapshot:
     """Return the snapshot as a message. Raises TypeError or ValueError for an observation that cannot be encoded."""
-    return SessionLook(encode(snapshot.observation), snapshot.ticks, snapshot.is_over, snapshot.result, snapshot.score)
+    return SessionSnapshot(
+        encode(snapshot.observation), snapshot.ticks, snapshot.is_over, snapshot.result, snapshot.score
+    )
 
 
-def from_message(look: SessionLook, worlds: Worlds) -> WorldSnapshot:
+def from_message(message: SessionSnapshot, worlds: Worlds) -> WorldSnapshot:
     """Return the message as a snapshot. Raises RemoteProtocolError for an observation that cannot be decoded."""
-    observation = decode(worlds.observation, look.observation)
-    return WorldSnapshot(observation, look.ticks, look.is_over, look.result, look.score)
+    observation = decode(worlds.observation, message.observation)
+    return WorldSnapshot(observation, message.ticks, message.is_over, message.result, message.score)
 
 
 class Subscriber(Protocol):

@@ -109,6 +109,11 @@ def test_make_without_engine_and_endpoint_is_refused() -> None:
         api.make()
 
 
+def test_an_endpoint_in_the_place_of_an_engine_is_named_with_the_keyword() -> None:
+    with pytest.raises(ConfigError, match=r"'shm://name' is an endpoint, .* pass make\(endpoint='shm://name'\)"):
+        api.make("shm://name")
+
+
 @pytest.mark.parametrize("transport", ["inproc", "shm"])
 def test_an_unknown_engine_fails_here_and_not_in_a_child_process(transport: str) -> None:
     with pytest.raises(UnknownName, match="no engine 'tyo'; did you mean 'toy'"):

@@ -195,7 +195,7 @@ MODULE_OF = {
     "SessionStatus": "lucky_session",
     "ListSessionsRequest": "lucky_session",
     "ListSessionsResponse": "lucky_session",
-    "SessionLook": "lucky_session",
+    "SessionSnapshot": "lucky_session",
     "AdvanceSessionRequest": "lucky_session",
     "AdvanceSessionResponse": "lucky_session",
     "ActInSessionRequest": "lucky_session",

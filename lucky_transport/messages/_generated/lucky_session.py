@@ -1,5 +1,4 @@
-"""Sessions: many independently advanced worlds in one engine, each created, advanced, watched and destroyed by
-itself.
+"""Sessions: many worlds in one engine. Each is created, advanced, watched and destroyed independently of the others.
 
 Generated from proto/lucky_session.proto by schema/generate.py; do not edit.
 """
@@ -28,9 +27,9 @@ __all__ = [
     "RunSessionRequest",
     "RunSessionResponse",
     "SessionAction",
-    "SessionLook",
     "SessionRecording",
     "SessionRequest",
+    "SessionSnapshot",
     "SessionStatus",
     "ShareSessionResponse",
 ]
@@ -38,13 +37,13 @@ __all__ = [
 
 @dataclass(slots=True)
 class GetWorldsRequest:
-    """Asks what worlds the engine offers."""
+    """Asks for the worlds that the engine offers."""
 
 
 @dataclass(slots=True)
 class GetWorldsResponse:
-    """What worlds the engine offers: `maps`, the first is the default; `events`, names that may interrupt an advance;
-    `tick_s`, the simulated time of a tick in seconds.
+    """maps: names of worlds, the first is the default. events: names that may interrupt an advance. tick_s: the
+    simulated time of a tick, in seconds.
     """
 
     maps: list[str] = field(default_factory=no_items)
@@ -61,7 +60,7 @@ class SessionAction:
 
 @dataclass(slots=True)
 class RecordedActions:
-    """Actions that a world was given when it had done `tick` ticks, in order."""
+    """The actions that a world took when it had done `tick` ticks, in order."""
 
     tick: U64 = 0
     actions: list[SessionAction] = field(default_factory=no_items)
@@ -69,7 +68,7 @@ class RecordedActions:
 
 @dataclass(slots=True)
 class SessionRecording:
-    """All that it takes to see a session again: how its world was made, what it was given, for how many `ticks`."""
+    """All that replays a session: how its world was made, the actions it took, and for how many `ticks` it ran."""
 
     map_name: str = ""
     seed: U64 = 0
@@ -83,7 +82,7 @@ class CreateSessionRequest:
     """Asks for a session. `map_name` "" is the default one, `options_json` a JSON object ("" = none).
 
     owned: it is destroyed when the client that created it leaves. record: its actions are kept for GetRecording.
-    recording: show this one again instead; then nothing else counts but `owned`.
+    recording: replay this one instead; of the other fields only `owned` then counts.
     """
 
     map_name: str = ""
@@ -110,10 +109,10 @@ class SessionRequest:
 
 @dataclass(slots=True)
 class SessionStatus:
-    """Where a session stands. `phase` is creating, ready, playing, over, failed or gone.
+    """The status of a session. `phase` is creating, ready, playing, over, failed or gone.
 
     result: how its world ended, "" while it goes on. error: why it failed. dropped: actions that newer ones pushed out.
-    rate_hz: absent when it does not run freely, 0 when it runs as fast as it can.
+    rate_hz: ticks a second; absent when it does not run freely, 0 when it runs as fast as it can.
     """
 
     session_id: str = ""
@@ -141,8 +140,8 @@ class ListSessionsResponse:
 
 
 @dataclass(slots=True)
-class SessionLook:
-    """A world as it was at tick `ticks`: the observation, encoded, and how far it had come."""
+class SessionSnapshot:
+    """A world at tick `ticks`: its observation, encoded, and how far it has come."""
 
     observation: bytes = b""
     ticks: U64 = 0
@@ -153,9 +152,9 @@ class SessionLook:
 
 @dataclass(slots=True)
 class AdvanceSessionRequest:
-    """Asks a world to take `actions` and go on by `ticks` (0: only look).
+    """Asks a world to take `actions` and advance by `ticks` (0: only the snapshot).
 
-    interrupts: events that end it early, looked for every `check_every` ticks (0 counts as 1).
+    interrupts: events that end the advance early, checked every `check_every` ticks (0 counts as 1).
     """
 
     session_id: str = ""
@@ -169,14 +168,14 @@ class AdvanceSessionRequest:
 class AdvanceSessionResponse:
     """The world afterwards, the ticks it did, and the event that ended it early ("" when none did)."""
 
-    look: SessionLook | None = None
+    snapshot: SessionSnapshot | None = None
     ticks_done: U32 = 0
     interrupt: str = ""
 
 
 @dataclass(slots=True)
 class ActInSessionRequest:
-    """Has a world take these actions in its next tick, however that comes about; at most 16 wait."""
+    """Has a world take these actions in its next tick; at most 16 are pending."""
 
     session_id: str = ""
     actions: list[SessionAction] = field(default_factory=no_items)
@@ -184,7 +183,7 @@ class ActInSessionRequest:
 
 @dataclass(slots=True)
 class ActInSessionResponse:
-    """How many older actions these ones pushed out."""
+    """The number of older actions that were dropped for these."""
 
     dropped: U32 = 0
 
@@ -204,9 +203,9 @@ class RunSessionResponse:
 
 @dataclass(slots=True)
 class GetLatestRequest:
-    """Asks for the newest look at a world, later than `after_tick` where that is given.
+    """Asks for the newest snapshot of a world, later than `after_tick` where that is given.
 
-    The engine waits for one only a moment: an answer without an observation means that there is none yet; ask again.
+    The engine waits only a moment: a response without an observation means that there is none yet; ask again.
     """
 
     session_id: str = ""
@@ -215,7 +214,7 @@ class GetLatestRequest:
 
 @dataclass(slots=True)
 class RestartSessionRequest:
-    """Starts a session's world over, with `seed` (absent: the engine's choice)."""
+    """Restarts a session's world with `seed` (absent: the engine's choice)."""
 
     session_id: str = ""
     seed: U64 | None = None
@@ -223,13 +222,13 @@ class RestartSessionRequest:
 
 @dataclass(slots=True)
 class DestroySessionResponse:
-    """The session is gone, or never was."""
+    """There is no session of that id any more."""
 
 
 @dataclass(slots=True)
 class ShareSessionResponse:
-    """Where a client on the same host sees the newest look without any call: a file in /dev/shm of the engine with that
-    process id (`engine_started`: when it started, in clock ticks since boot).
+    """The file in /dev/shm from which a client on the same host reads the newest snapshot without a call, and the
+    engine's process id (`engine_started`: when it started, in clock ticks since boot).
     """
 
     name: str = ""
