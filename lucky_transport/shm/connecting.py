@@ -6,6 +6,7 @@ What the engine sends is checked before it is used: its user, the memory's size 
 from __future__ import annotations
 
 import array
+import contextlib
 import os
 import socket
 import time
@@ -17,14 +18,7 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.errors import ConfigError, NotReachable, PeerTimeout, RemoteProtocolError, from_wire
 from lucky_transport.shm.atomics import native_error
 from lucky_transport.shm.eventfd import EventFd
-from lucky_transport.shm.handshake import (
-    LONGEST_SERVER_HELLO,
-    ClientHello,
-    PeerFeature,
-    RingPair,
-    ServerHello,
-    receive_pair,
-)
+from lucky_transport.shm.handshake import LONGEST_SERVER_HELLO, ClientHello, PeerFeature, ServerHello, receive_pair
 from lucky_transport.shm.liveness import peer_of
 from lucky_transport.shm.memfd_pipe import MemfdPipe, PipeResources
 from lucky_transport.shm.socket_path import socket_path
@@ -55,12 +49,10 @@ def connect_pipe(
     sleep_s = CONNECT_FIRST_SLEEP_S
     while True:
         for path in paths:
-            connection = _connect(path, max(deadline.remaining_s, answer_s))
-            if connection is not None:
-                patience_s = max(deadline.remaining_s, answer_s)
-                pipe = _greet(connection, path, patience_s, strategy, native and not native_error())
-                if pipe is not None:
-                    return pipe
+            patience_s = max(deadline.remaining_s, answer_s)
+            pipe = _connect(path, patience_s, strategy, native and not native_error())
+            if pipe is not None:
+                return pipe
         if deadline.expired:
             raise NotReachable(
                 f"no engine listens at {' or '.join(map(str, paths))} after {deadline.timeout_s:g} s",
@@ -72,66 +64,60 @@ def connect_pipe(
         sleep_s = min(sleep_s * 2, CONNECT_LONGEST_SLEEP_S)
 
 
-def _connect(path: Path, patience_s: float) -> socket.socket | None:
-    """Return a connection, None when no engine listens now."""
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    try:
+def _connect(path: Path, patience_s: float, strategy: int, native: bool) -> MemfdPipe | None:
+    """Return a pipe to the engine that listens there; None when none does, or it closed the connection: try again."""
+    with contextlib.ExitStack() as undo:
+        connection = undo.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
         connection.settimeout(patience_s)
-        connection.connect(str(path))
-    except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError, BlockingIOError, TimeoutError):
-        connection.close()
-        return None
-    except PermissionError as error:
-        connection.close()
-        raise ConfigError(
-            f"{path} is not yours to connect to", backend="shm", hint="run as the engine's user"
-        ) from error
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def _greet(connection: socket.socket, path: Path, patience_s: float, strategy: int, native: bool) -> MemfdPipe | None:
-    """Return the pipe, None when the engine closed the connection: it is going, or has too much to do."""
-    try:
-        connection.settimeout(patience_s)
-        connection.send(ClientHello(PeerFeature.PARKS).to_bytes())
-        message, fds = _receive(connection)
-    except (ConnectionError, BlockingIOError):
-        connection.close()
-        return None
-    except TimeoutError as error:
-        connection.close()
-        raise PeerTimeout(
-            f"the engine at {path} did not answer within {patience_s:.2g} s",
-            backend="shm",
-            hint="it may hang in a step; restart it",
-        ) from error
-    except BaseException:
-        connection.close()
-        raise
-    if not message:
-        connection.close()
-        return None
-    try:
-        pair, parts = _take(connection, message, fds)
-    except BaseException:
-        connection.close()
-        raise
-    finally:
+        try:
+            connection.connect(str(path))
+        except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError, BlockingIOError, TimeoutError):
+            return None
+        except PermissionError as error:
+            raise ConfigError(
+                f"{path} is not yours to connect to", backend="shm", hint="run as the engine's user"
+            ) from error
+        try:
+            connection.send(ClientHello(PeerFeature.PARKS).to_bytes())
+            message, fds = _receive(connection)
+        except (ConnectionError, BlockingIOError):
+            return None
+        except TimeoutError as error:
+            raise PeerTimeout(
+                f"the engine at {path} did not answer within {patience_s:.2g} s",
+                backend="shm",
+                hint="it may hang in a step; restart it",
+            ) from error
         for fd in fds:
-            os.close(fd)
-    name = f"the engine of pid {parts.peer.pid} at {path}"
-    try:
-        return MemfdPipe(pair, parts, name, engine=False, strategy=strategy, native=native)
-    except BaseException:
-        parts.close()
-        raise
+            undo.callback(os.close, fd)
+        if not message:
+            return None
+        answer = ServerHello.of(message)
+        if answer.status:
+            raise from_wire(answer.status, answer.reason, backend="shm")
+        if len(fds) != _FDS:
+            raise RemoteProtocolError(f"the engine sent {len(fds)} descriptors, expected {_FDS}", backend="shm")
+        memory, engine_event, my_event = fds
+        pair = receive_pair(memory, answer.ring_bytes)
+        peer = peer_of(connection)
+        undo.callback(peer.close)
+        parts = PipeResources(
+            EventFd.received(my_event),
+            EventFd.received(engine_event),
+            connection,
+            peer,
+            bool(answer.features & PeerFeature.PARKS),
+        )
+        connection.setblocking(False)
+        name = f"the engine of pid {peer.pid} at {path}"
+        pipe = MemfdPipe(pair, parts, name, engine=False, strategy=strategy, native=native)
+        undo.pop_all()  # all but the memory is the pipe's now
+        os.close(memory)
+        return pipe
 
 
 def _receive(connection: socket.socket) -> tuple[bytes, list[int]]:
-    """Return the engine's answer and the descriptors that came with it; the caller closes those left in the list."""
+    """Return the engine's answer and the descriptors that came with it, which the caller closes."""
     numbers = array.array("i")
     space = socket.CMSG_SPACE(_FDS * numbers.itemsize)
     message, attached, _, _ = connection.recvmsg(LONGEST_SERVER_HELLO, space, socket.MSG_CMSG_CLOEXEC)
@@ -139,22 +125,3 @@ def _receive(connection: socket.socket) -> tuple[bytes, list[int]]:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
             numbers.frombytes(content[: len(content) - len(content) % numbers.itemsize])
     return message, list(numbers)
-
-
-def _take(connection: socket.socket, message: bytes, fds: list[int]) -> tuple[RingPair, PipeResources]:
-    """Make a pipe's parts of what the engine sent; takes the event descriptors out of `fds`. Raises its error."""
-    answer = ServerHello.of(message)
-    if answer.status:
-        raise from_wire(answer.status, answer.reason, backend="shm")
-    if len(fds) != _FDS:
-        raise RemoteProtocolError(f"the engine sent {len(fds)} descriptors, expected {_FDS}", backend="shm")
-    pair = receive_pair(fds[0], answer.ring_bytes)
-    peer = peer_of(connection)
-    try:
-        engine_event, my_event = EventFd.received(fds[1]), EventFd.received(fds[2])
-    except BaseException:
-        peer.close()
-        raise
-    del fds[1:]
-    connection.setblocking(False)
-    return pair, PipeResources(my_event, engine_event, connection, peer, bool(answer.features & PeerFeature.PARKS))

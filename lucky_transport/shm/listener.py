@@ -170,27 +170,22 @@ class Listener:
 
     def _admit(self, connection: socket.socket, greeting: ClientHello) -> MemfdPipe:
         """Send the client its rings and event descriptors, or why it gets none; raises the error in that case."""
-        peer = peer_of(connection)
-        notifiers: list[EventFd] = []
-        try:
+        with contextlib.ExitStack() as undo:
+            peer = peer_of(connection)
+            undo.callback(peer.close)
             self._check(connection, greeting)
             pair, memory = make_pair(self._ring_bytes)
-            try:
-                notifiers = [EventFd(), EventFd()]
-                answer = ServerHello(PeerFeature.PARKS, 0, self._ring_bytes)
-                socket.send_fds(connection, [answer.to_bytes()], [memory, notifiers[0].fd, notifiers[1].fd])
-            finally:
-                os.close(memory)
-            parts = PipeResources(
-                notifiers[0], notifiers[1], connection, peer, bool(greeting.features & PeerFeature.PARKS)
-            )
+            undo.callback(os.close, memory)
+            my_event, client_event = undo.enter_context(EventFd()), undo.enter_context(EventFd())
+            answer = ServerHello(PeerFeature.PARKS, 0, self._ring_bytes)
+            socket.send_fds(connection, [answer.to_bytes()], [memory, my_event.fd, client_event.fd])
+            client_parks = bool(greeting.features & PeerFeature.PARKS)
+            parts = PipeResources(my_event, client_event, connection, peer, client_parks)
             name = f"shm client of pid {peer.pid}"
-            return MemfdPipe(pair, parts, name, engine=True, strategy=self.strategy, native=self.native)
-        except BaseException:
-            peer.close()
-            for notifier in notifiers:
-                notifier.close()
-            raise
+            pipe = MemfdPipe(pair, parts, name, engine=True, strategy=self.strategy, native=self.native)
+            undo.pop_all()  # all but the memory is the pipe's now
+            os.close(memory)
+            return pipe
 
     def _check(self, connection: socket.socket, greeting: ClientHello) -> None:
         """Raise, and tell the client, why it cannot have a pipe."""
