@@ -10,16 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.shm.channel import PEER_PARKS, ActionFormat, ChannelOffsets, Result
-from lucky_transport.shm.fallback_ring import (
+from lucky_transport.shm.fallback_ring import RingReader, RingWriter, spin
+from lucky_transport.shm.fallback_words import (
     Doorbell,
-    RingReader,
-    RingWriter,
     bytes_at,
     is_cut,
     load32,
     load64,
     poll,
-    spin,
     store32,
     store64,
     wait32,
@@ -27,7 +25,6 @@ from lucky_transport.shm.fallback_ring import (
     word32,
     word64,
 )
-from lucky_transport.shm.timing import FALLBACK_YIELD_NS
 
 __all__ = [
     "GUARDS",
@@ -69,9 +66,9 @@ def lost(mapping: mmap) -> bool:
 
 
 class SpinBudget:
-    """Always the same: waits in Python learn nothing."""
+    """None: a side that waits in Python looks once before it parks."""
 
-    ns = FALLBACK_YIELD_NS
+    ns = 0
 
     def __init__(self, strategy: int) -> None:
         pass

@@ -1,27 +1,18 @@
-"""Words, waits and ring ends in pure Python: what `_native/words.c`, `wait.c` and `ring_*.c` do, for x86-64 only.
+"""Ring ends in pure Python: what `_native/ring_*.c` do, for x86-64 only.
 
-Words are read and written through `memoryview.cast`, one aligned machine access each; `struct` would tear them.
-Waits never park: plain stores may pass later loads even on x86, so a parked Python side could miss its wake-up. A peer
-that may park is woken after each store, whatever its park word says: FUTEX_WAKE is the fence that orders our store
-before its look at it. `arm` may ask to be woken all the same: a system call stands between its store and its look.
+`arm` may ask to be woken though nothing else parks here: a system call stands between its store and its look.
 """
 
 from __future__ import annotations
 
-import ctypes
-import os
-import select
-import time
 from collections.abc import Callable
-from mmap import mmap
 from typing import Any, cast
-
-import numpy as np
 
 from lucky_transport.codec.envelope import CompactFields, ItemRun, Popped, decode_compact, encode_compact
 from lucky_transport.errors import SegmentError
-from lucky_transport.shm.channel import PEER_PARKS, PEER_WAKES, Result
+from lucky_transport.shm.channel import PEER_PARKS, PEER_WAKES
 from lucky_transport.shm.eventfd import notify_eventfd
+from lucky_transport.shm.fallback_words import futex_wake, is_cut, poll
 from lucky_transport.shm.ring import (
     HEAD_BYTES,
     LENGTH_BYTES,
@@ -37,138 +28,11 @@ from lucky_transport.shm.ring import (
     check_skip,
     distance,
 )
-from lucky_transport.shm.timing import FALLBACK_PEER_POLL_S, FALLBACK_SLEEP_S, FALLBACK_SPIN_S, FALLBACK_YIELD_NS
 
-__all__ = [
-    "Doorbell",
-    "RingReader",
-    "RingWriter",
-    "bytes_at",
-    "is_cut",
-    "load32",
-    "load64",
-    "poll",
-    "spin",
-    "store32",
-    "store64",
-    "wait32",
-    "wake",
-    "word32",
-    "word64",
-]
+__all__ = ["RingReader", "RingWriter", "spin"]
 
 _BOTH = PEER_WAKES | PEER_PARKS
 _SKIP = SKIP.to_bytes(LENGTH_BYTES, "little")
-
-_SYS_FUTEX, _FUTEX_WAKE = 202, 1  # x86-64
-
-_libc = ctypes.CDLL(None, use_errno=True)
-
-
-def _address_of(memory: Any, offset: int) -> int:
-    """Return the address of a byte of a buffer; it is valid while the buffer lives."""
-    return int(np.frombuffer(memory, np.uint8).ctypes.data) + offset
-
-
-def _futex_wake(address: int) -> None:
-    """Wake one thread, of any process, that is parked on the word at `address`."""
-    _libc.syscall(_SYS_FUTEX, ctypes.c_void_p(address), _FUTEX_WAKE, 1, None, None, 0)
-
-
-def bytes_at(mapping: mmap, offset: int, size: int) -> memoryview:
-    """Return so many bytes at `offset`; what is as long as a word has to be aligned like one. Raises ValueError."""
-    if offset + size > len(mapping) or (size in (4, 8) and offset % size):
-        raise ValueError(f"offset {offset} (+{size}) does not lie in the {len(mapping)} bytes mapped")
-    return memoryview(mapping)[offset : offset + size]
-
-
-def word32(mapping: mmap, offset: int) -> memoryview:
-    """Return the u32 at `offset` as a view of one element. Raises ValueError outside the mapping."""
-    return bytes_at(mapping, offset, 4).cast("I")
-
-
-def word64(mapping: mmap, offset: int) -> memoryview:
-    """Return the u64 at `offset` as a view of one element. Raises ValueError outside the mapping."""
-    return bytes_at(mapping, offset, 8).cast("Q")
-
-
-def is_cut(mapping: object) -> bool:
-    """True when a mapped file is shorter than the mapping: touching it may end the process."""
-    if not isinstance(mapping, mmap):
-        return False
-    try:
-        return mapping.size() < len(mapping)
-    except OSError:  # memory without a file
-        return False
-
-
-class Doorbell:
-    """The park word of a peer that may park. `needed`: False for a peer that only polls."""
-
-    __slots__ = ("_address", "_word", "needed")
-
-    def __init__(self, mapping: mmap, offset: int, *, needed: bool = True) -> None:
-        self._word, self._address = word32(mapping, offset), _address_of(mapping, offset)
-        self.needed = needed
-
-    def wake(self) -> None:
-        """Wake the peer, whether it says that it is parked or not."""
-        if self.needed:
-            self._word[0] = 0
-            _futex_wake(self._address)
-
-
-def poll(there: Callable[[], bool], stopped: Callable[[], bool], pidfd: int, timeout_ns: int) -> int:
-    """Look until `there()`: 1; Result.TIMED_OUT then or once `stopped()`; Result.PEER_GONE."""
-    start = time.monotonic()
-    end = start + timeout_ns / 1e9
-    look_at_peer = start
-    while not there():
-        now = time.monotonic()
-        if now >= look_at_peer:
-            look_at_peer = now + FALLBACK_PEER_POLL_S
-            if _gone(pidfd):
-                return 1 if there() else Result.PEER_GONE
-        if now >= end or stopped():
-            return Result.TIMED_OUT
-        time.sleep(0.0 if now - start < FALLBACK_YIELD_NS / 1e9 else min(FALLBACK_SLEEP_S, end - now))
-    return 1
-
-
-def _gone(pidfd: int) -> bool:
-    """True when the process of this pidfd has ended; False for -1."""
-    if pidfd < 0:
-        return False
-    poller = select.poll()
-    poller.register(pidfd, select.POLLIN)
-    return bool(poller.poll(0))
-
-
-def load32(mapping: mmap, offset: int) -> int:
-    return word32(mapping, offset)[0]
-
-
-def store32(mapping: mmap, offset: int, value: int) -> None:
-    word32(mapping, offset)[0] = value
-
-
-def load64(mapping: mmap, offset: int) -> int:
-    return word64(mapping, offset)[0]
-
-
-def store64(mapping: mmap, offset: int, value: int) -> None:
-    word64(mapping, offset)[0] = value
-
-
-def wake(mapping: mmap, offset: int) -> None:
-    Doorbell(mapping, offset).wake()
-
-
-def wait32(
-    mapping: mmap, offset: int, old: int, /, park: int, strategy: int, peer: int, pidfd: int, timeout_ns: int
-) -> int:
-    word = word32(mapping, offset)
-    return poll(lambda: not is_cut(mapping) and word[0] != old, lambda: is_cut(mapping), pidfd, timeout_ns)
 
 
 class _BufferWords:
@@ -235,7 +99,7 @@ class _End:
     def _wake(self, word: int) -> None:
         """Wake the side that may be parked on the word at this byte of the memory."""
         self._words.store32(word, 0)
-        _futex_wake(_address_of(self._words.memory, word))
+        futex_wake(self._words.memory, word)
 
 
 class RingWriter(_End):
@@ -370,7 +234,7 @@ class RingReader(_End):
 
     def arm(self) -> bool:
         self._words.store32(self._park, 1)
-        _futex_wake(_address_of(self._words.memory, self._park))  # nothing is parked there: this is the fence
+        futex_wake(self._words.memory, self._park)  # nothing is parked there: this is the fence
         if not self.ready():
             return False
         self.disarm()
@@ -381,10 +245,4 @@ class RingReader(_End):
 
 
 def spin(readers: tuple[RingReader, ...], strategy: int, longest_ns: int) -> bool:
-    end = time.monotonic() + min(longest_ns / 1e9, FALLBACK_SPIN_S)
-    while True:
-        if any(reader.ready() for reader in readers):
-            return True
-        if not longest_ns or time.monotonic() >= end:
-            return False
-        os.sched_yield()
+    return any(reader.ready() for reader in readers)

@@ -25,8 +25,7 @@ __all__ = [
     "DRAIN_SLICE_NS",
     "FALLBACK_PEER_POLL_S",
     "FALLBACK_SLEEP_S",
-    "FALLBACK_SPIN_S",
-    "FALLBACK_YIELD_NS",
+    "FALLBACK_YIELD_S",
     "FRESH_NS",
     "HANDSHAKE_S",
     "HAND_OVER_POLL_S",
@@ -118,8 +117,6 @@ NATIVE = {
 #: Between two polls of a wait: a thousand a second cost little CPU, and a record waits no longer.
 FALLBACK_SLEEP_S = 0.5e-3
 #: A wait yields the core without sleeping for this time: most peers answer within it.
-FALLBACK_YIELD_NS = 150_000
+FALLBACK_YIELD_S = 150e-6
 #: A wait polls the peer's process this often.
 FALLBACK_PEER_POLL_S = 0.05
-#: `spin` returns after this time, so that its caller can poll the peer and signals.
-FALLBACK_SPIN_S = 10e-3
