@@ -19,7 +19,7 @@ __all__ = ["ls"]
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 def ls(as_json: bool) -> None:
     """List transports, engines and commands, whether each can be used here, and the segments on this host."""
-    from lucky_transport.shm import segment
+    from lucky_transport.shm import segment_files
 
     items = {
         "transports": inventory.transports(),
@@ -27,7 +27,7 @@ def ls(as_json: bool) -> None:
         "commands": inventory.commands(),
     }
     broken = inventory.broken_plugins()
-    segments = segment.find()
+    segments = segment_files.find()
     if as_json:
         plain: dict[str, Any] = {kind: [_item_plain(kind, item) for item in found] for kind, found in items.items()}
         plain |= {"broken_plugins": broken, "segments": [_segment_plain(one) for one in segments]}

@@ -15,7 +15,7 @@ from typing import Any
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import SegmentError, TransportError, Unimplemented
 from lucky_transport.messages.methods import METHODS, Effect
-from lucky_transport.shm import header, segment
+from lucky_transport.shm import header, segment, segment_files
 from lucky_transport.shm.layout import FIELDS, HEADER_BYTES, EngineState, Feature, SegmentLayout
 from lucky_transport.shm.private_file import open_private
 from lucky_transport.spec.batch_spec import DTYPES, BatchSpec
@@ -66,13 +66,13 @@ class EngineReport:
     methods: dict[str, str] = field(default_factory=dict[str, str])
 
 
-def of_segment(name: str, directory: Path = segment.DIRECTORY) -> SegmentReport:
+def of_segment(name: str, directory: Path = segment_files.DIRECTORY) -> SegmentReport:
     """Return what the segment `name` holds.
 
     Raises NotReachable when there is none, ConfigError for an impossible name, SegmentError for a file that is no
     segment or may not be read.
     """
-    found = next((one for one in segment.find(directory) if one.name == name), None)
+    found = next((one for one in segment_files.find(directory) if one.name == name), None)
     if found is None:
         opened = segment.open_segment(name, Deadline(0), directory=directory)  # raises the error that names the problem
         return _report(opened.path, opened.mapping, engine_pid=header.get(opened.mapping, "server_pid"), client_pid=0)

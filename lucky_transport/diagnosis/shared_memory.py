@@ -14,7 +14,7 @@ from lucky_transport.diagnosis.check import Check, CheckStatus, Roots
 from lucky_transport.errors import TransportError
 
 if TYPE_CHECKING:
-    from lucky_transport.shm.segment import SegmentInfo
+    from lucky_transport.shm.segment_files import SegmentInfo
 
 __all__ = ["native_module", "permissions", "remove_stale_segments", "space", "stale_segments", "trial_segment"]
 
@@ -85,9 +85,9 @@ def trial_segment(roots: Roots) -> Check:
 
 def stale_segments(roots: Roots) -> Check:
     """Segments whose engine is gone; they take space until a new engine of that name comes."""
-    from lucky_transport.shm import segment
+    from lucky_transport.shm import segment_files
 
-    found = segment.find(roots.shm)
+    found = segment_files.find(roots.shm)
     stale = [one for one in found if one.stale]
     if not stale:
         return Check("stale segments", CheckStatus.OK, f"none among {len(found)} on this host")
@@ -100,9 +100,9 @@ def stale_segments(roots: Roots) -> Check:
 
 def remove_stale_segments(roots: Roots) -> list[SegmentInfo]:
     """Remove the segments of dead engines and return them; those of living ones are never touched."""
-    from lucky_transport.shm import segment
+    from lucky_transport.shm import segment_files
 
-    return segment.remove_stale(roots.shm)
+    return segment_files.remove_stale(roots.shm)
 
 
 def native_module(roots: Roots) -> Check:

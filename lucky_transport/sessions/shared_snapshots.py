@@ -23,7 +23,7 @@ from lucky_transport.sessions.session import Session
 from lucky_transport.sessions.snapshots import from_message, to_message
 from lucky_transport.shm.channel import Result
 from lucky_transport.shm.liveness import Peer, start_time
-from lucky_transport.shm.segment import DIRECTORY
+from lucky_transport.shm.segment_files import DIRECTORY
 from lucky_transport.shm.slot_files.latest_value import LatestValueFile, LatestValueState
 from lucky_transport.world import Worlds
 

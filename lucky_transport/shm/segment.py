@@ -6,10 +6,8 @@ engine's. (`multiprocessing.shared_memory` would not do: its tracker deletes liv
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
-import re
 import struct
 import time
 from dataclasses import dataclass
@@ -24,7 +22,6 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.engine import Buffers
 from lucky_transport.errors import (
     Busy,
-    ConfigError,
     NotReachable,
     SegmentError,
     TransportError,
@@ -37,26 +34,20 @@ from lucky_transport.shm.layout import (
     DEFAULT_RING_BYTES,
     ERROR_BYTES,
     FIELDS,
-    HEADER_BYTES,
-    MAGIC,
     VERSION,
     SegmentLayout,
     plan,
 )
 from lucky_transport.shm.liveness import start_time
-from lucky_transport.shm.mapping import Mapping, allocate, map_private
-from lucky_transport.shm.private_file import open_private, remove_private
-from lucky_transport.shm.slot_files.image_file import SUFFIX, remove_images
-from lucky_transport.shm.socket_path import remove_stale_sockets
+from lucky_transport.shm.mapping import Mapping, allocate
+from lucky_transport.shm.private_file import remove_private
+from lucky_transport.shm.segment_files import DIRECTORY, find, lock_path_of, map_segment, remove_dead, segment_path
+from lucky_transport.shm.slot_files.image_file import remove_images
 from lucky_transport.shm.timing import SEGMENT_POLL_S
 from lucky_transport.spec.batch_spec import BatchSpec
 
-__all__ = ["DIRECTORY", "Segment", "SegmentInfo", "create", "find", "open_segment", "remove_stale", "view"]
+__all__ = ["Segment", "create", "open_segment", "view"]
 
-DIRECTORY = Path("/dev/shm")
-
-#: Shared-memory names are file names; macOS allows 30 characters, Linux 255.
-_NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}")
 #: How many of the engines that are there an error names.
 _SHOWN = 5
 #: The head of the error region: u32 wire code, u32 length; UTF-8 text follows.
@@ -86,7 +77,7 @@ class Segment:
     @property
     def lock_path(self) -> str:
         """The lock file beside the segment."""
-        return _lock_path(self.path)
+        return lock_path_of(self.path)
 
     def buffers(self) -> Buffers:
         """Return the arrays of a step, which lie in the segment."""
@@ -133,34 +124,21 @@ class Segment:
         lockfile.release(self.lock_path, lockfile.ENGINE, unlink=True)
 
 
-def _lock_path(path: Path) -> str:
-    return f"{path}.lock"
-
-
-def _path(name: str, directory: Path) -> Path:
-    taken = name.startswith(".") or name.endswith(".lock") or SUFFIX.search(name)
-    if not _NAME.fullmatch(name) or taken:
-        raise ConfigError(
-            f"shared-memory name {name!r}", hint="use letters, digits, '_', '-' and '.', e.g. shm://lucky_demo"
-        )
-    return directory / name
-
-
 def create(name: str, spec: BatchSpec, *, ring_bytes: int = DEFAULT_RING_BYTES, directory: Path = DIRECTORY) -> Segment:
     """Make the segment `name` for `spec`; a dead engine's segment of that name is replaced.
 
     It is not ready until `publish_ready`. Raises Busy when a living engine has it, SegmentError when the name belongs
     to something else, NoSpace when the memory is not there.
     """
-    path = _path(name, directory)
-    if not lockfile.acquire(_lock_path(path), lockfile.ENGINE):
+    path = segment_path(name, directory)
+    if not lockfile.acquire(lock_path_of(path), lockfile.ENGINE):
         raise Busy(
-            f"segment {path} belongs to the engine of pid {lockfile.holder(_lock_path(path), lockfile.ENGINE)}",
+            f"segment {path} belongs to the engine of pid {lockfile.holder(lock_path_of(path), lockfile.ENGINE)}",
             backend="shm",
             hint="use another name",
         )
     try:
-        _remove_dead(path)
+        remove_dead(path)
         layout = plan(spec, ring_bytes=ring_bytes)
         try:
             mapping = allocate(path, layout.total_size, "a segment", "use fewer envs")
@@ -171,28 +149,8 @@ def create(name: str, spec: BatchSpec, *, ring_bytes: int = DEFAULT_RING_BYTES, 
         header.write(mapping, layout, spec, pid=os.getpid(), started=start_time(os.getpid()), ring_bytes=ring_bytes)
         return Segment(name, path, mapping, spec, layout, owner=True)
     except BaseException:
-        lockfile.release(_lock_path(path), lockfile.ENGINE, unlink=True)
+        lockfile.release(lock_path_of(path), lockfile.ENGINE, unlink=True)
         raise
-
-
-def _remove_dead(path: Path) -> None:
-    """Remove a segment whose engine is gone; refuse to remove a file that is no segment."""
-    try:
-        start = _first_bytes(path)
-    except FileNotFoundError:
-        return
-    if start not in (b"", b"\0\0\0\0", MAGIC.to_bytes(4, "little")):
-        raise SegmentError(f"{path} exists and is no segment of ours", backend="shm", hint="use another name")
-    remove_images(path)
-    remove_private(path)
-
-
-def _first_bytes(path: Path) -> bytes:
-    fd = open_private(path, writes=False)
-    try:
-        return os.pread(fd, 4, 0)
-    finally:
-        os.close(fd)
 
 
 def open_segment(name: str, deadline: Deadline, *, directory: Path = DIRECTORY) -> Segment:
@@ -201,9 +159,9 @@ def open_segment(name: str, deadline: Deadline, *, directory: Path = DIRECTORY) 
     Raises NotReachable when there is none (or it is a dead engine's) by the deadline, SegmentError when it is damaged,
     foreign or of another version.
     """
-    path = _path(name, directory)
+    path = segment_path(name, directory)
     while True:
-        mapping = _map(path)
+        mapping = map_segment(path)
         if mapping is not None and Words(mapping).load32(FIELDS["version"].offset):
             spec, layout = header.read(mapping, str(path))
             pid = header.get(mapping, "server_pid")
@@ -230,80 +188,3 @@ def _absent(name: str, path: Path, deadline: Deadline) -> NotReachable:
         hint=f"{did_you_mean(name, names)}start one: lucky-transport serve ENGINE --endpoint shm://{name}; "
         "`lucky-transport ls` lists what is there",
     )
-
-
-def _map(path: Path) -> Mapping | None:
-    """Map the file, None when it is absent or still empty."""
-    try:
-        too_short = f", a segment has at least {HEADER_BYTES}"
-        mapping = map_private(path, HEADER_BYTES, too_short, "use another name")
-    except FileNotFoundError:
-        return None
-    magic = header.get(mapping, "magic")
-    if magic not in (0, MAGIC):
-        raise SegmentError(
-            f"{path}: magic is {magic:#x}, expected {MAGIC:#x} ('LRBC')", backend="shm", hint="use another name"
-        )
-    return mapping
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentInfo:
-    """A segment seen on this host; pids are 0 when that side is gone."""
-
-    name: str
-    path: Path
-    size_bytes: int
-    num_envs: int
-    engine_pid: int
-    client_pid: int
-    frame_seq: int
-
-    @property
-    def stale(self) -> bool:
-        """True when its engine is gone."""
-        return self.engine_pid == 0
-
-
-def find(directory: Path = DIRECTORY) -> list[SegmentInfo]:
-    """Return the segments of this user in `directory`, by name; what others planted there is passed over."""
-    found: list[SegmentInfo] = []
-    for path in sorted(directory.iterdir()) if directory.is_dir() else []:
-        with contextlib.suppress(OSError, SegmentError, ValueError):
-            if path.suffix == ".lock" or _first_bytes(path) != MAGIC.to_bytes(4, "little"):
-                continue
-            mapping = _map(path)
-            if mapping is None:
-                continue
-            lock = _lock_path(path)
-            found.append(
-                SegmentInfo(
-                    path.name,
-                    path,
-                    len(mapping),
-                    header.get(mapping, "num_envs"),
-                    lockfile.holder(lock, lockfile.ENGINE),
-                    lockfile.holder(lock, lockfile.CLIENT),
-                    header.get(mapping, "frame_seq"),
-                )
-            )
-    return found
-
-
-def remove_stale(directory: Path = DIRECTORY) -> list[SegmentInfo]:
-    """Remove the segments of dead engines, with their lock files, and return what was removed.
-
-    In the machine's own directory the sockets of dead engines go too.
-    """
-    removed: list[SegmentInfo] = []
-    for one in find(directory):
-        lock = _lock_path(one.path)
-        with contextlib.suppress(OSError, SegmentError):
-            if one.stale and lockfile.acquire(lock, lockfile.ENGINE):
-                remove_images(one.path)
-                if remove_private(one.path):
-                    removed.append(one)
-                lockfile.release(lock, lockfile.ENGINE, unlink=True)
-    if directory == DIRECTORY:
-        remove_stale_sockets()
-    return removed

@@ -21,7 +21,8 @@ from lucky_transport.errors import Busy, NotReachable, PeerDied, PeerTimeout
 from lucky_transport.shm import header, lockfile
 from lucky_transport.shm.layout import EngineState
 from lucky_transport.shm.liveness import Peer, start_time
-from lucky_transport.shm.segment import Segment, remove_stale
+from lucky_transport.shm.segment import Segment
+from lucky_transport.shm.segment_files import remove_stale
 from lucky_transport.transport import Frame
 from lucky_transport_holodeck.batch_fields import BatchFields
 from lucky_transport_holodeck.names import COMMAND_BUFFER, Names

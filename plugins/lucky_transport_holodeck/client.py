@@ -14,7 +14,7 @@ from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import NotReachable
-from lucky_transport.shm.segment import DIRECTORY
+from lucky_transport.shm.segment_files import DIRECTORY
 from lucky_transport.transport import Transport
 from lucky_transport_holodeck.batch_client import BatchTransport
 from lucky_transport_holodeck.names import Names

@@ -39,7 +39,8 @@ from lucky_transport.shm.atomics import PEER_PARKS, PEER_WAKES, Result, Words, i
 from lucky_transport.shm.channel import ActionFormat, channel_offsets
 from lucky_transport.shm.layout import FIELDS, EngineState, Feature
 from lucky_transport.shm.liveness import Peer, start_time
-from lucky_transport.shm.segment import Segment, open_segment, remove_stale
+from lucky_transport.shm.segment import Segment, open_segment
+from lucky_transport.shm.segment_files import remove_stale
 from lucky_transport.shm.segment_pipe import SegmentPipe
 from lucky_transport.shm.slot_files.image_reader import ImageReader
 from lucky_transport.shm.timing import HAND_OVER_POLL_S, TRUNCATION_POLL_NS

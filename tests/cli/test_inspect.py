@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 import lucky_transport
 from lucky_transport.cli.main import cli
-from lucky_transport.shm import header, segment
+from lucky_transport.shm import header, segment, segment_files
 from lucky_transport.shm.layout import FIELDS
 from lucky_transport.shm.lockfile import CLIENT, holder
 
@@ -116,7 +116,7 @@ def test_where_nothing_is_there_is_an_error_that_says_so(run: Run, endpoint: str
 
 
 def test_a_file_that_is_no_segment_is_called_foreign() -> None:
-    path = segment.DIRECTORY / "lucky_foreign_file"
+    path = segment_files.DIRECTORY / "lucky_foreign_file"
     path.touch(0o600)
     path.write_bytes(b"somebody else's bytes " * 1000)
     try:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from lucky_transport.process import unique_name
-from lucky_transport.shm import segment
+from lucky_transport.shm import segment_files
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -38,7 +38,7 @@ def first_line(process: subprocess.Popen[str], timeout_s: float = 30.0) -> str:
 
 def names() -> set[str]:
     """Return what lies in the shared-memory directory now."""
-    return set(os.listdir(segment.DIRECTORY))
+    return set(os.listdir(segment_files.DIRECTORY))
 
 
 # --- it is ready, and it ends ---

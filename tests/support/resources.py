@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lucky_transport.deadline import Deadline
-from lucky_transport.shm.segment import DIRECTORY
+from lucky_transport.shm.segment_files import DIRECTORY
 
 __all__ = ["Resources", "measure", "released"]
 

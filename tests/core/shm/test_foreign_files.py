@@ -21,7 +21,7 @@ import pytest
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import SegmentError
-from lucky_transport.shm import lockfile, segment
+from lucky_transport.shm import lockfile, segment, segment_files
 from lucky_transport.shm.segment import Segment
 from lucky_transport.shm.slot_files.image_file import ImageFile, remove_images
 from lucky_transport.shm.slot_files.latest_value import LatestValueFile
@@ -107,7 +107,7 @@ def test_a_planted_segment_is_not_read_even_when_it_is_a_perfect_copy(
         make_foreign_file(shared / "two", "file", one.path.read_bytes())
         with pytest.raises(SegmentError, match=f"{shared}/two .*user {foreign_uid()}"):
             segment.open_segment("two", Deadline(0), directory=shared)
-        assert [found.name for found in segment.find(shared)] == ["one"]
+        assert [found.name for found in segment_files.find(shared)] == ["one"]
 
 
 class _made:  # noqa: N801 - reads as a function
@@ -145,8 +145,8 @@ def test_listing_and_removing_stale_segments_passes_over_what_others_planted(
         make_foreign_file(shared / "two", kind, copy)
         make_foreign_file(shared / "three", "file", copy)
         make_foreign_file(shared / "three.lock", kind)
-        assert [found.name for found in segment.find(shared)] == ["one"]
-        assert segment.remove_stale(shared) == []
+        assert [found.name for found in segment_files.find(shared)] == ["one"]
+        assert segment_files.remove_stale(shared) == []
         assert {path.name for path in shared.iterdir()} == {"one", "one.lock", "two", "three", "three.lock"}
 
 
@@ -161,7 +161,7 @@ def test_a_dead_engines_segment_with_a_foreign_lock_is_left_alone(
     own.touch(0o600)
     own.write_bytes(copy)
     make_foreign_file(shared / "one.lock", "file")
-    assert segment.remove_stale(shared) == []
+    assert segment_files.remove_stale(shared) == []
     assert own.exists()
 
 
@@ -229,7 +229,7 @@ import os, sys
 from pathlib import Path
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import SegmentError
-from lucky_transport.shm import segment
+from lucky_transport.shm import segment, segment_files
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
 os.setgroups([]); os.setgid(54000); os.setuid(54000)
 directory = Path(sys.argv[1])
@@ -241,7 +241,7 @@ for use in (
         use()
     except SegmentError as error:
         print(error)
-assert segment.find(directory) == segment.remove_stale(directory) == []
+assert segment_files.find(directory) == segment_files.remove_stale(directory) == []
 """
 
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Busy, ConfigError, NoSpace, NotReachable, SegmentError
-from lucky_transport.shm import header, lockfile, segment
+from lucky_transport.shm import header, lockfile, segment, segment_files
 from lucky_transport.shm.layout import FIELDS, HEADER_BYTES
 from lucky_transport.shm.segment import Segment, view
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec
@@ -129,13 +129,13 @@ def test_stale_segments_are_listed_and_removed_and_living_ones_are_kept(made: Se
     other = tmp_path / "other"
     other.mkdir()
     _leave_a_dead_engines_segment(other)
-    (found,) = segment.find(other)
+    (found,) = segment_files.find(other)
     assert found.stale
     assert found.num_envs == 9
-    assert segment.remove_stale(other) == [found]
+    assert segment_files.remove_stale(other) == [found]
     assert list(other.iterdir()) == []
-    assert segment.remove_stale(tmp_path) == []
-    (living,) = segment.find(tmp_path)
+    assert segment_files.remove_stale(tmp_path) == []
+    (living,) = segment_files.find(tmp_path)
     assert living.engine_pid == os.getpid()
 
 
@@ -148,7 +148,7 @@ def test_a_foreign_file_of_that_name_is_neither_read_nor_removed(tmp_path: Path)
     with pytest.raises(SegmentError, match="magic"):
         _open(tmp_path)
     assert foreign.read_bytes().startswith(b"somebody's data")
-    assert segment.find(tmp_path) == []
+    assert segment_files.find(tmp_path) == []
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "..", ".hidden", "x.lock", "a b", "ü", "n" * 201])

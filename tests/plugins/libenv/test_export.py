@@ -19,8 +19,8 @@ from lucky_transport import api
 from lucky_transport.cli.main import cli
 from lucky_transport.engine import RESET, Buffers
 from lucky_transport.errors import ConfigError, EngineFailed, MissingExtra
-from lucky_transport.shm import segment
-from lucky_transport.shm.segment import SegmentInfo
+from lucky_transport.shm import segment_files
+from lucky_transport.shm.segment_files import SegmentInfo
 from lucky_transport.spec.composite import views
 from lucky_transport_libenv.engine import LibenvEngine
 from lucky_transport_libenv.export.build import build
@@ -42,9 +42,9 @@ def toy(compiler: str, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(autouse=True)
 def _nothing_is_left() -> Generator[None]:
-    before = {found.name for found in segment.find()}
+    before = {found.name for found in segment_files.find()}
     yield
-    until_none_left(lambda: {found.name for found in segment.find() if _is_ours(found)} - before)
+    until_none_left(lambda: {found.name for found in segment_files.find() if _is_ours(found)} - before)
 
 
 def _is_ours(found: SegmentInfo) -> bool:
@@ -180,7 +180,7 @@ def host(toy: str, what: str = "") -> subprocess.Popen[str]:
 
 
 def engine_of(client: subprocess.Popen[str]) -> SegmentInfo:
-    (found,) = [one for one in segment.find() if one.client_pid == client.pid]
+    (found,) = [one for one in segment_files.find() if one.client_pid == client.pid]
     return found
 
 

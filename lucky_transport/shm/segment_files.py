@@ -1,0 +1,145 @@
+"""The files of segments on this host: how they are named, mapped and found, and removed when their engine is gone."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from lucky_transport.errors import ConfigError, SegmentError
+from lucky_transport.shm import header, lockfile
+from lucky_transport.shm.layout import HEADER_BYTES, MAGIC
+from lucky_transport.shm.mapping import Mapping, map_private
+from lucky_transport.shm.private_file import open_private, remove_private
+from lucky_transport.shm.slot_files.image_file import SUFFIX, remove_images
+from lucky_transport.shm.socket_path import remove_stale_sockets
+
+__all__ = [
+    "DIRECTORY",
+    "SegmentInfo",
+    "find",
+    "lock_path_of",
+    "map_segment",
+    "remove_dead",
+    "remove_stale",
+    "segment_path",
+]
+
+DIRECTORY = Path("/dev/shm")
+
+#: Shared-memory names are file names; macOS allows 30 characters, Linux 255.
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}")
+
+
+def lock_path_of(path: Path) -> str:
+    """Return the lock file beside a segment."""
+    return f"{path}.lock"
+
+
+def segment_path(name: str, directory: Path) -> Path:
+    """Return the file of the segment `name`. Raises ConfigError for a name that no segment can have."""
+    taken = name.startswith(".") or name.endswith(".lock") or SUFFIX.search(name)
+    if not _NAME.fullmatch(name) or taken:
+        raise ConfigError(
+            f"shared-memory name {name!r}", hint="use letters, digits, '_', '-' and '.', e.g. shm://lucky_demo"
+        )
+    return directory / name
+
+
+def map_segment(path: Path) -> Mapping | None:
+    """Map the file, None when it is absent or still empty."""
+    try:
+        too_short = f", a segment has at least {HEADER_BYTES}"
+        mapping = map_private(path, HEADER_BYTES, too_short, "use another name")
+    except FileNotFoundError:
+        return None
+    magic = header.get(mapping, "magic")
+    if magic not in (0, MAGIC):
+        raise SegmentError(
+            f"{path}: magic is {magic:#x}, expected {MAGIC:#x} ('LRBC')", backend="shm", hint="use another name"
+        )
+    return mapping
+
+
+def remove_dead(path: Path) -> None:
+    """Remove a segment whose engine is gone; refuse to remove a file that is no segment."""
+    try:
+        start = _first_bytes(path)
+    except FileNotFoundError:
+        return
+    if start not in (b"", b"\0\0\0\0", MAGIC.to_bytes(4, "little")):
+        raise SegmentError(f"{path} exists and is no segment of ours", backend="shm", hint="use another name")
+    remove_images(path)
+    remove_private(path)
+
+
+def _first_bytes(path: Path) -> bytes:
+    fd = open_private(path, writes=False)
+    try:
+        return os.pread(fd, 4, 0)
+    finally:
+        os.close(fd)
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentInfo:
+    """A segment seen on this host; pids are 0 when that side is gone."""
+
+    name: str
+    path: Path
+    size_bytes: int
+    num_envs: int
+    engine_pid: int
+    client_pid: int
+    frame_seq: int
+
+    @property
+    def stale(self) -> bool:
+        """True when its engine is gone."""
+        return self.engine_pid == 0
+
+
+def find(directory: Path = DIRECTORY) -> list[SegmentInfo]:
+    """Return the segments of this user in `directory`, by name; what others planted there is passed over."""
+    found: list[SegmentInfo] = []
+    for path in sorted(directory.iterdir()) if directory.is_dir() else []:
+        with contextlib.suppress(OSError, SegmentError, ValueError):
+            if path.suffix == ".lock" or _first_bytes(path) != MAGIC.to_bytes(4, "little"):
+                continue
+            mapping = map_segment(path)
+            if mapping is None:
+                continue
+            lock = lock_path_of(path)
+            found.append(
+                SegmentInfo(
+                    path.name,
+                    path,
+                    len(mapping),
+                    header.get(mapping, "num_envs"),
+                    lockfile.holder(lock, lockfile.ENGINE),
+                    lockfile.holder(lock, lockfile.CLIENT),
+                    header.get(mapping, "frame_seq"),
+                )
+            )
+    return found
+
+
+def remove_stale(directory: Path = DIRECTORY) -> list[SegmentInfo]:
+    """Remove the segments of dead engines, with their lock files, and return what was removed.
+
+    In the machine's own directory the sockets of dead engines go too.
+    """
+    removed: list[SegmentInfo] = []
+    for one in find(directory):
+        lock = lock_path_of(one.path)
+        with contextlib.suppress(OSError, SegmentError):
+            if one.stale and lockfile.acquire(lock, lockfile.ENGINE):
+                remove_images(one.path)
+                if remove_private(one.path):
+                    removed.append(one)
+                lockfile.release(lock, lockfile.ENGINE, unlink=True)
+    if directory == DIRECTORY:
+        remove_stale_sockets()
+    return removed
