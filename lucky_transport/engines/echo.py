@@ -1,16 +1,14 @@
-"""The engine of command benchmarks: it answers at once with what it was asked, so that only the way there is measured.
+"""The engine of command benchmarks: it answers at once with what it was asked, so that only the transport is measured.
 
     LidarService/GetLidarBeamCount        answered inline: beams = the sensor's number
     LidarService/GetLidarBeamAngles       answered in the pool: the same
     AgentService/StreamPolicySlotState    as many items as the slot's number says, numbered from 0, `item_bytes` long
-    CameraService/StreamCamera            prepared images, numbered from 1, at `target_fps`, 0 = as fast as taken;
-                                          of the camera IN_PLACE each is drawn where the client sees it
+    CameraService/StreamCamera            prepared images, numbered from 1, at `target_fps`, 0 = as fast as taken
     TelemetryService/StreamTelemetry      one point of a toy engine, at `target_fps`
 
 A step takes `step_s` of computing in which other threads can run, as a simulator's does, and nothing else.
 
-Every byte of image n is `shade(n)`, so that a reader can tell a torn or stale one. Of an image drawn in place only the
-first, middle and last byte are drawn: it shows what its transport costs, and nothing else.
+Every byte of image n is `shade(n)`, so that a reader can tell a torn or stale one.
 """
 
 from __future__ import annotations
@@ -40,11 +38,9 @@ from lucky_transport.messages import (
     StreamPolicySlotStateRequest,
 )
 
-__all__ = ["IN_PLACE", "EchoEngine", "make_engine", "shade"]
+__all__ = ["EchoEngine", "make_engine", "shade"]
 
 _RPC = "/hazel.rpc."
-#: The camera whose images are drawn in place.
-IN_PLACE = "in_place"
 _PREPARED = 4
 _CHANNELS = 4
 _CHUNK = bytes(32 << 10)  # computed on without the GIL, about 10 us at a time
@@ -53,9 +49,6 @@ _CHUNK = bytes(32 << 10)  # computed on without the GIL, about 10 us at a time
 def shade(number: int) -> int:
     """Return the value of every byte of image `number`."""
     return 10 + number % _PREPARED
-
-
-_SHADES = tuple(map(shade, range(_PREPARED)))
 
 
 class EchoEngine(ToyEngine):
@@ -109,22 +102,15 @@ class EchoEngine(ToyEngine):
             yield PolicySlotSummary(slot_id=number, name=self._text)
 
     def _stream_images(self, request: StreamCameraRequest, call: Call) -> Iterator[ImageFrame]:
-        in_place = request.name == IN_PLACE
         ticks = call.ticks(request.target_fps) if request.target_fps else count()
         for number, _ in enumerate(ticks, 1):
             if call.is_over:
                 return
-            yield self._draw(number, call) if in_place else self._image(number, self._images[number % _PREPARED])
+            yield self._image(number)
 
-    def _draw(self, number: int, call: Call) -> ImageFrame:
-        nbytes = len(self._images[0])
-        data = call.image_buffer(nbytes)
-        data[0] = data[nbytes // 2] = data[-1] = _SHADES[number % _PREPARED]
+    def _image(self, number: int) -> ImageFrame:
         width, height = self._size
-        return ImageFrame(data, width, height, _CHANNELS, "raw", time.time_ns() // 1_000_000, number)
-
-    def _image(self, number: int, data: bytes | memoryview) -> ImageFrame:
-        width, height = self._size
+        data = self._images[number % _PREPARED]
         return ImageFrame(data, width, height, _CHANNELS, "raw", time.time_ns() // 1_000_000, number)
 
 

@@ -136,10 +136,6 @@ TARGETS: tuple[SpeedTarget, ...] = (
         _over(_transport("shm", 1), _transport("limit", 1, wait="spin")),
     ),
     SpeedTarget(
-        "1 env, exchange: shm in pure Python over the native two-process spin", "times", "at most", _fixed(8),
-        _over(_transport("shm-python", 1), _transport("limit", 1, wait="spin")),
-    ),
-    SpeedTarget(
         "1 env: what VectorEnv.step(copy=True) adds to the exchange", "µs", "at most", _fixed(4),
         _minus(_env("shm", 1), _transport("shm", 1)),
     ),

@@ -44,7 +44,7 @@ def made_up(cell: CallCell, index: int) -> Any:
     us = TYPICAL_US[cell.wait or cell.path] * (1 + index / 100)
     if cell.kind == "training":
         return Training(1000.0, 970.0 if cell.path == "shm" else 800.0, 100.0, 30.0, 500)
-    if cell.kind in ("stream", "images", "in_place"):
+    if cell.kind in ("stream", "images"):
         return StreamMeasurement(1000, int(us * 1e6), 10**7, 10**7, False, 3)
     samples = np.full(600, int(us * 1000), np.int64)
     achieved = None if cell.rate_hz is None else True
@@ -85,7 +85,6 @@ def test_calls_are_measured_inline_and_in_the_pool_flat_out_and_at_fifty_a_secon
         ("stream", ""),
         ("images", "view"),
         ("images", "copy"),
-        ("in_place", "view"),
     ]
 
 
@@ -178,7 +177,7 @@ def test_the_result_is_json_with_one_row_per_cell(result: dict[str, Any]) -> Non
     rows = json.loads(json.dumps(without_histograms(result), allow_nan=False))["rows"]
     keys = [(row["kind"], row["path"], row["wait"], row["what"], row["rate_hz"]) for row in rows]
     assert len(set(keys)) == len(keys)
-    assert {row["kind"] for row in rows} == {"unary", "stream", "images", "in_place", "training", "codec"}
+    assert {row["kind"] for row in rows} == {"unary", "stream", "images", "training", "codec"}
     assert result["noise_floor"]["floor"] == 1.0
 
 
@@ -210,14 +209,12 @@ def test_each_target_is_met_missed_or_not_measured(result: dict[str, Any]) -> No
     assert found["codec, to write a message: ours over protobuf"].measured == pytest.approx(0.9)
     assert found["codec, to read a message: ours over protobuf"].word == "NOT MEASURED"
     assert found["1280x720 RGBA as views: gRPC over shm"].word == "PASS"
-    assert found["1280x720 RGBA rendered in place, over shm"].measured == pytest.approx(6.06)
 
 
 def test_pictures_of_another_size_prove_nothing(result: dict[str, Any]) -> None:
     result["options"]["width"] = 64
     found = {one.name: one for one in targets.check(result, COMMAND_TARGETS)}
     assert found["1280x720 RGBA as views: gRPC over shm"].word == "NOT MEASURED"
-    assert found["1280x720 RGBA rendered in place, over shm"].word == "NOT MEASURED"
 
 
 def test_a_missed_target_fails(result: dict[str, Any]) -> None:

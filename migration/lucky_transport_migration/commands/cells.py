@@ -3,7 +3,6 @@
     unary      one small typed call, its handler inline or in the pool, flat out or at 50 Hz
     stream     messages of 1 kB, none skipped, as fast as they come
     images     1280x720 RGBA, prepared beforehand, looked at or copied
-    in_place   the same, rendered where the client sees it
     training   steps of 1 ms, alone and beside a 100 Hz telemetry and a 30 Hz camera stream
     codec      a typical message built and read, without any transport
 
@@ -33,7 +32,6 @@ COMMANDS = CallSuite(
         "unary": "small typed call, handler {what}",
         "stream": "stream of 1 kB messages, per message",
         "images": "RGBA pictures, per picture, as {what}",
-        "in_place": "RGBA pictures rendered in place, per picture, as {what}",
         "training": "training loop, 1 ms a step, beside two streams",
         "codec": "codec, to {what} a message",
     },
@@ -71,7 +69,6 @@ class CommandSetup:
         found += [replace(cell, what="pool"), replace(cell, what="pool", rate_hz=OPEN_LOOP_HZ)]
         if self.full:
             found += [replace(cell, kind="stream"), *(replace(cell, kind="images", what=w) for w in ("view", "copy"))]
-            found += [replace(cell, kind="in_place", what="view")]
         return found
 
     def estimate_s(self, effort: Effort) -> float:

@@ -36,9 +36,7 @@ def measure_messages(client: Client, item_bytes: int, effort: Effort, pid: int |
         return timed_flow(stream, check, effort, pid, lambda: stream.dropped)
 
 
-def measure_images(
-    client: Client, reading: str, effort: Effort, pid: int | None, camera: str = "front"
-) -> StreamMeasurement:
+def measure_images(client: Client, reading: str, effort: Effort, pid: int | None) -> StreamMeasurement:
     """Return the flow of a camera's stream, each picture looked at ("view") or copied into our own array ("copy")."""
     own: list[Any] = []
     last = 0
@@ -59,5 +57,5 @@ def measure_images(
             raise RemoteProtocolError(f"picture {frame.frame_number} came after picture {last}")
         last = frame.frame_number
 
-    with client.camera.stream(camera, copy=False) as stream:
+    with client.camera.stream("front", copy=False) as stream:
         return timed_flow(stream, check, effort, pid, lambda: stream.dropped)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from lucky_transport.client import Client
-from lucky_transport.engines.echo import IN_PLACE
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport_migration.call_suite.cell import CallCell
 from lucky_transport_migration.call_suite.rows import Measured
@@ -48,8 +47,6 @@ def _measure(client: Client, cell: CallCell, plan: CommandPlan, pid: int | None)
         return measure_messages(client, int(plan.options["item_bytes"]), plan.effort, pid)
     if cell.kind == "images":
         return measure_images(client, cell.what, plan.effort, pid)
-    if cell.kind == "in_place":
-        return measure_images(client, cell.what, plan.effort, pid, IN_PLACE)
     return measure_training(client, plan.effort)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from lucky_transport.client import Client
-from lucky_transport.engines.echo import IN_PLACE
 from lucky_transport_migration.call_suite.cell import CallCell
 from lucky_transport_migration.call_suite.results import Prepared
 from lucky_transport_migration.call_suite.rows import Measured
@@ -19,7 +18,6 @@ __all__ = ["measure_setup", "prepare"]
 _NOTES = (
     "a row's time is that of one picture in a stream that runs as fast as it is taken; every picture's number, size "
     "and first, middle and last byte are looked at",
-    "of a picture rendered in place three bytes are drawn: it shows what the way costs, not what a renderer does",
 )
 
 
@@ -36,10 +34,4 @@ def measure_setup(setup: ImageSetup, effort: Effort) -> Mapping[CallCell, Measur
     """Return the measurements of a setup's cells; its processes have ended when this returns."""
     with ConnectedEngine(find_path(setup.path), IMAGES.engine, 1, options=setup.options(), wait=setup.wait) as link:
         client = Client(link.transport)
-        return {cell: _measure(client, cell, effort, link.pid) for cell in setup.cells()}
-
-
-def _measure(client: Client, cell: CallCell, effort: Effort, pid: int | None) -> Measured:
-    if cell.kind == "in_place":
-        return measure_images(client, "view", effort, pid, IN_PLACE)
-    return measure_images(client, cell.kind, effort, pid)
+        return {cell: measure_images(client, cell.kind, effort, link.pid) for cell in setup.cells()}

@@ -2,10 +2,8 @@
 
     view       pictures prepared beforehand, looked at where they lie
     copy       the same, each copied into an array of the client's own
-    in_place   pictures rendered where the client sees them, looked at
 
-Rule 1: pictures are prepared: an engine that renders them takes longer than any transport. Of those rendered in place
-        three bytes are drawn, which is what the way there costs and nothing else.
+Rule 1: pictures are prepared: an engine that renders them takes longer than any transport.
 Rule 2: all cells of a setup share its processes and its connection; a comparison is between setups of one round.
 """
 
@@ -25,7 +23,7 @@ __all__ = ["CHANNELS", "IMAGES", "ImageSetup", "Size", "plan_of_images", "setups
 Size = tuple[int, int]  # width and height, pixels
 
 CHANNELS = 4
-_FORMS = {"view": "looked at", "copy": "copied", "in_place": "rendered in place"}
+_FORMS = {"view": "looked at", "copy": "copied"}
 _SIZES: tuple[Size, ...] = ((84, 84), (320, 240), (640, 480), (1280, 720))
 _QUICK_SIZES: tuple[Size, ...] = ((16, 16), (64, 36))
 _START_S = 0.9  # an engine process: started, connected, ended

@@ -59,10 +59,6 @@ SYSTEM_TARGETS: tuple[SpeedTarget, ...] = (
     ),
     at_least("64 sessions, created until ready: gRPC over shm", 5, _of_sessions("ready", "openra")),
     at_least("64 sessions, advanced by a tick: gRPC over shm", 5, _of_sessions("advance", "openra")),
-    at_least(
-        "64 sessions advanced together, ticks a second: shm over in-process", 0.8,
-        _of_sessions("ticks", "inproc"),
-    ),
     at_least("64 sessions running freely, ticks a second: shm over in-process", 0.8, _of_sessions("free", "inproc")),
     at_most(
         "reader that paused for 2 s over shm: behind the newest", "ticks", 0,

@@ -163,7 +163,6 @@ def test_promises_are_judged_by_what_was_measured(prepared: Prepared) -> None:
         (3.0, "PASS"),
         (6.0, "PASS"),
         (4.0, "FAIL"),
-        (0.96, "PASS"),
         (0.75, "FAIL"),
         (0.0, "PASS"),
         (3.0, "FAIL"),
@@ -176,7 +175,7 @@ def test_promises_are_judged_by_what_was_measured(prepared: Prepared) -> None:
 def test_a_quick_run_says_nothing_of_promises_about_many_sessions(prepared: Prepared) -> None:
     few = replace(prepared, plan=plan_of_systems(("grpc", "shm"), None, rounds=1, quick=True))
     unknown = [one["name"] for one in result_of(few)["targets"] if one["word"] == "NOT MEASURED"]
-    assert len(unknown) == 7
+    assert len(unknown) == 6
     assert all("64 sessions" in name or "paused for 2 s" in name or "1,000" in name for name in unknown)
 
 
