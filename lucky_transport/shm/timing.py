@@ -29,6 +29,7 @@ __all__ = [
     "FRESH_NS",
     "HANDSHAKE_S",
     "HAND_OVER_POLL_S",
+    "HAND_OVER_S",
     "LISTENER_POLL_NS",
     "LISTENER_S",
     "LONGEST_SLEEP_NS",
@@ -56,8 +57,10 @@ HANDSHAKE_S = 1.0
 ACCEPT_PAUSE_S = 0.1
 #: A client that waits for a segment looks for it this often.
 SEGMENT_POLL_S = 0.002
-#: A client that waits for the engine to let go of its predecessor looks this often: it takes some 100 us.
-HAND_OVER_POLL_S = 0.0005
+#: A client that waits for the engine to let go of it, or of its predecessor, looks this often: it takes some 100 us.
+HAND_OVER_POLL_S = 0.0002
+#: A client that leaves waits for that at most so long.
+HAND_OVER_S = 0.5
 
 # Waiting.
 

@@ -7,9 +7,6 @@ the arrays that it holds stay readable.
 
 from __future__ import annotations
 
-import os
-import time
-from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
@@ -30,24 +27,22 @@ from lucky_transport.errors import (
 )
 from lucky_transport.fork import on_child
 from lucky_transport.lockstep import Lockstep, LockstepEvent, LockstepState
-from lucky_transport.messages.methods import Method
-from lucky_transport.rpc import typed
-from lucky_transport.rpc.async_calls import LoopCalls
 from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.shm import header, lockfile
-from lucky_transport.shm.atomics import PEER_PARKS, PEER_WAKES, Result, Words, implementation, native_error
+from lucky_transport.shm.atomics import PEER_PARKS, PEER_WAKES, Result, implementation, native_error
 from lucky_transport.shm.channel import ActionFormat, channel_offsets
-from lucky_transport.shm.layout import FIELDS, EngineState, Feature
-from lucky_transport.shm.liveness import Peer, start_time
+from lucky_transport.shm.layout import EngineState, Feature
+from lucky_transport.shm.liveness import Peer
 from lucky_transport.shm.segment import Segment, open_segment
 from lucky_transport.shm.segment_files import remove_stale
 from lucky_transport.shm.segment_pipe import SegmentPipe
 from lucky_transport.shm.slot_files.image_reader import ImageReader
-from lucky_transport.shm.timing import HAND_OVER_POLL_S, TRUNCATION_POLL_NS
+from lucky_transport.shm.timing import TRUNCATION_POLL_NS
 from lucky_transport.shm.wait import strategy_code
 from lucky_transport.spec.actions import Bounds, check_actions, check_control
-from lucky_transport.transport import Capabilities, Frame, Stream, Transport
-from lucky_transport_shm.command_client import CommandTransport, connect_async_calls
+from lucky_transport.transport import Capabilities, Frame
+from lucky_transport_shm.attachment import attach, detach
+from lucky_transport_shm.command_client import CallsTransport, CommandTransport
 
 __all__ = ["ShmTransport", "connect"]
 
@@ -86,7 +81,7 @@ def _connect_for_commands(segment: Segment, settings: Settings, deadline: Deadli
         ) from error
 
 
-class ShmTransport(Transport):
+class ShmTransport(CallsTransport):
     """Steps an engine through shared memory."""
 
     name = "shm"
@@ -97,7 +92,6 @@ class ShmTransport(Transport):
             zero_copy=True, streams=True, hold=segment.spec.hold, images=True, sessions=True
         )
         self._segment = segment
-        self._pid = os.getpid()
         self._forked = False
         mapping = segment.mapping
         self._engine = Peer(header.get(mapping, "server_pid"), header.get(mapping, "server_start"))
@@ -105,7 +99,7 @@ class ShmTransport(Transport):
         self._settings = settings
         strategy = strategy_code(settings.wait)
         native = settings.native and not native_error()
-        self._attach(deadline, parks=native)
+        attach(segment, self._engine, deadline, parks=native)
         buffers = segment.buffers()
         self.actions = buffers.actions
         self._frame = Frame.showing(buffers)
@@ -137,38 +131,6 @@ class ShmTransport(Transport):
             images=ImageReader(segment.path, native=settings.native),
         )
         on_child(self.close_after_fork)
-
-    def _attach(self, deadline: Deadline, *, parks: bool) -> None:
-        """Take the client's place once the engine has let go of the last client and finished its exchange.
-
-        The words are written in an order in which the engine never takes a client that comes for one that left: that
-        has features, and neither a pid nor a start time any more.
-        """
-        mapping = self._segment.mapping
-        words = Words(mapping)
-        if not header.get(mapping, "client_pid"):
-            header.put(mapping, "client_start", 0)  # of one that died while it came: the lock says that no client comes
-        while (
-            header.get(mapping, "client_pid")
-            or header.get(mapping, "client_features")
-            or header.get(mapping, "frame_seq") != header.get(mapping, "action_seq")
-        ):
-            if not self._engine.alive:
-                raise PeerDied(f"the engine (pid {self._engine.pid}) ended", backend="shm", hint="start it again")
-            if deadline.expired:
-                raise PeerTimeout(
-                    f"the engine (pid {self._engine.pid}) did not let go of its last client within "
-                    f"{deadline.timeout_s} s",
-                    backend="shm",
-                    hint="it may hang in a step; restart it",
-                )
-            words.wake(FIELDS["park_engine"].offset)
-            time.sleep(HAND_OVER_POLL_S)
-        features = header.ENGINE_FEATURES | (Feature.PARKS if parks else Feature(0))
-        header.put(mapping, "client_start", start_time(self._pid))
-        words.store32(FIELDS["client_features"].offset, int(features))
-        words.store32(FIELDS["client_pid"].offset, self._pid)  # last: from here the engine looks at us
-        words.wake(FIELDS["park_engine"].offset)
 
     def _make_channel(self, strategy: int, peer: int, native: bool, bounds: Bounds | None) -> Any:
         offsets = channel_offsets(self._segment.layout, self.spec.num_envs)
@@ -304,27 +266,9 @@ class ShmTransport(Transport):
 
     # -- the rest -----------------------------------------------------------------------------------------------------
 
-    def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
+    def _check_open(self) -> None:
         if self._state is _CLOSED or self._state is _LOST:
             raise self._refusal_of(LockstepEvent.SEND)
-        if deadline is None:
-            deadline = Deadline(self._settings.command_timeout_s)
-        return typed.call(self._calls, method, request, deadline)
-
-    def begin(self, method: Method, request: Any, deadline: Deadline | None = None) -> Future[Any]:
-        if self._state is _CLOSED or self._state is _LOST:
-            raise self._refusal_of(LockstepEvent.SEND)
-        return typed.begin(self._calls, method, request, Deadline.after(deadline, self._settings.command_timeout_s))
-
-    def stream(self, method: Method, request: Any, deadline: Deadline | None = None, *, copy: bool = True) -> Stream:
-        if self._state is _CLOSED or self._state is _LOST:
-            raise self._refusal_of(LockstepEvent.SEND)
-        return typed.stream(self._calls, method, request, deadline, copy=copy)
-
-    def async_calls(self) -> LoopCalls | None:
-        if self._state is _CLOSED or self._state is _LOST:
-            raise self._refusal_of(LockstepEvent.SEND)
-        return connect_async_calls(self._segment, self._settings)
 
     def close(self) -> None:
         if self._state is LockstepState.CLOSED:
@@ -337,23 +281,11 @@ class ShmTransport(Transport):
         self._calls.close()
         mapping = self._segment.mapping
         if self._engine.alive and not mapping.is_cut:
-            header.put(mapping, "client_start", 0)
-            Words(mapping).store32(FIELDS["client_pid"].offset, 0)
-            self._await_release()
+            detach(self._segment, self._engine)
         lockfile.release(self._segment.lock_path, lockfile.CLIENT)
         if not self._engine.alive:
             remove_stale(self._segment.path.parent)  # a killed engine cannot clean up after itself
         self._engine.close()
-
-    def _await_release(self) -> None:
-        """Wait a moment until the engine let go, so that the next driver finds it free."""
-        words = Words(self._segment.mapping)
-        deadline = Deadline(0.5)
-        while header.get(self._segment.mapping, "client_features") and not deadline.expired and self._engine.alive:
-            if header.get(self._segment.mapping, "engine_state") == EngineState.CLOSING:
-                return
-            words.wake(FIELDS["park_engine"].offset)
-            time.sleep(0.0002)
 
     def close_after_fork(self) -> None:
         """In a forked child: refuse everything from now on; the connection is the parent's and stays as it is."""

@@ -6,6 +6,7 @@ which names the driver.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from concurrent.futures import Future
 from typing import Any
 
@@ -28,7 +29,7 @@ from lucky_transport.shm.timing import ANSWER_S, LISTENER_S
 from lucky_transport.shm.wait import strategy_code
 from lucky_transport.transport import Capabilities, Frame, Stream, Transport
 
-__all__ = ["CommandTransport", "connect_async_calls"]
+__all__ = ["CallsTransport", "CommandTransport", "connect_async_calls"]
 
 
 def connect_calls(segment: Segment, settings: Settings, deadline: Deadline, answer_s: float = ANSWER_S) -> ClientCalls:
@@ -59,13 +60,43 @@ def connect_async_calls(segment: Segment, settings: Settings) -> LoopCalls | Non
     return LoopCalls(calls, settings.command_timeout_s)
 
 
-class CommandTransport(Transport):
-    """Calls and streams of an engine that somebody else steps.
+class CallsTransport(Transport):
+    """What both kinds of client have in common: calls and streams over `_calls`."""
+
+    name = "shm"
+    _segment: Segment
+    _settings: Settings
+    _calls: ClientCalls
+
+    @abstractmethod
+    def _check_open(self) -> None:
+        """Raise what a closed or lost connection raises."""
+
+    def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
+        self._check_open()
+        if deadline is None:
+            deadline = Deadline(self._settings.command_timeout_s)
+        return typed.call(self._calls, method, request, deadline)
+
+    def begin(self, method: Method, request: Any, deadline: Deadline | None = None) -> Future[Any]:
+        self._check_open()
+        return typed.begin(self._calls, method, request, Deadline.after(deadline, self._settings.command_timeout_s))
+
+    def stream(self, method: Method, request: Any, deadline: Deadline | None = None, *, copy: bool = True) -> Stream:
+        self._check_open()
+        return typed.stream(self._calls, method, request, deadline, copy=copy)
+
+    def async_calls(self) -> LoopCalls | None:
+        self._check_open()
+        return connect_async_calls(self._segment, self._settings)
+
+
+class CommandTransport(CallsTransport):
+    """Calls and streams of an engine that another client steps.
 
     Raises NotReachable, PeerTimeout, Busy (too many clients), RemoteProtocolError.
     """
 
-    name = "shm"
     capabilities = Capabilities(lockstep=False, hold=False, streams=True, images=True, sessions=True)
 
     def __init__(self, segment: Segment, settings: Settings, deadline: Deadline) -> None:
@@ -93,24 +124,6 @@ class CommandTransport(Transport):
 
     def recv(self, deadline: Deadline | None = None) -> Frame:
         raise self._lockstep.state_error(LockstepEvent.FRAME)
-
-    def call(self, method: Method, request: Any, deadline: Deadline | None = None) -> Any:
-        self._check_open()
-        if deadline is None:
-            deadline = Deadline(self._settings.command_timeout_s)
-        return typed.call(self._calls, method, request, deadline)
-
-    def begin(self, method: Method, request: Any, deadline: Deadline | None = None) -> Future[Any]:
-        self._check_open()
-        return typed.begin(self._calls, method, request, Deadline.after(deadline, self._settings.command_timeout_s))
-
-    def stream(self, method: Method, request: Any, deadline: Deadline | None = None, *, copy: bool = True) -> Stream:
-        self._check_open()
-        return typed.stream(self._calls, method, request, deadline, copy=copy)
-
-    def async_calls(self) -> LoopCalls | None:
-        self._check_open()
-        return connect_async_calls(self._segment, self._settings)
 
     def _check_open(self) -> None:
         if self._lockstep.state is LockstepState.CLOSED:

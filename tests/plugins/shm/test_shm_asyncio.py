@@ -175,7 +175,12 @@ def test_a_client_that_is_dropped_closes_its_connection(endpoint: str) -> None:
         calls: Any = calls_of(client)
         connection = calls._calls
         del client, calls
-        gc.collect()
+
+        def has_ended() -> bool:
+            gc.collect()
+            return connection._error is not None
+
+        await until_in_loop(has_ended)  # the loop's last callbacks may hold the client for a moment
         with pytest.raises(ClosedError):
             connection.check()
 

@@ -1,0 +1,64 @@
+"""How a client takes the one place that a segment has for a client that steps, and leaves it."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from lucky_transport.deadline import Deadline
+from lucky_transport.errors import PeerDied, PeerTimeout
+from lucky_transport.shm import header
+from lucky_transport.shm.atomics import Words
+from lucky_transport.shm.layout import FIELDS, EngineState, Feature
+from lucky_transport.shm.liveness import Peer, start_time
+from lucky_transport.shm.segment import Segment
+from lucky_transport.shm.timing import HAND_OVER_POLL_S, HAND_OVER_S
+
+__all__ = ["attach", "detach"]
+
+
+def attach(segment: Segment, engine: Peer, deadline: Deadline, *, parks: bool) -> None:
+    """Take the client's place once the engine has let go of the last client and finished its exchange.
+
+    The words are written in an order in which the engine never takes a client that comes for one that left: that has
+    features, and neither a pid nor a start time any more. Raises PeerDied, PeerTimeout.
+    """
+    mapping = segment.mapping
+    words = Words(mapping)
+    if not header.get(mapping, "client_pid"):
+        header.put(mapping, "client_start", 0)  # of one that died while it came: the lock says that no client comes
+    while (
+        header.get(mapping, "client_pid")
+        or header.get(mapping, "client_features")
+        or header.get(mapping, "frame_seq") != header.get(mapping, "action_seq")
+    ):
+        if not engine.alive:
+            raise PeerDied(f"the engine (pid {engine.pid}) ended", backend="shm", hint="start it again")
+        if deadline.expired:
+            raise PeerTimeout(
+                f"the engine (pid {engine.pid}) did not let go of its last client within {deadline.timeout_s} s",
+                backend="shm",
+                hint="it may hang in a step; restart it",
+            )
+        words.wake(FIELDS["park_engine"].offset)
+        time.sleep(HAND_OVER_POLL_S)
+    features = header.ENGINE_FEATURES | (Feature.PARKS if parks else Feature(0))
+    pid = os.getpid()
+    header.put(mapping, "client_start", start_time(pid))
+    words.store32(FIELDS["client_features"].offset, int(features))
+    words.store32(FIELDS["client_pid"].offset, pid)  # last: from here the engine looks at us
+    words.wake(FIELDS["park_engine"].offset)
+
+
+def detach(segment: Segment, engine: Peer) -> None:
+    """Leave, and wait a moment until the engine let go, so that the next driver finds it free."""
+    mapping = segment.mapping
+    words = Words(mapping)
+    header.put(mapping, "client_start", 0)
+    words.store32(FIELDS["client_pid"].offset, 0)
+    deadline = Deadline(HAND_OVER_S)
+    while header.get(mapping, "client_features") and not deadline.expired and engine.alive:
+        if header.get(mapping, "engine_state") == EngineState.CLOSING:
+            return
+        words.wake(FIELDS["park_engine"].offset)
+        time.sleep(HAND_OVER_POLL_S)
