@@ -14,13 +14,9 @@ from types import ModuleType
 
 from lucky_transport.errors import MissingExtra
 from lucky_transport.shm import fallback
-from lucky_transport.shm.channel import PEER_PARKS, PEER_WAKES, Result
 
 __all__ = [
     "NATIVE_VERSION",
-    "PEER_PARKS",
-    "PEER_WAKES",
-    "Result",
     "Words",
     "implementation",
     "load_native",

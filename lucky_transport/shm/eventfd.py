@@ -26,20 +26,6 @@ def notify_eventfd(fd: int) -> None:
             os.eventfd_write(fd, 1)
 
 
-def _consume_eventfd(fd: int) -> None:
-    """Make the eventfd unreadable until it is rung again."""
-    try:
-        os.preadv(fd, [bytearray(8)], _HERE, os.RWF_NOWAIT)
-    except BlockingIOError:
-        pass
-    except OSError as error:
-        if error.errno != errno.EOPNOTSUPP:
-            raise
-        if _is_ready(fd, select.POLLIN):  # a kernel before 5.8
-            with contextlib.suppress(BlockingIOError):
-                os.eventfd_read(fd)
-
-
 def _is_ready(fd: int, events: int) -> bool:
     poll = select.poll()
     poll.register(fd, events)
@@ -69,9 +55,19 @@ class EventFd:
             notify_eventfd(self.fd)
 
     def consume(self) -> None:
-        """Make the descriptor unreadable until the next ring."""
-        if self.fd >= 0:
-            _consume_eventfd(self.fd)
+        """Make the descriptor unreadable until it is notified again; no effect once closed."""
+        if self.fd < 0:
+            return
+        try:
+            os.preadv(self.fd, [bytearray(8)], _HERE, os.RWF_NOWAIT)
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            if error.errno != errno.EOPNOTSUPP:
+                raise
+            if _is_ready(self.fd, select.POLLIN):  # a kernel before 5.8
+                with contextlib.suppress(BlockingIOError):
+                    os.eventfd_read(self.fd)
 
     def close(self) -> None:
         """Release the descriptor; idempotent."""

@@ -71,6 +71,7 @@ class MemfdPipe(RingPipe):
             peer,
             writer(pair.mapping, outward, pair.size, strategy=strategy, peer=bits, native=native),
             reader(pair.mapping, inward, pair.size, strategy=strategy, peer=bits, native=native),
+            parts.peer.pidfd,
             native,
         )
         self.pid = parts.peer.pid
@@ -151,10 +152,6 @@ class MemfdPipe(RingPipe):
             if left_ns <= 0 and not self._interrupted:
                 return self.reader.ready()
         return True
-
-    @property
-    def _peer_pidfd(self) -> int:
-        return self._parts.peer.pidfd
 
     def _check_peer(self, gone: bool) -> None:
         if gone or self.peer_left:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from abc import ABC, abstractmethod
 from mmap import mmap
 from typing import TYPE_CHECKING, Any, cast
 
@@ -67,17 +68,18 @@ def _open(
     return make(memory, offset, size, park=park, eventfd=eventfd, strategy=strategy, peer=peer)
 
 
-class RingPipe:
+class RingPipe(ABC):
     """What the pipes have in common; each adds its own waits. See `lucky_transport.rpc.pipe.Pipe`.
 
     peer: the other end's name. reader: the reading end, for a poller. `try_push`, `push`, `try_pop` and `pop_batch` are
     those of the ends, without a function in between.
     """
 
-    def __init__(self, what: str, peer: str, writer: RingWriter, reader: RingReader, native: bool) -> None:
+    def __init__(self, what: str, peer: str, writer: RingWriter, reader: RingReader, pidfd: int, native: bool) -> None:
         self.peer = peer
         self.largest_record = largest_record(writer.size)
         self._guard = UsageGuard(what)
+        self._pidfd = pidfd
         self._native = native
         self.use(writer, reader)
         on_child(self.close_after_fork)
@@ -101,7 +103,7 @@ class RingPipe:
         with self._guard:
             while True:
                 left_ns = max(0, until_ns - time.monotonic_ns())
-                result = self._writer.wait_writable(length, self._peer_pidfd, min(left_ns, WRITABLE_SLICE_NS))
+                result = self._writer.wait_writable(length, self._pidfd, min(left_ns, WRITABLE_SLICE_NS))
                 if result == 1:
                     return True
                 if self._guard.closed:
@@ -110,13 +112,9 @@ class RingPipe:
                 if not left_ns:
                     return False
 
-    @property
-    def _peer_pidfd(self) -> int:
-        raise NotImplementedError
-
+    @abstractmethod
     def _check_peer(self, gone: bool) -> None:
         """Raise PeerDied when the peer is `gone`, and whatever else ends a wait early."""
-        raise NotImplementedError
 
     def close(self) -> None:
         """Refuse everything from now on, and end every wait. Idempotent."""
@@ -126,9 +124,9 @@ class RingPipe:
                 self._writer.stop()
                 self._end_wait()
 
+    @abstractmethod
     def _end_wait(self) -> None:
         """Make the present `wait` of another thread return, once the pipe is closed."""
-        raise NotImplementedError
 
     def close_after_fork(self) -> None:
         """In a forked child: refuse everything; the rings are the parent's and stay as they are."""

@@ -33,9 +33,9 @@ class SegmentPipe(RingPipe):
         inward, outward = ("ring_c2s", "ring_s2c") if engine else ("ring_s2c", "ring_c2s")
         writer = open_writer(*_place(segment, outward), park=theirs, strategy=strategy, peer=peer_bits, native=native)
         reader = open_reader(*_place(segment, inward), park=mine, strategy=strategy, peer=peer_bits, native=native)
-        super().__init__(f"the pipe to {peer} at {segment.path}", peer, writer, reader, native)
+        pidfd = os.dup(pidfd) if pidfd >= 0 else -1
+        super().__init__(f"the pipe to {peer} at {segment.path}", peer, writer, reader, pidfd, native)
         self._mapping: Mapping | None = segment.mapping
-        self._pidfd = os.dup(pidfd) if pidfd >= 0 else -1
         self._waits = not engine
 
     @classmethod
@@ -87,10 +87,6 @@ class SegmentPipe(RingPipe):
             if result == 0 or timeout_ns <= 0:
                 return False
             skip_spin = True
-
-    @property
-    def _peer_pidfd(self) -> int:
-        return self._pidfd
 
     def _check_peer(self, gone: bool) -> None:
         if gone:

@@ -29,8 +29,8 @@ from lucky_transport.fork import on_child
 from lucky_transport.lockstep import Lockstep, LockstepEvent, LockstepState
 from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.shm import header, lockfile
-from lucky_transport.shm.atomics import PEER_PARKS, PEER_WAKES, Result, implementation, native_error
-from lucky_transport.shm.channel import ActionFormat, channel_offsets
+from lucky_transport.shm.atomics import implementation, native_error
+from lucky_transport.shm.channel import PEER_PARKS, PEER_WAKES, ActionFormat, Result, channel_offsets
 from lucky_transport.shm.layout import EngineState, Feature
 from lucky_transport.shm.liveness import Peer
 from lucky_transport.shm.segment import Segment, open_segment

@@ -24,8 +24,8 @@ from lucky_transport.host.host import Host, Lease
 from lucky_transport.serving import Server
 from lucky_transport.sessions.shared_snapshots import SharedSnapshots
 from lucky_transport.shm import header
-from lucky_transport.shm.atomics import PEER_PARKS, PEER_WAKES, Result, Words, implementation, native_error
-from lucky_transport.shm.channel import channel_offsets
+from lucky_transport.shm.atomics import Words, implementation, native_error
+from lucky_transport.shm.channel import PEER_PARKS, PEER_WAKES, Result, channel_offsets
 from lucky_transport.shm.layout import FIELDS, EngineState, Feature
 from lucky_transport.shm.liveness import Peer
 from lucky_transport.shm.segment import create

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lucky_transport.rpc.images import ImageRef
-from lucky_transport.shm.atomics import PEER_PARKS, PEER_WAKES, implementation
+from lucky_transport.shm.atomics import implementation
+from lucky_transport.shm.channel import PEER_PARKS, PEER_WAKES
 from lucky_transport.shm.mapping import Mapping
 from lucky_transport.shm.private_file import remove_private
 from lucky_transport.shm.slot_files.slot_file import SLOTS_OFFSET, SlotFile

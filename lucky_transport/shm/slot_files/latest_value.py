@@ -20,7 +20,8 @@ from enum import IntEnum
 from pathlib import Path
 
 from lucky_transport.errors import RemoteProtocolError
-from lucky_transport.shm.atomics import PEER_PARKS, PEER_WAKES, Words
+from lucky_transport.shm.atomics import Words
+from lucky_transport.shm.channel import PEER_PARKS, PEER_WAKES
 from lucky_transport.shm.mapping import Mapping
 from lucky_transport.shm.slot_files.slot_file import SlotFile
 

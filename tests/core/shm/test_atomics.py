@@ -15,8 +15,8 @@ import pytest
 
 from lucky_transport.errors import MissingExtra
 from lucky_transport.shm import atomics
-from lucky_transport.shm.atomics import PEER_PARKS, PEER_WAKES, Result, Words, implementation, native_error
-from lucky_transport.shm.channel import ActionFormat, ChannelOffsets
+from lucky_transport.shm.atomics import Words, implementation, native_error
+from lucky_transport.shm.channel import PEER_PARKS, PEER_WAKES, ActionFormat, ChannelOffsets, Result
 from lucky_transport.shm.liveness import Peer
 
 FRAME, STATUS, ACTION, HEARTBEAT, PARK_ENGINE, PARK_FRAME, COMMANDS = 0, 8, 128, 256, 384, 512, 640

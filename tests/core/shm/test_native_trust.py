@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lucky_transport.shm.atomics import PEER_PARKS, PEER_WAKES, Result, implementation, native_error
-from lucky_transport.shm.channel import ActionFormat, ChannelOffsets
+from lucky_transport.shm.atomics import implementation, native_error
+from lucky_transport.shm.channel import PEER_PARKS, PEER_WAKES, ActionFormat, ChannelOffsets, Result
 from lucky_transport.shm.eventfd import EventFd
 from tests.support.waiting import PATIENCE_S
 
