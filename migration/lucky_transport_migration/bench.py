@@ -15,6 +15,7 @@ from lucky_transport_migration.bench_plan import BenchPlan, setups_of
 from lucky_transport_migration.cells import IDLE, Cell
 from lucky_transport_migration.limits import limit_cells, measure_limit
 from lucky_transport_migration.measuring import Measurement, Samples
+from lucky_transport_migration.overheads import idle_engine, neighbour_lateness
 from lucky_transport_migration.paths import label
 from lucky_transport_migration.peers.kinds import missing_peers
 from lucky_transport_migration.ratios import noise_floor, ratios
@@ -22,7 +23,6 @@ from lucky_transport_migration.rounds import measure_peer, measure_setup
 from lucky_transport_migration.rows import idle_row, step_row, threads_row
 from lucky_transport_migration.setups import AnySetup, PeerSetup
 from lucky_transport_migration.stats import WHOLE
-from lucky_transport_migration.surroundings import idle_engine, neighbour_lateness
 from lucky_transport_migration.verdict import verdict
 
 __all__ = ["BenchResults", "bench_result", "estimate_s", "pieces", "run_bench"]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from lucky_transport.errors import ConfigError
-from lucky_transport_migration.headlines import group_title
+from lucky_transport_migration.headline_ratios import group_title
 from lucky_transport_migration.stats import Word, change, changed, ratio_between_runs
 from lucky_transport_migration.tables import way
 

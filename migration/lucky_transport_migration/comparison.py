@@ -18,7 +18,7 @@ from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import TransportError
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Transport
-from lucky_transport_migration import misuse
+from lucky_transport_migration import invalid_use
 from lucky_transport_migration.answers import env_answer, frame_answer, make_move, reward_gap
 from lucky_transport_migration.difference import Difference, first_difference
 from lucky_transport_migration.evidence.rules import ComparisonRules
@@ -183,7 +183,7 @@ def compare_contract(envs: Mapping[str, VectorEnv], mode: str) -> tuple[Differen
 
     A contract stays in force, so the trajectories compared afterwards are randomised ones. "no error" means accepted.
     """
-    outcomes = {name: misuse.outcome(env, misuse.reset_randomized) for name, env in envs.items()}
+    outcomes = {name: invalid_use.outcome(env, invalid_use.reset_randomized) for name, env in envs.items()}
     (name, expected), *others = outcomes.items()
     for other, found in others:
         if found != expected:
@@ -194,12 +194,14 @@ def compare_contract(envs: Mapping[str, VectorEnv], mode: str) -> tuple[Differen
 
 def compare_misuse(
     envs: Mapping[str, VectorEnv],
-    calls: Callable[[VectorEnv], list[tuple[str, misuse.Call]]],
+    calls: Callable[[VectorEnv], list[tuple[str, invalid_use.Call]]],
     mode: str,
     counts: Counts,
 ) -> Difference | None:
     """Return where a wrong call is answered differently, None when class and text are the same on all `envs`."""
-    outcomes = {name: [(what, misuse.outcome(env, call)) for what, call in calls(env)] for name, env in envs.items()}
+    outcomes = {
+        name: [(what, invalid_use.outcome(env, call)) for what, call in calls(env)] for name, env in envs.items()
+    }
     (name, yardstick), *others = outcomes.items()
     for other_name, other in others:
         for (what, expected), (_, found) in zip(yardstick, other, strict=True):

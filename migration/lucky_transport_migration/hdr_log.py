@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from lucky_transport_migration.headlines import group_title
+from lucky_transport_migration.headline_ratios import group_title
 from lucky_transport_migration.histogram import Histogram
 from lucky_transport_migration.tables import way
 

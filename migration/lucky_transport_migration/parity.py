@@ -20,7 +20,7 @@ from typing import Any
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import ConfigError
 from lucky_transport.spec.batch_spec import BatchSpec
-from lucky_transport_migration import misuse
+from lucky_transport_migration import invalid_use
 from lucky_transport_migration.comparison import Counts, compare_contract, compare_envs, compare_frames, compare_misuse
 from lucky_transport_migration.difference import Difference
 from lucky_transport_migration.evidence.rule_keys import ARRAYS
@@ -149,7 +149,7 @@ def _prove_mode(
     }
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        difference = compare_misuse(envs, lambda _: [misuse.BEFORE_RESET], mode, counts)
+        difference = compare_misuse(envs, lambda _: [invalid_use.BEFORE_RESET], mode, counts)
         if difference is None:
             difference, received = compare_contract(envs, mode)
             if received != "no error":
@@ -172,11 +172,11 @@ def _prove_env(
 ) -> Difference | None:
     """Compare the trajectory, then wrong calls on the living and on the closed env."""
     difference = compare_envs(envs, policy, steps, mode, counts, advance, rules)
-    difference = difference or compare_misuse(envs, lambda env: list(misuse.wrong_calls(env)), mode, counts)
+    difference = difference or compare_misuse(envs, lambda env: list(invalid_use.wrong_calls(env)), mode, counts)
     if difference is None:
         for env in envs.values():
             env.close()
-        difference = compare_misuse(envs, lambda _: [misuse.AFTER_CLOSE], mode, counts)
+        difference = compare_misuse(envs, lambda _: [invalid_use.AFTER_CLOSE], mode, counts)
     return difference
 
 

@@ -25,8 +25,8 @@ import pytest
 
 if TYPE_CHECKING:
     from lucky_transport.env.vector_env import VectorEnv
+    from lucky_transport_migration.side_by_side.comparison_counts import ComparisonCounts
     from lucky_transport_migration.side_by_side.hooks import Hooks
-    from lucky_transport_migration.side_by_side.tally import ComparisonCounts
 
 __all__: list[str] = []
 
@@ -67,8 +67,8 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture
 def lucky_tally(request: pytest.FixtureRequest) -> Generator[ComparisonCounts]:
     """What this test compares, for its own report and for the summary."""
+    from lucky_transport_migration.side_by_side.comparison_counts import ComparisonCounts
     from lucky_transport_migration.side_by_side.hooks import PROPERTY
-    from lucky_transport_migration.side_by_side.tally import ComparisonCounts
 
     running = _hooks(request).tallies
     tally = running[request.node.nodeid] = ComparisonCounts(tests=1)

@@ -7,9 +7,17 @@ from html import escape
 from typing import Any
 
 from lucky_transport.errors import plural
+from lucky_transport_migration.bench_summary import (
+    CAPTION,
+    BenchSummary,
+    Seen,
+    bench_summaries,
+    is_again,
+    name_of,
+    rows_with_floor,
+)
 from lucky_transport_migration.cells import IDLE
-from lucky_transport_migration.glance import CAPTION, Glance, Seen, glances, is_again, name_of, rows_with_floor
-from lucky_transport_migration.headlines import (
+from lucky_transport_migration.headline_ratios import (
     envs_text,
     grouped,
     headlines,
@@ -18,7 +26,6 @@ from lucky_transport_migration.headlines import (
     stands_for_its_path,
     times_shm,
 )
-from lucky_transport_migration.losses import losses
 from lucky_transport_migration.page import Html, details, document, items, paragraph, section, table
 from lucky_transport_migration.paths import label
 from lucky_transport_migration.report_charts import charts
@@ -32,6 +39,7 @@ from lucky_transport_migration.report_parts import (
     targets_section,
     verdict_box,
 )
+from lucky_transport_migration.slower_cases import losses
 from lucky_transport_migration.stats import duration_text, times_text, us_text
 from lucky_transport_migration.tables import supported_us
 
@@ -47,7 +55,7 @@ def bench_page(result: Result) -> str:
     parts = [
         header(title, result),
         _verdict(result),
-        section("At a glance", *(_glance(one) for one in glances(result)), *_caption(result)),
+        section("At a glance", *(_glance(one) for one in bench_summaries(result)), *_caption(result)),
         section("Charts", Html('<div class="charts">' + "".join(charts(result)) + "</div>")),
         section(f"Where {label(result['reference'])} does not win", items([*losses(result), *STANDING_LIMITS])),
         *changes_section(result),
@@ -87,7 +95,7 @@ def _interval(one: Mapping[str, Any]) -> str:
     return "" if one["rounds"] == 1 else f"({times_text(one['low'])} to {times_text(one['high'])})"
 
 
-def _glance(one: Glance) -> Html:
+def _glance(one: BenchSummary) -> Html:
     rows = [(dot(path, name), *(_seen(cell) for cell in cells)) for path, name, cells in one.rows]
     return table((one.title, *(f"Times, {size}" for size in one.sizes)), rows)
 

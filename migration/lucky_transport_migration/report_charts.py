@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lucky_transport_migration.cells import bytes_text
-from lucky_transport_migration.headlines import envs_text, is_main_ratio, is_plain
+from lucky_transport_migration.headline_ratios import envs_text, is_main_ratio, is_plain
 from lucky_transport_migration.histogram import Histogram
 from lucky_transport_migration.page import Html, figure
 from lucky_transport_migration.paths import label

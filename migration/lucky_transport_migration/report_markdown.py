@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from lucky_transport_migration.bench_summary import CAPTION, Seen, bench_summaries
 from lucky_transport_migration.cells import IDLE
-from lucky_transport_migration.glance import CAPTION, Seen, glances
-from lucky_transport_migration.losses import losses
 from lucky_transport_migration.markdown import foot, head, table
 from lucky_transport_migration.paths import label
+from lucky_transport_migration.slower_cases import losses
 from lucky_transport_migration.stats import duration_text, times_text
 
 __all__ = ["bench_markdown"]
@@ -18,7 +18,7 @@ __all__ = ["bench_markdown"]
 def bench_markdown(result: Mapping[str, Any]) -> str:
     """Return the text."""
     lines = head(result, f"Transports of {result['engine']}")
-    for one in glances(result):
+    for one in bench_summaries(result):
         rows = ([name, *(_cell(cell) for cell in cells)] for _, name, cells in one.rows)
         lines += table((one.title, *one.sizes), rows)
     if result["engine"] == IDLE:

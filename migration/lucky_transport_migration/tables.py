@@ -13,7 +13,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from lucky_transport_migration.headlines import grouped, headlines, times_shm
+from lucky_transport_migration.headline_ratios import grouped, headlines, times_shm
 from lucky_transport_migration.parity import Parity
 from lucky_transport_migration.paths import label
 from lucky_transport_migration.stats import SHARES, duration_text, times_text, us_text

@@ -12,9 +12,9 @@ from lucky_transport.agents.agents import Agents
 from lucky_transport.agents.reset import AgentReset
 from lucky_transport.messages import SimulationContract
 from lucky_transport_grpc import _pb
+from lucky_transport_grpc.batcher import Batcher
 from lucky_transport_grpc.caller import Caller
 from lucky_transport_grpc.codec import decode
-from lucky_transport_grpc.gathering import Gathering
 
 __all__ = ["GrpcResets"]
 
@@ -25,7 +25,7 @@ class GrpcResets:
     def __init__(self, agents: Agents) -> None:
         self._agents = agents
         self._response: Any = _pb.message_class("hazel.rpc.ResetAgentResponse")
-        self.gathering: Gathering[AgentReset, str] = Gathering("ResetAgent")
+        self.gathering: Batcher[AgentReset, str] = Batcher("ResetAgent")
 
     def __call__(self, request: Any, caller: Caller) -> Any:
         """Answer one ResetAgent; a refusal goes into the response, as luckyrobots expects it."""

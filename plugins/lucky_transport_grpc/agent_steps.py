@@ -14,9 +14,9 @@ from lucky_transport.agents.agents import Agents
 from lucky_transport.agents.step import AgentStep, StepOptions, StepResponses
 from lucky_transport.messages import GetCameraFrameRequest, NamedImageFrame
 from lucky_transport_grpc import _pb
+from lucky_transport_grpc.batcher import Batcher
 from lucky_transport_grpc.caller import Caller
 from lucky_transport_grpc.codec import decode, encode
-from lucky_transport_grpc.gathering import Gathering
 
 __all__ = ["GrpcSteps"]
 
@@ -30,7 +30,7 @@ class GrpcSteps:
         frame: Any = _pb.message_class("hazel.rpc.AgentFrame")
         picture = _pb.message_class("hazel.rpc.NamedImageFrame")
         self._replies = StepResponses(agents.lease, response, frame, lambda one: encode(one, NamedImageFrame, picture))
-        self.gathering: Gathering[AgentStep, Any] = Gathering("Step")
+        self.gathering: Batcher[AgentStep, Any] = Batcher("Step")
 
     def __call__(self, request: Any, caller: Caller) -> Any:
         """Answer one Step."""

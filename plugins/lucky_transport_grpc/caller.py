@@ -19,7 +19,7 @@ from lucky_transport.errors import LocalProtocolError, PeerDied
 from lucky_transport.host.host import Host
 from lucky_transport_grpc.metadata import AFTER_RESET, BATCH, CLIENT, DROPPED, SEQ, TERMS, WINDOW
 
-__all__ = ["Caller", "House"]
+__all__ = ["Caller", "ServerContext"]
 
 #: The client's own clock ends a call at its deadline; ours is this much later, so that it never speaks first.
 _GRACE_S = 0.1
@@ -30,7 +30,7 @@ _NEVER_S = 1e8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class House:
+class ServerContext:
     """What holds for all callers of one server.
 
     `longest_s`: how long a unary call without a deadline may wait. `idle_s`, `is_gone`: when a client that did not
@@ -52,7 +52,7 @@ class Caller:
 
     __slots__ = ("_context", "_house", "_is_named", "after_reset", "all_terms", "batch", "key", "seq", "timeout_s")
 
-    def __init__(self, context: Any, house: House) -> None:
+    def __init__(self, context: Any, house: ServerContext) -> None:
         """`timeout_s` is how long the call may wait: until its deadline, `house.longest_s` at most.
 
         Raises LocalProtocolError for metadata that makes no sense.

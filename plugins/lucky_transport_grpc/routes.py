@@ -14,7 +14,7 @@ from lucky_transport.errors import TransportError
 from lucky_transport.host.host import Host
 from lucky_transport.messages.methods import BY_NAME
 from lucky_transport_grpc import _pb
-from lucky_transport_grpc.caller import Caller, House
+from lucky_transport_grpc.caller import Caller, ServerContext
 from lucky_transport_grpc.errors import refuse
 from lucky_transport_grpc.runtime import grpc
 
@@ -28,7 +28,7 @@ class Routes(grpc.GenericRpcHandler):
         self,
         unary: Mapping[str, Callable[[Any, Caller], Any]],
         streaming: Mapping[str, Callable[[Any, Caller], Iterator[Any]]],
-        house: House,
+        house: ServerContext,
     ) -> None:
         self._caller = partial(Caller, house=house)
         self._handlers: dict[str, Any] = {}

@@ -20,7 +20,7 @@ from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import NotReachable
 from lucky_transport.serving import Server
 from lucky_transport_grpc.address import SocketFile, bind_failure, service_of, target_of
-from lucky_transport_grpc.caller import House
+from lucky_transport_grpc.caller import ServerContext
 from lucky_transport_grpc.metadata import WINDOW
 from lucky_transport_grpc.peers import is_gone, program_of
 from lucky_transport_grpc.runtime import grpc
@@ -77,7 +77,7 @@ class GrpcServer(Server):
         port = self._bind(grpc_server)
         if self._socket is not None:
             self._socket.protect()
-        house = House(
+        house = ServerContext(
             self._longest_s,
             self._idle_s,
             lambda client: is_gone(client, port),

@@ -16,7 +16,7 @@ from lucky_transport.agents.agents import AgentHost
 from lucky_transport_grpc.agent_resets import GrpcResets
 from lucky_transport_grpc.agent_steps import GrpcSteps
 from lucky_transport_grpc.batch_service import BatchService
-from lucky_transport_grpc.caller import Caller, House
+from lucky_transport_grpc.caller import Caller, ServerContext
 from lucky_transport_grpc.discovery import add_discovery
 from lucky_transport_grpc.routes import Routes
 from lucky_transport_grpc.typed_service import typed_handlers, typed_streams
@@ -27,7 +27,7 @@ __all__ = ["HostServices"]
 class HostServices:
     """The services of `host` for the callers of `house`."""
 
-    def __init__(self, host: AgentHost, house: House) -> None:
+    def __init__(self, host: AgentHost, house: ServerContext) -> None:
         self._host = host
         self._house = house
         self._batches = BatchService(host.agents)

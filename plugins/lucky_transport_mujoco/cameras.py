@@ -35,7 +35,7 @@ from lucky_transport.messages import (
 from lucky_transport_mujoco.entities import Entities
 from lucky_transport_mujoco.frames import colour_frame, depth_frame, size, unknown
 from lucky_transport_mujoco.rates import rate_hz
-from lucky_transport_mujoco.rendering import CHANNELS, MAX_SIDE, RenderRequest, Studio
+from lucky_transport_mujoco.render_thread import CHANNELS, MAX_SIDE, RenderRequest, RenderThread
 from lucky_transport_mujoco.stage import Snapshot
 from lucky_transport_mujoco.world import SHOWN, MujocoWorlds
 
@@ -58,7 +58,7 @@ _MAX_CODE = 65535
 class Cameras:
     """See the module."""
 
-    def __init__(self, world: MujocoWorlds, entities: Entities, studio: Studio) -> None:
+    def __init__(self, world: MujocoWorlds, entities: Entities, studio: RenderThread) -> None:
         self._world = world
         self._entities = entities
         self._studio = studio

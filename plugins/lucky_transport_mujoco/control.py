@@ -104,7 +104,7 @@ def _controls(world: MujocoWorlds, request: SetControlRequest) -> dict[int, floa
 def _set_qpos(world: MujocoWorlds, request: SetQposRequest) -> int:
     """Move the model and return how many values were written; raises Refused."""
     if world.agent_drives[SHOWN] and not request.force:
-        raise Refused("an agent drives agent_0: moving it would spoil the episode; set force to do it all the same")
+        raise Refused("an agent drives agent_0: moving it would corrupt the episode; set force to do it all the same")
     qpos = world.qpos()
     moved, places = _positions(qpos, request)
     within = np.abs(moved) < FARTHEST_M  # not so for NaN

@@ -64,7 +64,7 @@ class MujocoEngine(Engine):
         renderer: str = "auto",
     ) -> None:
         """Env i draws from seed + i. `max_episode_steps` (0: as many as `episode_s` takes) truncates. `threads` 0: one
-        per processor. `renderer`: what takes pictures, see `lucky_transport_mujoco.rendering`.
+        per processor. `renderer`: what takes pictures, see `lucky_transport_mujoco.render_thread`.
 
         Raises SpecError for numbers out of range.
         """

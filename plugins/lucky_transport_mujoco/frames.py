@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from lucky_transport.errors import SpecError, UnknownName, did_you_mean
 from lucky_transport.messages import CameraConfig, ImageFrame
-from lucky_transport_mujoco.rendering import MAX_SIDE
+from lucky_transport_mujoco.render_thread import MAX_SIDE
 
 __all__ = ["colour_frame", "depth_frame", "size", "unknown"]
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from lucky_transport_mujoco.bindings import mj
 from lucky_transport_mujoco.picture_model import FAR_M, NEAR_M
-from lucky_transport_mujoco.shot import Renderer, Shot
+from lucky_transport_mujoco.renderer import Renderer, RenderResult
 from lucky_transport_mujoco.stage import Eye, RenderScene
 
 __all__ = ["OpenGL", "platforms"]
@@ -73,7 +73,7 @@ class OpenGL(Renderer):
         self._camera = mj.MjvCamera()
         self._camera.type = mj.mjtCamera.mjCAMERA_USER
 
-    def shoot(self, eye: Eye, width: int, height: int, *, colour: bool, depth: bool) -> Shot:
+    def shoot(self, eye: Eye, width: int, height: int, *, colour: bool, depth: bool) -> RenderResult:
         self._gl.make_current()
         if self._ground != self._stage.ground:
             mj.mjr_uploadHField(self._stage.model, self._context, 0)
@@ -83,7 +83,7 @@ class OpenGL(Renderer):
             mj.mjr_resizeOffscreen(*self._size, self._context)
         self._look(eye)
         rect = mj.MjrRect(0, 0, width, height)
-        shot = Shot()
+        shot = RenderResult()
         if colour:
             shot.colour = np.empty((height, width, 3), np.uint8)
             mj.mjr_render(rect, self._scene, self._context)

@@ -20,7 +20,7 @@ from lucky_transport_mujoco.picture_model import (
     SUNLIGHT,
     ZENITH,
 )
-from lucky_transport_mujoco.shot import Renderer, Shot
+from lucky_transport_mujoco.renderer import Renderer, RenderResult
 from lucky_transport_mujoco.stage import Eye, RenderScene
 from lucky_transport_mujoco.surfaces import colours, normals
 
@@ -73,8 +73,8 @@ class RayCaster(Renderer):
     def __init__(self, stage: RenderScene) -> None:
         self._stage = stage
 
-    def shoot(self, eye: Eye, width: int, height: int, *, colour: bool, depth: bool) -> Shot:
-        shot = Shot()
+    def shoot(self, eye: Eye, width: int, height: int, *, colour: bool, depth: bool) -> RenderResult:
+        shot = RenderResult()
         if depth:
             shot.depth = np.empty((height, width), np.float32)
         if colour:

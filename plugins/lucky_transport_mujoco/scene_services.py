@@ -16,7 +16,7 @@ from lucky_transport_mujoco.cameras import Cameras
 from lucky_transport_mujoco.debug_drawing import debug_handlers
 from lucky_transport_mujoco.entities import Entities
 from lucky_transport_mujoco.lidar import Lidar
-from lucky_transport_mujoco.rendering import Studio
+from lucky_transport_mujoco.render_thread import RenderThread
 from lucky_transport_mujoco.scene import scene_handlers
 from lucky_transport_mujoco.viewport import Viewport
 from lucky_transport_mujoco.world import MujocoWorlds
@@ -25,7 +25,7 @@ __all__ = ["SceneServices"]
 
 
 class SceneServices:
-    """The services of one engine. `renderer`: see `lucky_transport_mujoco.rendering.Studio`."""
+    """The services of one engine. `renderer`: see `lucky_transport_mujoco.render_thread.RenderThread`."""
 
     def __init__(self, world: MujocoWorlds, renderer: str = "auto") -> None:
         """Nothing is drawn and no thread is started before the first picture is asked for.
@@ -34,7 +34,7 @@ class SceneServices:
         """
         self._world = world
         self._entities = Entities(world)
-        self._studio = Studio(renderer)
+        self._studio = RenderThread(renderer)
         self._viewport = Viewport(world, self._studio)
         self._lidar = Lidar(world)
         self.cameras = Cameras(world, self._entities, self._studio)

@@ -28,7 +28,7 @@ class MujocoServices:
     """The services of one engine. `scene`: what is seen of it; its `cameras` take the pictures of a step."""
 
     def __init__(self, world: MujocoWorlds, renderer: str) -> None:
-        """`renderer`: see `lucky_transport_mujoco.rendering.Studio`."""
+        """`renderer`: see `lucky_transport_mujoco.render_thread.RenderThread`."""
         self.scene = SceneServices(world, renderer)
         self.handlers: Mapping[str, Handler] = {
             **manifest_handlers(world),

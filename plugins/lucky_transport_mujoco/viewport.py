@@ -16,7 +16,7 @@ from lucky_transport.messages import (
 )
 from lucky_transport_mujoco.frames import colour_frame, size, unknown
 from lucky_transport_mujoco.rates import rate_hz
-from lucky_transport_mujoco.rendering import CHANNELS, RenderRequest, Studio
+from lucky_transport_mujoco.render_thread import CHANNELS, RenderRequest, RenderThread
 from lucky_transport_mujoco.stage import Orbit, Snapshot
 from lucky_transport_mujoco.strokes import strokes_of
 from lucky_transport_mujoco.world import SHOWN, MujocoWorlds
@@ -35,7 +35,7 @@ _VIEW = Orbit(azimuth=-2.3, elevation=0.33, distance=2.1)
 class Viewport:
     """The one viewport, "Main"; any number of streams show it, each in its own size."""
 
-    def __init__(self, world: MujocoWorlds, studio: Studio) -> None:
+    def __init__(self, world: MujocoWorlds, studio: RenderThread) -> None:
         self._world = world
         self._studio = studio
         self._lock = threading.Lock()

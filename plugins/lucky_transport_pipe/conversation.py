@@ -31,7 +31,7 @@ from lucky_transport_pipe.address import BACKEND
 from lucky_transport_pipe.control import CLIENT, Control, ControlEvent, ControlState
 from lucky_transport_pipe.demultiplexer import Demultiplexer
 from lucky_transport_pipe.duplex import Duplex
-from lucky_transport_pipe.lines import FROM_CLIENT_END, LineCutter, MessageType, Said, parse_from_engine
+from lucky_transport_pipe.lines import FROM_CLIENT_END, LineCutter, MessageType, ParsedLine, parse_from_engine
 
 __all__ = ["ClientRun", "Conversation"]
 
@@ -73,7 +73,7 @@ class Conversation:
         self._out: deque[str] = deque()
         self._refusal: TransportError | None = None
         self._error: TransportError | None = None
-        self._on_word: dict[MessageType, Callable[[Said], None]] = {
+        self._on_word: dict[MessageType, Callable[[ParsedLine], None]] = {
             MessageType.STARTED: self._on_session,
             MessageType.STATE: self._on_session,
             MessageType.SCORE: self._on_session,
@@ -172,13 +172,13 @@ class Conversation:
                 self._is_read = True
             self._read(deadline)
 
-    def news(self, run: ClientRun, take: Callable[[], Said | None], timeout_s: float) -> Said | None:
+    def news(self, run: ClientRun, take: Callable[[], ParsedLine | None], timeout_s: float) -> ParsedLine | None:
         """Return what `take` finds among the lines of `run`; None once the run is over and it finds nothing.
 
         Raises EngineFailed (the engine reported an error), ClosedError (another run took its place), and as `wait`.
         """
 
-        def look() -> Said | tuple[()] | None:
+        def look() -> ParsedLine | tuple[()] | None:
             found = take()
             if found is not None:
                 return found
@@ -190,7 +190,7 @@ class Conversation:
 
         return self.wait(look, Deadline(timeout_s)) or None
 
-    def news_now(self, run: ClientRun) -> Said | None:
+    def news_now(self, run: ClientRun) -> ParsedLine | None:
         """Return a line of `run` that is here already, None when there is none."""
         with self._changed:
             return run.lines.take_any()
@@ -231,28 +231,28 @@ class Conversation:
                 f"{self.peer} sent {line[:200]!r} while {self.control.state.value}", backend=BACKEND
             ) from error
 
-    def _on_session(self, said: Said) -> None:
+    def _on_session(self, said: ParsedLine) -> None:
         run = self.run
         if run is None or self.control.state is not ControlState.RUNNING or said.session >= run.sessions:
             raise LocalProtocolError("no such session runs", backend=BACKEND)
         run.lines.put(said)
 
-    def _on_end(self, said: Said) -> None:
+    def _on_end(self, said: ParsedLine) -> None:
         self.control.on(ControlEvent.OVER)
         if self.run is not None:
             self.run.is_over = True
 
-    def _on_gone(self, said: Said) -> None:
+    def _on_gone(self, said: ParsedLine) -> None:
         was_asked = self.control.state is ControlState.QUITTING
         self.control.on(ControlEvent.GONE)
         if not was_asked:
             raise PeerDied(f"{self.peer} has quit", backend=BACKEND, hint="start it and connect again")
 
-    def _on_warning(self, said: Said) -> None:
+    def _on_warning(self, said: ParsedLine) -> None:
         self.warnings.append(said.text)
         _log.warning("pipe: %s warns: %s", self.peer, said.text)
 
-    def _on_error(self, said: Said) -> None:
+    def _on_error(self, said: ParsedLine) -> None:
         """An error answers `run`, or ends the run; the conversation goes on."""
         if self.control.state is ControlState.ASKED:
             self._refusal = UnknownName(said.text, backend=BACKEND)

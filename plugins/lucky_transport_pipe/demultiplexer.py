@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 
-from lucky_transport_pipe.lines import Said
+from lucky_transport_pipe.lines import ParsedLine
 
 __all__ = ["Demultiplexer"]
 
@@ -18,22 +18,22 @@ class Demultiplexer:
     """Queues of lines by session."""
 
     def __init__(self) -> None:
-        self._lines: OrderedDict[int, Said] = OrderedDict()  # by the number of their arrival
+        self._lines: OrderedDict[int, ParsedLine] = OrderedDict()  # by the number of their arrival
         self._numbers: dict[int, deque[int]] = {}  # of the lines of each session
         self._arrived = 0
 
-    def put(self, said: Said) -> None:
+    def put(self, said: ParsedLine) -> None:
         """Add a line to its session's queue."""
         self._numbers.setdefault(said.session, deque()).append(self._arrived)
         self._lines[self._arrived] = said
         self._arrived += 1
 
-    def take(self, session: int) -> Said | None:
+    def take(self, session: int) -> ParsedLine | None:
         """Return the oldest line of one session, None when there is none."""
         numbers = self._numbers.get(session)
         return self._lines.pop(numbers.popleft()) if numbers else None
 
-    def take_any(self) -> Said | None:
+    def take_any(self) -> ParsedLine | None:
         """Return the oldest line of all, None when there is none."""
         for said in self._lines.values():
             return self.take(said.session)

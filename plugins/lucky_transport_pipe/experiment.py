@@ -27,7 +27,7 @@ from lucky_transport.errors import LocalProtocolError, RemoteProtocolError
 from lucky_transport_pipe.address import BACKEND
 from lucky_transport_pipe.conversation import ClientRun, Conversation
 from lucky_transport_pipe.json_codec import codec_of, compact, parsed
-from lucky_transport_pipe.lines import MessageType, Said, parse_score
+from lucky_transport_pipe.lines import MessageType, ParsedLine, parse_score
 
 __all__ = ["Experiment", "ExperimentSession", "Policy", "Score", "Started", "StateUpdate", "json_word"]
 
@@ -112,12 +112,12 @@ class Experiment:
         """Have the engine get all commands now."""
         self._conversation.flush()
 
-    def _wait(self, take: Callable[[], Said | None], timeout_s: float | None) -> Event | None:
+    def _wait(self, take: Callable[[], ParsedLine | None], timeout_s: float | None) -> Event | None:
         limit_s = self._conversation.timeout_s if timeout_s is None else timeout_s
         said = self._conversation.news(self._run, take, limit_s)
         return None if said is None else self._event(said)
 
-    def _event(self, said: Said) -> Event:
+    def _event(self, said: ParsedLine) -> Event:
         if said.word is MessageType.STATE:
             try:
                 return StateUpdate(said.session, self._read_state(said.text))

@@ -26,7 +26,7 @@ from lucky_transport_pipe.lines import (
     FROM_ENGINE_END,
     LineCutter,
     MessageType,
-    Said,
+    ParsedLine,
     error_line,
     parse_from_client,
     warning_line,
@@ -60,7 +60,7 @@ class LineService:
         self._out: list[str] = []
         self._is_over = False
         self._wants_records = False
-        self._on_word: dict[MessageType, Callable[[Said], None]] = {
+        self._on_word: dict[MessageType, Callable[[ParsedLine], None]] = {
             MessageType.RUN: self._on_run,
             MessageType.SET: self._on_set,
             MessageType.QUIT: self._on_quit,
@@ -140,7 +140,7 @@ class LineService:
         else:
             self._on_data(line)
 
-    def _on_run(self, said: Said) -> None:
+    def _on_run(self, said: ParsedLine) -> None:
         name = said.text.partition(" ")[0]
         if name == EXTENSION and self._control.state is ControlState.IDLE:
             self._say("SUCCESS")
@@ -175,7 +175,7 @@ class LineService:
         self._objects = ObjectCollector()
         self._say(error_line(text))
 
-    def _on_end(self, said: Said) -> None:
+    def _on_end(self, said: ParsedLine) -> None:
         if not self._control.allows(ControlEvent.END):
             self._warn(f"END is not possible while {self._control.state.value}")
             return
@@ -184,13 +184,13 @@ class LineService:
             assert self._experiments is not None  # or the experiment had not been known
             self._run = Run(self._experiments, self._map_name, self._inits, self._rules, self._say, self._warn)
 
-    def _on_command(self, said: Said) -> None:
+    def _on_command(self, said: ParsedLine) -> None:
         if self._run is not None:
             self._run.command(said.session, said.text)
         elif self._control.state is not ControlState.SPOILT:
             self._warn(f"a command for session {said.session} while {self._control.state.value}; it is dropped")
 
-    def _on_set(self, said: Said) -> None:
+    def _on_set(self, said: ParsedLine) -> None:
         """Change a rule for the next run."""
         name, _, value = said.text.partition(" ")
         try:
@@ -198,15 +198,15 @@ class LineService:
         except ValueError as error:
             self._warn(f"set {said.text}: {error}")
 
-    def _on_quit(self, said: Said) -> None:
+    def _on_quit(self, said: ParsedLine) -> None:
         self._control.on(ControlEvent.QUIT)
         self._say("QUIT")
         self._is_over = True
 
-    def _on_warning(self, said: Said) -> None:
+    def _on_warning(self, said: ParsedLine) -> None:
         _log.warning("pipe: %s warns: %s", self._duplex.peer, said.text)
 
-    def _on_error(self, said: Said) -> None:
+    def _on_error(self, said: ParsedLine) -> None:
         """An error of the client's ends the conversation, as it does in a Unity scene."""
         _log.error("pipe: %s reports an error: %s", self._duplex.peer, said.text)
         self._is_over = True

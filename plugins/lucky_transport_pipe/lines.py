@@ -30,7 +30,7 @@ __all__ = [
     "LONGEST_LINE",
     "LineCutter",
     "MessageType",
-    "Said",
+    "ParsedLine",
     "error_line",
     "parse_from_client",
     "parse_from_engine",
@@ -70,7 +70,7 @@ class MessageType(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ParsedLine:
     """One line: what it is, the session it is about (-1: none), and its text (of a session's line: behind the id)."""
 
     word: MessageType
@@ -99,39 +99,43 @@ class LineCutter:
             raise RemoteProtocolError(f"the peer sent a line that is no UTF-8: {error}", backend=BACKEND) from error
 
 
-_COMMON = {"END": Said(MessageType.END), "quit": Said(MessageType.QUIT)}
-_FROM_ENGINE = {"END": Said(MessageType.END), "SUCCESS": Said(MessageType.SUCCESS), "QUIT": Said(MessageType.GONE)}
+_COMMON = {"END": ParsedLine(MessageType.END), "quit": ParsedLine(MessageType.QUIT)}
+_FROM_ENGINE = {
+    "END": ParsedLine(MessageType.END),
+    "SUCCESS": ParsedLine(MessageType.SUCCESS),
+    "QUIT": ParsedLine(MessageType.GONE),
+}
 
 
-def parse_from_client(line: str) -> Said:
+def parse_from_client(line: str) -> ParsedLine:
     """Return what a client's line says; init data and what nobody understands are OTHER."""
     if (fixed := _COMMON.get(line)) is not None:
         return fixed
     head, _, rest = line.partition(" ")
     if head.isdecimal() and rest:
-        return Said(MessageType.COMMAND, rest.strip(), int(head))
+        return ParsedLine(MessageType.COMMAND, rest.strip(), int(head))
     if head in ("run", "set"):
-        return Said(MessageType(head), rest.strip())
+        return ParsedLine(MessageType(head), rest.strip())
     return _complaint(line)
 
 
-def parse_from_engine(line: str) -> Said:
+def parse_from_engine(line: str) -> ParsedLine:
     """Return what an engine's line says."""
     head, _, rest = line.partition(" ")
     if head.isdecimal():
         rest = rest.strip()
         if not rest:
-            return Said(MessageType.STARTED, "", int(head))
+            return ParsedLine(MessageType.STARTED, "", int(head))
         is_score = rest[0] != "{" and _SCORE.fullmatch(rest) is not None
-        return Said(MessageType.SCORE if is_score else MessageType.STATE, rest, int(head))
+        return ParsedLine(MessageType.SCORE if is_score else MessageType.STATE, rest, int(head))
     return _FROM_ENGINE.get(line) or _complaint(line)
 
 
-def _complaint(line: str) -> Said:
+def _complaint(line: str) -> ParsedLine:
     for start, word in ((_WARNING, MessageType.WARNING), (_ERROR, MessageType.ERROR)):
         if line.startswith(start):
-            return Said(word, line.removeprefix(start).strip())
-    return Said(MessageType.OTHER, line)
+            return ParsedLine(word, line.removeprefix(start).strip())
+    return ParsedLine(MessageType.OTHER, line)
 
 
 def warning_line(text: str) -> str:

@@ -17,8 +17,8 @@ from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.shm.connecting import connect_pipe
 from lucky_transport.shm.memfd_pipe import MemfdPipe
 from lucky_transport.shm.wait import strategy_code
+from lucky_transport_stubs.connection_monitor import CONNECTION_MONITOR
 from lucky_transport_stubs.options import received_too_long
-from lucky_transport_stubs.watchman import WATCHMAN
 
 __all__ = ["connect"]
 
@@ -41,7 +41,7 @@ def connect(
     pipe = _meet(endpoint, deadline)
     calls = ClientCalls(pipe, backend="shm", max_message_bytes=max_receive_bytes, refusal=received_too_long("CLIENT"))
     if watched:
-        WATCHMAN.watch(pipe, lambda: _read_to_the_end(calls))
+        CONNECTION_MONITOR.watch(pipe, lambda: _read_to_the_end(calls))
     return calls
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from lucky_transport.agents.agents import AgentHost
 from lucky_transport.host.foreign import RawHandler
 from lucky_transport.rpc.server_call import ServerCall
-from lucky_transport_grpc.caller import House
+from lucky_transport_grpc.caller import ServerContext
 from lucky_transport_grpc.services import HostServices
 from lucky_transport_stubs.answer import ResponseWriter
 from lucky_transport_stubs.answering import answer_call
@@ -31,7 +31,7 @@ class EngineServices:
 
     def __init__(self, host: AgentHost) -> None:
         self._host = host
-        self._services = HostServices(host, House(kind=""))
+        self._services = HostServices(host, ServerContext(kind=""))
         self._handlers = Handlers()
         self._services.add_to(self._handlers)
         self._known: dict[str, RawHandler] = {}

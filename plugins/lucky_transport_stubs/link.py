@@ -24,9 +24,9 @@ from lucky_transport.fork import on_child
 from lucky_transport.rpc.client import ClientCalls
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.connecting import connect
+from lucky_transport_stubs.connection_monitor import CONNECTION_MONITOR
 from lucky_transport_stubs.options import max_receive_bytes
 from lucky_transport_stubs.status import CallStatus, Code, error_of, status_of
-from lucky_transport_stubs.watchman import WATCHMAN
 
 __all__ = ["CLOSED", "OF_THE_PARENT", "Link", "State"]
 
@@ -194,7 +194,7 @@ class Link:
 
     def __del__(self) -> None:
         if "calls" in vars(self) and self.calls is not None and not self.is_forked and not sys.is_finalizing():
-            WATCHMAN.do(self.calls.close)
+            CONNECTION_MONITOR.do(self.calls.close)
 
 
 def _breaker(link: weakref.ref[Link], calls: weakref.ref[ClientCalls]) -> Callable[[TransportError], None]:

@@ -11,9 +11,9 @@ from lucky_transport_migration import targets
 from lucky_transport_migration.bench import pieces, run_bench
 from lucky_transport_migration.bench_plan import plan_of
 from lucky_transport_migration.cells import COPY, IDLE, STEPPING
-from lucky_transport_migration.headlines import group_title, grouped, headlines, times_shm
-from lucky_transport_migration.losses import losses
+from lucky_transport_migration.headline_ratios import group_title, grouped, headlines, times_shm
 from lucky_transport_migration.peers.kinds import PEERS
+from lucky_transport_migration.slower_cases import losses
 from lucky_transport_migration.tables import supported_us, without_histograms
 
 ROW_KEYS = {

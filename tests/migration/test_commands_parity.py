@@ -17,11 +17,11 @@ from lucky_transport.messages import GetCameraConfigRequest, MdpParamDescriptor,
 from lucky_transport.messages.fields import fields_of
 from lucky_transport.messages.methods import METHODS, Method, method
 from lucky_transport.transport import Stream, Transport
-from lucky_transport_migration.commands_parity.hostile import spoil, unsendable
-from lucky_transport_migration.commands_parity.known import Known
+from lucky_transport_migration.commands_parity.invalid_requests import corrupt, unsendable
+from lucky_transport_migration.commands_parity.inventory import Known
 from lucky_transport_migration.commands_parity.outcome import CommandsParity
-from lucky_transport_migration.commands_parity.plausible import Plausible
 from lucky_transport_migration.commands_parity.proof import chosen_methods, prove_commands
+from lucky_transport_migration.commands_parity.request_generator import RequestGenerator
 from lucky_transport_migration.evidence.equality import first_unequal
 from lucky_transport_migration.paths import ConnectedEngine
 
@@ -272,10 +272,10 @@ def test_nothing_compared_is_no_success() -> None:
 def test_requests_can_be_sent_unless_they_are_meant_not_to(known: Known) -> None:
     for row in METHODS:
         random = Random(row.id)
-        make = Plausible(known, random)
+        make = RequestGenerator(known, random)
         for _ in range(20):
             _check_is_sent_whole(row, make.make(row.request))
-            _check_is_sent_whole(row, spoil(make.make(row.request), random))
+            _check_is_sent_whole(row, corrupt(make.make(row.request), random))
             if fields_of(row.request):
                 with pytest.raises((TypeError, ValueError), match=rf"^{row.request.__name__}\."):
                     flatbuffers.encode(unsendable(make.make(row.request), random))
@@ -287,7 +287,7 @@ def _check_is_sent_whole(row: Method, request: Any) -> None:
 
 
 def test_requests_name_what_there_is() -> None:
-    make = Plausible(KNOWN, Random(0))
+    make = RequestGenerator(KNOWN, Random(0))
     stepped = {make.make(StepRequest).agent_name for _ in range(50)}
     assert stepped == {"", "agent_0", "agent_1"}
     filmed = [make.make(GetCameraConfigRequest) for _ in range(50)]

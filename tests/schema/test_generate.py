@@ -45,7 +45,7 @@ enum Volume {
 
 // One word.
 //
-// Said by somebody.
+// ParsedLine by somebody.
 message Word {
   string text = 1;
   repeated float pitches = 2;  // hertz
@@ -76,7 +76,7 @@ message Unused {}
 class Word:
     """One word.
 
-    Said by somebody.
+    ParsedLine by somebody.
     """
 
     text: str = ""

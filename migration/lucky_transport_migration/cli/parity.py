@@ -49,7 +49,7 @@ __all__ = ["parity"]
 )
 @click.option("--methods", help="Methods to call, a shell pattern such as 'SceneService/*'.  [default: all]")
 @click.option(
-    "--count", type=click.IntRange(min=1), help="Requests per method, every second one spoilt.  [default: 12]"
+    "--count", type=click.IntRange(min=1), help="Requests per method, every second one corrupted.  [default: 12]"
 )
 @click.option("--options", default="{}", type=JSON_OBJECT, help="Options of the engine's constructor, a JSON object.")
 @click.option(
@@ -63,7 +63,7 @@ def parity(suite: str | None, methods: str | None, as_json: bool, **given: Any) 
 
     Starts one engine process per path with the same seed and does the same with all: exchanges and VectorEnv steps
     (resets of all, of one and of some envs, actions out of bounds, wrong calls), and every typed method and stream with
-    requests made from what the engine says exists, half of them spoilt, in one shuffled sequence. Every value, error
+    requests made from what the engine says exists, half of them corrupted, in one shuffled sequence. Every value, error
     and text is compared, bit for bit but for what [parity.fields] in lucky_transport.toml allows. Paths: shm, grpc (the
     legacy per-agent Step), grpc-batch, inproc, or any installed transport. Exit code 0 only when all are equal.
 

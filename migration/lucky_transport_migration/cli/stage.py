@@ -59,10 +59,10 @@ def stage() -> None:
 @_JSON
 def show(pattern: str, reasons: bool, as_json: bool) -> None:
     """List methods with their side-effect class, their stage, and what was seen of them."""
+    from lucky_transport_migration.stages.effective_stages import EffectiveStages
     from lucky_transport_migration.stages.overview import lines, unused_rows
-    from lucky_transport_migration.stages.standing import Standing
 
-    standing = Standing.load()
+    standing = EffectiveStages.load()
     found, unused = list(lines(standing, pattern)), unused_rows(standing)
     if as_json:
         plain: dict[str, Any] = {"file": str(standing.plan.path), "control": standing.plan.control}

@@ -5,7 +5,7 @@
 
 Rule 1: every engine gets every request once, with the same seed and from the same start, so that what changes the world
         changes all worlds alike; a difference in what is simulated shows in the calls that follow.
-Rule 2: requests are made from what the first engine says exists; every second one is spoilt.
+Rule 2: requests are made from what the first engine says exists; every second one is corrupted.
 Rule 3: all methods are called in one shuffled sequence, round after round, with steps between them. A round begins with
         what makes most of them answerable: play mode, a fresh episode, the lidar on, a policy that drives.
 Rule 4: streams are compared while the world stands still, and those of states also while it is stepped.
@@ -42,12 +42,12 @@ from lucky_transport_migration.commands_parity.answers import (
     ask_for_views,
     differing,
 )
-from lucky_transport_migration.commands_parity.hostile import spoil, unsendable
-from lucky_transport_migration.commands_parity.known import look_around
+from lucky_transport_migration.commands_parity.evidence_writer import EvidenceWriter
+from lucky_transport_migration.commands_parity.invalid_requests import corrupt, unsendable
+from lucky_transport_migration.commands_parity.inventory import take_inventory
 from lucky_transport_migration.commands_parity.moving import OF_STATES, watched
 from lucky_transport_migration.commands_parity.outcome import CallDifference, CommandsParity, ParityCounts
-from lucky_transport_migration.commands_parity.plausible import Plausible
-from lucky_transport_migration.commands_parity.witness import Witness
+from lucky_transport_migration.commands_parity.request_generator import RequestGenerator
 from lucky_transport_migration.evidence.items import ItemDifference
 from lucky_transport_migration.evidence.rules import ComparisonRules
 from lucky_transport_migration.paths import ConnectedEngine, Path, find_path, open_links
@@ -61,7 +61,7 @@ _LIDAR = method("LidarService/SetLidarLive")
 _POLICY = method("AgentService/SetPolicyDescriptor")
 _ACTIVE = method("AgentService/SetPolicyActive")
 
-#: One in so many requests is followed by a step, one in so many spoilt ones is such that no wire can carry it.
+#: One in so many requests is followed by a step, one in so many corrupted ones is such that no wire can carry it.
 _CALLS_PER_STEP = 6
 _SPOILT_PER_UNSENDABLE = 5
 _ROUNDS_PER_WATCH = 4
@@ -109,7 +109,7 @@ def prove_commands(
         for link in links:
             if not link.transport.capabilities.commands:
                 raise Unimplemented(f"{link.path.name} carries no typed calls", hint="compare steps, --suite step")
-        witness = stack.enter_context(closing(Witness(evidence, rules or ComparisonRules())))
+        witness = stack.enter_context(closing(EvidenceWriter(evidence, rules or ComparisonRules())))
         run = _Run(links, methods, Random(seed), rules or ComparisonRules(), witness)
         for number in range(count):
             run.round(number)
@@ -144,7 +144,7 @@ class _Run:
         methods: Sequence[Method],
         random: Random,
         rules: ComparisonRules,
-        witness: Witness,
+        witness: EvidenceWriter,
     ) -> None:
         names = [link.path.name for link in links]
         self.parity = CommandsParity(names, links[0].transport.spec.engine, rules=rules)
@@ -152,11 +152,11 @@ class _Run:
         self._links = links
         self._methods = list(methods)
         self._random = random
-        self._plausible = Plausible(look_around(links[0].transport), random)
+        self._plausible = RequestGenerator(take_inventory(links[0].transport), random)
         self.parity.methods = {row.name: ParityCounts() for row in methods}
 
     def round(self, number: int) -> None:
-        """Call every method once, in an order of its own; even rounds with valid requests, odd ones with spoilt ones.
+        """Call every method once in a random order: even rounds with valid requests, odd ones with corrupted ones.
 
         The first round also makes every wrong call there is.
         """
@@ -164,7 +164,7 @@ class _Run:
             self._make(request)
         self._random.shuffle(self._methods)
         for row in self._methods:
-            requests = [self._request(row, spoilt=number % 2 == 1)]
+            requests = [self._request(row, corrupted=number % 2 == 1)]
             if number == 0:
                 requests += [_Request(row, row.request(), what, wrong) for what, wrong in WRONG_CALLS.items()]
             if number % _ROUNDS_PER_WATCH == 0 and row in OF_STATES:
@@ -187,15 +187,15 @@ class _Run:
             yield _Request(_ACTIVE, SetPolicyActiveRequest(robot, slot, True))
             yield _Request(_STEP, StepRequest())
 
-    def _request(self, row: Method, *, spoilt: bool) -> _Request:
+    def _request(self, row: Method, *, corrupted: bool) -> _Request:
         message = self._plausible.make(row.request)
-        if not spoilt:
+        if not corrupted:
             if row.response is ImageFrame and row.stream is not None and self._random.random() < 0.5:
                 return _Request(row, message, "valid, pictures not copied", ask_for_views)
             return _Request(row, message)
         if fields_of(row.request) and self._random.randrange(_SPOILT_PER_UNSENDABLE) == 0:
             return _Request(row, unsendable(message, self._random), "unsendable", needs_wire=True)
-        return _Request(row, spoil(message, self._random), "spoilt")
+        return _Request(row, corrupt(message, self._random), "corrupted")
 
     def _moving_step(self) -> StepRequest:
         """A step of the first agent, the one whose world streams show by default."""

@@ -48,12 +48,12 @@ from lucky_transport.messages.fields import fields_of
 from lucky_transport_migration.commands_parity.float32 import f32
 
 if TYPE_CHECKING:
-    from lucky_transport_migration.commands_parity.plausible import Plausible
+    from lucky_transport_migration.commands_parity.request_generator import RequestGenerator
 
 __all__ = ["RECIPES"]
 
 
-def _step(make: Plausible) -> StepRequest:
+def _step(make: RequestGenerator) -> StepRequest:
     request = make.plain(StepRequest)
     drives = make.random.random() < 0.6
     request.actions = [make.number(-0.5, 0.5) for _ in range(make.known.action_size)] if drives else []
@@ -65,12 +65,12 @@ def _step(make: Plausible) -> StepRequest:
     return request
 
 
-def _group(make: Plausible) -> ActionGroupEntry:
+def _group(make: RequestGenerator) -> ActionGroupEntry:
     indices = sorted(make.some(range(make.known.action_size)))
     return ActionGroupEntry("", [make.number(-0.5, 0.5) for _ in indices], indices)
 
 
-def _contract(make: Plausible) -> SimulationContract:
+def _contract(make: RequestGenerator) -> SimulationContract:
     drawn = SimulationContract()
     for field in make.some([each for each in fields(drawn) if each.name in make.known.randomizations]):
         limits = make.known.randomizations[field.name]
@@ -83,7 +83,7 @@ def _contract(make: Plausible) -> SimulationContract:
     return drawn
 
 
-def _task(make: Plausible) -> TaskContract:
+def _task(make: RequestGenerator) -> TaskContract:
     known = make.known
     rewards = [RewardTermRequest(name, make.number()) for name in make.some(known.rewards)]
     ends = [TerminationTermRequest(name, make.random.random() < 0.3) for name in make.some(known.terminations)]
@@ -96,25 +96,25 @@ def _task(make: Plausible) -> TaskContract:
     )
 
 
-def _transform(make: Plausible) -> Transform:
+def _transform(make: RequestGenerator) -> Transform:
     angle = make.number(-math.pi, math.pi)
     turn = Quat(0.0, 0.0, f32(math.sin(angle / 2)), f32(math.cos(angle / 2)))
     return Transform(Vec3(make.number(), make.number(), 0.5), turn, Vec3(1.0, 1.0, 1.0))
 
 
-def _placed(make: Plausible) -> SetEntityTransformRequest:
+def _placed(make: RequestGenerator) -> SetEntityTransformRequest:
     ids = make.known.robots or make.known.entities or [0]
     return SetEntityTransformRequest(EntityId(make.random.choice(ids)), _transform(make))
 
 
-def _camera_config(make: Plausible) -> CameraConfig:
+def _camera_config(make: RequestGenerator) -> CameraConfig:
     config = CameraConfig(*(getattr(make.known.camera, field.name) for field in fields_of(CameraConfig)))
     config.width, config.height = make.random.choice((16, 32)), make.random.choice((16, 24))
     config.enabled = make.random.random() < 0.8
     return config
 
 
-def _lidar_config(make: Plausible) -> SetLidarConfigRequest:
+def _lidar_config(make: RequestGenerator) -> SetLidarConfigRequest:
     now = make.known.lidar
     shared = [field.name for field in fields_of(SetLidarConfigRequest) if hasattr(now, field.name)]
     request = SetLidarConfigRequest(**{name: getattr(now, name) for name in shared})
@@ -123,7 +123,7 @@ def _lidar_config(make: Plausible) -> SetLidarConfigRequest:
     return request
 
 
-def _lidar_returns(make: Plausible) -> SetLidarReturnParamsRequest:
+def _lidar_returns(make: RequestGenerator) -> SetLidarReturnParamsRequest:
     now = make.known.returns
     request = SetLidarReturnParamsRequest(**{field.name: getattr(now, field.name) for field in fields_of(type(now))})
     request.noise_sigma0 = make.number(0.0, 0.1)
@@ -133,7 +133,7 @@ def _lidar_returns(make: Plausible) -> SetLidarReturnParamsRequest:
     return request
 
 
-def _qpos(make: Plausible) -> SetQposRequest:
+def _qpos(make: RequestGenerator) -> SetQposRequest:
     request = make.plain(SetQposRequest)
     request.bulk = []
     if make.known.nq > 7 and make.random.random() < 0.5:
@@ -142,14 +142,14 @@ def _qpos(make: Plausible) -> SetQposRequest:
     return request
 
 
-def _control(make: Plausible) -> SetControlRequest:
+def _control(make: RequestGenerator) -> SetControlRequest:
     request = make.plain(SetControlRequest)
     request.bulk = [make.number() for _ in range(make.known.nu)] if make.random.random() < 0.5 else []
     return request
 
 
-def _command(request: type[Any], is_number: bool) -> Callable[[Plausible], Any]:
-    def recipe(make: Plausible) -> Any:
+def _command(request: type[Any], is_number: bool) -> Callable[[RequestGenerator], Any]:
+    def recipe(make: RequestGenerator) -> Any:
         made = make.plain(request)
         fitting = [row for row in make.known.commands if row[2] == is_number]
         if fitting:
@@ -159,7 +159,7 @@ def _command(request: type[Any], is_number: bool) -> Callable[[Plausible], Any]:
     return recipe
 
 
-def _graph_input(make: Plausible) -> SetMotionGraphInputRequest:
+def _graph_input(make: RequestGenerator) -> SetMotionGraphInputRequest:
     """One of five inputs, each with a value of the type that the reference engine's input has."""
     request = make.plain(SetMotionGraphInputRequest)
     request.value = {
@@ -172,24 +172,24 @@ def _graph_input(make: Plausible) -> SetMotionGraphInputRequest:
     return request
 
 
-def _drawing(make: Plausible) -> DebugDrawRequest:
+def _drawing(make: RequestGenerator) -> DebugDrawRequest:
     request = make.plain(DebugDrawRequest)
     request.clear_previous = make.random.random() < 0.5
     return request
 
 
-def _seeds(make: Plausible) -> SetSeedsRequest:
+def _seeds(make: RequestGenerator) -> SetSeedsRequest:
     return SetSeedsRequest([make.random.randrange(2**64) for _ in make.known.agents])
 
 
-def _options(make: Plausible) -> SetResetOptionsRequest:
+def _options(make: RequestGenerator) -> SetResetOptionsRequest:
     return SetResetOptionsRequest(_contract(make), make.random.choice(("", "{}")))
 
 
-def _running(request: type[Any]) -> Callable[[Plausible], Any]:
+def _running(request: type[Any]) -> Callable[[RequestGenerator], Any]:
     """About the slot whose policy a round starts, mostly."""
 
-    def recipe(make: Plausible) -> Any:
+    def recipe(make: RequestGenerator) -> Any:
         made = make.plain(request)
         if make.known.robots and make.known.slots and make.random.random() < 0.7:
             made.entity, made.slot_id = EntityId(make.known.robots[0]), make.known.slots[0]
@@ -198,7 +198,7 @@ def _running(request: type[Any]) -> Callable[[Plausible], Any]:
     return recipe
 
 
-def _trigger(make: Plausible) -> FireMotionGraphTriggerRequest:
+def _trigger(make: RequestGenerator) -> FireMotionGraphTriggerRequest:
     """The reference engine's one trigger, mostly."""
     request = make.plain(FireMotionGraphTriggerRequest)
     request.input_id = 5 if make.random.random() < 0.7 else request.input_id
@@ -206,7 +206,7 @@ def _trigger(make: Plausible) -> FireMotionGraphTriggerRequest:
 
 
 #: What makes the messages of a class; everything else is made field by field.
-RECIPES: Mapping[type[Any], Callable[[Plausible], Any]] = {
+RECIPES: Mapping[type[Any], Callable[[RequestGenerator], Any]] = {
     StepRequest: _step,
     ActionGroupEntry: _group,
     SimulationContract: _contract,

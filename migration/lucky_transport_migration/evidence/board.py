@@ -24,7 +24,7 @@ from lucky_transport.fork import on_child
 from lucky_transport.registry import load
 from lucky_transport.routing_policy import Comparison, Decision, RoutingPolicy
 from lucky_transport_migration.evidence.compare import compare
-from lucky_transport_migration.evidence.inbox import Inbox
+from lucky_transport_migration.evidence.evidence_queue import EvidenceQueue
 from lucky_transport_migration.evidence.lines import Lines
 from lucky_transport_migration.evidence.record import CONTROL, Evidence, moment
 from lucky_transport_migration.evidence.rules import ComparisonRules
@@ -32,8 +32,8 @@ from lucky_transport_migration.evidence.summary import Summary, say
 from lucky_transport_migration.gate.demotion import demotion
 from lucky_transport_migration.gate.limits import Limits
 from lucky_transport_migration.stages.decision import Decider
+from lucky_transport_migration.stages.effective_stages import STEPPING_PATH
 from lucky_transport_migration.stages.stage import Placement, Stage
-from lucky_transport_migration.stages.standing import STEPPING_PATH
 
 if TYPE_CHECKING:
     from lucky_transport_migration.evidence.metrics import Metrics
@@ -81,7 +81,7 @@ class EvidenceBoard:
         self._back: dict[str, Decision] = {}
         this = weakref.ref(self)
         on_child(self._begin_in_child)
-        self._inbox = Inbox("lucky evidence", lambda entry: (one := this()) and one._take(*entry))
+        self._inbox = EvidenceQueue("lucky evidence", lambda entry: (one := this()) and one._take(*entry))
 
     def decide(self, method: str) -> Decision:
         """Return who answers the next call of a method, given by its full name."""

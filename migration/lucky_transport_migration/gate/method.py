@@ -14,9 +14,9 @@ from typing import Any
 from lucky_transport.errors import plural
 from lucky_transport_migration.evidence.record import DIFFERENT, FAILED
 from lucky_transport_migration.gate.binomial import needed_calls, upper_bound
+from lucky_transport_migration.gate.evidence_summary import EvidenceSummary
 from lucky_transport_migration.gate.latency import Latency, compare_latency, needed_samples, noise_limit
 from lucky_transport_migration.gate.limits import Limits
-from lucky_transport_migration.gate.tally import EvidenceSummary
 
 __all__ = ["MethodVerdict", "judge_method"]
 

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lucky_transport_migration.evidence.record import Evidence
+from lucky_transport_migration.gate.evidence_summary import EvidenceSummary
 from lucky_transport_migration.gate.limits import Limits
 from lucky_transport_migration.gate.method import MethodVerdict, judge_method
-from lucky_transport_migration.gate.tally import EvidenceSummary
 from lucky_transport_migration.stages.journal import Demotion
 
 __all__ = ["GateVerdict", "judge"]

@@ -19,7 +19,7 @@ from lucky_transport.config import load_settings
 from lucky_transport.errors import ConfigError
 from lucky_transport.messages.methods import BY_NAME, Effect
 from lucky_transport.routing_policy import Comparison, Decision, RoutingPolicy
-from lucky_transport_migration.evidence.inbox import Inbox
+from lucky_transport_migration.evidence.evidence_queue import EvidenceQueue
 from lucky_transport_migration.evidence.record import CONTROL
 from lucky_transport_migration.recording.calls import KEPT_BYTES, KEPT_ITEMS, call_entry
 from lucky_transport_migration.recording.entries import PROTOBUF, Header
@@ -47,7 +47,7 @@ class RecordingBoard:
         self._recorder: Recorder | None = None
         self._moved_ns = 0
         self._lost = 0
-        self._inbox = Inbox("lucky recording", lambda item: self._write(*item))
+        self._inbox = EvidenceQueue("lucky recording", lambda item: self._write(*item))
 
     def decide(self, method: str) -> Decision:
         """Return who answers the next call, by the other board; nobody is asked as well."""

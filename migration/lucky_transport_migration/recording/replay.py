@@ -37,7 +37,7 @@ from lucky_transport_migration.recording.entries import PROTOBUF, RecordedCall, 
 from lucky_transport_migration.recording.frames import first_unequal_array, moves_of
 from lucky_transport_migration.recording.reading import Recording
 from lucky_transport_migration.routing.outcomes import answer, failure
-from lucky_transport_migration.stages.standing import STEP
+from lucky_transport_migration.stages.effective_stages import STEP
 
 __all__ = ["replay"]
 

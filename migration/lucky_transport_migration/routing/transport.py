@@ -33,7 +33,7 @@ from lucky_transport_migration.routing.side import CANDIDATE, CONTROL, RoutedCon
 from lucky_transport_migration.routing.stepping import Stepping
 from lucky_transport_migration.routing.stream import StagedStream
 from lucky_transport_migration.routing.world import WorldChanges
-from lucky_transport_migration.stages.standing import STEP, STEPPING_PATH
+from lucky_transport_migration.stages.effective_stages import STEP, STEPPING_PATH
 
 __all__ = ["StagedTransport"]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from lucky_transport_migration.scan.doors import GrpcUse
+from lucky_transport_migration.scan.api_levels import GrpcUse
 from lucky_transport_migration.scan.words import places_of_line
 
 __all__ = ["is_build_file", "places_in_build"]

@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Iterator
 from typing import Any
 
-from lucky_transport_migration.scan.doors import GrpcUse
+from lucky_transport_migration.scan.api_levels import GrpcUse
 from lucky_transport_migration.scan.source import Unreadable
 from lucky_transport_migration.scan.words import requirement_name
 

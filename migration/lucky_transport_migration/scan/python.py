@@ -15,7 +15,7 @@ import re
 import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider, ScopeProvider
 
-from lucky_transport_migration.scan.doors import GrpcUse
+from lucky_transport_migration.scan.api_levels import GrpcUse
 from lucky_transport_migration.scan.finding import Kind
 from lucky_transport_migration.scan.known import (
     CHANNELS,

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from lucky_transport_migration.scan import build, dependencies
-from lucky_transport_migration.scan.doors import GrpcUse, judge
+from lucky_transport_migration.scan.api_levels import GrpcUse, judge
 from lucky_transport_migration.scan.finding import Finding
 from lucky_transport_migration.scan.notebook import read_notebook
 from lucky_transport_migration.scan.outcome import ScanResult, Unread

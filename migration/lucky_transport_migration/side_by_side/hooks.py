@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from lucky_transport_migration.side_by_side.comparison_counts import ComparisonCounts
 from lucky_transport_migration.side_by_side.engines import Engines
 from lucky_transport_migration.side_by_side.mismatch import Mismatch
 from lucky_transport_migration.side_by_side.session import Key, SideBySideRun
-from lucky_transport_migration.side_by_side.tally import ComparisonCounts
 
 __all__ = ["MARKER", "PROPERTY", "Hooks", "engines_of", "run_of"]
 

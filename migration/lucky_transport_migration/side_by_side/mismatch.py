@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lucky_transport_migration.commands_parity.outcome import CallDifference
+from lucky_transport_migration.side_by_side.comparison_counts import ComparisonCounts
 from lucky_transport_migration.side_by_side.event import Found
-from lucky_transport_migration.side_by_side.tally import ComparisonCounts
 
 __all__ = ["Mismatch"]
 

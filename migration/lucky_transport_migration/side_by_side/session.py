@@ -12,11 +12,11 @@ from typing import Any
 
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport_migration.evidence.rules import ComparisonRules
+from lucky_transport_migration.side_by_side.comparison_counts import ComparisonCounts
 from lucky_transport_migration.side_by_side.engines import Engines
-from lucky_transport_migration.side_by_side.fan import SideBySideTransport
 from lucky_transport_migration.side_by_side.mismatch import Mismatch
 from lucky_transport_migration.side_by_side.recorded import RecordedTransport, Transcript, first_between
-from lucky_transport_migration.side_by_side.tally import ComparisonCounts
+from lucky_transport_migration.side_by_side.tee_transport import SideBySideTransport
 
 __all__ = ["SideBySideRun"]
 

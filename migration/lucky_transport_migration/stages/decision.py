@@ -25,11 +25,11 @@ from pathlib import Path
 from lucky_transport.errors import ConfigError
 from lucky_transport.messages.methods import Effect
 from lucky_transport.routing_policy import Decision
+from lucky_transport_migration.stages.effective_stages import STEP, STEPPING_PATH, EffectiveStages
 from lucky_transport_migration.stages.journal import Journal
 from lucky_transport_migration.stages.plan import StagePlan, find_file
-from lucky_transport_migration.stages.spread import Spread
+from lucky_transport_migration.stages.sampler import Sampler
 from lucky_transport_migration.stages.stage import ROLES, Placement, Stage
-from lucky_transport_migration.stages.standing import STEP, STEPPING_PATH, Standing
 
 __all__ = ["LOOK_EVERY_S", "Decider"]
 
@@ -48,8 +48,8 @@ class _Row:
     placement: Placement
     own: Decision
     other: Decision
-    is_own_turn: Spread
-    is_shadowed: Mapping[str, Spread]
+    is_own_turn: Sampler
+    is_shadowed: Mapping[str, Sampler]
 
     def next(self) -> Decision:
         """Return the decision of the next call."""
@@ -74,7 +74,7 @@ class Decider:
         start: Callable[[], float] = random.random,
     ) -> None:
         self._seen: tuple[_Look, _Look] = (_look_at(find_file(directory)), None)  # before it is read
-        self.standing = Standing.load(directory)
+        self.standing = EffectiveStages.load(directory)
         self._clock = clock
         self._start = start
         self._rows: dict[str, _Row] = {}
@@ -115,7 +115,7 @@ class Decider:
         if seen == self._seen:
             return
         plan = self._plan_now() if seen[0] != self._seen[0] else self.plan
-        self.standing = Standing(plan, Journal(plan.evidence).demotions())
+        self.standing = EffectiveStages(plan, Journal(plan.evidence).demotions())
         self._rows = {}
 
     def _plan_now(self) -> StagePlan:
@@ -148,8 +148,8 @@ class Decider:
         is_shadowed = {one.authority: self._spread(self.plan.sample) for one in (own, other)}
         return _Row(placement, own, other, self._spread(placement.share), is_shadowed)
 
-    def _spread(self, share: float) -> Spread:
-        return Spread(share, self._start())
+    def _spread(self, share: float) -> Sampler:
+        return Sampler(share, self._start())
 
 
 def _decision(stage: Stage, placement: Placement, is_read: bool) -> Decision:

@@ -17,11 +17,11 @@ from lucky_transport.errors import ConfigError
 from lucky_transport.messages.methods import BY_NAME
 from lucky_transport_migration.gate.limits import Limits
 from lucky_transport_migration.gate.verdict import judge
-from lucky_transport_migration.stages.counted import recent_evidence
 from lucky_transport_migration.stages.edit import write_rows
+from lucky_transport_migration.stages.effective_stages import STEP, STEPPING_PATH, EffectiveStages
+from lucky_transport_migration.stages.evidence_window import recent_evidence
 from lucky_transport_migration.stages.names import covers, is_pattern, known_methods, matches, short_name
 from lucky_transport_migration.stages.stage import Placement, Stage
-from lucky_transport_migration.stages.standing import STEP, STEPPING_PATH, Standing
 
 __all__ = ["Moves", "StageChange"]
 
@@ -43,7 +43,7 @@ class Moves:
     """
 
     def __init__(self, directory: Path | None = None) -> None:
-        self.standing = Standing.load(directory, environ={})
+        self.standing = EffectiveStages.load(directory, environ={})
         self._limits = Limits.load(self.standing.plan.path.parent)
 
     def place(self, target: str, to: Placement, *, force: bool = False) -> list[StageChange]:

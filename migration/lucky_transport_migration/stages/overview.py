@@ -11,10 +11,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from lucky_transport.messages.methods import METHODS
-from lucky_transport_migration.stages.counted import recent_evidence
+from lucky_transport_migration.stages.effective_stages import STEP, STEPPING_PATH, EffectiveStages
 from lucky_transport_migration.stages.effects import reason
+from lucky_transport_migration.stages.evidence_window import recent_evidence
 from lucky_transport_migration.stages.names import is_pattern, matches
-from lucky_transport_migration.stages.standing import STEP, STEPPING_PATH, Standing
 
 __all__ = ["Line", "lines", "unused_rows"]
 
@@ -39,7 +39,7 @@ class Line:
         return asdict(self)
 
 
-def lines(standing: Standing, pattern: str = "*") -> Iterator[Line]:
+def lines(standing: EffectiveStages, pattern: str = "*") -> Iterator[Line]:
     """Yield the methods that fit `pattern`; raises ConfigError for evidence of another version."""
     seen: dict[str, Counter[str]] = {}
     for one in recent_evidence(standing.plan.evidence):
@@ -52,12 +52,12 @@ def lines(standing: Standing, pattern: str = "*") -> Iterator[Line]:
             yield Line(name, effect, reason(name), stage, _by(standing, name), cooling_s, counts)
 
 
-def unused_rows(standing: Standing) -> list[str]:
+def unused_rows(standing: EffectiveStages) -> list[str]:
     """Return the rows that fit no known method; such a row may be for a team's own service, or misspelt."""
     return [row for row in standing.plan.methods if not any(matches(one.name, row) for one in METHODS)]
 
 
-def _by(standing: Standing, name: str) -> str:
+def _by(standing: EffectiveStages, name: str) -> str:
     plan, demotion = standing.plan, standing.demotion(name)
     if plan.override is not None:
         return "LUCKY_TRANSPORT"

@@ -13,7 +13,7 @@ from lucky_transport_migration.stubs.calls import measure_stream, measure_unary
 from lucky_transport_migration.stubs.echo_stub import EchoStub
 from lucky_transport_migration.stubs.pair import Job
 from lucky_transport_migration.stubs.server_process import ServerProcess
-from lucky_transport_migration.stubs.ways import way_of
+from lucky_transport_migration.stubs.variants import way_of
 
 __all__ = ["measure"]
 

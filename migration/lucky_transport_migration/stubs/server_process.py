@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from lucky_transport.errors import NotReachable
-from lucky_transport_migration.stubs.ways import free_address
+from lucky_transport_migration.stubs.variants import free_address
 
 __all__ = ["ServerProcess"]
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from lucky_transport_migration.stubs.echo_stub import add_EchoServicer_to_server
 from lucky_transport_migration.stubs.servicers import AioEcho, Echo
-from lucky_transport_migration.stubs.ways import target_of, way_of
+from lucky_transport_migration.stubs.variants import target_of, way_of
 
 __all__ = ["main"]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import RemoteProtocolError
-from lucky_transport_migration.systems.doors import MAP, OPTIONS, RATE_HZ, SessionVariant
+from lucky_transport_migration.systems.session_variants import MAP, OPTIONS, RATE_HZ, SessionVariant
 
 __all__ = ["PATIENCE_S", "Pause", "measure_pause"]
 

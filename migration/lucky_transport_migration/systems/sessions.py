@@ -22,8 +22,8 @@ from lucky_transport_migration.call_suite.rows import Measured
 from lucky_transport_migration.measuring import CpuTimer, Effort, Measurement, Samples, closed_loop
 from lucky_transport_migration.plan import Plan
 from lucky_transport_migration.systems.cells import SystemSetup
-from lucky_transport_migration.systems.doors import MAP, OPTIONS, SessionVariant, open_way
 from lucky_transport_migration.systems.pause import PATIENCE_S, measure_pause
+from lucky_transport_migration.systems.session_variants import MAP, OPTIONS, SessionVariant, open_way
 
 __all__ = ["measure"]
 

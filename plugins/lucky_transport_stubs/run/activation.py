@@ -10,13 +10,13 @@ from types import ModuleType
 
 from lucky_transport.config import load_launch, load_settings
 from lucky_transport_stubs.run import patches
-from lucky_transport_stubs.run.ledger import Ledger
+from lucky_transport_stubs.run.call_counters import CallCounters
 from lucky_transport_stubs.run.switch import Switch
 
 __all__ = ["activate"]
 
 #: What the first activation made; when grpc is imported again, it gets the same.
-_made: list[tuple[Switch, Ledger | None]] = []
+_made: list[tuple[Switch, CallCounters | None]] = []
 
 
 def activate(grpc: ModuleType) -> None:
@@ -26,6 +26,6 @@ def activate(grpc: ModuleType) -> None:
     """
     if not _made:
         settings, launch = load_settings(), load_launch()
-        ledger = Ledger(Path(launch.folder)) if launch.folder else None
+        ledger = CallCounters(Path(launch.folder)) if launch.folder else None
         _made.append((Switch(settings, quiet=launch.quiet), ledger))
     patches.patch(grpc, *_made[0])

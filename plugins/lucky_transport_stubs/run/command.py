@@ -16,9 +16,9 @@ from lucky_transport.config import Launch, Settings, environment, load_settings
 from lucky_transport.errors import UnknownName
 from lucky_transport_stubs.run import launch
 from lucky_transport_stubs.run.environment import variables
-from lucky_transport_stubs.run.escapes import Lookout
 from lucky_transport_stubs.run.report import Report, new_folder
 from lucky_transport_stubs.run.switch import MODES, target_map
+from lucky_transport_stubs.run.unpatched_processes import UnpatchedProcessDetector
 
 __all__ = ["run"]
 
@@ -119,7 +119,7 @@ def _give_up(why: str, status: int) -> NoReturn:
 
 
 def _run_and_report(settings: Settings, command: Sequence[str], *, check: bool, report: str | None, quiet: bool) -> int:
-    lookout = Lookout(os.getpid())
+    lookout = UnpatchedProcessDetector(os.getpid())
     with contextlib.ExitStack() as stack:
         target = stack.enter_context(_opened(report)) if report else None
         folder = new_folder()

@@ -12,7 +12,7 @@ from typing import Any
 
 import grpc
 
-from lucky_transport_stubs.run.ledger import CallCounter
+from lucky_transport_stubs.run.call_counters import CallCounter
 
 __all__ = ["counted"]
 

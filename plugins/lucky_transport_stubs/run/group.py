@@ -15,14 +15,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-__all__ = ["GroupWitness", "is_in_our_group"]
+__all__ = ["GroupSignalProbe", "is_in_our_group"]
 
 _FOR_EVER_S = "2147483647"
 #: The kernel signals a group one process after the other; so long at most the witness may be behind.
 _LOOKS, _PAUSE_S = 10, 0.001
 
 
-class GroupWitness:
+class GroupSignalProbe:
     """Made while the signals are blocked, which it inherits. prepare: runs in the child before it is the witness."""
 
     def __init__(self, prepare: Callable[[], None]) -> None:

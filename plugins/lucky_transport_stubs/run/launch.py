@@ -17,7 +17,7 @@ import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from lucky_transport.errors import UnknownName
-from lucky_transport_stubs.run.group import GroupWitness, is_in_our_group
+from lucky_transport_stubs.run.group import GroupSignalProbe, is_in_our_group
 
 __all__ = ["end_like", "find_program", "replace_us", "run"]
 
@@ -69,7 +69,7 @@ def run(
     libc = ctypes.CDLL(None)
     if watch is not None:
         libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    witness = GroupWitness(_prepare(libc, awaited))
+    witness = GroupSignalProbe(_prepare(libc, awaited))
     try:
         program = subprocess.Popen(command, env=environ, preexec_fn=_prepare(libc, before))
         while program.poll() is None:
@@ -98,7 +98,7 @@ def _prepare(libc: ctypes.CDLL, mask: Iterable[int]) -> Callable[[], None]:
     return prepare
 
 
-def _pass_on(program: subprocess.Popen[bytes], news: signal.struct_siginfo, witness: GroupWitness) -> None:
+def _pass_on(program: subprocess.Popen[bytes], news: signal.struct_siginfo, witness: GroupSignalProbe) -> None:
     sent_by_a_process = news.si_code <= 0  # SI_USER, SI_QUEUE, SI_TKILL; the kernel's own are above
     if news.si_signo == signal.SIGCHLD or not sent_by_a_process:
         return

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
-from lucky_transport_stubs.run import cure
-from lucky_transport_stubs.run.ledger import CallCounter, Calls, Ledger
+from lucky_transport_stubs.run import luckyrobots_patch
+from lucky_transport_stubs.run.call_counters import CallCounter, CallCounters, Calls
 from lucky_transport_stubs.run.switch import Route, Switch
 
 __all__ = ["patch"]
@@ -30,7 +30,7 @@ _KEPT = ("options", "compression", "interceptors")
 _ours: set[Factory] = set()
 
 
-def patch(grpc: ModuleType, switch: Switch, ledger: Ledger | None) -> None:
+def patch(grpc: ModuleType, switch: Switch, ledger: CallCounters | None) -> None:
     """Make all channels of grpc and grpc.aio ask `switch` from now on; their calls are counted when there is a ledger.
 
     A factory that is ours already stays as it is (after importlib.reload(grpc), those of grpc.aio are).
@@ -69,13 +69,13 @@ def _aio_channel(endpoint: str, **kept: Any) -> Any:
     return aio_channel(endpoint, **kept)
 
 
-def _switched(makers: _Makers, switch: Switch, ledger: Ledger | None) -> Factory:
+def _switched(makers: _Makers, switch: Switch, ledger: CallCounters | None) -> Factory:
     signature = inspect.signature(makers.original)
 
     @functools.wraps(makers.original)
     def make_channel(*args: Any, **named: Any) -> Any:
         given = signature.bind(*args, **named).arguments
-        cure.cure_luckyrobots()
+        luckyrobots_patch.patch_luckyrobots()
         route = switch.route(_text(given["target"]))
         if route.is_staged:
             return makers.staged(makers, route, given, ledger)
@@ -93,13 +93,13 @@ def _kept(given: Mapping[str, Any]) -> dict[str, Any]:
     return {key: given[key] for key in _KEPT if key in given}
 
 
-def _staged(makers: _Makers, route: Route, given: Mapping[str, Any], ledger: Ledger | None) -> Any:
+def _staged(makers: _Makers, route: Route, given: Mapping[str, Any], ledger: CallCounters | None) -> Any:
     from lucky_transport_stubs.staged.opening import open_channel
 
     return open_channel(route.target, *_four(makers, route, given), _tallies(route, ledger))
 
 
-def _staged_aio(makers: _Makers, route: Route, given: Mapping[str, Any], ledger: Ledger | None) -> Any:
+def _staged_aio(makers: _Makers, route: Route, given: Mapping[str, Any], ledger: CallCounters | None) -> Any:
     from lucky_transport_stubs.staged.opening import open_aio_channel
 
     rest = {key: value for key, value in given.items() if key != "interceptors"}  # theirs is the place in front
@@ -115,7 +115,7 @@ def _four(makers: _Makers, route: Route, given: Mapping[str, Any]) -> tuple[dict
     return answering, shadows
 
 
-def _tallies(route: Route, ledger: Ledger | None) -> Callable[[str, str], CallCounter] | None:
+def _tallies(route: Route, ledger: CallCounters | None) -> Callable[[str, str], CallCounter] | None:
     """Return what gives the tally of calls over a transport of a method."""
     if ledger is None:
         return None
@@ -123,13 +123,13 @@ def _tallies(route: Route, ledger: Ledger | None) -> Callable[[str, str], CallCo
     return lambda transport, method: _tally(ways[transport], ledger, method)
 
 
-def _counted(channel: Any, route: Route, ledger: Ledger) -> Any:
+def _counted(channel: Any, route: Route, ledger: CallCounters) -> Any:
     from lucky_transport_stubs.run.counting import counted
 
     return counted(channel, lambda method: _tally(route, ledger, _text(method)))
 
 
-def _tally(route: Route, ledger: Ledger, method: str) -> CallCounter:
+def _tally(route: Route, ledger: CallCounters, method: str) -> CallCounter:
     return ledger.tally(Calls(route.target, route.endpoint, route.why, method))
 
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from lucky_transport.errors import ConfigError, plural
-from lucky_transport_stubs.run.escapes import Escape
-from lucky_transport_stubs.run.ledger import Calls, ProcessCalls, read
+from lucky_transport_stubs.run.call_counters import Calls, ProcessCalls, read
+from lucky_transport_stubs.run.unpatched_processes import UnpatchedProcess
 
 __all__ = ["Report", "conclude_here", "new_folder"]
 
@@ -38,10 +38,10 @@ class Report:
 
     processes: Sequence[ProcessCalls]
     absent: dict[int, str] = field(default_factory=dict[int, str])
-    escapes: Sequence[Escape] = ()
+    escapes: Sequence[UnpatchedProcess] = ()
 
     @classmethod
-    def conclude(cls, folder: Path, escapes: Sequence[Escape] = ()) -> Report:
+    def conclude(cls, folder: Path, escapes: Sequence[UnpatchedProcess] = ()) -> Report:
         """Return the report of a ledger and remove its folder."""
         absent = {int(note.stem): note.read_text() for note in folder.glob("*.absent")}
         report = cls(read(folder), absent, escapes)

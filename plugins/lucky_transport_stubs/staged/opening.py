@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lucky_transport_stubs.staged.backstage import backstage
 from lucky_transport_stubs.staged.channel import StagedChannel
 from lucky_transport_stubs.staged.shadows import ChannelShadows, Opener
 from lucky_transport_stubs.staged.staging import Staging, TallyOf
+from lucky_transport_stubs.staged.staging_runtime import staging_runtime
 
 __all__ = ["open_aio_channel", "open_channel"]
 
@@ -19,7 +19,7 @@ __all__ = ["open_aio_channel", "open_channel"]
 def open_channel(
     target: str, sides: Mapping[str, Any], shadows: Mapping[str, Opener], tally_of: TallyOf | None
 ) -> StagedChannel:
-    """Return a `grpc.Channel` that stands for `sides` ("grpc", "shm"). Raises what `backstage` raises."""
+    """Return a `grpc.Channel` that stands for `sides` ("grpc", "shm"). Raises what `staging_runtime` raises."""
     return StagedChannel(sides, _staging(target, shadows, tally_of))
 
 
@@ -40,7 +40,7 @@ def open_aio_channel(
 
 
 def _staging(target: str, shadows: Mapping[str, Opener], tally_of: TallyOf | None) -> Staging:
-    behind = backstage()
+    behind = staging_runtime()
     return Staging(
         behind.board, ChannelShadows(behind.workers, shadows), behind.world(target), behind.endings, tally_of
     )

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from lucky_transport.routing_policy import Decision, RoutingPolicy
-from lucky_transport_stubs.run.ledger import CallCounter
+from lucky_transport_stubs.run.call_counters import CallCounter
 from lucky_transport_stubs.staged.workers import Workers
 from lucky_transport_stubs.staged.world import TargetChanges
 

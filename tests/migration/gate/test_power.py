@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from lucky_transport_migration.evidence.record import EQUAL
+from lucky_transport_migration.gate.evidence_summary import EvidenceSummary
 from lucky_transport_migration.gate.limits import Limits
 from lucky_transport_migration.gate.method import MethodVerdict, judge_method
-from lucky_transport_migration.gate.tally import EvidenceSummary
 
 _SIGMA = 0.4
 _RUNS = {1: 200, 40: 50}

@@ -15,9 +15,9 @@ from lucky_transport.testing.fault_injection import Fault, FaultSpec
 from lucky_transport.transport import Transport
 from lucky_transport_migration.evidence.board import EvidenceBoard
 from lucky_transport_migration.evidence.record import Evidence, read_folder
+from lucky_transport_migration.stages.effective_stages import EffectiveStages
 from lucky_transport_migration.stages.moves import Moves
 from lucky_transport_migration.stages.stage import Placement
-from lucky_transport_migration.stages.standing import Standing
 
 _SCHEMA = method("AgentService/GetAgentSchema")
 _ASKED = GetAgentSchemaRequest("agent_1")
@@ -36,7 +36,7 @@ def board(tmp_path: Path) -> Generator[EvidenceBoard]:
 
 
 def _standing(folder: Path) -> str:
-    return str(Standing.load(folder).placement(_SCHEMA.name))
+    return str(EffectiveStages.load(folder).placement(_SCHEMA.name))
 
 
 def _call_until(staged: Transport, condition: Callable[[], bool]) -> None:

@@ -17,7 +17,7 @@ from lucky_transport.messages.methods import method
 from lucky_transport.routing_policy import Decision
 from lucky_transport.testing.fault_injection import STEPS, Fault, FaultSpec
 from lucky_transport.transport import Transport
-from lucky_transport_migration.stages.standing import STEP
+from lucky_transport_migration.stages.effective_stages import STEP
 
 _GRPC, _SHADOW = Decision("grpc", "shm", "grpc"), Decision("grpc", "shm", "shadow")
 _SHM, _COMPLETE = Decision("shm", "grpc", "shm"), Decision("shm", "", "complete")

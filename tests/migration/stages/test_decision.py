@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from lucky_transport.errors import ConfigError
 from lucky_transport.routing_policy import Decision
 from lucky_transport_migration.stages.decision import LOOK_EVERY_S, Decider
+from lucky_transport_migration.stages.effective_stages import STEP, STEPPING_PATH
 from lucky_transport_migration.stages.journal import Journal
-from lucky_transport_migration.stages.spread import Spread
+from lucky_transport_migration.stages.sampler import Sampler
 from lucky_transport_migration.stages.stage import Placement
-from lucky_transport_migration.stages.standing import STEP, STEPPING_PATH
 
 Write = Callable[[str], Path]
 
@@ -71,7 +71,7 @@ def test_a_canary_is_shared_memorys_turn_for_its_share_and_grpcs_else(write: Wri
 
 @given(share=st.floats(0, 1), start=st.floats(0, 1, exclude_max=True), calls=st.integers(1, 300))
 def test_a_share_is_spread_evenly_wherever_it_starts(share: float, start: float, calls: int) -> None:
-    spread = Spread(share, start)
+    spread = Sampler(share, start)
     turns = [spread() for _ in range(calls)]
     for length in (1, calls // 2 + 1, calls):
         for begin in (0, calls - length):

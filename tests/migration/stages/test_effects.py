@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from lucky_transport.messages.methods import METHODS
+from lucky_transport_migration.stages.effective_stages import STEPPING_PATH
 from lucky_transport_migration.stages.effects import EFFECTS, reason
 from lucky_transport_migration.stages.plan import StagePlan
-from lucky_transport_migration.stages.standing import STEPPING_PATH
 
 README = Path(__file__).parents[3] / "migration" / "README.md"
 

@@ -10,10 +10,10 @@ import pytest
 from lucky_transport.errors import ConfigError, UnknownName
 from lucky_transport_migration.evidence.record import Evidence, SideResult
 from lucky_transport_migration.stages.edit import write_rows
+from lucky_transport_migration.stages.effective_stages import STEP, EffectiveStages
 from lucky_transport_migration.stages.journal import Journal
 from lucky_transport_migration.stages.moves import Moves
 from lucky_transport_migration.stages.stage import Placement
-from lucky_transport_migration.stages.standing import STEP, Standing
 
 Write = Callable[[str], Path]
 
@@ -46,7 +46,7 @@ def _see(folder: Path, method: str, *, count: int = 12, verdict: str = "equal", 
 
 
 def _at(method: str) -> str:
-    return str(Standing.load().placement(method))
+    return str(EffectiveStages.load().placement(method))
 
 
 def _p(text: str) -> Placement:
@@ -224,7 +224,7 @@ def test_the_stepping_path_moves_by_its_row_and_running_programs_keep_their_side
     write('[stages]\ndefault = "shm"\n')
     Moves().demote("AgentService/*")
     assert (_at(STEP), _at("/hazel.rpc.AgentService/ResetAgent")) == ("shadow", "shadow")
-    assert STEP not in Standing.load().demotions
+    assert STEP not in EffectiveStages.load().demotions
 
 
 def test_a_promotion_of_step_ends_the_demotions_of_its_whole_path(write: Write, project: Path) -> None:

@@ -23,9 +23,9 @@ from lucky_transport_migration.call_suite.rows import typical_us
 from lucky_transport_migration.systems import bench, library, pause, sessions
 from lucky_transport_migration.systems.cells import SystemSetup, plan_of_systems
 from lucky_transport_migration.systems.cores import two_cores
-from lucky_transport_migration.systems.doors import SessionVariant
 from lucky_transport_migration.systems.pause import measure_pause
 from lucky_transport_migration.systems.pipe import TICKS, balance, play_queue
+from lucky_transport_migration.systems.session_variants import SessionVariant
 
 PLAN = plan_of_systems(("grpc", "shm"), None, rounds=1, quick=True)
 

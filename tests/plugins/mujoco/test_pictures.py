@@ -13,7 +13,7 @@ pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transp
 
 from lucky_transport.errors import ClosedError, SpecError
 from lucky_transport_mujoco import robot
-from lucky_transport_mujoco.rendering import RenderRequest, Studio
+from lucky_transport_mujoco.render_thread import RenderRequest, RenderThread
 from lucky_transport_mujoco.stage import Orbit, RenderScene, Snapshot
 from lucky_transport_mujoco.strokes import Strokes
 
@@ -39,7 +39,7 @@ def order(snapshot: Snapshot, view: str | Orbit = BEHIND, **changes: Any) -> Ren
 
 
 def opengl_works() -> bool:
-    studio = Studio("opengl")
+    studio = RenderThread("opengl")
     try:
         studio.depth(order(standing(), width=8, height=8))
     except SpecError:
@@ -50,10 +50,10 @@ def opengl_works() -> bool:
 
 
 @pytest.fixture(scope="module", params=["rays", "opengl"])
-def studio(request: pytest.FixtureRequest) -> Generator[Studio]:
+def studio(request: pytest.FixtureRequest) -> Generator[RenderThread]:
     if request.param == "opengl" and not opengl_works():
         pytest.skip("no OpenGL on this machine")
-    made = Studio(request.param)
+    made = RenderThread(request.param)
     yield made
     made.close()
 
@@ -69,7 +69,7 @@ def middle(mask: NDArray[np.bool_]) -> tuple[float, float]:
     return float(columns.mean()), float(rows.mean())
 
 
-def test_the_trunk_is_seen_where_geometry_says(studio: Studio) -> None:
+def test_the_trunk_is_seen_where_geometry_says(studio: RenderThread) -> None:
     snapshot = standing(3.0, -2.0)
     for view in ("track", "top", BEHIND):
         stage = RenderScene()
@@ -82,7 +82,7 @@ def test_the_trunk_is_seen_where_geometry_says(studio: Studio) -> None:
         assert 0 < depth - metres[int(y), int(x)] < 0.25  # the trunk's surface is before its middle
 
 
-def test_a_picture_is_opaque_rgba_with_sky_above_and_squares_below(studio: Studio) -> None:
+def test_a_picture_is_opaque_rgba_with_sky_above_and_squares_below(studio: RenderThread) -> None:
     picture = studio.colour(order(standing(), "front"))
     assert picture.shape == (HEIGHT, WIDTH, 4)
     assert picture.dtype == np.uint8
@@ -92,7 +92,7 @@ def test_a_picture_is_opaque_rgba_with_sky_above_and_squares_below(studio: Studi
     assert int(floor.max()) - int(floor.min()) > 15  # light and dark squares
 
 
-def test_depth_grows_towards_the_horizon_and_ends_there(studio: Studio) -> None:
+def test_depth_grows_towards_the_horizon_and_ends_there(studio: RenderThread) -> None:
     column = studio.depth(order(standing(), "front"))[:, WIDTH // 2]
     ground = column[np.isfinite(column)]
     assert np.isinf(column[0])
@@ -100,14 +100,14 @@ def test_depth_grows_towards_the_horizon_and_ends_there(studio: Studio) -> None:
     assert (np.diff(ground) < 0).all()  # further down the picture is nearer
 
 
-def test_depth_is_the_distance_along_the_axis_of_sight(studio: Studio) -> None:
+def test_depth_is_the_distance_along_the_axis_of_sight(studio: RenderThread) -> None:
     """The "top" camera hangs 2.2 m above the trunk's middle, so every pixel of flat ground is equally deep."""
     metres = studio.depth(order(standing(), "top"))
     assert np.median(metres) == pytest.approx(2.2 + 0.28, abs=2e-3)
     assert metres.min() == pytest.approx(2.2 - 0.05, abs=2e-3)  # the top of the trunk
 
 
-def test_rough_and_sloping_ground_are_seen_and_flat_ground_hides_the_bumps(studio: Studio) -> None:
+def test_rough_and_sloping_ground_are_seen_and_flat_ground_hides_the_bumps(studio: RenderThread) -> None:
     flat = studio.depth(order(standing(), "top"))
     rough = studio.depth(order(standing(bumps_m=0.08), "top"))
     sloping = studio.depth(order(standing(tilt=UPHILL), "top"))
@@ -117,7 +117,7 @@ def test_rough_and_sloping_ground_are_seen_and_flat_ground_hides_the_bumps(studi
     assert np.array_equal(studio.depth(order(standing(), "top")), flat)
 
 
-def test_the_robot_casts_a_shadow(studio: Studio) -> None:
+def test_the_robot_casts_a_shadow(studio: RenderThread) -> None:
     picture = studio.colour(order(standing(), "top"))
     ground = studio.depth(order(standing(), "top")) > 2.45
     brightness = picture[..., 1][ground].astype(int)
@@ -125,7 +125,7 @@ def test_the_robot_casts_a_shadow(studio: Studio) -> None:
     assert 20 < dark.sum() < 0.1 * dark.size
 
 
-def test_a_line_in_the_open_is_drawn_and_one_behind_the_trunk_is_hidden(studio: Studio) -> None:
+def test_a_line_in_the_open_is_drawn_and_one_behind_the_trunk_is_hidden(studio: RenderThread) -> None:
     red = np.array([[1.0, 0, 0, 1]])
     snapshot = standing()
     above = Strokes(np.array([[-0.6, 0, 0.6]]), np.array([[0.6, 0, 0.6]]), red)
@@ -149,7 +149,7 @@ def test_a_line_in_the_open_is_drawn_and_one_behind_the_trunk_is_hidden(studio: 
     assert reddened("top", above).any()
 
 
-def test_lines_that_pass_the_eye_or_miss_the_picture_do_no_harm(studio: Studio) -> None:
+def test_lines_that_pass_the_eye_or_miss_the_picture_do_no_harm(studio: RenderThread) -> None:
     colours = np.ones((4, 4))
     starts = np.array([[0.0, 0, 0.3], [-90, -90, 3], [0, 0, 0], [0, 0, 40]])
     ends = np.array([[-60.0, -60, 30], [-91, -90, 3], [0, 0, 0], [1, 0, 40]])
@@ -160,7 +160,7 @@ def test_lines_that_pass_the_eye_or_miss_the_picture_do_no_harm(studio: Studio) 
 def test_both_ways_of_drawing_show_the_same() -> None:
     if not opengl_works():
         pytest.skip("no OpenGL on this machine")
-    studios = Studio("opengl"), Studio("rays")
+    studios = RenderThread("opengl"), RenderThread("rays")
     try:
         for snapshot in (standing(1.0, 2.0), standing(bumps_m=0.05), standing(tilt=UPHILL)):
             for view in ("track", "front", "top", BEHIND):
@@ -176,7 +176,7 @@ def test_both_ways_of_drawing_show_the_same() -> None:
             each.close()
 
 
-def test_pictures_of_any_size_and_larger_after_smaller_are_whole(studio: Studio) -> None:
+def test_pictures_of_any_size_and_larger_after_smaller_are_whole(studio: RenderThread) -> None:
     for width, height in ((1, 1), (33, 7), (800, 600), (64, 500)):
         picture = studio.colour(order(standing(), width=width, height=height))
         assert picture.shape == (height, width, 4)
@@ -186,7 +186,7 @@ def test_pictures_of_any_size_and_larger_after_smaller_are_whole(studio: Studio)
     assert (x / 800, y / 600) == pytest.approx((0.5, 0.5), abs=0.03)
 
 
-def test_a_picture_does_not_change_when_the_robot_moves_on(studio: Studio) -> None:
+def test_a_picture_does_not_change_when_the_robot_moves_on(studio: RenderThread) -> None:
     snapshot = standing()
     before = studio.colour(order(snapshot))
     studio.colour(order(standing(5.0)))
@@ -195,11 +195,11 @@ def test_a_picture_does_not_change_when_the_robot_moves_on(studio: Studio) -> No
 
 def test_an_unknown_renderer_is_refused_with_those_there_are() -> None:
     with pytest.raises(SpecError, match=r"'povray'.*auto, opengl, rays"):
-        Studio("povray")
+        RenderThread("povray")
 
 
 def test_a_closed_studio_takes_no_orders_and_closes_twice() -> None:
-    studio = Studio("rays")
+    studio = RenderThread("rays")
     studio.depth(order(standing(), width=4, height=4))
     studio.close()
     studio.close()
@@ -210,19 +210,19 @@ def test_a_closed_studio_takes_no_orders_and_closes_twice() -> None:
 def test_without_opengl_pictures_come_from_rays_and_the_log_says_so_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("lucky_transport_mujoco.rendering.platforms", lambda: ["no_such_platform"])
-    monkeypatch.setattr("lucky_transport_mujoco.rendering._broken", {})
-    monkeypatch.setattr("lucky_transport_mujoco.rendering._said", set())
+    monkeypatch.setattr("lucky_transport_mujoco.render_thread.platforms", lambda: ["no_such_platform"])
+    monkeypatch.setattr("lucky_transport_mujoco.render_thread._broken", {})
+    monkeypatch.setattr("lucky_transport_mujoco.render_thread._said", set())
     with caplog.at_level("INFO", logger="lucky_transport"):
         for _ in range(2):
-            studio = Studio("auto")
+            studio = RenderThread("auto")
             assert is_trunk(studio.colour(order(standing()))).any()
             studio.close()
     said = [record.getMessage() for record in caplog.records if record.name == "lucky_transport"]
     assert len(said) == 1
     assert "no_such_platform: ModuleNotFoundError" in said[0]
     assert "ray casting" in said[0]
-    studio = Studio("opengl")
+    studio = RenderThread("opengl")
     with pytest.raises(SpecError, match=r"no OpenGL works here.*use 'auto'"):
         studio.colour(order(standing()))
     studio.close()

@@ -15,7 +15,7 @@ from lucky_transport.call import Call
 from lucky_transport.errors import ClosedError, SpecError
 from lucky_transport.messages import StartViewportStreamRequest, StreamCameraRequest
 from lucky_transport.messages.methods import METHODS, method
-from lucky_transport_mujoco.rendering import RenderRequest, Studio
+from lucky_transport_mujoco.render_thread import RenderRequest, RenderThread
 
 SERVICES = ("SceneService", "CameraService", "ViewportService", "DebugService", "LidarService")
 
@@ -37,14 +37,14 @@ def test_a_picture_that_takes_long_holds_up_no_step(
 ) -> None:
     batch = robots(1, renderer="rays")
     drawing, go_on = threading.Event(), threading.Event()
-    colour = Studio.colour
+    colour = RenderThread.colour
 
-    def slow(studio: Studio, order: RenderRequest) -> Any:
+    def slow(studio: RenderThread, order: RenderRequest) -> Any:
         drawing.set()
         assert go_on.wait(30)
         return colour(studio, order)
 
-    monkeypatch.setattr(Studio, "colour", slow)
+    monkeypatch.setattr(RenderThread, "colour", slow)
     stream = batch.client.stream(
         method("CameraService/StreamCamera"), StreamCameraRequest(name="top", width=8, height=8)
     )

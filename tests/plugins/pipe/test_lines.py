@@ -20,7 +20,7 @@ from lucky_transport_pipe.json_codec import camel_case, codec_of, compact, snake
 from lucky_transport_pipe.lines import (
     LineCutter,
     MessageType,
-    Said,
+    ParsedLine,
     error_line,
     parse_from_client,
     parse_from_engine,
@@ -54,37 +54,37 @@ def test_a_line_without_end_is_refused_in_time() -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("run cart_pole", Said(MessageType.RUN, "cart_pole")),
-        ("set slots 4", Said(MessageType.SET, "slots 4")),
-        ("quit", Said(MessageType.QUIT)),
-        ("END", Said(MessageType.END)),
-        ('3 {"a":1}', Said(MessageType.COMMAND, '{"a":1}', 3)),
-        ('{"a":1}', Said(MessageType.OTHER, '{"a":1}')),
-        ("Warning: x", Said(MessageType.WARNING, "x")),
-        ("Error:x", Said(MessageType.ERROR, "x")),
-        ("3", Said(MessageType.OTHER, "3")),
+        ("run cart_pole", ParsedLine(MessageType.RUN, "cart_pole")),
+        ("set slots 4", ParsedLine(MessageType.SET, "slots 4")),
+        ("quit", ParsedLine(MessageType.QUIT)),
+        ("END", ParsedLine(MessageType.END)),
+        ('3 {"a":1}', ParsedLine(MessageType.COMMAND, '{"a":1}', 3)),
+        ('{"a":1}', ParsedLine(MessageType.OTHER, '{"a":1}')),
+        ("Warning: x", ParsedLine(MessageType.WARNING, "x")),
+        ("Error:x", ParsedLine(MessageType.ERROR, "x")),
+        ("3", ParsedLine(MessageType.OTHER, "3")),
     ],
 )
-def test_what_a_client_says(line: str, said: Said) -> None:
+def test_what_a_client_says(line: str, said: ParsedLine) -> None:
     assert parse_from_client(line) == said
 
 
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("SUCCESS", Said(MessageType.SUCCESS)),
-        ("END", Said(MessageType.END)),
-        ("QUIT", Said(MessageType.GONE)),
-        ("3", Said(MessageType.STARTED, "", 3)),
-        ('3 {"a":1}', Said(MessageType.STATE, '{"a":1}', 3)),
-        ("3 -1.5e3", Said(MessageType.SCORE, "-1.5e3", 3)),
-        ("3 1,5", Said(MessageType.SCORE, "1,5", 3)),
-        ("3 NaN", Said(MessageType.SCORE, "NaN", 3)),
-        ("Warning:x y", Said(MessageType.WARNING, "x y")),
-        ("hello", Said(MessageType.OTHER, "hello")),
+        ("SUCCESS", ParsedLine(MessageType.SUCCESS)),
+        ("END", ParsedLine(MessageType.END)),
+        ("QUIT", ParsedLine(MessageType.GONE)),
+        ("3", ParsedLine(MessageType.STARTED, "", 3)),
+        ('3 {"a":1}', ParsedLine(MessageType.STATE, '{"a":1}', 3)),
+        ("3 -1.5e3", ParsedLine(MessageType.SCORE, "-1.5e3", 3)),
+        ("3 1,5", ParsedLine(MessageType.SCORE, "1,5", 3)),
+        ("3 NaN", ParsedLine(MessageType.SCORE, "NaN", 3)),
+        ("Warning:x y", ParsedLine(MessageType.WARNING, "x y")),
+        ("hello", ParsedLine(MessageType.OTHER, "hello")),
     ],
 )
-def test_what_an_engine_says(line: str, said: Said) -> None:
+def test_what_an_engine_says(line: str, said: ParsedLine) -> None:
     assert parse_from_engine(line) == said
 
 
@@ -268,11 +268,11 @@ def test_each_session_gets_its_own_lines_in_their_order(moves: list[tuple[int, b
             said = boxes.take(session)
             assert (said is None) == (put[session] == taken[session])
         else:
-            boxes.put(Said(MessageType.STATE, str(put[session]), session))
+            boxes.put(ParsedLine(MessageType.STATE, str(put[session]), session))
             put[session] += 1
             continue
         if said is not None:
-            assert said == Said(MessageType.STATE, str(taken[session]), session)
+            assert said == ParsedLine(MessageType.STATE, str(taken[session]), session)
             taken[session] += 1
     assert len(boxes) == sum(put) - sum(taken)
     while (said := boxes.take_any()) is not None:

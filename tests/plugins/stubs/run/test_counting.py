@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lucky_transport_stubs.run.ledger import CallCounter, Calls, Ledger, read
+from lucky_transport_stubs.run.call_counters import CallCounter, CallCounters, Calls, read
 
 grpc = pytest.importorskip("grpc")
 
@@ -21,7 +21,7 @@ ECHO, COUNT, SUM, CHAT = "/t.T/Echo", "/t.T/Count", "/t.T/Sum", "/t.T/Chat"
 
 @pytest.fixture
 def tally_of(tmp_path: Path) -> Callable[[str], CallCounter]:
-    ledger = Ledger(tmp_path)
+    ledger = CallCounters(tmp_path)
     return lambda method: ledger.tally(Calls("t", "", "", method))
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from lucky_transport.config import Settings
 from lucky_transport_stubs.run import patches
-from lucky_transport_stubs.run.ledger import Calls, Ledger, read
+from lucky_transport_stubs.run.call_counters import CallCounters, Calls, read
 from lucky_transport_stubs.run.switch import Switch
 
 pytest.importorskip("grpc")
@@ -142,7 +142,7 @@ def test_targets_beyond_the_map_are_not_staged(grpc: Any, opened: list[tuple[Any
 def test_calls_of_a_staged_channel_are_counted_by_the_way_that_they_take(
     grpc: Any, opened: list[tuple[Any, ...]], tmp_path: Path
 ) -> None:
-    ledger = Ledger(tmp_path)
+    ledger = CallCounters(tmp_path)
     patches.patch(grpc, Switch(Settings(transport="staged", endpoint="shm://x"), quiet=True), ledger)
     grpc.insecure_channel(TARGET)
     tally_of = opened[0][3]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lucky_transport_stubs.run.escapes import Escape
-from lucky_transport_stubs.run.ledger import Calls, Ledger, ProcessCalls
+from lucky_transport_stubs.run.call_counters import CallCounters, Calls, ProcessCalls
 from lucky_transport_stubs.run.report import Report, new_folder
+from lucky_transport_stubs.run.unpatched_processes import UnpatchedProcess
 
 
 def calls(method: str, count: int, *, endpoint: str = "shm://demo", target: str = "127.0.0.1:50051") -> Calls:
@@ -50,7 +50,7 @@ def test_processes_are_added_up_and_listed() -> None:
 
 
 def test_what_was_not_reached_is_always_said() -> None:
-    report = Report([], {9: "/other/python"}, [Escape(10, ["python", "-I", "x.py"], "started with -I")])
+    report = Report([], {9: "/other/python"}, [UnpatchedProcess(10, ["python", "-I", "x.py"], "started with -I")])
     assert report.troubles() == (
         "lucky-transport: pid 9 stayed on gRPC: /other/python has no lucky_transport\n"
         "lucky-transport: pid 10 (python -I x.py), started with -I, escaped the switch\n"
@@ -63,7 +63,7 @@ def test_what_was_not_reached_is_always_said() -> None:
 def test_a_ledger_is_read_once_and_removed() -> None:
     folder = new_folder()
     assert folder.stat().st_mode & 0o077 == 0
-    Ledger(folder).tally(calls("/a.B/Step", 0)).add()
+    CallCounters(folder).tally(calls("/a.B/Step", 0)).add()
     Path(folder, "9.absent").write_text("/other/python")
     report = Report.conclude(folder)
     assert [process.calls for process in report.processes] == [[calls("/a.B/Step", 1)]]

@@ -16,9 +16,9 @@ from tests.support.waiting import PATIENCE_S
 grpc = pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
 import lucky_transport_stubs  # noqa: E402 - needs grpc
-from lucky_transport_stubs.staged import backstage as backstage_module  # noqa: E402
 from lucky_transport_stubs.staged import opening  # noqa: E402
-from lucky_transport_stubs.staged.backstage import Backstage  # noqa: E402
+from lucky_transport_stubs.staged import staging_runtime as backstage_module  # noqa: E402
+from lucky_transport_stubs.staged.staging_runtime import StagingRuntime  # noqa: E402
 
 SHADOWED = Decision("grpc", "shm", "shadow")
 
@@ -97,10 +97,10 @@ def board() -> ToldBoard:
 
 
 @pytest.fixture(autouse=True)
-def behind(board: ToldBoard, monkeypatch: pytest.MonkeyPatch) -> Iterator[Backstage]:
+def behind(board: ToldBoard, monkeypatch: pytest.MonkeyPatch) -> Iterator[StagingRuntime]:
     """What all staged channels of a test share."""
-    behind = Backstage(board)
-    monkeypatch.setattr(opening, "backstage", lambda: behind)
+    behind = StagingRuntime(board)
+    monkeypatch.setattr(opening, "staging_runtime", lambda: behind)
     before = set(threading.enumerate())
     yield behind
     behind.close()
@@ -108,7 +108,7 @@ def behind(board: ToldBoard, monkeypatch: pytest.MonkeyPatch) -> Iterator[Backst
         if thread.name in ("shadow calls", "ended calls"):
             thread.join(PATIENCE_S)
             assert not thread.is_alive(), thread
-    backstage_module.backstage.cache_clear()
+    backstage_module.staging_runtime.cache_clear()
 
 
 Serve = Callable[..., Pair]

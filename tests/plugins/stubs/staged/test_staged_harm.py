@@ -17,7 +17,7 @@ from tests.support.waiting import PATIENCE_S
 
 grpc = pytest.importorskip("grpc")
 
-from lucky_transport_stubs.staged.backstage import Backstage  # noqa: E402 - needs grpc
+from lucky_transport_stubs.staged.staging_runtime import StagingRuntime  # noqa: E402 - needs grpc
 
 ECHO, COUNT = "/t.Test/Echo", "/t.Test/Count"
 
@@ -120,7 +120,7 @@ def test_whatever_a_shadow_raises_is_its_outcome(pair: Any, board: Any) -> None:
 
 @pytest.mark.parametrize("hangs", [False, True], ids=["idle", "hanging"])
 def test_closing_waits_for_no_shadow_and_none_outlives_it_for_long(
-    serve: Any, board: Any, behind: Backstage, hanging: tuple[dict[str, Any], threading.Event], hangs: bool
+    serve: Any, board: Any, behind: StagingRuntime, hanging: tuple[dict[str, Any], threading.Event], hangs: bool
 ) -> None:
     channel = serve(candidate=hanging[0] if hangs else None).channel()
     assert channel.unary_unary(ECHO)(b"x") == b"x"
@@ -140,7 +140,7 @@ def test_closing_waits_for_no_shadow_and_none_outlives_it_for_long(
 
 
 def test_the_end_of_the_process_waits_a_moment_for_shadows_then_closes_the_board(
-    serve: Any, board: Any, behind: Backstage, hanging: tuple[dict[str, Any], threading.Event]
+    serve: Any, board: Any, behind: StagingRuntime, hanging: tuple[dict[str, Any], threading.Event]
 ) -> None:
     with serve(candidate=hanging[0]).channel() as channel:
         channel.unary_unary(ECHO)(b"x")
@@ -163,14 +163,14 @@ class BrokenBoard:
 
 
 @pytest.fixture
-def use_board(behind: Backstage) -> Callable[[Any], None]:
+def use_board(behind: StagingRuntime) -> Callable[[Any], None]:
     from lucky_transport_stubs.staged.guarded import GuardedBoard
 
     return lambda board: setattr(behind, "board", GuardedBoard(board))
 
 
 def test_a_board_that_raises_is_said_once_and_calls_go_over_grpc(
-    pair: Any, behind: Backstage, use_board: Callable[[Any], None], capfd: pytest.CaptureFixture[str]
+    pair: Any, behind: StagingRuntime, use_board: Callable[[Any], None], capfd: pytest.CaptureFixture[str]
 ) -> None:
     use_board(BrokenBoard())
     with pair.channel() as channel:

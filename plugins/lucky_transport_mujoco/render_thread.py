@@ -21,11 +21,11 @@ from lucky_transport.errors import ClosedError, PeerTimeout, SpecError
 from lucky_transport_mujoco.opengl import OpenGL, platforms
 from lucky_transport_mujoco.overlay import draw
 from lucky_transport_mujoco.raycast import RayCaster
-from lucky_transport_mujoco.shot import Renderer
+from lucky_transport_mujoco.renderer import Renderer
 from lucky_transport_mujoco.stage import Orbit, RenderScene, Snapshot
 from lucky_transport_mujoco.strokes import Strokes
 
-__all__ = ["CHANNELS", "MAX_SIDE", "RENDERERS", "RenderRequest", "Studio"]
+__all__ = ["CHANNELS", "MAX_SIDE", "RENDERERS", "RenderRequest", "RenderThread"]
 
 _log = logging.getLogger("lucky_transport")
 
@@ -61,7 +61,7 @@ class RenderRequest:
     memory: memoryview | None = None
 
 
-class Studio:
+class RenderThread:
     """Takes orders from any thread. `renderer` is "auto", or "opengl" or "rays" for that one alone."""
 
     def __init__(self, renderer: str = "auto") -> None:

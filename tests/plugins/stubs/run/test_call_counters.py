@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lucky_transport_stubs.run.ledger import Calls, Ledger, read
+from lucky_transport_stubs.run.call_counters import CallCounters, Calls, read
 
 STEP = Calls("localhost:1", "shm://x", "", "/a.B/Step")
 RESET = Calls("localhost:1", "", "the map does not name it", "/a.B/Reset")
@@ -24,7 +24,7 @@ def counts(folder: Path) -> list[dict[str, int]]:
 
 
 def test_a_method_is_counted_where_it_went(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path)
+    ledger = CallCounters(tmp_path)
     for _ in range(3):
         ledger.tally(STEP).add()
     ledger.tally(RESET).add()
@@ -38,12 +38,12 @@ def test_a_method_is_counted_where_it_went(tmp_path: Path) -> None:
 
 
 def test_a_process_that_calls_nothing_leaves_nothing(tmp_path: Path) -> None:
-    Ledger(tmp_path).tally(STEP)
+    CallCounters(tmp_path).tally(STEP)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_no_count_is_lost_between_threads(tmp_path: Path) -> None:
-    tally = Ledger(tmp_path).tally(STEP)
+    tally = CallCounters(tmp_path).tally(STEP)
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:
@@ -58,7 +58,7 @@ def test_no_count_is_lost_between_threads(tmp_path: Path) -> None:
 
 
 def test_there_is_room_for_more_methods_than_a_page_holds(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path)
+    ledger = CallCounters(tmp_path)
     for number in range(1500):
         for _ in range(number % 3 + 1):
             ledger.tally(Calls("localhost:1", "", "", f"/a.B/M{number}")).add()
@@ -67,7 +67,7 @@ def test_there_is_room_for_more_methods_than_a_page_holds(tmp_path: Path) -> Non
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_child_counts_from_zero_for_itself(tmp_path: Path) -> None:
-    tally = Ledger(tmp_path).tally(STEP)
+    tally = CallCounters(tmp_path).tally(STEP)
     tally.add()
     child = os.fork()
     if not child:
@@ -85,8 +85,8 @@ def test_counts_survive_however_a_process_ends(tmp_path: Path, end: str, python:
     code = f"""
 import os, signal, sys
 from pathlib import Path
-from lucky_transport_stubs.run.ledger import Calls, Ledger
-tally = Ledger(Path(sys.argv[1])).tally(Calls("t", "", "", "/a.B/Step"))
+from lucky_transport_stubs.run.call_counters import Calls, CallCounters
+tally = CallCounters(Path(sys.argv[1])).tally(Calls("t", "", "", "/a.B/Step"))
 for _ in range(1234):
     tally.add()
 {end}
@@ -96,7 +96,7 @@ for _ in range(1234):
 
 
 def test_a_line_that_was_being_written_is_left_out(tmp_path: Path) -> None:
-    Ledger(tmp_path).tally(STEP).add()
+    CallCounters(tmp_path).tally(STEP).add()
     (names,) = tmp_path.glob("*.names")
     with names.open("ab") as file:
         file.write(b'["localhost:1", "", "", "/a.B/Re')
@@ -104,7 +104,7 @@ def test_a_line_that_was_being_written_is_left_out(tmp_path: Path) -> None:
 
 
 def test_calls_go_on_uncounted_when_the_folder_is_gone(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    Ledger(tmp_path / "gone").tally(STEP).add()
+    CallCounters(tmp_path / "gone").tally(STEP).add()
     assert capfd.readouterr().err == ""
 
 
@@ -112,7 +112,7 @@ def test_calls_go_on_uncounted_when_the_folder_cannot_be_written(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").touch()
-    tally = Ledger(tmp_path / "file").tally(STEP)
+    tally = CallCounters(tmp_path / "file").tally(STEP)
     tally.add()
     tally.add()
     assert capfd.readouterr().err.count("calls are not counted") == 1
@@ -124,8 +124,8 @@ def test_a_process_that_is_killed_while_it_counts_is_read_whole(
     code = """
 import sys
 from pathlib import Path
-from lucky_transport_stubs.run.ledger import Calls, Ledger
-tally = Ledger(Path(sys.argv[1])).tally(Calls("t", "", "", "/a.B/Step"))
+from lucky_transport_stubs.run.call_counters import Calls, CallCounters
+tally = CallCounters(Path(sys.argv[1])).tally(Calls("t", "", "", "/a.B/Step"))
 tally.add()
 print(flush=True)
 while True:

@@ -23,12 +23,12 @@ from lucky_transport_migration.evidence.rules import ComparisonRules
 from lucky_transport_migration.evidence.shown import shown
 from lucky_transport_migration.routing.outcomes import failure
 
-__all__ = ["Witness"]
+__all__ = ["EvidenceWriter"]
 
 _log = logging.getLogger("lucky_transport")
 
 
-class Witness:
+class EvidenceWriter:
     """Writes a line of evidence per compared request into `folder`; nothing when that is None."""
 
     def __init__(self, folder: Path | None, rules: ComparisonRules) -> None:

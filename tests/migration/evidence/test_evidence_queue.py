@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from lucky_transport_migration.evidence.inbox import Inbox
+from lucky_transport_migration.evidence.evidence_queue import EvidenceQueue
 
 
 def test_an_item_that_cannot_be_worked_on_is_counted_and_the_next_one_is_done(
@@ -19,7 +19,7 @@ def test_an_item_that_cannot_be_worked_on_is_counted_and_the_next_one_is_done(
             raise KeyError(item)
         done.set()
 
-    inbox = Inbox("some inbox", work)
+    inbox = EvidenceQueue("some inbox", work)
     inbox.put("broken")
     inbox.put("whole")
     assert done.wait(10)

@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 from lucky_transport.errors import LocalProtocolError, PeerTimeout, TransportError, from_wire
 from lucky_transport_grpc.caller import Caller
 
-__all__ = ["Gathering"]
+__all__ = ["Batcher"]
 
 _Item = TypeVar("_Item")
 _Answer = TypeVar("_Answer")
@@ -31,7 +31,7 @@ class _Group(Generic[_Item, _Answer]):
     ended: threading.Event = field(default_factory=threading.Event)
 
 
-class Gathering(Generic[_Item, _Answer]):
+class Batcher(Generic[_Item, _Answer]):
     """One group at a time per key; `what` names the calls in error texts."""
 
     def __init__(self, what: str) -> None:

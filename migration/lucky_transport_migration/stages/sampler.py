@@ -9,11 +9,11 @@ import itertools
 import math
 from dataclasses import dataclass, field
 
-__all__ = ["Spread"]
+__all__ = ["Sampler"]
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class Sampler:
     """Call it with each question. share: from 0 to 1. start: from 0 to 1, how near the first yes is."""
 
     share: float

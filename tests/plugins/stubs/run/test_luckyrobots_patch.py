@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lucky_transport_stubs.run.cure import cure_luckyrobots
+from lucky_transport_stubs.run.luckyrobots_patch import patch_luckyrobots
 
 Install = Callable[[str], Any]
 
@@ -62,14 +62,14 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
 def test_the_health_check_succeeds_from_then_on(install: Install) -> None:
     client = install("0.5.0")
     assert not client().health_check()
-    cure_luckyrobots()
+    patch_luckyrobots()
     assert client().health_check(timeout=0.5)
     assert client.health_check.__doc__ == "Say whether the engine answers."
 
 
 def test_a_client_that_is_not_connected_still_fails_it(install: Install) -> None:
     client = install("0.5.0")
-    cure_luckyrobots()
+    patch_luckyrobots()
     idle = client()
     idle.connected = False
     assert not idle.health_check()
@@ -78,9 +78,9 @@ def test_a_client_that_is_not_connected_still_fails_it(install: Install) -> None
 
 def test_it_is_cured_once_and_said_once(install: Install, capfd: pytest.CaptureFixture[str]) -> None:
     client = install("0.5.0")
-    cure_luckyrobots()
+    patch_luckyrobots()
     cured = client.health_check
-    cure_luckyrobots()
+    patch_luckyrobots()
     assert client.health_check is cured
     assert capfd.readouterr().err.count("luckyrobots 0.5.0: its health check is cured") == 1
 
@@ -89,11 +89,11 @@ def test_it_is_cured_once_and_said_once(install: Install, capfd: pytest.CaptureF
 def test_other_versions_are_left_alone(install: Install, version: str, capfd: pytest.CaptureFixture[str]) -> None:
     client = install(version)
     before = client.health_check
-    cure_luckyrobots()
+    patch_luckyrobots()
     assert client.health_check is before
     assert capfd.readouterr().err == ""
 
 
 def test_a_program_without_luckyrobots_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "luckyrobots.client", raising=False)
-    cure_luckyrobots()
+    patch_luckyrobots()

@@ -15,12 +15,12 @@ from typing import Any
 
 from lucky_transport_stubs.run.notice import say
 
-__all__ = ["cure_luckyrobots"]
+__all__ = ["patch_luckyrobots"]
 
 _AFFECTED = ("0.5.0",)
 
 
-def cure_luckyrobots() -> None:
+def patch_luckyrobots() -> None:
     """Make health checks of luckyrobots clients succeed when the engine answers; asked whenever a channel is made.
 
     A health check needs a channel, so whoever imported luckyrobots before or after grpc is cured in time.

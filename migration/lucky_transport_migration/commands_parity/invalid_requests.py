@@ -1,6 +1,6 @@
-"""Requests that something is wrong with: good ones, spoilt in one to three places.
+"""Requests that something is wrong with: good ones, corrupted in one to three places.
 
-Rule 1: `spoil` makes what every wire can carry: numbers at and beyond every edge, unknown ids, broken and enormous
+Rule 1: `corrupt` makes what every wire can carry: numbers at and beyond every edge, unknown ids, broken and enormous
         names, vectors of wrong lengths, parts that are missing or empty.
 Rule 2: `unsendable` makes what no wire can carry: a number out of its type's range, a value of another type, text that
         is none. A client has to refuse it before anything is sent.
@@ -16,7 +16,7 @@ from lucky_transport.messages.fields import Field, fields_of, member
 from lucky_transport.messages.scalars import is_struct
 from lucky_transport_migration.commands_parity.float32 import f32
 
-__all__ = ["spoil", "unsendable"]
+__all__ = ["corrupt", "unsendable"]
 
 _LARGEST = 3.4028234663852886e38
 _FLOATS = tuple(map(f32, (0.0, -0.0, -1.0, 1e-45, 1e9, -1e30, _LARGEST, -_LARGEST, math.inf, -math.inf, math.nan)))
@@ -60,7 +60,7 @@ _LONG = 300
 _FEW = 20
 
 
-def spoil(request: Any, random: Random) -> Any:
+def corrupt(request: Any, random: Random) -> Any:
     """Return `request`, changed in one to three places; one without fields stays as it is."""
     if random.random() < 0.1:
         return type(request)()

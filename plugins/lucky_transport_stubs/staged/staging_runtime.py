@@ -17,7 +17,7 @@ from lucky_transport_stubs.staged.guarded import GuardedBoard
 from lucky_transport_stubs.staged.workers import Workers
 from lucky_transport_stubs.staged.world import TargetChanges
 
-__all__ = ["Backstage", "backstage"]
+__all__ = ["StagingRuntime", "staging_runtime"]
 
 _THREADS, _ROOM = 4, 64
 #: Endings of streams are only read and noted, which takes no time: this many can come at once.
@@ -25,7 +25,7 @@ _ENDINGS = 100_000
 _MOMENT_S = 1.0
 
 
-class Backstage:
+class StagingRuntime:
     """Behind the calls: `board`; `workers` for shadows, `endings` for what is to be read from calls that are over."""
 
     def __init__(self, board: RoutingPolicy) -> None:
@@ -49,8 +49,8 @@ class Backstage:
 
 
 @cache
-def backstage() -> Backstage:
+def staging_runtime() -> StagingRuntime:
     """Return the one of this process; the first call opens the board, and raises what `open_board` raises."""
-    found = Backstage(open_board())
+    found = StagingRuntime(open_board())
     atexit.register(found.close)
     return found

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from lucky_transport_stubs.run.environment import BOOTSTRAP
 
-__all__ = ["Escape", "Lookout", "reason"]
+__all__ = ["UnpatchedProcess", "UnpatchedProcessDetector", "reason"]
 
 _PROC = Path("/proc")
 
@@ -24,7 +24,7 @@ _FLAGS = {"I": "shuts out the environment", "E": "ignores the environment", "S":
 
 
 @dataclass(frozen=True, slots=True)
-class Escape:
+class UnpatchedProcess:
     """A process that is not switched."""
 
     pid: int
@@ -35,16 +35,16 @@ class Escape:
         return f"pid {self.pid} ({shlex.join(self.command)[:100]}), {self.why},"
 
 
-class Lookout:
+class UnpatchedProcessDetector:
     """Looks for escapes among the descendants of a process; `escapes` are those found so far."""
 
     def __init__(self, root: int) -> None:
         self._root = root
         self._family: dict[int, bool] = {}
-        self._found: dict[tuple[int, tuple[str, ...]], Escape] = {}
+        self._found: dict[tuple[int, tuple[str, ...]], UnpatchedProcess] = {}
 
     @property
-    def escapes(self) -> list[Escape]:
+    def escapes(self) -> list[UnpatchedProcess]:
         """What was found, in that order."""
         return list(self._found.values())
 
@@ -63,7 +63,7 @@ class Lookout:
             return
         why = reason(command, environ)
         if why and _strings(pid, "cmdline") == command:  # it did not become another program meanwhile
-            self._found[pid, tuple(command)] = Escape(pid, command, why)
+            self._found[pid, tuple(command)] = UnpatchedProcess(pid, command, why)
 
 
 def reason(command: Sequence[str], environ: Sequence[str]) -> str:

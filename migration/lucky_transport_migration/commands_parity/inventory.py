@@ -19,7 +19,7 @@ from lucky_transport.messages import (
 from lucky_transport.messages.methods import method
 from lucky_transport.transport import Transport
 
-__all__ = ["Known", "look_around"]
+__all__ = ["Known", "take_inventory"]
 
 
 @dataclass(slots=True)
@@ -56,7 +56,7 @@ class Known:
     returns: LidarReturnParamsResponse = field(default_factory=LidarReturnParamsResponse)
 
 
-def look_around(transport: Transport) -> Known:
+def take_inventory(transport: Transport) -> Known:
     """Return what the engine at the other end has; raises PeerDied and the like, never Unimplemented."""
     known = Known(
         agents=[f"agent_{env}" for env in range(transport.spec.num_envs)],

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lucky_transport_stubs.run.environment import BOOTSTRAP
-from lucky_transport_stubs.run.escapes import Lookout, reason
+from lucky_transport_stubs.run.unpatched_processes import UnpatchedProcessDetector, reason
 
 Launch = Callable[..., "subprocess.CompletedProcess[str]"]
 Python = Callable[..., list[str]]
@@ -63,7 +63,7 @@ def test_only_descendants_are_looked_at_and_each_is_found_once() -> None:
     escaped = sleeping("-I")
     switched = sleeping(**dict(entry.split("=") for entry in SWITCHED))
     try:
-        lookout, stranger = Lookout(os.getpid()), Lookout(switched.pid)
+        lookout, stranger = UnpatchedProcessDetector(os.getpid()), UnpatchedProcessDetector(switched.pid)
         for _ in range(2):
             lookout.look()
             stranger.look()
@@ -77,7 +77,7 @@ def test_only_descendants_are_looked_at_and_each_is_found_once() -> None:
 
 
 def test_a_process_that_is_gone_is_no_escape() -> None:
-    lookout = Lookout(2**22 - 1)
+    lookout = UnpatchedProcessDetector(2**22 - 1)
     lookout.look()
     assert lookout.escapes == []
 

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lucky_transport_migration.headlines import envs_text, is_main_group, stands_for_its_path, times_shm
+from lucky_transport_migration.headline_ratios import envs_text, is_main_group, stands_for_its_path, times_shm
 from lucky_transport_migration.paths import label
 
-__all__ = ["AGAIN", "CAPTION", "Glance", "Seen", "glances", "is_again", "name_of", "rows_with_floor"]
+__all__ = ["AGAIN", "CAPTION", "BenchSummary", "Seen", "bench_summaries", "is_again", "name_of", "rows_with_floor"]
 
 #: Behind the name of the way that was measured a second time.
 AGAIN = "again (A/A)"
@@ -38,7 +38,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Glance:
+class BenchSummary:
     """One level: its title, its batch sizes as text, and per way its path, its name and a cell per size."""
 
     title: str
@@ -70,7 +70,7 @@ def rows_with_floor(result: Result) -> list[Row]:
     return rows
 
 
-def glances(result: Result) -> Iterator[Glance]:
+def bench_summaries(result: Result) -> Iterator[BenchSummary]:
     """Yield the levels that were measured, the fastest way of each first."""
     rows = [
         row
@@ -85,7 +85,7 @@ def glances(result: Result) -> Iterator[Glance]:
         ways = dict.fromkeys((row["path"], name_of(row, result)) for row in chosen)
         cells = {way: tuple(_seen(chosen, way, size, result) for size in sizes) for way in ways}
         order = sorted(ways, key=lambda way: _first(cells[way]))
-        yield Glance(
+        yield BenchSummary(
             title,
             tuple(envs_text({"num_envs": size}) for size in sizes),
             tuple((path, name, cells[path, name]) for path, name in order),

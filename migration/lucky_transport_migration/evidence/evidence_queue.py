@@ -17,7 +17,7 @@ from typing import Any
 from lucky_transport.deadline import Deadline
 from lucky_transport.fork import around_fork
 
-__all__ = ["Inbox"]
+__all__ = ["EvidenceQueue"]
 
 _log = logging.getLogger("lucky_transport")
 
@@ -26,7 +26,7 @@ _ROOM_BYTES = 64 << 20
 _FORK_WAITS_S = 1.0
 
 
-class Inbox:
+class EvidenceQueue:
     """Gives what was put into it to `work`, one after the other. What `work` raises is logged.
 
     refused: how many there was no room for, or `work` broke on.

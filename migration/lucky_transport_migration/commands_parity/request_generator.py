@@ -15,10 +15,10 @@ from lucky_transport.messages import EntityId
 from lucky_transport.messages.fields import Field, fields_of, member
 from lucky_transport.messages.scalars import one_of_fields
 from lucky_transport_migration.commands_parity.float32 import f32
-from lucky_transport_migration.commands_parity.known import Known
+from lucky_transport_migration.commands_parity.inventory import Known
 from lucky_transport_migration.commands_parity.recipes import RECIPES
 
-__all__ = ["Plausible"]
+__all__ = ["RequestGenerator"]
 
 #: By the name of a field: the values it may have.
 _POOLS: Mapping[str, Callable[[Known], Sequence[Any]]] = {
@@ -49,7 +49,7 @@ _POOLS: Mapping[str, Callable[[Known], Sequence[Any]]] = {
 _CAMERA_REQUESTS = {"StreamCameraRequest", "GetCameraConfigRequest", "SetCameraConfigRequest", "GetCameraFrameRequest"}
 
 
-class Plausible:
+class RequestGenerator:
     """Makes messages from what is `known`; `random` is shared with whoever spoils them."""
 
     def __init__(self, known: Known, random: Random) -> None:

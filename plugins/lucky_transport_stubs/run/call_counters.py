@@ -28,7 +28,7 @@ from typing import Any
 from lucky_transport.fork import on_child
 from lucky_transport_stubs.run.notice import say
 
-__all__ = ["CallCounter", "Calls", "Ledger", "ProcessCalls", "read"]
+__all__ = ["CallCounter", "CallCounters", "Calls", "ProcessCalls", "read"]
 
 _SLOT = 8
 _PAGE = mmap.ALLOCATIONGRANULARITY
@@ -73,7 +73,7 @@ class CallCounter:
         self.add()
 
 
-class Ledger:
+class CallCounters:
     """The part of a ledger that this process writes."""
 
     def __init__(self, folder: Path) -> None:

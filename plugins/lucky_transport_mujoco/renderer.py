@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from lucky_transport_mujoco.stage import Eye
 
-__all__ = ["Renderer", "Shot"]
+__all__ = ["RenderResult", "Renderer"]
 
 
 @dataclass(slots=True)
-class Shot:
+class RenderResult:
     """Pixels, top row first; what was not asked for is empty.
 
     colour: uint8 (height, width, 3), RGB. depth: float32 (height, width), metres along the line of sight's axis, inf
@@ -31,7 +31,7 @@ class Renderer(ABC):
     name: str
 
     @abstractmethod
-    def shoot(self, eye: Eye, width: int, height: int, *, colour: bool, depth: bool) -> Shot:
+    def shoot(self, eye: Eye, width: int, height: int, *, colour: bool, depth: bool) -> RenderResult:
         """Return what `eye` sees, in pixels of the renderer's own: new arrays, never written to again."""
 
     @abstractmethod

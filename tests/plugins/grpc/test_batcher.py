@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
 from lucky_transport.errors import EngineFailed, LocalProtocolError, PeerTimeout
-from lucky_transport_grpc.gathering import Gathering
+from lucky_transport_grpc.batcher import Batcher
 from tests.support.waiting import until
 
 
@@ -35,14 +35,14 @@ def _double(items: Sequence[int]) -> list[int]:
     return [2 * item for item in items]
 
 
-def _join(gathering: Gathering[int, int], item: int, call: Any, run: Any = _double) -> int:
+def _join(gathering: Batcher[int, int], item: int, call: Any, run: Any = _double) -> int:
     return gathering.join(item, call, run)
 
 
 @settings(max_examples=30, deadline=None)
 @given(size=st.integers(1, 12), clients=st.integers(1, 3))
 def test_every_call_gets_its_own_answer_from_one_run(size: int, clients: int) -> None:
-    gathering: Gathering[int, int] = Gathering("Step")
+    gathering: Batcher[int, int] = Batcher("Step")
     runs: list[int] = []
 
     def run(items: Sequence[int]) -> list[int]:
@@ -61,7 +61,7 @@ def test_every_call_gets_its_own_answer_from_one_run(size: int, clients: int) ->
 
 
 def test_what_the_run_raised_is_raised_for_every_call() -> None:
-    gathering: Gathering[int, int] = Gathering("Step")
+    gathering: Batcher[int, int] = Batcher("Step")
 
     def fail(_: Sequence[int]) -> list[int]:
         raise EngineFailed("it broke")
@@ -74,14 +74,14 @@ def test_what_the_run_raised_is_raised_for_every_call() -> None:
     assert len(gathering) == 0
 
 
-def _waiting(gathering: Gathering[int, int], pool: ThreadPoolExecutor, call: Call) -> Future[int]:
+def _waiting(gathering: Batcher[int, int], pool: ThreadPoolExecutor, call: Call) -> Future[int]:
     future = pool.submit(_join, gathering, 1, call)
     until(lambda: call.callbacks)
     return future
 
 
 def test_the_first_deadline_ends_the_batch_for_all() -> None:
-    gathering: Gathering[int, int] = Gathering("Step")
+    gathering: Batcher[int, int] = Batcher("Step")
     with ThreadPoolExecutor(2) as pool:
         patient = _waiting(gathering, pool, Call(batch=3))
         hasty = pool.submit(_join, gathering, 2, Call(batch=3, timeout_s=0.01))
@@ -92,7 +92,7 @@ def test_the_first_deadline_ends_the_batch_for_all() -> None:
 
 
 def test_a_call_that_ends_early_ends_the_batch_for_all() -> None:
-    gathering: Gathering[int, int] = Gathering("Step")
+    gathering: Batcher[int, int] = Batcher("Step")
     gone = Call(batch=3)
     with ThreadPoolExecutor(2) as pool:
         patient = _waiting(gathering, pool, Call(batch=3))
@@ -105,7 +105,7 @@ def test_a_call_that_ends_early_ends_the_batch_for_all() -> None:
 
 
 def test_the_end_of_a_call_after_its_answer_changes_nothing() -> None:
-    gathering: Gathering[int, int] = Gathering("Step")
+    gathering: Batcher[int, int] = Batcher("Step")
     first = Call(batch=2)
     with ThreadPoolExecutor(1) as pool:
         future = _waiting(gathering, pool, first)
@@ -118,7 +118,7 @@ def test_the_end_of_a_call_after_its_answer_changes_nothing() -> None:
 
 
 def test_calls_that_disagree_about_the_size_are_refused() -> None:
-    gathering: Gathering[int, int] = Gathering("Step")
+    gathering: Batcher[int, int] = Batcher("Step")
     with ThreadPoolExecutor(1) as pool:
         future = _waiting(gathering, pool, Call(batch=2))
         with pytest.raises(LocalProtocolError, match="a batch of 3 Steps was begun before the one of 2 was complete"):

@@ -15,7 +15,7 @@ from lucky_transport_migration.stages.journal import Demotion, Journal
 from lucky_transport_migration.stages.plan import StagePlan
 from lucky_transport_migration.stages.stage import Placement
 
-__all__ = ["STEP", "STEPPING_PATH", "Standing"]
+__all__ = ["STEP", "STEPPING_PATH", "EffectiveStages"]
 
 #: The method whose stage the stepping path has.
 STEP = "/hazel.rpc.AgentService/Step"
@@ -38,14 +38,14 @@ STEPPING_PATH = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class EffectiveStages:
     """A plan, and the demotions in force by method."""
 
     plan: StagePlan
     demotions: Mapping[str, Demotion]
 
     @classmethod
-    def load(cls, directory: Path | None = None, *, environ: Mapping[str, str] | None = None) -> Standing:
+    def load(cls, directory: Path | None = None, *, environ: Mapping[str, str] | None = None) -> EffectiveStages:
         """Return how things stand by the nearest file, and the journal in its folder; raises ConfigError."""
         plan = StagePlan.load(directory, environ=environ)
         return cls(plan, Journal(plan.evidence).demotions())

@@ -25,6 +25,7 @@ from lucky_transport.transport import Capabilities, Frame, Stream, Transport
 from lucky_transport_migration.commands_parity.answers import CallResult
 from lucky_transport_migration.difference import Difference
 from lucky_transport_migration.evidence.rules import ComparisonRules
+from lucky_transport_migration.side_by_side.comparison_counts import ComparisonCounts
 from lucky_transport_migration.side_by_side.event import (
     Asked,
     Attempt,
@@ -36,7 +37,6 @@ from lucky_transport_migration.side_by_side.event import (
     left_out,
 )
 from lucky_transport_migration.side_by_side.mismatch import Mismatch
-from lucky_transport_migration.side_by_side.tally import ComparisonCounts
 
 __all__ = ["SideBySideTransport"]
 

@@ -8,7 +8,7 @@ from lucky_transport_migration import limits
 from lucky_transport_migration.bench_plan import plan_of
 from lucky_transport_migration.cells import IDLE
 from lucky_transport_migration.measuring import Effort, Measurement
-from lucky_transport_migration.surroundings import idle_engine, neighbour_lateness
+from lucky_transport_migration.overheads import idle_engine, neighbour_lateness
 
 EFFORT = Effort(budget_s=0.002, idle_s=0.1, neighbour_s=0.05)
 OPTIONS = {"obs_size": 4, "act_size": 2}

@@ -17,12 +17,12 @@ from lucky_transport.fork import on_child
 from lucky_transport.shm.eventfd import EventFd
 from lucky_transport.shm.memfd_pipe import MemfdPipe
 
-__all__ = ["WATCHMAN", "Watchman"]
+__all__ = ["CONNECTION_MONITOR", "ConnectionMonitor"]
 
 _log = logging.getLogger("lucky_transport")
 
 
-class Watchman:
+class ConnectionMonitor:
     """Calls back, on his own thread, when the peer of a pipe has closed it or died."""
 
     def __init__(self) -> None:
@@ -101,5 +101,5 @@ class Watchman:
 
 
 #: There is one in a process.
-WATCHMAN = Watchman()
-on_child(WATCHMAN.begin_anew)
+CONNECTION_MONITOR = ConnectionMonitor()
+on_child(CONNECTION_MONITOR.begin_anew)
