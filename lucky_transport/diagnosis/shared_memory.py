@@ -52,7 +52,7 @@ def _segment_bytes(num_envs: int, observations: int, actions: int) -> int:
 
 
 def permissions(roots: Roots) -> Check:
-    """Who may write to the directory, and whether strangers may remove our segments."""
+    """Which users may write to the directory, and whether others may remove our segments."""
     name = "permissions"
     mode = stat.S_IMODE(roots.shm.stat().st_mode)
     seen = f"{roots.shm} has mode {mode:04o}"

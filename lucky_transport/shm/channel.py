@@ -4,12 +4,30 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from lucky_transport.shm.layout import FIELDS, SegmentLayout
+import numpy as np
 
-__all__ = ["PEER_PARKS", "PEER_WAKES", "ActionFormat", "ChannelOffsets", "Result", "channel_offsets"]
+from lucky_transport.shm.layout import FIELDS, Feature, SegmentLayout
+from lucky_transport.spec.actions import Bounds
+from lucky_transport.spec.batch_spec import BatchSpec
+
+__all__ = [
+    "PEER_PARKS",
+    "PEER_WAKES",
+    "ActionFormat",
+    "ChannelOffsets",
+    "Result",
+    "action_format",
+    "channel_offsets",
+    "peer_bits",
+]
 
 #: What a peer does: it wakes us when we are parked; it may itself be parked and need our wake-up.
 PEER_WAKES, PEER_PARKS = 1, 2
+
+
+def peer_bits(features: int) -> int:
+    """Return what a peer with these `Feature` bits does."""
+    return (PEER_WAKES if features & Feature.WAKE else 0) | (PEER_PARKS if features & Feature.PARKS else 0)
 
 
 class Result:
@@ -46,6 +64,17 @@ class ActionFormat(NamedTuple):
     code: str
     low: float | None = None
     high: float | None = None
+
+
+def action_format(spec: BatchSpec, bounds: Bounds | None) -> ActionFormat:
+    """Return the format of a batch of actions; values outside `bounds` are counted."""
+    low, high = (None, None) if bounds is None else (bounds.low, bounds.high)
+    return ActionFormat(
+        spec.action_shape,
+        np.dtype(spec.action.dtype).char,
+        None if low is None else low.item(),
+        None if high is None else high.item(),
+    )
 
 
 def channel_offsets(layout: SegmentLayout, num_envs: int) -> ChannelOffsets:

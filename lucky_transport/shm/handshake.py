@@ -44,9 +44,9 @@ VERSION = 1
 LONGEST_SERVER_HELLO = 1024
 
 _MAGIC = b"LRRV"
-_GREETING = struct.Struct("<4sHH")
-_ANSWER = struct.Struct("<4sHHII")
-CLIENT_HELLO_BYTES = _GREETING.size
+_CLIENT_HELLO = struct.Struct("<4sHH")
+_SERVER_HELLO = struct.Struct("<4sHHII")
+CLIENT_HELLO_BYTES = _CLIENT_HELLO.size
 
 #: Rings smaller than a page are no use, larger ones a lie.
 _SMALLEST_RING, _LARGEST_RING = 4096, 1 << 28
@@ -69,14 +69,14 @@ class ClientHello:
 
     def to_bytes(self) -> bytes:
         """Return the message."""
-        return _GREETING.pack(_MAGIC, self.version, self.features)
+        return _CLIENT_HELLO.pack(_MAGIC, self.version, self.features)
 
     @classmethod
     def of(cls, message: bytes) -> ClientHello:
         """Read the message; raises RemoteProtocolError when it is none."""
-        if len(message) != _GREETING.size or message[:4] != _MAGIC:
-            raise RemoteProtocolError(f"{message[:16]!r} ({len(message)} bytes) is no greeting", backend="shm")
-        _, version, features = _GREETING.unpack(message)
+        if len(message) != _CLIENT_HELLO.size or message[:4] != _MAGIC:
+            raise RemoteProtocolError(f"{message[:16]!r} ({len(message)} bytes) is no hello of a client", backend="shm")
+        _, version, features = _CLIENT_HELLO.unpack(message)
         return cls(PeerFeature(features & PeerFeature.PARKS), version)
 
 
@@ -92,20 +92,20 @@ class ServerHello:
 
     def to_bytes(self) -> bytes:
         """Return the message; a long reason is cut."""
-        head = _ANSWER.pack(_MAGIC, self.version, self.features, self.status, self.ring_bytes)
+        head = _SERVER_HELLO.pack(_MAGIC, self.version, self.features, self.status, self.ring_bytes)
         return head + self.reason.encode()[: LONGEST_SERVER_HELLO - len(head)]
 
     @classmethod
     def of(cls, message: bytes) -> ServerHello:
         """Read the message; raises RemoteProtocolError when it is none."""
-        if len(message) < _ANSWER.size or message[:4] != _MAGIC:
+        if len(message) < _SERVER_HELLO.size or message[:4] != _MAGIC:
             raise RemoteProtocolError(
-                f"{message[:16]!r} ({len(message)} bytes) is no answer to a greeting",
+                f"{message[:16]!r} ({len(message)} bytes) is no hello of an engine",
                 backend="shm",
                 hint="something else listens there",
             )
-        _, version, features, status, size = _ANSWER.unpack_from(message)
-        reason = message[_ANSWER.size :].decode(errors="replace")
+        _, version, features, status, size = _SERVER_HELLO.unpack_from(message)
+        reason = message[_SERVER_HELLO.size :].decode(errors="replace")
         return cls(PeerFeature(features & PeerFeature.PARKS), status, size, reason, version)
 
 

@@ -58,12 +58,12 @@ class Listener:
         max_clients: int = 64,
         strategy: int = 1,
         native: bool = True,
-        greeting_s: float = HANDSHAKE_S,
+        hello_timeout_s: float = HANDSHAKE_S,
     ) -> None:
         self.path = socket_path(private_directory(directory or runtime_directories()[0]), name)
         self.native = native and not native_error()
         self.strategy = strategy
-        self._ring_bytes, self._max_clients, self._greeting_s = ring_bytes, max_clients, greeting_s
+        self._ring_bytes, self._max_clients, self._hello_timeout_s = ring_bytes, max_clients, hello_timeout_s
         self._guard = UsageGuard(f"the listener at {self.path}")
         self._silent: dict[int, tuple[socket.socket, float]] = {}
         self._pipes: weakref.WeakSet[MemfdPipe] = weakref.WeakSet()
@@ -117,7 +117,7 @@ class Listener:
         return sum(not pipe.closed for pipe in self._pipes)
 
     def advance(self) -> list[MemfdPipe]:
-        """Let clients in, hear greetings, drop who is late; return the pipes that came about. Never waits."""
+        """Accept clients, answer their hellos, drop those that are late; return the new pipes. Never waits."""
         pipes: list[MemfdPipe] = []
         with self._guard:
             if self._resume_at and time.monotonic() >= self._resume_at:
@@ -126,7 +126,7 @@ class Listener:
             for fd, _ in self._epoll.poll(0):
                 if fd == self._listener.fileno():
                     self._accept()
-                elif (pipe := self._greet(fd)) is not None:
+                elif (pipe := self._shake_hands(fd)) is not None:
                     pipes.append(pipe)
             self._drop_late()
         return pipes
@@ -146,18 +146,18 @@ class Listener:
                 return
             connection.setblocking(False)
             if len(self._silent) >= _MAX_SILENT:
-                self._drop(next(iter(self._silent)), "too many clients without a greeting")
-            self._silent[connection.fileno()] = (connection, time.monotonic() + self._greeting_s)
+                self._drop(next(iter(self._silent)), "too many clients without a hello")
+            self._silent[connection.fileno()] = (connection, time.monotonic() + self._hello_timeout_s)
             self._epoll.register(connection.fileno(), select.EPOLLIN)
 
-    def _greet(self, fd: int) -> MemfdPipe | None:
-        """Hear one client's greeting and answer it; a client that does anything else is dropped."""
+    def _shake_hands(self, fd: int) -> MemfdPipe | None:
+        """Read one client's hello and answer it; a client that does anything else is dropped."""
         if fd not in self._silent:  # dropped for a newer one meanwhile
             return None
         connection, _ = self._silent[fd]
         try:
-            greeting = ClientHello.of(connection.recv(CLIENT_HELLO_BYTES + 1))
-            pipe = self._admit(connection, greeting)
+            hello = ClientHello.of(connection.recv(CLIENT_HELLO_BYTES + 1))
+            pipe = self._admit(connection, hello)
         except BlockingIOError:
             return None
         except (OSError, TransportError) as error:
@@ -168,18 +168,18 @@ class Listener:
         self._pipes.add(pipe)
         return pipe
 
-    def _admit(self, connection: socket.socket, greeting: ClientHello) -> MemfdPipe:
+    def _admit(self, connection: socket.socket, hello: ClientHello) -> MemfdPipe:
         """Send the client its rings and event descriptors, or why it gets none; raises the error in that case."""
         with contextlib.ExitStack() as undo:
             peer = peer_of(connection)
             undo.callback(peer.close)
-            self._check(connection, greeting)
+            self._check(connection, hello)
             pair, memory = make_pair(self._ring_bytes)
             undo.callback(os.close, memory)
             my_event, client_event = undo.enter_context(EventFd()), undo.enter_context(EventFd())
             answer = ServerHello(PeerFeature.PARKS, 0, self._ring_bytes)
             socket.send_fds(connection, [answer.to_bytes()], [memory, my_event.fd, client_event.fd])
-            client_parks = bool(greeting.features & PeerFeature.PARKS)
+            client_parks = bool(hello.features & PeerFeature.PARKS)
             parts = PipeResources(my_event, client_event, connection, peer, client_parks)
             name = f"shm client of pid {peer.pid}"
             pipe = MemfdPipe(pair, parts, name, engine=True, strategy=self.strategy, native=self.native)
@@ -187,12 +187,12 @@ class Listener:
             os.close(memory)
             return pipe
 
-    def _check(self, connection: socket.socket, greeting: ClientHello) -> None:
+    def _check(self, connection: socket.socket, hello: ClientHello) -> None:
         """Raise, and tell the client, why it cannot have a pipe."""
         refusal: TransportError | None = None
-        if greeting.version != VERSION:
+        if hello.version != VERSION:
             refusal = RemoteProtocolError(
-                f"the client speaks version {greeting.version} of the handshake, the engine {VERSION}",
+                f"the client speaks version {hello.version} of the handshake, the engine {VERSION}",
                 backend="shm",
                 hint="install the same version on both sides",
             )
@@ -207,7 +207,7 @@ class Listener:
     def _drop_late(self) -> None:
         now = time.monotonic()
         for fd in [fd for fd, (_, until) in self._silent.items() if now >= until]:
-            self._drop(fd, f"no greeting within {self._greeting_s} s")
+            self._drop(fd, f"no hello within {self._hello_timeout_s} s")
 
     def _drop(self, fd: int, why: str) -> None:
         connection, _ = self._silent.pop(fd)

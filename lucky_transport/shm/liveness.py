@@ -1,4 +1,4 @@
-"""Other processes: who is at the other end of a socket, and whether a process still lives.
+"""Other processes: which one is at the other end of a socket, and whether a process still lives.
 
 A pidfd tells a death at once, wakes any poll and is not fooled by a reused pid. Memory in a segment alone never proves
 that a process lives.

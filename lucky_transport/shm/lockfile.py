@@ -1,4 +1,4 @@
-"""Who owns a segment: POSIX locks on a lock file beside it.
+"""The owners of a segment: POSIX locks on a lock file beside it.
 
 Byte 0 is the engine's, byte 1 the client's. The kernel releases them when their process ends, however it ends. POSIX
 locks never conflict within one process; there the table of this module decides.

@@ -142,7 +142,7 @@ class Poller:
     def _sleep(self, timeout_ns: int, found: PollResult) -> None:
         """Sleep in the epoll, unless something is in a ring, and see to whatever is no record."""
         readers = self._readers
-        if timeout_ns > 0 and not self._interrupted and not self._leaving:  # who left is reported before it sleeps
+        if timeout_ns > 0 and not self._interrupted and not self._leaving:  # first report those that left
             patience = self.patience_ns
             sleep_ns = min(LONGEST_SLEEP_NS, timeout_ns, LONGEST_SLEEP_NS if patience is None else patience)
         else:
@@ -190,7 +190,7 @@ class Poller:
         self._readers = tuple(pipe.reader for pipe in tuple(self._pipes) if pipe not in self._held)
 
     def _collect(self, found: PollResult) -> None:
-        """Note who has records to pop, and who has left and has none."""
+        """Note the pipes that have records to pop, and those whose client has left and that have none."""
         if self._held:
             now = time.monotonic_ns()
             for pipe, until in list(self._held.items()):

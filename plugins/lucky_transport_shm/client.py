@@ -30,8 +30,8 @@ from lucky_transport.lockstep import Lockstep, LockstepEvent, LockstepState
 from lucky_transport.rpc.client import ClientCalls
 from lucky_transport.shm import header, lockfile
 from lucky_transport.shm.atomics import implementation, native_error
-from lucky_transport.shm.channel import PEER_PARKS, PEER_WAKES, ActionFormat, Result, channel_offsets
-from lucky_transport.shm.layout import EngineState, Feature
+from lucky_transport.shm.channel import Result, action_format, channel_offsets, peer_bits
+from lucky_transport.shm.layout import EngineState
 from lucky_transport.shm.liveness import Peer
 from lucky_transport.shm.segment import Segment, open_segment
 from lucky_transport.shm.segment_files import remove_stale
@@ -104,10 +104,17 @@ class ShmTransport(CallsTransport):
         self.actions = buffers.actions
         self._frame = Frame.showing(buffers)
         self._state = LockstepState.READY
-        peer = _peer_bits(header.get(mapping, "engine_features"))
+        peer = peer_bits(header.get(mapping, "engine_features"))
         bounds = Bounds(self.spec.action)
         counts_natively = _counts_natively(bounds)
-        self._channel = self._make_channel(strategy, peer, settings.native, bounds if counts_natively else None)
+        self._channel = implementation(settings.native).ClientChannel(
+            mapping,
+            channel_offsets(segment.layout, self.spec.num_envs),
+            action_format(self.spec, bounds if counts_natively else None),
+            strategy=strategy,
+            peer=peer,
+            pidfd=self._engine.pidfd,
+        )
         self._native_send, self._native_recv = self._channel.send, self._channel.recv
         self._slice_ns = min(self._step_timeout_ns, TRUNCATION_POLL_NS)
         self._count_here = None if counts_natively else bounds
@@ -131,19 +138,6 @@ class ShmTransport(CallsTransport):
             images=ImageReader(segment.path, native=settings.native),
         )
         on_child(self.close_after_fork)
-
-    def _make_channel(self, strategy: int, peer: int, native: bool, bounds: Bounds | None) -> Any:
-        offsets = channel_offsets(self._segment.layout, self.spec.num_envs)
-        actions = ActionFormat(
-            self.spec.action_shape,
-            np.dtype(self.spec.action.dtype).char,
-            None if bounds is None or bounds.low is None else bounds.low.item(),
-            None if bounds is None or bounds.high is None else bounds.high.item(),
-        )
-        module = implementation(native)
-        return module.ClientChannel(
-            self._segment.mapping, offsets, actions, strategy=strategy, peer=peer, pidfd=self._engine.pidfd
-        )
 
     @property
     def out_of_bounds(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -298,11 +292,6 @@ class ShmTransport(CallsTransport):
 def _refuse_closed(code: int, actions: Any, control: Any, deadline: Deadline | None) -> Frame:
     """Stand in for `ShmTransport._step_slowly` once it is closed."""
     raise Lockstep(_CLOSED, "shm").state_error(LockstepEvent.SEND)
-
-
-def _peer_bits(features: int) -> int:
-    wakes = PEER_WAKES if features & Feature.WAKE else 0
-    return wakes | (PEER_PARKS if features & Feature.PARKS else 0)
 
 
 def _counts_natively(bounds: Bounds) -> bool:

@@ -25,7 +25,7 @@ from lucky_transport.serving import Server
 from lucky_transport.sessions.shared_snapshots import SharedSnapshots
 from lucky_transport.shm import header
 from lucky_transport.shm.atomics import Words, implementation, native_error
-from lucky_transport.shm.channel import PEER_PARKS, PEER_WAKES, Result, channel_offsets
+from lucky_transport.shm.channel import PEER_PARKS, PEER_WAKES, Result, channel_offsets, peer_bits
 from lucky_transport.shm.layout import FIELDS, EngineState, Feature
 from lucky_transport.shm.liveness import Peer
 from lucky_transport.shm.segment import create
@@ -169,8 +169,7 @@ class ShmServer(Server):
                 self._peer.close()
             self._peer = Peer(pid, header.get(mapping, "client_start"))
             features = header.get(mapping, "client_features")
-            bits = (PEER_WAKES if features & Feature.WAKE else 0) | (PEER_PARKS if features & Feature.PARKS else 0)
-            self._channel.set_peer(self._peer.pidfd, bits)
+            self._channel.set_peer(self._peer.pidfd, peer_bits(features))
 
     def _look_after_client(self, found: int) -> None:
         """Between exchanges: notice a client that came, left, died or broke the counters.

@@ -15,7 +15,7 @@ typedef struct {
     uint32_t num_envs;
     int control_dirty, woke_engine; /* woke_engine: the engine was parked when the last actions came */
     uint64_t seq, received, frames, out_of_bounds;
-    /* the fused exchange: what it returns, who takes over when all is not well, how long one call may wait */
+    /* the fused exchange: what it returns, what takes over when all is not well, how long one call may wait */
     PyObject *frame, *slow, *seq_name, *ended_name;
     int64_t slice_ns;
     int ready; /* initialised, and whole */

@@ -27,7 +27,7 @@ typedef struct {
     int eventfd, wakes;
     int woke_reader;   /* a writer: the reader was parked when the last record came */
     SpinBudget budget; /* a reader: what its waits taught it */
-    PyObject *why; /* once shut: returns the error of whoever pushes or pops */
+    PyObject *why; /* once shut: returns the error of a push or pop */
 } Ring;
 
 static inline uint32_t ring_largest(const Ring *r) { return r->size / 4 - 4; }

@@ -69,7 +69,7 @@ def start() -> Iterator[Start]:
 @pytest.fixture
 def listener(tmp_path: Path) -> Iterator[Listener]:
     """An engine's end in a directory of the test, with small rings and short patience."""
-    with Listener("demo", directory=tmp_path, ring_bytes=4096, greeting_s=0.1) as listening:
+    with Listener("demo", directory=tmp_path, ring_bytes=4096, hello_timeout_s=0.1) as listening:
         yield listening
 
 
@@ -113,7 +113,7 @@ def native(request: pytest.FixtureRequest) -> bool:
 @pytest.fixture
 def pipes(tmp_path: Path, native: bool) -> Iterator[Poller]:
     """A set of pipes that nobody has joined yet."""
-    listener = Listener("demo", directory=tmp_path, ring_bytes=4096, native=native, greeting_s=0.1)
+    listener = Listener("demo", directory=tmp_path, ring_bytes=4096, native=native, hello_timeout_s=0.1)
     with Poller(listener) as waiting:
         yield waiting
 

@@ -18,10 +18,10 @@ from lucky_transport.shm.handshake import (
 features = st.sampled_from([PeerFeature(0), PeerFeature.PARKS])
 
 
-@given(greeting=st.builds(ClientHello, features, st.integers(0, 0xFFFF)))
-def test_a_greeting_comes_back_as_it_was_said(greeting: ClientHello) -> None:
-    assert len(greeting.to_bytes()) == CLIENT_HELLO_BYTES
-    assert ClientHello.of(greeting.to_bytes()) == greeting
+@given(hello=st.builds(ClientHello, features, st.integers(0, 0xFFFF)))
+def test_a_hello_comes_back_as_it_was_said(hello: ClientHello) -> None:
+    assert len(hello.to_bytes()) == CLIENT_HELLO_BYTES
+    assert ClientHello.of(hello.to_bytes()) == hello
 
 
 @given(

@@ -227,7 +227,7 @@ def test_a_directory_too_deep_for_sockets_is_refused() -> None:
     "message",
     [b"", b"x", b"LRRV", b"GET / HTTP/1.1\r\n\r\n", bytes(8), bytes(9), ClientHello(PeerFeature(0)).to_bytes() * 2],
 )
-def test_a_wrong_greeting_drops_that_client_alone(
+def test_a_wrong_hello_drops_that_client_alone(
     listener: Listener, connect: Callable[..., tuple[MemfdPipe, MemfdPipe]], message: bytes
 ) -> None:
     with knock(listener.path) as stranger:
@@ -240,7 +240,7 @@ def test_a_wrong_greeting_drops_that_client_alone(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(message=st.binary(min_size=1, max_size=64) | st.binary(max_size=12).map(lambda rest: b"LRRV" + rest))
-def test_no_greeting_breaks_the_listener(listener: Listener, message: bytes) -> None:
+def test_no_hello_breaks_the_listener(listener: Listener, message: bytes) -> None:
     with knock(listener.path) as stranger:
         stranger.send(message)
         pipes: list[MemfdPipe] = []
@@ -276,7 +276,7 @@ def test_a_client_that_says_nothing_is_dropped_in_time(listener: Listener) -> No
 def test_many_silent_clients_do_not_keep_an_honest_one_out(
     tmp_path: Path,
 ) -> None:
-    with Listener("demo", directory=tmp_path, greeting_s=30) as listener:
+    with Listener("demo", directory=tmp_path, hello_timeout_s=30) as listener:
         silent: list[socket.socket] = []
         for _ in range(100):
             silent.append(knock(listener.path))
@@ -293,7 +293,7 @@ def test_many_silent_clients_do_not_keep_an_honest_one_out(
             connection.close()
 
 
-def test_a_client_that_closes_after_its_greeting_leaves_a_pipe_whose_peer_has_left(listener: Listener) -> None:
+def test_a_client_that_closes_after_its_hello_leaves_a_pipe_whose_peer_has_left(listener: Listener) -> None:
     with knock(listener.path) as client:
         client.send(ClientHello(PeerFeature.PARKS).to_bytes())
     pipes: list[MemfdPipe] = []
@@ -365,7 +365,7 @@ def answered(tmp_path: Path, message: bytes, fds: list[int]) -> RemoteProtocolEr
 
 
 def test_an_answer_that_is_none_is_refused(tmp_path: Path) -> None:
-    assert "is no answer to a greeting; something else listens there" in str(answered(tmp_path, b"hello", []))
+    assert "is no hello of an engine; something else listens there" in str(answered(tmp_path, b"hello", []))
 
 
 def test_missing_descriptors_are_refused(tmp_path: Path) -> None:
