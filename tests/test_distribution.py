@@ -1,6 +1,6 @@
 """The files that users get: a wheel and an sdist, built offline from a copy of this tree.
 
-Rule 1: nothing is downloaded: the builds take the setuptools that is installed here.
+Nothing is downloaded: the builds take the setuptools that is installed here.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """The arrows of the architecture, read from the imports.
 
-Rule 1: the core imports no plugin, and never grpc, protobuf, MuJoCo or the package we migrate from.
-Rule 2: a plugin imports the core and itself; plugins do not know each other (but `BUILDS_ON`), nor the migration kit.
-Rule 3: the migration kit sees transports only through the registry.
-Rule 4: inside the core imports go to earlier layers only, those inside functions and for type checkers included;
-        the contracts `transport.py` and `engine.py` may be named for type checkers from anywhere.
+The core imports no plugin, and never grpc, protobuf, MuJoCo or the package we migrate from. A plugin imports the core
+and itself; plugins do not know each other (but `BUILDS_ON`), nor the migration kit. The migration kit sees transports
+only through the registry. Inside the core imports go to earlier layers only, those inside functions and for type
+checkers included; the contracts `transport.py` and `engine.py` may be named for type checkers from anywhere.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ def pack(
 
 
 def check_parts(what: str, array: ArraySpec, parts: tuple[Part, ...], info_parts: tuple[Part, ...] = ()) -> None:
-    """Raise SpecError, naming `what`, unless `array` is a row in which the parts lie as rule 2 says."""
+    """Raise SpecError, naming `what`, unless `array` is a row that holds the parts, each at its own aligned place."""
     if array != ArraySpec("uint8", array.shape) or len(array.shape) != 1 or array.size % _ALIGNMENT:
         raise SpecError(f"{what}: with parts {array} travels, expected uint8 (row_bytes,), a multiple of {_ALIGNMENT}")
     end = 0

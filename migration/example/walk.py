@@ -4,9 +4,9 @@
     python migration/example/walk.py                              # about two minutes
     python migration/example/walk.py --without-grpc VENV/bin/python
 
-Rule 1: every step is a command that a user types; it is shown, and what it says is shown where it fails.
-Rule 2: each run gets a fresh engine with the same seed, and must see the same trajectory, bit for bit.
-Rule 3: the last run is made by a Python that has no grpcio: one in a new virtual environment, or the one given.
+Every step is a command that a user types; it is shown, and what it says is shown where it fails. Each run gets a fresh
+engine with the same seed, and must see the same trajectory, bit for bit. The last run is made by a Python that has no
+grpcio: one in a new virtual environment, or the one given.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One move of the policy, made on an env or on a bare transport, and everything that came back as named arrays.
 
-Rule 1: what a user can see is in the answer; a field left out here is a field that parity does not prove.
+What a user can see is in the answer; a field left out here is a field that parity does not prove.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A run of steps at a glance: one row a way, one column a batch size, in each cell the ratio and p50.
 
-Rule 1: page and Markdown take it from here; a ratio is one of the result, never made of two medians here.
+Page and Markdown take it from here; a ratio is one of the result, never made of two medians here.
 """
 
 from __future__ import annotations

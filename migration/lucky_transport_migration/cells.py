@@ -1,6 +1,6 @@
 """What a bench measures, one cell a row of its result.
 
-Rule 1: a cell is a key: two measurements with equal cells may be put together, and nothing else may.
+A cell is a key: two measurements with equal cells may be put together, and nothing else may.
 """
 
 from __future__ import annotations

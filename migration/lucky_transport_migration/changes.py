@@ -1,7 +1,7 @@
 """What changed between two runs of one suite: `bench --compare OLD.json`.
 
-Rule 1: only rows with equal keys are compared, and only a difference beyond both runs' noise is called a change.
-Rule 2: figures of two machines are never compared row by row without saying that the machines differ.
+Only rows with equal keys are compared, and only a difference beyond both runs' noise is called a change. Figures of two
+machines are never compared row by row without saying that the machines differ.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Several members making the same moves side by side, compared after every one.
 
-Rule 1: the first member is the yardstick; each other one must give the same bits, and its rewards must be the float32
-        sum of their terms.
-Rule 2: a comparison stops at the first difference, since everything after it would differ too.
+The first member is the yardstick; each other one must give the same bits, and its rewards must be the float32 sum of
+their terms. A comparison stops at the first difference, since everything after it would differ too.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 Steps run in blocks, back to back as a training loop makes them; the blocks of the transports alternate in the order
 A B .. and B A .., and after each block every answer is compared bit for bit.
 
-Rule 1: what is timed is `VectorEnv.step` as a user calls it, the engine's own work included.
-Rule 2: what the transport alone costs is measured apart, with an engine that does nothing and has the same sizes; what
-        the engine alone costs is the same engine in this very process.
+What is timed is `VectorEnv.step` as a user calls it, the engine's own work included. What the transport alone costs is
+measured apart, with an engine that does nothing and has the same sizes; what the engine alone costs is the same engine
+in this very process.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Where two answers first differ, bit for bit unless a rule of the project says otherwise.
 
-Rule 1: bits are compared, not numbers: 0.0 and -0.0 differ, a NaN equals the same NaN, dtype and shape count.
-Rule 2: a row of [parity.fields] for an array, "observation" or "info.*", makes it tolerant or leaves it out.
-Rule 3: an answer is a flat table of named arrays; the names are what a report says ("observation", "info.final_obs").
+Bits are compared, not numbers: 0.0 and -0.0 differ, a NaN equals the same NaN, dtype and shape count. A row of
+[parity.fields] for an array, "observation" or "info.*", makes it tolerant or leaves it out. An answer is a flat table
+of named arrays; the names are what a report says ("observation", "info.final_obs").
 """
 
 from __future__ import annotations

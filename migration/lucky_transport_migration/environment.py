@@ -1,7 +1,7 @@
 """What a figure depends on beside the code: machine, kernel, versions.
 
-Rule 1: nothing that names a person, a host or a path is captured; a report can be passed on as it is.
-Rule 2: what cannot be read is None, never guessed.
+Nothing that names a person, a host or a path is captured; a report can be passed on as it is. What cannot be read is
+None, never guessed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a reader looks for first in a bench's result, and in which groups its rows are read.
 
-Rule 1: terminal and page take their selection from here, so both show the same first.
+Terminal and page take their selection from here, so both show the same first.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Latencies as HDR histograms: a range from 1 ns to an hour with three significant digits, mergeable over rounds.
 
-Rule 1: durations are integers in nanoseconds up to here and microseconds (float) beyond.
+Durations are integers in nanoseconds up to here and microseconds (float) beyond.
 """
 
 from __future__ import annotations

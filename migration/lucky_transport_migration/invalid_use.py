@@ -1,6 +1,6 @@
 """Wrong calls, made on purpose: each must raise the same class with the same text on every transport.
 
-Rule 1: a wrong call is refused before anything is sent, so it changes no env and a comparison can go on after it.
+A wrong call is refused before anything is sent, so it changes no env and a comparison can go on after it.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@
     open loop      steps are due at fixed times; latency counts from when a step was *due*, so a slow step shows in all
                    that had to wait for it (no coordinated omission)
 
-Rule 1: nothing but the step stands between the two clock readings; checks and bookkeeping come after the second.
-Rule 2: a lost, doubled or torn exchange ends the measurement with an error: a fast wrong answer is no result.
-Rule 3: warm-up is measured too and shown apart.
+Nothing but the step stands between the two clock readings; checks and bookkeeping come after the second. A lost,
+doubled or torn exchange ends the measurement with an error: a fast wrong answer is no result. Warm-up is measured too
+and shown apart.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a transport costs its surroundings: an idle engine's CPU, and the other threads of a client that waits.
 
-Rule 1: these are rows of their own suites ("idle", "threads"); they are never mixed with step latencies.
+These are rows of their own suites ("idle", "threads"); they are never mixed with step latencies.
 """
 
 from __future__ import annotations

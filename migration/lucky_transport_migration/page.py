@@ -1,6 +1,6 @@
 """The pieces of an HTML page: one file, no scripts, nothing loaded from anywhere.
 
-Rule 1: text goes through `escape` here and nowhere else; what is already HTML has the type `Html`.
+Text goes through `escape` here and nowhere else; what is already HTML has the type `Html`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Colours are Okabe and Ito's, which people with any colour vision tell apart; the dash pattern says the same once more.
 
-Rule 1: a plot is drawn in these colours and its SVG then refers to CSS variables, so that the page's theme decides.
+A plot is drawn in these colours and its SVG then refers to CSS variables, so that the page's theme decides.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
     next_step, same_step, disabled
                 `VectorEnv` in that autoreset mode: observations, rewards, flags, every column of info, wrong calls
 
-Rule 1: each mode starts engines of its own, so that a mode's outcome does not hang on what ran before it.
-Rule 2: what was not compared is said, with the reason.
+Each mode starts engines of its own, so that a mode's outcome does not hang on what ran before it. What was not compared
+is said, with the reason.
 """
 
 from __future__ import annotations

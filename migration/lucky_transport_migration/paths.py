@@ -8,8 +8,8 @@
     <name>       any other transport the registry knows, with its own defaults
     <name>#2     the same path to a second engine: what differs between both is noise
 
-Rule 1: this package sees transports only through the registry; a path is a transport's name and endpoint options.
-Rule 2: a `ConnectedEngine` owns its engine process and its client's end; `close` leaves nothing behind.
+This package sees transports only through the registry; a path is a transport's name and endpoint options. A
+`ConnectedEngine` owns its engine process and its client's end; `close` leaves nothing behind.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """A seeded user of an env: random actions, and now and then a reset of all, of one or of some envs.
 
-Rule 1: a move depends on the seed, the spec and which envs ended, never on a clock or a transport, so every member of
-        a comparison makes the same moves.
-Rule 2: some envs are driven wildly (their actions keep pushing one way, beyond the bounds, until the episode
-        terminates) and some gently, so that episodes also live until they are truncated.
+A move depends on the seed, the spec and which envs ended, never on a clock or a transport, so every member of a
+comparison makes the same moves. Some envs are driven wildly (their actions keep pushing one way, beyond the bounds,
+until the episode terminates) and some gently, so that episodes also live until they are truncated.
 """
 
 from __future__ import annotations

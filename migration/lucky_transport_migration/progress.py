@@ -1,6 +1,6 @@
 """Progress bars on stderr, for people only.
 
-Rule 1: nothing is drawn when stderr is no terminal or a script asked for JSON; results never share a stream with it.
+Nothing is drawn when stderr is no terminal or a script asked for JSON; results never share a stream with it.
 """
 
 from __future__ import annotations

@@ -10,9 +10,8 @@
     def test_training(lucky_env):                                 # one run per transport, compared afterwards
         train(lucky_env, steps=1000)
 
-Rule 1: a session that does not use it pays for nothing: this file imports pytest alone, everything else where it is
-        used.
-Rule 2: without transports to compare, these tests are skipped and say how to run them.
+A session that does not use it pays for nothing: this file imports pytest alone, everything else where it is used.
+Without transports to compare, these tests are skipped and say how to run them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Writes a report: one HTML page and, beside it, its JSON, its Markdown and the raw histograms.
 
-Rule 1: a page is a function of the result alone, so equal results give equal bytes and an old JSON can be drawn again.
-Rule 2: the order is the reader's: verdict, table, charts, where shm does not win, what changed, how it was done.
+A page is a function of the result alone, so equal results give equal bytes and an old JSON can be drawn again. The
+order is the reader's: verdict, table, charts, where shm does not win, what changed, how it was done.
 """
 
 from __future__ import annotations

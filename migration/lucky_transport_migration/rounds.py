@@ -1,6 +1,6 @@
 """Measuring one setup once: a fresh pair of processes, all its cells, everything ended again.
 
-Rule 1: what an engine of known content must show is checked around every loop, outside the timed part.
+What an engine of known content must show is checked around every loop, outside the timed part.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What runs together: cells in setups, one fresh pair of processes each.
 
-Rule 1: all cells of a setup share its processes and its connection; a comparison is between setups of one round.
+All cells of a setup share its processes and its connection; a comparison is between setups of one round.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Where the reference path does not win, as sentences: what a report must not leave out.
 
-Rule 1: every sentence comes from a row or a ratio of this run.
+Every sentence comes from a row or a ratio of this run.
 """
 
 from __future__ import annotations

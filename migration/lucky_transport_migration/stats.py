@@ -1,8 +1,8 @@
 """What the numbers say: percentiles, ratios with intervals, and the fixed sentences of a verdict.
 
-Rule 1: every number and every sentence of a report comes from here, so terminal, HTML and JSON say the same words.
-Rule 2: a ratio is taken inside one run, round by round, and never quoted without its interval.
-Rule 3: a percentile is only *shown* when the sample supports it; `supported` decides.
+Every number and every sentence of a report comes from here, so terminal, HTML and JSON say the same words. A ratio is
+taken inside one run, round by round, and never quoted without its interval. A percentile is only *shown* when the
+sample supports it; `supported` decides.
 
 The interval is a percentile bootstrap (Efron 1979) of the median over rounds, with a fixed seed: equal samples give
 equal intervals. A round is one fresh pair of processes, the unit in which a machine's luck repeats itself; resampling

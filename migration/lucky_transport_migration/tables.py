@@ -1,7 +1,7 @@
 """What a command prints for a person: a verdict, then one table.
 
-Rule 1: the sentences come from stats.py by way of the result, so the report and the JSON say the same.
-Rule 2: a number whose sample does not support it is a dash, in every table.
+The sentences come from stats.py by way of the result, so the report and the JSON say the same. A number whose sample
+does not support it is a dash, in every table.
 """
 
 from __future__ import annotations

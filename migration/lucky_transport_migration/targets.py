@@ -1,7 +1,7 @@
 """What the project promises, as one table: name, how it is measured, goal.
 
-Rule 1: a target reads the bench's result and nothing else; what was not measured is "NOT MEASURED", never "PASS".
-Rule 2: targets are printed by `bench --check`; no test asserts one, since a busy machine may miss them honestly.
+A target reads the bench's result and nothing else; what was not measured is "NOT MEASURED", never "PASS". Targets are
+printed by `bench --check`; no test asserts one, since a busy machine may miss them honestly.
 """
 
 from __future__ import annotations

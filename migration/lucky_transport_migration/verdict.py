@@ -1,6 +1,6 @@
 """The verdict of a run: what all its comparisons say together.
 
-Rule 1: what is decided is whether a switch from gRPC pays; other ways and the machine's limits are told apart from it.
+What is decided is whether a switch from gRPC pays; other ways and the machine's limits are told apart from it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The whole proof: the stepping path, every typed call and every stream, on engines of their own.
 
-Rule 1: it is equal only when both parts are; a part that a transport cannot carry is left out, with the reason.
+It is equal only when both parts are; a part that a transport cannot carry is left out, with the reason.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Endpoints as gRPC targets, and the socket file of a unix endpoint.
 
-Rule 1: an endpoint is checked here before gRPC sees it, so that a wrong one is a ConfigError and not a long wait.
-Rule 2: gRPC deletes whatever socket lies at a path it binds, live or not; so a live one is recognised here first.
+An endpoint is checked here before gRPC sees it, so that a wrong one is a ConfigError and not a long wait. GRPC deletes
+whatever socket lies at a path it binds, live or not; so a live one is recognised here first.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ An exchange is a row of phases, each at most `WINDOW` calls in flight together: 
 marked Step for each of them (a real engine ticks once with zeros, ours only shows the observation), then a Step for
 each env that steps. Envs that hold get no call, and their rows stay as they are.
 
-Rule 1: the calls of a phase are one exchange of our server, told by metadata; a real engine ignores that.
-Rule 2: a deadline never ends a call, only the wait for it. With one env on our own server the fast blocking call is
-used instead, under a number that makes it repeatable (see `batch_exchange`).
+The calls of a phase are one exchange of our server, told by metadata; a real engine ignores that. A deadline never ends
+a call, only the wait for it. With one env on our own server the fast blocking call is used instead, under a number that
+makes it repeatable (see `batch_exchange`).
 """
 
 from __future__ import annotations

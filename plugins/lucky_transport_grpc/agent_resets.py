@@ -1,6 +1,6 @@
 """ResetAgent over protobuf: what gRPC adds to `lucky_transport.agents.reset`.
 
-Rule 1: calls of one batch (metadata) are gathered and become one exchange.
+Calls of one batch (metadata) are gathered and become one exchange.
 """
 
 from __future__ import annotations

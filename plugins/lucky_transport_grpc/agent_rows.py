@@ -1,7 +1,7 @@
 """One agent's Step response as one row of a frame, and one row of actions as a Step request has it.
 
-Rule 1: the legacy protocol carries float32 only; what float32 cannot carry exactly is refused before the first step.
-Rule 2: the total reward is not on the wire; it is added here as everywhere, by `total_reward`.
+The legacy protocol carries float32 only; what float32 cannot carry exactly is refused before the first step. The total
+reward is not on the wire; it is added here as everywhere, by `total_reward`.
 """
 
 from __future__ import annotations

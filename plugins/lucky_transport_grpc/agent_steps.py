@@ -1,8 +1,7 @@
 """Step over protobuf: what gRPC adds to `lucky_transport.agents.step`.
 
-Rule 1: calls of one batch (metadata) are gathered and become one exchange.
-Rule 2: requests are read and responses are made as protobuf, without our own messages in between: legacy programs make
-        one such call per agent and step.
+Calls of one batch (metadata) are gathered and become one exchange. Requests are read and responses are made as
+protobuf, without our own messages in between: legacy programs make one such call per agent and step.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Stepping through our BatchService: one call per exchange, all arrays as packed bytes.
 
-Rule 1: an exchange has a number, and the engine answers a repeated number with the same frame. So a call that was given
-up can be made again, and a blocking call may end by a deadline without losing the exchange.
-Rule 2: a frame's arrays are views of the reply's bytes: read-only, and kept alive by whoever holds one.
+An exchange has a number, and the engine answers a repeated number with the same frame. So a call that was given up can
+be made again, and a blocking call may end by a deadline without losing the exchange. A frame's arrays are views of the
+reply's bytes: read-only, and kept alive by whoever holds one.
 """
 
 from __future__ import annotations

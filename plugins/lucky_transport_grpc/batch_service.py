@@ -1,7 +1,7 @@
 """Our BatchService: the spec, whole exchanges as packed bytes, and who is there.
 
-Rule 1: every byte is checked against the spec before the engine's buffers are touched.
-Rule 2: an exchange repeated under its number is answered with the same frame and not done again.
+Every byte is checked against the spec before the engine's buffers are touched. An exchange repeated under its number is
+answered with the same frame and not done again.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Calls that belong together wait here until they are complete, and are then answered by one run.
 
-Rule 1: the last call to come runs for all; every other one waits in its own thread (gRPC's Python server has no way of
-answering later), until its deadline at most.
-Rule 2: a group that cannot become complete ends at once for all its calls: when one of them reaches its deadline, is
-cancelled or loses its client. Nothing of it is left.
+The last call to come runs for all; every other one waits in its own thread (gRPC's Python server has no way of
+answering later), until its deadline at most. A group that cannot become complete ends at once for all its calls: when
+one of them reaches its deadline, is cancelled or loses its client. Nothing of it is left.
 """
 
 from __future__ import annotations

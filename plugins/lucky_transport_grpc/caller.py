@@ -1,8 +1,8 @@
 """Who makes a call to the server, and what its metadata asks for.
 
-Rule 1: a caller is known by the name it gives itself, else by its address. Addresses of one program drive together; all
-legacy clients of one unix socket share one address and so count as one.
-Rule 2: metadata is a peer's word: a value that makes no sense is refused, never guessed at.
+A caller is known by the name it gives itself, else by its address. Addresses of one program drive together; all legacy
+clients of one unix socket share one address and so count as one. Metadata is a peer's word: a value that makes no sense
+is refused, never guessed at.
 """
 
 from __future__ import annotations

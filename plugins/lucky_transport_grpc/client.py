@@ -4,8 +4,8 @@
     grpc://127.0.0.1:50051?service=agent    the legacy AgentService in any case, as every client of LuckyEngine uses it
     grpc://127.0.0.1:50051?service=batch    the batch service or nothing
 
-Rule 1: which service is used is decided once, while connecting, and told in the log; it never changes afterwards.
-Rule 2: this file keeps the order of calls; how an exchange travels is the business of `Exchange`.
+Which service is used is decided once, while connecting, and told in the log; it never changes afterwards. This file
+keeps the order of calls; how an exchange travels is the business of `Exchange`.
 """
 
 from __future__ import annotations

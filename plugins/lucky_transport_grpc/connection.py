@@ -1,8 +1,7 @@
 """One channel to one engine: who we are, how calls are made, what their errors mean.
 
-Rule 1: no call leaves without a deadline but streams and those of an open exchange; whoever waits for one of the latter
-has one.
-Rule 2: after a fork the child's copy refuses everything before it touches gRPC, which does not survive a fork.
+No call leaves without a deadline but streams and those of an open exchange; whoever waits for one of the latter has
+one. After a fork the child's copy refuses everything before it touches gRPC, which does not survive a fork.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What lets others find out about a server: gRPC reflection (v1alpha, as luckyrobots uses it) and health.
 
-Rule 1: both are courtesies. Without their packages the server serves all the same, and says so in its log.
+Both are courtesies. Without their packages the server serves all the same, and says so in its log.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """gRPC's status codes on the wire: with which of them an error of ours travels, and what a foreign one is raised as.
 
-Rule 1: foreign exceptions end here. The status of an error of ours stands in `lucky_transport.errors`.
-Rule 2: an error of ours crosses the wire as (wire code, text) in the trailing metadata and comes back as the same class
-with the same text. The status beside it is for clients that know nothing of us.
-Rule 3: a status without that metadata is from gRPC itself or from a foreign engine; then `raised` says what it is.
+Foreign exceptions end here. The status of an error of ours stands in `lucky_transport.errors`. An error of ours crosses
+the wire as (wire code, text) in the trailing metadata and comes back as the same class with the same text. The status
+beside it is for clients that know nothing of us. A status without that metadata is from gRPC itself or from a foreign
+engine; then `raised` says what it is.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How one exchange is carried to the engine and back: the two ways there are share this contract.
 
-Rule 1: an exchange is `open` from `start` until it ended in a frame or in an error of the engine's; a wait that reaches
-its deadline leaves it open.
+An exchange is `open` from `start` until it ended in a frame or in an error of the engine's; a wait that reaches its
+deadline leaves it open.
 """
 
 from __future__ import annotations

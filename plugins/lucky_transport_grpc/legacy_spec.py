@@ -3,7 +3,7 @@
 Agents are asked for by name, agent_0, agent_1 ..., until one is not there. What no legacy method tells is taken as
 luckyrobots takes it: actions within [-1, 1]; a termination term called "time_out" truncates; a reset costs one tick.
 
-Rule 1: an engine without agents is one that is still loading: it is asked again until the deadline.
+An engine without agents is one that is still loading: it is asked again until the deadline.
 """
 
 from __future__ import annotations

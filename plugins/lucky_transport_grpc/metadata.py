@@ -2,10 +2,10 @@
 
 A client or engine that does not know them ignores them, as gRPC demands; so none of them changes the legacy protocol.
 
-Rule 1: these keys are wire format. They are only added to, and README.md tells what each of them means.
-Rule 2: a client never has more than `WINDOW` calls of one batch in flight; more envs go in several batches, each one
-exchange with the other envs held. Envs are independent, so the result is the same. (The server answers no call of a
-batch before it has all of them, and it holds a thread for each.)
+These keys are wire format. They are only added to, and README.md tells what each of them means. A client never has more
+than `WINDOW` calls of one batch in flight; more envs go in several batches, each one exchange with the other envs held.
+Envs are independent, so the result is the same. (The server answers no call of a batch before it has all of them, and
+it holds a thread for each.).
 """
 
 from __future__ import annotations

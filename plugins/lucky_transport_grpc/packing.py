@@ -1,6 +1,6 @@
 """Arrays as packed bytes: row-major, little-endian, without padding.
 
-Rule 1: bytes from a peer are checked here, against the spec, before the first view of them exists.
+Bytes from a peer are checked here, against the spec, before the first view of them exists.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Paths to handlers, in the form gRPC's server wants.
 
-Rule 1: a path that is in no table is answered by gRPC itself: UNIMPLEMENTED "Method not found!".
-Rule 2: each handler's TransportError becomes a status here, by the one table, and nowhere else.
+A path that is in no table is answered by gRPC itself: UNIMPLEMENTED "Method not found!". Each handler's TransportError
+becomes a status here, by the one table, and nowhere else.
 """
 
 from __future__ import annotations

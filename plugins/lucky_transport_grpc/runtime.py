@@ -5,9 +5,8 @@ default: after a fork it starts its threads again in the child, where they work 
 in the process that crashed one child in twenty (grpcio 1.85, segmentation fault in the poller). The core reads the
 variable once, when grpc is imported; so a program that forks beside a server imports us, or sets it, before grpc.
 
-Rule 1: grpc is imported here and nowhere else in this plugin.
-Rule 2: our objects never touch gRPC in a forked child, so the core has nothing to do there either. Who has set the
-variable keeps what it says.
+Grpc is imported here and nowhere else in this plugin. Our objects never touch gRPC in a forked child, so the core has
+nothing to do there either. Who has set the variable keeps what it says.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 What is served stands in `lucky_transport_grpc.services`. What the engine does not answer is UNIMPLEMENTED, in the words
 of every transport.
 
-Rule 1: an address that is taken is an error, never shared (no SO_REUSEPORT) and never stolen.
-Rule 2: `stop` ends attached clients first, then waits for calls under way, `grace_s` at most; nothing is left behind.
+An address that is taken is an error, never shared (no SO_REUSEPORT) and never stolen. `stop` ends attached clients
+first, then waits for calls under way, `grace_s` at most; nothing is left behind.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     services = HostServices(host, house)
     services.add_to(server)              a grpc.Server, or whatever takes handlers as one does
 
-Rule 1: it knows no server. Whoever serves adds it to one, says who has left, and closes it in two steps: `close` ends
-        what clients wait for, and when no call is under way any more, `release` gives the engine back.
+It knows no server. Whoever serves adds it to one, says who has left, and closes it in two steps: `close` ends what
+clients wait for, and when no call is under way any more, `release` gives the engine back.
 """
 
 from __future__ import annotations

@@ -3,10 +3,9 @@
 gRPC lets a sender run ahead of its reader by whatever its windows hold: thousands of small items. So a stream that is
 about the latest state (`Flow.LATEST`) is read by a thread of its own, which keeps the newest items and counts the rest.
 
-Rule 1: a stream ends by its last item, `cancel`, its deadline, the engine's end or the connection's; each ends every
-wait.
-Rule 2: nothing that reads refers to the stream itself, so a stream that is dropped ends on both sides.
-Rule 3: in a forked child nothing touches gRPC.
+A stream ends by its last item, `cancel`, its deadline, the engine's end or the connection's; each ends every wait.
+Nothing that reads refers to the stream itself, so a stream that is dropped ends on both sides. In a forked child
+nothing touches gRPC.
 """
 
 from __future__ import annotations

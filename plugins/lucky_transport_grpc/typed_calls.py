@@ -1,7 +1,7 @@
 """Typed methods over protobuf, for the client.
 
-Rule 1: where the engine has no BatchService, a reset's contract is kept here and travels in each ResetAgent from then
-on; everything else that only the BatchService can carry is refused.
+Where the engine has no BatchService, a reset's contract is kept here and travels in each ResetAgent from then on;
+everything else that only the BatchService can carry is refused.
 """
 
 from __future__ import annotations

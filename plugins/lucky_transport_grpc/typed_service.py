@@ -1,10 +1,9 @@
 """Every method of the table, generically: protobuf in, the host's handler, protobuf out.
 
-Rule 1: a method is served because it stands in `lucky_transport.messages.methods`; nothing is written per method here.
-        The host refuses what its engine does not answer, in the words of every transport.
-Rule 2: a stream's handler is asked for an item when gRPC has taken the one before. A stream holds a thread for as long
-        as it lives, so there is a limit to them, and calls are never kept waiting by streams.
-Rule 3: what the engine skipped of a stream is told at its end, in the trailing metadata.
+A method is served because it stands in `lucky_transport.messages.methods`; nothing is written per method here. The host
+refuses what its engine does not answer, in the words of every transport. A stream's handler is asked for an item when
+gRPC has taken the one before. A stream holds a thread for as long as it lives, so there is a limit to them, and calls
+are never kept waiting by streams. What the engine skipped of a stream is told at its end, in the trailing metadata.
 """
 
 from __future__ import annotations

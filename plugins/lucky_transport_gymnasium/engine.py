@@ -3,10 +3,9 @@
 With the same seed and the same actions, envs that are reset one exchange after they ended give bitwise the trajectory
 of `gymnasium.vector.SyncVectorEnv` (its rewards as float32). Dict and Tuple spaces travel as parts.
 
-Rule 1: a seed or options set ahead are used once, by the next reset; later resets are `env.reset()` without either,
-        as Gymnasium's own vector envs autoreset.
-Rule 2: an env is called only when its control byte says so; a held env is not touched.
-Rule 3: a frame has no place for an env's `info`; it is dropped.
+A seed or options set ahead are used once, by the next reset; later resets are `env.reset()` without either, as
+Gymnasium's own vector envs autoreset. An env is called only when its control byte says so; a held env is not touched. A
+frame has no place for an env's `info`; it is dropped.
 """
 
 from __future__ import annotations

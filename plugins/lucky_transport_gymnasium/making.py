@@ -1,7 +1,7 @@
 """Makes Gymnasium envs, and says what is wrong when that fails.
 
-Rule 1: no exception of Gymnasium's leaves this file as it is; each becomes one of ours with the remedy.
-Rule 2: what Gymnasium warns about while it makes envs goes to the log "lucky_transport", once, not once per env.
+No exception of Gymnasium's leaves this file as it is; each becomes one of ours with the remedy. What Gymnasium warns
+about while it makes envs goes to the log "lucky_transport", once, not once per env.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One env's observation written into its row of a batch, and its action read from it.
 
-Rule 1: an observation must be what the env's space says: NumPy would silently stretch anything else over the row.
-Rule 2: an env may keep or change the action it is given, so it gets copies; the buffer is the driver's memory.
+An observation must be what the env's space says: NumPy would silently stretch anything else over the row. An env may
+keep or change the action it is given, so it gets copies; the buffer is the driver's memory.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Holodeck's actions, float32 vectors, as actions of our engines.
 
-Rule 1: an env's action is its agent's vector as far as it goes: element by element, the parts of a composite action one
-        after the other. Integers are rounded and kept within the space, for a Holodeck client has only reals.
-Rule 2: NaN and infinity never reach an engine; they count as 0.
+An env's action is its agent's vector as far as it goes: element by element, the parts of a composite action one after
+the other. Integers are rounded and kept within the space, for a Holodeck client has only reals. NaN and infinity never
+reach an engine; they count as 0.
 """
 
 from __future__ import annotations

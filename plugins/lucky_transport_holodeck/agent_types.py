@@ -1,7 +1,7 @@
 """The kinds of agents that Holodeck has, and how they are acted on.
 
-Rule 1: an action is as long as the longest control scheme of its agent; a shorter one leaves the rest at zero.
-Rule 2: a kind has two names: one in scenarios ("UavAgent"), one on the wire ("UAV").
+An action is as long as the longest control scheme of its agent; a shorter one leaves the rest at zero. A kind has two
+names: one in scenarios ("UavAgent"), one on the wire ("UAV").
 """
 
 from __future__ import annotations

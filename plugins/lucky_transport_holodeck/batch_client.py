@@ -1,7 +1,7 @@
 """The client's end towards an engine of ours: `BatchTransport`.
 
-Rule 1: typed calls and streams work from the start, beside whoever drives; who steps first drives until it closes.
-Rule 2: after fork() the child's copy is refused; arrays it holds stay readable.
+Typed calls and streams work from the start, beside whoever drives; who steps first drives until it closes. After fork()
+the child's copy is refused; arrays it holds stay readable.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The right to step an engine of ours, and how it is stepped; see `lucky_transport_holodeck.batch_seat`.
 
-Rule 1: one process drives: who has the client's byte of the segment's lock and the client's turn. Hello and goodbye are
-        turns of their own, so a turn lies there for whoever comes next.
-Rule 2: a wait for a turn is cut into slices: a dead or closing engine ends it.
-Rule 3: whatever a killed engine left behind is removed by the client that saw it die.
+One process drives: who has the client's byte of the segment's lock and the client's turn. Hello and goodbye are turns
+of their own, so a turn lies there for whoever comes next. A wait for a turn is cut into slices: a dead or closing
+engine ends it. Whatever a killed engine left behind is removed by the client that saw it die.
 """
 
 from __future__ import annotations

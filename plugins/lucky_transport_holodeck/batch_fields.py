@@ -1,6 +1,6 @@
 """The fields of the segment's header that an exchange reads and writes, each as a word of memory.
 
-Rule 1: the semaphores order these words between the processes: written before `give`, read after `take`.
+The semaphores order these words between the processes: written before `give`, read after `take`.
 """
 
 from __future__ import annotations

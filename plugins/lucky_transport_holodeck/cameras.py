@@ -1,6 +1,6 @@
 """Pictures that an engine takes for a Holodeck camera.
 
-Rule 1: the engine is asked whether it has such a camera when the sensor is added; pictures are taken between steps.
+The engine is asked whether it has such a camera when the sensor is added; pictures are taken between steps.
 """
 
 from __future__ import annotations

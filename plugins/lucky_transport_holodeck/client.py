@@ -3,7 +3,7 @@
     an engine of ours           whole frames and typed calls: `lucky_transport_holodeck.batch_client`
     any other Holodeck engine   agents, sensors and resets: `lucky_transport_holodeck.world_client`, needs a scenario
 
-Rule 1: an engine of ours has its segment before it has semaphores; whoever has semaphores alone is another one's.
+An engine of ours has its segment before it has semaphores; whoever has semaphores alone is another one's.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     {"commands": [{"type": "SpawnAgent", "params": [{"value": 1.0}, ..., {"value": "UAV"}, {"value": "drone"}]}]}0
 
-Rule 1: parameters of a command are two lists: its numbers and its strings, each in its order.
-Rule 2: the block is never cleared, so one JSON value is read and what follows it, the tail of a longer batch, is not.
-Rule 3: `KINDS` says how many of each a command takes. What does not fit is refused by name, never guessed.
+Parameters of a command are two lists: its numbers and its strings, each in its order. The block is never cleared, so
+one JSON value is read and what follows it, the tail of a longer batch, is not. `KINDS` says how many of each a command
+takes. What does not fit is refused by name, never guessed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The three blocks that every pair has, as the engine reads them: are there commands, which, is there a reset.
 
-Rule 1: a flag is put back once it was obeyed; the client sets it again.
+A flag is put back once it was obeyed; the client sets it again.
 """
 
 from __future__ import annotations

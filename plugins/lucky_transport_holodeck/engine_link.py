@@ -1,7 +1,7 @@
 """What a client knows of a Holodeck engine's process: whether it lives.
 
-Rule 1: an engine that was running before is known by the semaphore it shares with us; one that we start is our child.
-Rule 2: a child gets the command line that the original gives it, and LOADING as the sign that it is there.
+An engine that was running before is known by the semaphore it shares with us; one that we start is our child. A child
+gets the command line that the original gives it, and LOADING as the sign that it is there.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ It never says hello or goodbye. What tells of it:
     its process, found by that block, ends      it has died
     the semaphores' names are gone              it has left in order
 
-Rule 1: whoever comes finds a turn lying there, however the last client left; one too many does no harm
-        (`lucky_transport_holodeck.turns`, rule 2), one too few would have the newcomer wait for ever.
+Whoever comes finds a turn lying there, however the last client left; one too many does no harm (see
+`lucky_transport_holodeck.turns`), one too few would have the newcomer wait for ever.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """An agent of the client's, as the engine sees it: its blocks, and which of our envs it is.
 
-Rule 1: what lies in a block stays until the client writes it anew: an action is carried out tick after tick.
-Rule 2: a teleport is carried out once: its flag is put back.
+What lies in a block stays until the client writes it anew: an action is carried out tick after tick. A teleport is
+carried out once: its flag is put back.
 """
 
 from __future__ import annotations

@@ -2,12 +2,11 @@
 
     tick: commands · reset · teleports · one exchange of the engine · sensors
 
-Rule 1: an env whose agent was just spawned is reset in that tick, so the client sees its reset observation; from then
-        on each tick is one step with the action in force.
-Rule 2: an env that ended stands still until the client's next reset: reward 0, terminal 1. Envs without an agent stand
-        still too. (An engine that cannot hold resets the ended env in the next tick, and steps envs without agents.)
-Rule 3: the protocol has no way to refuse. What cannot be done is said in the log, once for each client, and a failed
-        engine shows its agents as terminal, with reward 0, until the next reset.
+An env whose agent was just spawned is reset in that tick, so the client sees its reset observation; from then on each
+tick is one step with the action in force. An env that ended stands still until the client's next reset: reward 0,
+terminal 1. Envs without an agent stand still too. (An engine that cannot hold resets the ended env in the next tick,
+and steps envs without agents.). The protocol has no way to refuse. What cannot be done is said in the log, once for
+each client, and a failed engine shows its agents as terminal, with reward 0, until the next reset.
 """
 
 from __future__ import annotations

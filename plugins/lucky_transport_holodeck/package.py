@@ -4,8 +4,8 @@
     WORLDS/lucky_toy/toy-Batch.json         the scenario: every env an agent
     WORLDS/lucky_toy/engine.sh              the binary: serves the engine for the client that starts it
 
-Rule 1: an agent is of the smallest type whose action has room for the engine's; it observes through a range finder with
-        as many lasers as an observation has numbers, and its task shows reward and terminal.
+An agent is of the smallest type whose action has room for the engine's; it observes through a range finder with as many
+lasers as an observation has numbers, and its task shows reward and terminal.
 """
 
 from __future__ import annotations

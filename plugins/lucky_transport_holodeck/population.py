@@ -1,7 +1,7 @@
 """The agents of a hosted world and their sensors, as the client's commands make them.
 
-Rule 1: agents get envs in the order in which they are spawned; who comes when all are taken has none, and says so.
-Rule 2: a sensor that the engine has nothing for is logged once for each client; its block keeps the client's zeros.
+Agents get envs in the order in which they are spawned; who comes when all are taken has none, and says so. A sensor
+that the engine has nothing for is logged once for each client; its block keeps the client's zeros.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Holodeck's numbers: metres; roll, pitch and yaw in degrees, turned about the world's axes x, then y, then z.
 
-Rule 1: only an engine that has SceneService can say or change where an agent is; what it does not answer stays as it
-        is, and is said once.
+Only an engine that has SceneService can say or change where an agent is; what it does not answer stays as it is, and is
+said once.
 """
 
 from __future__ import annotations

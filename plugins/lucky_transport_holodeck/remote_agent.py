@@ -1,6 +1,6 @@
 """An agent in an engine of the original, as its client sees it: the blocks through which it acts and perceives.
 
-Rule 1: what is written stays: an action is carried out tick after tick until the next one.
+What is written stays: an action is carried out tick after tick until the next one.
 """
 
 from __future__ import annotations

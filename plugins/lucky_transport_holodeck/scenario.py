@@ -1,7 +1,7 @@
 """A Holodeck scenario: which agents with which sensors a client puts into a world.
 
-Rule 1: the file's form is the original's own, so the same file serves both clients.
-Rule 2: what is missing or of a wrong kind is named with its place in the file; a key that has no effect is logged.
+The file's form is the original's own, so the same file serves both clients. What is missing or of a wrong kind is named
+with its place in the file; a key that has no effect is logged.
 """
 
 from __future__ import annotations

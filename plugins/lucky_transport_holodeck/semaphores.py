@@ -1,8 +1,7 @@
 """One named semaphore: whose turn it is.
 
-Rule 1: a wait looks before it sleeps, as long as the wait strategy allows, and always ends at its limit.
-Rule 2: foreign exceptions stop here.
-Rule 3: a semaphore whose name leads elsewhere meanwhile (its peer removed it) is known by its file's number.
+A wait looks before it sleeps, as long as the wait strategy allows, and always ends at its limit. Foreign exceptions
+stop here. A semaphore whose name leads elsewhere meanwhile (its peer removed it) is known by its file's number.
 """
 
 from __future__ import annotations

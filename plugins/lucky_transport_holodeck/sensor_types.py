@@ -1,6 +1,6 @@
 """The kinds of sensors that Holodeck has: what their blocks hold.
 
-Rule 1: a block's size follows from the kind, the agent and the sensor's configuration; both halves compute it here.
+A block's size follows from the kind, the agent and the sensor's configuration; both halves compute it here.
 """
 
 from __future__ import annotations

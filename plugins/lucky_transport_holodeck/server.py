@@ -1,9 +1,9 @@
 """The engine's end: lets a Holodeck client, theirs or ours, drive a host.
 
-Rule 1: one thread takes the engine's turn, does what the client asks for and gives the turn back, whatever went wrong.
-Rule 2: whether a client is there is looked at while no turn comes, every `_SLICE_S`; no wait is longer.
-Rule 3: `?for=client` is an engine that a client started for itself: nothing of ours lies beside, because that client
-        ends it by SIGKILL, and nothing is made anew once that client has left.
+One thread takes the engine's turn, does what the client asks for and gives the turn back, whatever went wrong. Whether
+a client is there is looked at while no turn comes, every `_SLICE_S`; no wait is longer. `?for=client` is an engine that
+a client started for itself: nothing of ours lies beside, because that client ends it by SIGKILL, and nothing is made
+anew once that client has left.
 """
 
 from __future__ import annotations

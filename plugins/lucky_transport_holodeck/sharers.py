@@ -1,8 +1,8 @@
 """Which processes share a file of /dev/shm with us: how a peer is found that says nothing of itself.
 
-Rule 1: a file's number counts, not its name: what was removed and made anew has another one, and who makes a semaphore
-        maps it under a name that the file has no more.
-Rule 2: processes that we may not look into are not seen; then nobody is found, and nothing is concluded from that.
+A file's number counts, not its name: what was removed and made anew has another one, and who makes a semaphore maps it
+under a name that the file has no more. Processes that we may not look into are not seen; then nobody is found, and
+nothing is concluded from that.
 """
 
 from __future__ import annotations

@@ -9,9 +9,9 @@
     RGBCamera, Viewport     an observation of that size, or a picture the engine takes (`cameras`)
     RangeFinder, WorldNum   the whole observation, as far as it has room
 
-Rule 1: values are converted to the sensor's own type and laid flat; what has no room is left out, the rest is 0.
-Rule 2: what can be converted for all envs at once is, once per tick (`refresh`); where nothing needs converting a
-        sensor shows the engine's own row.
+Values are converted to the sensor's own type and laid flat; what has no room is left out, the rest is 0. What can be
+converted for all envs at once is, once per tick (`refresh`); where nothing needs converting a sensor shows the engine's
+own row.
 """
 
 from __future__ import annotations

@@ -5,10 +5,10 @@
     take SERVER (the first time for nothing)    act, give SERVER
     tick, give CLIENT                           take CLIENT, read
 
-Rule 1: the engine touches no block before it has taken its second turn: only then has the client made them.
-Rule 2: the client's turn is given exactly once per tick. A client that took a turn too many (it came where another one
-        had just died) is one ahead: its next turn is not given, and both are in step again.
-Rule 3: a client that leaves in order removes the names. The engine sees that and makes them anew, for the next one.
+The engine touches no block before it has taken its second turn: only then has the client made them. The client's turn
+is given exactly once per tick. A client that took a turn too many (it came where another one had just died) is one
+ahead: its next turn is not given, and both are in step again. A client that leaves in order removes the names. The
+engine sees that and makes them anew, for the next one.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class EngineTurns:
         return first
 
     def give(self) -> None:
-        """Give the client its turn, unless it is ahead (rule 2)."""
+        """Give the client its turn, unless it is one ahead."""
         if not self._server.value:
             self._client.give()
 

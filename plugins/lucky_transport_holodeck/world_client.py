@@ -5,12 +5,11 @@
         world.agents["uav0"].act([0, 0, 2, 1000])
         state = world.tick()
 
-Rule 1: a reset is the original's, tick by tick: three ticks for the world to load, then agents and sensors, then
-        `pre_start_steps` and one more.
-Rule 2: every wait is bounded, and a dead engine ends it.
-Rule 3: an engine that was running before is left running, with a turn for its next client, and with all blocks: the
-        original's engine maps each once and would go on with what has no name any more. What we started ends.
-Rule 4: an agent that the scenario calls existing is not spawned; it gets its sensors and is acted on like the others.
+A reset is the original's, tick by tick: three ticks for the world to load, then agents and sensors, then
+`pre_start_steps` and one more. Every wait is bounded, and a dead engine ends it. An engine that was running before is
+left running, with a turn for its next client, and with all blocks: the original's engine maps each once and would go on
+with what has no name any more. What we started ends. An agent that the scenario calls existing is not spawned; it gets
+its sensors and is acted on like the others.
 """
 
 from __future__ import annotations
@@ -201,7 +200,7 @@ class WorldClient:
         }
 
     def close(self) -> None:
-        """Leave; see rule 3. Idempotent."""
+        """Leave an engine that was running before, end one that was started here. Idempotent."""
         if self._is_closed:
             return
         self._is_closed = True

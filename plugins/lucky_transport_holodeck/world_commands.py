@@ -2,9 +2,8 @@
 
     CustomCommand "SetSeeds", [seed]        the seed of env 0; env i gets seed + i; they count from the next reset
 
-Rule 1: what our engines have nothing for (weather, props, viewport, render quality, debug drawing) is taken and has no
-        effect.
-Rule 2: an unknown CustomCommand is refused; the original ends its process on one.
+What our engines have nothing for (weather, props, viewport, render quality, debug drawing) is taken and has no effect.
+An unknown CustomCommand is refused; the original ends its process on one.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 holodeck://UUID?scenario=FILE                       attach to it
 holodeck://?scenario=FILE&binary=FILE               start it, under a uuid of its own
 
-Rule 1: an option that there is not is refused, for a typing error would otherwise have no effect.
+An option that there is not is refused, for a typing error would otherwise have no effect.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A scenario as a batch: what one env, an agent, observes and does.
 
-Rule 1: agents of one batch are alike: of one type, with the same sensors. What is not is refused, by agent.
+Agents of one batch are alike: of one type, with the same sensors. What is not is refused, by agent.
 """
 
 from __future__ import annotations

@@ -5,10 +5,10 @@
     reward          a term for each Task sensor
     terminated      a term for each Task sensor
 
-Rule 1: the agents share a world, and a reset loads it anew for all. So when one env ends, the others are truncated
-        with it ("world_reset"), and only all of them can be reset together.
-Rule 2: Holodeck has no typed calls and no seeds: they are Unimplemented. Only where the scenario randomizes the agents'
-        starts, which the client draws, SetSeeds decides the starts of the following resets.
+The agents share a world, and a reset loads it anew for all. So when one env ends, the others are truncated with it
+("world_reset"), and only all of them can be reset together. Holodeck has no typed calls and no seeds: they are
+Unimplemented. Only where the scenario randomizes the agents' starts, which the client draws, SetSeeds decides the
+starts of the following resets.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Rows of a batch that one env of the library steps.
 
-Rule 1: the interface has no reset. A row whose episode has ended shows its next episode already, so resetting it means
-        leaving it alone; resetting a row in the middle of one means making the library's env anew, with all its rows.
-Rule 2: what an exchange asks for is judged before anything is moved (`plan`).
-Rule 3: what a library may still point to is kept until its env is closed.
+The interface has no reset. A row whose episode has ended shows its next episode already, so resetting it means leaving
+it alone; resetting a row in the middle of one means making the library's env anew, with all its rows. What an exchange
+asks for is judged before anything is moved (`plan`). What a library may still point to is kept until its env is closed.
 """
 
 from __future__ import annotations

@@ -2,12 +2,12 @@
 
     make -> bind -> step(RESET) shows the first episode -> step(None) is act and observe
 
-Rule 1: the library reads actions from, and writes observations and infos into, the rows that the engine is bound to;
-        reward and first are copied: a frame has them twice, and a library may write any byte for true.
-Rule 2: a library is told its places once per env. Bound to other memory later, its rows are copied there.
-Rule 3: `first` is all that the interface says of an episode's end: it is reported as terminated. The observation of
-        that frame is already the next episode's; a reset of that env then changes nothing, except that an env which is
-        not alone in its handle takes a step with a resting action while the others step (`reset_ticks` 1).
+The library reads actions from, and writes observations and infos into, the rows that the engine is bound to; reward and
+first are copied: a frame has them twice, and a library may write any byte for true. A library is told its places once
+per env. Bound to other memory later, its rows are copied there. `first` is all that the interface says of an episode's
+end: it is reported as terminated. The observation of that frame is already the next episode's; a reset of that env then
+changes nothing, except that an env which is not alone in its handle takes a step with a resting action while the others
+step (`reset_ticks` 1).
 """
 
 from __future__ import annotations

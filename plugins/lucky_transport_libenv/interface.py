@@ -2,8 +2,8 @@
 
     make -> tensortypes of the three spaces -> set_buffers, once -> observe, act, observe, act, ... -> close
 
-Rule 1: these are layouts that somebody else compiled in; a test compares every size and offset with a C compiler's.
-Rule 2: nothing here calls anything.
+These are layouts that somebody else compiled in; a test compares every size and offset with a C compiler's. Nothing
+here calls anything.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A library in a process of its own: what it does to its process, it does not do to the client's.
 
-Rule 1: the process is an ordinary `lucky-transport serve`, stepped through a segment; nothing is invented for it.
-Rule 2: whatever ends it - a crash, exit() in the library, a kill - is a PeerDied with its last words; a library that
-        hangs is ended once it has taken longer than the step timeout.
+The process is an ordinary `lucky-transport serve`, stepped through a segment; nothing is invented for it. Whatever ends
+it - a crash, exit() in the library, a kill - is a PeerDied with its last words; a library that hangs is ended once it
+has taken longer than the step timeout.
 """
 
 from __future__ import annotations

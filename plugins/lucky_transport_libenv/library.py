@@ -4,9 +4,8 @@
     libenv:/opt/envs/maze           /opt/envs/libmaze.so (.dylib on macOS, maze.dll on Windows)
     libenv:maze                     libmaze.so in the present folder, else wherever the system's loader looks
 
-Rule 1: a library is asked for its version before anything else of it is called.
-Rule 2: its symbols stay its own (RTLD_LOCAL, and RTLD_DEEPBIND where there is such a thing), so that two libraries in
-        one process do not meet.
+A library is asked for its version before anything else of it is called. Its symbols stay its own (RTLD_LOCAL, and
+RTLD_DEEPBIND where there is such a thing), so that two libraries in one process do not meet.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@
     numpy array of uint8, int32, float32                -> its elements
     {"dtype": "int32", "values": [1, 2]}                -> the same, where options travel as JSON
 
-Rule 1: True is no number and 1 is no truth: a library that wants the other one ends its process over it.
-Rule 2: what cannot be told apart by its type is refused (a plain list, None), never guessed.
+True is no number and 1 is no truth: a library that wants the other one ends its process over it. What cannot be told
+apart by its type is refused (a plain list, None), never guessed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Where a library reads actions and writes all else: arrays per tensor, and the table of pointers to their rows.
 
-Rule 1: a library is told its places once per env and may keep the pointers, so the arrays live as long as the env.
-Rule 2: as a rule they are views of the very rows that an engine is bound to, so that nothing is copied. A library that
-        takes the first pointer of a tensor for an array of all envs gets arrays of its own (`contiguous`).
+A library is told its places once per env and may keep the pointers, so the arrays live as long as the env. As a rule
+they are views of the very rows that an engine is bound to, so that nothing is copied. A library that takes the first
+pointer of a tensor for an array of all envs gets arrays of its own (`contiguous`).
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Seeds for a library that takes one as an option when an env is made.
 
-Rule 1: the interface knows no seeds; the option's name is told to us, and without it there are none.
-Rule 2: a seed that was set is used by the next reset, once. An env that is made again without a new one gets a seed
-        that follows from the last one, so that it does not play the same episodes again; without any seed it is made
-        as before, and most likely does.
+The interface knows no seeds; the option's name is told to us, and without it there are none. A seed that was set is
+used by the next reset, once. An env that is made again without a new one gets a seed that follows from the last one, so
+that it does not play the same episodes again; without any seed it is made as before, and most likely does.
 """
 
 from __future__ import annotations

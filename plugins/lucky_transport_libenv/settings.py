@@ -1,6 +1,6 @@
 """What is told to us, and not to the library: options={"libenv": {"handles": 4, ...}}.
 
-Rule 1: these stand in a dict of their own, because every other name belongs to the library.
+These stand in a dict of their own, because every other name belongs to the library.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
     DISCRETE  uint8 or int32, scalar   Discrete(high + 1)
     DISCRETE  uint8 or int32, shaped   Box from 0 to high (pictures are of this kind)
 
-Rule 1: a space is always a dict of named tensors, also one with a single tensor: that is what the interface says.
-Rule 2: what a library says of itself is not trusted: names, shapes and bounds are checked before memory is laid out.
+A space is always a dict of named tensors, also one with a single tensor: that is what the interface says. What a
+library says of itself is not trusted: names, shapes and bounds are checked before memory is laid out.
 """
 
 from __future__ import annotations

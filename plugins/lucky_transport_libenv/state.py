@@ -3,7 +3,7 @@
     int get_state(libenv_env *, int env_index, char *data, int capacity)      -> bytes written, negative: an error
     void set_state(libenv_env *, int env_index, char *data, int size)
 
-Rule 1: they are no part of the interface: a library without them is as good as any other.
+They are no part of the interface: a library without them is as good as any other.
 """
 
 from __future__ import annotations

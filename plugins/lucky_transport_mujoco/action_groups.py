@@ -1,7 +1,7 @@
 """Named parts of the action, and values set for them ahead of a step.
 
-Rule 1: a value set for a group lies on top of the actions of that agent's next step, and is then forgotten; a reset
-        forgets it too, because it ignores that step's action.
+A value set for a group lies on top of the actions of that agent's next step, and is then forgotten; a reset forgets it
+too, because it ignores that step's action.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """MuJoCo's Python bindings.
 
-Rule 1: their compiled parts ship no type stubs; this module is the only one that has to know, and the only one that
-        imports mujoco. `mj` is the package itself.
+Their compiled parts ship no type stubs; this module is the only one that has to know, and the only one that imports
+mujoco. `mj` is the package itself.
 """
 
 from __future__ import annotations

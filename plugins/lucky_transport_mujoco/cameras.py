@@ -1,9 +1,9 @@
 """CameraService: the robot's cameras, their settings and their pictures; and the pictures that belong to a step.
 
-Rule 1: every robot has the same cameras, with the same settings. A plain name ("front") is the shown robot's camera,
-        "agent_3/front" that of another; in a step it is the camera of the stepped robot.
-Rule 2: the world is looked at between two steps, for as long as a copy takes; drawing happens after that.
-Rule 3: a picture is drawn when it is asked for, so a slow reader gets fewer, never old ones.
+Every robot has the same cameras, with the same settings. A plain name ("front") is the shown robot's camera,
+"agent_3/front" that of another; in a step it is the camera of the stepped robot. The world is looked at between two
+steps, for as long as a copy takes; drawing happens after that. A picture is drawn when it is asked for, so a slow
+reader gets fewer, never old ones.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Velocity commands (what a policy is asked to do) and pushes (what disturbs it), per env.
 
-Rule 1: an env keeps the ranges of the contract it was reset with until its next reset.
-Rule 2: times are counted in control steps since the reset; what is due is found by comparing, without a loop over envs.
+An env keeps the ranges of the contract it was reset with until its next reset. Times are counted in control steps since
+the reset; what is due is found by comparing, without a loop over envs.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """What a SimulationContract may hold: its quantities, their units and limits, and what holds when there is none.
 
-Rule 1: one row per field of `SimulationContract`; checking, drawing and the capability manifest read this table.
-Rule 2: a contract replaces the one before as a whole; what it leaves empty or 0 is not drawn and stays nominal, except
-        that a velocity command is always drawn (its empty ranges mean `DEFAULTS`).
-Rule 3: numbers are rounded to float32 on entry, so that a contract means the same whether or not it crossed a wire.
+One row per field of `SimulationContract`; checking, drawing and the capability manifest read this table. A contract
+replaces the one before as a whole; what it leaves empty or 0 is not drawn and stays nominal, except that a velocity
+command is always drawn (its empty ranges mean `DEFAULTS`). Numbers are rounded to float32 on entry, so that a contract
+means the same whether or not it crossed a wire.
 """
 
 from __future__ import annotations

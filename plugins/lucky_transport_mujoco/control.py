@@ -1,10 +1,9 @@
 """MujocoSceneService: direct writes to the shown world, and the gains of its actuators.
 
-Rule 1: a control set by hand drives its actuator in steps without actions, until a step with actions, a reset or
-        ResetScene; a motion graph drives over it. It is in place when the answer comes: no step comes between, so there
-        is nothing more to wait for with `wait_for_next_step`.
-Rule 2: actuators that an agent or an active slot owns are left alone and named in the answer.
-Rule 3: a request with one value that cannot be written writes none.
+A control set by hand drives its actuator in steps without actions, until a step with actions, a reset or ResetScene; a
+motion graph drives over it. It is in place when the answer comes: no step comes between, so there is nothing more to
+wait for with `wait_for_next_step`. Actuators that an agent or an active slot owns are left alone and named in the
+answer. A request with one value that cannot be written writes none.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """AgentService: the robot controllers and their slots, as answers and as streams.
 
-Rule 1: a stream sends the present state at once, then at its rate; every change in between is sent too, in order, so
-        that nobody who watches misses one.
-Rule 2: a stream's response has no field for a refusal: an unknown entity or slot raises UnknownName.
+A stream sends the present state at once, then at its rate; every change in between is sent too, in order, so that
+nobody who watches misses one. A stream's response has no field for a refusal: an unknown entity or slot raises
+UnknownName.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The robot controllers, one per env: slots, motion graph, who drives which joint, and who watches.
 
-Rule 1: a controller costs nothing until somebody asks for it, and nothing in a step until it drives something.
-Rule 2: whoever changes a controller calls `changed`, which puts claims and gains in force and tells the watchers.
+A controller costs nothing until somebody asks for it, and nothing in a step until it drives something. Whoever changes
+a controller calls `changed`, which puts claims and gains in force and tells the watchers.
 """
 
 from __future__ import annotations

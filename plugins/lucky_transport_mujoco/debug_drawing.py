@@ -1,8 +1,7 @@
 """DebugService: lines, arrows and a velocity command, kept in the world for the viewport to show.
 
-Rule 1: nothing here changes the simulation.
-Rule 2: a request is drawn as a whole or, when a number in it is not finite or there would be too many drawings, not at
-        all.
+Nothing here changes the simulation. A request is drawn as a whole or, when a number in it is not finite or there would
+be too many drawings, not at all.
 """
 
 from __future__ import annotations

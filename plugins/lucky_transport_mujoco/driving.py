@@ -3,8 +3,8 @@
 From strong to weak, per joint: actions of a group set for this step (`action_groups`), the slot that claims it, the
 motion graph, a control set by hand (`Held`), and at last the engine's default, a zero.
 
-Rule 1: a step with actions is exactly what these say, whatever is active here: training is never changed by a slot.
-Rule 2: everything here ends up as an action, in the engine's units, and takes the same way from there on.
+A step with actions is exactly what these say, whatever is active here: training is never changed by a slot. Everything
+here ends up as an action, in the engine's units, and takes the same way from there on.
 """
 
 from __future__ import annotations

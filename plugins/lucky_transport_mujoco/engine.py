@@ -3,12 +3,10 @@
 An action is an offset from the standing pose, per joint, in units of `ACTION_SCALE_RAD`; all zeros stand still. Before
 its first reset an env stands in the standing pose with the command to stay there.
 
-Rule 1: envs never influence each other; any mix of step, reset and hold gives each env the same trajectory, bit for
-        bit, on any number of threads.
-Rule 2: a reset is a reset and one tick with zero action (`reset_ticks` 1), as LuckyEngine does it; that tick does not
-        count towards the episode.
-Rule 3: a seed and a contract take effect at an env's next reset, never earlier.
-Rule 4: a step with actions is exactly what these say; policies and hand-set controls drive in steps without only.
+Envs never influence each other; any mix of step, reset and hold gives each env the same trajectory, bit for bit, on any
+number of threads. A reset is a reset and one tick with zero action (`reset_ticks` 1), as LuckyEngine does it; that tick
+does not count towards the episode. A seed and a contract take effect at an env's next reset, never earlier. A step with
+actions is exactly what these say; policies and hand-set controls drive in steps without only.
 """
 
 from __future__ import annotations

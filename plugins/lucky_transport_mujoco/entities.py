@@ -1,8 +1,8 @@
 """The scene as a list of entities: the robots of all envs, and what the shown world holds beside.
 
-Rule 1: an id belongs to one thing for as long as the engine runs: 1 to 999 the robot's limbs, from 1000 cameras, from
-        2000 the ground, from 3000 lights, and robots as `world.robot_entity` has it.
-Rule 2: robots are listed first, then what belongs to the shown world.
+An id belongs to one thing for as long as the engine runs: 1 to 999 the robot's limbs, from 1000 cameras, from 2000 the
+ground, from 3000 lights, and robots as `world.robot_entity` has it. Robots are listed first, then what belongs to the
+shown world.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Pictures as messages.
 
-Rule 1: colour is RGBA, a byte each; depth is little-endian uint16 codes of `depth_scale` metres, 0 where there is
-        nothing to measure.
+Colour is RGBA, a byte each; depth is little-endian uint16 codes of `depth_scale` metres, 0 where there is nothing to
+measure.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Gains that slots put over those of the actuators they claim.
 
-Rule 1: an override counts in the units of the MJCF; the motor strength drawn for the env still scales it, because a
-        weak motor stays weak whatever its controller asks for.
-Rule 2: the nominal model is never written to: an env with overrides has a model of its own.
+An override counts in the units of the MJCF; the motor strength drawn for the env still scales it, because a weak motor
+stays weak whatever its controller asks for. The nominal model is never written to: an env with overrides has a model of
+its own.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Angles follow the MJCF: 0 is a leg straight down, hips turn about x, thighs and calves about y. Feet are given in
 metres from their hip's pitch axis: x forward, y left, z up (so below the hip z is negative).
 
-Rule 1: pure functions of numbers; the same input gives the same angles on every machine.
+Pure functions of numbers; the same input gives the same angles on every machine.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """MujocoService: the facts of a robot's model and its joint state, as an answer and as a stream.
 
-Rule 1: a robot is named as its agent is; the kind of robot, or no name, means agent_0's.
+A robot is named as its agent is; the kind of robot, or no name, means agent_0's.
 """
 
 from __future__ import annotations

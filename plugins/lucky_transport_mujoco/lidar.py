@@ -1,7 +1,7 @@
 """LidarService: a lidar on every robot, sensor i on agent_i's, measured by MuJoCo's rays.
 
-Rule 1: materials are the colours of the geoms; there is nothing to bake, so the baking methods are not implemented.
-Rule 2: a scan is of the moment it is asked for, and has no effect on the simulation.
+Materials are the colours of the geoms; there is nothing to bake, so the baking methods are not implemented. A scan is
+of the moment it is asked for, and has no effect on the simulation.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A spinning lidar: where its beams go, what they hit, and which of them come back.
 
-Rule 1: beams are numbered column by column: azimuth outermost, from the robot's front to its left and round; in a
-        column from the lowest elevation to the highest.
-Rule 2: without the material model every beam that hits something within range comes back, exactly.
+Beams are numbered column by column: azimuth outermost, from the robot's front to its left and round; in a column from
+the lowest elevation to the highest. Without the material model every beam that hits something within range comes back,
+exactly.
 """
 
 from __future__ import annotations

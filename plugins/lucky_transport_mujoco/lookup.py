@@ -1,6 +1,6 @@
 """Finds what a request names: a robot's controller, a slot, a joint; or says why it cannot be found.
 
-Rule 1: `Refused` never leaves a handler: it becomes the response that says no.
+`Refused` never leaves a handler: it becomes the response that says no.
 """
 
 from __future__ import annotations

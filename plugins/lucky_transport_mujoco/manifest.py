@@ -1,6 +1,6 @@
 """The capability manifest of the robot.
 
-Rule 1: what follows from the spec alone comes from `lucky_transport.host.task`; here is only what the robot adds.
+What follows from the spec alone comes from `lucky_transport.host.task`; here is only what the robot adds.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How robots move, seen from their own bases: the quantities that observations, rewards and terminations are made of.
 
-Rule 1: every function works row by row; a row's result does not depend on the other rows.
+Every function works row by row; a row's result does not depend on the other rows.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Its inputs, by id: 1 crouch (float, 0 to 1), 2 alert (bool, stands taller), 3 gait (int, 0 none, 1 to 3 steps on the
 spot, quicker with each), 4 lean (vec3, metres by which the trunk is shifted), 5 bow (trigger, one second long).
 
-Rule 1: the inputs keep what was set while the graph is inactive; a reset of the robot leaves them, and ends a bow.
+The inputs keep what was set while the graph is inactive; a reset of the robot leaves them, and ends a bow.
 """
 
 from __future__ import annotations

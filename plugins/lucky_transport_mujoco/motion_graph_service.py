@@ -1,6 +1,6 @@
 """AgentService: the motion graph of a robot.
 
-Rule 1: an input takes values of its own type; a whole number does for a float.
+An input takes values of its own type; a whole number does for a float.
 """
 
 from __future__ import annotations

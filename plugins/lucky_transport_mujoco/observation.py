@@ -1,7 +1,7 @@
 """What a policy sees: one table of named terms, in the order of the flat observation.
 
-Rule 1: names and sizes in the spec and the numbers in a frame come from this table alone.
-Rule 2: SI units, base frame, no scaling and no noise: what a policy wants to change, it changes itself.
+Names and sizes in the spec and the numbers in a frame come from this table alone. SI units, base frame, no scaling and
+no noise: what a policy wants to change, it changes itself.
 """
 
 from __future__ import annotations

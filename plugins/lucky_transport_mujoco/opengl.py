@@ -1,6 +1,6 @@
 """Pictures by OpenGL: MuJoCo's own renderer, without a window.
 
-Rule 1: everything here happens in the one thread that made the object: an OpenGL context is bound to its thread.
+Everything here happens in the one thread that made the object: an OpenGL context is bound to its thread.
 """
 
 from __future__ import annotations

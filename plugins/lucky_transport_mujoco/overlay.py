@@ -1,6 +1,6 @@
 """Strokes in space drawn into a finished picture, hidden where something stands before them.
 
-Rule 1: every way of drawing pictures gets the same lines from here.
+Every way of drawing pictures gets the same lines from here.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """N independent worlds of one robot, advanced together by MuJoCo's own thread pool.
 
-Rule 1: all that a world carries from step to step is its row of `state` and its model. Each step starts from these
-        alone, so a trajectory depends neither on the number of threads nor on which worlds are advanced together.
-Rule 2: the GIL is released while physics runs.
-Rule 3: there are never more threads than processors.
+All that a world carries from step to step is its row of `state` and its model. Each step starts from these alone, so a
+trajectory depends neither on the number of threads nor on which worlds are advanced together. The GIL is released while
+physics runs. There are never more threads than processors.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The robot's model as pictures show it: the same bodies, with a sky, a checkered floor and light to see them by.
 
-Rule 1: physics never sees this model; it is compiled from the same MJCF, so bodies, joints and cameras have the same
-        numbers in both.
-Rule 2: both ways of drawing (OpenGL and ray casting) take their colours from here, so that their pictures look alike.
+Physics never sees this model; it is compiled from the same MJCF, so bodies, joints and cameras have the same numbers in
+both. Both ways of drawing (OpenGL and ray casting) take their colours from here, so that their pictures look alike.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The policies that slots can hold: `trot`, `stand` and `sway`. Analytic, without state and without random numbers.
 
-Rule 1: one row per policy in `POLICIES`; descriptors, slots and driving read this table alone.
-Rule 2: a policy is a function of what it senses; its output depends on nothing else, so runs repeat bit for bit.
-Rule 3: an output of 1 is half a radian from the standing pose, as in the engine's actions.
-Rule 4: command values are kept as they were set; a policy limits what it makes of them.
+One row per policy in `POLICIES`; descriptors, slots and driving read this table alone. A policy is a function of what
+it senses; its output depends on nothing else, so runs repeat bit for bit. An output of 1 is half a radian from the
+standing pose, as in the engine's actions. Command values are kept as they were set; a policy limits what it makes of
+them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """AgentService: the commands of the policy in a slot, by id.
 
-Rule 1: a command takes values of its own type only; read as a float, a bool is 0 or 1 (clients list all commands so).
-Rule 2: a value is kept as it was set; what the policy makes of one out of its range is the policy's business.
+A command takes values of its own type only; read as a float, a bool is 0 or 1 (clients list all commands so). A value
+is kept as it was set; what the policy makes of one out of its range is the policy's business.
 """
 
 from __future__ import annotations

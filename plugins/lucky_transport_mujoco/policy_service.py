@@ -1,6 +1,6 @@
 """AgentService: which policy is in a slot, what it drives, with which gains, and what it does.
 
-Rule 1: a refused request changes nothing: everything is checked before anything is written.
+A refused request changes nothing: everything is checked before anything is written.
 """
 
 from __future__ import annotations

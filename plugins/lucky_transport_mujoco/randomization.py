@@ -1,10 +1,9 @@
 """Draws what a SimulationContract asks for when an env is reset: physical parameters and the starting state.
 
-Rule 1: parameters are drawn from nominal values, never from the last episode's: resetting twice does not add up.
-Rule 2: every reset takes the same amount of random numbers, whatever the contract; so a contract changes the size of
-        what is drawn, not the sequence.
-Rule 3: an env gets a model of its own (90 kB, half a millisecond) at its first reset that changes the physics; until
-        then it shares the nominal one.
+Parameters are drawn from nominal values, never from the last episode's: resetting twice does not add up. Every reset
+takes the same amount of random numbers, whatever the contract; so a contract changes the size of what is drawn, not the
+sequence. An env gets a model of its own (90 kB, half a millisecond) at its first reset that changes the physics; until
+then it shares the nominal one.
 """
 
 from __future__ import annotations

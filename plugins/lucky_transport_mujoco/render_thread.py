@@ -1,8 +1,8 @@
 """Where pictures are made: one thread of its own, and in it the best way to draw that this machine offers.
 
-Rule 1: an order carries copies of all it needs; nobody holds the engine while a picture is drawn.
-Rule 2: OpenGL is tried at the first picture, once per process; without it pictures come from ray casting, the same
-        views in the same colours. The log says once which it is.
+An order carries copies of all it needs; nobody holds the engine while a picture is drawn. OpenGL is tried at the first
+picture, once per process; without it pictures come from ray casting, the same views in the same colours. The log says
+once which it is.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The robot as compiled from our MJCF: names, sizes, limits, the pose it stands in.
 
-Rule 1: the MJCF is the only place with numbers about the robot's body; here they are read, never repeated.
-Rule 2: the compiled model is shared by all envs and never written to after `load`; who varies it copies it first.
+The MJCF is the only place with numbers about the robot's body; here they are read, never repeated. The compiled model
+is shared by all envs and never written to after `load`; who varies it copies it first.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """SceneService: entities, simulation mode and play mode.
 
-Rule 1: what cannot be done answers success=False with the value and what would do, it never raises.
-Rule 2: simulated time passes by the clients' steps alone, so "deterministic" and "fast" compute the same; "realtime"
-        would need a clock of its own beside them and is refused.
+What cannot be done answers success=False with the value and what would do, it never raises. Simulated time passes by
+the clients' steps alone, so "deterministic" and "fast" compute the same; "realtime" would need a clock of its own
+beside them and is refused.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """MujocoSceneService: the model of the shown world and its state, whole or filtered.
 
-Rule 1: vectors that are not asked for are empty; when none is asked for, all are sent.
-Rule 2: a joint passes a filter when one of its conditions holds for it; a filter without conditions is none.
+Vectors that are not asked for are empty; when none is asked for, all are sent. A joint passes a filter when one of its
+conditions holds for it; a filter without conditions is none.
 """
 
 from __future__ import annotations

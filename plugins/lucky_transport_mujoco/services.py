@@ -1,7 +1,7 @@
 """All typed methods of the engine beside those that stepping itself brings, put together.
 
-Rule 1: a refused request answers success=False with the value and what would do; it raises only where the response has
-        no field for a refusal.
+A refused request answers success=False with the value and what would do; it raises only where the response has no field
+for a refusal.
 """
 
 from __future__ import annotations

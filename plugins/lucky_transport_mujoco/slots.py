@@ -1,11 +1,9 @@
 """The slots of one robot: which policy is in each, what it drives, its commands and gains.
 
-Rule 1: an active slot claims its driven joints. Where several claim one, the highest priority has it, then the lowest
-        slot id.
-Rule 2: a slot that is given another policy starts from that policy's joints and commands, without gain overrides; it
-        stays active, and begins anew.
-Rule 3: a slot begins (seconds 0) when it is activated, when its robot is reset and when the robot is moved; it then
-        eases from the pose it finds to its policy's output. So it does when it takes over from an agent.
+An active slot claims its driven joints. Where several claim one, the highest priority has it, then the lowest slot id.
+A slot that is given another policy starts from that policy's joints and commands, without gain overrides; it stays
+active, and begins anew. A slot begins (seconds 0) when it is activated, when its robot is reset and when the robot is
+moved; it then eases from the pose it finds to its policy's output. So it does when it takes over from an agent.
 """
 
 from __future__ import annotations

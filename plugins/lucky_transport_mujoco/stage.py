@@ -1,7 +1,7 @@
 """What a picture is taken of, and from where.
 
-Rule 1: a snapshot holds copies, so a picture can be drawn while the world goes on.
-Rule 2: a stage belongs to one thread at a time; it shows one snapshot, whichever env that is of.
+A snapshot holds copies, so a picture can be drawn while the world goes on. A stage belongs to one thread at a time; it
+shows one snapshot, whichever env that is of.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Random numbers, one stream per env.
 
-Rule 1: an env draws from its own stream only, so what its neighbours do never changes its numbers.
-Rule 2: a new seed takes effect at the env's next reset, never in the middle of an episode.
+An env draws from its own stream only, so what its neighbours do never changes its numbers. A new seed takes effect at
+the env's next reset, never in the middle of an episode.
 """
 
 from __future__ import annotations

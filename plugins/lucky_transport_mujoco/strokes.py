@@ -1,6 +1,6 @@
 """What debug drawing leaves in the world, as straight strokes in space.
 
-Rule 1: strokes are plain numbers; who draws them knows nothing of messages.
+Strokes are plain numbers; who draws them knows nothing of messages.
 """
 
 from __future__ import annotations

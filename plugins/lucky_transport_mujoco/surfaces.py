@@ -1,6 +1,6 @@
 """What surfaces look like where a ray hits them: their normals and their colours.
 
-Rule 1: every function takes k hits and returns k rows; points are in the world's frame, in metres.
+Every function takes k hits and returns k rows; points are in the world's frame, in metres.
 """
 
 from __future__ import annotations

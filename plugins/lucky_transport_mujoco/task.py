@@ -1,8 +1,8 @@
 """The task: follow a commanded velocity without falling. One table of reward terms, one of terminations.
 
-Rule 1: a term's row in a frame is already weighted; the total reward is the plain sum of the rows.
-Rule 2: every term is a vectorised function of `Situation`; a row of its result does not depend on the other rows.
-Rule 3: an env that diverged has no meaningful motion: its reward terms are 0 and `diverged` is its only termination.
+A term's row in a frame is already weighted; the total reward is the plain sum of the rows. Every term is a vectorised
+function of `Situation`; a row of its result does not depend on the other rows. An env that diverged has no meaningful
+motion: its reward terms are 0 and `diverged` is its only termination.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Difficulty goes from 0 to 1 and scales the height of the bumps or the angle of the slope; flat ground ignores it.
 
-Rule 1: every model holds all terrains; choosing one changes numbers in it and never recompiles.
+Every model holds all terrains; choosing one changes numbers in it and never recompiles.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The bridge's methods as calls: what goes to an engine with OpenRA-RL's service, real or ours, and what comes back.
 
-Rule 1: every call has a deadline; gRPC's errors become ours, and a refusal for want of a worker is retried.
-Rule 2: a connection that broke comes back by itself: the next call is made over a new one, as soon as the engine is
-        there. GetState waits for that until its deadline; other calls fail at once while nobody is there.
-Rule 3: messages go up to 64 MiB, as between the original's halves; ours have no limit of their own.
+Every call has a deadline; gRPC's errors become ours, and a refusal for want of a worker is retried. A connection that
+broke comes back by itself: the next call is made over a new one, as soon as the engine is there. GetState waits for
+that until its deadline; other calls fail at once while nobody is there. Messages go up to 64 MiB, as between the
+original's halves; ours have no limit of their own.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@
     openra://127.0.0.1:9999?service=bridge&sessions=8     eight sessions of the bridge as a batch of eight envs
     openra://127.0.0.1:9999?service=batch                 the batch service or nothing
 
-Rule 1: which service is used is decided once, while connecting, and told in the log; it never changes afterwards.
-Rule 2: over the batch service this is gRPC's own client, and every engine can be stepped; over the bridge the engine is
-        any that speaks it, the real one too, and each env a session of its own.
+Which service is used is decided once, while connecting, and told in the log; it never changes afterwards. Over the
+batch service this is gRPC's own client, and every engine can be stepped; over the bridge the engine is any that speaks
+it, the real one too, and each env a session of its own.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A world's messages as the bridge's, and back: derived from equal names of fields, nothing is written per message.
 
-Rule 1: an engine speaks the bridge's protocol if every field of its observation and its action messages is one of
-        `GameObservation` and `AgentAction`; what its messages lack stays empty. Other engines are refused by name.
-Rule 2: what belongs to the session and not to the world (done, reward, result, episode, interrupts) is not touched.
+An engine speaks the bridge's protocol if every field of its observation and its action messages is one of
+`GameObservation` and `AgentAction`; what its messages lack stays empty. Other engines are refused by name. What belongs
+to the session and not to the world (done, reward, result, episode, interrupts) is not touched.
 """
 
 from __future__ import annotations

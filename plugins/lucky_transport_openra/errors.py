@@ -1,9 +1,8 @@
 """What the original engine's status codes and texts are beside those of all gRPC.
 
-Rule 1: a server answers each error with the status of `lucky_transport.errors`, which the original uses too, but for a
-        session that it does not know.
-Rule 2: a status without our metadata is from a foreign engine or from gRPC; then `_RAISED` says what it is, and where
-        it says nothing the table of all gRPC does.
+A server answers each error with the status of `lucky_transport.errors`, which the original uses too, but for a session
+that it does not know. A status without our metadata is from a foreign engine or from gRPC; then `_RAISED` says what it
+is, and where it says nothing the table of all gRPC does.
 """
 
 from __future__ import annotations

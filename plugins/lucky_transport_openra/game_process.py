@@ -1,7 +1,7 @@
 """The real engine's process: its start, its health, its end.
 
-Rule 1: it is ended as the original's own manager ends it: asked, and after five seconds killed.
-Rule 2: what it wrote last is part of every error about it.
+It is ended as the original's own manager ends it: asked, and after five seconds killed. What it wrote last is part of
+every error about it.
 """
 
 from __future__ import annotations

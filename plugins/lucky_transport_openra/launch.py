@@ -1,6 +1,6 @@
 """How the real engine is started: its command line and environment.
 
-Rule 1: names and spelling of arguments are the engine's own; what is not here can be added by `arguments`.
+Names and spelling of arguments are the engine's own; what is not here can be added by `arguments`.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@
     IDLE ──replay──▶ LOADING_REPLAY ──started──▶ REPLAYING ──consumed──▶ REPLAY_ENDED ──end──▶ CLEANUP
     whoever waits ──gave_up──▶ TIMEOUT ──end──▶ CLEANUP;  whoever needs the engine ──lost──▶ CONN_LOST ──end──▶ CLEANUP
 
-Rule 1: all stages and transitions are in `TRANSITIONS`; nobody else decides what may follow what.
-Rule 2: from every stage but IDLE the way goes on to CLEANUP, so nothing that was started is ever left behind.
+All stages and transitions are in `TRANSITIONS`; nobody else decides what may follow what. From every stage but IDLE the
+way goes on to CLEANUP, so nothing that was started is ever left behind.
 """
 
 from __future__ import annotations

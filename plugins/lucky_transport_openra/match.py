@@ -7,9 +7,8 @@
 
     with Match("openra://127.0.0.1:9999") as match: ...              # an engine that runs already, real or ours
 
-Rule 1: `lifecycle` says what may follow what. Whatever goes wrong, the way leads through CLEANUP back to IDLE, and the
-        next `reset` starts again.
-Rule 2: the newer generation's calls are used where the engine has them; else its one game is streamed.
+`lifecycle` says what may follow what. Whatever goes wrong, the way leads through CLEANUP back to IDLE, and the next
+`reset` starts again. The newer generation's calls are used where the engine has them; else its one game is streamed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What our clients say beside the bridge's messages; an engine that does not know us ignores it.
 
-Rule 1: these keys are wire format: they are only added to.
+These keys are wire format: they are only added to.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The bridge's methods, as both ends need them.
 
-Rule 1: one row a method, from the descriptors; paths, arities and message classes stand nowhere else.
+One row a method, from the descriptors; paths, arities and message classes stand nowhere else.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     openra://127.0.0.1:9999?map=ridge&bots=easy&rate=25&planning=1         a server's
     openra://127.0.0.1:9999?service=bridge&sessions=8&seed=7               a client's
 
-Rule 1: an option that the other end takes is passed over, one that neither takes is a ConfigError: so the URL that a
-        server tells can be given to a client as it is.
+An option that the other end takes is passed over, one that neither takes is a ConfigError: so the URL that a server
+tells can be given to a client as it is.
 """
 
 from __future__ import annotations

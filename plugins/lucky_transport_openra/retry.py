@@ -1,7 +1,7 @@
 """How often a call is made again that the engine refused because it was busy.
 
-Rule 1: only a refusal is retried, never a call that may have been begun: no tick is done twice.
-Rule 2: the waits grow, are never alike for two clients, and end with the caller's deadline.
+Only a refusal is retried, never a call that may have been begun: no tick is done twice. The waits grow, are never alike
+for two clients, and end with the caller's deadline.
 """
 
 from __future__ import annotations

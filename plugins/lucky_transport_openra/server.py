@@ -3,8 +3,8 @@
     lucky-transport serve skirmish --endpoint openra://127.0.0.1:9999
     openra://127.0.0.1:9999?map=ridge&bots=easy&rate=0&planning=1         see `lucky_transport_openra.options`
 
-Rule 1: the bridge is there for every engine whose worlds speak its messages; for any other its methods answer
-        UNIMPLEMENTED and say why. Our own clients step every engine at the same port, through the batch service.
+The bridge is there for every engine whose worlds speak its messages; for any other its methods answer UNIMPLEMENTED and
+say why. Our own clients step every engine at the same port, through the batch service.
 """
 
 from __future__ import annotations

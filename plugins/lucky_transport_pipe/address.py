@@ -6,7 +6,7 @@ r"""Where a named pipe is: the path that a .NET program uses for the same name.
     "\\.\pipe\train", "\\.\pipe\/train"
                     the same as "train": os.path.join puts a slash between prefix and name here
 
-Rule 1: both halves and the .NET peer get the same path from the same name and environment; nothing is made here.
+Both halves and the .NET peer get the same path from the same name and environment; nothing is made here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The engine's half of finding each other: it comes to the pipe that a client offers.
 
-Rule 1: an engine may be there first; it looks until there is a pipe.
-Rule 2: what a killed client left at the pipe's place is removed by whoever notices.
+An engine may be there first; it looks until there is a pipe. What a killed client left at the pipe's place is removed
+by whoever notices.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 It asks the engine for records instead of lines (`record_pipe`). An engine that knows only lines, a Unity scene for
 instance, refuses; its experiments are played by `lucky_transport_pipe.instance`.
 
-Rule 1: one exchange is one call; a wait that ran out ends nothing, the frame can be received later.
+One exchange is one call; a wait that ran out ends nothing, the frame can be received later.
 """
 
 from __future__ import annotations

@@ -7,9 +7,9 @@
                     └──END──▶ IDLE, ──run──▶ INIT          any ──quit──▶ QUITTING ──gone──▶ CLOSED
     any ──quit──▶ CLOSED
 
-Rule 1: all states and transitions are in the two tables; nobody else decides what may follow what.
-Rule 2: a line that the table has no place for changes nothing: the engine warns, and reads on.
-Rule 3: what was sent for an experiment that did not come to be (SPOILT) is passed over, without a word, up to its END.
+All states and transitions are in the two tables; nobody else decides what may follow what. A line that the table has no
+place for changes nothing: the engine warns, and reads on. What was sent for an experiment that did not come to be
+(SPOILT) is passed over, without a word, up to its END.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """Bytes both ways over one pipe, the contract, and the unix socket that a .NET pipe is on Linux.
 
-Rule 1: a side that has to wait until its bytes are taken reads meanwhile, so two sides that both write never stand
-        still.
-Rule 2: every wait ends: at its deadline (PeerTimeout), when the peer is gone (PeerDied), when this side is closed, also
-        by another thread (ClosedError).
-Rule 3: what the peer wrote before it left is still read; only then its end is an error.
-Rule 4: who waits for bytes looks for a moment before it sleeps: an answer that is near costs no waking up.
+A side that has to wait until its bytes are taken reads meanwhile, so two sides that both write never stand still. Every
+wait ends: at its deadline (PeerTimeout), when the peer is gone (PeerDied), when this side is closed, also by another
+thread (ClosedError). What the peer wrote before it left is still read; only then its end is an error. Who waits for
+bytes looks for a moment before it sleeps: an answer that is near costs no waking up.
 """
 
 from __future__ import annotations

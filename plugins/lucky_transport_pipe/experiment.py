@@ -11,9 +11,8 @@
     session = experiment.session(3)                 # each may have a thread of its own
     while (state := session.state()) is not None: session.command(command)
 
-Rule 1: use one of these ways for a session, they take from the same queue.
-Rule 2: commands leave together, when this thread waits for news (or `flush`).
-Rule 3: states and commands are plain JSON data, or messages of the classes that were named.
+Use one of these ways for a session, they take from the same queue. Commands leave together, when this thread waits for
+news (or `flush`). States and commands are plain JSON data, or messages of the classes that were named.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """An engine's worlds as experiments of the protocol: names, init data, states, commands.
 
-Rule 1: every map is an experiment, and the engine's own name is its first map. Case, "_" and "-" do not count: a
-        program that runs "cart_pole" finds the engine `cartpole`.
-Rule 2: in init data a key that ends in "Seed" is the world's seed, every other key is an option of the world.
-Rule 3: what the worlds' code raises arrives as EngineFailed, with the session.
+Every map is an experiment, and the engine's own name is its first map. Case, "_" and "-" do not count: a program that
+runs "cart_pole" finds the engine `cartpole`. In init data a key that ends in "Seed" is the world's seed, every other
+key is an option of the world. What the worlds' code raises arrives as EngineFailed, with the session.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     request    number u64 | has control u8, 7 bytes unused | control u8[num_envs], if any | actions
     response   observations | signals f32 | rewards f32 | terminated u8 | truncated u8, each from a multiple of 8 on
 
-Rule 1: a peer's bytes are checked against the spec before the first view of them exists.
-Rule 2: an engine writes its frame into the response itself; a client's frame is a view of the bytes that came.
+A peer's bytes are checked against the spec before the first view of them exists. An engine writes its frame into the
+response itself; a client's frame is a view of the bytes that came.
 """
 
 from __future__ import annotations

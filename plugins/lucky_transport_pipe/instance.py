@@ -6,8 +6,8 @@
 
     with Instance("train") as unity: ...                                # waits for an editor to attach
 
-Rule 1: several experiments may be run, one after another; several engines are several instances, one pipe each.
-Rule 2: an engine that was started here ends with the instance, however that ends; it is asked first.
+Several experiments may be run, one after another; several engines are several instances, one pipe each. An engine that
+was started here ends with the instance, however that ends; it is asked first.
 """
 
 from __future__ import annotations

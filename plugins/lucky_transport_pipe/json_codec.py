@@ -2,10 +2,9 @@
 
     CartPoleState(cart_position=0.5, ...)   <->   {"CartPosition":0.5,...}
 
-Rule 1: keys are the field names in CamelCase; the text is one word of ASCII, also inside strings.
-Rule 2: numbers are the shortest that read back as the same double, in the C locale; NaN and infinity are refused: JSON
-        has none.
-Rule 3: what a peer sends is checked against the fields; unknown keys are passed over, missing ones have their defaults.
+Keys are the field names in CamelCase; the text is one word of ASCII, also inside strings. Numbers are the shortest that
+read back as the same double, in the C locale; NaN and infinity are refused: JSON has none. What a peer sends is checked
+against the fields; unknown keys are passed over, missing ones have their defaults.
 """
 
 from __future__ import annotations

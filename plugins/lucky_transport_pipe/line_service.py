@@ -2,10 +2,10 @@
 
     LineService(experiments, rules, duplex, send_timeout_s).serve()
 
-Rule 1: what may follow what is in `lucky_transport_pipe.control`; a line that has no place there is warned of, and the
-        next one is read as if it had not come. No line makes this side deaf.
-Rule 2: everything that came is looked at before anything is stepped, and all answers leave in one piece.
-Rule 3: init data is kept as it comes; worlds are made when a slot is free for them.
+What may follow what is in `lucky_transport_pipe.control`; a line that has no place there is warned of, and the next one
+is read as if it had not come. No line makes this side deaf. Everything that came is looked at before anything is
+stepped, and all answers leave in one piece. Init data is kept as it comes; worlds are made when a slot is free for
+them.
 """
 
 from __future__ import annotations

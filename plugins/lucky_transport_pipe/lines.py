@@ -8,9 +8,9 @@
     quit                                                END · QUIT
     Warning:<text>   Error:<text>                       Warning:<text>   Error:<text>
 
-Rule 1: LF and CRLF both end a line, from either side.
-Rule 2: a line holds no raw line break, and JSON in it no blank: readers split a line at its blanks.
-Rule 3: numbers are written without regard to the locale; a decimal comma of a peer that forgot that is understood.
+LF and CRLF both end a line, from either side. A line holds no raw line break, and JSON in it no blank: readers split a
+line at its blanks. Numbers are written without regard to the locale; a decimal comma of a peer that forgot that is
+understood.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """JSON objects out of lines: several in one line, or one over several.
 
-Rule 1: braces inside strings are text.
-Rule 2: what is no object raises ValueError with the offending place, and the collector starts afresh.
+Braces inside strings are text. What is no object raises ValueError with the offending place, and the collector starts
+afresh.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The client's half of finding each other: it offers the pipe, the engine comes.
 
-Rule 1: one client at a time offers a pipe; a second one gets Busy, with the pid of the first.
-Rule 2: a socket that a killed client left is replaced; one that somebody listens at never is.
-Rule 3: the socket's file is gone as soon as an engine has come; nobody else can come then.
+One client at a time offers a pipe; a second one gets Busy, with the pid of the first. A socket that a killed client
+left is replaced; one that somebody listens at never is. The socket's file is gone as soon as an engine has come; nobody
+else can come then.
 """
 
 from __future__ import annotations

@@ -5,11 +5,10 @@
 It is an extension that a client asks for (`run lucky_transport.calls`); an engine that is not ours refuses it as an
 unknown experiment.
 
-Rule 1: it keeps `lucky_transport.rpc.pipe.Pipe` to the letter; a record is taken whole or not at all.
-Rule 2: what the socket did not take of a record is kept, and leaves with whatever this side does next: it counts as no
-        room until then.
-Rule 3: what the peer wrote before it left is still read; only then its end is an error.
-Rule 4: nobody waits for the lock of the sending side, so a finalizer may push in the middle of anything.
+It keeps `lucky_transport.rpc.pipe.Pipe` to the letter; a record is taken whole or not at all. What the socket did not
+take of a record is kept, and leaves with whatever this side does next: it counts as no room until then. What the peer
+wrote before it left is still read; only then its end is an error. Nobody waits for the lock of the sending side, so a
+finalizer may push in the middle of anything.
 """
 
 from __future__ import annotations

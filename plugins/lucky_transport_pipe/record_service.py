@@ -1,8 +1,7 @@
 """What an engine answers to a client that wants records instead of lines: calls, streams, and whole exchanges.
 
-Rule 1: exchanges, and whatever runs between steps, are done by the thread that reads: while it steps, nothing else of
-        this client is looked at.
-Rule 2: with its client the lease and everything else it held is given back.
+Exchanges, and whatever runs between steps, are done by the thread that reads: while it steps, nothing else of this
+client is looked at. With its client the lease and everything else it held is given back.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     pipe://train?slots=4&stepping=barrier&timeout_s=10
 
-Rule 1: one table says which rules there are and how a value is read.
+One table says which rules there are and how a value is read.
 """
 
 from __future__ import annotations

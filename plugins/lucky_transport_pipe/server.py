@@ -1,7 +1,7 @@
 """The engine's end: it comes to the pipe that a client offers, and to the next client's when that one has gone.
 
-Rule 1: one client at a time; the engine goes on from where the last one left it.
-Rule 2: whatever a client does ends its own connection at most.
+One client at a time; the engine goes on from where the last one left it. Whatever a client does ends its own connection
+at most.
 """
 
 from __future__ import annotations

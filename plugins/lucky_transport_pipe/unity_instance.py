@@ -8,10 +8,9 @@ r"""The names that training programs for Unity scenes use: a line at a time.
         u_instance.write_line('3 {"MoveRight":true}')
         u_instance.flush()
 
-Rule 1: a line has neither its end nor anything left over from another one; None is the end of the run.
-Rule 2: an error that the engine reports is raised by the call that waits; nothing blocks for longer than its timeout,
-        and where the program wants none, for longer than the engine is there.
-Rule 3: lines are read in the order in which the engine wrote them.
+A line has neither its end nor anything left over from another one; None is the end of the run. An error that the engine
+reports is raised by the call that waits; nothing blocks for longer than its timeout, and where the program wants none,
+for longer than the engine is there. Lines are read in the order in which the engine wrote them.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ Python's `multiprocessing.connection` makes and opens `\\.\pipe\NAME` in message
 is, without a header, which is what a .NET pipe client reads. Written to its documentation and tested with a connection
 in memory; nobody has run it on Windows yet. There is the client's half only: on Windows the engine's half is Unity.
 
-Rule 1: a message boundary means nothing; lines are cut by whoever reads them.
-Rule 2: pipe buffers are never flushed: FlushFileBuffers would wait until the peer has read everything.
+A message boundary means nothing; lines are cut by whoever reads them. Pipe buffers are never flushed: FlushFileBuffers
+would wait until the peer has read everything.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
     server = lucky_transport_stubs.server(ThreadPoolExecutor())     # where grpc.server(...) was
     server.add_insecure_port("shm://name")
 
-Rule 1: nothing is imported before it is used, not grpc either.
-Rule 2: `channel` and `server` are the functions, also once the modules of these names have been imported.
+Nothing is imported before it is used, not grpc either. `channel` and `server` are the functions, also once the modules
+of these names have been imported.
 """
 
 from __future__ import annotations

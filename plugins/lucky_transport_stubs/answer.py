@@ -1,9 +1,8 @@
 """How one call is answered: what its handler has said so far, and the end that it comes to.
 
-Rule 1: the texts of failures are gRPC's own; a code and details that the handler has set go before them.
-Rule 2: only `send` waits. What is said to a caller who has left, or after the end, is dropped.
-Rule 3: how many messages go out is the caller's business (`ServerCall.shape`); a handler of another arity may send what
-        he takes.
+The texts of failures are gRPC's own; a code and details that the handler has set go before them. Only `send` waits.
+What is said to a caller who has left, or after the end, is dropped. How many messages go out is the caller's business
+(`ServerCall.shape`); a handler of another arity may send what he takes.
 """
 
 from __future__ import annotations

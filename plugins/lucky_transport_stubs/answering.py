@@ -1,7 +1,7 @@
 """How a handler of grpc's comes to its answer: the request in, the method called, the response out.
 
-Rule 1: whatever foreign code does wrong ends in a status, in the words of grpc.server; nothing of it is raised.
-Rule 2: the arity is the handler's; a caller of another arity is served as far as that makes sense.
+Whatever foreign code does wrong ends in a status, in the words of grpc.server; nothing of it is raised. The arity is
+the handler's; a caller of another arity is served as far as that makes sense.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """How far a call has come: not begun, under way, ended, over; without the face that gRPC gives it.
 
-Rule 1: a call is over when it has ended and every response before its end was taken; so says gRPC. A deadline, a cancel
-        and a closed channel end it at once.
-Rule 2: whoever waits reads the connection himself; a thread attends the call only when there are callbacks.
-Rule 3: one thread at a time takes responses.
-Rule 4: this does not hold the object that the caller has; when he drops it, `drop` ends the call.
+A call is over when it has ended and every response before its end was taken; so says gRPC. A deadline, a cancel and a
+closed channel end it at once. Whoever waits reads the connection himself; a thread attends the call only when there are
+callbacks. One thread at a time takes responses. This does not hold the object that the caller has; when he drops it,
+`drop` ends the call.
 """
 
 from __future__ import annotations

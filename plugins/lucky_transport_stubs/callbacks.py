@@ -1,7 +1,7 @@
 """What is to be called once, when a call is over.
 
-Rule 1: foreign code may raise anything; it costs neither the call nor who finds its end.
-Rule 2: an exception costs no other callback; what is none (SystemExit) stops the others, as in gRPC.
+Foreign code may raise anything; it costs neither the call nor who finds its end. An exception costs no other callback;
+what is none (SystemExit) stops the others, as in gRPC.
 """
 
 from __future__ import annotations

@@ -2,10 +2,9 @@
 
     channel = lucky_transport_stubs.channel("shm://name")       # where grpc.insecure_channel("host:port") was
 
-Rule 1: it connects at the first call, and again after the connection broke; making one costs nothing and never fails
-        because nobody is there.
-Rule 2: it lives as long as a stub or a call of it; `close` ends all calls under way.
-Rule 3: everything of `grpc.Channel` is here, the parts that are not documented but used by generated code included.
+It connects at the first call, and again after the connection broke; making one costs nothing and never fails because
+nobody is there. It lives as long as a stub or a call of it; `close` ends all calls under way. Everything of
+`grpc.Channel` is here, the parts that are not documented but used by generated code included.
 """
 
 from __future__ import annotations

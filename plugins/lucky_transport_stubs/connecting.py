@@ -1,7 +1,7 @@
 """Meeting an engine: one connection, without anybody who waits for an engine that is not there.
 
-Rule 1: an engine that is not there is found out at once; one that is there and has much to do gets its time.
-Rule 2: a connection is watched from its first moment: when the engine leaves, it ends, though nobody uses it just then.
+An engine that is not there is found out at once; one that is there and has much to do gets its time. A connection is
+watched from its first moment: when the engine leaves, it ends, though nobody uses it just then.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def connect(
 ) -> ClientCalls:
     """Return a connection to the engine at `shm://name`; how it waits is configured (LUCKY_WAIT).
 
-    watched: see Rule 2; an event loop that reads it watches by itself.
+    watched: the connection ends as soon as the engine leaves; an event loop that reads it watches by itself.
 
     Raises NotReachable when nobody listens, PeerTimeout at the deadline, Busy when the engine has too many clients,
     RemoteProtocolError when it is none of ours.

@@ -1,8 +1,7 @@
 """Who notices that an engine has left while nobody talks to it: one thread for all channels of the process.
 
-Rule 1: the thread, and its descriptors, are there as long as there are pipes to watch.
-Rule 2: errands may come from finalizers, which interrupt anything: they are handed over without a lock.
-Rule 3: a forked child starts with nothing: the pipes are its parent's.
+The thread, and its descriptors, are there as long as there are pipes to watch. Errands may come from finalizers, which
+interrupt anything: they are handed over without a lock. A forked child starts with nothing: the pipes are its parent's.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Who wants to know how the channel stands, and is told.
 
-Rule 1: each subscriber hears the present state first, then each change, in order; never two calls at once.
-Rule 2: they are told on a thread that is there as long as there is something to tell; it holds no lock then.
-Rule 3: foreign code may raise anything; it costs the other subscribers nothing.
+Each subscriber hears the present state first, then each change, in order; never two calls at once. They are told on a
+thread that is there as long as there is something to tell; it holds no lock then. Foreign code may raise anything; it
+costs the other subscribers nothing.
 """
 
 from __future__ import annotations

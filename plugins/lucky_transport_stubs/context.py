@@ -1,8 +1,8 @@
 """What a servicer's method is given besides its request: `grpc.ServicerContext` over a `ResponseWriter`.
 
-Rule 1: it makes nothing before it is asked: most methods never ask.
-Rule 2: exceptions are those of grpc.server, so that servicers and their tests need not know where they run.
-Rule 3: compression may be asked for and changes nothing: there is no wire to save bytes on.
+It makes nothing before it is asked: most methods never ask. Exceptions are those of grpc.server, so that servicers and
+their tests need not know where they run. Compression may be asked for and changes nothing: there is no wire to save
+bytes on.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 The protobuf services of `lucky_transport_grpc`, answered over our rings: so an engine that is served at shm://name has
 them all, reflection and health too, without a gRPC server.
 
-Rule 1: a client is a process, as over gRPC, where its channels share one connection; when the last of its channels
-        ends, the agents it steps are free and its streams end.
+A client is a process, as over gRPC, where its channels share one connection; when the last of its channels ends, the
+agents it steps are free and its streams end.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Which handler answers a call: what was added to a server, seen through its interceptors.
 
-Rule 1: generated code adds its handlers twice, as a generic handler and as registered methods; the second is an index
-        of the first. Either alone is enough; as in gRPC a registered method goes before a generic handler.
-Rule 2: interceptors are asked in their order, for every call, also for one that nobody answers.
+Generated code adds its handlers twice, as a generic handler and as registered methods; the second is an index of the
+first. Either alone is enough; as in gRPC a registered method goes before a generic handler. Interceptors are asked in
+their order, for every call, also for one that nobody answers.
 """
 
 from __future__ import annotations

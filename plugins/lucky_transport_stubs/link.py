@@ -2,11 +2,10 @@
 
     calls = link.current() or link.reach(deadline)      # `lucky_transport.rpc.client.ClientCalls`
 
-Rule 1: a connection that has ended is not used again: calls find out before they are sent, so that they can be made
-        over a new one. What an engine says when it goes is read then; one that dies is noticed by the watchman.
-Rule 2: one thread at a time meets the engine; who waits for one that is not there asks again, a little later each time.
-Rule 3: a forked child's copy refuses everything and touches nothing that its parent uses.
-Rule 4: who drops the last reference closes.
+A connection that has ended is not used again: calls find out before they are sent, so that they can be made over a new
+one. What an engine says when it goes is read then; one that dies is noticed by the watchman. One thread at a time meets
+the engine; who waits for one that is not there asks again, a little later each time. A forked child's copy refuses
+everything and touches nothing that its parent uses. Who drops the last reference closes.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Metadata as gRPC programs give and get them, and as they travel.
 
-Rule 1: what may not be in a header is refused before it is sent, with gRPC's status and text or the exception that
-        grpc raises for what are no pairs of texts. More than a header holds is refused by whoever gets it.
-Rule 2: programs get tuples with `key` and `value`, of the very class that grpc gives them.
-Rule 3: the user agent is not sent with every call; a server names the caller's kind itself where none was sent.
+What may not be in a header is refused before it is sent, with gRPC's status and text or the exception that grpc raises
+for what are no pairs of texts. More than a header holds is refused by whoever gets it. Programs get tuples with `key`
+and `value`, of the very class that grpc gives them. The user agent is not sent with every call; a server names the
+caller's kind itself where none was sent.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Channel and server options: those of gRPC that mean something without a network.
 
-Rule 1: an option has gRPC's name, default and meaning; all others are accepted and change nothing.
-Rule 2: as in gRPC, options that are no pairs with a name are refused, and a value of the wrong type is ignored.
+An option has gRPC's name, default and meaning; all others are accepted and change nothing. As in gRPC, options that are
+no pairs with a name are refused, and a value of the wrong type is ignored.
 """
 
 from __future__ import annotations

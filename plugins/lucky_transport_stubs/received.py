@@ -1,8 +1,7 @@
 """The requests of one call, as its handler gets them.
 
-Rule 1: a message that cannot be read fails the call, in the words of grpc.server, and ends the requests.
-Rule 2: a caller who leaves before his last request is an RpcError, each time the handler asks; so the handler can tell
-        that from the end.
+A message that cannot be read fails the call, in the words of grpc.server, and ends the requests. A caller who leaves
+before his last request is an RpcError, each time the handler asks; so the handler can tell that from the end.
 """
 
 from __future__ import annotations

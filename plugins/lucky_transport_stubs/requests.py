@@ -1,8 +1,8 @@
 """The requests of a call whose requests are a stream: pulled from the caller's iterator, on a thread of their own.
 
-Rule 1: the next request is pulled when the one before has left: an engine that takes no more holds the iterator back.
-Rule 2: foreign code runs in the context (`contextvars`) of whoever made the call, and may raise anything.
-Rule 3: the thread holds the call, not the object that the caller has: dropping that ends the call, and the thread.
+The next request is pulled when the one before has left: an engine that takes no more holds the iterator back. Foreign
+code runs in the context (`contextvars`) of whoever made the call, and may raise anything. The thread holds the call,
+not the object that the caller has: dropping that ends the call, and the thread.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A call as its caller has it: RpcError, Call, Future and, where responses are a stream, their iterator in one object.
 
-Rule 1: what gRPC's own object does, this does; how far the call is, is `CallState`'s business.
+What gRPC's own object does, this does; how far the call is, is `CallState`'s business.
 """
 
 from __future__ import annotations

@@ -5,10 +5,10 @@
     server.add_insecure_port("shm://demo")
     server.start()
 
-Rule 1: one thread per port reads for all its callers; methods run in the user's thread pool, as with grpc.server, or on
-        the reading thread where they are marked inline.
-Rule 2: what a caller or a servicer can see is what grpc.server does; what differs is listed in the README.
-Rule 3: whoever forgets to stop a server leaves nothing behind: it stops when it is dropped and when the program ends.
+One thread per port reads for all its callers; methods run in the user's thread pool, as with grpc.server, or on the
+reading thread where they are marked inline. What a caller or a servicer can see is what grpc.server does; what differs
+is listed in the README. Whoever forgets to stop a server leaves nothing behind: it stops when it is dropped and when
+the program ends.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """What a server does with a call that comes in: find its handler, and have it run where it belongs.
 
-Rule 1: `begin` runs on the thread that reads for all callers, so nothing but interceptors and inline methods of the
-        user's runs there.
-Rule 2: a call is refused in grpc.server's own words and order: no handler, then too many calls.
+`begin` runs on the thread that reads for all callers, so nothing but interceptors and inline methods of the user's runs
+there. A call is refused in grpc.server's own words and order: no handler, then too many calls.
 """
 
 from __future__ import annotations

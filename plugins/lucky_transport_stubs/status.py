@@ -1,7 +1,7 @@
 """How a call ended, as gRPC says it: code, details, debug string, trailing metadata.
 
-Rule 1: the status of an error of ours stands in `lucky_transport.errors`.
-Rule 2: a status that a handler gave arrives as it was given; a number that grpc does not know becomes UNKNOWN.
+The status of an error of ours stands in `lucky_transport.errors`. A status that a handler gave arrives as it was given;
+a number that grpc does not know becomes UNKNOWN.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@
 
 A pytest suite runs them one by one: parametrize over `CHANNEL_CASES` and call `CHANNEL_CASES[name](channel)`.
 
-Rule 1: a case needs the channel and the service of `channel_service()` behind it, nothing else.
-Rule 2: every wait ends within `PATIENCE_S`; a case fails with an AssertionError that says what came instead.
+A case needs the channel and the service of `channel_service()` behind it, nothing else. Every wait ends within
+`PATIENCE_S`; a case fails with an AssertionError that says what came instead.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@
 
 The second line runs the same tests without a gRPC server anywhere: the engine of a port is where the map says.
 
-Rule 1: the package is used as its users use it; what has to be repaired for that is README's remedy, word for word.
-Rule 2: without luckyrobots (or mujoco) every test here is skipped, with the reason.
-Rule 3: an engine serves a whole module, so a test that changes what outlives it puts that back.
+The package is used as its users use it; what has to be repaired for that is README's remedy, word for word. Without
+luckyrobots (or mujoco) every test here is skipped, with the reason. An engine serves a whole module, so a test that
+changes what outlives it puts that back.
 """
 
 # pyright: basic, reportMissingImports=false

@@ -2,7 +2,7 @@
 
 Connecting and launching: see test_session_defects.py.
 
-Rule 1: a test here fails when a later luckyrobots behaves better; then the line in README goes, and the test with it.
+A test here fails when a later luckyrobots behaves better; then the line in README goes, and the test with it.
 """
 
 # pyright: basic

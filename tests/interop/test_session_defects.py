@@ -1,6 +1,6 @@
 """What is wrong in luckyrobots 0.5.0 with connecting to engines, launching and stopping them: README's list, shown.
 
-Rule 1: nothing here may stop or kill a process that it did not start: what would is replaced.
+Nothing here may stop or kill a process that it did not start: what would is replaced.
 """
 
 # pyright: basic

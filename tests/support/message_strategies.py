@@ -3,12 +3,10 @@
     @given(message=messages(AgentSchema))
     def test_my_peer_understands_it(message): ...
 
-Rule 1: every value that a field's type can carry may turn up: NaN, infinities, -0.0, the ends of each integer range,
-        text of any script, with zeros in it.
-Rule 2: maps are in the order of their keys, as they come off the wire; so `repr` compares messages, which unlike `==`
-        takes NaN for NaN and tells -0.0 from 0.0.
-Rule 3: of fields of which one counts, at most one is given: Protobuf cannot carry two. Enums are members or, as from a
-        newer peer, numbers that are none.
+Every value that a field's type can carry may turn up: NaN, infinities, -0.0, the ends of each integer range, text of
+any script, with zeros in it. Maps are in the order of their keys, as they come off the wire; so `repr` compares
+messages, which unlike `==` takes NaN for NaN and tells -0.0 from 0.0. Of fields of which one counts, at most one is
+given: Protobuf cannot carry two. Enums are members or, as from a newer peer, numbers that are none.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Timing what flows: many items in one stretch of time, of which only the whole is timed.
 
-Rule 1: the clock starts after a tenth of the time, when buffers are warm and the stream runs at its rate.
+The clock starts after a tenth of the time, when buffers are warm and the stream runs at its rate.
 """
 
 from __future__ import annotations

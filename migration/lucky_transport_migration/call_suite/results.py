@@ -1,6 +1,6 @@
 """Rounds of setups, as one JSON-able result.
 
-Rule 1: what could not be measured is a note, never a silent gap.
+What could not be measured is a note, never a silent gap.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """From measurements to the rows of a suite's JSON.
 
-Rule 1: `us` holds p50 in every row: of a call's latency, of the time per item or step of what is timed as a whole; so
-        any two rows of one kind can be compared. Percentiles beyond p50 are those of single calls.
+`us` holds p50 in every row: of a call's latency, of the time per item or step of what is timed as a whole; so any two
+rows of one kind can be compared. Percentiles beyond p50 are those of single calls.
 """
 
 from __future__ import annotations

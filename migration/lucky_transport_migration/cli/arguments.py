@@ -1,6 +1,6 @@
 """Command-line values that more than one command takes: lists of names and of numbers, JSON options.
 
-Rule 1: a wrong value names the part that is wrong and shows a right one.
+A wrong value names the part that is wrong and shows a right one.
 """
 
 from __future__ import annotations

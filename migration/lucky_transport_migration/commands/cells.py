@@ -6,8 +6,8 @@
     training   steps of 1 ms, alone and beside a 100 Hz telemetry and a 30 Hz camera stream
     codec      a typical message built and read, without any transport
 
-Rule 1: all cells of a setup share its processes and its connection; a comparison is between setups of one round.
-Rule 2: what is compared differs in transport and waiting strategy alone.
+All cells of a setup share its processes and its connection; a comparison is between setups of one round. What is
+compared differs in transport and waiting strategy alone.
 """
 
 from __future__ import annotations

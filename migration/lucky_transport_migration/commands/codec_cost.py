@@ -1,7 +1,7 @@
 """What a message costs to write and to read: our FlatBuffers codec and protobuf, the same content in one process.
 
-Rule 1: a program's whole work is timed: from plain values to bytes, and from bytes to every field's value.
-Rule 2: protobuf's message class is made from the same fields, and both must give back the same values.
+A program's whole work is timed: from plain values to bytes, and from bytes to every field's value. Protobuf's message
+class is made from the same fields, and both must give back the same values.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Timing what flows: streams of messages and of pictures, their contents checked while they are timed.
 
-Rule 1: a lost, doubled, torn or stale item ends the measurement with an error; pictures may be skipped, messages not.
+A lost, doubled, torn or stale item ends the measurement with an error; pictures may be skipped, messages not.
 """
 
 from __future__ import annotations

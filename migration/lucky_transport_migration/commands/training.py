@@ -1,7 +1,7 @@
 """What streams cost a training loop: its step rate alone and beside a telemetry and a camera stream.
 
-Rule 1: alone, beside, alone, beside, ... within one connection: a machine that grows warm favours neither.
-Rule 2: the streams' own rates are given too: a loop that wins by starving them has won nothing.
+Alone, beside, alone, beside, ... within one connection: a machine that grows warm favours neither. The streams' own
+rates are given too: a loop that wins by starving them has won nothing.
 """
 
 from __future__ import annotations

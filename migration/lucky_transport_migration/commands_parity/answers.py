@@ -1,7 +1,7 @@
 """What one request comes to over one transport: a response, the items of a stream and its end, or an error.
 
-Rule 1: an error is its class and its text, which carry status and details over every wire.
-Rule 2: nothing waits for ever: calls and streams have a deadline.
+An error is its class and its text, which carry status and details over every wire. Nothing waits for ever: calls and
+streams have a deadline.
 """
 
 from __future__ import annotations

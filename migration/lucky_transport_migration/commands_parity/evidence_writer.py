@@ -1,7 +1,7 @@
 """What a proof of commands saw, as evidence for the gate.
 
-Rule 1: evidence of two engines weighs as much as of live calls, and is the only one of calls that change the world.
-Rule 2: what no client would send over either transport, a wrong call on purpose, is no evidence.
+Evidence of two engines weighs as much as of live calls, and is the only one of calls that change the world. What no
+client would send over either transport, a wrong call on purpose, is no evidence.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Requests that something is wrong with: good ones, corrupted in one to three places.
 
-Rule 1: `corrupt` makes what every wire can carry: numbers at and beyond every edge, unknown ids, broken and enormous
-        names, vectors of wrong lengths, parts that are missing or empty.
-Rule 2: `unsendable` makes what no wire can carry: a number out of its type's range, a value of another type, text that
-        is none. A client has to refuse it before anything is sent.
+`corrupt` makes what every wire can carry: numbers at and beyond every edge, unknown ids, broken and enormous names,
+vectors of wrong lengths, parts that are missing or empty. `unsendable` makes what no wire can carry: a number out of
+its type's range, a value of another type, text that is none. A client has to refuse it before anything is sent.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What an engine says exists: names, ids and settings, from which requests are made that it can answer.
 
-Rule 1: everything is asked for by typed calls; what an engine does not answer is empty, never guessed.
+Everything is asked for by typed calls; what an engine does not answer is empty, never guessed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A stream of states, watched while the world moves: which states it shows, and in which order.
 
-Rule 1: how often a state is shown hangs on the clock, so each one counts once; after a step the next state is waited
-        for, so every transport shows the same ones.
+How often a state is shown hangs on the clock, so each one counts once; after a step the next state is waited for, so
+every transport shows the same ones.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The outcome of a proof: per method what was called, how it was answered, and the first difference.
 
-Rule 1: a method counts as proven only where requests were accepted; the sentence says which were not.
-Rule 2: what was not compared is listed with the reason.
+A method counts as proven only where requests were accepted; the sentence says which were not. What was not compared is
+listed with the reason.
 """
 
 from __future__ import annotations

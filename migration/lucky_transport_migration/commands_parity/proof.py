@@ -3,13 +3,12 @@
     proof = prove_commands("mujoco:quadruped", ("grpc", "shm"), count=12, seed=0)
     proof.equal, proof.sentence, proof.plain()
 
-Rule 1: every engine gets every request once, with the same seed and from the same start, so that what changes the world
-        changes all worlds alike; a difference in what is simulated shows in the calls that follow.
-Rule 2: requests are made from what the first engine says exists; every second one is corrupted.
-Rule 3: all methods are called in one shuffled sequence, round after round, with steps between them. A round begins with
-        what makes most of them answerable: play mode, a fresh episode, the lidar on, a policy that drives.
-Rule 4: streams are compared while the world stands still, and those of states also while it is stepped.
-Rule 5: what no wire can carry is asked over transports with a wire only, and has to be refused by all of them.
+Every engine gets every request once, with the same seed and from the same start, so that what changes the world changes
+all worlds alike; a difference in what is simulated shows in the calls that follow. Requests are made from what the
+first engine says exists; every second one is corrupted. All methods are called in one shuffled sequence, round after
+round, with steps between them. A round begins with what makes most of them answerable: play mode, a fresh episode, the
+lidar on, a policy that drives. Streams are compared while the world stands still, and those of states also while it is
+stepped. What no wire can carry is asked over transports with a wire only, and has to be refused by all of them.
 """
 
 from __future__ import annotations

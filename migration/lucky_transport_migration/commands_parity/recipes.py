@@ -1,6 +1,6 @@
 """Recipes for messages whose parts have to fit each other, such as one value per actuator.
 
-Rule 1: a recipe starts from what is made field by field and mends what would not fit.
+A recipe starts from what is made field by field and mends what would not fit.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Requests that an engine can be expected to answer, made from what it says exists.
 
-Rule 1: a field's value comes from the first that knows it: a recipe for its message, a pool for its name, its kind.
-Rule 2: numbers are what their wire type holds exactly, so a request means the same with and without a wire.
-Rule 3: the same seed makes the same requests.
+A field's value comes from the first that knows it: a recipe for its message, a pool for its name, its kind. Numbers are
+what their wire type holds exactly, so a request means the same with and without a wire. The same seed makes the same
+requests.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """The board of a staged migration: stages decide who answers, and what was answered becomes evidence.
 
-Rule 1: callers only hand over what they saw; a thread of the board's own compares, writes, counts and demotes.
-Rule 2: a method falls back with the first evidence that its rule asks for, in all processes that share the journal;
-        in this one only where the journal cannot be written.
-Rule 3: a forked child has evidence and a summary of its own; its calls are no part of the parent's metrics.
-Rule 4: rules and limits are read again with the stages; wrong ones leave the last good ones in force.
+Callers only hand over what they saw; a thread of the board's own compares, writes, counts and demotes. A method falls
+back with the first evidence that its rule asks for, in all processes that share the journal; in this one only where the
+journal cannot be written. A forked child has evidence and a summary of its own; its calls are no part of the parent's
+metrics. Rules and limits are read again with the stages; wrong ones leave the last good ones in force.
 """
 
 from __future__ import annotations

@@ -3,10 +3,9 @@
     evidence = compare(comparison, Rules.load())
     evidence.verdict, evidence.aspect, evidence.where, evidence.values
 
-Rule 1: status, details, items, headers and trailing metadata are compared in this order; the first difference counts.
-Rule 2: a candidate that is unreachable, breaks or is late where gRPC answered has failed. Where gRPC brought no answer
-        there is nothing to compare with.
-Rule 3: of a call that its caller left early, only the items that both sent are compared.
+Status, details, items, headers and trailing metadata are compared in this order; the first difference counts. A
+candidate that is unreachable, breaks or is late where gRPC answered has failed. Where gRPC brought no answer there is
+nothing to compare with. Of a call that its caller left early, only the items that both sent are compared.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Where two messages first differ: every field by its rule, numbers in the width they have on the wire.
 
-Rule 1: a list's order counts, a map's does not. Absent and empty are told apart where the wire does.
+A list's order counts, a map's does not. Absent and empty are told apart where the wire does.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """What waits to be looked at by a thread of its own, so that who brings it never waits.
 
-Rule 1: `put` may be called from anywhere, also where the interpreter collects garbage in the middle of another `put`.
-Rule 2: there is room for so many and so many bytes; what is beyond is refused and counted.
-Rule 3: a forked child has an empty inbox and a thread of its own; while the parent forks, its thread stands between two
-        pieces of work.
+`put` may be called from anywhere, also where the interpreter collects garbage in the middle of another `put`. There is
+room for so many and so many bytes; what is beyond is refused and counted. A forked child has an empty inbox and a
+thread of its own; while the parent forks, its thread stands between two pieces of work.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Where the responses of two transports to one call first differ: in an item, in their order, or in their count.
 
-Rule 1: equal bytes are equal answers; else bytes are compared as messages where their method is known, field by field.
-Rule 2: of a stream that was left early, and of one that skips what its reader is too slow for, only what both sent is
-        compared, not how many.
-Rule 3: a difference is named by the least that explains it: one item missing is no series of wrong items.
+Equal bytes are equal answers; else bytes are compared as messages where their method is known, field by field. Of a
+stream that was left early, and of one that skips what its reader is too slow for, only what both sent is compared, not
+how many. A difference is named by the least that explains it: one item missing is no series of wrong items.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Evidence in a folder: one file for each process, one line for each call.
 
-Rule 1: a line is appended whole with others in one write; what a killed process or a full disk tore is closed by a line
-        end before the next one.
-Rule 2: a folder that cannot be written harms nobody: the evidence is lost, and that is said once until it works again.
-Rule 3: a file has a limit: beyond it only what differed or failed is written, so that mismatches are never too few.
+A line is appended whole with others in one write; what a killed process or a full disk tore is closed by a line end
+before the next one. A folder that cannot be written harms nobody: the evidence is lost, and that is said once until it
+works again. A file has a limit: beyond it only what differed or failed is written, so that mismatches are never too
+few.
 """
 
 from __future__ import annotations

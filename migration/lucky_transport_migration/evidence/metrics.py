@@ -5,7 +5,7 @@
     lucky_transport_call_seconds         method, transport, role                durations; role: authority or shadow
     lucky_transport_demotions_total      method, to
 
-Rule 1: nothing listens unless a port is asked for, and then on this machine only.
+Nothing listens unless a port is asked for, and then on this machine only.
 """
 
 from __future__ import annotations

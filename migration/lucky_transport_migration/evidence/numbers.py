@@ -1,7 +1,7 @@
 """Where two arrays of numbers first differ, by a rule.
 
-Rule 1: bits decide first; a tolerance can only pardon. So -0.0 is not 0.0 unless the rule is tolerant.
-Rule 2: NaN and infinity are close to nothing; a NaN equals every NaN, or none, as the rule says.
+Bits decide first; a tolerance can only pardon. So -0.0 is not 0.0 unless the rule is tolerant. NaN and infinity are
+close to nothing; a NaN equals every NaN, or none, as the rule says.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Answers as messages of the core, where they came as a program's own bytes.
 
-Rule 1: protobuf is known to the gRPC plugin only; where that is not installed, and where it does not know the bytes,
-        they stay what they are.
+Protobuf is known to the gRPC plugin only; where that is not installed, and where it does not know the bytes, they stay
+what they are.
 """
 
 from __future__ import annotations

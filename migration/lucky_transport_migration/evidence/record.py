@@ -5,8 +5,8 @@
      "verdict": "different", "aspect": "item", "where": "entity.name", "values": {"grpc": "a", "shm": "b"}, "why": "",
      "left_out": ["AgentFrame.timestamp_ms"]}
 
-Rule 1: a piece of evidence is one line of JSON in `<folder>/calls-<pid>.jsonl`; a process writes only its own file.
-Rule 2: a line that a killed process left unfinished is no evidence, and hides none.
+A piece of evidence is one line of JSON in `<folder>/calls-<pid>.jsonl`; a process writes only its own file. A line that
+a killed process left unfinished is no evidence, and hides none.
 """
 
 from __future__ import annotations

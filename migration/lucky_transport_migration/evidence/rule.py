@@ -1,7 +1,7 @@
 """How exactly one field is compared.
 
-Rule 1: without a tolerance bits are compared: 0.0 and -0.0 differ, a NaN equals every NaN.
-Rule 2: numbers are equal that any one of `abs`, `rel` and `ulp` allows; NaN and infinity are close to nothing.
+Without a tolerance bits are compared: 0.0 and -0.0 differ, a NaN equals every NaN. Numbers are equal that any one of
+`abs`, `rel` and `ulp` allows; NaN and infinity are close to nothing.
 """
 
 from __future__ import annotations

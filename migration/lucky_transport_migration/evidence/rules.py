@@ -7,10 +7,9 @@
     "metadata.x-request-id" = { skip = "each call has its own" }  # headers and trailing metadata
     "Transform.*" = { abs = 1e-9 }                                # a shell pattern
 
-Rule 1: the most exact key counts: a path before a message's field, both before patterns, a longer pattern first.
-Rule 2: a field that is skipped has a reason, and who reports says both.
-Rule 3: a wrong key or value is a ConfigError that names source, key, value and remedy: a rule that never applies would
-        be taken for one that does.
+The most exact key counts: a path before a message's field, both before patterns, a longer pattern first. A field that
+is skipped has a reason, and who reports says both. A wrong key or value is a ConfigError that names source, key, value
+and remedy: a rule that never applies would be taken for one that does.
 """
 
 from __future__ import annotations

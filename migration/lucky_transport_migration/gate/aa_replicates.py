@@ -1,6 +1,6 @@
 """An A/A run taken for a migration: what the gate says where nothing differs.
 
-Rule 1: every other pair stands for control and candidate, the others say what noise is, as in a real migration.
+Every other pair stands for control and candidate, the others say what noise is, as in a real migration.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     upper_bound(0, 1000, 0.95)      0.00299: no mismatch in 1,000 calls (3/N, Clopper and Pearson 1934)
 
-Rule 1: nothing here draws random numbers: equal counts give equal bounds.
+Nothing here draws random numbers: equal counts give equal bounds.
 """
 
 from __future__ import annotations

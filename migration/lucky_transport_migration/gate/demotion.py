@@ -4,8 +4,8 @@
     shadow           grpc                    grpc
     canary p%, shm   shadow                  grpc
 
-Rule 1: after a wrong answer gRPC answers again and the comparison goes on; a candidate that fails is left alone.
-Rule 2: only live calls demote. At `grpc` there is nowhere to go back to, and at `complete` nothing to go back to.
+After a wrong answer gRPC answers again and the comparison goes on; a candidate that fails is left alone. Only live
+calls demote. At `grpc` there is nowhere to go back to, and at `complete` nothing to go back to.
 """
 
 from __future__ import annotations

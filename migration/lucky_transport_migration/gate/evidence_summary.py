@@ -1,7 +1,7 @@
 """What the evidence of one method adds up to: counts, first difference, durations.
 
-Rule 1: a duration counts where the call succeeded, and only of calls made now: a recording's are another day's.
-Rule 2: a shadow runs beside its caller's own thread and is measured apart from calls that somebody waited for.
+A duration counts where the call succeeded, and only of calls made now: a recording's are another day's. A shadow runs
+beside its caller's own thread and is measured apart from calls that somebody waited for.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Whether the candidate is known to be no slower than the limit allows (non-inferiority): one percentile of both.
 
-Rule 1: a method moves on when the upper bound of the ratio is at most the limit. What cannot be said holds it back. The
-        bound comes from the ranks of the samples (binomial.rank_bounds), so it holds for latencies of any distribution.
-Rule 2: an A/A run raises the limit to the ratio that it shows, because that much differs where nothing does, but not
-        above MOST_NOISE: on a machine noisier than that nothing can be judged.
+A method moves on when the upper bound of the ratio is at most the limit. What cannot be said holds it back. The bound
+comes from the ranks of the samples (binomial.rank_bounds), so it holds for latencies of any distribution. An A/A run
+raises the limit to the ratio that it shows, because that much differs where nothing does, but not above MOST_NOISE: on
+a machine noisier than that nothing can be judged.
 """
 
 from __future__ import annotations

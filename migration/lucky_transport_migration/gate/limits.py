@@ -8,7 +8,7 @@
     demote = true           # send a method back at its first mismatch or failure
     cool_down_s = 300.0     # seconds that it then stays back
 
-Rule 1: a wrong key or value is a ConfigError that names source, key, value and remedy.
+A wrong key or value is a ConfigError that names source, key, value and remedy.
 """
 
 from __future__ import annotations

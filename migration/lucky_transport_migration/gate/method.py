@@ -1,8 +1,8 @@
 """The verdict on one method: what was counted, and each reason why it may not move on.
 
-Rule 1: a reason names the number, the limit and what to do.
-Rule 2: the confidence is that of all methods judged together: each method, and each of its percentiles, has its share
-        of the error (Bonferroni). So the more is judged, the more each method has to show.
+A reason names the number, the limit and what to do. The confidence is that of all methods judged together: each method,
+and each of its percentiles, has its share of the error (Bonferroni). So the more is judged, the more each method has to
+show.
 """
 
 from __future__ import annotations

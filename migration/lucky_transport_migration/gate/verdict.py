@@ -3,11 +3,11 @@
     verdict = judge(read_folder("lucky-evidence"), Limits.load())
     verdict.promote, verdict.reasons
 
-Rule 1: a method moves on when enough of its calls were compared, and the upper bounds of its mismatch rate and of its
-        latency ratio are within the limits; each reason why not names the number and the limit.
-Rule 2: nothing is judged by its absence: without a compared call nothing moves on. A method that stays on one transport
-        is not judged: from grpc to shadow nothing is at stake, and after complete there is nowhere to go.
-Rule 3: an A/A run ("aa": both sides are the same transport) is no evidence for the candidate; it tells what noise is.
+A method moves on when enough of its calls were compared, and the upper bounds of its mismatch rate and of its latency
+ratio are within the limits; each reason why not names the number and the limit. Nothing is judged by its absence:
+without a compared call nothing moves on. A method that stays on one transport is not judged: from grpc to shadow
+nothing is at stake, and after complete there is nowhere to go. An A/A run ("aa": both sides are the same transport) is
+no evidence for the candidate; it tells what noise is.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     view       pictures prepared beforehand, looked at where they lie
     copy       the same, each copied into an array of the client's own
 
-Rule 1: pictures are prepared: an engine that renders them takes longer than any transport.
-Rule 2: all cells of a setup share its processes and its connection; a comparison is between setups of one round.
+Pictures are prepared: an engine that renders them takes longer than any transport. All cells of a setup share its
+processes and its connection; a comparison is between setups of one round.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """iceoryx2 as a peer: publish and subscribe in shared memory, one service each way, polled as its own benchmark does.
 
-Rule 1: messages are written and read where they lie; a view of a chunk is made once per chunk, not per message.
-Rule 2: files and segments of a pair bear the pair's own prefix and are gone when it is closed.
+Messages are written and read where they lie; a view of a chunk is made once per chunk, not per message. Files and
+segments of a pair bear the pair's own prefix and are gone when it is closed.
 """
 
 from __future__ import annotations

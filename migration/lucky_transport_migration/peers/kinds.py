@@ -7,7 +7,7 @@
     iceoryx2             iceoryx2, publish and subscribe, polled
     async-vector-env     Gymnasium's AsyncVectorEnv: one worker process per env
 
-Rule 1: what is not installed is a note in the result, never a silent gap.
+What is not installed is a note in the result, never a silent gap.
 """
 
 from __future__ import annotations

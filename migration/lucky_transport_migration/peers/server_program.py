@@ -4,8 +4,8 @@
 
 CELLS is a JSON list of Message fields, answered one after the other over one connection.
 
-Rule 1: it says `ready` on stdout when it listens, goes on to the next cell at a request with a negative number, and
-        ends with its client or, at the latest, PATIENCE_S after its last request.
+It says `ready` on stdout when it listens, goes on to the next cell at a request with a negative number, and ends with
+its client or, at the latest, PATIENCE_S after its last request.
 """
 
 from __future__ import annotations

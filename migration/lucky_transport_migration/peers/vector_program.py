@@ -2,8 +2,8 @@
 
 It reads a pickled VectorJob from stdin and writes the pickled Measurement to stdout.
 
-Rule 1: a program of its own, since its workers are forked: nothing of the bench's threads is in them, and all of them
-        end with it.
+A program of its own, since its workers are forked: nothing of the bench's threads is in them, and all of them end with
+it.
 """
 
 from __future__ import annotations

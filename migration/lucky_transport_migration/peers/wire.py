@@ -3,9 +3,9 @@
 A request is a number, the actions and one control byte per env; an answer is the request's number, observations,
 rewards and both flags: the bytes that a step of ours moves.
 
-Rule 1: a peer is written as its own documentation would have it: buffers are reused, nothing is checked that the way
-        itself does not check, and no message is copied more often than its interface asks for.
-Rule 2: every wait is bounded by PATIENCE_S; the end of the other process ends it where the way tells.
+A peer is written as its own documentation would have it: buffers are reused, nothing is checked that the way itself
+does not check, and no message is copied more often than its interface asks for. Every wait is bounded by PATIENCE_S;
+the end of the other process ends it where the way tells.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What all charts share: the canvas, its way into a page, axes of durations, lines with their names at the end.
 
-Rule 1: equal input gives equal bytes: fixed hash salt, no date, no state outside the function.
-Rule 2: nothing is told by colour alone: lines carry their name at their end, a dash pattern and a marker.
-Rule 3: each chart has a sentence that says what it shows to whoever cannot see it.
+Equal input gives equal bytes: fixed hash salt, no date, no state outside the function. Nothing is told by colour alone:
+lines carry their name at their end, a dash pattern and a marker. Each chart has a sentence that says what it shows to
+whoever cannot see it.
 """
 
 from __future__ import annotations

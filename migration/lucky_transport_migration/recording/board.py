@@ -2,11 +2,10 @@
 
     board = recorded(EvidenceBoard())       # that board itself where no setting asks for a recording (LUCKY_RECORD)
 
-Rule 1: calls are written by a thread of their own; a caller waits for nothing.
-Rule 2: only calls that came as a program's own bytes are written: those of our own clients are recorded by their
-        transport (recording/transport.py), which sees their steps too.
-Rule 3: while it records there are no shadows: a call is then noted when it ends, so that the order is that of calls.
-Rule 4: a recording with gaps says so when it ends: it cannot be replayed faithfully.
+Calls are written by a thread of their own; a caller waits for nothing. Only calls that came as a program's own bytes
+are written: those of our own clients are recorded by their transport (recording/transport.py), which sees their steps
+too. While it records there are no shadows: a call is then noted when it ends, so that the order is that of calls. A
+recording with gaps says so when it ends: it cannot be replayed faithfully.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A call as an entry, and as it was: its request and its outcome.
 
-Rule 1: what one side of a comparison is made of, `staging.Outcome`, is all that a recording keeps of a call.
+What one side of a comparison is made of, `staging.Outcome`, is all that a recording keeps of a call.
 """
 
 from __future__ import annotations

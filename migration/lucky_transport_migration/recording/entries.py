@@ -6,10 +6,9 @@
      "items": [{"b64": "..."}], "us": 41.2}
     {"step": 1, "actions": {"b64": "..."}, "observations": {"b64": "..."}, "rewards": {"b64": "..."}, ..., "us": 12.5}
 
-Rule 1: a message is bytes in the form that its entry names: FlatBuffers of this project's messages, or protobuf as a
-        program's own stubs sent it. An array is the bytes of C order, its dtype and shape are the spec's.
-Rule 2: what stands at its default is left out, so that a line is as long as the call was eventful.
-Rule 3: bytes are {"b64": "<base64>"}, wherever they stand.
+A message is bytes in the form that its entry names: FlatBuffers of this project's messages, or protobuf as a program's
+own stubs sent it. An array is the bytes of C order, its dtype and shape are the spec's. What stands at its default is
+left out, so that a line is as long as the call was eventful. Bytes are {"b64": "<base64>"}, wherever they stand.
 """
 
 from __future__ import annotations

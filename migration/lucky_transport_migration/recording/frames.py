@@ -1,6 +1,6 @@
 """A step as an entry, what it sent, and where a new frame differs from the recorded one.
 
-Rule 1: arrays are compared by the rules of their names ("observations", "rewards", ...), without any bit for bit.
+Arrays are compared by the rules of their names ("observations", "rewards", ...), without any bit for bit.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Reads a recording.
 
-Rule 1: a recording of a process that was killed ends where its last whole line does.
+A recording of a process that was killed ends where its last whole line does.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """A recording made again, in its order, on another engine; every answer is compared with the recorded one.
 
-Rule 1: the engine should be fresh, with the seed of the recorded one: what a recording changed, its replay changes too.
-Rule 2: every call is made that can be made, so that the world stays in step, also where its answer is not compared.
-Rule 3: the first lost connection ends a replay, and is a difference.
-Rule 4: headers and trailing metadata of a program of gRPC are not compared: calls of ours do not see them.
+The engine should be fresh, with the seed of the recorded one: what a recording changed, its replay changes too. Every
+call is made that can be made, so that the world stays in step, also where its answer is not compared. The first lost
+connection ends a replay, and is a difference. Headers and trailing metadata of a program of gRPC are not compared:
+calls of ours do not see them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a replay came to: counts per method, and the first difference.
 
-Rule 1: equal means that something was compared, and none of it differed.
+Equal means that something was compared, and none of it differed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """A transport that writes down what goes through it; what its user sees is the other transport's.
 
-Rule 1: an exchange or call is written when it is over, with what came of it; what is refused before anything was sent
-        (wrong arguments) is not written.
-Rule 2: a stream is one entry, written when it is over; of a long one the first items are kept.
+An exchange or call is written when it is over, with what came of it; what is refused before anything was sent (wrong
+arguments) is not written. A stream is one entry, written when it is over; of a long one the first items are kept.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The board of this process, and a fence around it: whatever a board does, the calls it decides on are made.
 
-Rule 1: a board is opened once per process and closed when that ends, so that its evidence is whole.
-Rule 2: a board that raises is said once; calls then go over gRPC alone.
+A board is opened once per process and closed when that ends, so that its evidence is whole. A board that raises is said
+once; calls then go over gRPC alone.
 """
 
 from __future__ import annotations

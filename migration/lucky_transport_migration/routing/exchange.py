@@ -1,7 +1,7 @@
 """One call from its decision to its note: the authority's outcome, and the shadow's when one was asked.
 
-Rule 1: a call is noted once, when all that was asked has answered; nothing here waits.
-Rule 2: an answer of a shadow counts only when the world stood still meanwhile; trouble of it always does.
+A call is noted once, when all that was asked has answered; nothing here waits. An answer of a shadow counts only when
+the world stood still meanwhile; trouble of it always does.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Reads a shadow's stream as far as the authority's was read, and no farther.
 
-Rule 1: a stream may go on for days: of each side only the first items are kept for the comparison.
+A stream may go on for days: of each side only the first items are kept for the comparison.
 """
 
 from __future__ import annotations

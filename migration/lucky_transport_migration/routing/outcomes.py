@@ -1,7 +1,7 @@
 """What came of a call over one of our transports, as an `CallOutcome`: an error of ours as the status gRPC has for it.
 
-Rule 1: both transports raise the same class with the same text for the same reason, so code and details can be compared
-        whichever of them raised.
+Both transports raise the same class with the same text for the same reason, so code and details can be compared
+whichever of them raised.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The second answers, on threads of their own: the caller never waits for one, nor sees what becomes of it.
 
-Rule 1: shadows have connections of their own: whatever one does to its connection, callers have theirs.
-Rule 2: a shadow has as long as its caller gave the authority, from its own begin on; a stream without a deadline is
-        followed for 10 seconds at most.
-Rule 3: when too many are under way none is asked, and that is said in the evidence.
+Shadows have connections of their own: whatever one does to its connection, callers have theirs. A shadow has as long as
+its caller gave the authority, from its own begin on; a stream without a deadline is followed for 10 seconds at most.
+When too many are under way none is asked, and that is said in the evidence.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One of the two connections behind a staged transport: made when it is first needed, and again when it was lost.
 
-Rule 1: a connection that failed is not tried again for a second, so that nobody waits for it twice in a row.
+A connection that failed is not tried again for a second, so that nobody waits for it twice in a row.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The stepping path of a staged transport: one side for as long as the connection lasts.
 
-Rule 1: an engine has one driver, so the side is chosen once, by the stage of AgentService/Step; the next connection may
-        get the other one.
-Rule 2: exchanges are far quicker than notes: every 64th is noted with its time, and each one that failed.
+An engine has one driver, so the side is chosen once, by the stage of AgentService/Step; the next connection may get the
+other one. Exchanges are far quicker than notes: every 64th is noted with its time, and each one that failed.
 """
 
 from __future__ import annotations

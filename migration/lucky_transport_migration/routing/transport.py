@@ -1,10 +1,9 @@
 """`StagedTransport`: gRPC and shared memory as one transport, each method over the side that its stage says.
 
-Rule 1: the caller gets what the authority answered, when it answered, whatever becomes of the shadow.
-Rule 2: a candidate that is to answer and cannot be reached, or dies in a read, is stood in for by the control, until
-        the method's stage is `complete`. What changes the world is never sent twice.
-Rule 3: what is needed is connected when it is needed: a program whose methods are all complete needs no gRPC, one whose
-        methods are all at `grpc` no shared memory.
+The caller gets what the authority answered, when it answered, whatever becomes of the shadow. A candidate that is to
+answer and cannot be reached, or dies in a read, is stood in for by the control, until the method's stage is `complete`.
+What changes the world is never sent twice. What is needed is connected when it is needed: a program whose methods are
+all complete needs no gRPC, one whose methods are all at `grpc` no shared memory.
 """
 
 from __future__ import annotations

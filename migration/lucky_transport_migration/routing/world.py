@@ -1,7 +1,7 @@
 """Whether the world stood still while both transports answered: if not, their answers may differ by right.
 
-Rule 1: what this client does is seen (steps, calls that change something), from the begin of it to its end. What others
-        do to the engine, or a free-running engine by itself, is not.
+What this client does is seen (steps, calls that change something), from the begin of it to its end. What others do to
+the engine, or a free-running engine by itself, is not.
 """
 
 from __future__ import annotations

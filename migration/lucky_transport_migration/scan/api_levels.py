@@ -4,8 +4,8 @@
     2   typed calls, `connect()`: services of LuckyEngine; nothing of gRPC stays
     3   the env, `make()`: programs that step
 
-Rule 1: a door is the furthest that fits, for behind door 1 gRPC's package stays installed.
-Rule 2: a channel and an import go where the stubs of their file go.
+A door is the furthest that fits, for behind door 1 gRPC's package stays installed. A channel and an import go where the
+stubs of their file go.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """gRPC in what builds, starts and configures a program: make, shell, containers, CI, buf, settings.
 
-Rule 1: a comment is no step.
+A comment is no step.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a project asks an installer for: pyproject.toml, Pipfile, requirements, setup.cfg, environment.yml.
 
-Rule 1: lock files are not read: they follow from these.
-Rule 2: in TOML every list and every table of dependencies counts, whichever tool they are for.
+Lock files are not read: they follow from these. In TOML every list and every table of dependencies counts, whichever
+tool they are for.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@
     dependency  asks an installer for gRPC
     build       generates code from .proto files, opens gRPC's port, sets gRPC as the transport
 
-Rule 1: the kinds and the keys of `plain` are fixed; scripts are written against them.
+The kinds and the keys of `plain` are fixed; scripts are written against them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What the names of gRPC's world stand for.
 
-Rule 1: a name is qualified as Python resolves it ("grpc.aio.server"), whatever a file calls it.
+A name is qualified as Python resolves it ("grpc.aio.server"), whatever a file calls it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """What names in a syntax tree mean, as Python's imports resolve them.
 
-Rule 1: a name that was imported in several ways (try and except) means all of them.
-Rule 2: a relative import counts by what follows the dots: ".protos.echo_pb2_grpc" is "protos.echo_pb2_grpc", and never
-        "grpc" itself.
+A name that was imported in several ways (try and except) means all of them. A relative import counts by what follows
+the dots: ".protos.echo_pb2_grpc" is "protos.echo_pb2_grpc", and never "grpc" itself.
 """
 
 from __future__ import annotations

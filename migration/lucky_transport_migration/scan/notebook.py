@@ -1,7 +1,7 @@
 """The code cells of a notebook as one Python source, with the way back to the lines of the file.
 
-Rule 1: a line of the shell or a magic is no Python: it is kept apart, and a `pass` stands for it.
-Rule 2: a cell that is no Python does not hide the others.
+A line of the shell or a magic is no Python: it is kept apart, and a `pass` stands for it. A cell that is no Python does
+not hide the others.
 """
 
 from __future__ import annotations

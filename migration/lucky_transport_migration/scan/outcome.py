@@ -1,6 +1,6 @@
 """What a scan found, as one value: for the table, for JSON, for the exit code.
 
-Rule 1: nothing is left only when there is no finding, no generated stub and no file that could not be understood.
+Nothing is left only when there is no finding, no generated stub and no file that could not be understood.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """gRPC in Python source, found in its syntax tree.
 
-Rule 1: names are followed through imports and aliases, texts only where they can be nothing else.
-Rule 2: one place is one finding: what stands inside a call that was found is part of it.
-Rule 3: generated messages (`*_pb2`) are Protobuf, which may stay; stubs (`*_pb2_grpc`) may not.
+Names are followed through imports and aliases, texts only where they can be nothing else. One place is one finding:
+what stands inside a call that was found is part of it. Generated messages (`*_pb2`) are Protobuf, which may stay; stubs
+(`*_pb2_grpc`) may not.
 """
 
 # ruff: noqa: N802

@@ -1,7 +1,7 @@
 """The scan: every file of a code base, each read by what knows its kind.
 
-Rule 1: a file is never run and never imported; it is read once.
-Rule 2: a file that may hold gRPC and cannot be understood is said, with the line; the scan goes on.
+A file is never run and never imported; it is read once. A file that may hold gRPC and cannot be understood is said,
+with the line; the scan goes on.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A scan for a person: the verdict, then a table of what is left, then what no one can tell.
 
-Rule 1: on a terminal the table is drawn; in a pipe it is one line a place, `path:line: kind symbol (door: why)`.
+On a terminal the table is drawn; in a pipe it is one line a place, `path:line: kind symbol (door: why)`.
 """
 
 from __future__ import annotations

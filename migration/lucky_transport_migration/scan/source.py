@@ -1,7 +1,7 @@
 """Python source as LibCST sees it.
 
-Rule 1: what Python itself refuses never reaches LibCST, whose parser overruns the stack where a file nests too deeply.
-Rule 2: bytes that are not touched come back as they were: encoding, line ends, comments, blanks.
+What Python itself refuses never reaches LibCST, whose parser overruns the stack where a file nests too deeply. Bytes
+that are not touched come back as they were: encoding, line ends, comments, blanks.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The files of a code base, each once.
 
-Rule 1: links to folders are not followed, so that a loop of links is no loop here; a link to a file of the same code
-        base is not given, for the file is.
-Rule 2: what others wrote and what tools made is no part of a code base: version control, virtual environments, caches.
+Links to folders are not followed, so that a loop of links is no loop here; a link to a file of the same code base is
+not given, for the file is. What others wrote and what tools made is no part of a code base: version control, virtual
+environments, caches.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """gRPC in texts: endpoints, targets, requirements, code generators, settings.
 
-Rule 1: only what can hardly mean anything else: a port counts as gRPC's when it is the customary one.
+Only what can hardly mean anything else: a port counts as gRPC's when it is the customary one.
 """
 
 from __future__ import annotations

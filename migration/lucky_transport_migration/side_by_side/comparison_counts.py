@@ -1,7 +1,7 @@
 """What was compared side by side, counted per test and summed up for a whole session.
 
-Rule 1: a tally travels between processes as plain values, so that workers' counts reach who reports.
-Rule 2: what was not compared is kept once, with the reason.
+A tally travels between processes as plain values, so that workers' counts reach who reports. What was not compared is
+kept once, with the reason.
 """
 
 from __future__ import annotations

@@ -4,9 +4,8 @@
     Engines("my_team.engines:make_arm", num_envs=4, seed=1)            make_arm(num_envs=4, seed=1), once per transport
     Engines(endpoints={"grpc": "grpc://127.0.0.1:50051", "shm": "shm://arm"})
 
-Rule 1: each transport gets an engine of its own, with the same seed and options; engines that run already are the
-        team's to pair.
-Rule 2: what was started here ends with the stack it was opened on.
+Each transport gets an engine of its own, with the same seed and options; engines that run already are the team's to
+pair. What was started here ends with the stack it was opened on.
 """
 
 from __future__ import annotations

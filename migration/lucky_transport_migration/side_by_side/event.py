@@ -1,7 +1,7 @@
 """One thing a test did with an engine, and what came of it: an exchange of the batch, or a typed call.
 
-Rule 1: an event holds copies: it can be compared long after the transport has moved on.
-Rule 2: an error is part of the answer; its class and text are compared like any value.
+An event holds copies: it can be compared long after the transport has moved on. An error is part of the answer; its
+class and text are compared like any value.
 """
 
 from __future__ import annotations

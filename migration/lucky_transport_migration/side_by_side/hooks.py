@@ -1,7 +1,7 @@
 """The part of the pytest plugin that only a session with `--lucky-between` has: a run per transport, and the summary.
 
-Rule 1: a difference fails the test itself, in its own phase, as an assertion would.
-Rule 2: what a test compared travels in its report, so worker processes need nothing of their own.
+A difference fails the test itself, in its own phase, as an assertion would. What a test compared travels in its report,
+so worker processes need nothing of their own.
 """
 
 from __future__ import annotations

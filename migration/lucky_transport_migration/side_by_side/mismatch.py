@@ -1,6 +1,6 @@
 """What a test fails with where two transports answered differently.
 
-Rule 1: the message stands alone: what differs, where, both values, what was equal before it and what nobody looked at.
+The message stands alone: what differs, where, both values, what was equal before it and what nobody looked at.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What one test did over one transport, kept for the same test over the next one.
 
-Rule 1: recording changes nothing: the test gets the transport's own answers and errors.
-Rule 2: a recording has a limit of memory; what is beyond it is not compared, and said.
+Recording changes nothing: the test gets the transport's own answers and errors. A recording has a limit of memory; what
+is beyond it is not compared, and said.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a pytest session with `--lucky-between` keeps: the transports, the rules, recordings and the count of it all.
 
-Rule 1: a test's own tally travels in its report, so that the summary is the same with worker processes.
-Rule 2: a recording is dropped as soon as every transport has run the test.
+A test's own tally travels in its report, so that the summary is the same with worker processes. A recording is dropped
+as soon as every transport has run the test.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
     class TestArm(SideBySideSuite):
         engine = "my_team.engines:make_arm"
 
-Rule 1: the moves hang on the seed, the shape of the batch and which envs ended; so a team's failure can be repeated.
+The moves hang on the seed, the shape of the batch and which envs ended; so a team's failure can be repeated.
 """
 
 from __future__ import annotations

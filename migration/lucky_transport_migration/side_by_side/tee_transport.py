@@ -4,9 +4,9 @@
         env = VectorEnv(transport)            # every step and reset is compared
         client = Client(transport)            # every typed call too
 
-Rule 1: the caller gets what the first member answered, or the error it raised.
-Rule 2: every member gets everything once, in the same order; a member has an engine of its own.
-Rule 3: the first difference raises `Mismatch`, and so does everything that is done after it.
+The caller gets what the first member answered, or the error it raised. Every member gets everything once, in the same
+order; a member has an engine of its own. The first difference raises `Mismatch`, and so does everything that is done
+after it.
 """
 
 from __future__ import annotations

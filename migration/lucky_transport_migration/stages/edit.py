@@ -1,6 +1,6 @@
 """Rows of [stages.methods] written into the file of stages, everything else in it left as it is.
 
-Rule 1: comments, order and other tables stay; the file is replaced as a whole, so that a reader never sees half of it.
+Comments, order and other tables stay; the file is replaced as a whole, so that a reader never sees half of it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Where every method is at one moment: what the file of stages says and what the journal says since, together.
 
-Rule 1: a demotion puts a method lower than its row does, never higher; the environment's override stands above both.
-Rule 2: the stepping path moves as one: who resets must be who steps, because an engine has one driver. Its stage is
-        that of AgentService/Step, and a demotion of any of its methods is one of all.
+A demotion puts a method lower than its row does, never higher; the environment's override stands above both. The
+stepping path moves as one: who resets must be who steps, because an engine has one driver. Its stage is that of
+AgentService/Step, and a demotion of any of its methods is one of all.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ READ changes nothing and may get a live shadow. VIEW changes what is shown (pict
 the course of the simulation: neither is ever made twice on one engine. They are compared on two engines with the same
 seed (`lucky-transport parity`), or by recording and replay (`lucky-transport record`, `replay`).
 
-Rule 1: one row a method, in the order of the table of methods, whose `effect` says the same (a test looks).
-Rule 2: a method without a row, such as one of a team's own services, counts as WORLD.
+One row a method, in the order of the table of methods, whose `effect` says the same (a test looks). A method without a
+row, such as one of a team's own services, counts as WORLD.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What evidence there is for a method's next promotion.
 
-Rule 1: what was seen live counts from the method's last move on: each stage needs evidence of its own.
-Rule 2: what other runs showed (parity, replay) counts from the last demotion on, an A/A run always: it is about noise.
+What was seen live counts from the method's last move on: each stage needs evidence of its own. What other runs showed
+(parity, replay) counts from the last demotion on, an A/A run always: it is about noise.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@
      "from": "canary 10%", "to": "shadow", "why": "item 0 differs at entity.name", "cool_down_s": 300.0}
     {"v": 1, "at": "...", "event": "promoted", "method": "...", "from": "shadow", "to": "canary 1%", "why": "..."}
 
-Rule 1: a demoted method is at `to`, whatever the file of stages says, until it is promoted again.
-Rule 2: a line is written by one append, so that any number of processes may write; a torn line is no entry.
-Rule 3: of two demotions the lower one counts, in whatever order processes wrote them.
+A demoted method is at `to`, whatever the file of stages says, until it is promoted again. A line is written by one
+append, so that any number of processes may write; a torn line is no entry. Of two demotions the lower one counts, in
+whatever order processes wrote them.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Methods moved by hand: set to a stage, promoted by one rung, demoted.
 
-Rule 1: a method that was demoted is not moved up before its cool-down ends, and not promoted unless the gate agrees;
-        `force` is for who knows better.
-Rule 2: a move is written into the file of stages, and what running programs must know of it into the journal.
-Rule 3: the stepping path moves by the row of AgentService/Step. It goes to another transport when a program starts: a
-        running one is not made to change its driver by hand.
+A method that was demoted is not moved up before its cool-down ends, and not promoted unless the gate agrees; `force` is
+for who knows better. A move is written into the file of stages, and what running programs must know of it into the
+journal. The stepping path moves by the row of AgentService/Step. It goes to another transport when a program starts: a
+running one is not made to change its driver by hand.
 """
 
 from __future__ import annotations

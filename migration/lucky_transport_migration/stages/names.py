@@ -4,8 +4,8 @@
     SceneService/GetEntity                 the short name
     SceneService/*   */Get*   *            shell patterns of either
 
-Rule 1: of several patterns that fit the most exact one counts: a name before a pattern, then the longer text.
-Rule 2: a method need not be in the table of methods: a team's own services have stages too.
+Of several patterns that fit the most exact one counts: a name before a pattern, then the longer text. A method need not
+be in the table of methods: a team's own services have stages too.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What `lucky-transport stage show` shows: every method with its effect, its stage and what was seen of it.
 
-Rule 1: methods of the table come first, in its order; then others that rows, journal or evidence name.
+Methods of the table come first, in its order; then others that rows, journal or evidence name.
 """
 
 from __future__ import annotations

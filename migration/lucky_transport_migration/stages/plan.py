@@ -12,9 +12,9 @@
     "SceneService/*" = "shadow"              # full names, short names, shell patterns: the most exact row counts
     "SceneService/ListEntities" = "canary 10%"
 
-Rule 1: `LUCKY_TRANSPORT=grpc` or `shm` overrides every stage, also demotions; "staged" and "auto" leave it to the file.
-Rule 2: a wrong key or value is a ConfigError that names source, key, value and remedy; a plan that loads is whole.
-Rule 3: a plan is what the file says; which methods were demoted since is in the journal (see decision.py for both).
+`LUCKY_TRANSPORT=grpc` or `shm` overrides every stage, also demotions; "staged" and "auto" leave it to the file. A wrong
+key or value is a ConfigError that names source, key, value and remedy; a plan that loads is whole. A plan is what the
+file says; which methods were demoted since is in the journal (see decision.py for both).
 """
 
 from __future__ import annotations

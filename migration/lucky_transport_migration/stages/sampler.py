@@ -1,6 +1,6 @@
 """A share of many questions, answered with yes evenly.
 
-Rule 1: of any n questions in a row, between floor(n p) and ceil(n p) are answered with yes for a share p.
+Of any n questions in a row, between floor(n p) and ceil(n p) are answered with yes for a share p.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     grpc -> shadow -> canary 1% -> canary 10% -> canary 50% -> shm -> complete
 
-Rule 1: gRPC has the last word until `shm`; in a canary shared memory has it for the given share of the calls.
-Rule 2: a shadow is asked only for methods that change nothing (see effects.py); this table says who it would be.
+GRPC has the last word until `shm`; in a canary shared memory has it for the given share of the calls. A shadow is asked
+only for methods that change nothing (see effects.py); this table says who it would be.
 """
 
 from __future__ import annotations

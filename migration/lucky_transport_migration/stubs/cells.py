@@ -6,8 +6,8 @@
     aio        the unary call once more, awaited one at a time; channel and server are those of asyncio
     training   the steps of a luckyrobots LuckyEnv loop, over shm under `lucky-transport run`
 
-Rule 1: all cells of a setup share its processes and its channel; a comparison is between setups of one round.
-Rule 2: what is compared runs the same stub, the same servicer and the same loop; channel and server differ alone.
+All cells of a setup share its processes and its channel; a comparison is between setups of one round. What is compared
+runs the same stub, the same servicer and the same loop; channel and server differ alone.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@
       rpc Watch (google.protobuf.UInt64Value) returns (stream google.protobuf.BytesValue);
     }
 
-Rule 1: the same classes serve sync and asyncio, as generated ones do.
-Rule 2: what grpcio 1.60 does not know yet (registered methods) is left out there, as its own generator does.
+The same classes serve sync and asyncio, as generated ones do. What grpcio 1.60 does not know yet (registered methods)
+is left out there, as its own generator does.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A fresh pair of processes for one setup, as the bench sees it: a job goes in, its outcome comes out.
 
-Rule 1: grpc and our channel are imported in the pair's processes alone, so no pair finds the threads of another.
-Rule 2: the waiting strategy is set by environment, as a user of existing code sets it, and reaches both processes.
+Grpc and our channel are imported in the pair's processes alone, so no pair finds the threads of another. The waiting
+strategy is set by environment, as a user of existing code sets it, and reaches both processes.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
     python -m lucky_transport_migration.stubs.server_program PATH sync|asyncio ADDRESS ITEM_BYTES
 
-Rule 1: it says `ready TARGET` on stdout when it serves, and ends when its stdin does, which is when whoever started it
-        is gone.
+It says `ready TARGET` on stdout when it serves, and ends when its stdin does, which is when whoever started it is gone.
 """
 
 from __future__ import annotations

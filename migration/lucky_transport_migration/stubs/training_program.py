@@ -3,7 +3,7 @@
 It knows nothing of lucky_transport: where its channel goes is decided outside. It acts by a small policy, and writes
 how many steps it made, in how long and with how much CPU time, into the file RESULT.
 
-Rule 1: a step that is not the one after the last within its episode ends the program with an error.
+A step that is not the one after the last within its episode ends the program with an error.
 """
 
 # pyright: basic, reportMissingImports=false

@@ -4,7 +4,7 @@
     grpc-unix    real gRPC over a unix socket
     shm          our drop-in channel and server over shared memory
 
-Rule 1: nothing of a way is configured: each channel and each server is what its constructor gives.
+Nothing of a way is configured: each channel and each server is what its constructor gives.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@
     sessions    64 skirmishes over shm, over OpenRA's bridge (gRPC) and in this process
     pipe        actions of cart poles over the pipe, and a raw unix socket that moves as many bytes
 
-Rule 1: what a system is compared with does the least that the same job needs: it has no checks and no client library.
-Rule 2: all cells of a setup share its processes; a comparison is between setups of one round.
+What a system is compared with does the least that the same job needs: it has no checks and no client library. All cells
+of a setup share its processes; a comparison is between setups of one round.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Two processes on a core each, so that a ping-pong of either kind has the same to wait for.
 
-Rule 1: on one core the kernel hands a ping-pong over several times faster than across two, and which it is changes from
-        run to run; a program that works while its peer does has a core of its own.
+On one core the kernel hands a ping-pong over several times faster than across two, and which it is changes from run to
+run; a program that works while its peer does has a core of its own.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Measuring a C library: hosted by an engine process over shm, and called directly.
 
-Rule 1: the library counts its acts where the host can see it, so no step is lost or doubled unnoticed.
+The library counts its acts where the host can see it, so no step is lost or doubled unnoticed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Measuring the pipe: cart poles played by lines of text, and a raw unix socket that moves as many bytes.
 
-Rule 1: a state's score is the number of its session's actions until then, so none is lost or doubled unnoticed.
+A state's score is the number of its session's actions until then, so none is lost or doubled unnoticed.
 """
 
 from __future__ import annotations

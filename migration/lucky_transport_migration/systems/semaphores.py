@@ -1,7 +1,7 @@
 """Two bare processes that take turns by two POSIX semaphores, as the original Holodeck halves do: the peer of our pair.
 
-Rule 1: whoever waits sleeps: the original does not look first.
-Rule 2: the names are gone when the pair is closed, the other process has ended.
+Whoever waits sleeps: the original does not look first. The names are gone when the pair is closed, the other process
+has ended.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 python -m lucky_transport_migration.systems.semaphores_program SERVER CLIENT
 
-Rule 1: it takes SERVER and gives CLIENT until it is ended, and ends by itself when no turn came for PATIENCE_S.
+It takes SERVER and gives CLIENT until it is ended, and ends by itself when no turn came for PATIENCE_S.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The ways to the sessions of a skirmish engine: over shm, over OpenRA's bridge, and in this process.
 
-Rule 1: whatever was started for a way has ended when its context does.
+Whatever was started for a way has ended when its context does.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Measuring many sessions of one engine: created, advanced one by one and together, and running freely.
 
-Rule 1: every advance is checked for its tick, so none is lost, doubled or another session's.
+Every advance is checked for its tick, so none is lost, doubled or another session's.
 """
 
 from __future__ import annotations

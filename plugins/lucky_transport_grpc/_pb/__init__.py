@@ -1,10 +1,9 @@
 """The protobuf messages and services of `proto/`, in a descriptor pool of their own.
 
-Rule 1: nothing here touches protobuf's default pool. luckyrobots registers files of the same names and packages there,
-and one pool refuses a second file of the same name with other content; with two pools the import order is free.
-Rule 2: no generated Python. The classes come from `descriptors.binpb`, so no version of the generator has to match the
-installed protobuf runtime.
-Rule 3: protobuf is imported here, grpc never: messages can be built and read without a channel.
+Nothing here touches protobuf's default pool. luckyrobots registers files of the same names and packages there, and one
+pool refuses a second file of the same name with other content; with two pools the import order is free. No generated
+Python. The classes come from `descriptors.binpb`, so no version of the generator has to match the installed protobuf
+runtime. Protobuf is imported here, grpc never: messages can be built and read without a channel.
 
 Classes of the two pools are different types with the same wire format: pass bytes between them, not messages.
 """

@@ -1,7 +1,7 @@
 """Compiling a library for one engine.
 
-Rule 1: the system's compiler and the C library are all it takes; the headers are made here, none is looked for.
-Rule 2: the library appears under its name only when it is whole.
+The system's compiler and the C library are all it takes; the headers are made here, none is looked for. The library
+appears under its name only when it is whole.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 /* The engine's process: started, asked what it has, ended. Part of exported.c.
  *
- * Rule 1: it has a session of its own, so that the terminal's Ctrl-C is the host's alone, and it ends with the host,
- *         however that ends (it is told our pid).
- * Rule 2: every wait for it is bounded, and its end is seen at once.
+ * It has a session of its own, so that the terminal's Ctrl-C is the host's alone, and it ends with the host,
+ * however that ends (it is told our pid).
+ * Every wait for it is bounded, and its end is seen at once.
  */
 #include <errno.h>
 #include <fcntl.h>

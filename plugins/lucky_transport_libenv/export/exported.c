@@ -3,10 +3,10 @@
  * Each env has an engine process of its own, with `num` envs, which it steps through a shared-memory segment. Compiled by
  * `lucky-transport export-libenv`, with LUCKY_ENGINE, LUCKY_OPTIONS and LUCKY_PYTHON in lucky_export.h.
  *
- * Rule 1: an episode that has ended starts again at once: the envs that ended are reset in a second exchange while the
- *         others hold, and what is observed is the new episode's start, with the old one's last reward and first = 1.
- * Rule 2: `act` returns when the actions are published, `observe` waits; observing again shows the same.
- * Rule 3: nothing is shared between envs, so that each may live in a thread of its own.
+ * An episode that has ended starts again at once: the envs that ended are reset in a second exchange while the
+ * others hold, and what is observed is the new episode's start, with the old one's last reward and first = 1.
+ * `act` returns when the actions are published, `observe` waits; observing again shows the same.
+ * Nothing is shared between envs, so that each may live in a thread of its own.
  */
 #define _GNU_SOURCE
 #include "libenv.h"

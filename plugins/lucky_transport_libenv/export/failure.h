@@ -1,8 +1,8 @@
 /* What an exported library says when it cannot go on. Part of exported.c.
  *
- * Rule 1: the interface has no place for an error. libenv_make says it on stderr and returns NULL, as a host can check;
- *         every other function says it on stderr and ends the process, which is what libenv's hosts are used to:
- *         silence would train on frames that are none.
+ * The interface has no place for an error. libenv_make says it on stderr and returns NULL, as a host can check;
+ * every other function says it on stderr and ends the process, which is what libenv's hosts are used to:
+ * silence would train on frames that are none.
  */
 #include <stdarg.h>
 #include <stdio.h>

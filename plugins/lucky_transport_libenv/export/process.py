@@ -3,8 +3,8 @@
     shared object -> stdin:   the request (`requests`)
     stdout -> shared object:  tensor ..., tensor ..., ready SEGMENT        or: error TEXT
 
-Rule 1: it ends with the process that started it, and on SIGTERM.
-Rule 2: after `ready` nothing is written to stdout any more: what an engine prints goes to stderr.
+It ends with the process that started it, and on SIGTERM. After `ready` nothing is written to stdout any more: what an
+engine prints goes to stderr.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     u32 envs · u32 options · per option: char[128] name, i32 dtype, i32 count, its elements      (little-endian)
 
-Rule 1: an option's C type says what it is in Python: UINT8[1] that is 0 or 1 a bool, other UINT8 a text, INT32 and
-        FLOAT32 a number, several of them a list.
+An option's C type says what it is in Python: UINT8[1] that is 0 or 1 a bool, other UINT8 a text, INT32 and FLOAT32 a
+number, several of them a list.
 """
 
 from __future__ import annotations

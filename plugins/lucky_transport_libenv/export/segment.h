@@ -1,8 +1,8 @@
 /* The client's end of a segment in C: attach, publish actions, wait for the frame. Part of exported.c.
  *
- * Rule 1: offsets come from lucky_shm.h, sizes from the segment's header, and both are compared with what is mapped.
- * Rule 2: publishing is: data, release-store of the counter, full fence, look at the park word, wake. Waiting is: look for
- *         a while, park = 1, full fence, look again, futex in slices; between slices the engine's life is looked at.
+ * Offsets come from lucky_shm.h, sizes from the segment's header, and both are compared with what is mapped.
+ * Publishing is: data, release-store of the counter, full fence, look at the park word, wake. Waiting is: look for
+ * a while, park = 1, full fence, look again, futex in slices; between slices the engine's life is looked at.
  */
 #include <linux/futex.h>
 #include <sched.h>

@@ -1,7 +1,7 @@
 /* Tensors of an engine's rows, and how their elements become libenv's. Part of exported.c.
  *
- * Rule 1: what a line says was computed by export/tensors.py from the engine's spec; here it is only read, but nothing
- *         is written by it before it was compared with the segment.
+ * What a line says was computed by export/tensors.py from the engine's spec; here it is only read, but nothing
+ * is written by it before it was compared with the segment.
  */
 #include <inttypes.h>
 #include <locale.h>

@@ -2,9 +2,9 @@
 
     tensor SPACE REGION OFFSET DTYPE SCALAR_TYPE LIBENV_DTYPE SHIFT LOW HIGH NDIM EXTENT... NAME
 
-Rule 1: the interface has float32, uint8 and int32 from 0. What fits is copied as it is; float64 and other integers are
-        converted; a Discrete that starts elsewhere is shifted to 0; what would lose a value is refused by name.
-Rule 2: a frame has more than libenv can say, so the two flags go along as infos of their own, and so do info parts.
+The interface has float32, uint8 and int32 from 0. What fits is copied as it is; float64 and other integers are
+converted; a Discrete that starts elsewhere is shifted to 0; what would lose a value is refused by name. A frame has
+more than libenv can say, so the two flags go along as infos of their own, and so do info parts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The protobuf messages of `rl_bridge.proto`, in a descriptor pool of their own.
 
-Rule 1: nothing here touches protobuf's default pool, where OpenRA-RL's own generated code registers the same names.
-Rule 2: no generated Python, so no version of a generator has to match the installed protobuf.
+Nothing here touches protobuf's default pool, where OpenRA-RL's own generated code registers the same names. No
+generated Python, so no version of a generator has to match the installed protobuf.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What actors do in a tick: one function per activity, all in `ACTIVITIES`.
 
-Rule 1: an activity that is over calls `finish`, which goes on with what was queued.
-Rule 2: whoever has a weapon and nothing else to shoot at shoots at the nearest enemy within range, unless its stance is
-        to hold fire (0); it looks for one on every eighth tick only.
+An activity that is over calls `finish`, which goes on with what was queued. Whoever has a weapon and nothing else to
+shoot at shoots at the nearest enemy within range, unless its stance is to hold fire (0); it looks for one on every
+eighth tick only.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The state of one game, and one tick of it.
 
-Rule 1: everything follows from map, seed and orders: whole numbers, one random stream, and dicts in order of birth.
-Rule 2: events are named from our side's point of view (side 0), each at most once a tick.
+Everything follows from map, seed and orders: whole numbers, one random stream, and dicts in order of birth. Events are
+named from our side's point of view (side 0), each at most once a tick.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """What a player of a skirmish sees and says.
 
-Rule 1: names, types and numbers of orders are those of OpenRA-RL's bridge protocol, so that its messages are made from
-        these by name; what a field means here is told here.
-Rule 2: positions are in 1/1024 of a cell from the upper left corner, cells are counted from 0, `facing` goes from 0 to
-        1023 clockwise from north, money is in credits, times are in ticks, shares are 0 to 1.
+Names, types and numbers of orders are those of OpenRA-RL's bridge protocol, so that its messages are made from these by
+name; what a field means here is told here. Positions are in 1/1024 of a cell from the upper left corner, cells are
+counted from 0, `facing` goes from 0 to 1023 clockwise from north, money is in credits, times are in ticks, shares are 0
+to 1.
 """
 
 from __future__ import annotations

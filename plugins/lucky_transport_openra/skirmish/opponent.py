@@ -1,6 +1,6 @@
 """The scripted opponent: it builds in a fixed order, trains what it can pay, and attacks in waves.
 
-Rule 1: it plays by orders like everybody else, and knows only what its side has seen.
+It plays by orders like everybody else, and knows only what its side has seen.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Commands become activities: one function per order, all in `OBEY`.
 
-Rule 1: a player commands its own actors only; what makes no sense is passed over, and only what was obeyed is counted.
+A player commands its own actors only; what makes no sense is passed over, and only what was obeyed is counted.
 """
 
 from __future__ import annotations

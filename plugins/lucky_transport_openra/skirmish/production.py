@@ -1,7 +1,7 @@
 """Building and training: queues, power, and places for buildings.
 
-Rule 1: an item is paid for while it is made, so a side without money stands still but loses nothing.
-Rule 2: the first item of a queue is made; a building that is ready waits there for its place.
+An item is paid for while it is made, so a side without money stands still but loses nothing. The first item of a queue
+is made; a building that is ready waits there for its place.
 """
 
 from __future__ import annotations

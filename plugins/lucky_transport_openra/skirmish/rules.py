@@ -1,7 +1,7 @@
 """What there is in a skirmish, and what it costs: one table.
 
-Rule 1: no number of the game stands anywhere else, but the speeds of harvesting and repairing in their own files.
-Rule 2: whole numbers only, so that two machines play the same game.
+No number of the game stands anywhere else, but the speeds of harvesting and repairing in their own files. Whole numbers
+only, so that two machines play the same game.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The maps: rock, ore and starting places, and the way from anywhere to a cell.
 
-Rule 1: a map never changes and is the same for every seed; all worlds of a process share it, and the ways found in it.
-Rule 2: a cell is one number, y * width + x.
+A map never changes and is the same for every seed; all worlds of a process share it, and the ways found in it. A cell
+is one number, y * width + x.
 """
 
 from __future__ import annotations

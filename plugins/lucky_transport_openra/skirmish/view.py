@@ -1,6 +1,6 @@
 """What our side sees, as an `Observation`.
 
-Rule 1: nothing of the enemy that our side does not see at the moment is in it, the spatial map included.
+Nothing of the enemy that our side does not see at the moment is in it, the spatial map included.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What both examples share: the task, a linear policy, and how the engine is found.
 
-Rule 1: the same program trains against an engine of ours and against a Unity build.
+The same program trains against an engine of ours and against a Unity build.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """How an asyncio server answers one call: from finding its handler to the status that its caller gets.
 
-Rule 1: coroutines and async generators run on the loop, everything else on the thread pool, as grpc.aio does it.
-Rule 2: whatever a handler raises, its caller gets a status, in the words of grpc.aio; nothing but KeyboardInterrupt and
-        SystemExit leaves `answer`.
+Coroutines and async generators run on the loop, everything else on the thread pool, as grpc.aio does it. Whatever a
+handler raises, its caller gets a status, in the words of grpc.aio; nothing but KeyboardInterrupt and SystemExit leaves
+`answer`.
 """
 
 from __future__ import annotations

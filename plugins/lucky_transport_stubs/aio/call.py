@@ -1,8 +1,8 @@
 """One asyncio call over shared memory, in the place of grpc's compiled `_AioCall`: messages are bytes here.
 
-Rule 1: nothing blocks the loop and there is no thread: the connection tells `on_change`, and coroutines that wait look.
-Rule 2: messages that came before the end are handed out before it; after a cancel or the deadline there are none.
-Rule 3: the deadline ends the call wherever it is, also while it waits for a connection.
+Nothing blocks the loop and there is no thread: the connection tells `on_change`, and coroutines that wait look.
+Messages that came before the end are handed out before it; after a cancel or the deadline there are none. The deadline
+ends the call wherever it is, also while it waits for a connection.
 """
 
 from __future__ import annotations

@@ -3,9 +3,8 @@
     async with aio_channel("shm://demo") as channel:
         reply = await GreeterStub(channel).SayHello(HelloRequest(name="you"))
 
-Rule 1: everything above the messages' bytes is grpc.aio's own code: calls, interceptors, metadata, errors.
-Rule 2: a call that is dropped is cancelled.
-Rule 3: it belongs to the loop that it is made on; each channel has a connection of its own.
+Everything above the messages' bytes is grpc.aio's own code: calls, interceptors, metadata, errors. A call that is
+dropped is cancelled. It belongs to the loop that it is made on; each channel has a connection of its own.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """One channel's way to its server, in the place of grpc's compiled `AioChannel`: it connects when a call needs it,
 reads for all calls, and connects anew after the server has gone.
 
-Rule 1: the loop watches one descriptor; a thread of its pool is borrowed for as long as it takes to meet the server.
-Rule 2: a call that does not wait for the server to be ready fails with the first attempt; the others have it repeated.
-Rule 3: what ends the connection ends its calls at once; the channel is IDLE then, and the next call connects.
-Rule 4: nothing is left behind by `close`, nor when the channel is dropped after its loop has ended.
-Rule 5: a forked child's copy refuses everything and touches nothing that its parent uses.
+The loop watches one descriptor; a thread of its pool is borrowed for as long as it takes to meet the server. A call
+that does not wait for the server to be ready fails with the first attempt; the others have it repeated. What ends the
+connection ends its calls at once; the channel is IDLE then, and the next call connects. Nothing is left behind by
+`close`, nor when the channel is dropped after its loop has ended. A forked child's copy refuses everything and touches
+nothing that its parent uses.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The servicer's context for asyncio handlers: `grpc.aio.ServicerContext` over one `ServerRpc`.
 
-Rule 1: texts and exceptions are those of grpc.aio, so that handlers and their tests need not know where they run.
-Rule 2: compression may be asked for and changes nothing: there is no wire to save bytes on.
+Texts and exceptions are those of grpc.aio, so that handlers and their tests need not know where they run. Compression
+may be asked for and changes nothing: there is no wire to save bytes on.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """What we take from inside grpc.aio. It is in two halves: one in Python, with all of its API, and a compiled one below.
 
-Rule 1: we keep the Python half, so that calls, interceptors, metadata and errors are grpc's own of whichever version is
-        installed, and stand in for the compiled one: `AioChannel` (`lucky_transport_stubs.aio.connection`) and
-        `_AioCall` (`lucky_transport_stubs.aio.call`). What the two halves say to each other is the same since 1.60.
-Rule 2: nothing else inside grpc.aio is used, and it is named here only; a test compares the methods.
+We keep the Python half, so that calls, interceptors, metadata and errors are grpc's own of whichever version is
+installed, and stand in for the compiled one: `AioChannel` (`lucky_transport_stubs.aio.connection`) and `_AioCall`
+(`lucky_transport_stubs.aio.call`). What the two halves say to each other is the same since 1.60. Nothing else inside
+grpc.aio is used, and it is named here only; a test compares the methods.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What threads of a pool do on the loop's thread: coroutines, awaited from outside.
 
-Rule 1: a wait ends when the loop no longer runs; a thread of the pool never waits for a loop that is gone.
+A wait ends when the loop no longer runs; a thread of the pool never waits for a loop that is gone.
 """
 
 from __future__ import annotations

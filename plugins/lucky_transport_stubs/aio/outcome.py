@@ -1,7 +1,7 @@
 """How an asyncio call stands: nothing known, its initial metadata known, ended with a status; and who waits for that.
 
-Rule 1: the first status counts. With it the initial metadata are known too, empty where none came.
-Rule 2: everything happens on the loop's thread, but for the end of a call that nobody holds any more.
+The first status counts. With it the initial metadata are known too, empty where none came. Everything happens on the
+loop's thread, but for the end of a call that nobody holds any more.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """One call that an asyncio server answers: its state, and the way to its caller.
 
-Rule 1: everything here happens on the thread of the server's loop.
-Rule 2: a call ends once: by its handler's status, or by its caller, its deadline or the server's end; then its
-        handler's task is cancelled, and what it still says to the caller is dropped.
-Rule 3: how many messages go in and out is the caller's business (`ServerCall.shape`); handlers of another arity get,
-        and may send, what there is.
+Everything here happens on the thread of the server's loop. A call ends once: by its handler's status, or by its caller,
+its deadline or the server's end; then its handler's task is cancelled, and what it still says to the caller is dropped.
+How many messages go in and out is the caller's business (`ServerCall.shape`); handlers of another arity get, and may
+send, what there is.
 """
 
 from __future__ import annotations

@@ -5,10 +5,9 @@
     server.add_insecure_port("shm://demo")
     await server.start()
 
-Rule 1: it lives on the loop that it was made on, and has no thread of its own.
-Rule 2: whoever forgets to stop it leaves nothing behind: it ends when it is dropped and when the program ends.
-Rule 3: `stop` refuses new calls at once, waits up to the grace for the open ones, cancels what is left, and leaves
-        nothing behind; the shortest grace of several counts.
+It lives on the loop that it was made on, and has no thread of its own. Whoever forgets to stop it leaves nothing
+behind: it ends when it is dropped and when the program ends. `stop` refuses new calls at once, waits up to the grace
+for the open ones, cancels what is left, and leaves nothing behind; the shortest grace of several counts.
 """
 
 from __future__ import annotations

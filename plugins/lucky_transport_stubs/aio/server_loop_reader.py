@@ -1,6 +1,6 @@
 """An event loop that serves a `ServerLoop`: what `ServerThread` is for programs without one.
 
-Rule 1: everything happens on the loop's thread, a little at a time: no caller can keep the loop from its other work.
+Everything happens on the loop's thread, a little at a time: no caller can keep the loop from its other work.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The context of blocking handlers that an asyncio server runs on its thread pool.
 
-Rule 1: its methods are called on a thread of the pool; what sends something is done on the loop, and awaited.
-Rule 2: it has all of `grpc.ServicerContext`, so that servicers written for a thread-pool server run unchanged.
+Its methods are called on a thread of the pool; what sends something is done on the loop, and awaited. It has all of
+`grpc.ServicerContext`, so that servicers written for a thread-pool server run unchanged.
 """
 
 from __future__ import annotations

@@ -8,6 +8,6 @@
     ledger       counts that survive their process   report    what was called, merged
     escapes      Pythons that the switch cannot reach          cure      the health check of luckyrobots 0.5.0
 
-Rule 1: what the launcher itself imports (command, launch, environment, targets, ledger, report, escapes) imports
-        neither grpc nor NumPy: starting a program costs what starting Python costs.
+What the launcher itself imports (command, launch, environment, targets, ledger, report, escapes) imports neither grpc
+nor NumPy: starting a program costs what starting Python costs.
 """

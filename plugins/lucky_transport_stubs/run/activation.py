@@ -1,6 +1,6 @@
 """Switches this process: reads the settings and patches grpc.
 
-Rule 1: imported only when grpc has been: a process that never uses gRPC pays nothing.
+Imported only when grpc has been: a process that never uses gRPC pays nothing.
 """
 
 from __future__ import annotations

@@ -4,10 +4,9 @@ Each process that calls has two files there: `<pid>-<random>.names`, a line of J
 (target, endpoint, method), and `<pid>-<random>.counts`, a u64 for each of these lines. The counts are mapped memory, so
 whatever ends the process (os._exit, a signal, a crash), they are what they were at that moment.
 
-Rule 1: counting costs a call one store into that memory: no lock, no system call, no thread; and no count is lost
-        between threads.
-Rule 2: a forked child counts in files of its own, from zero.
-Rule 3: a ledger that cannot be written is no reason for a program to fail: its calls are then not counted.
+Counting costs a call one store into that memory: no lock, no system call, no thread; and no count is lost between
+threads. A forked child counts in files of its own, from zero. A ledger that cannot be written is no reason for a
+program to fail: its calls are then not counted.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Channels whose calls are counted. Everything else about them is the channel's that they stand for.
 
-Rule 1: a call is counted when it is started, then made as if nobody counted: same arguments, same answer object.
-Rule 2: imported only where grpc has been imported already.
+A call is counted when it is started, then made as if nobody counted: same arguments, same answer object. Imported only
+where grpc has been imported already.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The switch without a launcher and without PYTHONPATH: what `import lucky_transport.auto` does.
 
-Rule 1: importing this imports grpc; where it is not installed, there is nothing to switch.
+Importing this imports grpc; where it is not installed, there is nothing to switch.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """A program as a child of ours that behaves as if it ran in our place.
 
-Rule 1: what ends the program ends us in the same way: the same exit status, or the same signal.
-Rule 2: a signal reaches the program once. One that is sent to us alone is passed on; one that the terminal, or a
-        supervisor, sends to the whole process group has reached it already.
-Rule 3: if we are killed, so is the program: nobody could report for it, and whoever killed us meant it.
+What ends the program ends us in the same way: the same exit status, or the same signal. A signal reaches the program
+once. One that is sent to us alone is passed on; one that the terminal, or a supervisor, sends to the whole process
+group has reached it already. If we are killed, so is the program: nobody could report for it, and whoever killed us
+meant it.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Its `health_check` uses the stub `_mujoco`, which is made when somebody first touches `client.mujoco`; nobody does. So
 `wait_for_server` always waits its whole time and `Session.connect` always fails, over gRPC as over shared memory.
 
-Rule 1: only the version with the defect is touched, only this method, and the user is told.
+Only the version with the defect is touched, only this method, and the user is told.
 """
 
 from __future__ import annotations

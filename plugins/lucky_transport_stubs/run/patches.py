@@ -1,9 +1,8 @@
 """grpc's four channel factories, made to ask the switch first.
 
-Rule 1: a channel that stays on gRPC is made by the original factory with the caller's own arguments.
-Rule 2: a staged channel is made of the channels that the factory and ours would have made.
-Rule 3: everything else of grpc that makes channels (stubs without a channel, the beta API) goes through these four by
-        itself, because it looks them up when it is called.
+A channel that stays on gRPC is made by the original factory with the caller's own arguments. A staged channel is made
+of the channels that the factory and ours would have made. Everything else of grpc that makes channels (stubs without a
+channel, the beta API) goes through these four by itself, because it looks them up when it is called.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a launched program called, of all its processes together.
 
-Rule 1: what is said names what it is about: the target as the program wrote it, and where it went.
+What is said names what it is about: the target as the program wrote it, and where it went.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The switch of this process: where a channel's calls go, decided when the channel is made and said once.
 
-Rule 1: `shm` never falls back: over shared memory an absent engine is UNAVAILABLE, as an absent server is over gRPC.
-Rule 2: `auto` takes shared memory where an engine is there when the channel is made, and says it when there is none.
-Rule 3: `grpc` switches nothing.
-Rule 4: `staged` leaves it to each call: a mapped target's calls can go either way.
+`shm` never falls back: over shared memory an absent engine is UNAVAILABLE, as an absent server is over gRPC. `auto`
+takes shared memory where an engine is there when the channel is made, and says it when there is none. `grpc` switches
+nothing. `staged` leaves it to each call: a mapped target's calls can go either way.
 """
 
 from __future__ import annotations

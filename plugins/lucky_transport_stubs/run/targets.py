@@ -2,9 +2,8 @@
 
     127.0.0.1:50051   localhost:50051   [::1]:50051   dns:///robot:50051   ipv4:10.0.0.7:50051   unix:///run/engine.sock
 
-Rule 1: every spelling of one place is one target; the names of this very host (loopback and unspecified addresses) are
-        all `localhost`.
-Rule 2: the first pair of a map that fits decides.
+Every spelling of one place is one target; the names of this very host (loopback and unspecified addresses) are all
+`localhost`. The first pair of a map that fits decides.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Which board decides: the first that a plugin offers.
 
-Rule 1: imports nothing heavy: the launcher asks this before it runs a program.
+Imports nothing heavy: the launcher asks this before it runs a program.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One asyncio call of a staged channel: the authority's compiled call, whose messages the exchange is told of.
 
-Rule 1: a read that shared memory cannot answer, because the engine is unreachable or dies before its first message, is
-        made again over gRPC. Until then it is not done for its caller, and has no status.
+A read that shared memory cannot answer, because the engine is unreachable or dies before its first message, is made
+again over gRPC. Until then it is not done for its caller, and has no status.
 """
 
 from __future__ import annotations

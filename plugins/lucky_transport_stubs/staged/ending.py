@@ -1,6 +1,6 @@
 """How a call ended, read from the objects that grpc gives its callers.
 
-Rule 1: metadata are what programs sent: what the two transports add by themselves is left out.
+Metadata are what programs sent: what the two transports add by themselves is left out.
 """
 
 from __future__ import annotations

@@ -5,14 +5,12 @@
     exchange.receives(payload)   # it answered with a message
     exchange.ends(ending)        # it has ended; noted at once, or when the shadow has ended too
 
-Rule 1: nothing here waits or raises: it runs on the threads of callers and of grpc.
-Rule 2: a shadow is asked when the authority has answered, so that the two do not compete; only a stream of responses
-        to one request is asked for at the same moment, for what it brings may be a matter of time.
-Rule 3: a call is noted once.
-Rule 4: two answers that a change of the world overlaps are not compared, equal or not: equal ones would count for the
-        candidate, and no different one against it.
-Rule 5: a read that shared memory cannot answer is made again over gRPC, which is the authority from then on; what
-        shared memory came to is noted as the shadow's outcome.
+Nothing here waits or raises: it runs on the threads of callers and of grpc. A shadow is asked when the authority has
+answered, so that the two do not compete; only a stream of responses to one request is asked for at the same moment, for
+what it brings may be a matter of time. A call is noted once. Two answers that a change of the world overlaps are not
+compared, equal or not: equal ones would count for the candidate, and no different one against it. A read that shared
+memory cannot answer is made again over gRPC, which is the authority from then on; what shared memory came to is noted
+as the shadow's outcome.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A board that cannot harm the calls it decides on.
 
-Rule 1: whatever the board raises or answers, the call is made: over gRPC, with no shadow, when nothing better is known.
-Rule 2: what is wrong with a board is said once.
+Whatever the board raises or answers, the call is made: over gRPC, with no shadow, when nothing better is known. What is
+wrong with a board is said once.
 """
 
 from __future__ import annotations

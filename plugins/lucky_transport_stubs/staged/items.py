@@ -1,6 +1,6 @@
 """The messages of one call, as many as are kept for a comparison.
 
-Rule 1: a stream may go on for days: of what is beyond the limits nothing is kept.
+A stream may go on for days: of what is beyond the limits nothing is kept.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Makes staged channels of the four channels that each is made of.
 
-Rule 1: shadows are asked through blocking channels, also in programs of asyncio: they are no business of its loop.
+Shadows are asked through blocking channels, also in programs of asyncio: they are no business of its loop.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """The second answer: a call's requests, sent again over the other transport.
 
-Rule 1: shadows have channels and threads of their own: they share nothing with the calls that somebody waits for.
-Rule 2: a shadow has as much time as its caller gave the authority, and 10 seconds at most.
-Rule 3: when there are too many already, or the channel is closed, none is asked: what is not done is said.
-Rule 4: nobody there is evidence while the authority is there: an engine that has ended is missed by both.
-Rule 5: whatever a shadow does, an outcome or a reason comes of it, and nothing else.
+Shadows have channels and threads of their own: they share nothing with the calls that somebody waits for. A shadow has
+as much time as its caller gave the authority, and 10 seconds at most. When there are too many already, or the channel
+is closed, none is asked: what is not done is said. Nobody there is evidence while the authority is there: an engine
+that has ended is missed by both. Whatever a shadow does, an outcome or a reason comes of it, and nothing else.
 """
 
 from __future__ import annotations
@@ -102,7 +101,7 @@ class ChannelShadows:
     def _run(self, exchange: RoutedRpc) -> None:
         try:
             self._answer(exchange)
-        except Exception as error:  # a channel that was closed, or foreign code: Rule 5
+        except Exception as error:  # a channel that was closed, or foreign code, becomes an outcome
             if self._is_closed:
                 exchange.has_no_shadow(_CLOSED)
             else:

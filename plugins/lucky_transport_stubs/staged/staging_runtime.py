@@ -1,7 +1,7 @@
 """What all staged channels of a process share: the board, the threads for shadows, and what changed the world.
 
-Rule 1: it is made with the first staged channel, once per process.
-Rule 2: at the end of the process shadows have a moment to end, then the board writes what it knows.
+It is made with the first staged channel, once per process. At the end of the process shadows have a moment to end, then
+the board writes what it knows.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A few threads that do what no caller may wait for.
 
-Rule 1: there is room for so many jobs, under way and waiting; one more is refused at once, nothing waits for room.
-Rule 2: the threads hold nothing up: they start with the first jobs, and end with the process whatever they do.
-Rule 3: a forked child has threads of its own, and none of the parent's jobs.
+There is room for so many jobs, under way and waiting; one more is refused at once, nothing waits for room. The threads
+hold nothing up: they start with the first jobs, and end with the process whatever they do. A forked child has threads
+of its own, and none of the parent's jobs.
 """
 
 from __future__ import annotations

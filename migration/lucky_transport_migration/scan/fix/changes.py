@@ -1,8 +1,7 @@
 """All rewrites of a code base: worked out first, shown, then written.
 
-Rule 1: nothing is written before everything is known, and a file is written whole or not at all.
-Rule 2: what a rewrite would leave is Python that compiles, or it is not offered.
-Rule 3: the same rewrites again change nothing.
+Nothing is written before everything is known, and a file is written whole or not at all. What a rewrite would leave is
+Python that compiles, or it is not offered. The same rewrites again change nothing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """A module that is being rewritten: rules note what is to change, `finish` changes all of it at once.
 
-Rule 1: what no rule touched keeps its very bytes.
-Rule 2: an import goes when rules rewrote all uses of the name, and it had some; what takes its place stands where it
-        stood, so that a name is known wherever the old one was.
+What no rule touched keeps its very bytes. An import goes when rules rewrote all uses of the name, and it had some; what
+takes its place stands where it stood, so that a name is known wherever the old one was.
 """
 
 from __future__ import annotations

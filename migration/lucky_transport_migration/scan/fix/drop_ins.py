@@ -4,8 +4,8 @@
     grpc.aio.insecure_channel(target)                   lucky_transport_stubs.aio_channel("shm://name")
     grpc.server(pool) ... .add_insecure_port(address)   lucky_transport_stubs.server(pool) ... .add_insecure_port("shm://name")
 
-Rule 1: a target is replaced only where it is known to be the engine's (see targets.py), whatever endpoint is given.
-Rule 2: what has credentials is left to a person.
+A target is replaced only where it is known to be the engine's (see targets.py), whatever endpoint is given. What has
+credentials is left to a person.
 """
 
 from __future__ import annotations

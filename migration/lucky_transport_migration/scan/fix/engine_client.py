@@ -4,8 +4,8 @@
     client.connect()
     client.reset_agent("agent_0")               client.agent.reset("agent_0")
 
-Rule 1: all uses of a client are rewritten or none; `step` answers differently there and is left to a person.
-Rule 2: uses are seen within the file; a client that other files import by its name is not for this rule.
+All uses of a client are rewritten or none; `step` answers differently there and is left to a person. Uses are seen
+within the file; a client that other files import by its name is not for this rule.
 """
 
 from __future__ import annotations

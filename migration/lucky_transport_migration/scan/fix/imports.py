@@ -1,6 +1,6 @@
 """Import statements, with names taken out and others put in their place.
 
-Rule 1: comments above and behind a statement stay with the first of what takes its place.
+Comments above and behind a statement stay with the first of what takes its place.
 """
 
 from __future__ import annotations

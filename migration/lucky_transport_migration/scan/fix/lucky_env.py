@@ -3,8 +3,8 @@
     from luckyrobots import LuckyEnv            from lucky_transport import LuckyEnv
     LuckyEnv(robot="go2", port=50051)           LuckyEnv(robot="go2")
 
-Rule 1: `host` and `port` go, if they are the engine's. It is where the configuration or the given endpoint says.
-Rule 2: a file that looks inside the env, or derives from it, is left to a person.
+`host` and `port` go, if they are the engine's. It is where the configuration or the given endpoint says. A file that
+looks inside the env, or derives from it, is left to a person.
 """
 
 from __future__ import annotations

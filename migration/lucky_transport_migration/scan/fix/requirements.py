@@ -1,7 +1,7 @@
 """What nobody needs any more is no longer asked for; lucky-transport takes its place in the same list.
 
-Rule 1: a requirement goes only when the code, as it will be, neither imports it nor holds generated stubs.
-Rule 2: lucky-transport is put in once a file, for luckyrobots or grpcio itself; order and layout of the rest stay.
+A requirement goes only when the code, as it will be, neither imports it nor holds generated stubs. Lucky-transport is
+put in once a file, for luckyrobots or grpcio itself; order and layout of the rest stay.
 """
 
 from __future__ import annotations

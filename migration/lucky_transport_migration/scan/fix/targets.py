@@ -1,8 +1,8 @@
 """Which targets of gRPC are the engine's: port 50051 of this host, and those that the user names.
 
-Rule 1: a target counts only when its text is known. Constants are folded: literals, names that are assigned once to
-        a constant, `+`, f-strings, `%` and `format` of constants.
-Rule 2: everything else stays, with the reason: a rewrite of another service's channel would break a program.
+A target counts only when its text is known. Constants are folded: literals, names that are assigned once to a constant,
+`+`, f-strings, `%` and `format` of constants. Everything else stays, with the reason: a rewrite of another service's
+channel would break a program.
 """
 
 from __future__ import annotations

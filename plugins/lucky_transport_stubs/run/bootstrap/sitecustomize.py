@@ -1,11 +1,10 @@
 """Run by every Python that starts with this folder on PYTHONPATH: switches gRPC as soon as it is imported.
 
-Rule 1: nothing but this file lies in this folder, and it works in Pythons from 3.8 on, with or without lucky_transport.
-Rule 2: it costs a start next to nothing: no import of a package, one entry in sys.meta_path.
-Rule 3: the sitecustomize that this one hides runs afterwards, and nobody finds this folder on sys.path.
-Rule 4: a switch that was asked for and cannot be had ends the process with 78. A child that has no lucky_transport (an
-        engine's own Python) is left as it is and noted down, to be reported.
-Rule 5: the first process of a program that nobody launched reports for all of them at its end.
+Nothing but this file lies in this folder, and it works in Pythons from 3.8 on, with or without lucky_transport. It
+costs a start next to nothing: no import of a package, one entry in sys.meta_path. The sitecustomize that this one hides
+runs afterwards, and nobody finds this folder on sys.path. A switch that was asked for and cannot be had ends the
+process with 78. A child that has no lucky_transport (an engine's own Python) is left as it is and noted down, to be
+reported. The first process of a program that nobody launched reports for all of them at its end.
 """
 
 import atexit

@@ -4,7 +4,7 @@ A case is a function of two ends (a server and channels to it) that returns a re
 suite runs each case over real gRPC and over ours and compares the records; what differs on purpose stands in
 `declared.py`, with its reason, and in the plugin's README.
 
-Rule 1: a case asserts nothing. What real gRPC does, in the version that is installed, is what is right.
-Rule 2: a case records nothing that differs between two runs over real gRPC: no times, no addresses, no races.
-Rule 3: every wait in a case is bounded; a wait that is not met is recorded, and so differs.
+A case asserts nothing. What real gRPC does, in the version that is installed, is what is right. A case records nothing
+that differs between two runs over real gRPC: no times, no addresses, no races. Every wait in a case is bounded; a wait
+that is not met is recorded, and so differs.
 """

@@ -1,6 +1,6 @@
 """What an asyncio case records; the counterpart of `records` for calls whose answers are awaited.
 
-Rule 1: every observation of an asyncio call goes through here, so that no case forgets a part of it.
+Every observation of an asyncio call goes through here, so that no case forgets a part of it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Running a case over both implementations, and what then differs.
 
-Rule 1: a difference has a place: the case, and the path of the field in its record.
-Rule 2: ours has one try. Real gRPC has three, because it is not always of one mind: a graceful stop, for one, cuts off
-one last response in a hundred.
+A difference has a place: the case, and the path of the field in its record. Ours has one try. Real gRPC has three,
+because it is not always of one mind: a graceful stop, for one, cuts off one last response in a hundred.
 """
 
 from __future__ import annotations

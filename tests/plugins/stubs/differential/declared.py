@@ -1,9 +1,9 @@
 """The intended differences between ours and real gRPC, each with its reason; `plugins/lucky_transport_stubs/README.md`
 shows the same table.
 
-Rule 1: the table is exact. A difference that is not in it fails its case, and so does an entry that differs no more.
-Rule 2: ours behaves as the newest grpcio does, whichever is installed; where an older one did otherwise, the entry says
-up to which version.
+The table is exact. A difference that is not in it fails its case, and so does an entry that differs no more. Ours
+behaves as the newest grpcio does, whichever is installed; where an older one did otherwise, the entry says up to which
+version.
 """
 
 from __future__ import annotations

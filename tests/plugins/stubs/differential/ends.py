@@ -1,7 +1,7 @@
 """Both ends for a case: servers, and channels to them, of one implementation or the other.
 
-Rule 1: a case meets the implementation only here: it gets `Ends` and never names one.
-Rule 2: what a case started has ended when its `Ends` are closed, however the case ended.
+A case meets the implementation only here: it gets `Ends` and never names one. What a case started has ended when its
+`Ends` are closed, however the case ended.
 """
 
 from __future__ import annotations

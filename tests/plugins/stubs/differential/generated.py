@@ -1,6 +1,6 @@
 """The generated code of `lucky_differential.proto`, made by the grpcio-tools that is installed.
 
-Rule 1: nothing generated is kept: what an older or newer generator writes is what the cases run with.
+Nothing generated is kept: what an older or newer generator writes is what the cases run with.
 """
 
 from __future__ import annotations

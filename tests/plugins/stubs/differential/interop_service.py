@@ -1,6 +1,6 @@
 """The server's half of gRPC's interoperability cases, for threads and for asyncio.
 
-Rule 1: the service does what gRPC's own test service does, with the generated code that the installed tools make.
+The service does what gRPC's own test service does, with the generated code that the installed tools make.
 """
 
 from __future__ import annotations

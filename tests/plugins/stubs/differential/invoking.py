@@ -1,6 +1,6 @@
 """The ways to make a call, each with the whole record of how it ended.
 
-Rule 1: every style that an arity offers is here, so that a case about an ending is a case about all of them.
+Every style that an arity offers is here, so that a case about an ending is a case about all of them.
 """
 
 from __future__ import annotations

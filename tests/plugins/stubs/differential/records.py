@@ -1,6 +1,6 @@
 """What a case records: plain values that can be compared and printed.
 
-Rule 1: every observation of an error or a call goes through here, so that no case forgets a part of it.
+Every observation of an error or a call goes through here, so that no case forgets a part of it.
 """
 
 from __future__ import annotations

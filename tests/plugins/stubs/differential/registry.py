@@ -1,6 +1,6 @@
 """Where case functions become cases.
 
-Rule 1: the name of a case is the name of its module, of its function and of its parameters; it is unique.
+The name of a case is the name of its module, of its function and of its parameters; it is unique.
 """
 
 from __future__ import annotations
