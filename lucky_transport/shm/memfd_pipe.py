@@ -14,14 +14,13 @@ import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 from lucky_transport.errors import ClosedError, PeerDied
 from lucky_transport.shm.channel import PEER_PARKS, PEER_WAKES
 from lucky_transport.shm.eventfd import EventFd
 from lucky_transport.shm.handshake import RingPair
 from lucky_transport.shm.liveness import Peer
-from lucky_transport.shm.ring_pipe import RingPipe, open_reader, open_writer
+from lucky_transport.shm.ring_pipe import EndOptions, RingPipe, open_reader, open_writer
 from lucky_transport.shm.timing import LONGEST_SLEEP_NS
 from lucky_transport.shm.wait import spin, spin_budget
 
@@ -63,14 +62,14 @@ class MemfdPipe(RingPipe):
     ) -> None:
         mine, theirs = (pair.park_engine, pair.park_client) if engine else (pair.park_client, pair.park_engine)
         inward, outward = (pair.to_engine, pair.to_client) if engine else (pair.to_client, pair.to_engine)
-        bits = PEER_WAKES | (PEER_PARKS if parts.peer_parks else 0)
-        writer = partial(open_writer, park=theirs, eventfd=parts.peer_event.fd)
-        reader = partial(open_reader, park=mine, eventfd=parts.my_event.fd)
+        common: EndOptions = {"strategy": strategy, "peer": PEER_WAKES | (PEER_PARKS if parts.peer_parks else 0)}
+        to_peer: EndOptions = {**common, "park": theirs, "eventfd": parts.peer_event.fd}
+        to_me: EndOptions = {**common, "park": mine, "eventfd": parts.my_event.fd}
         super().__init__(
             f"the pipe to {peer}",
             peer,
-            writer(pair.mapping, outward, pair.size, strategy=strategy, peer=bits, native=native),
-            reader(pair.mapping, inward, pair.size, strategy=strategy, peer=bits, native=native),
+            open_writer(pair.mapping, outward, pair.size, native=native, **to_peer),
+            open_reader(pair.mapping, inward, pair.size, native=native, **to_me),
             parts.peer.pidfd,
             native,
         )

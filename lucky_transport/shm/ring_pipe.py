@@ -6,12 +6,12 @@ import contextlib
 import time
 from abc import ABC, abstractmethod
 from mmap import mmap
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 
 from lucky_transport.errors import ClosedError
 from lucky_transport.fork import on_child
 from lucky_transport.shm.atomics import implementation
-from lucky_transport.shm.channel import PEER_PARKS, PEER_WAKES, Result
+from lucky_transport.shm.channel import Result
 from lucky_transport.shm.ring import SMALLEST, check_place, largest_record, ring_bytes
 from lucky_transport.shm.timing import WRITABLE_SLICE_NS
 from lucky_transport.shm.usage_guard import UsageGuard
@@ -19,53 +19,38 @@ from lucky_transport.shm.usage_guard import UsageGuard
 if TYPE_CHECKING:
     from lucky_transport.shm._native import RingReader, RingWriter
 
-__all__ = ["RingPipe", "open_reader", "open_writer"]
+__all__ = ["EndOptions", "RingPipe", "open_reader", "open_writer"]
 
-_BOTH = PEER_WAKES | PEER_PARKS
+
+class EndOptions(TypedDict, total=False):
+    """park, eventfd, strategy, peer: as the ends in `_native.pyi` say."""
+
+    park: int
+    eventfd: int
+    strategy: int
+    peer: int
 
 
 def open_writer(
-    memory: Any,
-    offset: int,
-    size: int,
-    *,
-    park: int = -1,
-    eventfd: int = -1,
-    strategy: int = 1,
-    peer: int = _BOTH,
-    native: bool = True,
+    memory: Any, offset: int, size: int, *, native: bool = True, **options: Unpack[EndOptions]
 ) -> RingWriter:
     """Return the writing end of the ring at `offset` of `memory`, going on where the shared position stands.
 
     Raises SegmentError when the ring does not fit into the memory, RemoteProtocolError for impossible positions.
     """
-    return cast("RingWriter", _open("RingWriter", memory, offset, size, park, eventfd, strategy, peer, native))
+    check_place(memoryview(memory).nbytes, offset, size)
+    return cast("RingWriter", implementation(native).RingWriter(memory, offset, size, **options))
 
 
 def open_reader(
-    memory: Any,
-    offset: int,
-    size: int,
-    *,
-    park: int = -1,
-    eventfd: int = -1,
-    strategy: int = 1,
-    peer: int = _BOTH,
-    native: bool = True,
+    memory: Any, offset: int, size: int, *, native: bool = True, **options: Unpack[EndOptions]
 ) -> RingReader:
     """Return the reading end of the ring at `offset` of `memory`; `eventfd` is what this side sleeps on, if anything.
 
     Raises SegmentError when the ring does not fit into the memory, RemoteProtocolError for impossible positions.
     """
-    return cast("RingReader", _open("RingReader", memory, offset, size, park, eventfd, strategy, peer, native))
-
-
-def _open(
-    end: str, memory: Any, offset: int, size: int, park: int, eventfd: int, strategy: int, peer: int, native: bool
-) -> Any:
     check_place(memoryview(memory).nbytes, offset, size)
-    make = getattr(implementation(native), end)
-    return make(memory, offset, size, park=park, eventfd=eventfd, strategy=strategy, peer=peer)
+    return cast("RingReader", implementation(native).RingReader(memory, offset, size, **options))
 
 
 class RingPipe(ABC):

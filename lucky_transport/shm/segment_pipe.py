@@ -14,7 +14,7 @@ from lucky_transport.shm.channel import PEER_PARKS, PEER_WAKES, Result
 from lucky_transport.shm.layout import FIELDS, RING_HEAD_BYTES
 from lucky_transport.shm.mapping import Mapping
 from lucky_transport.shm.ring import reset_ring
-from lucky_transport.shm.ring_pipe import RingPipe, open_reader, open_writer
+from lucky_transport.shm.ring_pipe import EndOptions, RingPipe, open_reader, open_writer
 from lucky_transport.shm.segment import Segment
 from lucky_transport.shm.timing import TRUNCATION_POLL_NS
 
@@ -31,8 +31,11 @@ class SegmentPipe(RingPipe):
     ) -> None:
         mine, theirs = (_ENGINE, _CLIENT) if engine else (_CLIENT, _ENGINE)
         inward, outward = ("ring_c2s", "ring_s2c") if engine else ("ring_s2c", "ring_c2s")
-        writer = open_writer(*_place(segment, outward), park=theirs, strategy=strategy, peer=peer_bits, native=native)
-        reader = open_reader(*_place(segment, inward), park=mine, strategy=strategy, peer=peer_bits, native=native)
+        common: EndOptions = {"strategy": strategy, "peer": peer_bits}
+        to_peer: EndOptions = {**common, "park": theirs}
+        to_me: EndOptions = {**common, "park": mine}
+        writer = open_writer(*_place(segment, outward), native=native, **to_peer)
+        reader = open_reader(*_place(segment, inward), native=native, **to_me)
         pidfd = os.dup(pidfd) if pidfd >= 0 else -1
         super().__init__(f"the pipe to {peer} at {segment.path}", peer, writer, reader, pidfd, native)
         self._mapping: Mapping | None = segment.mapping
