@@ -18,12 +18,20 @@ __all__ = ["ClientContract"]
 _ITEMS = 300
 
 
+async def _waiting(client: AsyncClient) -> tuple[Any, asyncio.Task[Any]]:
+    """Return a stream, and a task that waits for its second item, which is due in a second."""
+    stream = client.telemetry.stream(fps=1)
+    await anext(stream)
+    task = asyncio.ensure_future(anext(stream))
+    await asyncio.sleep(0.05)
+    return stream, task
+
+
 class ClientContract(TransportSuite):
-    """Part of `TransportContract`."""
+    """The part of `TransportContract` about typed clients."""
 
     def test_a_program_uses_services_streams_and_steps_over_one_connection(self) -> None:
-        with self.open_client() as transport:
-            self.require(transport, "commands")
+        with self.open_client(needs="commands") as transport:
             client = Client(transport)
             transport.step(zeros(transport), every(transport, RESET))
             entities = client.scene.list_entities(include_transforms=True).entities
@@ -56,10 +64,7 @@ class ClientContract(TransportSuite):
     def test_a_cancelled_task_leaves_its_stream_and_the_connection_works_on(self) -> None:
         async def use(client: AsyncClient) -> None:
             self.require(client.transport, "streams")
-            stream = client.telemetry.stream(fps=1)
-            await anext(stream)
-            waiting = asyncio.ensure_future(anext(stream))
-            await asyncio.sleep(0.05)
+            stream, waiting = await _waiting(client)
             waiting.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await waiting
@@ -72,10 +77,7 @@ class ClientContract(TransportSuite):
     def test_a_closed_client_ends_the_tasks_that_wait(self) -> None:
         async def use(client: AsyncClient) -> None:
             self.require(client.transport, "streams")
-            stream = client.telemetry.stream(fps=1)
-            await anext(stream)
-            waiting = asyncio.ensure_future(anext(stream))
-            await asyncio.sleep(0.05)
+            _, waiting = await _waiting(client)
             await client.close()
             with pytest.raises((Cancelled, ClosedError)):
                 await waiting

@@ -18,8 +18,8 @@ from lucky_transport.engine import RESET
 from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import SpecError
 from lucky_transport.spec.composite import flat, unpack, views
-from lucky_transport.testing.suite import TransportSuite, every
-from lucky_transport.testing.trajectories import first_difference, random_actions, random_moves, record_env
+from lucky_transport.testing.suite import TransportSuite, every, frame_arrays
+from lucky_transport.testing.trajectories import random_actions, random_moves
 from lucky_transport.transport import Transport
 
 __all__ = ["CompositeContract"]
@@ -54,25 +54,17 @@ class CompositeContract(TransportSuite):
         with self.open_composite(episode_steps=7) as (client, reference):
             ended = 0
             for actions, control in random_moves(client.spec, 60, seed=6, hold=client.capabilities.hold):
-                found, expected = client.step(actions, control), reference.step(actions, control)
-                for name in ("observations", "rewards", "terminated", "truncated", "signals"):
-                    assert getattr(found, name).tobytes() == getattr(expected, name).tobytes(), name
-                ended += np.count_nonzero(found.truncated)
+                found, expected = (frame_arrays(each.step(actions, control)) for each in (client, reference))
+                for name, array in found.items():
+                    assert array.tobytes() == expected[name].tobytes(), name
+                ended += np.count_nonzero(found["truncated"])
             assert ended
 
-    @pytest.mark.parametrize("mode", ["NextStep", "SameStep", "Disabled"])
+    @pytest.mark.parametrize("mode", ["NEXT_STEP", "SAME_STEP", "DISABLED"])
     def test_an_envs_nested_trajectory_is_the_same_as_without_a_wire(self, mode: str) -> None:
         with self.open_composite(episode_steps=5) as (client, reference):
-            if mode != "NextStep":
-                self.require(client, "hold")
-            with (
-                VectorEnv(client, autoreset_mode=mode) as env,
-                VectorEnv(reference, autoreset_mode=mode) as expected,
-            ):
-                found = record_env(env, 30, seed=2)
-                assert 'observations["camera"]["left"]' in found
-                assert found["truncated"].any()
-                assert first_difference(found, record_env(expected, 30, seed=2)) is None
+            found = self.check_same_episodes(client, reference, mode, 30)
+            assert 'observations["camera"]["left"]' in found
 
     def test_action_parts_written_in_place_are_the_actions(self) -> None:
         with self.open_composite() as (client, reference):

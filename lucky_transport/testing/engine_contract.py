@@ -15,16 +15,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from lucky_transport.agents.agents import AgentHost
 from lucky_transport.engine import HOLD, RESET, Buffers, Engine
 from lucky_transport.env.composite import observation_fields
 from lucky_transport.errors import Unimplemented
-from lucky_transport.inproc import InprocTransport
 from lucky_transport.messages import SetSeedsRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.spec.batch_spec import BatchSpec, total_reward
 from lucky_transport.spec.composite import Part, place
-from lucky_transport.testing.suite import every, zeros
+from lucky_transport.testing.suite import every, open_reference, zeros
 from lucky_transport.testing.trajectories import (
     Move,
     Trajectory,
@@ -71,13 +69,8 @@ class EngineContract:
     @contextmanager
     def open_client(self) -> Generator[Transport]:
         """Yield a client of a fresh engine."""
-        host = AgentHost(self.make_engine(self.num_envs))
-        client = InprocTransport(host)
-        try:
+        with open_reference(self.make_engine(self.num_envs)) as client:
             yield client
-        finally:
-            client.close()
-            host.close()
 
     def record(self, moves: Sequence[Move]) -> dict[str, NDArray[Any]]:
         """Return a fresh engine's answers to `moves`; an env that ended is reset, because no rule says what stepping it

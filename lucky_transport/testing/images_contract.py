@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
-
 import numpy as np
 import pytest
 
@@ -42,17 +39,10 @@ def _views(client: Transport, request: StreamCameraRequest) -> list[ImageFrame]:
 class ImagesContract(TransportSuite):
     """The part of `TransportContract` that is about images."""
 
-    @contextmanager
-    def open_images(self) -> Generator[tuple[Transport, Transport]]:
-        """Yield a client of an engine of images, and one of an equal engine without any wire."""
-        with self.open_both(ImageEngine, 2) as (client, reference):
-            self.require(client, "streams")
-            yield client, reference
-
     @pytest.mark.parametrize("name", ["made", "drawn", "growing", "shrinking"])
     def test_images_are_the_same_as_without_a_wire_and_stay_so(self, name: str) -> None:
         request = StreamCameraRequest(name=name, target_fps=_COUNT)
-        with self.open_images() as (client, reference):
+        with self.open_both(ImageEngine, 2, needs="streams") as (client, reference):
             found = list(client.stream(_CAMERA, request))
             assert all(type(frame.data) is bytes for frame in found)
             assert found == list(reference.stream(_CAMERA, request))
@@ -60,18 +50,18 @@ class ImagesContract(TransportSuite):
     @pytest.mark.parametrize("name", ["made", "drawn", "growing"])
     def test_views_of_images_show_the_same(self, name: str) -> None:
         request = StreamCameraRequest(name=name, target_fps=_COUNT)
-        with self.open_images() as (client, reference):
+        with self.open_both(ImageEngine, 2, needs="streams") as (client, reference):
             assert _views(client, request) == list(reference.stream(_CAMERA, request))
 
     def test_an_image_is_an_array(self) -> None:
-        with self.open_images() as (client, _):
+        with self.open_both(ImageEngine, 2, needs="streams") as (client, _):
             stream = client.stream(_CAMERA, StreamCameraRequest(name="drawn", target_fps=1, width=5, height=3))
             assert np.array_equal(image_array(next(stream)), pixels(1, 5, 3))
 
     def test_an_env_renders_each_of_its_envs(self) -> None:
         from lucky_transport.env.vector_env import VectorEnv
 
-        with self.open_images() as (client, _):
+        with self.open_both(ImageEngine, 2, needs="streams") as (client, _):
             env = VectorEnv(client, render_mode="rgb_array", render_size=(5, 3))
             env.reset()
             for images in (env.render(), env.call("render")):
@@ -86,7 +76,7 @@ class ImagesContract(TransportSuite):
             GetCameraFrameRequest(name="large", width=200, height=100),
             GetCameraFrameRequest(name="depth", kind=CameraStreamKind.DEPTH),
         ]
-        with self.open_images() as (client, reference):
+        with self.open_both(ImageEngine, 2, needs="streams") as (client, reference):
             for _ in range(3):
                 request = StepRequest("agent_1", [0.5] * client.spec.action.size, camera_requests=cameras)
                 answer, expected = client.call(_STEP, request), reference.call(_STEP, request)
@@ -95,7 +85,7 @@ class ImagesContract(TransportSuite):
                 assert [len(frame.frame.data) for frame in answer.camera_frames] == [24, 80_000, 2048]
 
     def test_an_image_that_cannot_be_taken_is_refused_and_the_next_one_comes(self) -> None:
-        with self.open_images() as (client, reference):
+        with self.open_both(ImageEngine, 2, needs="streams") as (client, reference):
             for name in ("broken", "whole"):
                 request = StepRequest("agent_0", camera_requests=[GetCameraFrameRequest(name=name)])
                 answer, expected = client.call(_STEP, request), reference.call(_STEP, request)

@@ -35,8 +35,7 @@ class SessionsContract(TransportSuite):
     @contextmanager
     def open_sessions(self) -> Generator[SessionClient]:
         """Yield the sessions of a fresh engine; skip where the transport carries none."""
-        with self.open_client("cartpole", 1) as client:
-            self.require(client, "sessions")
+        with self.open_client("cartpole", 1, needs="sessions") as client:
             yield SessionClient(client)
 
     def test_a_session_is_created_advanced_and_destroyed(self) -> None:
@@ -76,13 +75,11 @@ class SessionsContract(TransportSuite):
             alone = [sessions.create(seed=seed) for seed in range(64)]
             for _ in range(3):
                 commands = [[_RIGHT if number % 3 else _LEFT] for number in range(64)]
-                turns = [
-                    AdvanceRequest(session, 1 + number % 5, commands[number]) for number, session in enumerate(ids)
-                ]
+                requests = [AdvanceRequest(session, 1 + n % 5, commands[n]) for n, session in enumerate(ids)]
                 expected = [sessions.advance(session, 1 + n % 5, commands[n]) for n, session in enumerate(alone)]
-                assert sessions.advance_all(turns) == expected
+                assert sessions.advance_all(requests) == expected
 
-    def test_a_turn_that_fails_keeps_no_other_session_from_its_ticks(self) -> None:
+    def test_a_request_that_fails_stops_no_other_session(self) -> None:
         with self.open_sessions() as sessions:
             first, second = sessions.create(seed=1), sessions.create(seed=2)
             with pytest.raises(UnknownSession, match="no session '0123456789ab'"):
@@ -95,7 +92,7 @@ class SessionsContract(TransportSuite):
                     ]
                 )
             assert [sessions.advance(session, 0).ticks for session in (first, second)] == [1, 2]
-            with pytest.raises(ValueError, match=f"session '{first}' has two turns"):
+            with pytest.raises(ValueError, match=f"session '{first}' is in two requests"):
                 sessions.advance_all([AdvanceRequest(first), AdvanceRequest(second), AdvanceRequest(first)])
             assert [sessions.advance(session, 0).ticks for session in (first, second)] == [1, 2]
 
@@ -111,11 +108,11 @@ class SessionsContract(TransportSuite):
     def test_closing_ends_all_that_are_advanced_together(self) -> None:
         self.require_deadlines()
         with self.open_sessions() as sessions:
-            turns = [AdvanceRequest(sessions.create(options=_ENDLESS), 1_000_000_000) for _ in range(20)]
+            requests = [AdvanceRequest(sessions.create(options=_ENDLESS), 1_000_000_000) for _ in range(20)]
             closing = threading.Timer(0.1, sessions.transport.close)
             closing.start()
             with pytest.raises(ClosedError, match="the transport is closed; connect again"):
-                sessions.advance_all(turns, Deadline(PATIENCE_S))
+                sessions.advance_all(requests, Deadline(PATIENCE_S))
             closing.join(PATIENCE_S)
 
     def test_an_event_ends_an_advance(self) -> None:
@@ -162,9 +159,9 @@ class SessionsContract(TransportSuite):
         with self.open_sessions() as sessions, ThreadPoolExecutor(32) as pool:
             session = sessions.create(seed=1)
             sessions.advance(session, 0)
-            looks = [pool.submit(sessions.latest, session, 0, Deadline(PATIENCE_S)) for _ in range(32)]
+            reads = [pool.submit(sessions.latest, session, 0, Deadline(PATIENCE_S)) for _ in range(32)]
             assert sessions.advance(session).ticks == 1
-            assert {look.result(PATIENCE_S).ticks for look in looks} == {1}
+            assert {read.result(PATIENCE_S).ticks for read in reads} == {1}
 
     def test_the_newest_actions_push_out_the_oldest(self) -> None:
         with self.open_sessions() as sessions:

@@ -9,24 +9,22 @@ import pytest
 
 from lucky_transport import api
 from lucky_transport.engine import HOLD, RESET
-from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.spec.batch_spec import total_reward
 from lucky_transport.testing.dial import DialEngine
-from lucky_transport.testing.suite import TransportSuite, every, zeros
+from lucky_transport.testing.suite import TransportSuite, every, frame_arrays, zeros
 from lucky_transport.testing.trajectories import (
     first_difference,
     random_actions,
     random_moves,
-    record_env,
     record_frames,
 )
-from lucky_transport.transport import Capabilities, Frame
+from lucky_transport.transport import Capabilities
 
 __all__ = ["SteppingContract"]
 
 
 class SteppingContract(TransportSuite):
-    """Half of `TransportContract`."""
+    """The part of `TransportContract` about frames, moves and actions."""
 
     # what is on offer
 
@@ -52,7 +50,7 @@ class SteppingContract(TransportSuite):
     def test_a_frames_arrays_have_the_promised_dtypes_and_shapes(self) -> None:
         with self.open_client(num_envs=3, obs_size=7) as client:
             frame = client.step(zeros(client))
-            found = {name: (str(array.dtype), array.shape) for name, array in _arrays(frame).items()}
+            found = {name: (str(array.dtype), array.shape) for name, array in frame_arrays(frame).items()}
             assert found == {
                 "observations": ("float32", (3, 7)),
                 "rewards": ("float32", (3,)),
@@ -64,7 +62,7 @@ class SteppingContract(TransportSuite):
     def test_a_frames_arrays_are_read_only(self) -> None:
         with self.open_client() as client:
             frame = client.step(zeros(client))
-            assert not [name for name, array in _arrays(frame).items() if array.flags.writeable]
+            assert not [name for name, array in frame_arrays(frame).items() if array.flags.writeable]
 
     def test_observations_and_actions_keep_the_engines_own_dtypes(self) -> None:
         with self.open_both(lambda: DialEngine(3), 3) as (client, reference):
@@ -121,13 +119,12 @@ class SteppingContract(TransportSuite):
         assert frames[0] == frames[1]
 
     def test_a_held_env_keeps_its_rows_bit_for_bit(self) -> None:
-        with self.open_client() as client:
-            self.require(client, "hold")
+        with self.open_client(needs="hold") as client:
             client.step(zeros(client), every(client, RESET))
-            before = {name: array.copy() for name, array in _arrays(client.step(zeros(client))).items()}
+            before = {name: array.copy() for name, array in frame_arrays(client.step(zeros(client))).items()}
             control = every(client, 0)
             control[2] = HOLD
-            after = _arrays(client.step(zeros(client), control))
+            after = frame_arrays(client.step(zeros(client), control))
             for name, array in after.items():
                 kept, stepped = (array[:, 2], array[:, 0]) if name == "signals" else (array[2], array[0])
                 old = before[name][:, 2] if name == "signals" else before[name][2]
@@ -135,28 +132,18 @@ class SteppingContract(TransportSuite):
                 if name == "observations":
                     assert stepped.tobytes() != before[name][0].tobytes()
 
-    @pytest.mark.parametrize("seed", range(3))
     @pytest.mark.parametrize("options", [{"episode_steps": 7}, {"reset_ticks": 1}], ids=["plain", "reset_ticks"])
-    def test_any_sequence_of_moves_gives_the_references_frames(self, seed: int, options: dict[str, Any]) -> None:
-        with self.open_both("toy", 5, **options) as (client, reference):
-            moves = random_moves(client.spec, 80, seed, hold=client.capabilities.hold)
-            assert first_difference(record_frames(client, moves), record_frames(reference, moves)) is None
-
-    def test_a_single_env_gives_the_references_frames(self) -> None:
-        with self.open_both("toy", 1) as (client, reference):
-            moves = random_moves(client.spec, 40, 0, hold=client.capabilities.hold)
-            assert first_difference(record_frames(client, moves), record_frames(reference, moves)) is None
+    def test_any_sequence_of_moves_gives_the_references_frames(self, options: dict[str, Any]) -> None:
+        for seed, num_envs in enumerate((5, 5, 5, 1)):
+            with self.open_both("toy", num_envs, **options) as (client, reference):
+                moves = random_moves(client.spec, 80, seed, hold=client.capabilities.hold)
+                found, expected = record_frames(client, moves), record_frames(reference, moves)
+                assert first_difference(found, expected) is None, f"seed {seed}, {num_envs} envs"
 
     @pytest.mark.parametrize("mode", ["NEXT_STEP", "SAME_STEP", "DISABLED"])
     def test_a_vector_env_gives_the_references_trajectory_in_every_autoreset_mode(self, mode: str) -> None:
-        options = {"episode_steps": 9, "seed": 3}
-        with self.open_both("toy", 5, **options) as (client, reference):
-            if mode != "NEXT_STEP":
-                self.require(client, "hold")
-            with VectorEnv(client, autoreset_mode=mode) as env, VectorEnv(reference, autoreset_mode=mode) as expected:
-                found = record_env(env, 60, seed=11)
-                assert found["truncated"].any()
-                assert first_difference(found, record_env(expected, 60, seed=11)) is None
+        with self.open_both("toy", 5, episode_steps=9, seed=3) as (client, reference):
+            self.check_same_episodes(client, reference, mode, 60)
 
     # actions
 
@@ -191,7 +178,3 @@ class SteppingContract(TransportSuite):
                 assert client.step(actions).observations.tobytes() == reference.step(actions).observations.tobytes()
             client.step(zeros(client))
             assert client.out_of_bounds == 4
-
-
-def _arrays(frame: Frame) -> dict[str, Any]:
-    return {name: getattr(frame, name) for name in ("observations", "rewards", "terminated", "truncated", "signals")}

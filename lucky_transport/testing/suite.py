@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from lucky_transport import api
 from lucky_transport.agents.agents import AgentHost
@@ -20,14 +21,25 @@ from lucky_transport.config import load_settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.engine import Engine
+from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.errors import Busy
 from lucky_transport.inproc import InprocTransport
 from lucky_transport.messages import GetAgentSchemaRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.process import unique_name
-from lucky_transport.transport import Transport
+from lucky_transport.testing.trajectories import Trajectory, first_difference, record_env
+from lucky_transport.transport import Frame, Transport
 
-__all__ = ["PATIENCE_S", "TransportSuite", "every", "open_reference", "outcome", "outcome_when", "zeros"]
+__all__ = [
+    "PATIENCE_S",
+    "TransportSuite",
+    "every",
+    "frame_arrays",
+    "open_reference",
+    "outcome",
+    "outcome_when",
+    "zeros",
+]
 
 T = TypeVar("T")
 
@@ -40,7 +52,7 @@ _PARK_S = 0.1
 
 
 @contextmanager
-def open_reference(engine: str | Engine, num_envs: int, **options: Any) -> Generator[Transport]:
+def open_reference(engine: str | Engine, num_envs: int = 4, **options: Any) -> Generator[Transport]:
     """Yield a client of a fresh engine without any wire."""
     host = AgentHost(api.make_engine(engine, num_envs, **options) if isinstance(engine, str) else engine)
     client = InprocTransport(host)
@@ -79,6 +91,11 @@ def every(client: Transport, code: int) -> Any:
     return np.full(client.spec.num_envs, code, np.uint8)
 
 
+def frame_arrays(frame: Frame) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a frame by name."""
+    return {name: getattr(frame, name) for name in ("observations", "rewards", "terminated", "truncated", "signals")}
+
+
 class TransportSuite:
     """What every suite of `TransportContract` uses; a subclass sets `endpoint`, or overrides `serve` and `connect`."""
 
@@ -103,22 +120,29 @@ class TransportSuite:
         return api.open_transport(endpoint, load_settings(self.settings))
 
     @contextmanager
-    def open_client(self, engine: str | Engine = "toy", num_envs: int = 4, **options: Any) -> Generator[Transport]:
-        """Yield a client of a fresh engine that is served over this transport."""
+    def open_client(
+        self, engine: str | Engine = "toy", num_envs: int = 4, *, needs: str = "", **options: Any
+    ) -> Generator[Transport]:
+        """Yield a client of a fresh engine that is served over this transport.
+
+        needs: a capability; the test is skipped where the transport does not declare it.
+        """
         with self.serve(engine, num_envs, **options) as endpoint, self.connect(endpoint) as client:
+            if needs:
+                self.require(client, needs)
             yield client
 
     @contextmanager
     def open_both(
-        self, engine: str | Callable[[], Engine] = "toy", num_envs: int = 4, **options: Any
+        self, engine: str | Callable[[], Engine] = "toy", num_envs: int = 4, *, needs: str = "", **options: Any
     ) -> Generator[tuple[Transport, Transport]]:
         """Yield a client over this transport, and a client of an equal engine without any wire.
 
-        engine: its name, or what makes one.
+        engine: its name, or what makes one. needs: as in `open_client`.
         """
         here, there = (engine, engine) if isinstance(engine, str) else (engine(), engine())
         with (
-            self.open_client(here, num_envs, **options) as client,
+            self.open_client(here, num_envs, needs=needs, **options) as client,
             open_reference(there, num_envs, **options) as reference,
         ):
             yield client, reference
@@ -140,6 +164,25 @@ class TransportSuite:
         expected = outcome(reference, call)
         assert expected != "no error", name
         assert outcome(client, call) == expected, name
+
+    def check_same_step(self, client: Transport, reference: Transport, code: int = 0, name: str = "") -> None:
+        """Step both with actions of zeros and `code` for every env, and fail unless the frames have the same bits."""
+        found, expected = (frame_arrays(each.step(zeros(each), every(each, code))) for each in (client, reference))
+        for field, array in found.items():
+            assert array.tobytes() == expected[field].tobytes(), f"{field} {name}"
+
+    def check_same_episodes(self, client: Transport, reference: Transport, mode: str, steps: int) -> Trajectory:
+        """Return what a `VectorEnv` in that autoreset mode answers; fail unless it is the same without a wire.
+
+        The test is skipped where the mode needs HOLD and the transport has none.
+        """
+        if mode != "NEXT_STEP":
+            self.require(client, "hold")
+        with VectorEnv(client, autoreset_mode=mode) as env, VectorEnv(reference, autoreset_mode=mode) as expected:
+            found = record_env(env, steps, seed=11)
+            assert found["truncated"].any()
+            assert first_difference(found, record_env(expected, steps, seed=11)) is None
+            return found
 
     def check_alive(self, client: Transport) -> None:
         """Fail unless the connection answers as if nothing had happened."""
