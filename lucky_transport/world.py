@@ -102,7 +102,7 @@ class WorldBatch(ABC):
 
     @abstractmethod
     def write(
-        self, message: Any, standing: WorldProgress, gained: float, row: NDArray[Any], signals: NDArray[np.float32]
+        self, message: Any, progress: WorldProgress, gained: float, row: NDArray[Any], signals: NDArray[np.float32]
     ) -> None:
         """Write an observation message as one env's row.
 

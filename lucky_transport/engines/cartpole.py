@@ -133,13 +133,13 @@ class CartPoleBatch(WorldBatch):
     timeout_terms = ("time_out",)
 
     def write(
-        self, message: Any, standing: WorldProgress, gained: float, row: NDArray[Any], signals: NDArray[np.float32]
+        self, message: Any, progress: WorldProgress, gained: float, row: NDArray[Any], signals: NDArray[np.float32]
     ) -> None:
         state: CartPoleState = message
         row[:] = (state.cart_position, state.cart_velocity, state.pole_angle, state.pole_angular_velocity)
         signals[0] = gained
         for index, name in enumerate(self.termination_terms, start=1):
-            signals[index] = standing.result == name
+            signals[index] = progress.result == name
 
     def actions(self, row: NDArray[Any]) -> list[Any]:
         return [CartPoleCommand(bool(row))]

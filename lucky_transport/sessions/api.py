@@ -55,6 +55,12 @@ class AdvanceResult(WorldSnapshot):
     ticks_done: int = 0
     interrupt: str = ""
 
+    @classmethod
+    def after(cls, snapshot: WorldSnapshot, ticks_done: int, interrupt: str) -> AdvanceResult:
+        """Return the result of an advance of `ticks_done` ticks that ended with `snapshot`."""
+        seen = snapshot
+        return cls(seen.observation, seen.ticks, seen.is_over, seen.result, seen.score, ticks_done, interrupt)
+
 
 @dataclass(frozen=True, slots=True)
 class AdvanceRequest:
@@ -187,7 +193,7 @@ def check_distinct(requests: Iterable[AdvanceRequest]) -> None:
     seen: set[str] = set()
     for request in requests:
         if request.session_id in seen:
-            raise ValueError(f"session {request.session_id!r} has two turns: advance it once at a time, by more ticks")
+            raise ValueError(f"session {request.session_id!r} is in two requests: send one, with more ticks")
         seen.add(request.session_id)
 
 

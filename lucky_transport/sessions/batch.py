@@ -170,17 +170,17 @@ class BatchRow:
         """Return the action messages that this row of actions stands for."""
         return self._batch.actions(self._action[0])
 
-    def write_first(self, message: Any, standing: WorldProgress) -> None:
+    def write_first(self, message: Any, progress: WorldProgress) -> None:
         """Write the first frame of an episode: no reward, no flags."""
-        self.score = standing.score
-        self._batch.write(message, standing, 0.0, self._row, self._signals)
+        self.score = progress.score
+        self._batch.write(message, progress, 0.0, self._row, self._signals)
         self._signals[:] = 0
         self._publish()
 
-    def write(self, message: Any, standing: WorldProgress) -> None:
+    def write(self, message: Any, progress: WorldProgress) -> None:
         """Write the frame after a step."""
-        gained, self.score = standing.score - self.score, standing.score
-        self._batch.write(message, standing, gained, self._row, self._signals)
+        gained, self.score = progress.score - self.score, progress.score
+        self._batch.write(message, progress, gained, self._row, self._signals)
         self._publish()
 
     def _publish(self) -> None:

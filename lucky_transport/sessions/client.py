@@ -170,18 +170,7 @@ class SessionClient(SessionApi):
         self.transport.call(_DESTROY, SessionRequest(session_id))
 
     def _advanced(self, done: AdvanceSessionResponse) -> AdvanceResult:
-        snapshot = self._snapshot(done.snapshot)
-        return AdvanceResult(
-            *(
-                snapshot.observation,
-                snapshot.ticks,
-                snapshot.is_over,
-                snapshot.result,
-                snapshot.score,
-                done.ticks_done,
-                done.interrupt,
-            )
-        )
+        return AdvanceResult.after(self._snapshot(done.snapshot), done.ticks_done, done.interrupt)
 
     def _snapshot(self, message: SessionSnapshot | None) -> WorldSnapshot:
         if message is None:

@@ -26,14 +26,14 @@ class SessionLimits:
     """What the sessions of one engine may use.
 
     sessions: how many there may be. builders: worlds built at once. slots: sessions advanced at once on demand.
-    patience_s: how long a call waits for a slot before it gets Busy. idle_s: how long after its last call a session is
-    destroyed. sweep_s: how often that is checked.
+    slot_timeout_s: how long a call waits for a slot before it gets Busy. idle_s: how long after its last call a
+    session is destroyed. sweep_s: how often that is checked.
     """
 
     sessions: int = 1024
     builders: int = 4
     slots: int = 8
-    patience_s: float = 5.0
+    slot_timeout_s: float = 5.0
     idle_s: float = 300.0
     sweep_s: float = 30.0
 
@@ -47,8 +47,8 @@ class WorkerSlots:
 
     @contextmanager
     def hold(self, deadline: Deadline) -> Generator[None]:
-        """Hold a slot. Raises Busy if none is free within `patience_s`."""
-        if not self._free.acquire(timeout=min(self._limits.patience_s, deadline.remaining_s)):
+        """Hold a slot. Raises Busy if none is free within `slot_timeout_s`."""
+        if not self._free.acquire(timeout=min(self._limits.slot_timeout_s, deadline.remaining_s)):
             raise Busy(f"all worker slots busy: {self._limits.slots} sessions advance at once", hint="retry later")
         try:
             yield
@@ -180,8 +180,7 @@ class Session:
                 self.check_alive()
             done = world.ticks - start
             still = None if done or actions else self.world_lock.snapshots.current
-            seen = still or self.world_lock.publish(world)
-            return AdvanceResult(seen.observation, seen.ticks, seen.is_over, seen.result, seen.score, done, reason)
+            return AdvanceResult.after(still or self.world_lock.publish(world), done, reason)
 
     def run_for(self, seconds: float) -> bool:
         """Run freely: do one tick, and more until `seconds` have passed.

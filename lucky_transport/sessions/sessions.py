@@ -18,6 +18,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
@@ -125,14 +126,12 @@ class Sessions(SessionApi):
     def advance_all(self, requests: Sequence[AdvanceRequest], deadline: Deadline | None = None) -> list[AdvanceResult]:
         check_distinct(requests)
         deadline = Deadline.after(deadline, DEFAULT_TIMEOUT_S)
-        begins = [partial(completed, partial(self._advance, request, deadline)) for request in requests]
-        return BatchAdvance(begins, lambda done: done).run()
 
-    def _advance(self, request: AdvanceRequest, deadline: Deadline) -> AdvanceResult:
-        return self.advance(
-            *(request.session_id, request.ticks, request.actions, request.interrupts, deadline),
-            check_every=request.check_every,
-        )
+        def begin(one: AdvanceRequest) -> Future[AdvanceResult]:
+            advance = partial(self.advance, one.session_id, one.ticks, one.actions, one.interrupts, deadline)
+            return completed(partial(advance, check_every=one.check_every))
+
+        return BatchAdvance([partial(begin, one) for one in requests], lambda done: done).run()
 
     def act(self, session_id: str, actions: Sequence[Any]) -> int:
         return self.find(session_id).act(actions)
@@ -167,7 +166,7 @@ class Sessions(SessionApi):
             self._scheduler.run(session, None)
 
     def leave(self, client: str) -> None:
-        """End the sessions that a client owned, and what it was shown in shared memory: it has gone."""
+        """End the sessions that a client owned, and its snapshots in shared memory."""
         if self.shared_snapshots is not None:
             self.shared_snapshots.leave(client)
         with self._lock:
@@ -182,7 +181,7 @@ class Sessions(SessionApi):
             raise UnknownSession(
                 f"engine {self.engine!r} has no session {session_id!r}",
                 backend=self.engine,
-                hint=f"create one; those that nobody asks for in {self.limits.idle_s:g} s are destroyed",
+                hint=f"create one; a session without a call for {self.limits.idle_s:g} s is destroyed",
             )
         session.used_at = time.monotonic()
         return session

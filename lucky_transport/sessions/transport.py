@@ -22,7 +22,6 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.engine import HOLD, RESET, TICK, Buffers
 from lucky_transport.errors import PeerDied, TransportError, Unimplemented
 from lucky_transport.lockstep import Lockstep, LockstepEvent, LockstepState
-from lucky_transport.messages import SetSeedsRequest, SetSeedsResponse
 from lucky_transport.messages.methods import Method, method
 from lucky_transport.sessions.api import AdvanceRequest, SessionApi
 from lucky_transport.sessions.batch import BatchRow, EpisodeSeeds, batch_of, batch_spec
@@ -106,16 +105,12 @@ class SessionTransport(Transport):
         """Create the sessions if there are none yet; True if so."""
         if self._ids:
             return False
-        create = self._sessions.create
-        self._ids = [create(self._map_name, self._seeds.following(env), self._options) for env in self._envs]
+        seeds = [self._seeds.following(env) for env in range(self.spec.num_envs)]
+        self._ids = [self._sessions.create(self._map_name, seed, self._options) for seed in seeds]
         snapshots = self._sessions.advance_all([AdvanceRequest(session_id, 0) for session_id in self._ids], deadline)
         for row, snapshot in zip(self._rows, snapshots, strict=True):
             row.write_first(snapshot.observation, snapshot)
         return True
-
-    @property
-    def _envs(self) -> range:
-        return range(self.spec.num_envs)
 
     def _step(self, deadline: Deadline) -> None:
         """Restart the sessions to be reset, one by one, then advance the others together."""
@@ -139,13 +134,10 @@ class SessionTransport(Transport):
             raise self._lockstep.state_error(LockstepEvent.SEND)
         if method is not _SET_SEEDS:
             raise Unimplemented(f"a batch of sessions does not answer {method.name}", backend=self.name)
-        return self._set_seeds(request)
+        return self._seeds.set(request)
 
     def implements(self, method: Method) -> bool:
         return method is _SET_SEEDS
-
-    def _set_seeds(self, request: SetSeedsRequest) -> SetSeedsResponse:
-        return self._seeds.set(request)
 
     def close(self) -> None:
         if self._lockstep.state is not LockstepState.CLOSED:

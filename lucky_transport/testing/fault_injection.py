@@ -1,7 +1,7 @@
 """A transport that passes everything on except the faults it is told to inject, to prove that a comparison finds them.
 
-faulty = FaultyTransport(transport, FaultSpec(Fault.BIT, "SceneService/GetSceneInfo"))
-faulty = FaultyTransport(transport, FaultSpec(Fault.BIT, STEPS, at=7, env=1))
+    faulty = FaultyTransport(transport, FaultSpec(Fault.BIT, "SceneService/GetSceneInfo"))
+    faulty = FaultyTransport(transport, FaultSpec(Fault.BIT, STEPS, at=7, env=1))
 
 bit         one bit of the response, of a stream's item or of a frame's observations is flipped
 reordered   two neighbouring items of a stream change places

@@ -87,9 +87,9 @@ class ImageEngine(ToyEngine):
                 raise ValueError("camera 'broken': it takes no images")
 
     def camera_frames(self, env: int, requests: Sequence[GetCameraFrameRequest]) -> list[NamedImageFrame]:
-        return [NamedImageFrame(request.name, self._shot(env, request)) for request in requests]
+        return [NamedImageFrame(request.name, self._image(env, request)) for request in requests]
 
-    def _shot(self, env: int, request: GetCameraFrameRequest) -> ImageFrame:
+    def _image(self, env: int, request: GetCameraFrameRequest) -> ImageFrame:
         width, height = request.width or self._size[0], request.height or self._size[1]
         image = pixels(env, width, height)
         if request.kind == CameraStreamKind.DEPTH:

@@ -35,8 +35,8 @@ class Wire:
         self.most_under_way = max(self.most_under_way, self.under_way)
         return Call(self, answer)
 
-    def advance(self, turns: int) -> BatchAdvance:
-        return BatchAdvance([self.begin] * turns, lambda done: done)
+    def advance(self, requests: int) -> BatchAdvance:
+        return BatchAdvance([self.begin] * requests, lambda done: done)
 
 
 class Call(Future[Any]):
@@ -75,7 +75,7 @@ def test_the_first_error_is_raised_when_all_have_ended() -> None:
     assert wire.under_way == 0
 
 
-def test_a_turn_that_cannot_be_begun_keeps_no_other_from_its_end() -> None:
+def test_a_request_that_cannot_be_begun_stops_no_other() -> None:
     wire = Wire(outcome(1), outcome(2))
 
     def refuse() -> Future[Any]:
@@ -116,34 +116,34 @@ def test_ctrl_c_leaves_no_call_open() -> None:
 # in the engine's own process
 
 
-def test_outcomes_come_in_the_order_of_the_turns(sessions: Sessions, worlds: Any) -> None:
+def test_outcomes_come_in_the_order_of_the_requests(sessions: Sessions, worlds: Any) -> None:
     ids = [sessions.create() for _ in range(5)]
-    turns = [AdvanceRequest(session, ticks, [worlds.action(ticks)]) for ticks, session in enumerate(reversed(ids))]
-    outcomes = sessions.advance_all(turns)
+    requests = [AdvanceRequest(session, ticks, [worlds.action(ticks)]) for ticks, session in enumerate(reversed(ids))]
+    outcomes = sessions.advance_all(requests)
     assert [(done.ticks, done.ticks_done, done.observation.total) for done in outcomes] == [(n, n, n) for n in range(5)]
     assert sessions.advance_all([]) == []
 
 
-def test_turns_end_early_for_their_own_interrupts(sessions: Sessions, worlds: Any) -> None:
+def test_requests_end_early_for_their_own_interrupts(sessions: Sessions, worlds: Any) -> None:
     worlds.on_tick = lambda world: ["rain"] if world.ticks == 3 else []
     first, second, third = (sessions.create() for _ in range(3))
-    turns = [
+    requests = [
         AdvanceRequest(first, 9, interrupts=["rain"]),
         AdvanceRequest(second, 9, interrupts=["rain"], check_every=4),
         AdvanceRequest(third, 9),
     ]
-    outcomes = sessions.advance_all(turns)
+    outcomes = sessions.advance_all(requests)
     assert [(done.ticks, done.interrupt) for done in outcomes] == [(3, "rain"), (4, "rain"), (9, "")]
 
 
-def test_a_session_with_two_turns_is_refused_before_anything_is_done(sessions: Sessions) -> None:
+def test_a_session_in_two_requests_is_refused_before_anything_is_done(sessions: Sessions) -> None:
     other, twice = sessions.create(), sessions.create()
-    with pytest.raises(ValueError, match=f"session '{twice}' has two turns"):
+    with pytest.raises(ValueError, match=f"session '{twice}' is in two requests"):
         sessions.advance_all([AdvanceRequest(other), AdvanceRequest(twice), AdvanceRequest(twice, 2)])
     assert sessions.advance(other, 0).ticks == 0
 
 
-def test_a_turn_that_fails_keeps_no_other_from_its_ticks(sessions: Sessions, worlds: Any) -> None:
+def test_a_request_that_fails_stops_no_other(sessions: Sessions, worlds: Any) -> None:
     def on_tick(world: Any) -> None:
         if world.seed == 13:
             raise ValueError("unlucky")
@@ -159,7 +159,7 @@ def test_a_turn_that_fails_keeps_no_other_from_its_ticks(sessions: Sessions, wor
         sessions.advance_all([AdvanceRequest(good), AdvanceRequest("0123456789ab"), AdvanceRequest(broken)])
 
 
-def test_the_deadline_is_that_of_all_turns(sessions: Sessions, worlds: Any) -> None:
+def test_the_deadline_is_that_of_all_requests(sessions: Sessions, worlds: Any) -> None:
     deadline = Deadline(10)
 
     def on_tick(world: Any) -> None:
@@ -173,8 +173,8 @@ def test_the_deadline_is_that_of_all_turns(sessions: Sessions, worlds: Any) -> N
     assert sessions.advance(second, 0).ticks < 5
 
 
-def test_more_turns_than_slots_are_no_reason_for_busy(limited: Callable[..., Any], worlds: Any) -> None:
-    with limited(slots=1, patience_s=0.0) as sessions:
+def test_more_requests_than_slots_are_no_reason_for_busy(limited: Callable[..., Any], worlds: Any) -> None:
+    with limited(slots=1, slot_timeout_s=0.0) as sessions:
         ids = [sessions.create() for _ in range(8)]
         for session in ids:
             sessions.latest(session)

@@ -239,7 +239,7 @@ def test_who_finds_no_worker_slot_in_time_is_told_so(
         go_on.wait(PATIENCE_S)
 
     worlds.on_tick = on_tick
-    with limited(slots=1, patience_s=0.05) as sessions, ThreadPoolExecutor(1) as pool:
+    with limited(slots=1, slot_timeout_s=0.05) as sessions, ThreadPoolExecutor(1) as pool:
         busy, waits = sessions.create(), sessions.create()
         advance = pool.submit(sessions.advance, busy)
         assert is_ticking.wait(PATIENCE_S)
@@ -261,7 +261,7 @@ def test_calls_that_wait_for_one_session_keep_no_slot_from_others(
             go_on.wait(PATIENCE_S)
 
     worlds.on_create = on_create
-    with limited(slots=1, patience_s=0.05) as sessions, ThreadPoolExecutor(4) as pool:
+    with limited(slots=1, slot_timeout_s=0.05) as sessions, ThreadPoolExecutor(4) as pool:
         slow = sessions.create()
         waiting = [pool.submit(sessions.advance, slow) for _ in range(4)]
         assert is_building.wait(PATIENCE_S)
@@ -270,7 +270,7 @@ def test_calls_that_wait_for_one_session_keep_no_slot_from_others(
         assert sorted(call.result(PATIENCE_S).ticks for call in waiting) == [1, 2, 3, 4]
 
 
-def test_a_session_that_nobody_asks_for_is_destroyed(
+def test_a_session_without_calls_is_destroyed(
     limited: Callable[..., AbstractContextManager[Sessions]], worlds: Any
 ) -> None:
     with limited(idle_s=0.2, sweep_s=0.01) as sessions:
@@ -280,7 +280,7 @@ def test_a_session_that_nobody_asks_for_is_destroyed(
         while idle in sessions.ids() and not deadline.expired:
             sessions.advance(used)
         assert sessions.ids() == [used]
-        with pytest.raises(UnknownSession, match=r"nobody asks for in 0\.2 s"):
+        with pytest.raises(UnknownSession, match=r"without a call for 0\.2 s is destroyed"):
             sessions.state(idle)
 
 

@@ -286,7 +286,7 @@ def test_a_session_destroyed_under_a_call_aborts_it(serve: Serve, stub: Any, ref
 @pytest.mark.usefixtures("slow")
 def test_no_free_worker_is_resource_exhausted_in_the_originals_words(serve: Serve, stub: Any, refused: Any) -> None:
     serving = serve()
-    _limit(serving, SessionLimits(slots=1, patience_s=0.05))
+    _limit(serving, SessionLimits(slots=1, slot_timeout_s=0.05))
     client = stub(serving)
     busy, other = client.ready(), client.ready()
     ended: list[Any] = []
