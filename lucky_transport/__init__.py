@@ -1,12 +1,14 @@
 """Move a training stack off gRPC: one env API over interchangeable transports.
 
-env = lucky_transport.make("mujoco:quadruped", num_envs=16)      # LUCKY_TRANSPORT=grpc|shm|inproc|auto
-client = lucky_transport.connect("shm://lucky_demo")             # typed service calls
-async with lucky_transport.connect_async("shm://lucky_demo") as client: ...   # the same for asyncio
-with lucky_transport.serve("toy", "shm://lucky_demo"): ...       # the engine's side
-env = lucky_transport.LuckyEnv(robot="quadruped")                # luckyrobots' own, over any transport
-array = lucky_transport.image_array(frame)                       # a image as a NumPy array
-@lucky_transport.inline                                          # a fast gRPC handler: no change of threads
+    env = lucky_transport.make("mujoco:quadruped", num_envs=16)      # LUCKY_TRANSPORT=grpc|shm|inproc|auto
+    client = lucky_transport.connect("shm://lucky_demo")             # typed service calls
+    async with lucky_transport.connect_async("shm://lucky_demo") as client: ...   # the same for asyncio
+    with lucky_transport.serve("toy", "shm://lucky_demo"): ...       # the engine's side
+    env = lucky_transport.LuckyEnv(robot="quadruped")                # luckyrobots' own, over any transport
+    array = lucky_transport.image_array(frame)                       # an image as a NumPy array
+    @lucky_transport.inline                                          # a fast gRPC handler: no change of threads
+
+What is not passed comes from `LUCKY_*` variables, lucky_transport.toml or the defaults.
 """
 
 from __future__ import annotations

@@ -123,14 +123,14 @@ def _plain_memory(nbytes: int) -> memoryview:
 
 
 def check_request(method: Method, request: object) -> None:
-    """Raise TypeError, when `request` is not the message that `method` takes."""
+    """Raise TypeError unless `request` is the message that `method` takes."""
     expected = method.request.__name__
     if not isinstance(request, method.request):
         raise TypeError(f"{expected}: got {type(request).__name__}, expected {expected}")
 
 
 def deadline_error(name: str, timeout_s: float, backend: str) -> PeerTimeout:
-    """Return the error, of a call or stream of the method `name` at its deadline."""
+    """Return the error of a call or stream of the method `name` that reached its deadline."""
     return PeerTimeout(
         f"{name} did not end within {timeout_s:g} s",
         backend=backend,
@@ -139,12 +139,12 @@ def deadline_error(name: str, timeout_s: float, backend: str) -> PeerTimeout:
 
 
 def check_unary(method: Method) -> None:
-    """Raise LocalProtocolError, when `method` has more than one response."""
+    """Raise LocalProtocolError when `method` has more than one response."""
     if method.stream is not None:
         raise LocalProtocolError(f"{method.name} is a stream: it has no single response", hint="use stream()")
 
 
 def check_stream(method: Method) -> None:
-    """Raise LocalProtocolError, when `method` is no server stream."""
+    """Raise LocalProtocolError when `method` is no server stream."""
     if method.stream is None:
         raise LocalProtocolError(f"{method.name} is no stream: it has one response", hint="use call()")

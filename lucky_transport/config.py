@@ -128,9 +128,10 @@ def load_settings(
 ) -> Settings:
     """Return the settings in force; an argument that is None counts as not given.
 
-    A `LUCKY_*` variable that is no setting is warned of in the log, once. others: the caller's arguments that are no
-    settings, which a misspelt one may mean. Raises ConfigError for an unknown key in a file or an argument, a malformed
-    file and a value that cannot be read.
+    A `LUCKY_*` variable that is no setting is warned of in the log, once. others: the names of further arguments, which
+    are suggested for a misspelt one.
+
+    Raises ConfigError for an unknown key in a file or an argument, a malformed file and a value that cannot be read.
     """
     environ = os.environ if environ is None else environ
     _warn_of_unknown(environ)
@@ -192,7 +193,7 @@ class Launch:
 
 
 def load_launch(environ: Mapping[str, str] | None = None) -> Launch:
-    """Return what the launcher of this process said."""
+    """Return the settings that the launcher passed to this process."""
     environ = os.environ if environ is None else environ
     folder, parent, quiet = (environ.get(name, "") for name in Launch().variables())
     return Launch(folder, parent, bool(quiet))
@@ -228,8 +229,8 @@ def export(variables: Mapping[str, str]) -> None:
 
 
 def runtime_directories(environ: Mapping[str, str] | None = None) -> tuple[Path, ...]:
-    """Return where this user's sockets may lie, the preferred place first: an engine listens there, a client looks into
-    each, for the two may have been started with different environments. Nothing is created.
+    """Return where this user's sockets may lie, the preferred place first: an engine listens there, a client searches
+    each, since the two may have been started with different environments. Nothing is created.
     """
     environ = os.environ if environ is None else environ
     places = [Path("/tmp") / f"lucky-{os.getuid()}"]
@@ -239,7 +240,7 @@ def runtime_directories(environ: Mapping[str, str] | None = None) -> tuple[Path,
 
 
 def _known(key: str, source: str, others: Collection[str] = ()) -> str:
-    """Return `key`; raises ConfigError for an unknown one. others: what may have been meant besides."""
+    """Return `key`; raises ConfigError for an unknown one. others: further names to suggest."""
     if key not in _READERS:
         raise ConfigError(
             f"{source}: unknown setting {key!r}",
@@ -252,7 +253,7 @@ def _read(key: str, value: Any, source: str) -> Any:
     reader, expected = _READERS[key]
     try:
         return reader(value)
-    except ConfigError as error:  # it says itself what is wrong
+    except ConfigError as error:  # its text names the fault
         raise ConfigError(f"{source}: {error}".removesuffix(f"; {error.hint}"), hint=error.hint) from None
     except (ValueError, TypeError, KeyError):
         raise ConfigError(f"{source}: {key} = {value!r}", hint=f"expected {expected}") from None

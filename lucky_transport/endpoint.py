@@ -62,7 +62,7 @@ class Endpoint:
         return dict(self.options).get(key, default)
 
     def with_address(self, address: str) -> Endpoint:
-        """Return this endpoint at another address (a server that was asked for port 0 tells the real one)."""
+        """Return this endpoint at another address (a server at port 0 returns the real port)."""
         return Endpoint(self.scheme, address, self.options)
 
     def __str__(self) -> str:

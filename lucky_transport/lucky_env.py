@@ -166,7 +166,7 @@ class LuckyEnv:
 
 
 def _total(signals: dict[str, float]) -> float:
-    """Add exactly, so that the sum does not hang on the order in which a transport delivers the terms."""
+    """Add exactly, so that the sum does not depend on the order in which a transport delivers the terms."""
     return math.fsum(signals.values())
 
 

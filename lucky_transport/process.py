@@ -27,7 +27,7 @@ __all__ = ["ChildProcess", "EngineProcess", "failure_line", "unique_name"]
 
 _STDERR_LINES = 12
 _FAILED = b"failed "
-#: How long a process that has told its failure may take to end: what it says on the way belongs to the error.
+#: How long a process may take to end after its failure line; its stderr until then belongs to the error.
 _STDERR_TAIL_S = 1.0
 
 
@@ -105,7 +105,7 @@ class ChildProcess:
         return self._process.returncode
 
     def kill(self) -> None:
-        """Send SIGKILL; for tests of bad luck."""
+        """Send SIGKILL; for tests of crashes."""
         self._process.kill()
 
 
@@ -179,16 +179,16 @@ class EngineProcess(ChildProcess):
         return ready
 
     def _failure(self, line: bytes) -> TransportError:
-        """Return the error that `failure_line` wrote; of one that failed, with what its library said on stderr."""
-        told: dict[str, Any] = json.loads(line)
-        text: str = told["text"]
-        if told["code"] == EngineFailed.wire_code:
+        """Return the error that `failure_line` wrote; an EngineFailed includes the tail of the stderr."""
+        failure: dict[str, Any] = json.loads(line)
+        text: str = failure["text"]
+        if failure["code"] == EngineFailed.wire_code:
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(_STDERR_TAIL_S)
-            said = [line for line in self.stderr_tail().splitlines() if not line.strip().startswith("Error: ")]
-            text += "\n".join(said)
-        error = from_wire(told["code"], text, backend=self.engine)
-        error.hint = told["hint"]
+            shown = [line for line in self.stderr_tail().splitlines() if not line.strip().startswith("Error: ")]
+            text += "\n".join(shown)
+        error = from_wire(failure["code"], text, backend=self.engine)
+        error.hint = failure["hint"]
         return error
 
     def stop(self, grace_s: float = 5.0) -> int:

@@ -59,9 +59,9 @@ class World(ABC):
 
     @abstractmethod
     def act(self, actions: Sequence[Any]) -> None:
-        """Take orders, messages of `Worlds.action`, in order; they have their effect in the next `tick`.
+        """Take actions, messages of `Worlds.action`, in order; they have their effect in the next `tick`.
 
-        An order that makes no sense in this world is passed over: worlds do not end by bad orders.
+        An action that makes no sense in this world is ignored: a bad action does not end the world.
         """
 
     @abstractmethod

@@ -55,7 +55,7 @@ class Driver:
 
     key: tells clients apart. name: for error texts, "" for the key. idle_s: after how long without a call the client
     may be replaced. is_gone: True once the client is known to be gone. via: the server that accepted the client.
-    patience_s: how long a call waits for an idle driver that may be about to go, as a connection ends a little later
+    handover_s: how long a call waits for an idle driver that may be about to go, as a connection ends a little later
     than its owner lets go of it. program: returns the program the client belongs to, "" if not known; called only when
     another client has the lease, since clients of one program share it.
     """
@@ -65,7 +65,7 @@ class Driver:
     idle_s: float = IDLE_S
     is_gone: Callable[[], bool] = lambda: False
     via: object = None
-    patience_s: float = 0.0
+    handover_s: float = 0.0
     program: Callable[[], str] = lambda: ""
 
 
@@ -78,7 +78,7 @@ class _Sharer:
 
 
 @dataclass(frozen=True, slots=True)
-class _Patience:
+class _Handover:
     """Until when to wait for a driver that has not acted since `last_action_s`."""
 
     until: Deadline
@@ -120,7 +120,7 @@ class DriverLease:
         It holds the host's own lock, so no second lock can deadlock with it. Raises Busy naming the present driver,
         PeerTimeout if the step before is not over after `timeout_s`.
         """
-        patience: _Patience | None = None
+        handover: _Handover | None = None
         while True:
             with self.host.between_steps(timeout_s) as held:
                 if not held:
@@ -133,10 +133,10 @@ class DriverLease:
                 try:
                     self._take(driver)
                 except Busy:
-                    if patience is None:
+                    if handover is None:
                         driver = replace(driver, program=cache(driver.program))
-                        patience = _Patience(Deadline(min(driver.patience_s, timeout_s)), self._last_action_s)
-                    if not self._may_be_going(patience):
+                        handover = _Handover(Deadline(min(driver.handover_s, timeout_s)), self._last_action_s)
+                    if not self._may_be_going(handover):
                         raise
                 else:
                     self._last_action_s = time.monotonic()
@@ -145,12 +145,12 @@ class DriverLease:
                     return
             time.sleep(_POLL_S)
 
-    def _may_be_going(self, patience: _Patience) -> bool:
+    def _may_be_going(self, handover: _Handover) -> bool:
         """True while the present driver may be about to go."""
         lease = self._host_lease
         return (
-            not patience.until.expired
-            and self._last_action_s == patience.last_action_s  # else it is alive
+            not handover.until.expired
+            and self._last_action_s == handover.last_action_s  # else it is alive
             and lease is not None
             and lease.valid
             and self._driver.key not in self._attached  # else it detaches when it goes

@@ -113,7 +113,7 @@ class AgentSteps:
             return responses.show(envs, terms, took_us, self._camera_frames(steps))
 
     def _only_shows(self, steps: Sequence[AgentStep], options: StepOptions) -> bool:
-        """True when the frame already shows what is asked for; that can be asked for once."""
+        """True when the frame already shows the result of the reset; it does so for one Step."""
         env = steps[0].env
         if len(steps) == 1 and steps[0].shows and self._lease.fresh[env]:
             self._lease.fresh[env] = False

@@ -1,4 +1,4 @@
-"""`lucky-transport doctor`: what is wrong with this machine, and how to mend it."""
+"""`lucky-transport doctor`: checks this machine and prints what is wrong and how to mend it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["doctor"]
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 @click.option("--fix", is_flag=True, help="Remove the segments of dead engines first.")
 def doctor(as_json: bool, fix: bool) -> None:
-    """Look at what the transports need and say what is wrong and how to mend it.
+    """Check what the transports need; print what is wrong and how to mend it.
 
     Exit code 0 when nothing failed; warnings name a loss, not a failure.
     """

@@ -79,7 +79,7 @@ def _unknown(name: str) -> str:
     epilog="\b\nExamples:\n  lucky-transport demo\n  lucky-transport serve toy --endpoint shm://demo --num-envs 16",
 )
 @click.version_option(package_name="lucky-transport", prog_name="lucky-transport")
-@click.option("-v", "--verbose", is_flag=True, help="Say on stderr what is chosen and why.")
+@click.option("-v", "--verbose", is_flag=True, help="Log to stderr what is chosen and why.")
 def cli(verbose: bool) -> None:
     """Move a training stack off gRPC: serve, compare and measure engines over interchangeable transports."""
     if verbose:

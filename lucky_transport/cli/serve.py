@@ -1,4 +1,4 @@
-"""`lucky-transport serve`: an engine at one or several endpoints until it is told to stop."""
+"""`lucky-transport serve`: runs an engine at one or several endpoints until a signal ends it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def serve(
 
         settings = {"wait": wait, "native": False if no_native else None}
         try:
-            # a process that started us waits itself, and says so
+            # a parent process logs its own wait
             with log_long_wait(f"engine {engine!r} to start") if parent_pid is None else nullcontext():
                 serving = api.serve(engine, endpoints, num_envs=num_envs, seed=seed, options=engine_options, **settings)
         except TransportError as error:
@@ -77,10 +77,10 @@ def serve(
 
 
 def _what_next(endpoint: str) -> str:
-    """Return what a person at the terminal can do now."""
+    """Return the next commands for the user at the terminal."""
     return (
         f"  connect: lucky_transport.make(endpoint={endpoint!r}), or LUCKY_ENDPOINT={endpoint} python train.py\n"
-        f"  look:    lucky-transport inspect {endpoint}\n"
+        f"  inspect: lucky-transport inspect {endpoint}\n"
         "  stop:    Ctrl-C"
     )
 

@@ -20,7 +20,7 @@ __all__ = ["LIMIT_S", "Shutdown"]
 #: Below the 5 s after which `EngineProcess.stop` sends SIGKILL, so that the process can still log the reason.
 LIMIT_S = 4.0
 
-#: How often a parent is looked at where the kernel has no pidfd.
+#: How often the parent is polled where the kernel has no pidfd.
 _POLL_MS = 200
 
 
@@ -66,7 +66,7 @@ class Shutdown:
         except ProcessLookupError:
             self.asked.set()
         except (OSError, AttributeError):
-            self._pidfd = -1  # an older kernel or another system: `_watch` looks at the pid instead
+            self._pidfd = -1  # an older kernel or another system: `_watch` polls the pid instead
 
     def _watch(self) -> None:
         poller = select.poll()
@@ -79,7 +79,7 @@ class Shutdown:
                 break
         self.asked.set()
         if not self._done.wait(self._limit_s):
-            with contextlib.suppress(OSError):  # the reader of our stderr may be gone
+            with contextlib.suppress(OSError):  # the reader of our stderr may have closed it
                 os.write(2, f"the engine did not end within {self._limit_s} s; ended by force\n".encode())
             os._exit(1)
 

@@ -1,7 +1,7 @@
 """The compiled codec: for each message class an encoder and a decoder in Python, made of its fields' snippets.
 
 The decoder reads the layout that the encoder writes, and verifies it: each part lies inside the buffer, behind the one
-before. Any other value or layout goes to the generic writer or reader, which also find the words for a fault.
+before. Any other value or layout goes to the generic writer or reader, which also write the text of an error.
 """
 
 from __future__ import annotations

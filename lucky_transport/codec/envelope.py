@@ -1,4 +1,4 @@
-"""The envelope: what one record of a command ring says, which call it belongs to, what it is, and its payload.
+"""The envelope: the form of one record of a command ring: its call, its kind and its payload.
 
 Every envelope is a FlatBuffers table. The two that travel most have a fixed layout besides, which one `struct` writes
 and reads: the compact envelope carries a request, response or stream item, the image envelope also says where the
@@ -199,7 +199,7 @@ def encode_compact(
 def decode_compact(record: bytes) -> Popped:
     """Return the fields of a compact or image envelope, the record itself when it is neither.
 
-    The record itself may be an envelope of another layout or unsound: `decode_envelope` tells.
+    The record itself may be an envelope of another layout or unsound; `decode_envelope` checks it.
     """
     if len(record) >= COMPACT_BYTES and record.startswith(_COMPACT_HEAD):
         values: tuple[int, ...] = _COMPACT_REST.unpack_from(record, len(_COMPACT_HEAD))

@@ -3,7 +3,7 @@
     data = encode(GetAgentSchemaRequest(agent_name="agent_0"))
     message = decode(GetAgentSchemaRequest, data)
 
-`ENCODERS[cls](message)` and `DECODERS[cls](data)` do the same, where every function called counts.
+`ENCODERS[cls](message)` and `DECODERS[cls](data)` do the same with one call less.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def decode(cls: type[M], data: bytes) -> M:
 
     Raises RemoteProtocolError, with the field's path and the offending values, for anything but a sound buffer.
     """
-    # A private copy of what is not bytes: nobody changes what was verified.
+    # A private copy of what is not bytes: it cannot change after it was verified.
     return DECODERS[cls](data if data.__class__ is bytes else bytes(data))
 
 
@@ -49,6 +49,6 @@ class _ByClass(dict[type, Callable[..., Any]]):
         return function
 
 
-#: By class, what does as `encode` to messages of exactly that class, and as `decode` to bytes.
+#: By message class: `encode` for messages of exactly that class, `decode` for bytes.
 ENCODERS = _ByClass(lambda cls: codec_of(cls).encode)
 DECODERS = _ByClass(lambda cls: codec_of(cls).decode)

@@ -50,9 +50,10 @@ class CompositeActions:
         """Send one exchange's actions and return its frame.
 
         `actions`: dicts and tuples nested like the action space, each array (num_envs, *shape); or
-        `transport.actions` itself, whose parts were written in place and are not checked. Raises TypeError for a
-        wrong nest, ValueError / TypeError for a part of a wrong shape or
-        dtype or with NaN or infinite values.
+        `transport.actions` itself, whose parts were written in place and are not checked.
+
+        Raises TypeError for a wrong nest, and ValueError or TypeError for a part of a wrong shape or dtype or with NaN
+        or infinite values.
         """
         if actions is self._transport.actions:
             return self._transport.step(actions, control)

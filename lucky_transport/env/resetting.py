@@ -47,8 +47,8 @@ _LOSSES = {
 
 @dataclass(frozen=True, slots=True)
 class ResetRequest:
-    """`mask`: bool (num_envs,), the envs to reset. `control`: the exchange's bytes. The messages are None where there
-    is nothing to say.
+    """`mask`: bool (num_envs,), the envs to reset. `control`: the exchange's bytes. The messages are None where
+    nothing is to be sent.
     """
 
     mask: NDArray[np.bool_]

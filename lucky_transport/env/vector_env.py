@@ -105,8 +105,9 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):
         `copy=False` hands observations out as read-only views, valid until the next call. `reward_fn` replaces the
         engine's total reward. `validate="strict"` refuses actions outside the action space. `render_mode="rgb_array"`
         lets `render` return images of `camera` (default: the engine's first), of `render_size` (width, height) or the
-        camera's own. `recipe`: a picklable function that makes an env like this one; pickling needs it. Raises
-        ValueError for an unknown mode or validation, SpecError for a mode that the engine cannot do,
+        camera's own. `recipe`: a picklable function that makes an env like this one; pickling needs it.
+
+        Raises ValueError for an unknown mode or validation, SpecError for a mode that the engine cannot do,
         Unimplemented for a render mode of an engine without a camera, UnknownName for an unknown camera.
         """
         if validate not in ("pass", "strict"):
@@ -182,8 +183,10 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):
 
         Returns observations (spec dtype, (num_envs, *shape), copies unless `copy=False`; nested where the spec has
         parts), rewards float32 (num_envs,), terminated and truncated bool (num_envs,), and info (see
-        `lucky_transport.env.infos`). Raises ValueError / TypeError
-        for wrong actions, NeedsReset where a reset must come first, PeerDied, PeerTimeout, EngineFailed, ClosedError.
+        `lucky_transport.env.infos`).
+
+        Raises ValueError or TypeError for wrong actions, NeedsReset where a reset must come first, PeerDied,
+        PeerTimeout, EngineFailed, ClosedError.
         """
         if self._not_steppable is not None:
             raise self._state_error("step")
@@ -339,7 +342,7 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, NDArray[Any]]):
         return self.get_attr(name)
 
     def set_attr(self, name: str, values: Any) -> None:
-        """Raise AttributeError: what the engine told about itself is fixed."""
+        """Raise AttributeError: the engine's attributes are fixed."""
         raise AttributeError(
             f"attribute {name!r} cannot be set: it is engine {self.batch_spec.engine!r}'s own; pass "
             f"reset(options={{...}}), or start the engine with other options"

@@ -21,7 +21,7 @@ class Field:
     """One field: `kind` is f32, f64, i32, u32, u64, bool, str, bytes, message or struct (then `message` is its class);
     `shape` is "one", "list" or "map" (text to `kind`). A message or struct that is "one" may be None.
 
-    optional: a scalar that is None where it is absent, told apart from zero; for text and bytes, absent and empty are
+    optional: a scalar that is None where it is absent, distinct from zero; for text and bytes, absent and empty are
     the same. enum: the class of an integer that is a member of an enum; see `member`.
     """
 

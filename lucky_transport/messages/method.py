@@ -26,7 +26,7 @@ class Runs(Enum):
 
     INLINE: on the thread that received the call; it takes less than 50 us, never waits and never touches the world.
     ENGINE: between two steps, the world standing still; a slow one holds up the next step. POOL: on a thread of its
-    own beside the steps, for what may be slow; it leaves the world alone, and a stream looks at it only through
+    own beside the steps, for what may be slow; it leaves the world alone, and a stream reads it only through
     `Call.between_steps`.
     """
 

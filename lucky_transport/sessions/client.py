@@ -1,8 +1,10 @@
 """The sessions of an engine over any transport, with typed actions and observations.
 
-client = SessionClient(transport)                       # finds the engine's messages in the registry
-session = client.create(seed=7)
-done = client.advance(session, 10, [CartPoleCommand(True)])
+    client = SessionClient(transport)                       # finds the engine's messages in the registry
+    session = client.create(seed=7)
+    done = client.advance(session, 10, [CartPoleCommand(True)])
+
+The client closes no transport: its owner does.
 """
 
 from __future__ import annotations

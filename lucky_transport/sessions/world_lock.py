@@ -1,11 +1,13 @@
 """A world that one thread at a time holds, while readers get snapshots of it between two ticks.
 
-world_lock.acquire(deadline)
-try:
-world_lock.tick(world)
-snapshot = world_lock.publish(world)
-finally:
-world_lock.release()
+    world_lock.acquire(deadline)
+    try:
+        world_lock.tick(world)
+        snapshot = world_lock.publish(world)
+    finally:
+        world_lock.release()
+
+A thread that does not hold the world calls `serve_readers`, which makes a snapshot unless another thread holds it.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ class ArraySpec:
         plain["shape"] = list(self.shape)
         plain["low"], plain["high"] = _finite(self.low), _finite(self.high)
         if not self.kind:
-            del plain["kind"]  # a spec without it is spelled as it always was
+            del plain["kind"]  # the JSON of a spec without it stays as it was
         return plain
 
     @classmethod

@@ -120,7 +120,7 @@ class BatchSpec:
         plain["observation"], plain["action"] = self.observation.to_plain(), self.action.to_plain()
         for key in _PARTS:
             parts: tuple[Part, ...] = plain.pop(key)
-            if parts:  # a spec without them is spelled as it always was
+            if parts:  # the JSON of a spec without them stays as it was
                 plain[key] = [part.to_plain() for part in parts]
         if not self.resets_itself:
             del plain["resets_itself"]

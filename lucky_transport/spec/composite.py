@@ -47,7 +47,7 @@ Tree = Any
 _TAKEN = ("reward_terms", "termination_terms", "final_obs", "final_info")
 
 _ALIGNMENT = 64
-_DEEPEST = 32  # of what a peer says; no space is nested as deep
+_DEEPEST = 32  # of a spec that a peer sent; no real space is nested as deep
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,15 @@
     faulty = FaultyTransport(transport, FaultSpec(Fault.BIT, "SceneService/GetSceneInfo"))
     faulty = FaultyTransport(transport, FaultSpec(Fault.BIT, STEPS, at=7, env=1))
 
-bit         one bit of the response, of a stream's item or of a frame's observations is flipped
-reordered   two neighbouring items of a stream change places
-missing     an item of a stream never comes
-status      the call ends with another error (UnknownName), whatever the engine answered
-detail      a call that fails by itself fails with another text
-slow        the answer comes later, or not before the deadline
-crash       the peer is dead, from then on for every call and step
+The faults:
+
+    bit         one bit of the response, of a stream's item or of a frame's observations is flipped
+    reordered   two neighbouring items of a stream change places
+    missing     an item of a stream never comes
+    status      the call ends with another error (UnknownName), whatever the engine answered
+    detail      a call that fails by itself fails with another text
+    slow        the answer comes later, or not before the deadline
+    crash       the peer is dead, from then on for every call and step
 """
 
 from __future__ import annotations

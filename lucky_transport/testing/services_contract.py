@@ -67,7 +67,7 @@ _REQUESTS: dict[str, tuple[Method, Any]] = {
         ValidateTaskContractRequest(TaskContract("walk", rewards=RewardContract([RewardTermRequest("aliv", 0.5)]))),
     ),
     "a joint state": (_JOINTS, GetJointStateRequest("agent_2")),
-    "the joint state of nobody": (_JOINTS, GetJointStateRequest("Zoë")),
+    "the joint state of an unknown robot": (_JOINTS, GetJointStateRequest("Zoë")),
     "entities": (method("SceneService/ListEntities"), ListEntitiesRequest(True, True)),
     "the scene": (method("SceneService/GetSceneInfo"), GetSceneInfoRequest()),
     "the telemetry's names": (
@@ -200,7 +200,7 @@ class ServicesContract(TransportSuite):
                 client.call(_SCHEMA, GetAgentSchemaRequest(), Deadline(0.0))
             self.check_alive(client)
 
-    def test_a_call_ends_at_its_deadline_and_its_late_answer_disturbs_nobody(self) -> None:
+    def test_a_call_ends_at_its_deadline_and_its_late_answer_disturbs_no_other(self) -> None:
         self.require_deadlines()
         with self.open_client(answer_delay_s=0.3, needs="commands") as client:
             with pytest.raises(PeerTimeout, match=r"0\.05 s"):

@@ -87,7 +87,7 @@ def outcome_when(end: Callable[[], object], subject: T, call: Callable[[T], obje
 
 
 def every(client: Transport, code: int) -> Any:
-    """Return control bytes that say `code` to every env."""
+    """Return control bytes, uint8 (num_envs,), with `code` for every env."""
     return np.full(client.spec.num_envs, code, np.uint8)
 
 

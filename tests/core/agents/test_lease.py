@@ -58,7 +58,7 @@ def test_a_client_that_is_about_to_be_gone_is_waited_for_where_there_is_patience
     looks = iter([False, False])
     lease = DriverLease(host)
     _step(lease, "a", is_gone=lambda: next(looks, True))
-    _step(lease, "b", patience_s=10.0)
+    _step(lease, "b", handover_s=10.0)
     assert host.driver == "b"
 
 
@@ -67,7 +67,7 @@ def test_a_client_that_is_there_is_not_waited_for_longer_than_that(host: AgentHo
     _step(lease, "a")
     start = time.monotonic()
     with pytest.raises(Busy, match="is driven by a;"):
-        _step(lease, "b", patience_s=0.05)
+        _step(lease, "b", handover_s=0.05)
     assert time.monotonic() - start >= 0.05
 
 
@@ -80,7 +80,7 @@ def test_a_client_that_acts_meanwhile_is_there_and_not_waited_for(host: AgentHos
 
     _step(lease, "a", is_gone=is_gone)
     with pytest.raises(Busy, match="is driven by a;"):
-        _step(lease, "b", patience_s=3600.0)
+        _step(lease, "b", handover_s=3600.0)
 
 
 @pytest.mark.parametrize("how", ["attached", "elsewhere"])
@@ -92,7 +92,7 @@ def test_a_client_that_will_say_goodbye_is_not_waited_for(host: AgentHost, how: 
     else:
         host.drive("the first", Buffers.allocate(host.spec))
     with pytest.raises(Busy, match="is driven by the first;"):
-        _step(lease, "b", patience_s=3600.0)
+        _step(lease, "b", handover_s=3600.0)
 
 
 def test_an_attached_client_may_do_nothing_for_as_long_as_it_likes(host: AgentHost) -> None:
