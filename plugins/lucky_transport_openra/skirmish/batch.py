@@ -1,4 +1,4 @@
-"""A skirmish as one env of a batch: a coarse picture and some counts in, one of a few standing orders out.
+"""A skirmish as one env of a batch: a coarse picture and some counts in, one of a few progress orders out.
 
 The observation is float32 (GRID, GRID, CHANNELS + 1): the spatial map, averaged over GRID x GRID blocks, and behind it
 one channel with the counts, in thousands where they are credits, row after row.
@@ -61,15 +61,15 @@ class SkirmishBatch(WorldBatch):
         self.ticks_per_step = ticks_per_step
 
     def write(
-        self, message: Any, standing: WorldProgress, gained: float, row: NDArray[Any], signals: NDArray[np.float32]
+        self, message: Any, progress: WorldProgress, gained: float, row: NDArray[Any], signals: NDArray[np.float32]
     ) -> None:
         row[:, :, : len(CHANNELS)] = _blocks(message)
         counts = np.zeros(GRID * GRID, np.float32)
         found = _counts(message)
         counts[: len(found)] = found
         row[:, :, len(CHANNELS)] = counts.reshape(GRID, GRID)
-        is_draw = standing.is_over and standing.result == "draw"
-        signals[:] = gained, standing.is_over and not is_draw, is_draw
+        is_draw = progress.is_over and progress.result == "draw"
+        signals[:] = gained, progress.is_over and not is_draw, is_draw
 
     def actions(self, row: NDArray[Any]) -> list[Any]:
         number = int(row)
