@@ -1,4 +1,4 @@
-"""A skirmish as one env of a batch: a coarse picture and some counts in, one of a few progress orders out.
+"""A skirmish as one env of a batch: a coarse picture and some counts in, one of a few standing orders out.
 
 The observation is float32 (GRID, GRID, CHANNELS + 1): the spatial map, averaged over GRID x GRID blocks, and behind it
 one channel with the counts, in thousands where they are credits, row after row.
