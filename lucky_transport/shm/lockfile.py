@@ -30,7 +30,7 @@ _held: dict[str, set[int]] = {}
 
 
 def acquire(path: str, byte: int) -> bool:
-    """Take `byte` of the lock file (made when absent); False when somebody else, or this process, has it.
+    """Take `byte` of the lock file (made when absent); False when another process, or this one, has it.
 
     Raises SegmentError for a file that is not this user's alone.
     """

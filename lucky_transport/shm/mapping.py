@@ -69,7 +69,7 @@ class Mapping(mmap):
 
     def __del__(self) -> None:
         if not self.closed:
-            atomics.single_accesses().unguard(self)  # before the addresses are anybody else's
+            atomics.single_accesses().unguard(self)  # before the addresses are reused
 
 
 def map_file(fd: int, size: int, path: str | os.PathLike[str]) -> Mapping:

@@ -71,7 +71,7 @@ def open_private(
         except FileExistsError:
             if make is Make.ALWAYS:
                 raise
-            continue  # somebody made it between the two
+            continue  # it was made between the two calls
         except OSError as error:
             raise _refusal(path, error, any_mode, backend) from error
         os.fchmod(fd, _MODE)

@@ -48,7 +48,7 @@ def _small_integers(array: ArraySpec) -> bool:
 
 
 class AgentRows:
-    """The frame that Step responses fill row by row; rows nobody fills stay as they are."""
+    """The frame that Step responses fill row by row; rows without a response stay as they are."""
 
     def __init__(self, spec: BatchSpec, buffers: Buffers) -> None:
         self._spec = spec

@@ -2,7 +2,7 @@
 
 An exchange has a number, and the engine answers a repeated number with the same frame. So a call that was given up can
 be made again, and a blocking call may end by a deadline without losing the exchange. A frame's arrays are views of the
-reply's bytes: read-only, and kept alive by whoever holds one.
+reply's bytes: read-only, and alive as long as one is held.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Who makes a call to the server, and what its metadata asks for.
+"""The caller of a call to the server, and what its metadata asks for.
 
 A caller is known by the name it gives itself, else by its address. Addresses of one program drive together; all legacy
 clients of one unix socket share one address and so count as one. Metadata is a peer's word: a value that makes no sense
@@ -72,7 +72,7 @@ class Caller:
 
     @property
     def driver(self) -> Driver:
-        """The caller as somebody who wants to drive."""
+        """The caller as a driver of the host."""
         house = self._house
         return Driver(
             self.key,
@@ -85,7 +85,7 @@ class Caller:
         )
 
     def call(self, host: Host, *, stream: bool) -> Call:
-        """Return the call as its handler sees it; it is over as soon as gRPC says so. A stream may go on for ever."""
+        """Return the call as its handler sees it; it is over as soon as gRPC says so. A stream has no time limit."""
         left_s = self._context.time_remaining() if stream else self.timeout_s
         deadline = None if left_s is None or left_s > _NEVER_S else Deadline(left_s + _GRACE_S)
         metadata = tuple(

@@ -47,8 +47,9 @@ _BATCH = "/lucky_transport.v1.BatchService/"
 def connect(endpoint: Endpoint, settings: Settings) -> GrpcTransport:
     """Return a transport to the engine at `endpoint`.
 
-    Raises ConfigError (a malformed endpoint), NotReachable (nobody there within `connect_timeout_s`), Unimplemented
-    (`service=batch` and the engine has none), SpecError (the legacy service cannot carry this engine's dtypes).
+    Raises ConfigError (a malformed endpoint), NotReachable (no server answers within `connect_timeout_s`),
+    Unimplemented (`service=batch` and the engine has none), SpecError (the legacy service cannot carry this engine's
+    dtypes).
     """
     service = service_of(endpoint)
     deadline = Deadline(settings.connect_timeout_s)
@@ -105,7 +106,7 @@ def _probe(connection: GrpcConnection, deadline: Deadline) -> BatchSpec | None:
 
 
 def _reason(connection: GrpcConnection, get_spec: Any, request: Any) -> str:
-    """Return why nobody answered: a call that does not wait is told at once by gRPC."""
+    """Return why no server answered, as gRPC reports it to a call that does not wait for readiness."""
     try:
         get_spec(request, timeout=0.2, metadata=connection.identity)
     except grpc.RpcError as error:

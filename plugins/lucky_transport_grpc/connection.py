@@ -1,6 +1,6 @@
 """One channel to one engine: who we are, how calls are made, what their errors mean.
 
-No call leaves without a deadline but streams and those of an open exchange; whoever waits for one of the latter has
+Every call has a deadline but streams and those of an open exchange; a wait for one of the latter has
 one. After a fork the child's copy refuses everything before it touches gRPC, which does not survive a fork.
 """
 
@@ -74,7 +74,7 @@ class GrpcConnection:
         return self._channel.unary_unary(path, found.request.SerializeToString, found.response.FromString)
 
     def stream(self, path: str, request: Any, deadline: Deadline | None) -> Any:
-        """Return a call of the stream `path` under way; without a deadline it goes on until somebody ends it."""
+        """Return a call of the stream `path` under way; without a deadline it goes on until either side ends it."""
         found = _pb.methods()[path]
         timeout_s = None if deadline is None else deadline.remaining_s
 
@@ -106,7 +106,7 @@ class GrpcConnection:
     def call(self, method: Any, request: Any, deadline: Deadline, metadata: Metadata = ()) -> Any:
         """Return the response to one call; raises our error for whatever goes wrong.
 
-        When the deadline is over the call is given up, and nobody knows whether the engine did what it asked for.
+        When the deadline is over the call is given up; whether the engine did what it asked for is unknown.
         """
         try:
             return method(request, timeout=deadline.remaining_s, metadata=self.identity + metadata)
@@ -191,7 +191,7 @@ class GrpcConnection:
         )
 
     def ended(self) -> ClosedError:
-        """Return the error of whoever uses the connection after `close`."""
+        """Return the error of a use after `close`."""
         return ClosedError("the transport is closed", backend="grpc", hint="connect again")
 
     def unreachable(self, deadline: Deadline, why: str) -> NotReachable:
@@ -239,7 +239,7 @@ class GrpcConnection:
         if self._closed or os.getpid() != self._pid:
             return
         self._closed = True
-        # A Ctrl-C that struck inside gRPC may have left one of its locks held: then closing would wait for ever.
+        # A Ctrl-C that struck inside gRPC may have left one of its locks held: then closing would never return.
         closing = threading.Thread(target=self._close_channel, name="lucky-grpc-close", daemon=True)
         closing.start()
         closing.join(_CLOSE_S)

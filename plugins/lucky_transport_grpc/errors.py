@@ -74,7 +74,7 @@ def code_for(error: TransportError) -> grpc.StatusCode:
 
 def refuse(context: Any, error: TransportError, status: grpc.StatusCode | None = None) -> NoReturn:
     """End the call of `context` with the text and trailing metadata of `error`, and with its status by the table or the
-    one that a protocol of somebody else's demands.
+    one that a foreign protocol demands.
     """
     text = str(error)
     payload = f"{type(error).wire_code}:{_clipped(text, MAX_TEXT_BYTES)}".encode()
@@ -117,7 +117,7 @@ def details_of(error: Any) -> str:
 
 
 def is_local_timeout(error: Any) -> bool:
-    """True when the call `error` ended by our own deadline: nobody knows whether the engine did what it asked for."""
+    """True when the call `error` ended by our own deadline: whether the engine did what it asked for is unknown."""
     return code_of(error) is _Code.DEADLINE_EXCEEDED and not is_ours(error)
 
 

@@ -133,7 +133,7 @@ class _Running:
     def stop(self, grace_s: float) -> None:
         self._services.close()
         self._grpc_server.stop(grace_s).wait(grace_s + 1.0)
-        # An engine that hangs in a step keeps its thread and its lock for ever: waiting for them has an end.
+        # An engine that hangs in a step keeps its thread and its lock: waiting for them is bounded.
         ending = threading.Thread(target=self._end, name="lucky-grpc-stop", daemon=True)
         ending.start()
         ending.join(grace_s + 1.0)

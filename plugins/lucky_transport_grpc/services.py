@@ -3,7 +3,7 @@
     services = HostServices(host, house)
     services.add_to(server)              a grpc.Server, or whatever takes handlers as one does
 
-It knows no server. Whoever serves adds it to one, says who has left, and closes it in two steps: `close` ends what
+It knows no server. Its owner adds it to one, reports clients that left, and closes it in two steps: `close` ends what
 clients wait for, and when no call is under way any more, `release` gives the engine back.
 """
 

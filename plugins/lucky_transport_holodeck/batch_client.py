@@ -1,7 +1,7 @@
 """The client's end towards an engine of ours: `BatchTransport`.
 
-Typed calls and streams work from the start, beside whoever drives; who steps first drives until it closes. After fork()
-the child's copy is refused; arrays it holds stay readable.
+Typed calls and streams work from the start, beside the driver; the first client that steps drives until it closes.
+After fork() the child's copy is refused; arrays it holds stay readable.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class BatchTransport(Transport):
             raise
         except PeerDied:
             self._lockstep.on(LockstepEvent.LOST)
-            self._drive.drop()  # at once: nobody must find us holding a dead engine's semaphores
+            self._drive.drop()  # at once: no other process may find us holding a dead engine's semaphores
             self._drive = None
             raise
         except TransportError:

@@ -1,7 +1,7 @@
 """The right to step an engine of ours, and how it is stepped; see `lucky_transport_holodeck.batch_seat`.
 
 One process drives: who has the client's byte of the segment's lock and the client's turn. Hello and goodbye are turns
-of their own, so a turn lies there for whoever comes next. A wait for a turn is cut into slices: a dead or closing
+of their own, so the next client finds its semaphore posted. A wait for a turn is cut into slices: a dead or closing
 engine ends it. Whatever a killed engine left behind is removed by the client that saw it die.
 """
 
@@ -38,7 +38,7 @@ _GOODBYE_S = 0.5
 class BatchDrive:
     """Drives from the constructor's return until `leave` or `drop`, one of which must be called.
 
-    Raises Busy when somebody else drives, PeerDied, PeerTimeout, NotReachable.
+    Raises Busy when another client drives, PeerDied, PeerTimeout, NotReachable.
     """
 
     def __init__(self, segment: Segment, names: Names, settings: Settings) -> None:

@@ -89,7 +89,7 @@ class BlockFile:
 
     @property
     def changed_ns(self) -> int:
-        """When somebody last made, cut or wrote the file (writing through a mapping does not count)."""
+        """When the file was last made, cut or written (writing through a mapping does not count)."""
         return os.fstat(self._fd).st_ctime_ns
 
     def close(self) -> None:

@@ -3,7 +3,7 @@
     an engine of ours           whole frames and typed calls: `lucky_transport_holodeck.batch_client`
     any other Holodeck engine   agents, sensors and resets: `lucky_transport_holodeck.world_client`, needs a scenario
 
-An engine of ours has its segment before it has semaphores; whoever has semaphores alone is another one's.
+An engine of ours has its segment before it has semaphores; one with semaphores alone is foreign.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SLEEP_S = 0.01
 def connect(endpoint: Endpoint, settings: Settings) -> Transport:
     """Return a transport to the engine of `holodeck://UUID`.
 
-    Raises NotReachable, Busy (somebody else drives it), ConfigError (an engine of the original needs a scenario),
+    Raises NotReachable, Busy (another client drives it), ConfigError (an engine of the original needs a scenario),
     SpecError (a scenario that is no batch).
     """
     names = Names(endpoint.address)

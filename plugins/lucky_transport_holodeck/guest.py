@@ -6,8 +6,8 @@ It never says hello or goodbye. What tells of it:
     its process, found by that block, ends      it has died
     the semaphores' names are gone              it has left in order
 
-Whoever comes finds a turn lying there, however the last client left; one too many does no harm (see
-`lucky_transport_holodeck.turns`), one too few would have the newcomer wait for ever.
+A new client finds its semaphore posted, however the last one left; one post too many does no harm (see
+`lucky_transport_holodeck.turns`), one too few would let it wait without end.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Guest:
 
     @property
     def pid(self) -> int:
-        """The guest's process, 0 when nobody is there or it cannot be seen."""
+        """The guest's process, 0 when there is none or it cannot be seen."""
         return self._peer.pid if self._peer is not None else 0
 
     def tick(self) -> None:
@@ -70,7 +70,7 @@ class Guest:
         return self._world
 
     def leave(self) -> None:
-        """Let go of what the guest drove; no effect when nobody is there."""
+        """Let go of what the guest drove; no effect when there is none."""
         world, self._world = self._world, None
         if world is not None:
             world.close()
@@ -109,5 +109,5 @@ class Guest:
         self.remove_blocks()
 
     def remove_blocks(self) -> None:
-        """Remove the blocks; whoever has them mapped keeps them."""
+        """Remove the blocks; processes that have them mapped keep them."""
         self._files.unlink()

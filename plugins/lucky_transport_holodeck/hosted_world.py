@@ -5,7 +5,7 @@
 An env whose agent was just spawned is reset in that tick, so the client sees its reset observation; from then on each
 tick is one step with the action in force. An env that ended stands still until the client's next reset: reward 0,
 terminal 1. Envs without an agent stand still too. (An engine that cannot hold resets the ended env in the next tick,
-and steps envs without agents.). The protocol has no way to refuse. What cannot be done is said in the log, once for
+and steps envs without agents.). The protocol has no way to refuse. What cannot be done is logged, once for
 each client, and a failed engine shows its agents as terminal, with reward 0, until the next reset.
 """
 
@@ -114,7 +114,7 @@ class HostedWorld:
         return ""
 
     def _empty(self) -> None:
-        """Remove all agents; whoever is spawned next is reset."""
+        """Remove all agents; the next one that is spawned is reset."""
         self._population.empty()
         self._actions.clear()
         self._control[:] = self._resting

@@ -4,7 +4,7 @@
     names.server                    "/HOLODECK_SEMAPHORE_SERVER8ac7059c"
     names.block("command_buffer")   /dev/shm/HOLODECK_MEM8ac7059c_command_buffer
 
-A name is a fixed word and the uuid of the pair, "" where nobody chose one; an agent's name is part of a file's name, so
+A name is a fixed word and the uuid of the pair, "" where none was chosen; an agent's name is part of a file's name, so
 it is looked at before it becomes one. Windows has names of its own (`WINDOWS`); they are written down from the
 documentation and never were tried.
 """

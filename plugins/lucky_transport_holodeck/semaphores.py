@@ -56,7 +56,7 @@ class Semaphore:
 
     @classmethod
     def open_or_create(cls, name: str) -> Semaphore:
-        """Open the semaphore, which is made with value 0 where it is not there. Raises as `open`."""
+        """Open the semaphore, which is made with value 0 where it is not there. Raises the errors of `open`."""
         _check_owner(name)
         return cls(posix_ipc.Semaphore(name, posix_ipc.O_CREAT, mode=_MODE, initial_value=0), "block")
 

@@ -1,7 +1,7 @@
 """Which processes share a file of /dev/shm with us: how a peer is found that says nothing of itself.
 
 A file's number counts, not its name: what was removed and made anew has another one, and who makes a semaphore maps it
-under a name that the file has no more. Processes that we may not look into are not seen; then nobody is found, and
+under a name that the file has no more. Processes that we may not look into are not seen; then none is found, and
 nothing is concluded from that.
 """
 

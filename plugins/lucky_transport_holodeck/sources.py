@@ -33,7 +33,7 @@ from lucky_transport_holodeck.sensor_types import SensorShape, is_task
 
 __all__ = ["Source", "Sources"]
 
-#: Sensors that show all of an observation where nothing more is said.
+#: Sensors that show all of an observation where nothing more is declared.
 _WHOLE = ("RangeFinderSensor", "WorldNumSensor")
 
 

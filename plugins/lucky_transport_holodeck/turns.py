@@ -90,11 +90,11 @@ class EngineTurns:
 
     @property
     def lies_there(self) -> bool:
-        """True while nobody has taken the client's turn."""
+        """True while the client has not taken its turn."""
         return self._client.value > 0
 
     def offer(self) -> None:
-        """Have the client's turn lie there, for whoever comes next."""
+        """Leave the client's semaphore posted, for the next client."""
         if not (self._server.is_current and self._client.is_current):
             self.renew()
         elif not self._client.value:
@@ -123,7 +123,7 @@ class EngineTurns:
         self._give_up_claim()
 
     def close(self) -> None:
-        """Remove all names and let go; nobody may be waiting in `take`."""
+        """Remove all names and let go; no thread may be waiting in `take`."""
         self.remove_names()
         for semaphore in (self._server, self._client, self._loading):
             semaphore.close()
@@ -153,10 +153,10 @@ class ClientTurns:
                 )
 
     def leave(self) -> None:
-        """Let the client's turn lie there for whoever comes next."""
+        """Leave the client's semaphore posted for the next client."""
         self._client.give()
 
     def close(self) -> None:
-        """Let go of the semaphores; nobody may be waiting in `take`."""
+        """Let go of the semaphores; no thread may be waiting in `take`."""
         self._server.close()
         self._client.close()

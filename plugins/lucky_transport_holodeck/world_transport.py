@@ -69,7 +69,7 @@ class WorldTransport(Transport):
     def attach(cls, names: Names, options: WorldOptions, settings: Settings, deadline: Deadline) -> WorldTransport:
         """Return a client of a running engine; raises as `WorldClient.attach`, ConfigError, SpecError."""
         scenario = options.load()
-        batch_of(scenario, options)  # what is wrong with it is said before anything is touched
+        batch_of(scenario, options)  # an error in it is raised before anything is touched
         world = WorldClient.attach(names, scenario, settings, pre_start_steps=options.pre_start_steps)
         return cls(world, options)
 

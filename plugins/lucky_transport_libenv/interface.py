@@ -2,7 +2,7 @@
 
     make -> tensortypes of the three spaces -> set_buffers, once -> observe, act, observe, act, ... -> close
 
-These are layouts that somebody else compiled in; a test compares every size and offset with a C compiler's. Nothing
+These layouts are compiled into foreign libraries; a test compares every size and offset with a C compiler's. Nothing
 here calls anything.
 """
 

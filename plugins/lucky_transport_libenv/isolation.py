@@ -37,7 +37,7 @@ _REAPING_S = 0.5
 
 
 def is_engine_process() -> bool:
-    """True in `lucky-transport serve`: that process is an engine's and nobody else's."""
+    """True in `lucky-transport serve`: that process belongs to one engine alone."""
     context = click.get_current_context(silent=True)
     return context is not None and context.info_name == "serve"
 

@@ -1,7 +1,7 @@
 """AgentService: the robot controllers and their slots, as answers and as streams.
 
 A stream sends the present state at once, then at its rate; every change in between is sent too, in order, so that
-nobody who watches misses one. A stream's response has no field for a refusal: an unknown entity or slot raises
+no subscriber misses one. A stream's response has no field for a refusal: an unknown entity or slot raises
 UnknownName.
 """
 

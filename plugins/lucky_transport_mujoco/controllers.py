@@ -1,6 +1,6 @@
 """The robot controllers, one per env: slots, motion graph, who drives which joint, and who watches.
 
-A controller costs nothing until somebody asks for it, and nothing in a step until it drives something. Whoever changes
+A controller costs nothing until it is asked for, and nothing in a step until it drives something. A caller that changes
 a controller calls `changed`, which puts claims and gains in force and tells the watchers.
 """
 

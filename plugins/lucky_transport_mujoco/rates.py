@@ -1,6 +1,6 @@
 """How often a stream that goes by the clock sends.
 
-A rate is a wish: 0 means the usual one, and nobody gets more than `_MOST_HZ`.
+A rate is a request: 0 means the default, and the largest is `_MOST_HZ`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Where pictures are made: one thread of its own, and in it the best way to draw that this machine offers.
 
-An order carries copies of all it needs; nobody holds the engine while a picture is drawn. OpenGL is tried at the first
+A request carries copies of all it needs; the engine is not held while an image is drawn. OpenGL is tried at the first
 picture, once per process; without it pictures come from ray casting, the same views in the same colours. The log says
 once which it is.
 """
@@ -87,7 +87,7 @@ class RenderThread:
     def depth(self, order: RenderRequest) -> NDArray[np.float32]:
         """Return the distances, float32 (height, width), in metres along the axis of sight, inf for the sky.
 
-        Raises as `colour` does.
+        Raises the errors of `colour`.
         """
         return self._wait(self._submit(self._depth, order))
 

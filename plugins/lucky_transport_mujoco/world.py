@@ -1,8 +1,8 @@
 """What the services may see of the engine, and what they keep in it.
 
-The scene that is shown is env 0's (`SHOWN`): its robot is agent_0's. Per-robot methods reach every env. Whoever reads
-or writes a world does so between two steps: as a handler, or inside `call.between_steps()`. Nothing here steps; what a
-service changes takes effect in the next step.
+The scene that is shown is env 0's (`SHOWN`): its robot is agent_0's. Per-robot methods reach every env. A method that
+reads or writes a world does so between two steps: as a handler, or inside `call.between_steps()`. Nothing here steps;
+what a service changes takes effect in the next step.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Every call has a deadline; gRPC's errors become ours, and a refusal for want of a worker is retried. A connection that
 broke comes back by itself: the next call is made over a new one, as soon as the engine is there. GetState waits for
-that until its deadline; other calls fail at once while nobody is there. Messages go up to 64 MiB, as between the
+that until its deadline; other calls fail at once while no engine is there. Messages go up to 64 MiB, as between the
 original's halves; ours have no limit of their own.
 """
 
@@ -87,7 +87,9 @@ class Bridge:
         return self._call("FastAdvance", request, deadline)
 
     def look(self, session_id: str, deadline: Deadline | None = None) -> Any:
-        """Return the `GameObservation` of now; an engine that is not ours does one tick for it. Raises as `advance`."""
+        """Return the `GameObservation` of now; an engine that is not ours does one tick for it. Raises the errors of
+        `advance`.
+        """
         return self._call("FastAdvance", advance_request(session_id, 1), deadline, (LOOK, "1"))
 
     def begin_advance(self, request: Any, deadline: Deadline, *, only_look: bool = False) -> Future[Any]:

@@ -136,7 +136,7 @@ class BridgeSessions(SessionApi):
     ) -> AdvanceResult:
         """Go on by up to 5,000 ticks, 0: only look; see `Sessions.advance`. At most 16 actions wait for the first tick.
 
-        Raises as `Bridge.advance`.
+        Raises the errors of `Bridge.advance`.
         """
         deadline = Deadline.after(deadline, self.bridge.settings.step_timeout_s)
         known = self._find(session_id)

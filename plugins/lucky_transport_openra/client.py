@@ -34,8 +34,8 @@ _log = logging.getLogger("lucky_transport")
 def connect(endpoint: Endpoint, settings: Settings) -> Transport:
     """Return a transport to the engine at `openra://host:port`.
 
-    Raises ConfigError (a malformed endpoint), NotReachable (nobody there within `connect_timeout_s`), Unimplemented
-    (the engine has not the service asked for).
+    Raises ConfigError (a malformed endpoint), NotReachable (no server answers within `connect_timeout_s`),
+    Unimplemented (the engine has not the service asked for).
     """
     options = client_options(endpoint)
     if options.service != "bridge":
@@ -71,7 +71,7 @@ class BridgeTransport(SessionTransport):
         options: ClientOptions | None = None,
         batch: WorldBatch | None = None,
     ) -> None:
-        """Connect, and look whether somebody answers; sessions are made by the first step. Raises NotReachable.
+        """Connect, and check that a server answers; sessions are made by the first step. Raises NotReachable.
 
         batch: how a game is a row; by default that of the skirmish, whose moves name the skirmish's own units.
         """

@@ -4,10 +4,10 @@
     IDLE ──found──▶ CONNECTING                                                          STREAMING ──plan──▶ PLANNING
     PLANNING ──act──▶ PLAYING ──over──▶ GAME_OVER ──end──▶ CLEANUP ──clean──▶ IDLE
     IDLE ──replay──▶ LOADING_REPLAY ──started──▶ REPLAYING ──consumed──▶ REPLAY_ENDED ──end──▶ CLEANUP
-    whoever waits ──gave_up──▶ TIMEOUT ──end──▶ CLEANUP;  whoever needs the engine ──lost──▶ CONN_LOST ──end──▶ CLEANUP
+    a wait ──gave_up──▶ TIMEOUT ──end──▶ CLEANUP;  a need of the engine ──lost──▶ CONN_LOST ──end──▶ CLEANUP
 
-All stages and transitions are in `TRANSITIONS`; nobody else decides what may follow what. From every stage but IDLE the
-way goes on to CLEANUP, so nothing that was started is ever left behind.
+All stages and transitions are in `TRANSITIONS`; nothing else decides what may follow what. From every stage but IDLE
+the way goes on to CLEANUP, so nothing that was started is ever left behind.
 """
 
 from __future__ import annotations

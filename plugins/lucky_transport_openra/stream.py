@@ -21,7 +21,7 @@ from lucky_transport_openra.service import BridgeService, clamped
 
 __all__ = ["GameStream"]
 
-#: How often a stream whose session shows nothing new looks whether anybody still listens.
+#: How often a stream whose session shows nothing new checks that its client still listens.
 _SLICE_S = 0.1
 _FAST_ADVANCE = 21
 

@@ -73,7 +73,7 @@ class Supervisor:
 
 
 def _check_free(port: int) -> None:
-    """Raise NotReachable when somebody else listens at the port: he would be taken for the engine."""
+    """Raise NotReachable when another program listens at the port: it would be taken for the engine."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

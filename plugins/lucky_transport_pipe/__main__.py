@@ -3,7 +3,7 @@
     python -m lucky_transport_pipe cartpole -batchmode -nographics -p NAME --stepping barrier --slots 4
 
 It comes to the pipe NAME, serves the client there, and ends by itself when that one says quit or has gone. The exit
-status is 1 when nobody offered the pipe in time, and 2 when the command line is wrong.
+status is 1 when no client offered the pipe in time, and 2 when the command line is wrong.
 """
 
 from __future__ import annotations

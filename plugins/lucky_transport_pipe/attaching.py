@@ -1,7 +1,7 @@
 """The engine's half of finding each other: it comes to the pipe that a client offers.
 
 An engine may be there first; it looks until there is a pipe. What a killed client left at the pipe's place is removed
-by whoever notices.
+by the process that notices.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["remove_left_over", "try_attach"]
 
 
 def try_attach(path: str) -> SocketDuplex | None:
-    """Return a connection to the client that offers the pipe at `path`, None while nobody does.
+    """Return a connection to the client that offers the pipe at `path`, None while there is none.
 
     Raises RemoteProtocolError when another user's process offers it, OSError for a place that cannot be used at all.
     """

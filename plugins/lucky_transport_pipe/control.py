@@ -7,8 +7,8 @@
                     └──END──▶ IDLE, ──run──▶ INIT          any ──quit──▶ QUITTING ──gone──▶ CLOSED
     any ──quit──▶ CLOSED
 
-All states and transitions are in the two tables; nobody else decides what may follow what. A line that the table has no
-place for changes nothing: the engine warns, and reads on. What was sent for an experiment that did not come to be
+All states and transitions are in the two tables; nothing else decides what may follow what. A line that the table has
+no place for changes nothing: the engine warns, and reads on. What was sent for an experiment that did not come to be
 (SPOILT) is passed over, without a word, up to its END.
 """
 

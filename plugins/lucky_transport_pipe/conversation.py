@@ -1,9 +1,9 @@
 """The client's end of the lines, for any number of threads: who waits reads for all, there is no reader thread.
 
-A line goes to the queue of its session at once, whoever read it; a slow thread holds up no other. What may follow what
-is in `lucky_transport_pipe.control`; what an honest engine cannot have sent ends the conversation with
+A line goes to the queue of its session at once, whichever thread read it; a slow thread holds up no other. What may
+follow what is in `lucky_transport_pipe.control`; what an honest engine cannot have sent ends the conversation with
 RemoteProtocolError. An error that the engine reports is raised by everybody who waits, as is the end of the connection;
-nobody waits longer than his deadline.
+no thread waits longer than its deadline.
 """
 
 from __future__ import annotations

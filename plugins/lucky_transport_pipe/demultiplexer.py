@@ -1,8 +1,8 @@
 """Where the lines of one run wait for the sessions they are about.
 
 Each session has a queue of its own, without a limit: what comes for one never holds up another. Nothing is lost or
-overtaken: a session gets its lines, and `take_any` all lines, in the order of the wire. No I/O and no lock; whoever
-shares one holds a lock.
+overtaken: a session gets its lines, and `take_any` all lines, in the order of the wire. No I/O and no lock; a caller
+that shares one holds a lock.
 """
 
 from __future__ import annotations

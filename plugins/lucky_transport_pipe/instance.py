@@ -42,7 +42,7 @@ class Instance:
     connect_timeout_s: the wait for the engine. timeout_s: every later wait. adds_arguments: the command is told the
     pipe's name as a Unity build is (`-batchmode -nographics -p NAME`); False where it holds that already.
 
-    Raises ConfigError, Busy (the name has a client), NotReachable (nobody came, or the process ended).
+    Raises ConfigError, Busy (the name has a client), NotReachable (no engine came, or the process ended).
     """
 
     def __init__(
@@ -99,8 +99,8 @@ class Instance:
         return Experiment(conversation, run, state)
 
     def set(self, name: str, value: Any) -> None:
-        """Change a setting of the engine; nobody answers. Our engines know slots, stepping and timeout_s, for the next
-        run; a Unity scene knows none yet.
+        """Change a setting of the engine; there is no response. Our engines know slots, stepping and timeout_s, for the
+        next run; a Unity scene knows none yet.
         """
         text = f"{name} {value}"
         if len(text.splitlines()) != 1:

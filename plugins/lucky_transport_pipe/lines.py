@@ -108,7 +108,7 @@ _FROM_ENGINE = {
 
 
 def parse_from_client(line: str) -> ParsedLine:
-    """Return what a client's line says; init data and what nobody understands are OTHER."""
+    """Return what a client's line says; init data and unknown lines are OTHER."""
     if (fixed := _COMMON.get(line)) is not None:
         return fixed
     head, _, rest = line.partition(" ")

@@ -1,7 +1,7 @@
 """The client's half of finding each other: it offers the pipe, the engine comes.
 
 One client at a time offers a pipe; a second one gets Busy, with the pid of the first. A socket that a killed client
-left is replaced; one that somebody listens at never is. The socket's file is gone as soon as an engine has come; nobody
+left is replaced; one with a listener never is. The socket's file is gone as soon as an engine has come; nobody
 else can come then.
 """
 
@@ -34,7 +34,7 @@ class PipeListener(Protocol):
     """A pipe on offer until `close`; `accept` waits for the engine."""
 
     def accept(self, deadline: Deadline, exit_report: Callable[[], str] = ...) -> Duplex:
-        """Return the connection of the engine that comes; nobody else can come then.
+        """Return the connection of the engine that comes; no other engine can come then.
 
         exit_report: how the engine's process ended, "" while it lives. Raises NotReachable when none has come in time
         or the process has ended, RemoteProtocolError for another user's process.

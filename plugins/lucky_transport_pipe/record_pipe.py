@@ -7,8 +7,8 @@ unknown experiment.
 
 It keeps `lucky_transport.rpc.pipe.Pipe` to the letter; a record is taken whole or not at all. What the socket did not
 take of a record is kept, and leaves with whatever this side does next: it counts as no room until then. What the peer
-wrote before it left is still read; only then its end is an error. Nobody waits for the lock of the sending side, so a
-finalizer may push in the middle of anything.
+wrote before it left is still read; only then its end is an error. No thread waits for the lock of the sending side, so
+a finalizer may push in the middle of anything.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class RecordPipe:
                     return False
                 self._unsent = b"".join((_LENGTH.pack(len(record)), record))
                 if not self._send_kept():
-                    self._bell.notify()  # whoever waits has to send the rest
+                    self._bell.notify()  # the waiting thread has to send the rest
                 return True
             finally:
                 self._sending.release()

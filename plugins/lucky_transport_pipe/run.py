@@ -6,10 +6,11 @@
     run.wake_at                                 # when to go on although nothing came
 
 A session takes commands from its own queue only; early ones wait there for its next step. Each session has its own
-deadline for the next command; one that lets it pass ends with its score so far, and holds up nobody. With `barrier` all
-running sessions step together, as in one world of physics, else each when its command is there. What one session sees
-is the same either way. What is new after a step is told in the original's order: scores, start notices, states. A
-program that waits for the state of every session that runs then knows, at each state, which sessions these are.
+deadline for the next command; one that lets it pass ends with its score so far, and delays no other session. With
+`barrier` all running sessions step together, as in one world of physics, else each when its command is there. What one
+session sees is the same either way. What is new after a step is told in the original's order: scores, start notices,
+states. A program that waits for the state of every session that runs then knows, at each state, which sessions these
+are.
 """
 
 from __future__ import annotations

@@ -42,8 +42,8 @@ def server(endpoint: Endpoint, settings: Settings) -> PipeServer:
 class PipeServer(Server):
     """Lets the clients that offer one pipe drive a host, by lines or by records.
 
-    patience_s: None to go on with the next client for ever; else it waits so long for one, and ends with that one.
-    clients: how many came so far. ended: set when no more are served.
+    patience_s: None to serve one client after another without end; else it waits so long for one, and ends with that
+    one. clients: how many came so far. ended: set when no more are served.
     """
 
     def __init__(self, endpoint: Endpoint, settings: Settings, *, patience_s: float | None = None) -> None:
@@ -73,7 +73,7 @@ class PipeServer(Server):
                 if deadline is not None and (self.clients or deadline.expired):
                     break
         except Exception:
-            _log.exception("the engine's end of pipe %s broke; nobody can connect any more", self._path)
+            _log.exception("the engine's end of pipe %s broke; no client can connect any more", self._path)
         finally:
             dispatcher.close()
             self.ended.set()

@@ -2,9 +2,9 @@ r"""Bytes both ways over a Windows named pipe, by the standard library alone.
 
 Python's `multiprocessing.connection` makes and opens `\\.\pipe\NAME` in message mode and writes each message as it
 is, without a header, which is what a .NET pipe client reads. Written to its documentation and tested with a connection
-in memory; nobody has run it on Windows yet. There is the client's half only: on Windows the engine's half is Unity.
+in memory; it was not run on Windows yet. There is the client's half only: on Windows the engine's half is Unity.
 
-A message boundary means nothing; lines are cut by whoever reads them. Pipe buffers are never flushed: FlushFileBuffers
+A message boundary means nothing; the reader cuts lines. Pipe buffers are never flushed: FlushFileBuffers
 would wait until the peer has read everything.
 """
 

@@ -1,7 +1,7 @@
 """How one call is answered: what its handler has said so far, and the end that it comes to.
 
 The texts of failures are gRPC's own; a code and details that the handler has set go before them. Only `send` waits.
-What is said to a caller who has left, or after the end, is dropped. How many messages go out is the caller's business
+What is sent to a caller that has left, or after the end, is dropped. How many messages go out is the caller's business
 (`ServerCall.shape`); a handler of another arity may send what he takes.
 """
 
@@ -49,7 +49,7 @@ class ResponseWriter:
 
     @property
     def is_active(self) -> bool:
-        """True while somebody waits for an answer that has not come."""
+        """True while a thread waits for an answer that has not come."""
         return not self.call.is_over
 
     def start(self, metadata: Iterable[tuple[str, str | bytes]]) -> None:
@@ -75,7 +75,7 @@ class ResponseWriter:
             self.has_started = True
             try:
                 self.call.send(payload)
-            except TransportError:  # the caller has left, and nobody waits
+            except TransportError:  # the caller has left
                 return
         elif self._kept is None:
             self._kept = payload

@@ -41,7 +41,7 @@ def answer_call(handler: Any, answer: ResponseWriter, context: ServicerContext) 
         return
     try:
         response = behaviour_of(handler)(request, context)
-    except BaseException as error:  # SystemExit too: the caller must not wait for ever
+    except BaseException as error:  # SystemExit too: the caller must get an answer
         _fail(answer, error, "calling application")
         return
     if handler.response_streaming:

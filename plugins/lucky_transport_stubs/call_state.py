@@ -1,9 +1,9 @@
 """How far a call has come: not begun, under way, ended, over; without the face that gRPC gives it.
 
 A call is over when it has ended and every response before its end was taken; so says gRPC. A deadline, a cancel and a
-closed channel end it at once. Whoever waits reads the connection himself; a thread attends the call only when there are
-callbacks. One thread at a time takes responses. This does not hold the object that the caller has; when he drops it,
-`drop` ends the call.
+closed channel end it at once. A waiting thread reads the connection itself; another thread attends the call only when
+there are callbacks. One thread at a time takes responses. This does not hold the object that the caller has; when he
+drops it, `drop` ends the call.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class CallState:
         return was_first
 
     def drop(self) -> None:
-        """Nobody has the call any more: end it, if it goes on. For finalizers."""
+        """End a call that is no longer referenced, if it goes on. For finalizers."""
         if not self._link.is_forked:
             self.fail(_DROPPED)
 
@@ -163,7 +163,7 @@ class CallState:
         """The call has ended: it is over, unless there are responses to be taken."""
         if call.error is not None and self._link.is_closed:
             self.end(self._link.status_of(call.error))
-        elif self._taking.acquire(blocking=False):  # else whoever takes responses finds the end
+        elif self._taking.acquire(blocking=False):  # else the thread that takes responses finds the end
             try:
                 if self._ahead is None:
                     self._ahead = call.try_recv()

@@ -3,7 +3,7 @@
     channel = lucky_transport_stubs.channel("shm://name")       # where grpc.insecure_channel("host:port") was
 
 It connects at the first call, and again after the connection broke; making one costs nothing and never fails because
-nobody is there. It lives as long as a stub or a call of it; `close` ends all calls under way. Everything of
+no server is there. It lives as long as a stub or a call of it; `close` ends all calls under way. Everything of
 `grpc.Channel` is here, the parts that are not documented but used by generated code included.
 """
 

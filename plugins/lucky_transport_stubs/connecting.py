@@ -1,7 +1,7 @@
-"""Meeting an engine: one connection, without anybody who waits for an engine that is not there.
+"""Connecting to an engine, without waiting for one that is not there.
 
 An engine that is not there is found out at once; one that is there and has much to do gets its time. A connection is
-watched from its first moment: when the engine leaves, it ends, though nobody uses it just then.
+watched from its first moment: when the engine leaves, it ends, used at that moment or not.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def connect(
 
     watched: the connection ends as soon as the engine leaves; an event loop that reads it watches by itself.
 
-    Raises NotReachable when nobody listens, PeerTimeout at the deadline, Busy when the engine has too many clients,
+    Raises NotReachable when no server listens, PeerTimeout at the deadline, Busy when the engine has too many clients,
     RemoteProtocolError when it is none of ours.
     """
     pipe = _meet(endpoint, deadline)

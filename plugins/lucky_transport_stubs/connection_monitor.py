@@ -1,4 +1,4 @@
-"""Who notices that an engine has left while nobody talks to it: one thread for all channels of the process.
+"""Notices that an engine has left while no call is under way: one thread for all channels of the process.
 
 The thread, and its descriptors, are there as long as there are pipes to watch. Errands may come from finalizers, which
 interrupt anything: they are handed over without a lock. A forked child starts with nothing: the pipes are its parent's.
@@ -22,7 +22,7 @@ _log = logging.getLogger("lucky_transport")
 
 
 class ConnectionMonitor:
-    """Calls back, on his own thread, when the peer of a pipe has closed it or died."""
+    """Calls back, on its own thread, when the peer of a pipe has closed it or died."""
 
     def __init__(self) -> None:
         self._bell: EventFd | None = None
@@ -58,7 +58,9 @@ class ConnectionMonitor:
     def _start(self) -> None:
         self._bell, self._epoll = EventFd(), select.epoll()
         self._epoll.register(self._bell.fd, select.EPOLLIN)
-        self._thread = threading.Thread(target=self._run, args=(self._epoll, self._bell), daemon=True, name="watchman")
+        self._thread = threading.Thread(
+            target=self._run, args=(self._epoll, self._bell), daemon=True, name="connection monitor"
+        )
         self._thread.start()
 
     def _forget(self, pipe: MemfdPipe) -> None:
@@ -80,7 +82,7 @@ class ConnectionMonitor:
             while self._errands:
                 try:
                     self._errands.popleft()()
-                except Exception:  # a bug of ours must not cost the other channels their watchman
+                except Exception:  # a bug of ours must not cost the other channels their monitor
                     _log.exception("what was to be done when an engine left failed")
 
     def _is_done(self) -> bool:

@@ -93,7 +93,7 @@ class Connectivity:
                 _log.exception("Exception calling channel subscription callback!")
 
     def _next(self) -> tuple[Callback, Any] | None:
-        """Return who is told what; None, and this thread is nobody's, when there is nothing."""
+        """Return who is told what; None, and the thread ends, when there is nothing."""
         with self._lock:
             while self._news:
                 subscriber, state = self._news.popleft()

@@ -66,10 +66,10 @@ class ServicerContext(grpc.ServicerContext):
         return self._call.peer
 
     def peer_identities(self) -> None:
-        """None: nobody is authenticated."""
+        """None: there is no authentication."""
 
     def peer_identity_key(self) -> None:
-        """None: nobody is authenticated."""
+        """None: there is no authentication."""
 
     def auth_context(self) -> Any:
         """What gRPC says of an insecure connection."""

@@ -2,7 +2,7 @@
 
 Generated code adds its handlers twice, as a generic handler and as registered methods; the second is an index of the
 first. Either alone is enough; as in gRPC a registered method goes before a generic handler. Interceptors are asked in
-their order, for every call, also for one that nobody answers.
+their order, for every call, also for one without a handler.
 """
 
 from __future__ import annotations

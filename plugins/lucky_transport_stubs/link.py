@@ -64,7 +64,7 @@ class Link:
         """Return the connection if it stands."""
         calls = self.calls
         if calls is not None:
-            if not calls.open_calls:  # else somebody reads already, or will
+            if not calls.open_calls:  # else a thread reads already, or will
                 calls.pump()
             try:
                 calls.check()
@@ -81,8 +81,8 @@ class Link:
     ) -> ClientCalls:
         """Return the connection, made now if there is none; waits for the engine only if asked to, while it is wanted.
 
-        Raises NotReachable when nobody listens, PeerTimeout at the deadline, Busy when the engine has too many clients,
-        RemoteProtocolError when it is none of ours, StatusError when the link is closed or the parent's.
+        Raises NotReachable when no server listens, PeerTimeout at the deadline, Busy when the engine has too many
+        clients, RemoteProtocolError when it is none of ours, StatusError when the link is closed or the parent's.
         """
         try:
             return self.attempt(deadline)
@@ -174,7 +174,7 @@ class Link:
         try:
             calls.check()
             self._check(deadline)
-        except TransportError:  # it broke, or we were closed, before anybody could be told
+        except TransportError:  # it broke, or we were closed, before a listener could be told
             self._broke(calls)
             calls.close()
             raise
@@ -211,5 +211,5 @@ def _connect_sometime(link: weakref.ref[Link], is_wanted: Callable[[], bool]) ->
         found = link()
         if found is not None:
             found.reach(wait_for_ready=True, is_wanted=is_wanted)
-    except TransportError:  # nobody wants it any more, or it cannot be: calls will say so
+    except TransportError:  # it is not wanted any more, or cannot be had: calls will report it
         return

@@ -1,7 +1,7 @@
 """Metadata as gRPC programs give and get them, and as they travel.
 
 What may not be in a header is refused before it is sent, with gRPC's status and text or the exception that grpc raises
-for what are no pairs of texts. More than a header holds is refused by whoever gets it. Programs get tuples with `key`
+for what are no pairs of texts. More than a header holds is refused by the receiver. Programs get tuples with `key`
 and `value`, of the very class that grpc gives them. The user agent is not sent with every call; a server names the
 caller's kind itself where none was sent.
 """
@@ -63,7 +63,7 @@ def checked(metadata: Iterable[Any]) -> Metadata:
 def outgoing(metadata: Iterable[Any] | None, user_agent: str = "") -> Metadata:
     """Return a caller's metadata as they travel, with the user agent if there is a special one.
 
-    Raises as `checked` and `check_size`: a server has the same limit.
+    Raises the errors of `checked` and `check_size`: a server has the same limit.
     """
     entries = tuple(entry for entry in checked(metadata or ()) if entry[0] not in _RESERVED_FOR_CALLERS)
     check_size(entries)

@@ -1,8 +1,8 @@
 """The methods of a stub, one class for each arity: requests in, responses or calls out.
 
-What can be said without the engine is said first: a request that is none, metadata that may not be. A unary call is
-made on the caller's thread and makes nothing that its caller does not get: no object for the call, no lock, no thread.
-There is no wire to save bytes on: compression may be asked for and changes nothing.
+What can be refused without the engine is refused first: a request that is none, metadata that may not be. A unary call
+is made on the caller's thread and makes nothing that its caller does not get: no object for the call, no lock, no
+thread. There is no wire to save bytes on: compression may be asked for and changes nothing.
 """
 
 from __future__ import annotations

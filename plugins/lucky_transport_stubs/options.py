@@ -40,20 +40,20 @@ def max_receive_bytes(options: Options) -> int:
 
 
 def max_send_bytes(options: Options) -> int | None:
-    """Return the length of the longest message that this side sends, None for any. Raises likewise."""
+    """Return the length of the longest message that this side sends, None for any. Raises the same errors."""
     limit = _value(options, "grpc.max_send_message_length", int, -1)
     return None if limit < 0 else limit
 
 
 def user_agent(options: Options) -> str:
-    """Return the user agent that the options put together, "" where they say nothing of it. Raises likewise."""
+    """Return the user agent that the options put together, "" where they say nothing of it. Raises the same errors."""
     first = _value(options, "grpc.primary_user_agent", str, "")
     last = _value(options, "grpc.secondary_user_agent", str, "")
     return f"{first} {USER_AGENT} {last}".strip() if first or last else ""
 
 
 def primary_user_agent(options: Options) -> str:
-    """Return what the options put before the user agent, "" for nothing. Raises likewise."""
+    """Return what the options put before the user agent, "" for nothing. Raises the same errors."""
     return _value(options, "grpc.primary_user_agent", str, "")
 
 

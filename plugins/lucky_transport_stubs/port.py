@@ -62,7 +62,8 @@ def server_loop_at(address: str, begin: Callable[[ServerCall], None], max_receiv
 
 
 def open_port(address: str, servicing: Servicing, max_receive_bytes: int, on_end: Callable[[], None]) -> ServerThread:
-    """Listen at "shm://name" and return the thread that answers there, not started. Raises as `server_loop_at` does.
+    """Listen at "shm://name" and return the thread that answers there, not started. Raises the errors of
+    `server_loop_at`.
 
     on_end: called when it has ended.
     """
@@ -77,5 +78,5 @@ def no_credentials(address: str) -> Unimplemented:
     return Unimplemented(
         f"Failed to bind to address {address}: there are no credentials in shared memory",
         backend="shm",
-        hint='add_insecure_port("shm://name") lets in processes of the same user, and nobody else',
+        hint='add_insecure_port("shm://name") lets in processes of the same user only',
     )

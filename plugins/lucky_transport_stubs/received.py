@@ -33,7 +33,7 @@ class Requests:
         self._is_taken = False
 
     def only(self) -> Any:
-        """Return the one request of a unary method, None where there is none or nobody waits any more.
+        """Return the one request of a unary method, None where there is none or the caller has left.
 
         The call has then ended. Who cancels before the method was called can rely on that it never is.
         """

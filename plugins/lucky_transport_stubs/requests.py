@@ -1,7 +1,7 @@
 """The requests of a call whose requests are a stream: pulled from the caller's iterator, on a thread of their own.
 
 The next request is pulled when the one before has left: an engine that takes no more holds the iterator back. Foreign
-code runs in the context (`contextvars`) of whoever made the call, and may raise anything. The thread holds the call,
+code runs in the context (`contextvars`) of the caller, and may raise anything. The thread holds the call,
 not the object that the caller has: dropping that ends the call, and the thread.
 """
 
@@ -66,7 +66,7 @@ def _send(request: Any, messages: Messages, call: ClientCall, give_up: Callable[
         return False
     try:
         call.send(payload)
-    except TransportError:  # the call has ended: whoever waits for it knows why
+    except TransportError:  # the call has ended: the waiting thread gets the reason
         return False
     return True
 

@@ -111,7 +111,7 @@ class Rpc(Rendezvous):
         return None if self.code() is Code.OK else self
 
     def traceback(self, timeout: float | None = None) -> TracebackType | None:
-        """Return the traceback of the call when it failed, else None. Raises likewise."""
+        """Return the traceback of the call when it failed, else None. Raises the same errors."""
         if self.exception(timeout) is None:
             return None
         try:

@@ -7,7 +7,7 @@
 
 One thread per port reads for all its callers; methods run in the user's thread pool, as with grpc.server, or on the
 reading thread where they are marked inline. What a caller or a servicer can see is what grpc.server does; what differs
-is listed in the README. Whoever forgets to stop a server leaves nothing behind: it stops when it is dropped and when
+is listed in the README. A server that is not stopped leaves nothing behind: it stops when it is dropped and when
 the program ends.
 """
 
@@ -150,7 +150,7 @@ class Server(grpc.Server):
         return not self._termination.event.wait(timeout)
 
     def __del__(self) -> None:
-        """Stop, without waiting: whoever could have called `stop` is gone."""
+        """Stop, without waiting, a server that is no longer referenced."""
         for port in getattr(self, "_ports", ()):
             port.stop(0.0)
 

@@ -29,7 +29,7 @@ class CallStatus:
 
     @property
     def debug_error_string(self) -> str:
-        """What gRPC adds for whoever looks for a bug; empty for a success."""
+        """What gRPC adds for debugging; empty for a success."""
         return "" if self.code is Code.OK else f"{self.code.name}:{self.details}"
 
 

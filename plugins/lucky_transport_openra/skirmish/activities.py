@@ -1,7 +1,7 @@
 """What actors do in a tick: one function per activity, all in `ACTIVITIES`.
 
-An activity that is over calls `finish`, which goes on with what was queued. Whoever has a weapon and nothing else to
-shoot at shoots at the nearest enemy within range, unless its stance is to hold fire (0); it looks for one on every
+An activity that is over calls `finish`, which goes on with what was queued. A unit that has a weapon and nothing else
+to shoot at shoots at the nearest enemy within range, unless its stance is to hold fire (0); it looks for one on every
 eighth tick only.
 """
 
@@ -127,7 +127,7 @@ def _move(game: Game, actor: Actor) -> None:
 
 
 def _attack_move(game: Game, actor: Actor) -> None:
-    """Go there, and stand still for as long as there is somebody to shoot at."""
+    """Go there, and stand still for as long as there is a target."""
     if not actor.target and _walk(game, actor, actor.activity.cell):
         finish(game, actor)
 

@@ -85,7 +85,7 @@ class Game:
         return self.sides[1 - actor.side]
 
     def happen(self, event: str, side: int = 0) -> None:
-        """Note an event of our side's; those of the other side are nobody's business."""
+        """Note an event of our side's; those of the other side are not noted."""
         if side == 0:
             self.events[event] = None
 

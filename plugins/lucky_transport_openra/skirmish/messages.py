@@ -115,7 +115,7 @@ class Military:
 
 @dataclass(slots=True)
 class Unit:
-    """One unit. ammo: -1, nobody runs out. passenger_count: -1, nobody carries anybody. stance: 0 holds fire.
+    """One unit. ammo: -1, unlimited. passenger_count: -1, no unit carries another. stance: 0 holds fire.
 
     path_blocked: the last cell it was sent to cannot be reached.
     """

@@ -84,7 +84,7 @@ def _advance(game: Game, side: Player, queue: list[Item], pace: int) -> None:
 
 def _leave_the_building(game: Game, side: Player, kind: ActorKind) -> None:
     home = maker(side, kind.queue)
-    assert home is not None  # else nobody would have worked
+    assert home is not None  # a unit that worked has a home
     unit = game.add(kind, side, home.x // CELL, home.y // CELL)
     if home.rally >= 0:
         unit.activity = Activity("move", home.rally)

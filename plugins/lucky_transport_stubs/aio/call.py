@@ -59,7 +59,7 @@ class RingCall(AioCallState):
     async def initiate_unary_stream(
         self, request: bytes | None, metadata: tuple[Any, ...], context: Any = None
     ) -> None:
-        """Start the call; returns with its initial metadata, or at its end. Raises TypeError likewise."""
+        """Start the call; returns with its initial metadata, or at its end. Raises TypeError for a second use."""
         await self._open(Shape.SERVER_STREAM, metadata, _bytes(request, "request"))
         await self._changed.until(self._has_started)
 
@@ -74,7 +74,7 @@ class RingCall(AioCallState):
     async def initiate_stream_stream(
         self, metadata: tuple[Any, ...], metadata_sent_observer: Any, context: Any = None
     ) -> None:
-        """As `initiate_unary_stream`; calls `metadata_sent_observer()` likewise."""
+        """Start the call; `metadata_sent_observer()` is called as in `initiate_unary_stream`."""
         await self._open(Shape.BIDIRECTIONAL, metadata)
         metadata_sent_observer()
         await self._changed.until(self._has_started)
@@ -162,7 +162,7 @@ class RingCall(AioCallState):
         if call.headers is not None:
             self._start(metadata_of(call.headers))
         if call.is_ended():
-            self._loop.call_soon(self._settle)  # not here: whoever tells must not be kept
+            self._loop.call_soon(self._settle)  # not here: the thread that reports it must not be delayed
         self._changed.notify()
 
     def _settle(self) -> None:

@@ -31,7 +31,7 @@ __all__ = ["Connection"]
 _State = grpc.ChannelConnectivity
 #: As grpc.aio has it, which servers may tell from programs with threads.
 _USER_AGENT = USER_AGENT.replace("grpc-python/", "grpc-python-asyncio/")
-#: After a failed attempt the next one is made so much later, if anybody waits for it.
+#: After a failed attempt the next one is made so much later, if a call waits for it.
 _PAUSE_S = 0.05
 
 
@@ -126,7 +126,7 @@ class Connection:
     # -- for the calls ------------------------------------------------------------------------------------------------
 
     def connect(self, wait_for_ready: bool) -> asyncio.Future[ClientCalls | None]:
-        """Return where the connection will be; whoever waits no longer sets None. It may raise TransportError."""
+        """Return where the connection will be; a caller that waits no longer sets None. It may raise TransportError."""
         future: asyncio.Future[ClientCalls | None] = self.loop.create_future()
         if self._calls is not None:
             self._calls.pump()  # the server's goodbye may be there: then this is not the connection to use

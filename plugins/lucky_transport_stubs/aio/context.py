@@ -142,7 +142,7 @@ class ServicerContext(grpc.aio.ServicerContext):
         return self._rpc.call.peer
 
     def peer_identities(self) -> Iterable[bytes] | None:
-        """Return None: nobody is authenticated, but the caller runs as our user."""
+        """Return None: there is no authentication; the caller runs as our user."""
         return None
 
     def peer_identity_key(self) -> str | None:
@@ -154,7 +154,7 @@ class ServicerContext(grpc.aio.ServicerContext):
         return dict(AUTH_CONTEXT)
 
     def time_remaining(self) -> float | None:  # type: ignore[override]
-        """Return the seconds that the caller still waits, None when for ever."""
+        """Return the seconds that the caller still waits, None without a limit."""
         deadline = self._rpc.call.deadline
         return None if deadline is None else deadline.remaining_s
 

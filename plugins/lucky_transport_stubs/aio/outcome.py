@@ -1,7 +1,7 @@
 """How an asyncio call stands: nothing known, its initial metadata known, ended with a status; and who waits for that.
 
 The first status counts. With it the initial metadata are known too, empty where none came. Everything happens on the
-loop's thread, but for the end of a call that nobody holds any more.
+loop's thread, but for the end of a call that is no longer referenced.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class AioCallState:
         return self._code() is _Code.OK
 
     def cancelled(self) -> bool:
-        """True once it has ended as CANCELLED, whoever said so."""
+        """True once it has ended as CANCELLED, whichever side did it."""
         return self._code() is _Code.CANCELLED
 
     def is_locally_cancelled(self) -> bool:

@@ -29,7 +29,7 @@ _Code = grpc.StatusCode
 
 
 class ServerRpc:
-    """See the module. task: runs the handler, set by whoever starts it.
+    """See the module. task: runs the handler; set by the code that starts it.
 
     code, details, trailing: the status so far; given_code: as the handler gave it. abort_error: what `abort` raised.
     has_started: headers or a message have left. is_finished: a status has left. max_send_bytes: of a message, None for

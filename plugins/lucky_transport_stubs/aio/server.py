@@ -5,7 +5,7 @@
     server.add_insecure_port("shm://demo")
     await server.start()
 
-It lives on the loop that it was made on, and has no thread of its own. Whoever forgets to stop it leaves nothing
+It lives on the loop that it was made on, and has no thread of its own. A server that is not stopped leaves nothing
 behind: it ends when it is dropped and when the program ends. `stop` refuses new calls at once, waits up to the grace
 for the open ones, cancels what is left, and leaves nothing behind; the shortest grace of several counts.
 """
@@ -153,7 +153,7 @@ class Server(grpc.aio.Server):
         return False
 
     def __del__(self) -> None:
-        """Nobody can stop it any more, and its loop has ended or never ran."""
+        """Stop a server that is no longer referenced; its loop has ended or never ran."""
         self._close()
 
     def _close_once_idle(self) -> None:

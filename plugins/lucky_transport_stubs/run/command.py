@@ -76,7 +76,7 @@ def run(
     and neither --report nor --check, COMMAND takes the launcher's place and keeps its pid.
     """
     settings = load_settings({"transport": transport, "endpoint": endpoint, "grpc_map": " ".join(pairs) or None})
-    target_map(settings)  # a mistake in it is said here, not by every process of the program
+    target_map(settings)  # a mistake in it is reported here, not by every process of the program
     if print_environment:
         _print(variables(settings, Launch(quiet=quiet)))
         return
@@ -137,7 +137,7 @@ def _run_and_report(settings: Settings, command: Sequence[str], *, check: bool, 
 
 
 def _opened(report: str) -> TextIO:
-    """Return the open file: whoever cannot write it learns that before the program runs."""
+    """Return the open file: a file that cannot be written is reported before the program runs."""
     try:
         return open(report, "w", encoding="utf-8")
     except OSError as error:

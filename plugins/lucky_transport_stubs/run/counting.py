@@ -1,6 +1,6 @@
 """Channels whose calls are counted. Everything else about them is the channel's that they stand for.
 
-A call is counted when it is started, then made as if nobody counted: same arguments, same answer object. Imported only
+A call is counted when it is started, then made as without counting: same arguments, same answer object. Imported only
 where grpc has been imported already.
 """
 

@@ -2,8 +2,8 @@
 
 What ends the program ends us in the same way: the same exit status, or the same signal. A signal reaches the program
 once. One that is sent to us alone is passed on; one that the terminal, or a supervisor, sends to the whole process
-group has reached it already. If we are killed, so is the program: nobody could report for it, and whoever killed us
-meant it.
+group has reached it already. If we are killed, so is the program: no process could report for it, and the one that
+killed us meant it.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def _pass_on(program: subprocess.Popen[bytes], news: signal.struct_siginfo, witn
 
 
 def end_like(status: int) -> int:
-    """Return the exit status to end with; for a signal, die of it, so that whoever waits for us sees what happened."""
+    """Return the exit status to end with; for a signal, die of it, so that the parent process sees what happened."""
     if status < 0:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the program has left its own core
         if -status not in (signal.SIGKILL, signal.SIGSTOP):

@@ -1,6 +1,6 @@
 """luckyrobots 0.5.0: the health check that never succeeds.
 
-Its `health_check` uses the stub `_mujoco`, which is made when somebody first touches `client.mujoco`; nobody does. So
+Its `health_check` uses the stub `_mujoco`, which is made when `client.mujoco` is first used; luckyrobots never does. So
 `wait_for_server` always waits its whole time and `Session.connect` always fails, over gRPC as over shared memory.
 
 Only the version with the defect is touched, only this method, and the user is told.
@@ -23,7 +23,7 @@ _AFFECTED = ("0.5.0",)
 def patch_luckyrobots() -> None:
     """Make health checks of luckyrobots clients succeed when the engine answers; asked whenever a channel is made.
 
-    A health check needs a channel, so whoever imported luckyrobots before or after grpc is cured in time.
+    A health check needs a channel, so luckyrobots is patched in time, imported before or after grpc.
     """
     client = getattr(sys.modules.get("luckyrobots.client"), "LuckyEngineClient", None)
     if client is None or hasattr(client.health_check, "__wrapped__") or _version() not in _AFFECTED:
@@ -35,7 +35,7 @@ def patch_luckyrobots() -> None:
 def _version() -> str:
     try:
         return version("luckyrobots")
-    except PackageNotFoundError:  # a checkout on PYTHONPATH: nobody knows what it is
+    except PackageNotFoundError:  # a checkout on PYTHONPATH: its version is unknown
         return ""
 
 

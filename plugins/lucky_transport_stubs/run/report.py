@@ -1,6 +1,6 @@
 """What a launched program called, of all its processes together.
 
-What is said names what it is about: the target as the program wrote it, and where it went.
+Each line names its subject: the target as the program wrote it, and where it went.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class Route:
 
 
 class Switch:
-    """Decides for each channel of this process. `quiet`: only a fallback is said."""
+    """Decides for each channel of this process. `quiet`: only a fallback is reported."""
 
     def __init__(self, settings: Settings, *, quiet: bool = False) -> None:
         """Raises ConfigError when the settings name no way to switch: an unknown mode, a map that cannot be read."""

@@ -25,6 +25,8 @@ def board_on_offer() -> PolicyPlugin:
 
 
 def open_board() -> RoutingPolicy:
-    """Return the board, opened. Raises as `board_on_offer`, MissingExtra, BrokenPlugin, and what its opening raises."""
+    """Return the board, opened. Raises the errors of `board_on_offer`, MissingExtra, BrokenPlugin, and what its opening
+    raises.
+    """
     info = board_on_offer()
     return load(info.open, owner=f"board {info.name!r}", extra=info.extra)()

@@ -46,7 +46,7 @@ class StagedCall:
         if "_call" not in vars(self):  # the authority's channel is closed
             return
         self._exchange.left()
-        if self._call.done():  # nobody read it to its end
+        if self._call.done():  # it was not read to its end
             self._exchange.ends(LEFT)
 
     # -- how it stands ------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """A board that cannot harm the calls it decides on.
 
 Whatever the board raises or answers, the call is made: over gRPC, with no shadow, when nothing better is known. What is
-wrong with a board is said once.
+wrong with a board is logged once.
 """
 
 from __future__ import annotations
@@ -60,5 +60,5 @@ class GuardedBoard:
             say(text)
 
 
-#: A board that finds ever new things to complain about is not listened to for ever.
+#: A board that finds ever new things to complain about is muted at some point.
 _MOST_SAID = 10

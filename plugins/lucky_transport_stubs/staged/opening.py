@@ -30,7 +30,7 @@ def open_aio_channel(
     tally_of: TallyOf | None,
     interceptors: Sequence[Any] = (),
 ) -> Any:
-    """Return a `grpc.aio.Channel` likewise, with these interceptors."""
+    """Return a `grpc.aio.Channel` with these interceptors."""
     from lucky_transport_stubs.aio.channel import Channel
     from lucky_transport_stubs.aio.inner import working_loop
     from lucky_transport_stubs.staged.connection import StagedConnection

@@ -1,8 +1,8 @@
 """The second answer: a call's requests, sent again over the other transport.
 
-Shadows have channels and threads of their own: they share nothing with the calls that somebody waits for. A shadow has
-as much time as its caller gave the authority, and 10 seconds at most. When there are too many already, or the channel
-is closed, none is asked: what is not done is said. Nobody there is evidence while the authority is there: an engine
+Shadows have channels and threads of their own: they share nothing with the calls of the program. A shadow has as much
+time as its caller gave the authority, and 10 seconds at most. When there are too many already, or the channel is
+closed, none is asked, and the evidence says so. An absent candidate is evidence while the authority is there: an engine
 that has ended is missed by both. Whatever a shadow does, an outcome or a reason comes of it, and nothing else.
 """
 
@@ -167,6 +167,6 @@ def _read(call: Any, items: RecordedMessages, exchange: RoutedRpc) -> Ending:
     except grpc.RpcError as error:
         found = ending(error if is_hidden(call) else call)
         if not exchange.is_over and exchange.timeout is None and found.code == "DEADLINE_EXCEEDED":
-            return SO_FAR  # the authority goes on as well: nobody is late
+            return SO_FAR  # the authority goes on as well: neither is late
         return found
     return SO_FAR if is_hidden(call) else ending(call)

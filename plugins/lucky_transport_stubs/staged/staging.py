@@ -29,7 +29,7 @@ TallyOf = Callable[[str, str], CallCounter]
 class Staging:
     """board: decides and takes notes, without harm. shadows: asks them. endings: reads calls that are over.
 
-    tally_of: where calls are counted, None when nobody counts.
+    tally_of: where calls are counted, None without counting.
     """
 
     board: RoutingPolicy
@@ -64,7 +64,7 @@ class Staging:
 
     @cached_property
     def default(self) -> str:
-        """The transport that stands for the channel as a whole: one that a method got which nobody names.
+        """The transport that stands for the channel as a whole: one that a method got which no rule names.
 
         It stays the same while the channel lives, also where calls go now this way, now that.
         """

@@ -2,9 +2,9 @@
 
 Nothing but this file lies in this folder, and it works in Pythons from 3.8 on, with or without lucky_transport. It
 costs a start next to nothing: no import of a package, one entry in sys.meta_path. The sitecustomize that this one hides
-runs afterwards, and nobody finds this folder on sys.path. A switch that was asked for and cannot be had ends the
+runs afterwards, and this folder does not stay on sys.path. A switch that was asked for and cannot be had ends the
 process with 78. A child that has no lucky_transport (an engine's own Python) is left as it is and noted down, to be
-reported. The first process of a program that nobody launched reports for all of them at its end.
+reported. The first process of a program without the launcher reports for all of them at its end.
 """
 
 import atexit
@@ -73,7 +73,7 @@ def _absent():
             with open(os.path.join(folder, f"{os.getpid()}.absent"), "w") as note:
                 note.write(sys.executable)
     except OSError:
-        pass  # the launcher has ended: nobody reads it any more
+        pass  # the launcher has ended
 
 
 def _lead():
@@ -95,7 +95,7 @@ def _report(folder, pid):
     if os.getpid() != pid:
         return  # a forked child that ends as a program does
     try:
-        os.rmdir(folder)  # nobody called
+        os.rmdir(folder)  # there was no call
     except OSError:
         from lucky_transport_stubs.run.report import conclude_here
 
