@@ -1,6 +1,6 @@
 """Several members making the same moves side by side, compared after every one.
 
-The first member is the yardstick; each other one must give the same bits, and its rewards must be the float32 sum of
+The first member is the baseline; each other one must give the same bits, and its rewards must be the float32 sum of
 their terms. A comparison stops at the first difference, since everything after it would differ too.
 """
 
@@ -164,12 +164,12 @@ def first_unequal(
     rules: ComparisonRules | None = None,
 ) -> Difference | None:
     """Return where an answer differs from the first one, or where its rewards are not the sum of their terms."""
-    yardstick, *others = answers.items()
+    baseline, *others = answers.items()
     for other in others:
-        difference = first_difference(yardstick, other, mode=mode, step=step, event=event, rules=rules)
+        difference = first_difference(baseline, other, mode=mode, step=step, event=event, rules=rules)
         if difference is not None:
             return difference
-    name, answer = yardstick  # all are equal to it, so its sums are everybody's
+    name, answer = baseline  # all are equal to it, so its sums are those of all
     gap = reward_gap(spec, answer)
     if gap is None:
         return None
@@ -201,11 +201,11 @@ def compare_misuse(
     outcomes = {
         name: [(what, invalid_use.outcome(env, call)) for what, call in calls(env)] for name, env in envs.items()
     }
-    (name, yardstick), *others = outcomes.items()
+    (name, baseline), *others = outcomes.items()
     for other_name, other in others:
-        for (what, expected), (_, found) in zip(yardstick, other, strict=True):
+        for (what, expected), (_, found) in zip(baseline, other, strict=True):
             if expected != found:
                 values = {name: expected, other_name: found}
                 return Difference(mode, counts.steps, "misuse", what, None, (), values)
-    counts.misuse += len(yardstick)
+    counts.misuse += len(baseline)
     return None

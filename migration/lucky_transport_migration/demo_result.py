@@ -1,7 +1,7 @@
 """From a demo's measurements to its JSON: per transport, and what the switch buys.
 
 `step_us` holds the engine's work, which is the same on every transport; `transport_us` is the same step with an engine
-that does nothing. Both are shown, so that nobody takes the one for the other.
+that does nothing. Both are shown, so that the one is not taken for the other.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ def _git(directory: Path) -> str | None:
             return None
         return done.stdout.strip() if done.returncode == 0 else None
 
-    if not ask("ls-files", "__init__.py"):  # installed into somebody else's checkout is not a checkout of ours
+    if not ask("ls-files", "__init__.py"):  # installed into another project's checkout is not a checkout of ours
         return None
     commit = ask("rev-parse", "--short=12", "HEAD")
     return f"{commit} with changes" if commit and ask("status", "--porcelain", "--untracked-files=no") else commit

@@ -103,7 +103,7 @@ def figure(svg: str, title: str, caption: str) -> Html:
 
 
 def details(summary: str, *parts: str) -> Html:
-    """Return a part that is closed until somebody opens it."""
+    """Return a part that is closed until the reader opens it."""
     return Html(f"<details><summary>{escape(summary)}</summary>\n" + "\n".join(parts) + "\n</details>")
 
 

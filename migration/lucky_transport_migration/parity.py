@@ -5,7 +5,7 @@
                 `VectorEnv` in that autoreset mode: observations, rewards, flags, every column of info, wrong calls
 
 Each mode starts engines of its own, so that a mode's outcome does not hang on what ran before it. What was not compared
-is said, with the reason.
+is reported, with the reason.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What every suite's plan has: ways, rounds and effort, the reference among the ways, and the order of a round.
 
 Setups of a round run in the order A B .. and in the next round .. B A, so that a machine that grows warm or busy
-favours nobody.
+favours no variant.
 """
 
 from __future__ import annotations

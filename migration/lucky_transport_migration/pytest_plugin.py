@@ -34,7 +34,7 @@ _HOOKS = "lucky_transport side by side"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("lucky_transport", "engines side by side over several transports")
-    group.addoption("--lucky-between", metavar="PATHS", help="Paths to compare, the yardstick first, e.g. grpc,shm.")
+    group.addoption("--lucky-between", metavar="PATHS", help="Paths to compare, the baseline first, e.g. grpc,shm.")
     group.addoption("--lucky-engine", metavar="ENGINE", help="The engine of tests that name none.")
     parser.addini("lucky_between", "paths to compare where --lucky-between is not given, e.g. grpc,shm")
     parser.addini("lucky_engine", "the engine of tests that name none: 'mujoco:quadruped' or 'module:function'")
@@ -69,11 +69,11 @@ def lucky_tally(request: pytest.FixtureRequest) -> Generator[ComparisonCounts]:
     from lucky_transport_migration.side_by_side.comparison_counts import ComparisonCounts
     from lucky_transport_migration.side_by_side.hooks import PROPERTY
 
-    running = _hooks(request).tallies
-    tally = running[request.node.nodeid] = ComparisonCounts(tests=1)
-    yield tally
+    running = _hooks(request).running_counts
+    counts = running[request.node.nodeid] = ComparisonCounts(tests=1)
+    yield counts
     del running[request.node.nodeid]
-    request.node.user_properties.append((PROPERTY, tally.plain()))
+    request.node.user_properties.append((PROPERTY, counts.plain()))
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """Ratios between the cells of one run.
 
 Everything is compared with the reference path (shm where it was measured) in its main waiting strategy, cell against
-the cell that differs in the path alone. The one exception is said in the row: legacy gRPC is measured with an engine
+the cell that differs in the path alone. The one exception is named in the row: legacy gRPC is measured with an engine
 that does nothing, also where the reference's engine copies its frame, which favours legacy gRPC.
 """
 

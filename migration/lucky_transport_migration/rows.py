@@ -2,7 +2,7 @@
 
 P50 is the median of the rounds' p50 (with the lowest and highest round beside it); p99 and beyond come from all rounds'
 samples together, because a tail needs all the samples there are. P50, p99 and p999 are always given, as nearest-rank
-values of the sample; `reliable_to` says how far n supports them, and whoever shows a row shows no more than that.
+values of the sample; `reliable_to` says how far n supports them, and a table shows no more than that.
 """
 
 from __future__ import annotations

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import subprocess
 import sys
 
 import pytest
 
 pytest_plugins = ["pytester"]
+
+# pytester forgets modules that a run inside it imports first; protobuf's native module crashes when it is loaded twice.
+for _name in ("google.protobuf.descriptor_pb2", "grpc"):
+    with contextlib.suppress(ImportError):
+        importlib.import_module(_name)
 
 #: Makes "twin" a second path without a wire, with what `FAULTS` of the test's module says injected into it.
 CONFTEST = """

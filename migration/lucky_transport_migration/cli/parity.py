@@ -36,7 +36,7 @@ __all__ = ["parity"]
     default="grpc,shm",
     show_default=True,
     type=NAMES,
-    help="Paths to compare, the yardstick first.",
+    help="Paths to compare, the baseline first.",
 )
 @click.option("--aa", is_flag=True, help="Compare the first path with itself: what differs then is noise.")
 @click.option("--num-envs", type=click.IntRange(min=1), help="Envs stepped together.  [default: 16; for typed calls 2]")

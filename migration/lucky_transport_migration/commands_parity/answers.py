@@ -1,6 +1,6 @@
 """What one request comes to over one transport: a response, the items of a stream and its end, or an error.
 
-An error is its class and its text, which carry status and details over every wire. Nothing waits for ever: calls and
+An error is its class and its text, which carry status and details over every wire. Every wait is bounded: calls and
 streams have a deadline.
 """
 

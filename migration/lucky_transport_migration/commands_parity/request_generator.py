@@ -50,7 +50,7 @@ _CAMERA_REQUESTS = {"StreamCameraRequest", "GetCameraConfigRequest", "SetCameraC
 
 
 class RequestGenerator:
-    """Makes messages from what is `known`; `random` is shared with whoever spoils them."""
+    """Makes messages from what is `known`; `random` is shared with `corrupt`."""
 
     def __init__(self, known: Known, random: Random) -> None:
         self.known = known

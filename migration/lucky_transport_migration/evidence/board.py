@@ -56,7 +56,7 @@ def open_board() -> RoutingPolicy:
 
 
 class EvidenceBoard:
-    """A board by the nearest file from `directory` upwards. metrics: None where nobody counts.
+    """A board by the nearest file from `directory` upwards. metrics: None without counting.
 
     tell: is given each line that a user should read; quiet: only those that say that something is wrong.
     """

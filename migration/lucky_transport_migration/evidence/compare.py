@@ -72,7 +72,7 @@ def _alone(evidence: Evidence, authority: CallOutcome, why: str) -> Evidence:
 
 
 def _unasked(method: str) -> str:
-    """Return why there was no shadow, where nobody says so."""
+    """Return why there was no shadow, where none was given."""
     row = BY_NAME.get(method)
     if row is None:
         return "what it changes is not known, so it is not made twice"

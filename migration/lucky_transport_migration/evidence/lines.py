@@ -1,8 +1,8 @@
 """Evidence in a folder: one file for each process, one line for each call.
 
 A line is appended whole with others in one write; what a killed process or a full disk tore is closed by a line end
-before the next one. A folder that cannot be written harms nobody: the evidence is lost, and that is said once until it
-works again. A file has a limit: beyond it only what differed or failed is written, so that mismatches are never too
+before the next one. A folder that cannot be written harms no call: the evidence is lost, and that is logged once until
+it works again. A file has a limit: beyond it only what differed or failed is written, so that mismatches are never too
 few.
 """
 

@@ -21,7 +21,7 @@ def say(text: str) -> None:
 
 
 class Summary:
-    """Counts what came of the calls. lost: calls that nobody had time to look at."""
+    """Counts what came of the calls. lost: calls that were dropped from a full queue."""
 
     def __init__(self) -> None:
         self._verdicts: Counter[str] = Counter()

@@ -1,7 +1,7 @@
 """What the evidence of one method adds up to: counts, first difference, durations.
 
 A duration counts where the call succeeded, and only of calls made now: a recording's are another day's. A shadow runs
-beside its caller's own thread and is measured apart from calls that somebody waited for.
+beside its caller's own thread and is measured apart from calls that a caller waited for.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class EvidenceSummary:
         return "canary" in self.stages or min(len(samples) for samples in self.waited()) >= ENOUGH
 
     def waited(self) -> tuple[Samples, Samples]:
-        """Return the durations of control and candidate in calls that somebody waited for."""
+        """Return the durations of control and candidate in calls that a caller waited for."""
         return self._durations[True, True], self._durations[False, True]
 
     def durations(self) -> tuple[Samples, Samples]:

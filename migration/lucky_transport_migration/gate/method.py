@@ -58,46 +58,46 @@ class MethodVerdict:
         return plain
 
 
-def judge_method(tally: EvidenceSummary, limits: Limits, *, among: int = 1) -> MethodVerdict:
+def judge_method(summary: EvidenceSummary, limits: Limits, *, among: int = 1) -> MethodVerdict:
     """Return the verdict on one method; among: how many methods are judged together."""
-    bad = tally.verdicts[DIFFERENT] + tally.verdicts[FAILED]
+    bad = summary.verdicts[DIFFERENT] + summary.verdicts[FAILED]
     error = (1 - limits.confidence) / among
-    bound = upper_bound(bad, tally.compared, 1 - error)
-    doubts = list(_doubts(tally, bad, bound, limits, error))
-    latency, missing = _latency(tally, limits, error)
-    if tally.compared:  # else there is nothing to be timed either
+    bound = upper_bound(bad, summary.compared, 1 - error)
+    doubts = list(_doubts(summary, bad, bound, limits, error))
+    latency, missing = _latency(summary, limits, error)
+    if summary.compared:  # else there is nothing to be timed either
         doubts += [*missing, *(one.sentence for one in latency if one.holds_back)]
     return MethodVerdict(
         reasons=doubts,
-        calls=tally.calls,
-        compared=tally.compared,
-        mismatches=tally.verdicts[DIFFERENT],
-        failures=tally.verdicts[FAILED],
+        calls=summary.calls,
+        compared=summary.compared,
+        mismatches=summary.verdicts[DIFFERENT],
+        failures=summary.verdicts[FAILED],
         mismatch_bound=round(bound, 9),
-        not_compared=dict(tally.unseen),
-        left_out=list(tally.left_out),
-        aspects=dict(tally.aspects),
-        first=tally.first.sentence if tally.first else "",
-        aa_calls=len(tally.twins[0]),
+        not_compared=dict(summary.unseen),
+        left_out=list(summary.left_out),
+        aspects=dict(summary.aspects),
+        first=summary.first.sentence if summary.first else "",
+        aa_calls=len(summary.twins[0]),
         latency=latency,
     )
 
 
-def _latency(tally: EvidenceSummary, limits: Limits, error: float) -> tuple[list[Latency], list[str]]:
+def _latency(summary: EvidenceSummary, limits: Limits, error: float) -> tuple[list[Latency], list[str]]:
     """Return what can be said of durations, and what is missing for the rest.
 
     The tail is judged where callers wait for both sides: a shadow's is that of its thread.
     """
     found: list[Latency] = []
     missing: list[str] = []
-    names = _PERCENTILES if tally.judges_tail() else _PERCENTILES[:1]
+    names = _PERCENTILES if summary.judges_tail() else _PERCENTILES[:1]
     for name in names:
-        control, candidate = tally.waited() if name == "p99" else tally.durations()
+        control, candidate = summary.waited() if name == "p99" else summary.durations()
         needed = needed_samples(name, error / len(names))
         if min(len(control), len(candidate)) < needed:
             missing.append(_too_few(name, len(control), len(candidate), needed))
             continue
-        limit = noise_limit(name, limits.slower_limit, *tally.twins)
+        limit = noise_limit(name, limits.slower_limit, *summary.twins)
         found.append(compare_latency(name, control, candidate, limit, error / len(names)))
     return found, missing
 
@@ -109,40 +109,40 @@ def _too_few(name: str, control: int, candidate: int, needed: int) -> str:
     return f"its {name} is not known: {short} are missing of {plural(needed, 'timed call')} each {where}"
 
 
-def _doubts(tally: EvidenceSummary, bad: int, bound: float, limits: Limits, error: float) -> Iterator[str]:
+def _doubts(summary: EvidenceSummary, bad: int, bound: float, limits: Limits, error: float) -> Iterator[str]:
     """Yield why the answers do not suffice."""
-    if not tally.calls:
+    if not summary.calls:
         yield "no call of it was seen since"
         return
-    if not tally.compared:
-        why, calls = tally.unseen.most_common(1)[0]
+    if not summary.compared:
+        why, calls = summary.unseen.most_common(1)[0]
         yield (
-            f"of {plural(tally.calls, 'call')} none was compared ({calls:,}: {why}); what changes the world is "
+            f"of {plural(summary.calls, 'call')} none was compared ({calls:,}: {why}); what changes the world is "
             "compared on two engines: `lucky-transport parity`, or `record` and `replay`"
         )
         return
-    if tally.compared < limits.calls:
-        yield f"{plural(tally.compared, 'call')} compared, {limits.calls:,} asked for (calls)"
-    if bound <= limits.mismatch_limit or (not bad and tally.compared < limits.calls):
+    if summary.compared < limits.calls:
+        yield f"{plural(summary.compared, 'call')} compared, {limits.calls:,} asked for (calls)"
+    if bound <= limits.mismatch_limit or (not bad and summary.compared < limits.calls):
         return
     needed = needed_calls(bad, limits.mismatch_limit, 1 - error)
     yield (
-        f"of {plural(tally.compared, 'compared call')} {_counted(tally)}: a rate of up to {_percent(bound)} is open, "
-        f"the limit is {_percent(limits.mismatch_limit)}; {plural(needed - tally.compared, 'more call')} without "
-        f"another would do{_first(tally)}"
+        f"of {plural(summary.compared, 'compared call')} {_counted(summary)}: a rate of up to {_percent(bound)} "
+        f"is open, the limit is {_percent(limits.mismatch_limit)}; {plural(needed - summary.compared, 'more call')} "
+        f"without another would do{_first(summary)}"
     )
 
 
-def _counted(tally: EvidenceSummary) -> str:
-    kinds = ", ".join(f"{aspect} {calls:,}" for aspect, calls in tally.aspects.most_common())
-    return f"{tally.verdicts[DIFFERENT]:,} differed and {tally.verdicts[FAILED]:,} failed{kinds and f' ({kinds})'}"
+def _counted(summary: EvidenceSummary) -> str:
+    kinds = ", ".join(f"{aspect} {calls:,}" for aspect, calls in summary.aspects.most_common())
+    return f"{summary.verdicts[DIFFERENT]:,} differed and {summary.verdicts[FAILED]:,} failed{kinds and f' ({kinds})'}"
 
 
-def _first(tally: EvidenceSummary) -> str:
-    if tally.first is None:
+def _first(summary: EvidenceSummary) -> str:
+    if summary.first is None:
         return ""
     noise = "; it differs in the A/A run too, so give that field a rule in [parity.fields]"
-    return f"; the first: {tally.first.sentence}{noise if tally.noise_in(tally.first.where) else ''}"
+    return f"; the first: {summary.first.sentence}{noise if summary.noise_in(summary.first.where) else ''}"
 
 
 def _percent(rate: float) -> str:

@@ -49,12 +49,12 @@ def judge(evidence: Iterable[Evidence], limits: Limits, demotions: Mapping[str, 
 
     demotions: those in force, by method: one that is in its cool-down, or was not seen since, is held back too.
     """
-    tallies: dict[str, EvidenceSummary] = {}
+    summaries: dict[str, EvidenceSummary] = {}
     for one in evidence:
-        tallies.setdefault(one.method, EvidenceSummary()).add(one)
-    moving = {name: tally for name, tally in tallies.items() if tally.moving}
+        summaries.setdefault(one.method, EvidenceSummary()).add(one)
+    moving = {name: summary for name, summary in summaries.items() if summary.moving}
     held = {name: one for name, one in (demotions or {}).items() if one.cooling_s() or name not in moving}
-    moving |= {name: tallies.get(name, EvidenceSummary()) for name in held if name not in moving}
+    moving |= {name: summaries.get(name, EvidenceSummary()) for name in held if name not in moving}
     rows = {name: judge_method(moving[name], limits, among=len(moving)) for name in sorted(moving)}
     rows |= {name: replace(rows[name], reasons=[_held_back(one), *rows[name].reasons]) for name, one in held.items()}
     reasons = [f"{name}: {reason}" for name, row in rows.items() for reason in row.reasons]

@@ -45,7 +45,7 @@ def main() -> None:
         for message in messages:
             _answer(wire, message)
     except (EOFError, OSError, TransportError):
-        sys.exit(1)  # the client is gone, and with it whoever could be told
+        sys.exit(1)  # the client is gone
     finally:
         wire.close()
 

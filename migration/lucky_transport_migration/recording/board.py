@@ -49,7 +49,7 @@ class RecordingBoard:
         self._inbox = EvidenceQueue("lucky recording", lambda item: self._write(*item))
 
     def decide(self, method: str) -> Decision:
-        """Return who answers the next call, by the other board; nobody is asked as well."""
+        """Return who answers the next call, by the other board; no shadow is asked."""
         decision = self._inner.decide(method)
         return Decision(decision.authority, stage=decision.stage)
 

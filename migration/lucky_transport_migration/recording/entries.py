@@ -33,7 +33,7 @@ FLATBUFFERS, PROTOBUF = "flatbuffers", "protobuf"
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """Where and when it was recorded. seed: the engine's, None = nobody said. spec: of the engine, as JSON values; None
+    """Where and when it was recorded. seed: the engine's, None = unknown. spec: of the engine, as JSON values; None
     where only calls were recorded.
     """
 

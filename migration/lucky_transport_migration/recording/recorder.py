@@ -1,6 +1,6 @@
 """Writes a recording: lines, compressed where the file's name ends in ".gz".
 
-To record never breaks what is recorded: a full disk ends the recording, is said once, and that is all. No file is
+To record never breaks what is recorded: a full disk ends the recording and is logged once. No file is
 overwritten. Where the name is taken, by an earlier recording, another process or another engine, "-2" and so on is
 added to it, and the log says so. What a process records of one engine is one file, in the order in which calls and
 steps ended. It is open only while lines are added, so that a forked child has nothing of it; a compressed file is a row

@@ -138,7 +138,7 @@ class _Pending:
 
 
 class _RecordedStream(Stream):
-    """A stream of another transport; its end, whoever ends it, is written once."""
+    """A stream of another transport; its end, by either side, is written once."""
 
     def __init__(self, inner: Stream, call: _Pending) -> None:
         self._inner = inner

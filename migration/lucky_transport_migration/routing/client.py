@@ -22,7 +22,7 @@ from lucky_transport_migration.stages.plan import StagePlan
 
 __all__ = ["no_server", "open_staged"]
 
-#: As long as gRPC answers too, nobody shall wait long for the candidate.
+#: As long as gRPC answers too, no caller shall wait long for the candidate.
 _CANDIDATE_CONNECT_S = 2.0
 
 

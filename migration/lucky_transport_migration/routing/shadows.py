@@ -2,7 +2,7 @@
 
 Shadows have connections of their own: whatever one does to its connection, callers have theirs. A shadow has as long as
 its caller gave the authority, from its own begin on; a stream without a deadline is followed for 10 seconds at most.
-When too many are under way none is asked, and that is said in the evidence.
+When too many are under way none is asked, and the evidence says so.
 """
 
 from __future__ import annotations

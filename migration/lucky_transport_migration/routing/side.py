@@ -1,6 +1,6 @@
 """One of the two connections behind a staged transport: made when it is first needed, and again when it was lost.
 
-A connection that failed is not tried again for a second, so that nobody waits for it twice in a row.
+A connection that failed is not tried again for a second, so that no caller waits for it twice in a row.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class RoutedConnection:
         transport.close()
 
     def close(self) -> None:
-        """End the connection; waits for nobody, idempotent."""
+        """End the connection; never waits, idempotent."""
         self._closed = True
         transport, self._transport = self._transport, None
         if transport is not None:

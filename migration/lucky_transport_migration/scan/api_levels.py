@@ -1,6 +1,6 @@
 """Which door fits a place, and why.
 
-    1   unchanged under `lucky-transport run`, or a drop-in channel or server: what speaks gRPC's API, whoever serves it
+    1   unchanged under `lucky-transport run`, or a drop-in channel or server: code that uses gRPC's API
     2   typed calls, `connect()`: services of LuckyEngine; nothing of gRPC stays
     3   the env, `make()`: programs that step
 

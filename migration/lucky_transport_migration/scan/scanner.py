@@ -1,6 +1,6 @@
 """The scan: every file of a code base, each read by what knows its kind.
 
-A file is never run and never imported; it is read once. A file that may hold gRPC and cannot be understood is said,
+A file is never run and never imported; it is read once. A file that may hold gRPC and cannot be understood is named,
 with the line; the scan goes on.
 """
 

@@ -17,7 +17,7 @@ _FLAGS = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT  # cells of notebook
 
 
 class Unreadable(Exception):
-    """A file that cannot be understood; `line` is where, 1 when nobody knows."""
+    """A file that cannot be understood; `line` is where, 1 when unknown."""
 
     def __init__(self, why: str, line: int = 1) -> None:
         super().__init__(why)
@@ -28,7 +28,7 @@ def check_syntax(source: str | bytes) -> None:
     """Return when `source` is Python. Raises Unreadable, which says what is wrong and in which line."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # an invalid escape in somebody's file is no matter of ours
+            warnings.simplefilter("ignore")  # an invalid escape in a user's file does not matter here
             compile(source, "<source>", "exec", flags=_FLAGS, dont_inherit=True)
     except SyntaxError as error:
         raise Unreadable(f"is no Python 3: {error.msg}", error.lineno or 1) from error

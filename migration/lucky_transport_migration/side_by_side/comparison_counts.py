@@ -1,6 +1,6 @@
 """What was compared side by side, counted per test and summed up for a whole session.
 
-A tally travels between processes as plain values, so that workers' counts reach who reports. What was not compared is
+A counts travels between processes as plain values, so that workers' counts reach who reports. What was not compared is
 kept once, with the reason.
 """
 
@@ -55,7 +55,7 @@ class ComparisonCounts:
         self.not_compared.setdefault(what, why)
 
     def merge(self, plain: Mapping[str, Any]) -> None:
-        """Add what `plain` of another tally says."""
+        """Add other counts, given as `plain` returns them."""
         for name in ("tests", "exchanges", "calls", "values"):
             setattr(self, name, getattr(self, name) + plain[name])
         self.differences += plain["differences"]

@@ -111,7 +111,7 @@ class Asked:
 
     @property
     def nbytes(self) -> int:
-        """The memory it takes; nobody knows, and messages are small."""
+        """The memory it takes, which is unknown; messages are small."""
         return 1 << 10
 
     def is_repeated_by(self, other: Event) -> bool:

@@ -29,7 +29,7 @@ class Hooks:
 
     def __init__(self, session: SideBySideRun) -> None:
         self.session = session
-        self.tallies: dict[str, ComparisonCounts] = {}  # of running tests, by node id
+        self.running_counts: dict[str, ComparisonCounts] = {}  # of running tests, by node id
         self._sum = ComparisonCounts()
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
@@ -39,23 +39,23 @@ class Hooks:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
         key, name = run_of(item)
-        if not name or item.nodeid not in self.tallies:
+        if not name or item.nodeid not in self.running_counts:
             return (yield from _to_the_point())
-        tally = self.tallies[item.nodeid]
+        counts = self.running_counts[item.nodeid]
         try:
             result = yield
         except Exception as error:
-            self._explain(error, key, name, tally)
+            self._explain(error, key, name, counts)
             raise
-        mismatch = self.session.check(key, name, tally)
+        mismatch = self.session.check(key, name, counts)
         if mismatch is not None:
             pytest.fail(str(mismatch), pytrace=False)
         return result
 
-    def _explain(self, error: Exception, key: Key, name: str, tally: ComparisonCounts) -> None:
-        """Say in a failed test's own error whether its run differed; it is no yardstick for others."""
+    def _explain(self, error: Exception, key: Key, name: str, counts: ComparisonCounts) -> None:
+        """Say in a failed test's own error whether its run differed; it is no baseline for others."""
         if not isinstance(error, pytest.skip.Exception):
-            mismatch = self.session.check(key, name, tally)
+            mismatch = self.session.check(key, name, counts)
             if mismatch is not None:
                 error.add_note(f"This run also differed from that over {self.session.between[0]}:\n{mismatch}")
         self.session.forget(key, name)

@@ -1,6 +1,6 @@
 """What a test fails with where two transports answered differently.
 
-The message stands alone: what differs, where, both values, what was equal before it and what nobody looked at.
+The message stands alone: what differs, where, both values, what was equal before it and what was not compared.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ __all__ = ["Mismatch"]
 class Mismatch(AssertionError):
     """The first difference between two transports; `found` is where."""
 
-    def __init__(self, found: Found, names: tuple[str, str], tally: ComparisonCounts) -> None:
-        super().__init__("\n".join(_lines(found, names, tally)))
+    def __init__(self, found: Found, names: tuple[str, str], counts: ComparisonCounts) -> None:
+        super().__init__("\n".join(_lines(found, names, counts)))
         self.found = found
 
 
-def _lines(found: Found, names: tuple[str, str], tally: ComparisonCounts) -> Iterator[str]:
+def _lines(found: Found, names: tuple[str, str], counts: ComparisonCounts) -> Iterator[str]:
     left, right = names
     if isinstance(found, CallDifference):
         yield f"{left} and {right} answer {found.method} differently"
@@ -35,6 +35,6 @@ def _lines(found: Found, names: tuple[str, str], tally: ComparisonCounts) -> Ite
     rows |= {name: repr(value) for name, value in found.values.items()}
     width = max(map(len, rows))
     yield from (f"  {name.ljust(width)}  {text}" for name, text in rows.items())
-    yield f"equal before it: {tally.sentence}"
-    for what, why in tally.not_compared.items():
+    yield f"equal before it: {counts.sentence}"
+    for what, why in counts.not_compared.items():
         yield f"not compared: {what} ({why})"

@@ -107,28 +107,30 @@ class RecordedTransport(Transport):
         self._recording.add(exchange)
 
 
-def first_between(left: Transcript, right: Transcript, rules: ComparisonRules, tally: ComparisonCounts) -> Found | None:
-    """Return where two runs of one test first differ, None if nowhere; what was equal is counted in `tally`.
+def first_between(
+    left: Transcript, right: Transcript, rules: ComparisonRules, counts: ComparisonCounts
+) -> Found | None:
+    """Return where two runs of one test first differ, None if nowhere; what was equal is counted in `counts`.
 
     A difference in what the test did itself is one too: with the same answers it should have done the same.
     """
     for mine, other in zip(left.events, right.events, strict=False):
         if not mine.is_repeated_by(other):
             values = {left.name: mine.name, right.name: other.name}
-            return _own(tally.events, "what the test did itself; give its random numbers a seed", values)
+            return _own(counts.events, "what the test did itself; give its random numbers a seed", values)
         found = difference((left.name, mine), (right.name, other), rules)
         if found is not None:
             return found
-        tally.add(mine)
+        counts.add(mine)
         for what, why in left_out(mine, rules):
-            tally.leave_out(what, why)
+            counts.leave_out(what, why)
     if left.dropped or right.dropped:
-        tally.leave_out("the end of long tests", f"a recording keeps {_MOST_BYTES >> 20} MiB")
+        counts.leave_out("the end of long tests", f"a recording keeps {_MOST_BYTES >> 20} MiB")
     elif len(left.events) != len(right.events):
         values = {
             side.name: plural(len(side.events), "exchange or call", "exchanges and calls") for side in (left, right)
         }
-        return _own(tally.events, "how much the test did", values)
+        return _own(counts.events, "how much the test did", values)
     return None
 
 

@@ -1,6 +1,6 @@
 """What a pytest session with `--lucky-between` keeps: the transports, the rules, recordings and the count of it all.
 
-A test's own tally travels in its report, so that the summary is the same with worker processes. A recording is dropped
+A test's counts travel in its report, so that the summary is the same with worker processes. A recording is dropped
 as soon as every transport has run the test.
 """
 
@@ -25,7 +25,7 @@ Key = tuple[Any, ...]
 
 
 class SideBySideRun:
-    """`between` are the paths compared, the yardstick first."""
+    """`between` are the paths compared, the baseline first."""
 
     def __init__(self, between: Sequence[str]) -> None:
         self.between = tuple(between)
@@ -34,7 +34,7 @@ class SideBySideRun:
 
     @contextmanager
     def side_by_side(
-        self, engines: Engines, tally: ComparisonCounts, between: Sequence[str] = (), **env: Any
+        self, engines: Engines, counts: ComparisonCounts, between: Sequence[str] = (), **env: Any
     ) -> Generator[VectorEnv]:
         """Yield one env that steps an engine per transport and compares after each move.
 
@@ -42,11 +42,11 @@ class SideBySideRun:
         """
         with ExitStack() as stack:
             members = {name: engines.open(name, stack) for name in between or self.between}
-            fan = SideBySideTransport(members, self.rules, tally)
-            made = stack.enter_context(VectorEnv(fan, **env))
+            tee = SideBySideTransport(members, self.rules, counts)
+            made = stack.enter_context(VectorEnv(tee, **env))
             yield made
-            if fan.mismatch is not None:
-                raise fan.mismatch
+            if tee.mismatch is not None:
+                raise tee.mismatch
 
     @contextmanager
     def recorded(self, engines: Engines, key: Key, name: str, **env: Any) -> Generator[VectorEnv]:
@@ -57,22 +57,22 @@ class SideBySideRun:
             yield stack.enter_context(VectorEnv(transport, **env))
 
     def forget(self, key: Key, name: str) -> None:
-        """Drop a run that failed by itself: it is no yardstick."""
+        """Drop a run that failed by itself: it is no baseline."""
         self._recordings.get(key, {}).pop(name, None)
 
-    def check(self, key: Key, name: str, tally: ComparisonCounts) -> Mismatch | None:
+    def check(self, key: Key, name: str, counts: ComparisonCounts) -> Mismatch | None:
         """Return where the run over `name`, which is over, differs from the first transport's; None if nowhere."""
         runs: Mapping[str, Transcript] = self._recordings.get(key, {})
-        yardstick = self.between[0]
-        if name == yardstick or name not in runs:
+        baseline = self.between[0]
+        if name == baseline or name not in runs:
             return None
-        if yardstick not in runs:
-            tally.leave_out(f"runs over {name}", f"no run over {yardstick} to compare with in this process")
+        if baseline not in runs:
+            counts.leave_out(f"runs over {name}", f"no run over {baseline} to compare with in this process")
             return None
-        found = first_between(runs[yardstick], runs[name], self.rules, tally)
+        found = first_between(runs[baseline], runs[name], self.rules, counts)
         if len(runs) == len(self.between):
             del self._recordings[key]
         if found is None:
             return None
-        tally.differ(found)
-        return Mismatch(found, (yardstick, name), tally)
+        counts.differ(found)
+        return Mismatch(found, (baseline, name), counts)

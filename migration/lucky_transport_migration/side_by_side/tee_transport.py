@@ -1,6 +1,6 @@
 """A transport that is several: whatever is done is done over each of them and compared at once.
 
-    with SideBySideTransport({"grpc": a, "shm": b}, rules, tally) as transport:
+    with SideBySideTransport({"grpc": a, "shm": b}, rules, counts) as transport:
         env = VectorEnv(transport)            # every step and reset is compared
         client = Client(transport)            # every typed call too
 
@@ -44,9 +44,9 @@ _FLAGS = ("lockstep", "hold", "commands", "streams")
 
 
 class SideBySideTransport(Transport):
-    """`members` by name, the yardstick first; closing it closes all. `mismatch` is set once something differed."""
+    """`members` by name, the baseline first; closing it closes all. `mismatch` is set once something differed."""
 
-    def __init__(self, members: Mapping[str, Transport], rules: ComparisonRules, tally: ComparisonCounts) -> None:
+    def __init__(self, members: Mapping[str, Transport], rules: ComparisonRules, counts: ComparisonCounts) -> None:
         first = next(iter(members.values()))
         self.name = " and ".join(members)
         self.spec = first.spec
@@ -55,7 +55,7 @@ class SideBySideTransport(Transport):
         self.mismatch: Mismatch | None = None
         self._members = dict(members)
         self._rules = rules
-        self._tally = tally
+        self._counts = counts
         self._sent: tuple[NDArray[Any], NDArray[np.uint8] | None] = (self.actions, None)
         self._first_seq: dict[str, int] = {}
         self._check_batch()
@@ -79,13 +79,13 @@ class SideBySideTransport(Transport):
         self._check()
         # each gets a copy: an engine in this process may keep what it is given
         attempts = self._attempt(lambda member: member.call(method, copy.deepcopy(request), deadline))
-        number = self._tally.events
+        number = self._counts.events
         self._compare({name: Asked(number, method, request, _answer(one)) for name, one in attempts.items()})
         return next(iter(attempts.values())).outcome()
 
     def stream(self, method: Method, request: Any, deadline: Deadline | None = None, *, copy: bool = True) -> Stream:
         self._check()
-        self._tally.leave_out(
+        self._counts.leave_out(
             f"items of {method.name}",
             "which states a stream shows hangs on the clock; `lucky-transport parity` compares streams of a world that "
             "stands still",
@@ -105,22 +105,22 @@ class SideBySideTransport(Transport):
     def _exchange(self, name: str, made: Attempt) -> RecordedExchange:
         actions, control = self._sent
         if made.value is None:
-            return RecordedExchange(self._tally.exchanges, actions, control, error=made.text)
+            return RecordedExchange(self._counts.exchanges, actions, control, error=made.text)
         first = self._first_seq.setdefault(name, made.value.seq)
-        return RecordedExchange(self._tally.exchanges, actions, control, frame_table(made.value, self.spec, first))
+        return RecordedExchange(self._counts.exchanges, actions, control, frame_table(made.value, self.spec, first))
 
     def _compare(self, events: Mapping[str, Event]) -> None:
         """Count what all answered; raises Mismatch where one differs from the first."""
-        yardstick, *others = events.items()
+        baseline, *others = events.items()
         for other in others:
-            found = difference(yardstick, other, self._rules)
+            found = difference(baseline, other, self._rules)
             if found is not None:
-                self._tally.differ(found)
-                self.mismatch = Mismatch(found, (yardstick[0], other[0]), self._tally)
+                self._counts.differ(found)
+                self.mismatch = Mismatch(found, (baseline[0], other[0]), self._counts)
                 raise self.mismatch
-        self._tally.add(yardstick[1])
-        for what, why in left_out(yardstick[1], self._rules):
-            self._tally.leave_out(what, why)
+        self._counts.add(baseline[1])
+        for what, why in left_out(baseline[1], self._rules):
+            self._counts.leave_out(what, why)
 
     def _check(self) -> None:
         if self.mismatch is not None:
@@ -134,7 +134,7 @@ class SideBySideTransport(Transport):
                 if value != expected[part]:
                     values = {name: expected[part], other: value}
                     found = Difference("side by side", 0, "batch", part, None, (), values)
-                    raise Mismatch(found, (name, other), self._tally)
+                    raise Mismatch(found, (name, other), self._counts)
 
 
 def _shape(spec: BatchSpec) -> dict[str, Any]:
@@ -149,7 +149,7 @@ def _shape(spec: BatchSpec) -> dict[str, Any]:
 
 
 def _common(all_of_them: list[Capabilities]) -> Capabilities:
-    """Return what every member can do, and nothing that the fan itself does not pass on."""
+    """Return what every member can do, and nothing that the tee itself does not pass on."""
     return Capabilities(**{flag: all(getattr(one, flag) for one in all_of_them) for flag in _FLAGS})
 
 

@@ -5,7 +5,7 @@
 
 A canary's calls, and the reads that get a shadow, are spread evenly. Where a process begins is random, so that short
 ones have their share too. File and journal are looked at most every 0.2 s; a file that cannot be read leaves the last
-good plan in force, and that is said once. The stepping path stays with the transport that the process began with,
+good plan in force, and that is logged once. The stepping path stays with the transport that the process began with,
 whatever the file says later: an engine does not take another driver in the middle. Only a demotion takes it away.
 `decide` never raises and never waits for another thread.
 """

@@ -26,7 +26,7 @@ __all__ = ["COOL_DOWN_S", "FILE_NAME", "Demotion", "Entry", "Journal"]
 
 FILE_NAME = "demotions.jsonl"
 
-#: How long a demoted method stays where it is when nobody says otherwise.
+#: How long a demoted method stays where it is by default.
 COOL_DOWN_S = 300.0
 
 _VERSION = 1

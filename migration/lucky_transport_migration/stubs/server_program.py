@@ -2,7 +2,7 @@
 
     python -m lucky_transport_migration.stubs.server_program PATH sync|asyncio ADDRESS ITEM_BYTES
 
-It says `ready TARGET` on stdout when it serves, and ends when its stdin does, which is when whoever started it is gone.
+It says `ready TARGET` on stdout when it serves, and ends when its stdin does, which is when its parent has ended.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def measure_training(job: Job) -> StreamMeasurement:
 
 
 def _command(job: Job, served: Endpoint, result: Path) -> list[str]:
-    """Return the program's command line, over shm under the launcher: there nobody listens at the port it is given."""
+    """Return the program's command line, over shm under the launcher; then its port has no server."""
     seconds = str(TRAINING_PARTS * job.effort.budget_s)
     if served.scheme == "shm":
         launcher = [sys.executable, "-m", "lucky_transport", "run", "--transport", "shm", "--endpoint", str(served)]

@@ -52,7 +52,7 @@ def _ours(name: str) -> Callable[..., Any]:
 
 
 def free_address(path: str, directory: Path) -> str:
-    """Return an address of that way at which nobody listens; a socket's file lies in `directory`."""
+    """Return an address of that way without a listener; a socket's file lies in `directory`."""
     if path == "shm":
         return f"shm://{unique_name()}"
     return f"unix:{directory / 'server.sock'}" if path == "grpc-unix" else "127.0.0.1:0"

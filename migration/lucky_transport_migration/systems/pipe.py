@@ -93,7 +93,7 @@ def _experiment(instance: Any, sessions: int, ticks: int) -> Any:
 
 
 def balance(state: Mapping[str, float]) -> dict[str, bool]:
-    """Return a command that keeps the pole up for ever."""
+    """Return a command that keeps the pole up without end."""
     lean = state["PoleAngle"] + 0.3 * state["PoleAngularVelocity"]
     drift = 0.02 * state["CartPosition"] + 0.05 * state["CartVelocity"]
     return {"MoveRight": lean + drift > 0}

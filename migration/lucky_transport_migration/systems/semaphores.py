@@ -1,6 +1,6 @@
 """Two bare processes that take turns by two POSIX semaphores, as the original Holodeck halves do: the peer of our pair.
 
-Whoever waits sleeps: the original does not look first. The names are gone when the pair is closed, the other process
+A waiting side sleeps: the original does not poll first. The names are gone when the pair is closed, the other process
 has ended.
 """
 
@@ -21,7 +21,9 @@ PATIENCE_S = 10.0
 
 
 class SemaphorePair:
-    """A process that answers every turn with one, and this one's end; `pid` is the other's. Raises as `step`."""
+    """A process that answers every turn with one, and this one's end; `pid` is the other's. Raises the errors of
+    `step`.
+    """
 
     def __init__(self) -> None:
         base = unique_name()
@@ -33,7 +35,7 @@ class SemaphorePair:
         self.step(None)  # it has started
 
     def step(self, actions: Any) -> None:
-        """Give a turn and have it back; `actions` are not used. Raises PeerDied when nobody answers."""
+        """Give a turn and have it back; `actions` are not used. Raises PeerDied without an answer."""
         self._server.release()
         try:
             self._client.acquire(PATIENCE_S)

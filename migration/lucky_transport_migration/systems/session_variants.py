@@ -21,7 +21,7 @@ from lucky_transport_migration.paths import ConnectedEngine, find_path
 __all__ = ["ENGINE", "MAP", "OPTIONS", "RATE_HZ", "Look", "SessionVariant", "open_way"]
 
 ENGINE, MAP = "skirmish", "arena"
-OPTIONS = {"bots": "none"}  # nobody who could end a game while it is measured
+OPTIONS = {"bots": "none"}  # no opponent, which could end a game while it is measured
 #: Of sessions that run at a rate: over the bridge that is the engine's to say.
 RATE_HZ = 100
 

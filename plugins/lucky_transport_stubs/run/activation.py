@@ -26,6 +26,6 @@ def activate(grpc: ModuleType) -> None:
     """
     if not _made:
         settings, launch = load_settings(), load_launch()
-        ledger = CallCounters(Path(launch.folder)) if launch.folder else None
-        _made.append((Switch(settings, quiet=launch.quiet), ledger))
+        counters = CallCounters(Path(launch.folder)) if launch.folder else None
+        _made.append((Switch(settings, quiet=launch.quiet), counters))
     patches.patch(grpc, *_made[0])

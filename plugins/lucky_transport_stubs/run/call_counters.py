@@ -5,7 +5,7 @@ Each process that calls has two files there: `<pid>-<random>.names`, a line of J
 whatever ends the process (os._exit, a signal, a crash), they are what they were at that moment.
 
 Counting costs a call one store into that memory: no lock, no system call, no thread; and no count is lost between
-threads. A forked child counts in files of its own, from zero. A ledger that cannot be written is no reason for a
+threads. A forked child counts in files of its own, from zero. A file that cannot be written is no reason for a
 program to fail: its calls are then not counted.
 """
 
@@ -73,19 +73,19 @@ class CallCounter:
 
 
 class CallCounters:
-    """The part of a ledger that this process writes."""
+    """The counters that this process writes."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._tallies: dict[Calls, CallCounter] = {}
+        self._counters_by_method: dict[Calls, CallCounter] = {}
         self._names = -1
         self._begin()
         on_child(self._begin)
 
-    def tally(self, calls: Calls) -> CallCounter:
-        """Return the tally of a method at a place; the same one each time."""
+    def counter(self, calls: Calls) -> CallCounter:
+        """Return the counter of a method at a place; the same one each time."""
         with self._lock:
-            return self._tallies.setdefault(calls, CallCounter(lambda: self._slot(calls)))
+            return self._counters_by_method.setdefault(calls, CallCounter(lambda: self._slot(calls)))
 
     def _begin(self) -> None:
         self._lock = threading.Lock()
@@ -93,8 +93,8 @@ class CallCounters:
         if self._names >= 0:
             os.close(self._names)
             self._names = -1
-        for tally in self._tallies.values():
-            tally.reset()
+        for counter in self._counters_by_method.values():
+            counter.reset()
 
     def _slot(self, calls: Calls) -> Callable[[], None]:
         with self._lock:

@@ -16,28 +16,28 @@ from lucky_transport_stubs.run.call_counters import CallCounter
 
 __all__ = ["counted"]
 
-#: Gives the tally of a method by its path.
-TallyOf = Callable[[str], CallCounter]
+#: Gives the counter of a method by its path.
+CounterSource = Callable[[str], CallCounter]
 
 #: Attributes of a callable that start a call, beside calling it.
 _STARTING = ("future", "with_call")
 
 
-def counted(channel: Any, tally_of: TallyOf) -> Any:
+def counted(channel: Any, counter_of: CounterSource) -> Any:
     """Return a channel like `channel` (of grpc or grpc.aio) whose calls are counted."""
     kind = _CountedAioChannel if isinstance(channel, grpc.aio.Channel) else _CountedChannel
-    return kind(channel, tally_of)
+    return kind(channel, counter_of)
 
 
 class _CountedMethod:
     """A callable of a stub, of any arity, sync or asyncio."""
 
-    def __init__(self, method: Any, tally: CallCounter) -> None:
+    def __init__(self, method: Any, counter: CallCounter) -> None:
         self._method = method
-        self._tally = tally
+        self._counter = counter
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        self._tally.add()
+        self._counter.add()
         return self._method(*args, **named)
 
     def __getattr__(self, name: str) -> Any:
@@ -47,7 +47,7 @@ class _CountedMethod:
     def _counted(self, start: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(start)
         def count_and_start(*args: Any, **named: Any) -> Any:
-            self._tally.add()
+            self._counter.add()
             return start(*args, **named)
 
         return count_and_start
@@ -56,9 +56,9 @@ class _CountedMethod:
 class _Counting:
     """What the two kinds of channels share."""
 
-    def __init__(self, channel: Any, tally_of: TallyOf) -> None:
+    def __init__(self, channel: Any, counter_of: CounterSource) -> None:
         self._counted_channel = channel
-        self._tally_of = tally_of
+        self._tally_of = counter_of
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._counted_channel, name)

@@ -29,8 +29,8 @@ _KEPT = ("options", "compression", "interceptors")
 _ours: set[Factory] = set()
 
 
-def patch(grpc: ModuleType, switch: Switch, ledger: CallCounters | None) -> None:
-    """Make all channels of grpc and grpc.aio ask `switch` from now on; their calls are counted when there is a ledger.
+def patch(grpc: ModuleType, switch: Switch, counters: CallCounters | None) -> None:
+    """Make all channels of grpc and grpc.aio ask `switch` from now on; `counters` count their calls.
 
     A factory that is ours already stays as it is (after importlib.reload(grpc), those of grpc.aio are).
     """
@@ -40,7 +40,7 @@ def patch(grpc: ModuleType, switch: Switch, ledger: CallCounters | None) -> None
             original = getattr(module, name)
             if original not in _ours:
                 makers = _Makers(original, over_shm, stage, blocking[name])
-                setattr(module, name, _switched(makers, switch, ledger))
+                setattr(module, name, _switched(makers, switch, counters))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def _aio_channel(endpoint: str, **kept: Any) -> Any:
     return aio_channel(endpoint, **kept)
 
 
-def _switched(makers: _Makers, switch: Switch, ledger: CallCounters | None) -> Factory:
+def _switched(makers: _Makers, switch: Switch, counters: CallCounters | None) -> Factory:
     signature = inspect.signature(makers.original)
 
     @functools.wraps(makers.original)
@@ -77,12 +77,12 @@ def _switched(makers: _Makers, switch: Switch, ledger: CallCounters | None) -> F
         luckyrobots_patch.patch_luckyrobots()
         route = switch.route(_text(given["target"]))
         if route.is_staged:
-            return makers.staged(makers, route, given, ledger)
+            return makers.staged(makers, route, given, counters)
         if route.endpoint:
             channel = makers.over_shm(route.endpoint, **_kept(given))
         else:
             channel = makers.original(*args, **named)
-        return channel if ledger is None else _counted(channel, route, ledger)
+        return channel if counters is None else _counted(channel, route, counters)
 
     _ours.add(make_channel)
     return make_channel
@@ -92,18 +92,18 @@ def _kept(given: Mapping[str, Any]) -> dict[str, Any]:
     return {key: given[key] for key in _KEPT if key in given}
 
 
-def _staged(makers: _Makers, route: Route, given: Mapping[str, Any], ledger: CallCounters | None) -> Any:
+def _staged(makers: _Makers, route: Route, given: Mapping[str, Any], counters: CallCounters | None) -> Any:
     from lucky_transport_stubs.staged.opening import open_channel
 
-    return open_channel(route.target, *_four(makers, route, given), _tallies(route, ledger))
+    return open_channel(route.target, *_four(makers, route, given), _counter_source(route, counters))
 
 
-def _staged_aio(makers: _Makers, route: Route, given: Mapping[str, Any], ledger: CallCounters | None) -> Any:
+def _staged_aio(makers: _Makers, route: Route, given: Mapping[str, Any], counters: CallCounters | None) -> Any:
     from lucky_transport_stubs.staged.opening import open_aio_channel
 
     rest = {key: value for key, value in given.items() if key != "interceptors"}  # theirs is the place in front
     interceptors = given.get("interceptors") or ()
-    return open_aio_channel(route.target, *_four(makers, route, rest), _tallies(route, ledger), interceptors)
+    return open_aio_channel(route.target, *_four(makers, route, rest), _counter_source(route, counters), interceptors)
 
 
 def _four(makers: _Makers, route: Route, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Factory]]:
@@ -114,22 +114,22 @@ def _four(makers: _Makers, route: Route, given: Mapping[str, Any]) -> tuple[dict
     return answering, shadows
 
 
-def _tallies(route: Route, ledger: CallCounters | None) -> Callable[[str, str], CallCounter] | None:
-    """Return what gives the tally of calls over a transport of a method."""
-    if ledger is None:
+def _counter_source(route: Route, counters: CallCounters | None) -> Callable[[str, str], CallCounter] | None:
+    """Return what gives the counter of calls over a transport of a method."""
+    if counters is None:
         return None
     ways = {"grpc": replace(route, endpoint="", why="the stage of the method"), "shm": route}
-    return lambda transport, method: _tally(ways[transport], ledger, method)
+    return lambda transport, method: _counter(ways[transport], counters, method)
 
 
-def _counted(channel: Any, route: Route, ledger: CallCounters) -> Any:
+def _counted(channel: Any, route: Route, counters: CallCounters) -> Any:
     from lucky_transport_stubs.run.counting import counted
 
-    return counted(channel, lambda method: _tally(route, ledger, _text(method)))
+    return counted(channel, lambda method: _counter(route, counters, _text(method)))
 
 
-def _tally(route: Route, ledger: CallCounters, method: str) -> CallCounter:
-    return ledger.tally(Calls(route.target, route.endpoint, route.why, method))
+def _counter(route: Route, counters: CallCounters, method: str) -> CallCounter:
+    return counters.counter(Calls(route.target, route.endpoint, route.why, method))
 
 
 def _text(name: str | bytes) -> str:

@@ -25,7 +25,7 @@ _LONGEST_COMMAND = 100
 
 
 def new_folder() -> Path:
-    """Return a new folder for a ledger, which only this user can enter; raises ConfigError where there is no room."""
+    """Return a new folder for counters, which only this user can enter; raises ConfigError where there is no room."""
     try:
         return Path(tempfile.mkdtemp(prefix="lucky-run-"))
     except OSError as error:
@@ -42,7 +42,7 @@ class Report:
 
     @classmethod
     def conclude(cls, folder: Path, escapes: Sequence[UnpatchedProcess] = ()) -> Report:
-        """Return the report of a ledger and remove its folder."""
+        """Return the report of the counters in the folder, and remove it."""
         absent = {int(note.stem): note.read_text() for note in folder.glob("*.absent")}
         report = cls(read(folder), absent, escapes)
         shutil.rmtree(folder, ignore_errors=True)  # a process that goes on may just have added a file
@@ -98,7 +98,7 @@ class Report:
 
 
 def conclude_here(folder: str) -> None:
-    """Say on stderr what a program without a launcher called; the ledger is gone afterwards."""
+    """Say on stderr what a program without a launcher called; the counters are gone afterwards."""
     if sys.__stderr__ is not None:
         sys.__stderr__.write(Report.conclude(Path(folder)).text())
 

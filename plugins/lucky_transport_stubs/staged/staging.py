@@ -17,27 +17,27 @@ if TYPE_CHECKING:
     from lucky_transport_stubs.staged.ending import Ending
     from lucky_transport_stubs.staged.shadows import ChannelShadows
 
-__all__ = ["Staging", "TallyOf"]
+__all__ = ["CounterSource", "Staging"]
 
 _log = logging.getLogger("lucky_transport")
 
-#: Gives the tally of calls over a transport ("grpc", "shm") of a method.
-TallyOf = Callable[[str, str], CallCounter]
+#: Gives the counter of calls over a transport ("grpc", "shm") of a method.
+CounterSource = Callable[[str, str], CallCounter]
 
 
 @dataclass
 class Staging:
     """board: decides and takes notes, without harm. shadows: asks them. endings: reads calls that are over.
 
-    tally_of: where calls are counted, None without counting.
+    counter_of: where calls are counted, None without counting.
     """
 
     board: RoutingPolicy
     shadows: ChannelShadows
     world: TargetChanges
     endings: Workers
-    tally_of: TallyOf | None = None
-    _tallies: dict[tuple[str, str], CallCounter] = field(default_factory=dict[tuple[str, str], CallCounter])
+    counter_of: CounterSource | None = None
+    _counters_by_method: dict[tuple[str, str], CallCounter] = field(default_factory=dict[tuple[str, str], CallCounter])
     _fell_back: set[str] = field(default_factory=set[str])
 
     def decide(self, method: str) -> Decision:
@@ -54,13 +54,13 @@ class Staging:
             _log.warning("%s: shared memory did not answer (%s), gRPC answers instead", method, ending.details)
 
     def _count(self, transport: str, method: str) -> None:
-        if self.tally_of is None:
+        if self.counter_of is None:
             return
         key = transport, method
-        tally = self._tallies.get(key)
-        if tally is None:
-            tally = self._tallies[key] = self.tally_of(*key)
-        tally.add()
+        counter = self._counters_by_method.get(key)
+        if counter is None:
+            counter = self._counters_by_method[key] = self.counter_of(*key)
+        counter.add()
 
     @cached_property
     def default(self) -> str:

@@ -1,4 +1,4 @@
-"""What nobody needs any more is no longer asked for; lucky-transport takes its place in the same list.
+"""Requirements that are not needed any more are removed; lucky-transport takes their place in the same list.
 
 A requirement goes only when the code, as it will be, neither imports it nor holds generated stubs. Lucky-transport is
 put in once a file, for luckyrobots or grpcio itself; order and layout of the rest stay.

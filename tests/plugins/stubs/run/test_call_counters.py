@@ -24,10 +24,10 @@ def counts(folder: Path) -> list[dict[str, int]]:
 
 
 def test_a_method_is_counted_where_it_went(tmp_path: Path) -> None:
-    ledger = CallCounters(tmp_path)
+    counters = CallCounters(tmp_path)
     for _ in range(3):
-        ledger.tally(STEP).add()
-    ledger.tally(RESET).add()
+        counters.counter(STEP).add()
+    counters.counter(RESET).add()
     (process,) = read(tmp_path)
     assert process.pid == os.getpid()
     assert process.command == sys.orig_argv
@@ -38,16 +38,16 @@ def test_a_method_is_counted_where_it_went(tmp_path: Path) -> None:
 
 
 def test_a_process_that_calls_nothing_leaves_nothing(tmp_path: Path) -> None:
-    CallCounters(tmp_path).tally(STEP)
+    CallCounters(tmp_path).counter(STEP)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_no_count_is_lost_between_threads(tmp_path: Path) -> None:
-    tally = CallCounters(tmp_path).tally(STEP)
+    counter = CallCounters(tmp_path).counter(STEP)
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:
-        threads = [threading.Thread(target=lambda: [tally.add() for _ in range(20_000)]) for _ in range(4)]
+        threads = [threading.Thread(target=lambda: [counter.add() for _ in range(20_000)]) for _ in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -58,24 +58,24 @@ def test_no_count_is_lost_between_threads(tmp_path: Path) -> None:
 
 
 def test_there_is_room_for_more_methods_than_a_page_holds(tmp_path: Path) -> None:
-    ledger = CallCounters(tmp_path)
+    counters = CallCounters(tmp_path)
     for number in range(1500):
         for _ in range(number % 3 + 1):
-            ledger.tally(Calls("localhost:1", "", "", f"/a.B/M{number}")).add()
+            counters.counter(Calls("localhost:1", "", "", f"/a.B/M{number}")).add()
     assert counts(tmp_path) == [{f"/a.B/M{number}": number % 3 + 1 for number in range(1500)}]
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_child_counts_from_zero_for_itself(tmp_path: Path) -> None:
-    tally = CallCounters(tmp_path).tally(STEP)
-    tally.add()
+    counter = CallCounters(tmp_path).counter(STEP)
+    counter.add()
     child = os.fork()
     if not child:
-        tally.add()
-        tally.add()
+        counter.add()
+        counter.add()
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    tally.add()
+    counter.add()
     assert counts(tmp_path) == [{"/a.B/Step": 2}, {"/a.B/Step": 2}]
     assert {process.pid for process in read(tmp_path)} == {os.getpid(), child}
 
@@ -86,9 +86,9 @@ def test_counts_survive_however_a_process_ends(tmp_path: Path, end: str, python:
 import os, signal, sys
 from pathlib import Path
 from lucky_transport_stubs.run.call_counters import Calls, CallCounters
-tally = CallCounters(Path(sys.argv[1])).tally(Calls("t", "", "", "/a.B/Step"))
+counter = CallCounters(Path(sys.argv[1])).counter(Calls("t", "", "", "/a.B/Step"))
 for _ in range(1234):
-    tally.add()
+    counter.add()
 {end}
 """
     subprocess.run(python(code, tmp_path), timeout=30)
@@ -96,7 +96,7 @@ for _ in range(1234):
 
 
 def test_a_line_that_was_being_written_is_left_out(tmp_path: Path) -> None:
-    CallCounters(tmp_path).tally(STEP).add()
+    CallCounters(tmp_path).counter(STEP).add()
     (names,) = tmp_path.glob("*.names")
     with names.open("ab") as file:
         file.write(b'["localhost:1", "", "", "/a.B/Re')
@@ -104,7 +104,7 @@ def test_a_line_that_was_being_written_is_left_out(tmp_path: Path) -> None:
 
 
 def test_calls_go_on_uncounted_when_the_folder_is_gone(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    CallCounters(tmp_path / "gone").tally(STEP).add()
+    CallCounters(tmp_path / "gone").counter(STEP).add()
     assert capfd.readouterr().err == ""
 
 
@@ -112,9 +112,9 @@ def test_calls_go_on_uncounted_when_the_folder_cannot_be_written(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").touch()
-    tally = CallCounters(tmp_path / "file").tally(STEP)
-    tally.add()
-    tally.add()
+    counter = CallCounters(tmp_path / "file").counter(STEP)
+    counter.add()
+    counter.add()
     assert capfd.readouterr().err.count("calls are not counted") == 1
 
 
@@ -125,11 +125,11 @@ def test_a_process_that_is_killed_while_it_counts_is_read_whole(
 import sys
 from pathlib import Path
 from lucky_transport_stubs.run.call_counters import Calls, CallCounters
-tally = CallCounters(Path(sys.argv[1])).tally(Calls("t", "", "", "/a.B/Step"))
-tally.add()
+counter = CallCounters(Path(sys.argv[1])).counter(Calls("t", "", "", "/a.B/Step"))
+counter.add()
 print(flush=True)
 while True:
-    tally.add()
+    counter.add()
 """
     process = subprocess.Popen(python(code, tmp_path), stdout=subprocess.PIPE)
     assert process.stdout is not None

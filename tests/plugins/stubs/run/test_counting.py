@@ -20,9 +20,9 @@ ECHO, COUNT, SUM, CHAT = "/t.T/Echo", "/t.T/Count", "/t.T/Sum", "/t.T/Chat"
 
 
 @pytest.fixture
-def tally_of(tmp_path: Path) -> Callable[[str], CallCounter]:
-    ledger = CallCounters(tmp_path)
-    return lambda method: ledger.tally(Calls("t", "", "", method))
+def counter_of(tmp_path: Path) -> Callable[[str], CallCounter]:
+    counters = CallCounters(tmp_path)
+    return lambda method: counters.counter(Calls("t", "", "", method))
 
 
 @pytest.fixture
@@ -32,8 +32,8 @@ def counts(tmp_path: Path) -> Callable[[], dict[str, int]]:
 
 
 @pytest.fixture
-def channel(grpc_port: int, tally_of: Callable[[str], CallCounter]) -> Iterator[Any]:
-    with counted(grpc.insecure_channel(f"127.0.0.1:{grpc_port}"), tally_of) as channel:
+def channel(grpc_port: int, counter_of: Callable[[str], CallCounter]) -> Iterator[Any]:
+    with counted(grpc.insecure_channel(f"127.0.0.1:{grpc_port}"), counter_of) as channel:
         yield channel
 
 
@@ -97,10 +97,10 @@ def test_stubs_of_all_generations_get_their_callables(channel: Any, counts: Call
 
 
 def test_asyncio_channels_are_counted_too(
-    grpc_port: int, tally_of: Callable[[str], CallCounter], counts: Callable[[], dict[str, int]]
+    grpc_port: int, counter_of: Callable[[str], CallCounter], counts: Callable[[], dict[str, int]]
 ) -> None:
     async def use() -> None:
-        async with counted(grpc.aio.insecure_channel(f"127.0.0.1:{grpc_port}"), tally_of) as channel:
+        async with counted(grpc.aio.insecure_channel(f"127.0.0.1:{grpc_port}"), counter_of) as channel:
             assert isinstance(channel, grpc.aio.Channel)
             await asyncio.wait_for(channel.channel_ready(), 10)
             assert channel.get_state() is grpc.ChannelConnectivity.READY

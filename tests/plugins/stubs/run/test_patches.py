@@ -114,8 +114,8 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
 def test_a_staged_channel_is_made_of_what_both_factories_make(grpc: Any, opened: list[tuple[Any, ...]]) -> None:
     switched(grpc, "staged")
     assert grpc.secure_channel(TARGET, "secret", options=()) == 1
-    ((target, sides, shadows, tally_of),) = opened
-    assert (target, tally_of) == (TARGET, None)
+    ((target, sides, shadows, counter_of),) = opened
+    assert (target, counter_of) == (TARGET, None)
     assert sides == {"grpc": ("grpc", TARGET, "secret", (), None), "shm": ("shm", "shm://x", {"options": ()})}
     assert {transport: make() for transport, make in shadows.items()} == sides
 
@@ -142,12 +142,12 @@ def test_targets_beyond_the_map_are_not_staged(grpc: Any, opened: list[tuple[Any
 def test_calls_of_a_staged_channel_are_counted_by_the_way_that_they_take(
     grpc: Any, opened: list[tuple[Any, ...]], tmp_path: Path
 ) -> None:
-    ledger = CallCounters(tmp_path)
-    patches.patch(grpc, Switch(Settings(transport="staged", endpoint="shm://x"), quiet=True), ledger)
+    counters = CallCounters(tmp_path)
+    patches.patch(grpc, Switch(Settings(transport="staged", endpoint="shm://x"), quiet=True), counters)
     grpc.insecure_channel(TARGET)
-    tally_of = opened[0][3]
+    counter_of = opened[0][3]
     for transport in ("grpc", "shm", "shm"):
-        tally_of(transport, "/t.T/Echo").add()
+        counter_of(transport, "/t.T/Echo").add()
     (process,) = read(tmp_path)
     assert process.calls == [
         Calls(TARGET, "", "the stage of the method", "/t.T/Echo", 1),

@@ -63,7 +63,7 @@ def test_what_was_not_reached_is_always_said() -> None:
 def test_a_ledger_is_read_once_and_removed() -> None:
     folder = new_folder()
     assert folder.stat().st_mode & 0o077 == 0
-    CallCounters(folder).tally(calls("/a.B/Step", 0)).add()
+    CallCounters(folder).counter(calls("/a.B/Step", 0)).add()
     Path(folder, "9.absent").write_text("/other/python")
     report = Report.conclude(folder)
     assert [process.calls for process in report.processes] == [[calls("/a.B/Step", 1)]]
