@@ -193,6 +193,19 @@ def test_ctrl_c_is_exit_code_130(name: str, code: int, monkeypatch: pytest.Monke
     assert (done.exit_code, "Traceback" in done.output) == (code, False)
 
 
+@click.command()
+def misses_a_module_of_ours() -> None:
+    raise ModuleNotFoundError("No module named 'lucky_transport.gone'", name="lucky_transport.gone")
+
+
+def test_a_module_of_ours_that_is_missing_is_a_bug_and_no_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = Registry(commands={"x": CommandInfo("x", f"{__name__}:x", "x")})
+    monkeypatch.setattr(main_module, "registry", lambda: found)
+    monkeypatch.setattr(main_module, "load", lambda target, owner, extra: misses_a_module_of_ours)
+    done = CliRunner().invoke(cli, ["x"])
+    assert isinstance(done.exception, ModuleNotFoundError)
+
+
 @pytest.mark.parametrize(
     "command", [["demo", "--engine", "toy", "--steps", "1000000"], ["parity", "toy"]], ids=" ".join
 )

@@ -94,10 +94,6 @@ class Player:
         self.kills_cost = self.deaths_cost = self.order_count = 0
         self.has_surrendered = False
 
-    def has(self, kind: str) -> bool:
-        """True when it has a building of that kind."""
-        return any(actor.kind.name == kind for actor in self.actors.values())
-
     def buildings(self) -> list[Actor]:
         """Return its buildings, oldest first."""
         return [actor for actor in self.actors.values() if actor.kind.is_building]

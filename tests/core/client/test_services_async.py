@@ -28,6 +28,7 @@ from lucky_transport.errors import (
     NotReachable,
     Unimplemented,
 )
+from lucky_transport.inproc import InprocTransport
 from lucky_transport.messages import (
     GetAgentSchemaResponse,
     ImageFrame,
@@ -36,6 +37,7 @@ from lucky_transport.messages import (
     PolicySlotSummary,
     StreamCameraRequest,
 )
+from lucky_transport.transport import Transport
 from tests.support.waiting import PATIENCE_S, until, until_in_loop
 
 ITEMS = 500
@@ -295,6 +297,30 @@ def test_no_thread_is_left_behind(engine: SlowToy, run: Run) -> None:
     engine.gate.set()
     run(use)
     until(lambda: not any(thread.name.startswith("lucky_transport_") for thread in threading.enumerate()))
+
+
+def test_a_transport_that_cannot_carry_the_calls_is_closed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[bool] = []
+
+    def refuse(self: Transport) -> None:
+        raise NotReachable("no room for another client")
+
+    def close(self: InprocTransport) -> None:
+        closed.append(True)
+        original(self)
+
+    original = InprocTransport.close
+    monkeypatch.setattr(InprocTransport, "async_calls", refuse)
+    monkeypatch.setattr(InprocTransport, "close", close)
+    with api.serve("toy", "inproc://refusing") as serving:
+
+        async def main() -> None:
+            async with lucky_transport.connect_async(str(serving.endpoints[0])):
+                pass
+
+        with pytest.raises(NotReachable, match="no room for another client"):
+            asyncio.run(main())
+    assert closed == [True]
 
 
 @pytest.mark.usefixtures("engine")

@@ -26,6 +26,7 @@ from lucky_transport.errors import (
 )
 from lucky_transport.messages.methods import Flow
 from lucky_transport.rpc.lifecycle import Shape
+from lucky_transport.rpc.unary import UnaryResult
 from tests.support.call_pair import CallPair
 from tests.support.waiting import PATIENCE_S, soon, until
 
@@ -124,6 +125,14 @@ def test_an_unknown_method_is_unimplemented(pair: CallPair) -> None:
         pair.client.unary("/t/nothing", b"", soon())
     with pytest.raises(Unimplemented, match="no method 4711"):
         pair.client.open(4711).recv(soon())
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_items_for_a_unary_call_are_a_fault_of_the_peer(count: int) -> None:
+    with pytest.raises(RemoteProtocolError, match="a stream item for a unary call"):
+        UnaryResult().on_items([b"x"] * count)
+    with pytest.raises(RemoteProtocolError, match="a stream item for a unary call"):
+        UnaryResult().on_item(b"x", 0)
 
 
 def test_a_handlers_error_keeps_its_class_and_text(pair: CallPair) -> None:

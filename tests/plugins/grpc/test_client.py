@@ -371,6 +371,31 @@ def test_a_method_the_engine_lacks_is_unimplemented(serve: Serve, connect: Any) 
 # --- closing ---
 
 
+def test_calls_that_are_begun_together_come_back_as_their_futures(serve: Serve, connect: Any) -> None:
+    client = connect(serve(num_envs=2))
+    row = method("AgentService/GetAgentSchema")
+    futures = [client.begin(row, GetAgentSchemaRequest(f"agent_{number}"), None) for number in (0, 1, 1)]
+    assert [future.result(10).schema.agent_name for future in futures] == ["agent_0", "agent_1", "agent_1"]
+
+
+def test_a_call_begun_after_the_close_is_refused(serve: Serve, connect: Any) -> None:
+    client = connect(serve())
+    client.close()
+    row = method("AgentService/GetAgentSchema")
+    with pytest.raises(ClosedError):
+        client.begin(row, row.request(), None)
+
+
+def test_reset_options_begun_at_an_engine_without_the_batch_service_stay_with_the_client(
+    serve: Serve, connect: Any
+) -> None:
+    client = connect(serve(legacy=True), "agent")
+    row = method("BatchService/SetResetOptions")
+    assert client.begin(row, row.request(), None).result(10).success
+    with pytest.raises(Unimplemented, match="a legacy engine takes reset options as a contract only"):
+        client.begin(row, row.request(options_json='{"a": 1}'), None)
+
+
 def test_closing_releases_the_lease_and_the_threads(serve: Serve, connect: Any, zeros: Any) -> None:
     serving = serve()
     client = connect(serving)

@@ -97,6 +97,11 @@ def test_an_unknown_randomisation_is_refused_with_those_there_are(endpoint: str)
         LuckyEnv(randomization_cfg={"friktion": 1}, endpoint=endpoint)
 
 
+def test_a_randomisation_of_the_wrong_type_is_refused_with_its_field(endpoint: str) -> None:
+    with pytest.raises(TypeError, match=r"randomization_cfg.*joint_position_noise.*'much'"):
+        LuckyEnv(randomization_cfg={"joint_position_noise": "much"}, endpoint=endpoint)
+
+
 def test_an_unknown_term_is_refused_with_the_engines_words(endpoint: str) -> None:
     with pytest.raises(EngineFailed, match="trakc_lin"):
         LuckyEnv(reward_terms=["trakc_lin"], endpoint=endpoint)

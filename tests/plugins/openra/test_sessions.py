@@ -110,6 +110,8 @@ def test_errors_come_as_what_they_are(serve: Serve, sessions: Any) -> None:
     other = sessions(serve("toy"))
     with pytest.raises(Unimplemented, match="engine 'toy' has no sessions"):
         other.create()
+    with pytest.raises(Unimplemented, match="has no recordings"):
+        door.create(record=True)
 
 
 def test_sessions_end_with_the_client_that_created_them(serve: Serve, sessions: Any) -> None:

@@ -95,6 +95,11 @@ def test_a_score_comes_back_bit_for_bit_and_is_never_taken_for_a_state(score: fl
     assert repr(parse_score(said.text)) == repr(score)
 
 
+@pytest.mark.parametrize(("score", "text"), [(math.inf, "Infinity"), (-math.inf, "-Infinity"), (math.nan, "NaN")])
+def test_a_score_that_is_no_number_has_a_word_that_every_reader_knows(score: float, text: str) -> None:
+    assert score_text(score) == text
+
+
 def test_an_error_is_one_line() -> None:
     assert error_line("first\r\nsecond\n\tthird") == "Error: first second third"
 
