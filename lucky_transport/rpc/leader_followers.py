@@ -58,12 +58,34 @@ class LeaderFollowers:
 
     def wait(self, awaited: A, is_ready: Callable[[A], Any], deadline: Deadline | None, batch: int = 1) -> bool:
         """Return True once `is_ready(awaited)`, False at the deadline; a leader reads up to `batch` records at once."""
+        pop, on_record = self._pipe.pop_batch, self._on_record
         in_time = True
         while in_time and not is_ready(awaited):
-            if self._reading.acquire(blocking=False):
-                in_time = self._lead(awaited, is_ready, deadline, batch)
-            else:
+            if not self._reading.acquire(blocking=False):
                 in_time = self._follow(awaited, is_ready, deadline)
+                continue
+            self._leading = awaited
+            try:
+                while not is_ready(awaited):
+                    record = pop(batch)
+                    if record is None:
+                        remaining_ns = _LONG_NS if deadline is None else deadline.at_ns - monotonic_ns()
+                        if remaining_ns <= 0:
+                            in_time = False
+                            break
+                        self._pipe.wait(remaining_ns, bool(self._followers))
+                        continue
+                    on_record(record)
+                    for _ in range(batch - 1):
+                        record = pop(batch)
+                        if record is None:
+                            break
+                        on_record(record)
+            except TransportError as error:
+                self._on_broken(error)
+            finally:
+                self._leading = None
+                self._stop_reading()
         return in_time or bool(is_ready(awaited))
 
     def read_waiting(self) -> None:
@@ -87,35 +109,6 @@ class LeaderFollowers:
         """Make the followers that wait for `awaited` check again; from the leader, which checks anyway."""
         for gate in tuple(awaited.gates):
             _open(gate)
-
-    def _lead(self, awaited: A, is_ready: Callable[[A], Any], deadline: Deadline | None, batch: int) -> bool:
-        """Read for all until `is_ready(awaited)` or the pipe is broken; False at the deadline.
-
-        The caller holds `_reading`, which is released on return.
-        """
-        self._leading = awaited
-        pop, on_record = self._pipe.pop_batch, self._on_record
-        try:
-            while not is_ready(awaited):
-                record = pop(batch)
-                if record is None:
-                    remaining_ns = _LONG_NS if deadline is None else deadline.at_ns - monotonic_ns()
-                    if remaining_ns <= 0:
-                        return False
-                    self._pipe.wait(remaining_ns, bool(self._followers))
-                    continue
-                on_record(record)
-                for _ in range(batch - 1):
-                    record = pop(batch)
-                    if record is None:
-                        break
-                    on_record(record)
-        except TransportError as error:
-            self._on_broken(error)
-        finally:
-            self._leading = None
-            self._stop_reading()
-        return True
 
     def _stop_reading(self) -> None:
         self._reading.release()

@@ -151,7 +151,14 @@ class ServerCalls(BaseCalls[ServerCall]):
         if kind == _REQUEST:
             respond = self._inline.get(method)
             if respond is not None and correlation_id not in self._calls and correlation_id != GOAWAY:
-                self._respond(respond, method, correlation_id, deadline_ns, payload)
+                self._highest = max(self._highest, correlation_id)
+                try:
+                    response = respond(payload, self.peer, deadline_ns)
+                except TransportError as error:
+                    self._calls[correlation_id] = call = ServerCall(self, method, correlation_id, deadline_ns, payload)
+                    call.fail(error)
+                else:
+                    self.post_payload(correlation_id, _RESPONSE, response)
             else:
                 call = ServerCall(self, method, correlation_id, deadline_ns, payload)
                 if method >= FIRST_NUMBER:
@@ -163,17 +170,6 @@ class ServerCalls(BaseCalls[ServerCall]):
                 call.on_item(payload)
         else:
             self._on_envelope(decode_envelope(record))
-
-    def _respond(self, respond: Respond, method: int, correlation_id: int, deadline_ns: int, payload: bytes) -> None:
-        """Answer a short request of an inline method."""
-        self._highest = max(self._highest, correlation_id)
-        try:
-            response = respond(payload, self.peer, deadline_ns)
-        except TransportError as error:
-            self._calls[correlation_id] = call = ServerCall(self, method, correlation_id, deadline_ns, payload)
-            call.fail(error)
-        else:
-            self.post_payload(correlation_id, _RESPONSE, response)
 
     def _on_envelope(self, envelope: Envelope) -> None:
         if envelope.kind is Kind.REQUEST:

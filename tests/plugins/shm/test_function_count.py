@@ -17,8 +17,8 @@ from lucky_transport.process import unique_name
 from lucky_transport.shm.atomics import native_error
 
 #: Functions entered in sequence, and the deepest nesting, that one call may take at each end.
-CLIENT_CALLS, CLIENT_DEPTH = 18, 9
-ENGINE_CALLS, ENGINE_DEPTH = 10, 9
+CLIENT_CALLS, CLIENT_DEPTH = 17, 8
+ENGINE_CALLS, ENGINE_DEPTH = 9, 7
 
 REPOSITORY = Path(lucky_transport.__file__).parents[1]
 #: Files whose functions are counted; codecs and messages are compiled from strings.
