@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import os
+import time
 from typing import Any
 
 import numpy as np
 import pytest
 
 from lucky_transport.errors import RemoteProtocolError
+from lucky_transport_migration import measuring
 from lucky_transport_migration.measuring import Effort, closed_loop, open_loop
 
 ACTIONS = np.zeros((1, 2), np.float32)
@@ -51,15 +52,31 @@ def test_an_open_loop_makes_as_many_steps_as_it_was_asked_for() -> None:
     assert found.rate_achieved is not None
 
 
-def test_an_open_loop_charges_a_slow_step_to_those_that_had_to_wait_for_it() -> None:
+class ManualTime:
+    """A `time` whose clock goes on by a microsecond a reading, and by as much as it is told to sleep."""
+
+    def __init__(self) -> None:
+        self.now_ns = 0
+
+    def perf_counter_ns(self) -> int:
+        self.now_ns += 1_000
+        return self.now_ns
+
+    def sleep(self, seconds: float) -> None:
+        self.now_ns += int(seconds * 1e9)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(time, name)
+
+
+def test_an_open_loop_charges_a_slow_step_to_those_that_had_to_wait_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Step 5 holds the loop up for many periods; in a closed loop only one sample would show it."""
-    calls = itertools.count()
+    calls, clock = itertools.count(), ManualTime()
+    monkeypatch.setattr(measuring, "time", clock)
 
     def step(_: Any) -> None:
         if next(calls) == 10:
-            until = os.times().elapsed + 0.1
-            while os.times().elapsed < until:
-                pass
+            clock.sleep(0.1)
 
     found = open_loop(step, ACTIONS, 1000.0, 30, None)
     slow = int(np.argmax(found.samples_ns))

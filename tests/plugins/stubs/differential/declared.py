@@ -55,7 +55,7 @@ DIFFERENCES = (
         fields=("code", "details"),
         grpc="never answers",
         ours='INTERNAL, "Failed to serialize response!"',
-        reason="that is gRPC's status for a response that is no message; nobody waits for ever",
+        reason="that is gRPC's status for a response that is no message; every wait is bounded",
     ),
     Difference(
         cases=("metadata.has_a_limit_of_its_own[20000]",),
