@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from lucky_transport.routing_policy import RoutingPolicy
-from lucky_transport_migration.evidence import board
 from lucky_transport_migration.recording.board import recorded
+from lucky_transport_migration.rollout import board
 
 __all__ = ["open_board"]
 

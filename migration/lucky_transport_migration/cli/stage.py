@@ -12,7 +12,7 @@ import click
 from lucky_transport.registry import load
 
 if TYPE_CHECKING:
-    from lucky_transport_migration.stages.moves import StageChange
+    from lucky_transport_migration.rollout.moves import StageChange
 
 __all__ = ["stage"]
 
@@ -110,7 +110,7 @@ def demote(method: str, to: Any, why: str, as_json: bool) -> None:
 
 
 def _moves() -> Any:
-    return load("lucky_transport_migration.stages.moves:Moves", owner="lucky-transport stage", extra="scan")()
+    return load("lucky_transport_migration.rollout.moves:Moves", owner="lucky-transport stage", extra="scan")()
 
 
 def _done(moves: Sequence[StageChange], *, as_json: bool) -> None:

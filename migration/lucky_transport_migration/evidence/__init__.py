@@ -1,1 +1,1 @@
-"""What is seen while methods move: each call a line of evidence, compared by rules, acted on by the board."""
+"""What is seen while methods move: each call a line of evidence, compared by rules."""

@@ -15,9 +15,9 @@ from lucky_transport.messages import EntityId, GetJointStateResponse, JointState
 from lucky_transport.registry import load, registry
 from lucky_transport.routing_policy import CallOutcome, Comparison
 from lucky_transport.testing.bit_flip import flip_message
-from lucky_transport_migration.evidence.board import EvidenceBoard
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, FAILED, NOT_COMPARED, read_folder
 from lucky_transport_migration.recording.board import RecordingBoard
+from lucky_transport_migration.rollout.board import EvidenceBoard
 from lucky_transport_migration.stages.journal import Journal
 from lucky_transport_migration.stages.stage import Placement, Stage
 from tests.support.waiting import until

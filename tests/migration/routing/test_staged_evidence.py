@@ -13,10 +13,10 @@ from lucky_transport.messages import GetAgentSchemaRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.testing.fault_injection import Fault, FaultSpec
 from lucky_transport.transport import Transport
-from lucky_transport_migration.evidence.board import EvidenceBoard
 from lucky_transport_migration.evidence.record import Evidence, read_folder
+from lucky_transport_migration.rollout.board import EvidenceBoard
+from lucky_transport_migration.rollout.moves import Moves
 from lucky_transport_migration.stages.effective_stages import EffectiveStages
-from lucky_transport_migration.stages.moves import Moves
 from lucky_transport_migration.stages.stage import Placement
 
 _SCHEMA = method("AgentService/GetAgentSchema")

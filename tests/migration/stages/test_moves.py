@@ -9,10 +9,10 @@ import pytest
 
 from lucky_transport.errors import ConfigError, UnknownName
 from lucky_transport_migration.evidence.record import Evidence, SideResult
+from lucky_transport_migration.rollout.moves import Moves
 from lucky_transport_migration.stages.edit import write_rows
 from lucky_transport_migration.stages.effective_stages import STEP, EffectiveStages
 from lucky_transport_migration.stages.journal import Journal
-from lucky_transport_migration.stages.moves import Moves
 from lucky_transport_migration.stages.stage import Placement
 
 Write = Callable[[str], Path]
