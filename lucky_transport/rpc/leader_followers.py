@@ -13,7 +13,6 @@ There is no reader thread.
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Callable
 from time import monotonic_ns
@@ -145,7 +144,8 @@ class LeaderFollowers:
 
 def _open(gate: Any) -> bool:
     """Open a gate; False when it was open."""
-    with contextlib.suppress(RuntimeError):
+    try:
         gate.release()
-        return True
-    return False
+    except RuntimeError:
+        return False
+    return True
