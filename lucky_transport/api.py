@@ -271,7 +271,8 @@ def _choose(settings: Settings) -> TransportInfo:
         info = _named(settings)
         if not info.local_endpoint:
             raise ConfigError(
-                f"transport {info.name!r} cannot start an engine by itself", hint="start one and pass its endpoint"
+                f"transport {info.name!r} cannot start an engine by itself",
+                hint="start one and pass its endpoint, or take transport='shm'",
             )
         return info
     refused: list[str] = []

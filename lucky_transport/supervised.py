@@ -18,7 +18,7 @@ from typing import Any, Self
 
 from lucky_transport.api import open_transport
 from lucky_transport.config import load_settings
-from lucky_transport.errors import ClosedError, NotReachable
+from lucky_transport.errors import ClosedError, ConfigError, NotReachable
 from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.registry import registry
 from lucky_transport.sessions.client import SessionClient
@@ -49,6 +49,8 @@ class SupervisedSessions:
         self.restarts = -1
         self._engine = engine
         self._local_endpoint = registry().transport(transport).local_endpoint
+        if not self._local_endpoint:
+            raise ConfigError(f"transport {transport!r} cannot start an engine by itself", hint="take transport='shm'")
         self._options = options
         self._settings = load_settings(settings)
         self._most_failures = most_failures

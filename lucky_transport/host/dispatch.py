@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
-from types import MappingProxyType
 from typing import Any
 
 from lucky_transport.call import Call
@@ -76,18 +75,17 @@ class Dispatcher:
         caller: str = "",
         open_images: Callable[[], ImageStore] | None = None,
         max_message_bytes: int = DEFAULT_LIMIT,
-        own: Mapping[str, RawHandler] = MappingProxyType({}),
     ) -> ServerCalls:
         """Return the calls of the client at the other end; nothing here blocks the thread that feeds them.
 
         steps: that thread steps the engine, and so runs `engine` methods at once. executor: runs the handlers of `pool`
         methods; None for the pool. open_images: opens what takes the images that do not travel through the pipe.
-        caller, max_message_bytes: see `ServerCalls`. own: methods of the transport itself, which that thread answers.
+        caller, max_message_bytes: see `ServerCalls`.
         """
         runs = _STEPS if steps else _READS
         return ServerCalls(
             pipe,
-            partial(self._begin, runs, executor, own),
+            partial(self._begin, runs, executor),
             inline=self._inline[runs],
             caller=caller,
             max_message_bytes=max_message_bytes,
@@ -149,18 +147,9 @@ class Dispatcher:
 
         return respond
 
-    def _begin(
-        self,
-        runs: frozenset[Runs],
-        executor: AdaptiveExecutor | None,
-        own: Mapping[str, RawHandler],
-        call: ServerCall,
-    ) -> None:
+    def _begin(self, runs: frozenset[Runs], executor: AdaptiveExecutor | None, call: ServerCall) -> None:
         """Start to answer the call; never blocks."""
         try:
-            if call.path in own:
-                own[call.path](call)
-                return
             raw = self._raw_handler(call.path) if call.path else None
             if raw is not None:
                 self._run(call, partial(self._answer_raw, raw, call), executor)

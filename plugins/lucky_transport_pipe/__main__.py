@@ -1,9 +1,9 @@
-"""An engine of ours in the manner of a Unity build, for programs that start one:
+"""An engine of ours that behaves as a Unity build, for programs that start one:
 
     python -m lucky_transport_pipe cartpole -batchmode -nographics -p NAME --stepping barrier --slots 4
 
-It comes to the pipe NAME, serves the client there, and ends by itself when that one says quit or has gone. The exit
-status is 1 when no client offered the pipe in time, and 2 when the command line is wrong.
+It connects to the pipe NAME and ends after one client. The exit status is 1 when no client offered the pipe in time,
+and 2 when the command line is wrong.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from lucky_transport_pipe.server import PipeServer
 
 __all__ = ["main"]
 
-_PATIENCE_S = 10.0
+_CONNECT_TIMEOUT_S = 10.0
 _LOOK_S = 0.1
 _RULES = ("stepping", "slots", "timeout_s")
 _EXAMPLE = """\
@@ -51,7 +51,9 @@ def main() -> int:
 
 def _serve(arguments: Namespace, shutdown: Shutdown) -> int:
     options = tuple((name, value) for name in _RULES if (value := getattr(arguments, name)) is not None)
-    server = PipeServer(Endpoint("pipe", arguments.pipe, options), load_settings(), patience_s=_PATIENCE_S)
+    server = PipeServer(
+        Endpoint("pipe", arguments.pipe, options), load_settings(), connect_timeout_s=_CONNECT_TIMEOUT_S
+    )
     host = AgentHost(make_engine(arguments.engine, **arguments.options))
     server.start(host)
     while not server.ended.wait(_LOOK_S) and not shutdown.asked.is_set():

@@ -1,28 +1,16 @@
-r"""Where a named pipe is: the path that a .NET program uses for the same name.
-
-    "train"         $TMPDIR/CoreFxPipe_train, or /tmp/CoreFxPipe_train without TMPDIR
-    "/run/x.sock"   /run/x.sock: an absolute name is taken as it is
-    "train"         \\.\pipe\train on Windows
-    "\\.\pipe\train", "\\.\pipe\/train"
-                    the same as "train": os.path.join puts a slash between prefix and name here
-
-Both halves and the .NET peer get the same path from the same name and environment; nothing is made here.
-"""
+"""Where a named pipe is: the path that a .NET program uses for the same name."""
 
 from __future__ import annotations
 
 import os
 import stat
-import sys
 
 from lucky_transport.config import environment
-from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ConfigError
 
-__all__ = ["BACKEND", "IS_WINDOWS", "lock_path", "name_of", "path_of", "remove_socket"]
+__all__ = ["BACKEND", "lock_path", "path_of", "remove_socket"]
 
 BACKEND = "pipe"
-IS_WINDOWS = sys.platform == "win32"
 
 _PREFIX = "CoreFxPipe_"
 #: `sockaddr_un` takes 108 bytes, the last one is 0.
@@ -30,25 +18,18 @@ _LONGEST_PATH = 107
 _WINDOWS_PREFIX = "\\\\.\\pipe\\"
 
 
-def name_of(endpoint: Endpoint) -> str:
-    """Return the pipe's name in `pipe://NAME`. Raises ConfigError where there is none."""
-    if not endpoint.address:
-        raise ConfigError(
-            f"endpoint {endpoint} names no pipe", backend=BACKEND, hint="write pipe://NAME, for instance pipe://train"
-        )
-    return endpoint.address
-
-
 def path_of(name: str) -> str:
-    """Return the path of the pipe called `name`, as .NET makes it.
+    r"""Return the path of the pipe called `name`, as .NET makes it.
+
+        "train"                     $TMPDIR/CoreFxPipe_train, or /tmp/CoreFxPipe_train without TMPDIR
+        "\\.\pipe\train"            the same; "\\.\pipe\/train" too: os.path.join puts a slash between prefix and name
+        "/run/x.sock"               /run/x.sock: an absolute name is taken as it is
 
     Raises ConfigError for a name that makes no path: empty, with a slash inside, or too long for a socket.
     """
     bare = name.removeprefix(_WINDOWS_PREFIX)
     if bare != name:
         bare = bare.removeprefix("/")
-    if IS_WINDOWS:  # pragma: no cover - untested: no Windows here
-        return _WINDOWS_PREFIX + bare
     if not bare or "\0" in bare or ("/" in bare and not bare.startswith("/")):
         raise ConfigError(
             f"{name!r} is no name of a pipe", backend=BACKEND, hint="use a name without slashes, or an absolute path"

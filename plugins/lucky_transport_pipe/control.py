@@ -1,15 +1,11 @@
-"""The order of the protocol for both ends, without I/O: what may follow what.
+"""The order of the protocol for both ends, without I/O: two tables say what may follow what.
 
-    the engine's end                                       the client's end
+the engine's end                                       the client's end
 
-    IDLE ──run──▶ INIT ──END──▶ RUNNING ──over──▶ IDLE     IDLE ──run──▶ ASKED ──SUCCESS──▶ INIT ──END──▶ RUNNING
-      └─unknown─▶ SPOILT ◀─broken─┘                                        └──refused──▶ IDLE       ──over──▶ IDLE
-                    └──END──▶ IDLE, ──run──▶ INIT          any ──quit──▶ QUITTING ──gone──▶ CLOSED
-    any ──quit──▶ CLOSED
-
-All states and transitions are in the two tables; nothing else decides what may follow what. A line that the table has
-no place for changes nothing: the engine warns, and reads on. What was sent for an experiment that did not come to be
-(SPOILT) is passed over, without a word, up to its END.
+IDLE ──run──▶ INIT ──END──▶ RUNNING ──over──▶ IDLE     IDLE ──run──▶ ASKED ──SUCCESS──▶ INIT ──END──▶ RUNNING
+  └─unknown─▶ SKIPPING ◀─broken─┘                                      └──refused──▶ IDLE       ──over──▶ IDLE
+                └──END──▶ IDLE, ──run──▶ INIT          any ──quit──▶ QUITTING ──gone──▶ CLOSED
+any ──quit──▶ CLOSED
 """
 
 from __future__ import annotations
@@ -28,7 +24,7 @@ class ControlState(Enum):
     IDLE = "idle"
     ASKED = "waiting for the answer to run"
     INIT = "taking init data"
-    SPOILT = "passing over init data"
+    SKIPPING = "passing over init data"  # of an experiment that cannot start, up to its END
     RUNNING = "running an experiment"
     QUITTING = "quitting"
     CLOSED = "closed"
@@ -58,19 +54,19 @@ Table = dict[ControlState, dict[ControlEvent, ControlState]]
 ENGINE: Table = {
     ControlState.IDLE: {
         ControlEvent.RUN: ControlState.INIT,
-        ControlEvent.UNKNOWN: ControlState.SPOILT,
+        ControlEvent.UNKNOWN: ControlState.SKIPPING,
         ControlEvent.QUIT: ControlState.CLOSED,
     },
     ControlState.INIT: {
         ControlEvent.DATA: ControlState.INIT,
-        ControlEvent.BROKEN: ControlState.SPOILT,
+        ControlEvent.BROKEN: ControlState.SKIPPING,
         ControlEvent.END: ControlState.RUNNING,
         ControlEvent.QUIT: ControlState.CLOSED,
     },
-    ControlState.SPOILT: {
+    ControlState.SKIPPING: {
         ControlEvent.RUN: ControlState.INIT,
-        ControlEvent.UNKNOWN: ControlState.SPOILT,
-        ControlEvent.DATA: ControlState.SPOILT,
+        ControlEvent.UNKNOWN: ControlState.SKIPPING,
+        ControlEvent.DATA: ControlState.SKIPPING,
         ControlEvent.END: ControlState.IDLE,
         ControlEvent.QUIT: ControlState.CLOSED,
     },

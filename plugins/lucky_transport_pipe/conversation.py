@@ -1,10 +1,4 @@
-"""The client's end of the lines, for any number of threads: who waits reads for all, there is no reader thread.
-
-A line goes to the queue of its session at once, whichever thread read it; a slow thread holds up no other. What may
-follow what is in `lucky_transport_pipe.control`; what an honest engine cannot have sent ends the conversation with
-RemoteProtocolError. An error that the engine reports is raised by everybody who waits, as is the end of the connection;
-no thread waits longer than its deadline.
-"""
+"""The client's end of the lines, for any number of threads: whichever thread waits reads for all of them."""
 
 from __future__ import annotations
 
@@ -27,9 +21,9 @@ from lucky_transport.errors import (
 )
 from lucky_transport.rpc.error_envelope import copy_error
 from lucky_transport_pipe.address import BACKEND
+from lucky_transport_pipe.connection import PipeConnection
 from lucky_transport_pipe.control import CLIENT, Control, ControlEvent, ControlState
 from lucky_transport_pipe.demultiplexer import Demultiplexer
-from lucky_transport_pipe.duplex import Duplex
 from lucky_transport_pipe.lines import FROM_CLIENT_END, LineCutter, MessageType, ParsedLine, parse_from_engine
 
 __all__ = ["ClientRun", "Conversation"]
@@ -41,7 +35,7 @@ _MOST_WARNINGS = 1000
 
 
 class ClientRun:
-    """One run as the client sees it. sessions: how many were given so far. error: why it ended before its time."""
+    """One run as the client sees it. sessions: how many have init data so far. error: why it ended before its time."""
 
     def __init__(self, experiment: str) -> None:
         self.experiment = experiment
@@ -52,18 +46,22 @@ class ClientRun:
 
 
 class Conversation:
-    """Lines over `duplex`, which belongs to it from now on. warnings: the texts of the engine's last warnings.
+    """Lines over `connection`, which it owns from now on.
 
-    exit_report: how the engine's process ended and what it wrote last, "" where that is not known.
+    A line goes to the queue of its session whichever thread read it, so a slow thread holds up no other. An error of
+    the engine and the end of the connection are raised to every thread that waits. warnings: the texts of the engine's
+    last warnings. exit_report: how the engine's process ended and what it wrote last, "" where that is not known.
     """
 
-    def __init__(self, duplex: Duplex, timeout_s: float, exit_report: Callable[[], str] = lambda: "") -> None:
-        self.peer = duplex.peer
+    def __init__(
+        self, connection: PipeConnection, timeout_s: float, exit_report: Callable[[], str] = lambda: ""
+    ) -> None:
+        self.peer = connection.peer
         self.timeout_s = timeout_s
         self.warnings: deque[str] = deque(maxlen=_MOST_WARNINGS)
         self.control = Control(CLIENT)
         self.run: ClientRun | None = None
-        self._duplex = duplex
+        self._connection = connection
         self._exit_report = exit_report
         self._cutter = LineCutter()
         self._changed = threading.Condition()
@@ -72,18 +70,18 @@ class Conversation:
         self._out: deque[str] = deque()
         self._refusal: TransportError | None = None
         self._error: TransportError | None = None
-        self._on_word: dict[MessageType, Callable[[ParsedLine], None]] = {
+        self._handlers: dict[MessageType, Callable[[ParsedLine], None]] = {
             MessageType.STARTED: self._on_session,
             MessageType.STATE: self._on_session,
             MessageType.SCORE: self._on_session,
-            MessageType.SUCCESS: lambda said: self.control.on(ControlEvent.ACCEPTED),
+            MessageType.SUCCESS: lambda line: self.control.on(ControlEvent.ACCEPTED),
             MessageType.END: self._on_end,
             MessageType.GONE: self._on_gone,
             MessageType.WARNING: self._on_warning,
             MessageType.ERROR: self._on_error,
         }
 
-    # -- what a client says -------------------------------------------------------------------------------------------
+    # -- what a client sends ------------------------------------------------------------------------------------------
 
     def start(self, experiment: str, deadline: Deadline) -> ClientRun:
         """Ask for an experiment and return its run. Raises UnknownName (the engine has none of that name), ValueError,
@@ -101,26 +99,26 @@ class Conversation:
             self.run = run = ClientRun(experiment)
             return run
 
-    def give(self, line: str, sessions: int) -> None:
-        """Send init data: a line of JSON that stands for so many sessions."""
+    def send_init(self, line: str) -> None:
+        """Send the init data of one more session, a line of JSON."""
         run = self._do(ControlEvent.DATA)
-        run.sessions += sessions
+        run.sessions += 1
         self.write(line)
 
-    def begin(self) -> None:
-        """Say that there is no more init data: the sessions start."""
+    def end_inits(self) -> None:
+        """Tell the engine that there is no more init data: the sessions start."""
         self._do(ControlEvent.END)
         self.write("END")
         self.flush()
 
     def quit(self, deadline: Deadline) -> None:
-        """Tell the engine to quit and wait until it has said that it does, or has gone."""
+        """Tell the engine to quit and wait until it has answered or has gone."""
         self._do(ControlEvent.QUIT)
         self.write("quit")
         try:
             self.wait(lambda: None if self.control.state is ControlState.QUITTING else True, deadline)
         except (PeerDied, ClosedError) as error:
-            _log.debug("pipe: %s went without a word: %s", self.peer, error)
+            _log.debug("pipe: %s went without an answer: %s", self.peer, error)
 
     def _do(self, event: ControlEvent) -> ClientRun:
         with self._changed:
@@ -144,12 +142,12 @@ class Conversation:
             while self._out:
                 lines.append(self._out.popleft() + FROM_CLIENT_END)
             try:
-                self._duplex.send("".join(lines).encode(), Deadline(self.timeout_s))
+                self._connection.send("".join(lines).encode(), Deadline(self.timeout_s))
             except TransportError as error:
                 self._lose(error)
                 raise
 
-    # -- what the engine says -----------------------------------------------------------------------------------------
+    # -- what the engine sends ----------------------------------------------------------------------------------------
 
     def wait(self, take: Callable[[], T | None], deadline: Deadline) -> T:
         """Return what `take` finds, reading until it finds something; it is called under the lock.
@@ -171,13 +169,13 @@ class Conversation:
                 self._is_read = True
             self._read(deadline)
 
-    def news(self, run: ClientRun, take: Callable[[], ParsedLine | None], timeout_s: float) -> ParsedLine | None:
+    def next_line(self, run: ClientRun, take: Callable[[], ParsedLine | None], timeout_s: float) -> ParsedLine | None:
         """Return what `take` finds among the lines of `run`; None once the run is over and it finds nothing.
 
         Raises EngineFailed (the engine reported an error), ClosedError (another run took its place), and as `wait`.
         """
 
-        def look() -> ParsedLine | tuple[()] | None:
+        def take_or_end() -> ParsedLine | tuple[()] | None:
             found = take()
             if found is not None:
                 return found
@@ -187,9 +185,9 @@ class Conversation:
                 raise ClosedError(f"the run of {run.experiment!r} was left for another one", backend=BACKEND)
             return () if run.is_over else None
 
-        return self.wait(look, Deadline(timeout_s)) or None
+        return self.wait(take_or_end, Deadline(timeout_s)) or None
 
-    def news_now(self, run: ClientRun) -> ParsedLine | None:
+    def next_line_now(self, run: ClientRun) -> ParsedLine | None:
         """Return a line of `run` that is here already, None when there is none."""
         with self._changed:
             return run.lines.take_any()
@@ -198,12 +196,12 @@ class Conversation:
         """Read once, for all threads. Raises PeerTimeout at the deadline."""
         data, failure = b"", None
         try:
-            data = self._duplex.receive(deadline)
+            data = self._connection.receive(deadline)
         except PeerTimeout:
             raise
         except PeerDied as error:
-            words = self._exit_report()
-            failure = PeerDied(f"{error}; its process: {words}", backend=BACKEND) if words else error
+            report = self._exit_report()
+            failure = PeerDied(f"{error}; its process: {report}", backend=BACKEND) if report else error
         except TransportError as error:
             failure = error
         finally:
@@ -218,49 +216,49 @@ class Conversation:
                     self._lose(failure)
                 self._changed.notify_all()
 
-    def _on_line(self, line: str) -> None:
-        said = parse_from_engine(line)
-        handler = self._on_word.get(said.word)
+    def _on_line(self, text: str) -> None:
+        line = parse_from_engine(text)
+        handler = self._handlers.get(line.type)
         try:
             if handler is None:
-                raise RemoteProtocolError(f"{self.peer} sent {line[:200]!r}, which says nothing", backend=BACKEND)
-            handler(said)
+                raise RemoteProtocolError(f"{self.peer} sent {text[:200]!r}, which says nothing", backend=BACKEND)
+            handler(line)
         except (LocalProtocolError, ClosedError) as error:  # what the table does not allow is the engine's fault here
             raise RemoteProtocolError(
-                f"{self.peer} sent {line[:200]!r} while {self.control.state.value}", backend=BACKEND
+                f"{self.peer} sent {text[:200]!r} while {self.control.state.value}", backend=BACKEND
             ) from error
 
-    def _on_session(self, said: ParsedLine) -> None:
+    def _on_session(self, line: ParsedLine) -> None:
         run = self.run
-        if run is None or self.control.state is not ControlState.RUNNING or said.session >= run.sessions:
+        if run is None or self.control.state is not ControlState.RUNNING or line.session >= run.sessions:
             raise LocalProtocolError("no such session runs", backend=BACKEND)
-        run.lines.put(said)
+        run.lines.put(line)
 
-    def _on_end(self, said: ParsedLine) -> None:
+    def _on_end(self, line: ParsedLine) -> None:
         self.control.on(ControlEvent.OVER)
         if self.run is not None:
             self.run.is_over = True
 
-    def _on_gone(self, said: ParsedLine) -> None:
+    def _on_gone(self, line: ParsedLine) -> None:
         was_asked = self.control.state is ControlState.QUITTING
         self.control.on(ControlEvent.GONE)
         if not was_asked:
             raise PeerDied(f"{self.peer} has quit", backend=BACKEND, hint="start it and connect again")
 
-    def _on_warning(self, said: ParsedLine) -> None:
-        self.warnings.append(said.text)
-        _log.warning("pipe: %s warns: %s", self.peer, said.text)
+    def _on_warning(self, line: ParsedLine) -> None:
+        self.warnings.append(line.text)
+        _log.warning("pipe: %s warns: %s", self.peer, line.text)
 
-    def _on_error(self, said: ParsedLine) -> None:
+    def _on_error(self, line: ParsedLine) -> None:
         """An error answers `run`, or ends the run; the conversation goes on."""
         if self.control.state is ControlState.ASKED:
-            self._refusal = UnknownName(said.text, backend=BACKEND)
+            self._refusal = UnknownName(line.text, backend=BACKEND)
             self.control.on(ControlEvent.REFUSED)
         elif self.run is not None and self.control.allows(ControlEvent.FAILED):
-            self.run.error = EngineFailed(f"{self.peer} reports: {said.text}", backend=BACKEND)
+            self.run.error = EngineFailed(f"{self.peer} reports: {line.text}", backend=BACKEND)
             self.control.on(ControlEvent.FAILED)
         else:
-            _log.error("pipe: %s reports an error: %s", self.peer, said.text)
+            _log.error("pipe: %s reports an error: %s", self.peer, line.text)
 
     # -- the end ------------------------------------------------------------------------------------------------------
 
@@ -280,4 +278,4 @@ class Conversation:
     def close(self) -> None:
         """End every wait with ClosedError and let go of the pipe; idempotent."""
         self._lose(ClosedError("the pipe is closed", backend=BACKEND, hint="connect again"))
-        self._duplex.close()
+        self._connection.close()

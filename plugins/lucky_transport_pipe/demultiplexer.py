@@ -1,9 +1,4 @@
-"""Where the lines of one run wait for the sessions they are about.
-
-Each session has a queue of its own, without a limit: what comes for one never holds up another. Nothing is lost or
-overtaken: a session gets its lines, and `take_any` all lines, in the order of the wire. No I/O and no lock; a caller
-that shares one holds a lock.
-"""
+"""Where the lines of one run wait for the sessions they are about, without I/O and without a lock."""
 
 from __future__ import annotations
 
@@ -15,17 +10,20 @@ __all__ = ["Demultiplexer"]
 
 
 class Demultiplexer:
-    """Queues of lines by session."""
+    """A queue of lines for each session, without a limit.
+
+    Nothing is lost or overtaken: `take` of a session and `take_any` return lines in the order of the wire.
+    """
 
     def __init__(self) -> None:
         self._lines: OrderedDict[int, ParsedLine] = OrderedDict()  # by the number of their arrival
         self._numbers: dict[int, deque[int]] = {}  # of the lines of each session
         self._arrived = 0
 
-    def put(self, said: ParsedLine) -> None:
+    def put(self, line: ParsedLine) -> None:
         """Add a line to its session's queue."""
-        self._numbers.setdefault(said.session, deque()).append(self._arrived)
-        self._lines[self._arrived] = said
+        self._numbers.setdefault(line.session, deque()).append(self._arrived)
+        self._lines[self._arrived] = line
         self._arrived += 1
 
     def take(self, session: int) -> ParsedLine | None:
@@ -35,8 +33,8 @@ class Demultiplexer:
 
     def take_any(self) -> ParsedLine | None:
         """Return the oldest line of all, None when there is none."""
-        for said in self._lines.values():
-            return self.take(said.session)
+        for line in self._lines.values():
+            return self.take(line.session)
         return None
 
     def __len__(self) -> int:

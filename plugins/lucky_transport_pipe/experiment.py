@@ -1,18 +1,15 @@
 """One run of an experiment, as the client plays it: an event at a time, a session at a time, or all in step.
 
-    scores = experiment.play(lambda session, state: {"MoveRight": state["PoleAngle"] > 0})
+scores = experiment.play(lambda session, state: {"MoveRight": state["PoleAngle"] > 0})
 
-    for event in experiment:                        # Started, StateUpdate, Score; ends with the run
-        if isinstance(event, StateUpdate): experiment.command(event.session, command)
+for event in experiment:                        # Started, StateUpdate, Score; ends with the run
+    if isinstance(event, StateUpdate): experiment.command(event.session, command)
 
-    for states in experiment.in_step():             # {session: state} of all that run
-        for session, state in states.items(): experiment.command(session, command)
+for states in experiment.in_step():             # {session: state} of all that run
+    for session, state in states.items(): experiment.command(session, command)
 
-    session = experiment.session(3)                 # each may have a thread of its own
-    while (state := session.state()) is not None: session.command(command)
-
-Use one of these ways for a session, they take from the same queue. Commands leave together, when this thread waits for
-news (or `flush`). States and commands are plain JSON data, or messages of the classes that were named.
+session = experiment.session(3)                 # each may have a thread of its own
+while (state := session.state()) is not None: session.command(command)
 """
 
 from __future__ import annotations
@@ -72,6 +69,10 @@ def json_word(value: Any) -> str:
 class Experiment:
     """Made by `Instance.experiment`. scores: by session, None where it has not ended.
 
+    Play a session in one way only: all take from the same queue. Commands leave together, when this thread waits for
+    the next event or calls `flush`. States and commands are plain JSON data, or messages of the classes that were
+    named.
+
     Every wait ends at `timeout_s` (PeerTimeout), when the engine reports an error (EngineFailed) or is gone (PeerDied).
     """
 
@@ -98,8 +99,8 @@ class Experiment:
 
     def next_now(self) -> Event | None:
         """Return what has happened already; None when nothing has."""
-        said = self._conversation.news_now(self._run)
-        return None if said is None else self._event(said)
+        line = self._conversation.next_line_now(self._run)
+        return None if line is None else self._event(line)
 
     def command(self, session: int, command: Any) -> None:
         """Give a session its command, also one ahead of its next state."""
@@ -113,22 +114,22 @@ class Experiment:
 
     def _wait(self, take: Callable[[], ParsedLine | None], timeout_s: float | None) -> Event | None:
         limit_s = self._conversation.timeout_s if timeout_s is None else timeout_s
-        said = self._conversation.news(self._run, take, limit_s)
-        return None if said is None else self._event(said)
+        line = self._conversation.next_line(self._run, take, limit_s)
+        return None if line is None else self._event(line)
 
-    def _event(self, said: ParsedLine) -> Event:
-        if said.word is MessageType.STATE:
+    def _event(self, line: ParsedLine) -> Event:
+        if line.type is MessageType.STATE:
             try:
-                return StateUpdate(said.session, self._read_state(said.text))
+                return StateUpdate(line.session, self._read_state(line.text))
             except ValueError as error:
                 raise RemoteProtocolError(
-                    f"{self._conversation.peer} sent a state of session {said.session} that is none: {error}",
+                    f"{self._conversation.peer} sent a state of session {line.session} that is none: {error}",
                     backend=BACKEND,
                 ) from error
-        if said.word is MessageType.SCORE:
-            self.scores[said.session] = score = parse_score(said.text)
-            return Score(said.session, score)
-        return Started(said.session)
+        if line.type is MessageType.SCORE:
+            self.scores[line.session] = score = parse_score(line.text)
+            return Score(line.session, score)
+        return Started(line.session)
 
     # -- all sessions -------------------------------------------------------------------------------------------------
 

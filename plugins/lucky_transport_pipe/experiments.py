@@ -1,9 +1,4 @@
-"""An engine's worlds as experiments of the protocol: names, init data, states, commands.
-
-Every map is an experiment, and the engine's own name is its first map. Case, "_" and "-" do not count: a program that
-runs "cart_pole" finds the engine `cartpole`. In init data a key that ends in "Seed" is the world's seed, every other
-key is an option of the world. What the worlds' code raises arrives as EngineFailed, with the session.
-"""
+"""An engine's worlds as experiments of the protocol: names, init data, states, commands."""
 
 from __future__ import annotations
 
@@ -29,6 +24,9 @@ def session_failed(session: int, what: str, error: Exception) -> EngineFailed:
 class Experiments:
     """The experiments of `worlds`; `engine` is the engine's name.
 
+    Every map is an experiment, and the engine's own name is its first map. In init data a key that ends in "Seed" is
+    the world's seed, every other key is an option of the world.
+
     state, command: an observation as text, and a text as an action; they raise ValueError for what does not fit.
     """
 
@@ -51,6 +49,7 @@ class Experiments:
 
 
 def _plain(name: str) -> str:
+    """Return a name without case, "_" and "-": programs run "cart_pole" and mean the engine `cartpole`."""
     return name.replace("_", "").replace("-", "").lower()
 
 

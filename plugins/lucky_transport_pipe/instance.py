@@ -1,13 +1,10 @@
 """One engine at one pipe, for programs that play experiments: a Unity scene, or an engine of ours.
 
-    with Instance("train", ["./Training.x86_64"]) as unity:             # starts the build: ... -batchmode -nographics
-        experiment = unity.experiment("cart_pole", [{"WindSeed": n, "InitialAngle": 0.1} for n in range(100)])
-        scores = experiment.play(policy)
+with Instance("train", ["./Training.x86_64"]) as unity:             # starts the build: ... -batchmode -nographics
+    experiment = unity.experiment("cart_pole", [{"WindSeed": n, "InitialAngle": 0.1} for n in range(100)])
+    scores = experiment.play(policy)
 
-    with Instance("train") as unity: ...                                # waits for an editor to attach
-
-Several experiments may be run, one after another; several engines are several instances, one pipe each. An engine that
-was started here ends with the instance, however that ends; it is asked first.
+with Instance("train") as unity: ...                                # waits for an editor to attach
 """
 
 from __future__ import annotations
@@ -24,7 +21,7 @@ from lucky_transport.process import ChildProcess
 from lucky_transport_pipe.control import ControlEvent
 from lucky_transport_pipe.conversation import Conversation
 from lucky_transport_pipe.experiment import Experiment, json_word
-from lucky_transport_pipe.offering import offer
+from lucky_transport_pipe.listener import PipeListener
 
 __all__ = ["Instance"]
 
@@ -37,7 +34,10 @@ _REAPING_S = 0.1
 
 
 class Instance:
-    """Offers the pipe `name`, starts `command` if there is one, and waits until the engine has come.
+    """Offers the pipe `name`, starts `command` if there is one, and waits until the engine has connected.
+
+    An engine that is started here ends with the instance: it is told to quit, and killed if it does not. Experiments
+    are run one after another; several engines are several instances, with a pipe each.
 
     connect_timeout_s: the wait for the engine. timeout_s: every later wait. adds_arguments: the command is told the
     pipe's name as a Unity build is (`-batchmode -nographics -p NAME`); False where it holds that already.
@@ -57,16 +57,16 @@ class Instance:
         self.name = name
         self._timeout_s = timeout_s
         self._process: ChildProcess | None = None
-        self._offer = offer(name)
+        self._listener = PipeListener(name)
         try:
             if command:
                 arguments = (*_ARGUMENTS, name) if adds_arguments else ()
                 self._process = ChildProcess(command[0], [*command, *arguments])
-            duplex = self._offer.accept(Deadline(connect_timeout_s), self._exit_report)
+            connection = self._listener.accept(Deadline(connect_timeout_s), self._exit_report)
         except BaseException:
-            self._let_go(0.0)
+            self._release(0.0)
             raise
-        self._conversation = Conversation(duplex, timeout_s, self._last_exit_report)
+        self._conversation = Conversation(connection, timeout_s, self._last_exit_report)
 
     def _exit_report(self) -> str:
         return "" if self._process is None else self._process.exit_report()
@@ -94,8 +94,8 @@ class Instance:
         conversation = self._conversation
         run = conversation.start(name, Deadline(self._timeout_s))
         for line in lines:
-            conversation.give(line, 1)
-        conversation.begin()
+            conversation.send_init(line)
+        conversation.end_inits()
         return Experiment(conversation, run, state)
 
     def set(self, name: str, value: Any) -> None:
@@ -117,7 +117,7 @@ class Instance:
             self._conversation.quit(Deadline(timeout_s))
         finally:
             self._conversation.close()
-            self._let_go(timeout_s)
+            self._release(timeout_s)
 
     def close(self) -> None:
         """End the connection and the engine that was started here; idempotent. One that only attached goes on."""
@@ -125,14 +125,14 @@ class Instance:
             with contextlib.suppress(TransportError):
                 self.quit()
         self._conversation.close()
-        self._let_go(_GRACE_S)
+        self._release(_GRACE_S)
 
-    def _let_go(self, grace_s: float) -> None:
-        self._offer.close()
+    def _release(self, grace_s: float) -> None:
+        self._listener.close()
         process, self._process = self._process, None
         if process is not None:
             deadline = Deadline(grace_s)
-            while process.is_alive and not deadline.expired:  # it ends by itself once it has said QUIT
+            while process.is_alive and not deadline.expired:  # it ends by itself once it has sent QUIT
                 time.sleep(_LOOK_S)
             process.stop(grace_s)
 

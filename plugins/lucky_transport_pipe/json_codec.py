@@ -1,10 +1,6 @@
-"""Messages as JSON of the protocol: derived from the message dataclasses, so nothing is written down twice.
+"""Messages as JSON of the protocol, derived from the message dataclasses.
 
-    CartPoleState(cart_position=0.5, ...)   <->   {"CartPosition":0.5,...}
-
-Keys are the field names in CamelCase; the text is one word of ASCII, also inside strings. Numbers are the shortest that
-read back as the same double, in the C locale; NaN and infinity are refused: JSON has none. What a peer sends is checked
-against the fields; unknown keys are passed over, missing ones have their defaults.
+CartPoleState(cart_position=0.5, ...)   <->   {"CartPosition":0.5,...}
 """
 
 from __future__ import annotations
@@ -73,7 +69,11 @@ def codec_of(cls: type) -> JsonCodec:
 
 
 class JsonCodec:
-    """Writes and reads messages of one class; made by `codec_of`."""
+    """Writes and reads messages of one class; made by `codec_of`.
+
+    Keys are the field names in CamelCase. The text is one word of ASCII, also inside strings: readers split lines at
+    blanks. What a peer sends is checked against the fields; unknown keys are ignored, missing ones have their defaults.
+    """
 
     def __init__(self, cls: type) -> None:
         self._cls: type[Any] = cls

@@ -1,16 +1,12 @@
 """The lines of the protocol: how they are cut out of bytes, what each one says, and how it is written.
 
-    client to engine, ended by LF                       engine to client, ended by CRLF
-    run <experiment>                                    SUCCESS
-    {"Json":"init"}  ... END                            <id>                started
-    <id> {"Json":"command"}                             <id> {"Json":"state"}   wants a command
-    set <name> <value>                                  <id> <float>        final score
-    quit                                                END · QUIT
-    Warning:<text>   Error:<text>                       Warning:<text>   Error:<text>
-
-LF and CRLF both end a line, from either side. A line holds no raw line break, and JSON in it no blank: readers split a
-line at its blanks. Numbers are written without regard to the locale; a decimal comma of a peer that forgot that is
-understood.
+client to engine, ended by LF                       engine to client, ended by CRLF
+run <experiment>                                    SUCCESS
+{"Json":"init"}  ... END                            <id>                started
+<id> {"Json":"command"}                             <id> {"Json":"state"}   wants a command
+set <name> <value>                                  <id> <float>        final score
+quit                                                END · QUIT
+Warning:<text>   Error:<text>                       Warning:<text>   Error:<text>
 """
 
 from __future__ import annotations
@@ -24,7 +20,6 @@ from lucky_transport.errors import RemoteProtocolError
 from lucky_transport_pipe.address import BACKEND
 
 __all__ = [
-    "EXTENSION",
     "FROM_CLIENT_END",
     "FROM_ENGINE_END",
     "LONGEST_LINE",
@@ -38,9 +33,6 @@ __all__ = [
     "score_text",
     "warning_line",
 ]
-
-#: The experiment that is none: who runs it wants records instead of lines from then on (`record_pipe`).
-EXTENSION = "lucky_transport.calls"
 
 FROM_CLIENT_END = "\n"
 FROM_ENGINE_END = "\r\n"
@@ -73,13 +65,13 @@ class MessageType(Enum):
 class ParsedLine:
     """One line: what it is, the session it is about (-1: none), and its text (of a session's line: behind the id)."""
 
-    word: MessageType
+    type: MessageType
     text: str = ""
     session: int = -1
 
 
 class LineCutter:
-    """Cuts lines out of bytes."""
+    """Cuts lines, which end with LF or CRLF, out of bytes."""
 
     def __init__(self, longest: int = LONGEST_LINE) -> None:
         self._longest = longest
@@ -132,9 +124,9 @@ def parse_from_engine(line: str) -> ParsedLine:
 
 
 def _complaint(line: str) -> ParsedLine:
-    for start, word in ((_WARNING, MessageType.WARNING), (_ERROR, MessageType.ERROR)):
+    for start, kind in ((_WARNING, MessageType.WARNING), (_ERROR, MessageType.ERROR)):
         if line.startswith(start):
-            return ParsedLine(word, line.removeprefix(start).strip())
+            return ParsedLine(kind, line.removeprefix(start).strip())
     return ParsedLine(MessageType.OTHER, line)
 
 
@@ -153,7 +145,7 @@ def _on_one_line(text: str) -> str:
 
 
 def parse_score(text: str) -> float:
-    """Return the number of a score's text."""
+    """Return the number of a score's text; a peer in another culture writes a decimal comma, or ∞."""
     if "∞" in text:
         return -math.inf if text.startswith("-") else math.inf
     return float(text.replace(",", "."))

@@ -1,8 +1,4 @@
-"""JSON objects out of lines: several in one line, or one over several.
-
-Braces inside strings are text. What is no object raises ValueError with the offending place, and the collector starts
-afresh.
-"""
+"""JSON objects out of lines: several in one line, or one over several."""
 
 from __future__ import annotations
 
@@ -19,7 +15,10 @@ _MARKS = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[{}]', re.DOTALL)
 
 
 class ObjectCollector:
-    """Collects JSON objects from the lines it is fed; an object may have `longest` characters."""
+    """Collects JSON objects from the lines it is fed; an object may have `longest` characters.
+
+    Braces inside strings are text. After a ValueError it starts afresh.
+    """
 
     def __init__(self, longest: int = 1 << 20) -> None:
         self._longest = longest
@@ -35,7 +34,7 @@ class ObjectCollector:
         text = f"{self._rest}\n{line}" if self._rest else line
         self._rest = ""
         found: list[dict[str, Any]] = []
-        at = _after_blanks(text, 0)
+        at = _skip_blanks(text, 0)
         while at < len(text):
             if text[at] != "{":
                 raise ValueError(f"expected '{{' in front of {text[at : at + 20]!r}")
@@ -51,11 +50,11 @@ class ObjectCollector:
                 self._rest = text[at:]
                 break
             found.append(value)
-            at = _after_blanks(text, end)
+            at = _skip_blanks(text, end)
         return found
 
 
-def _after_blanks(text: str, at: int) -> int:
+def _skip_blanks(text: str, at: int) -> int:
     match = _BETWEEN.match(text, at)
     return at if match is None else match.end()
 

@@ -16,6 +16,5 @@ def lucky_transport_transports() -> list[TransportInfo]:
             client="lucky_transport_pipe.client:connect",
             server="lucky_transport_pipe.server:server",
             summary="lines of text over a named pipe, as Unity training scenes speak them",
-            local_endpoint="pipe://{name}",
         )
     ]

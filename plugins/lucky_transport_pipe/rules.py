@@ -1,8 +1,6 @@
-"""How an engine's runs go: said in the endpoint, or by the client with `set <name> <value>` for its next run.
+"""How an engine's runs go: set in the endpoint, or by the client with `set <name> <value>` for its next run.
 
-    pipe://train?slots=4&stepping=barrier&timeout_s=10
-
-One table says which rules there are and how a value is read.
+pipe://train?slots=4&stepping=barrier&timeout_s=10
 """
 
 from __future__ import annotations

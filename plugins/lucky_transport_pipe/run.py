@@ -1,16 +1,9 @@
 """One run of an experiment on the engine's side: its sessions, as many at once as there are slots.
 
-    run = Run(experiments, map_name, inits, rules, say, warn)
-    run.command(3, '{"MoveRight":true}')        # whenever a line comes
-    run.go_on()                                 # then: everything that can be done now
-    run.wake_at                                 # when to go on although nothing came
-
-A session takes commands from its own queue only; early ones wait there for its next step. Each session has its own
-deadline for the next command; one that lets it pass ends with its score so far, and delays no other session. With
-`barrier` all running sessions step together, as in one world of physics, else each when its command is there. What one
-session sees is the same either way. What is new after a step is told in the original's order: scores, start notices,
-states. A program that waits for the state of every session that runs then knows, at each state, which sessions these
-are.
+run = Run(experiments, map_name, inits, rules, send, warn)
+run.command(3, '{"MoveRight":true}')        # whenever a line comes
+run.advance()                               # then: everything that can be done now
+run.wake_at                                 # when to advance although nothing came
 """
 
 from __future__ import annotations
@@ -42,9 +35,11 @@ class _Session:
 
 
 class Run:
-    """See the module. `say(line)` sends one line, without its end; `warn(text)` a warning.
+    """`send(line)` sends one line, without its end; `warn(text)` a warning.
 
-    wake_at: no session loses its patience before this moment of the monotonic clock.
+    A session takes commands from its own queue only, and has a deadline of its own for the next one: when it has
+    passed, the session ends with its score so far, and delays no other. wake_at: no deadline passes before this moment
+    of the monotonic clock.
     """
 
     def __init__(
@@ -53,14 +48,14 @@ class Run:
         map_name: str,
         inits: Sequence[Mapping[str, Any]],
         rules: SessionRules,
-        say: Callable[[str], None],
+        send: Callable[[str], None],
         warn: Callable[[str], None],
     ) -> None:
         self._experiments = experiments
         self._map_name = map_name
         self._inits = inits
         self._rules = rules
-        self._say, self._warn = say, warn
+        self._send, self._warn = send, warn
         self.wake_at = 0.0
         self._next = 0
         self._running: dict[int, _Session] = {}
@@ -91,20 +86,24 @@ class Run:
             session.expires_at = math.inf
             self._fresh.append(session)
 
-    def go_on(self) -> None:
+    def advance(self) -> None:
         """Step whatever can step, start whatever can start. Raises EngineFailed, with the session that failed."""
         stepped: list[_Session] = []
         while True:
-            self._tell(stepped)
+            self._report(stepped)
             stepped = self._step()
             if not stepped and not self._expire():
                 return
 
-    def _tell(self, stepped: list[_Session]) -> None:
-        """Tell the scores of the sessions that are over, start others in their place, and then tell the states."""
-        asking = [session for session in stepped if not self._is_ended(session)]
+    def _report(self, stepped: list[_Session]) -> None:
+        """Send the scores of the sessions that are over, start others in their place, and then send the states.
+
+        In this order, which is the original's, a program that waits for the state of every session that runs knows at
+        each state which sessions these are.
+        """
+        asking = [session for session in stepped if not self._has_ended(session)]
         while started := self._start():
-            asking += [session for session in started if not self._is_ended(session)]
+            asking += [session for session in started if not self._has_ended(session)]
         for session in asking:
             self._show(session)
 
@@ -117,11 +116,11 @@ class Run:
             world = self._experiments.create(number, self._map_name, self._inits[number])
             session = self._running[number] = _Session(number, world, self._early.pop(number, deque()))
             started.append(session)
-            self._say(str(number))
+            self._send(str(number))
         return started
 
     def _step(self) -> list[_Session]:
-        """Step the sessions that may, and return them."""
+        """Step the sessions that may, and return them: each that has a command, with a barrier all or none."""
         if self._rules.barrier:
             sessions = list(self._running.values())
             ready = sessions if all(session.commands for session in sessions) else []
@@ -136,20 +135,20 @@ class Run:
                 raise session_failed(session.number, "failed", error) from error
         return ready
 
-    def _is_ended(self, session: _Session) -> bool:
-        """Tell the score of a session that is over; False for one that goes on."""
+    def _has_ended(self, session: _Session) -> bool:
+        """Send the score of a session that is over; False for one that goes on."""
         if not session.world.is_over:
             return False
         self._end(session)
         return True
 
     def _show(self, session: _Session) -> None:
-        """Tell the state, from when on the next command is waited for."""
+        """Send the state; the deadline for the next command starts now."""
         try:
             state = self._experiments.state(session.world.observe())
         except Exception as error:  # a world is foreign code and may raise anything
             raise session_failed(session.number, "has no state to show", error) from error
-        self._say(f"{session.number} {state}")
+        self._send(f"{session.number} {state}")
         if session.commands:
             self._fresh.append(session)
         else:
@@ -159,7 +158,7 @@ class Run:
         del self._running[session.number]
         score = session.world.score
         session.world.close()
-        self._say(f"{session.number} {score_text(score)}")
+        self._send(f"{session.number} {score_text(score)}")
         if session.commands:
             self._warn(f"session {session.number} has ended; {len(session.commands)} of its commands are dropped")
             session.commands.clear()

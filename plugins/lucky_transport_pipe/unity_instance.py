@@ -1,16 +1,12 @@
 r"""The names that training programs for Unity scenes use: a line at a time.
 
-    u_instance = UnityInstance(r"\\.\pipe\train", {"simulator_path": "./Training.x86_64", "simulator_args": [...]})
-    u_instance.run_experiment("cart_pole")
-    u_instance.send_session_initialization_data(texts)
-    u_instance.end_send_session_initialization_data()
-    while (line := u_instance.read_line()) is not None: ...     # "3", "3 {...}" or "3 12.5"
-        u_instance.write_line('3 {"MoveRight":true}')
-        u_instance.flush()
-
-A line has neither its end nor anything left over from another one; None is the end of the run. An error that the engine
-reports is raised by the call that waits; nothing blocks for longer than its timeout, and where the program wants none,
-for longer than the engine is there. Lines are read in the order in which the engine wrote them.
+u_instance = UnityInstance(r"\\.\pipe\train", {"simulator_path": "./Training.x86_64", "simulator_args": [...]})
+u_instance.run_experiment("cart_pole")
+u_instance.send_session_initialization_data(texts)
+u_instance.end_send_session_initialization_data()
+while (line := u_instance.read_line()) is not None: ...     # "3", "3 {...}" or "3 12.5"
+    u_instance.write_line('3 {"MoveRight":true}')
+    u_instance.flush()
 """
 
 from __future__ import annotations
@@ -91,21 +87,23 @@ class UnityInstance(Instance):
         what is no JSON object, before anything is sent.
         """
         for line in _objects(session_init_data):
-            self._conversation.give(line, 1)
+            self._conversation.send_init(line)
 
     def end_send_session_initialization_data(self) -> None:
-        """Say that there are no more sessions: they start."""
-        self._conversation.begin()
+        """Tell the engine that there are no more sessions: they start."""
+        self._conversation.end_inits()
 
     def read_line(self, timeout_s: float | None = None) -> str | None:
         """Return the next line of any session, None once all have ended. Raises EngineFailed, PeerTimeout, PeerDied."""
         run = self._conversation.run
         if run is None:
             raise LocalProtocolError("no experiment was run", backend=BACKEND, hint="call run_experiment first")
-        said = self._conversation.news(run, run.lines.take_any, self._timeout_s if timeout_s is None else timeout_s)
-        if said is None:
+        line = self._conversation.next_line(
+            run, run.lines.take_any, self._timeout_s if timeout_s is None else timeout_s
+        )
+        if line is None:
             return None
-        return f"{said.session} {said.text}" if said.text else str(said.session)
+        return f"{line.session} {line.text}" if line.text else str(line.session)
 
     def write_line(self, to_write: str) -> None:
         """Keep a line to be sent by `flush`, or when `read_line` waits."""

@@ -56,7 +56,7 @@ class _Raising(ToyEngine):
 def _served(engine: Any) -> Generator[Serving]:
     """Serve one engine over all transports that carry typed calls."""
     name = f"lucky_{os.getpid()}_status"
-    schemes = [f"shm://{name}", f"inproc://{name}", f"pipe://{name}", "grpc://127.0.0.1:0", "openra://127.0.0.1:0"]
+    schemes = [f"shm://{name}", f"inproc://{name}", "grpc://127.0.0.1:0", "openra://127.0.0.1:0"]
     if importlib.util.find_spec("posix_ipc") is not None:
         schemes.append(f"holodeck://{name}")
     with api.serve(engine, schemes) as serving:

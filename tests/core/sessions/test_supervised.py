@@ -65,3 +65,8 @@ def test_an_engine_that_dies_again_is_given_up_unless_it_was_of_use() -> None:
         kill_engine_of(supervised)
         with pytest.raises(NotReachable, match="failed 1 times in a row, last with signal SIGKILL"):
             _ = supervised.sessions
+
+
+def test_a_transport_that_cannot_start_an_engine_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"cannot start an engine by itself; take transport='shm'"):
+        SupervisedSessions("cartpole", transport="pipe")

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from lucky_transport import api
 from lucky_transport.errors import (
     Busy,
     ClosedError,
@@ -19,7 +18,6 @@ from lucky_transport.errors import (
     PeerDied,
     PeerTimeout,
     RemoteProtocolError,
-    Unimplemented,
     UnknownName,
 )
 from lucky_transport_pipe.experiment import ExperimentSession, Score, Started, StateUpdate
@@ -241,13 +239,3 @@ def test_a_pipe_that_has_a_client_is_busy(playing: Playing) -> None:
 def test_nobody_comes(name: str) -> None:
     with pytest.raises(NotReachable, match=r"no engine came to pipe .* within 0\.05 s"):
         Instance(name, connect_timeout_s=0.05)
-
-
-def test_an_engine_that_knows_lines_only_says_so_to_connect(name: str, come: Callable[[], Any]) -> None:
-    with ThreadPoolExecutor(1) as pool:
-        asked = pool.submit(api.connect, f"pipe://{name}")
-        with come() as engine:
-            assert engine.read() == "run lucky_transport.calls"
-            engine.say('Error: Experiment name "lucky_transport.calls" was not recognized.')
-            with pytest.raises(Unimplemented, match="speaks lines only"):
-                asked.result()

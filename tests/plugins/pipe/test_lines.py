@@ -90,9 +90,9 @@ def test_what_an_engine_says(line: str, said: ParsedLine) -> None:
 
 @given(st.floats())
 def test_a_score_comes_back_bit_for_bit_and_is_never_taken_for_a_state(score: float) -> None:
-    said = parse_from_engine(f"0 {score_text(score)}")
-    assert said.word is MessageType.SCORE
-    assert repr(parse_score(said.text)) == repr(score)
+    line = parse_from_engine(f"0 {score_text(score)}")
+    assert line.type is MessageType.SCORE
+    assert repr(parse_score(line.text)) == repr(score)
 
 
 @pytest.mark.parametrize(("score", "text"), [(math.inf, "Infinity"), (-math.inf, "-Infinity"), (math.nan, "NaN")])

@@ -1,9 +1,4 @@
-"""The client's half of finding each other: it offers the pipe, the engine comes.
-
-One client at a time offers a pipe; a second one gets Busy, with the pid of the first. A socket that a killed client
-left is replaced; one with a listener never is. The socket's file is gone as soon as an engine has come; nobody
-else can come then.
-"""
+"""The client's end of connecting: it offers the pipe as a unix socket, and the engine connects."""
 
 from __future__ import annotations
 
@@ -13,52 +8,26 @@ import select
 import socket
 import time
 from collections.abc import Callable
-from typing import Protocol
 
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Busy, ConfigError, NotReachable
 from lucky_transport.shm import lockfile
 from lucky_transport.shm.liveness import peer_of
-from lucky_transport_pipe.address import BACKEND, IS_WINDOWS, lock_path, path_of, remove_socket
-from lucky_transport_pipe.duplex import Duplex, SocketDuplex
+from lucky_transport_pipe.address import BACKEND, lock_path, path_of, remove_socket
+from lucky_transport_pipe.connection import PipeConnection
 
-__all__ = ["PipeListener", "SocketOffer", "offer"]
+__all__ = ["PipeListener"]
 
 _SLICE_MS = 50
-#: An engine that removes what a killed client left holds the place for an instant.
+#: An engine that removes what a killed client left holds the lock for an instant.
 _TIDYING_S = 0.25
 _OTHER_PLACE = "use another name or TMPDIR"
 
 
-class PipeListener(Protocol):
-    """A pipe on offer until `close`; `accept` waits for the engine."""
+class PipeListener:
+    """Offers the pipe called `name` to one engine, until `close`.
 
-    def accept(self, deadline: Deadline, exit_report: Callable[[], str] = ...) -> Duplex:
-        """Return the connection of the engine that comes; no other engine can come then.
-
-        exit_report: how the engine's process ended, "" while it lives. Raises NotReachable when none has come in time
-        or the process has ended, RemoteProtocolError for another user's process.
-        """
-        ...
-
-    def close(self) -> None:
-        """Let the next client have the pipe; idempotent."""
-        ...
-
-
-def offer(name: str) -> PipeListener:
-    """Offer the pipe called `name`, in the way of this platform. Raises Busy, ConfigError."""
-    if IS_WINDOWS:  # pragma: no cover - untested: no Windows here
-        from lucky_transport_pipe.windows import MessageOffer
-
-        return MessageOffer(path_of(name))
-    return SocketOffer(name)
-
-
-class SocketOffer:
-    """The unix socket that a .NET pipe is on Linux, from `__init__` to `close`.
-
-    Raises Busy when another client has it, ConfigError for a name or place that cannot be.
+    Raises Busy with the pid of a client that offers it already, ConfigError for a name or place that cannot be.
     """
 
     def __init__(self, name: str) -> None:
@@ -68,18 +37,18 @@ class SocketOffer:
         self._pid = os.getpid()
         self._listener: socket.socket | None = None
         self._is_closed = False
-        self._take_place()
+        self._lock_name()
         try:
             self._listener = self._listen()
         except BaseException:
             self.close()
             raise
 
-    def _take_place(self) -> None:
-        patience = Deadline(_TIDYING_S)
+    def _lock_name(self) -> None:
+        deadline = Deadline(_TIDYING_S)
         try:
             while not lockfile.acquire(self._lock, lockfile.CLIENT):
-                if patience.expired:
+                if deadline.expired:
                     raise self._busy()
                 time.sleep(0.005)
         except OSError as error:
@@ -123,14 +92,18 @@ class SocketOffer:
                 f"no pipe can be at {self.path}: a file that is no socket is there", backend=BACKEND, hint=_OTHER_PLACE
             )
 
-    def accept(self, deadline: Deadline, exit_report: Callable[[], str] = lambda: "") -> SocketDuplex:
-        """See `PipeListener.accept`; the socket's file is gone afterwards."""
+    def accept(self, deadline: Deadline, exit_report: Callable[[], str] = lambda: "") -> PipeConnection:
+        """Return the connection of the engine that comes. The socket's file is then gone: no other engine can come.
+
+        exit_report: how the engine's process ended, "" while it lives. Raises NotReachable when none has come in time
+        or the process has ended, RemoteProtocolError for another user's process.
+        """
         assert self._listener is not None
         poller = select.poll()
         poller.register(self._listener, select.POLLIN)
         while not poller.poll(min(_SLICE_MS, deadline.remaining_s * 1000)):
-            if words := exit_report():
-                raise NotReachable(f"the engine ended before it came to pipe {self.name!r}: {words}", backend=BACKEND)
+            if report := exit_report():
+                raise NotReachable(f"the engine ended before it came to pipe {self.name!r}: {report}", backend=BACKEND)
             if deadline.expired:
                 raise NotReachable(
                     f"no engine came to pipe {self.name!r} ({self.path}) within {deadline.timeout_s} s",
@@ -145,7 +118,7 @@ class SocketOffer:
             connection.close()
             raise
         self._stop_listening()
-        return SocketDuplex(connection, f"the engine (pid {pid})" if pid else "the engine")
+        return PipeConnection(connection, f"the engine (pid {pid})" if pid else "the engine")
 
     def _stop_listening(self) -> None:
         listener, self._listener = self._listener, None
