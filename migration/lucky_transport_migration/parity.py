@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from lucky_transport.env.vector_env import VectorEnv
-from lucky_transport.errors import ConfigError
+from lucky_transport.errors import ConfigError, plural
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport_migration import invalid_use
 from lucky_transport_migration.comparison import Counts, compare_contract, compare_envs, compare_frames, compare_misuse
@@ -27,7 +27,6 @@ from lucky_transport_migration.evidence.rule_keys import ARRAYS
 from lucky_transport_migration.evidence.rules import ComparisonRules
 from lucky_transport_migration.paths import ConnectedEngine, find_path, open_links
 from lucky_transport_migration.policy import RolloutPlan
-from lucky_transport_migration.stats import parity_sentence
 
 __all__ = ["MODES", "Parity", "open_ends", "prove", "total_steps"]
 
@@ -67,9 +66,11 @@ class Parity:
     @property
     def sentence(self) -> str:
         """The outcome as one sentence."""
+        if self.difference is not None:
+            return f"DIFFERENT: {self.difference.sentence()}"
         compared = self.compared
-        where = "" if self.difference is None else self.difference.sentence()
-        return parity_sentence(self.equal, compared["values"], compared["steps"], where)
+        values, steps = plural(compared["values"], "value"), plural(compared["steps"], "step")
+        return f"EQUAL: all {values} of {steps} are equal bit for bit."
 
     def leave_out(self, what: str, why: str) -> None:
         """Say, once, that something was not compared."""

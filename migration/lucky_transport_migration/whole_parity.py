@@ -10,14 +10,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import click
+from rich.console import Console
 
 from lucky_transport.errors import Unimplemented
 from lucky_transport_migration.commands_parity.outcome import CommandsParity
 from lucky_transport_migration.commands_parity.tables import show_commands_parity
+from lucky_transport_migration.console import new_table, print_text
 from lucky_transport_migration.parity import Parity
-from lucky_transport_migration.tables import show_parity
+from lucky_transport_migration.paths import label
 
-__all__ = ["WholeParity", "prove_whole", "show_whole_parity"]
+__all__ = ["WholeParity", "prove_whole", "show_parity", "show_whole_parity"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,22 @@ def prove_whole(prove_steps: Callable[[], Parity], prove_calls: Callable[[], Com
     except Unimplemented as error:
         steps.leave_out("typed calls", str(error))
         return WholeParity(steps, None)
+
+
+def show_parity(outcome: Parity) -> None:
+    """Print a proof's outcome."""
+    console = Console()
+    print_text(console, f"between {', '.join(label(name) for name in outcome.between)}")
+    heads = ("mode", "steps", "values", "resets", "ended", "cut off", "final", "misuse")
+    table = new_table(*heads)
+    for mode, counts in outcome.modes.items():
+        resets = "/".join(str(counts.resets[kind]) for kind in ("all", "one", "some"))
+        numbers = (counts.terminations, counts.truncations, counts.final_observations, counts.misuse)
+        table.add_row(mode, f"{counts.steps:,}", f"{counts.values:,}", resets, *(f"{one:,}" for one in numbers))
+    console.print(table)
+    for gap in outcome.not_compared:
+        print_text(console, f"not compared: {gap['what']} ({gap['why']})", "dim")
+    print_text(console, outcome.sentence, "bold green" if outcome.equal else "bold red")
 
 
 def show_whole_parity(outcome: WholeParity) -> None:

@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lucky_transport_migration import bench, paths, targets
-from lucky_transport_migration.bench import BenchResults
-from lucky_transport_migration.bench_plan import plan_of, setups_of
-from lucky_transport_migration.cells import Cell
-from lucky_transport_migration.measuring import Measurement
-from lucky_transport_migration.peers.kinds import PEERS
-from lucky_transport_migration.report_bench import bench_page
-from lucky_transport_migration.setups import PeerSetup
+from lucky_transport_migration import paths
+from lucky_transport_migration.bench import bench, targets
+from lucky_transport_migration.bench.bench import BenchResults
+from lucky_transport_migration.bench.bench_plan import plan_of, setups_of
+from lucky_transport_migration.bench.cells import Cell
+from lucky_transport_migration.bench.measuring import Measurement
+from lucky_transport_migration.bench.peers.kinds import PEERS
+from lucky_transport_migration.bench.report_bench import bench_page
+from lucky_transport_migration.bench.setups import PeerSetup
 
 #: Typical step of each path in the made-up result, in nanoseconds.
 TYPICAL_NS = {

@@ -114,10 +114,10 @@ def bench(
 
     Of the options on what is measured, the suites take --transports, --wait, --rounds and --quick.
     """
-    from lucky_transport_migration import tables
-    from lucky_transport_migration.changes import changes, read_result
-    from lucky_transport_migration.progress import watched
-    from lucky_transport_migration.report import write_bench
+    from lucky_transport_migration.bench import tables
+    from lucky_transport_migration.bench.changes import changes, read_result
+    from lucky_transport_migration.bench.report import write_bench
+    from lucky_transport_migration.console import watched
 
     old = None if before is None else read_result(before, suite)
     if suite in SUITES_OF_CALLS:

@@ -33,8 +33,8 @@ def suite_of_steps(
     peers: bool,
 ) -> ChosenSuite:
     """Return the suite of exchanges and steps; raises what planning it raises."""
-    from lucky_transport_migration import bench, tables, targets
-    from lucky_transport_migration.bench_plan import plan_of
+    from lucky_transport_migration.bench import bench, tables, targets
+    from lucky_transport_migration.bench.bench_plan import plan_of
 
     plan = plan_of(
         engine, transports, num_envs, waits, options, rounds=rounds, quick=quick, payloads=payloads, peers=peers
@@ -54,9 +54,9 @@ def suite_of_calls(
 ) -> ChosenSuite:
     """Return the suite `name` of SUITES_OF_CALLS; raises what planning it raises."""
     from lucky_transport.registry import load
-    from lucky_transport_migration import targets
-    from lucky_transport_migration.call_suite.results import Prepared
-    from lucky_transport_migration.call_suite.tables import show_calls
+    from lucky_transport_migration.bench import targets
+    from lucky_transport_migration.bench.call_suite.results import Prepared
+    from lucky_transport_migration.bench.call_suite.tables import show_calls
 
     prepare = load(SUITES_OF_CALLS[name], owner=f"bench --suite {name}", extra="grpc")
     prepared: Prepared = prepare(transports, waits, rounds=rounds, quick=quick)
@@ -72,8 +72,8 @@ def suite_of_calls(
 
 #: As `--suite` names them -> what prepares each, imported when it is asked for.
 SUITES_OF_CALLS = {
-    "commands": "lucky_transport_migration.commands.bench:prepare",
-    "images": "lucky_transport_migration.images.bench:prepare",
-    "stubs": "lucky_transport_migration.stubs.bench:prepare",
-    "systems": "lucky_transport_migration.systems.bench:prepare",
+    "commands": "lucky_transport_migration.bench.commands.bench:prepare",
+    "images": "lucky_transport_migration.bench.images.bench:prepare",
+    "stubs": "lucky_transport_migration.bench.stubs.bench:prepare",
+    "systems": "lucky_transport_migration.bench.systems.bench:prepare",
 }

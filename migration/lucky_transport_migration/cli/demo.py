@@ -30,10 +30,10 @@ def demo(engine: str, num_envs: int, steps: int, seed: int, report: Path, as_jso
     Starts one engine process per transport with the same seed, drives all with the same policy, compares every value
     bit for bit, measures each step and writes a report. Takes under a minute. Exit code 0 only when all are equal.
     """
-    from lucky_transport_migration import tables
-    from lucky_transport_migration.demo import pieces, run_demo
-    from lucky_transport_migration.progress import watched
-    from lucky_transport_migration.report import write_demo
+    from lucky_transport_migration.bench import tables
+    from lucky_transport_migration.bench.demo import pieces, run_demo
+    from lucky_transport_migration.bench.report import write_demo
+    from lucky_transport_migration.console import watched
 
     command = "lucky-transport " + " ".join(sys.argv[1:])
     with watched("starting engines", pieces(steps), silent=as_json) as advance:

@@ -94,8 +94,7 @@ def _prove(suite: str, methods: str, *, silent: bool, **given: Any) -> tuple[Any
     """Return the outcome of a suite, and what shows it to a person."""
     from lucky_transport_migration.commands_parity.tables import show_commands_parity
     from lucky_transport_migration.evidence.rules import ComparisonRules
-    from lucky_transport_migration.tables import show_parity
-    from lucky_transport_migration.whole_parity import prove_whole, show_whole_parity
+    from lucky_transport_migration.whole_parity import prove_whole, show_parity, show_whole_parity
 
     common = {name: given.pop(name) for name in ("engine", "seed", "options", "num_envs", "between")}
     common["rules"] = ComparisonRules.load()
@@ -109,8 +108,8 @@ def _prove(suite: str, methods: str, *, silent: bool, **given: Any) -> tuple[Any
 
 
 def _prove_steps(autoreset: str | None, steps: int | None, silent: bool, common: dict[str, Any]) -> Any:
+    from lucky_transport_migration.console import watched
     from lucky_transport_migration.parity import MODES, prove, total_steps
-    from lucky_transport_migration.progress import watched
 
     modes = MODES if autoreset == "all" else (autoreset or "next_step",)
     engine, between, rest = _split(common, num_envs=16)
@@ -120,7 +119,7 @@ def _prove_steps(autoreset: str | None, steps: int | None, silent: bool, common:
 
 def _prove_calls(pattern: str, count: int | None, evidence: Path | None, silent: bool, common: dict[str, Any]) -> Any:
     from lucky_transport_migration.commands_parity.proof import chosen_methods, prove_commands
-    from lucky_transport_migration.progress import watched
+    from lucky_transport_migration.console import watched
 
     methods = chosen_methods(pattern)
     engine, between, rest = _split(common, num_envs=2)

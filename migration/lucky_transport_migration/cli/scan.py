@@ -87,7 +87,7 @@ def scan(
 
 def _scan(path: Path, *, silent: bool) -> ScanResult:
     from lucky_transport.registry import load
-    from lucky_transport_migration.progress import watched
+    from lucky_transport_migration.console import watched
     from lucky_transport_migration.scan.tree import files_of
 
     run = load(f"{_SCANNER}:scan", owner="command 'scan'", extra="scan")

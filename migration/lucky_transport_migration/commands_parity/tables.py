@@ -5,8 +5,8 @@ from __future__ import annotations
 from rich.console import Console
 
 from lucky_transport_migration.commands_parity.outcome import CommandsParity
+from lucky_transport_migration.console import new_table, print_text
 from lucky_transport_migration.paths import label
-from lucky_transport_migration.tables import new_table, print_text
 
 __all__ = ["show_commands_parity"]
 

@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.errors import plural
+from lucky_transport_migration.bench.stats import NEEDED, SHARES, percentile
 from lucky_transport_migration.gate.binomial import rank_bounds
-from lucky_transport_migration.stats import NEEDED, SHARES, duration_text, percentile, times_text
+from lucky_transport_migration.units import duration_text, times_text
 
 __all__ = ["ENOUGH", "MOST_NOISE", "Latency", "Samples", "compare_latency", "needed_samples", "noise_limit"]
 

@@ -8,7 +8,7 @@ from lucky_transport.cli.tables import show
 from lucky_transport.errors import plural
 from lucky_transport_migration.gate.method import MethodVerdict
 from lucky_transport_migration.gate.verdict import GateVerdict
-from lucky_transport_migration.stats import duration_text
+from lucky_transport_migration.units import duration_text
 
 __all__ = ["show_verdict"]
 

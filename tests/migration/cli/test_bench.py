@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from lucky_transport.cli.main import cli
-from lucky_transport_migration.peers.kinds import PEERS
+from lucky_transport_migration.bench.peers.kinds import PEERS
 
 QUICK = ("--quick", "--num-envs", "2", "--obs-size", "6", "--act-size", "2")
 

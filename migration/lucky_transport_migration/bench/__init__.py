@@ -1,0 +1,1 @@
+"""`lucky-transport bench`: transports measured against each other, and what is said of that."""

@@ -1,0 +1,141 @@
+"""What streams cost a training loop: its step rate alone and beside a telemetry and a camera stream.
+
+Alone, beside, alone, beside, ... within one connection: a machine that grows warm favours neither. The streams' own
+rates are given too: a loop that wins by starving them has won nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lucky_transport.client import Client
+from lucky_transport.transport import Stream
+from lucky_transport_migration.bench.measuring import Effort
+
+__all__ = ["CAMERA_HZ", "TELEMETRY_HZ", "Training", "measure_training"]
+
+TELEMETRY_HZ = 100
+CAMERA_HZ = 30
+_TURNS = 2
+
+
+@dataclass(slots=True)
+class Training:
+    """Steps a second alone and beside the streams, and items a second of each stream, in one round."""
+
+    alone_hz: float
+    beside_hz: float
+    telemetry_hz: float
+    camera_hz: float
+    n: int
+
+    @property
+    def loss_percent(self) -> float:
+        """How much of its rate the loop loses."""
+        return (1 - self.beside_hz / self.alone_hz) * 100
+
+    @property
+    def us_each(self) -> float:
+        """Microseconds per step beside the streams."""
+        return 1e6 / self.beside_hz
+
+    @staticmethod
+    def columns(rounds: Sequence[Training]) -> dict[str, Any]:
+        """Return what a row of these rounds has beside its times."""
+
+        def median(name: str) -> float:
+            return round(float(np.median([getattr(one, name) for one in rounds])), 3)
+
+        return {
+            "alone_per_s": median("alone_hz"),
+            "per_s": median("beside_hz"),
+            "loss_percent": median("loss_percent"),
+            "loss_percent_max": round(max(one.loss_percent for one in rounds), 3),
+            "telemetry_per_s": median("telemetry_hz"),
+            "camera_per_s": median("camera_hz"),
+        }
+
+
+class _Listener(threading.Thread):
+    """Takes a stream's items as they come."""
+
+    def __init__(self, stream: Stream) -> None:
+        super().__init__(name="stream reader", daemon=True)
+        self.count = 0
+        self.error: Exception | None = None
+        self._stream = stream
+        self._leaving = False
+
+    def run(self) -> None:
+        try:
+            for _ in self._stream:
+                self.count += 1
+        except Exception as error:  # told to the thread that measures
+            if not self._leaving:
+                self.error = error
+
+    def leave(self) -> None:
+        """End the stream and the thread; raises what ended it early."""
+        self._leaving = True
+        self._stream.cancel()
+        self.join(10.0)
+        if self.error is not None:
+            raise self.error
+
+
+def measure_training(client: Client, effort: Effort) -> Training:
+    """Return one round; each part takes the effort's budget."""
+    actions = np.zeros(client.spec.action_shape, client.spec.action.dtype)
+    _rate(client, actions, effort.budget_s / 5)
+    alone: list[float] = []
+    beside: list[float] = []
+    telemetry = camera = 0.0
+    for _ in range(_TURNS):
+        alone.append(_rate(client, actions, effort.budget_s))
+        with _streams(client) as listeners:
+            start, before = time.perf_counter(), [one.count for one in listeners]
+            beside.append(_rate(client, actions, effort.budget_s))
+            took = time.perf_counter() - start
+            rates = [(one.count - count) / took for one, count in zip(listeners, before, strict=True)]
+        telemetry, camera = telemetry + rates[0] / _TURNS, camera + rates[1] / _TURNS
+    n = int(sum(beside) * effort.budget_s)
+    return Training(float(np.mean(alone)), float(np.mean(beside)), telemetry, camera, n)
+
+
+@contextmanager
+def _streams(client: Client) -> Iterator[list[_Listener]]:
+    """Both streams, being read by threads of their own, the first item of each taken."""
+    listeners = [
+        _Listener(client.telemetry.stream(fps=TELEMETRY_HZ)),
+        _Listener(client.camera.stream("front", fps=CAMERA_HZ)),
+    ]
+    for one in listeners:
+        one.start()
+    try:
+        end = time.perf_counter() + 5.0
+        while not all(one.count or one.error for one in listeners) and time.perf_counter() < end:
+            time.sleep(0.001)
+        yield listeners
+    finally:
+        for one in listeners:
+            one.leave()
+
+
+def _rate(client: Client, actions: Any, seconds: float) -> float:
+    """Return steps per second over about that long."""
+    step = client.transport.step
+    step(actions)
+    start = now = time.perf_counter()
+    n = 0
+    while now - start < seconds:
+        step(actions)
+        n += 1
+        now = time.perf_counter()
+    return n / (now - start)

@@ -1,0 +1,137 @@
+"""The demo: one engine per transport with the same seed, stepped with the same moves side by side.
+
+Steps run in blocks, back to back as a training loop makes them; the blocks of the transports alternate in the order
+A B .. and B A .., and after each block every answer is compared bit for bit.
+
+What is timed is `VectorEnv.step` as a user calls it, the engine's own work included. What the transport alone costs is
+measured apart, with an engine that does nothing and has the same sizes; what the engine alone costs is the same engine
+in this very process.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from lucky_transport.env.vector_env import VectorEnv
+from lucky_transport.spec.batch_spec import BatchSpec
+from lucky_transport_migration.answers import env_answer, make_move
+from lucky_transport_migration.bench import environment
+from lucky_transport_migration.bench.cells import IDLE
+from lucky_transport_migration.bench.demo_result import demo_result
+from lucky_transport_migration.bench.measuring import CpuTimer, Effort, Measurement, closed_loop
+from lucky_transport_migration.comparison import Counts, first_unequal
+from lucky_transport_migration.parity import Parity, open_ends
+from lucky_transport_migration.paths import ConnectedEngine, find_path, open_links
+from lucky_transport_migration.policy import RolloutPlan, RolloutStep
+
+__all__ = ["PATHS", "pieces", "run_demo"]
+
+#: What is shown beside each other; the first is the engine without any wire.
+PATHS = ("inproc", "grpc", "grpc-batch", "shm")
+
+_BLOCK = 25  # steps; long enough for a closed loop, short enough to alternate often
+_ALONE = Effort(budget_s=0.4, least=5, most=50_000)
+
+
+@dataclass
+class Member:
+    """One transport's env, and what it measured per block; the first block is the warm-up."""
+
+    name: str
+    env: VectorEnv
+    pid: int | None
+    blocks: list[Measurement] = field(default_factory=list[Measurement])
+
+    def play(self, moves: Sequence[RolloutStep]) -> list[tuple[Any, ...]]:
+        """Make the moves back to back, time the steps among them, return what each returned."""
+        returned: list[tuple[Any, ...]] = []
+        samples: list[int] = []
+        watch = CpuTimer(self.pid)
+        clock = time.perf_counter_ns
+        for move in moves:
+            start = clock()
+            result = make_move(self.env, move)
+            took = clock() - start
+            returned.append(result)
+            if move.kind == "step":
+                samples.append(took)
+        client, engine = watch.stop()
+        self.blocks.append(Measurement(np.array(samples, np.int64), np.empty(0, np.int64), client, engine))
+        return returned
+
+
+def pieces(steps: int) -> int:
+    """Return how many times `run_demo` calls `advance`."""
+    return 2 + -(-steps // _BLOCK) + len(PATHS)
+
+
+def run_demo(
+    engine: str, num_envs: int, steps: int, seed: int, command: str, advance: Callable[..., None] = lambda text="": None
+) -> dict[str, Any]:
+    """Return the demo's result as JSON values.
+
+    Raises MissingExtra (grpc, mujoco), UnknownName and what starting and driving the engines raises.
+    """
+    paths = [find_path(name) for name in PATHS]
+    parity = Parity(list(PATHS))
+    with ExitStack() as stack:
+        links = open_links(stack, paths, lambda path: ConnectedEngine(path, engine, num_envs, seed=seed))
+        advance("engines started")
+        envs = [stack.enter_context(closing(VectorEnv(link.transport))) for link in links]
+        members = [Member(link.path.name, env, link.pid) for link, env in zip(links, envs, strict=True)]
+        spec = links[0].transport.spec
+        policy = RolloutPlan(spec, seed, steps + _BLOCK)
+        for index, count in enumerate([_BLOCK, *_blocks(steps)]):
+            _play_block(members, policy, count, index, spec, parity)
+            advance(f"stepping {engine}")
+    parity.not_compared += open_ends(parity, spec, ("next_step",))
+    alone = {name: _measure_alone(name, spec, advance) for name in PATHS}
+    asked = {"command": command, "engine": engine, "num_envs": num_envs, "steps": steps, "seed": seed}
+    blocks = {member.name: member.blocks for member in members}
+    return demo_result(asked, parity, blocks, alone, environment.capture())
+
+
+def _blocks(steps: int) -> list[int]:
+    full, rest = divmod(steps, _BLOCK)
+    return [_BLOCK] * full + [rest] * (rest > 0)
+
+
+def _play_block(
+    members: Sequence[Member], policy: RolloutPlan, count: int, index: int, spec: BatchSpec, parity: Parity
+) -> None:
+    """Let each member make the same `count` steps (and the resets among them), then compare move by move."""
+    moves: list[RolloutStep] = []
+    while sum(move.kind == "step" for move in moves) < count:
+        moves.append(policy.next())
+    order = members if index % 2 == 0 else list(reversed(members))
+    returned = {member.name: member.play(moves) for member in order}
+    if parity.difference is not None:
+        return  # trajectories have parted; latencies go on being measured
+    counts = parity.modes.setdefault("next_step", Counts())
+    for at, move in enumerate(moves):
+        answers = {member.name: env_answer(returned[member.name][at]) for member in members}
+        event = "step" if move.kind == "step" else "reset"
+        parity.difference = first_unequal(answers, spec, "next_step", counts.steps, event)
+        if parity.difference is not None:
+            return
+        counts.add(move, answers[members[0].name])
+
+
+def _measure_alone(name: str, spec: BatchSpec, advance: Callable[..., None]) -> Measurement:
+    """Return the step times of the path with an engine that does nothing, of the same sizes."""
+    options = {"obs_size": spec.observation.size, "act_size": spec.action.size}
+    with (
+        ConnectedEngine(find_path(name), IDLE, spec.num_envs, options=options) as link,
+        closing(VectorEnv(link.transport)) as env,
+    ):
+        env.reset()
+        actions = np.zeros(link.transport.spec.action_shape, np.float32)
+        found = closed_loop(env.step, actions, _ALONE, link.pid)
+    advance(f"{name} without an engine")
+    return found

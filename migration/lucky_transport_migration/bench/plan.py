@@ -1,0 +1,47 @@
+"""What every suite's plan has: ways, rounds and effort, the reference among the ways, and the order of a round.
+
+Setups of a round run in the order A B .. and in the next round .. B A, so that a machine that grows warm or busy
+favours no variant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from lucky_transport_migration.bench.measuring import Effort
+
+__all__ = ["Plan"]
+
+_Setup = TypeVar("_Setup")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What the command line asked for. `options` say how large what is sent is, and go to what answers."""
+
+    paths: tuple[str, ...]
+    waits: tuple[str, ...]
+    options: dict[str, Any]
+    rounds: int
+    effort: Effort
+
+    @property
+    def reference(self) -> str:
+        """The path that all others are compared with."""
+        return "shm" if "shm" in self.paths else self.paths[0]
+
+    def main_wait(self, path: str) -> str | None:
+        """The waiting strategy that stands for `path` in comparisons: adaptive where it was asked for."""
+        if path != "shm":
+            return None
+        return "adaptive" if "adaptive" in self.waits else self.waits[0]
+
+    def waits_of(self, path: str) -> tuple[str | None, ...]:
+        """The waiting strategies in which `path` is measured."""
+        return self.waits if path == "shm" else (None,)
+
+    def order(self, setups: Sequence[_Setup], round_index: int) -> list[_Setup]:
+        """Return a round's order: A B .. in even rounds, .. B A in odd ones."""
+        return list(setups) if round_index % 2 == 0 else list(reversed(setups))

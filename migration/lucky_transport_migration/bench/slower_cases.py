@@ -1,0 +1,87 @@
+"""Where the reference path does not win, as sentences: what a report must not leave out.
+
+Every sentence comes from a row or a ratio of this run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from lucky_transport.errors import plural
+from lucky_transport_migration.paths import label
+from lucky_transport_migration.units import times_text, us_text
+
+__all__ = ["losses"]
+
+Result = Mapping[str, Any]
+
+_BUSY_PERCENT = 5.0  # an idle engine above this keeps a good part of a core from others
+
+
+def losses(result: Result) -> list[str]:
+    """Return the sentences: comparisons lost or drawn, smaller gains at the users' own rate, CPU spent on waiting."""
+    lost = [one["sentence"] for one in result["ratios"] if one["word"] != "FASTER"]
+    found = [*lost, *_at_a_rate(result), *_cpu(result), *_busy_waiting(result)]
+    return found or ["Nothing measured in this run; see the standing limits below."]
+
+
+def _at_a_rate(result: Result) -> Iterator[str]:
+    """At a fixed rate both sides sleep between steps, and the wake-up is the same on every transport."""
+    full = {(one["to"], one["num_envs"]): one for one in result["ratios"] if _exchange(one) and one["rate_hz"] is None}
+    for one in result["ratios"]:
+        flat_out = full.get((one["to"], one["num_envs"]))
+        if not (_exchange(one) and one["rate_hz"] and one["word"] == "FASTER" and flat_out is not None):
+            continue
+        if one["ratio"] < flat_out["ratio"] / 1.5:
+            yield (
+                f"At {one['rate_hz']} steps a second the gain over {label(one['to'])} is {times_text(one['ratio'])} "
+                f"times, not the {times_text(flat_out['ratio'])} of full rate: both processes sleep between steps."
+            )
+
+
+def _exchange(one: Mapping[str, Any]) -> bool:
+    return one["level"] == "transport" and one["engine"] != "toy:copy" and one["to"] not in (one["of"], "limit")
+
+
+def _cpu(result: Result) -> Iterator[str]:
+    """Rows in which the reference's two processes spend more CPU per step than another path's."""
+    rows = [row for row in result["rows"] if row["actions"] == "copy"]
+    for row in rows:
+        total = _total(row)
+        if row["path"] != result["reference"] or total is None:
+            continue
+        for other in rows:
+            keys = ("level", "num_envs", "copy", "rate_hz", "engine", "frame_bytes")
+            theirs = _total(other)
+            if other["path"] == row["path"] or theirs is None or any(other[key] != row[key] for key in keys):
+                continue
+            if total > theirs * 1.1:
+                yield (
+                    f"{_place(row)}: {_way(row)} spends {us_text(total)} µs of CPU per step, {label(other['path'])} "
+                    f"{us_text(theirs)} µs."
+                )
+
+
+def _total(row: Mapping[str, Any]) -> float | None:
+    client, engine = row["cpu_us_per_step"]["client"], row["cpu_us_per_step"]["engine"]
+    return None if client is None or engine is None else client + engine
+
+
+def _busy_waiting(result: Result) -> Iterator[str]:
+    for row in result["surroundings"]:
+        if row["suite"] == "idle" and row["path"] == result["reference"] and row["cpu_percent"] > _BUSY_PERCENT:
+            yield f"{_way(row)} keeps {row['cpu_percent']:.0f} % of a core busy while the engine is idle."
+
+
+def _way(row: Mapping[str, Any]) -> str:
+    name = label(row["path"])
+    return f"{name[:1].upper()}{name[1:]} ({row['wait']})" if row["wait"] else name
+
+
+def _place(row: Mapping[str, Any]) -> str:
+    envs = plural(row["num_envs"], "env")
+    level = "one exchange" if row["level"] == "transport" else f"VectorEnv.step(copy={row['copy']})"
+    rate = f", {row['rate_hz']} steps a second" if row["rate_hz"] else ", full rate"
+    copied = ", engine copies its frame" if row["engine"] == "toy:copy" else ""
+    return f"{envs}, {level}{copied}{rate}"

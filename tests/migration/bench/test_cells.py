@@ -1,0 +1,129 @@
+"""What a bench plans to measure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lucky_transport.errors import ConfigError
+from lucky_transport_migration.bench.bench import estimate_s, pieces
+from lucky_transport_migration.bench.bench_plan import BenchPlan, plan_of
+from lucky_transport_migration.bench.bench_plan import setups_of as every_setup
+from lucky_transport_migration.bench.cells import COPY, IDLE
+from lucky_transport_migration.bench.peers.kinds import PEERS
+from lucky_transport_migration.bench.setups import PeerSetup, Setup
+
+
+def plan(engine: str = IDLE, transports: tuple[str, ...] = ("grpc", "shm"), quick: bool = False) -> BenchPlan:
+    return plan_of(engine, transports, (1, 64), None, {"obs_size": 4, "act_size": 2}, rounds=5, quick=quick)
+
+
+def setups_of(plan: BenchPlan) -> list[Setup]:
+    return [one for one in every_setup(plan) if isinstance(one, Setup)]
+
+
+def test_grpc_stands_for_the_legacy_steps_and_the_batch_service() -> None:
+    assert plan().paths == ("grpc", "grpc-batch", "shm")
+
+
+def test_a_path_named_twice_is_measured_once() -> None:
+    assert plan(transports=("grpc", "grpc-batch", "shm")).paths == ("grpc", "grpc-batch", "shm")
+
+
+def test_even_rounds_run_forwards_and_odd_ones_backwards() -> None:
+    setups = list(setups_of(plan()))
+    assert plan().order(setups, 0) == setups
+    assert plan().order(setups, 1) == setups[::-1]
+
+
+def test_every_strategy_is_measured_and_adaptive_stands_for_shm() -> None:
+    setups = [one for one in setups_of(plan()) if one.path == "shm" and one.engine == IDLE and not one.twin]
+    assert {one.wait for one in setups} == {"adaptive", "block", "spin"}
+    assert {one.wait for one in setups if one.full} == {"adaptive"}
+
+
+def test_the_reference_is_measured_twice_for_the_noise_floor() -> None:
+    twins = [one for one in setups_of(plan()) if one.twin]
+    assert [(one.path, one.num_envs, one.wait) for one in twins] == [("shm", 1, "adaptive")]
+
+
+def test_legacy_grpc_is_not_charged_for_an_engine_that_copies_the_whole_batch_per_env() -> None:
+    copying = [one for one in setups_of(plan()) if one.path == "grpc" and one.engine == COPY]
+    assert {(one.num_envs, one.frame_bytes is None) for one in copying} == {(1, False)}
+
+
+def test_frames_of_growing_size_are_measured_over_every_path_with_one_env() -> None:
+    swept = [one for one in setups_of(plan()) if one.frame_bytes is not None]
+    assert {one.path for one in swept} == {"grpc", "grpc-batch", "shm"}
+    assert {one.wait for one in swept if one.path == "shm"} == {"adaptive"}
+    assert len({one.frame_bytes for one in swept}) > 2
+    for one in swept:
+        (cell,) = one.cells(zero_copy=True)
+        assert (cell.num_envs, cell.engine, cell.frame_bytes) == (1, COPY, one.frame_bytes)
+        assert plan().options_of(one.frame_bytes)["obs_size"] * 4 == one.frame_bytes
+
+
+def test_peers_are_measured_only_where_they_were_asked_for() -> None:
+    asked = plan_of(IDLE, ("shm",), (1, 64), None, {}, rounds=1, quick=False, peers=True)
+    assert {one.path for one in every_setup(asked) if isinstance(one, PeerSetup)} == set(PEERS)
+    assert not [one for one in every_setup(plan()) if isinstance(one, PeerSetup)]
+
+
+@pytest.mark.parametrize("asked", [{"peers": True}, {"payloads": (64,)}])
+def test_an_engine_at_work_refuses_what_measures_the_way_alone(asked: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="without the work of engine 'toy'"):
+        plan_of("toy", ("shm",), (1,), None, {}, rounds=1, quick=False, **asked)
+
+
+def test_a_frame_of_half_a_float_is_refused_with_the_next_whole_one() -> None:
+    with pytest.raises(ConfigError, match="--payload 66") as caught:
+        plan_of(IDLE, ("shm",), (1,), None, {}, rounds=1, quick=False, payloads=(64, 66))
+    assert caught.value.hint == "pass 68"
+
+
+def test_a_peer_moves_the_bytes_of_every_size_and_of_every_payload() -> None:
+    setup = PeerSetup("zeromq", (1, 64), (64, 4096))
+    cells = setup.cells()
+    assert {(cell.num_envs, cell.engine) for cell in cells if cell.frame_bytes is None} == {
+        (n, engine) for n in (1, 64) for engine in (IDLE, COPY)
+    }
+    assert {cell.frame_bytes for cell in cells} == {None, 64, 4096}
+    assert len(set(cells)) == len(cells)
+
+
+def test_workers_of_one_env_each_are_not_started_by_the_thousand() -> None:
+    assert {cell.num_envs for cell in PeerSetup("async-vector-env", (1, 64, 4096), ()).cells()} == {1, 64}
+
+
+def test_a_fixed_rate_is_measured_at_the_smallest_size_only() -> None:
+    assert {one.num_envs for one in setups_of(plan()) if one.open_loop} == {1}
+
+
+def test_in_place_rows_are_only_for_transports_with_frames_in_place() -> None:
+    setup = next(one for one in setups_of(plan()) if one.path == "shm" and one.full and one.engine == IDLE)
+    assert any(cell.actions == "inplace" for cell in setup.cells(zero_copy=True))
+    assert not any(cell.actions == "inplace" for cell in setup.cells(zero_copy=False))
+
+
+def test_an_engine_that_computes_is_measured_through_the_env_alone() -> None:
+    cells = [cell for one in setups_of(plan("toy")) for cell in one.cells(zero_copy=True)]
+    assert cells
+    assert {cell.level for cell in cells} == {"env"}
+
+
+def test_a_quick_plan_is_one_round_of_less() -> None:
+    quick = plan_of(IDLE, ("grpc", "shm"), None, None, {}, rounds=5, quick=True)
+    full = plan_of(IDLE, ("grpc", "shm"), None, None, {}, rounds=5, quick=False)
+    assert (quick.rounds, quick.waits) == (1, ("adaptive",))
+    assert full.num_envs == (1, 64, 4096)
+    assert pieces(quick) < pieces(full)
+    assert estimate_s(quick) < 30
+    assert estimate_s(quick) * 5 < estimate_s(full)
+
+
+@pytest.mark.parametrize("waits", [("block",), ("spin", "adaptive")])
+def test_a_strategy_stands_for_shm_even_when_adaptive_was_not_asked_for(waits: tuple[str, ...]) -> None:
+    chosen = plan_of(IDLE, ("shm",), (1,), waits, {}, rounds=1, quick=False)
+    assert chosen.main_wait("shm") == ("adaptive" if "adaptive" in waits else waits[0])
+    assert chosen.main_wait("grpc") is None

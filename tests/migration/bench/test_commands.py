@@ -1,0 +1,248 @@
+"""The suite of commands: what is measured, how answers are checked meanwhile, and what the result says."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lucky_transport import api
+from lucky_transport.engines.echo import EchoEngine, shade
+from lucky_transport.errors import RemoteProtocolError
+from lucky_transport.messages import ImageFrame, LidarBeamCountResponse, PolicySlotSummary
+from lucky_transport_migration.bench import targets
+from lucky_transport_migration.bench.call_suite.cell import CallCell
+from lucky_transport_migration.bench.call_suite.flow import StreamMeasurement
+from lucky_transport_migration.bench.call_suite.page import calls_page
+from lucky_transport_migration.bench.call_suite.results import CallSuiteResults
+from lucky_transport_migration.bench.call_suite.tables import grouped, times_of
+from lucky_transport_migration.bench.cells import QUICK
+from lucky_transport_migration.bench.commands.bench import prepare
+from lucky_transport_migration.bench.commands.cells import CommandSetup, plan_of_commands, setups_of
+from lucky_transport_migration.bench.commands.codec_cost import measure_codec
+from lucky_transport_migration.bench.commands.flow import measure_images, measure_messages
+from lucky_transport_migration.bench.commands.rounds import measure_commands
+from lucky_transport_migration.bench.commands.targets import COMMAND_TARGETS
+from lucky_transport_migration.bench.commands.training import Training, measure_training
+from lucky_transport_migration.bench.measuring import Measurement
+from lucky_transport_migration.bench.tables import without_histograms
+
+#: Made-up typical times, microseconds: (kind, path, wait).
+TYPICAL_US = {"grpc": 600.0, "adaptive": 6.0, "block": 80.0}
+
+#: Made-up times of the codec, nanoseconds; protobuf's reading was not measured.
+CODEC_NS = {
+    CallCell("codec", path, None, direction): np.full(50, ns, np.int64)
+    for path, direction, ns in (("shm", "write", 900), ("shm", "read", 1200), ("grpc", "write", 1000))
+}
+
+
+def made_up(cell: CallCell, index: int) -> Any:
+    """A measurement in which shm is 100 times faster than gRPC, blocking 7.5 times."""
+    us = TYPICAL_US[cell.wait or cell.path] * (1 + index / 100)
+    if cell.kind == "training":
+        return Training(1000.0, 970.0 if cell.path == "shm" else 800.0, 100.0, 30.0, 500)
+    if cell.kind in ("stream", "images"):
+        return StreamMeasurement(1000, int(us * 1e6), 10**7, 10**7, False, 3)
+    samples = np.full(600, int(us * 1000), np.int64)
+    achieved = None if cell.rate_hz is None else True
+    return Measurement(samples, samples[:5], 10**7, 10**7, index % 2 == 0, achieved)
+
+
+@pytest.fixture
+def result() -> dict[str, Any]:
+    prepared = prepare(("grpc", "shm"), None, rounds=3, quick=False)
+    results = CallSuiteResults()
+    for index in range(prepared.plan.rounds):
+        for setup in prepared.setups:
+            if isinstance(setup, CommandSetup):
+                results.add(setup, {cell: made_up(cell, index) for cell in setup.cells()})
+            else:
+                results.add(setup, CODEC_NS)
+    return prepared.result_of(results, "lucky-transport bench --suite commands", load=0.0)
+
+
+# what is measured
+
+
+def test_each_way_of_waiting_is_measured_in_processes_of_its_own() -> None:
+    plan = plan_of_commands(("grpc", "shm"), None, rounds=5, quick=False)
+    setups = [setup for setup in setups_of(plan) if isinstance(setup, CommandSetup)]
+    ways = [(setup.path, setup.wait) for setup in setups if not (setup.training or setup.twin)]
+    assert ways == [("grpc", None), ("shm", "adaptive"), ("shm", "block")]
+    assert [setup.path for setup in setups if setup.training] == ["grpc", "shm"]
+    assert plan.order([1, 2, 3], 0) == [1, 2, 3]  # type: ignore[list-item] # pyright: ignore[reportArgumentType]
+    assert plan.order([1, 2, 3], 1) == [3, 2, 1]  # type: ignore[list-item] # pyright: ignore[reportArgumentType]
+
+
+def test_calls_are_measured_inline_and_in_the_pool_flat_out_and_at_fifty_a_second() -> None:
+    cells = CommandSetup("shm", "adaptive").cells()
+    unary = {(cell.what, cell.rate_hz) for cell in cells if cell.kind == "unary"}
+    assert unary == {("inline", None), ("inline", 50), ("pool", None), ("pool", 50)}
+    assert [(cell.kind, cell.what) for cell in cells if cell.kind != "unary"] == [
+        ("stream", ""),
+        ("images", "view"),
+        ("images", "copy"),
+    ]
+
+
+def test_every_cell_is_measured_over_a_transport_without_processes() -> None:
+    plan = plan_of_commands(("inproc",), None, rounds=1, quick=True)
+    for setup in setups_of(plan):
+        found = measure_commands(setup, plan)
+        if isinstance(setup, CommandSetup):
+            assert list(found) == setup.cells()
+        else:
+            assert {cell.what for cell in found} == {"write", "read"}
+
+
+# what is checked while it is timed
+
+
+class Forger(EchoEngine):
+    """An echo engine that gets one thing wrong; `wrong` says what."""
+
+    def __init__(self, wrong: str) -> None:
+        super().__init__(width=8, height=4)
+        self._wrong = wrong
+
+    @property
+    def services(self) -> dict[str, Any]:
+        answer = LidarBeamCountResponse(5)
+        return {**super().services, "/hazel.rpc.LidarService/GetLidarBeamCount": lambda request, call=None: answer}
+
+    @property
+    def streams(self) -> dict[str, Any]:
+        def items(request: Any, call: Any) -> Any:
+            for number in (0, 1, 3) if self._wrong == "lost" else (0, 1, 1):
+                yield PolicySlotSummary(slot_id=number, name="x" * 1000)
+
+        def pictures(request: Any, call: Any) -> Any:
+            pixels = bytearray(bytes([shade(1)]) * 128)
+            if self._wrong == "torn":
+                pixels[-1] = shade(2)
+            while True:
+                yield ImageFrame(bytes(pixels), 8, 4, 4, "raw", 0, 1)
+
+        return {
+            "/hazel.rpc.AgentService/StreamPolicySlotState": items,
+            "/hazel.rpc.CameraService/StreamCamera": pictures,
+        }
+
+
+@pytest.mark.parametrize(
+    ("wrong", "complaint"),
+    [("lost", "item 3 of 1000 bytes where item 2"), ("doubled", "item 1 of 1000 bytes where item 2")],
+)
+def test_a_lost_or_doubled_message_ends_the_measurement(wrong: str, complaint: str) -> None:
+    with (
+        api.serve(Forger(wrong), "inproc://forger"),
+        api.connect("inproc://forger") as client,
+        pytest.raises(RemoteProtocolError, match=complaint),
+    ):
+        measure_messages(client, 1000, QUICK, None)
+
+
+@pytest.mark.parametrize("reading", ["view", "copy"])
+@pytest.mark.parametrize(("wrong", "complaint"), [("torn", "is torn"), ("stale", "picture 1 came after picture 1")])
+def test_a_torn_or_stale_picture_ends_the_measurement(wrong: str, complaint: str, reading: str) -> None:
+    with (
+        api.serve(Forger(wrong), "inproc://forger"),
+        api.connect("inproc://forger") as client,
+        pytest.raises(RemoteProtocolError, match=complaint),
+    ):
+        measure_images(client, reading, QUICK, None)
+
+
+def test_the_streams_beside_a_training_loop_are_counted_and_end_with_it() -> None:
+    with api.serve("echo", "inproc://echo", options={"width": 8, "height": 4}), api.connect("inproc://echo") as client:
+        found = measure_training(client, QUICK)
+    assert found.alone_hz > 0
+    assert found.beside_hz > 0
+
+
+def test_the_codec_and_protobuf_carry_the_same_message() -> None:
+    pytest.importorskip("google.protobuf")
+    found = measure_codec(QUICK)
+    assert set(found) == {(path, direction) for path in ("shm", "grpc") for direction in ("write", "read")}
+    assert all((samples > 0).all() for samples in found.values())
+
+
+# the result
+
+
+def test_the_result_is_json_with_one_row_per_cell(result: dict[str, Any]) -> None:
+    rows = json.loads(json.dumps(without_histograms(result), allow_nan=False))["rows"]
+    keys = [(row["kind"], row["path"], row["wait"], row["what"], row["rate_hz"]) for row in rows]
+    assert len(set(keys)) == len(keys)
+    assert {row["kind"] for row in rows} == {"unary", "stream", "images", "training", "codec"}
+    assert result["noise_floor"]["floor"] == 1.0
+
+
+def test_ratios_compare_each_way_of_waiting_with_grpc(result: dict[str, Any]) -> None:
+    found = {
+        (one["kind"], one["what"], one["wait"], one["rate_hz"]): one for one in result["ratios"] if one["to"] == "grpc"
+    }
+    assert found["unary", "inline", "adaptive", None]["ratio"] == pytest.approx(100)
+    assert found["unary", "pool", "block", 50]["ratio"] == pytest.approx(7.5)
+    assert found["stream", "", "adaptive", None]["ratio"] == pytest.approx(100)
+    assert found["codec", "write", None, None]["ratio"] == pytest.approx(1000 / 900, abs=1e-3)
+    assert ("codec", "read", None, None) not in found
+    assert "shared memory (adaptive) is 100 times faster" in found["unary", "inline", "adaptive", None]["sentence"]
+    assert not any(one["kind"] == "training" for one in result["ratios"])
+
+
+def test_a_training_row_tells_what_the_loop_lost_and_what_the_streams_got(result: dict[str, Any]) -> None:
+    (row,) = [row for row in result["rows"] if row["kind"] == "training" and row["path"] == "shm"]
+    assert row["loss_percent"] == pytest.approx(3.0)
+    assert (row["telemetry_per_s"], row["camera_per_s"]) == (100.0, 30.0)
+
+
+def test_each_target_is_met_missed_or_not_measured(result: dict[str, Any]) -> None:
+    found = {one.name: one for one in targets.check(result, COMMAND_TARGETS)}
+    assert len(found) == len(COMMAND_TARGETS)
+    assert found["small typed call, inline, adaptive: gRPC over shm"].word == "PASS"
+    assert found["small typed call, pool, block: gRPC over shm"].measured == pytest.approx(7.5)
+    assert found["training loop of 1 ms steps: rate lost beside two streams"].measured == pytest.approx(3.0)
+    assert found["codec, to write a message: ours over protobuf"].measured == pytest.approx(0.9)
+    assert found["codec, to read a message: ours over protobuf"].word == "NOT MEASURED"
+    assert found["1280x720 RGBA as views: gRPC over shm"].word == "PASS"
+
+
+def test_pictures_of_another_size_prove_nothing(result: dict[str, Any]) -> None:
+    result["options"]["width"] = 64
+    found = {one.name: one for one in targets.check(result, COMMAND_TARGETS)}
+    assert found["1280x720 RGBA as views: gRPC over shm"].word == "NOT MEASURED"
+
+
+def test_a_missed_target_fails(result: dict[str, Any]) -> None:
+    for row in result["rows"]:
+        if row["kind"] == "training":
+            row["loss_percent"] = 5.1
+    found = {one.name: one for one in targets.check(result, COMMAND_TARGETS)}
+    assert found["training loop of 1 ms steps: rate lost beside two streams"].word == "FAIL"
+
+
+def test_rows_are_grouped_so_that_only_the_way_differs(result: dict[str, Any]) -> None:
+    found = dict(grouped(result["rows"]))
+    assert sum(len(rows) for rows in found.values()) == len(result["rows"])
+    for title, rows in found.items():
+        assert {row["title"] for row in rows} == {title}
+        assert len({(row["kind"], row["what"], row["rate_hz"]) for row in rows}) == 1
+        assert len({(row["path"], row["wait"]) for row in rows}) == len(rows)
+
+
+def test_the_reference_is_one_time_itself(result: dict[str, Any]) -> None:
+    for row in result["rows"]:
+        if row["kind"] == "unary":
+            assert times_of(row, result) == {"grpc": "100", "adaptive": "1", "block": ""}[row["wait"] or row["path"]]
+
+
+def test_the_page_shows_verdict_rows_targets_and_how_it_was_done(result: dict[str, Any]) -> None:
+    result["targets"] = [one.plain() for one in targets.check(result, COMMAND_TARGETS)]
+    text = calls_page(result)
+    for part in ("Commands, streams and images", "small typed call, handler inline", "PASS", "3.0 %", "bench.json"):
+        assert part in text
+    assert calls_page(result) == text

@@ -1,0 +1,89 @@
+"""The loops that time steps; what they count and what they refuse, never how long anything takes."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lucky_transport.errors import RemoteProtocolError
+from lucky_transport_migration.bench import measuring
+from lucky_transport_migration.bench.measuring import Effort, closed_loop, open_loop
+
+ACTIONS = np.zeros((1, 2), np.float32)
+EFFORT = Effort(budget_s=0.002, least=3, most=50)
+
+
+def test_a_closed_loop_makes_every_step_it_counts() -> None:
+    calls: list[Any] = []
+    found = closed_loop(calls.append, ACTIONS, EFFORT, None)
+    assert found.samples_ns.size + found.warmup_ns.size == len(calls)
+    assert EFFORT.least <= found.samples_ns.size <= EFFORT.most
+    assert all(one is ACTIONS for one in calls)
+    assert (found.samples_ns >= 0).all()
+
+
+def test_a_loop_over_slow_steps_still_makes_the_least_number() -> None:
+    found = closed_loop(lambda _: sum(range(200_000)), ACTIONS, EFFORT, None)
+    assert found.samples_ns.size >= EFFORT.least
+
+
+@pytest.mark.parametrize("numbers", [[1, 2, 3, 5], [1, 2, 2], [4, 3]])
+def test_a_lost_or_doubled_frame_ends_the_measurement(numbers: list[int]) -> None:
+    source = itertools.chain(numbers, itertools.count(100))
+    with pytest.raises(RemoteProtocolError, match="an exchange was lost or doubled"):
+        closed_loop(lambda _: next(source), ACTIONS, Effort(budget_s=0.05, least=20, most=50), None, lambda n: n)
+
+
+def test_frames_in_order_pass() -> None:
+    source = itertools.count(1)
+    found = closed_loop(lambda _: next(source), ACTIONS, EFFORT, None, lambda n: n)
+    assert found.samples_ns.size + found.warmup_ns.size == next(source) - 1
+
+
+def test_an_open_loop_makes_as_many_steps_as_it_was_asked_for() -> None:
+    calls: list[Any] = []
+    found = open_loop(calls.append, ACTIONS, 2000.0, 20, None)
+    assert found.samples_ns.size == 20
+    assert len(calls) == 20 + found.warmup_ns.size
+    assert found.rate_achieved is not None
+
+
+class ManualTime:
+    """A `time` whose clock goes on by a microsecond a reading, and by as much as it is told to sleep."""
+
+    def __init__(self) -> None:
+        self.now_ns = 0
+
+    def perf_counter_ns(self) -> int:
+        self.now_ns += 1_000
+        return self.now_ns
+
+    def sleep(self, seconds: float) -> None:
+        self.now_ns += int(seconds * 1e9)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(time, name)
+
+
+def test_an_open_loop_charges_a_slow_step_to_those_that_had_to_wait_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Step 5 holds the loop up for many periods; in a closed loop only one sample would show it."""
+    calls, clock = itertools.count(), ManualTime()
+    monkeypatch.setattr(measuring, "time", clock)
+
+    def step(_: Any) -> None:
+        if next(calls) == 10:
+            clock.sleep(0.1)
+
+    found = open_loop(step, ACTIONS, 1000.0, 30, None)
+    slow = int(np.argmax(found.samples_ns))
+    behind = found.samples_ns[slow : slow + 10]
+    assert (behind[1:] < behind[:-1]).all()  # each one a period less late than the one before
+    assert found.rate_achieved is False
+
+
+def test_cpu_of_a_process_that_does_not_exist_is_unknown() -> None:
+    assert closed_loop(lambda _: None, ACTIONS, EFFORT, None).engine_cpu_ns is None

@@ -1,0 +1,179 @@
+"""The page: self-contained, reproducible, readable without colours and without a picture."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lucky_transport.errors import ConfigError
+from lucky_transport_migration.bench import page
+from lucky_transport_migration.bench.plots.curves import percentile_curves
+from lucky_transport_migration.bench.report import write_bench
+from lucky_transport_migration.bench.report_bench import bench_page
+
+VOID = {"meta", "br", "hr", "img", "link", "input"}
+
+
+class Outline(HTMLParser):
+    """Collects what a page loads and names, and whether its elements are nested rightly."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str, str | None]] = []
+        self.open: list[str] = []
+        self.headings: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value) for name, value in attrs]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value) for name, value in attrs]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open, f"</{tag}> closes nothing"
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] in ("h1", "h2"):
+            self.headings.append(data)
+
+
+def outline(bench_text: str) -> Outline:
+    found = Outline()
+    found.feed(bench_text)
+    found.close()
+    assert found.open == []
+    return found
+
+
+def test_a_page_loads_nothing_and_runs_nothing(bench_text: str) -> None:
+    found = outline(bench_text)
+    assert not {"script", "link", "img", "iframe", "object"} & set(found.tags)
+    assert "http:" not in bench_text
+    assert "https:" not in bench_text
+    assert "@import" not in bench_text
+    assert not re.search(r"url\((?!#)", bench_text)
+    loads = [value for _, name, value in found.attributes if name in ("src", "href", "xlink:href", "data")]
+    assert all(
+        value is not None and (value.startswith("#") or value in ("bench.json", "bench.hlog")) for value in loads
+    )
+
+
+def test_equal_results_give_equal_bytes(bench_result: dict[str, Any]) -> None:
+    again = json.loads(json.dumps(bench_result))
+    assert bench_page(bench_result) == bench_page(again)
+
+
+def test_the_order_is_the_readers(bench_text: str) -> None:
+    assert outline(bench_text).headings == [
+        "Transports of toy:idle",
+        "At a glance",
+        "Charts",
+        "Where shared memory does not win",
+        "Targets",
+        "What it costs its surroundings",
+        "All rows",
+        "How this was done",
+    ]
+
+
+def test_every_chart_is_told_in_a_sentence(bench_text: str) -> None:
+    found = outline(bench_text)
+    charts = found.tags.count("svg")
+    labels = [value for tag, name, value in found.attributes if tag == "svg" and name == "aria-label"]
+    roles = [value for tag, name, value in found.attributes if tag == "svg" and name == "role"]
+    assert charts == len(labels) == 10
+    assert roles == ["img"] * charts
+    assert all(label is not None and "shared memory" in label for label in labels)
+
+
+def test_charts_follow_the_theme_and_scale_with_their_column(bench_text: str) -> None:
+    found = outline(bench_text)
+    svg = bench_text[bench_text.index("<svg") : bench_text.index("</svg>")]
+    assert "currentColor" in svg
+    assert "var(--shm)" in svg
+    assert not [name for tag, name, _ in found.attributes if tag == "svg" and name in ("width", "height")]
+    assert "prefers-color-scheme:dark" in bench_text
+
+
+def test_ids_are_unique(bench_text: str) -> None:
+    ids = [value for _, name, value in outline(bench_text).attributes if name == "id"]
+    assert len(set(ids)) == len(ids) or all(len(value or "") == 11 for value in ids if ids.count(value) > 1)
+
+
+def test_the_ratio_is_the_second_column(bench_text: str) -> None:
+    heads = re.findall(r'<th scope="col">(.*?)</th>', bench_text)
+    assert heads[:2] == ["One exchange", "Times, 1 env"]
+    steps = heads[heads.index("p50 µs") - 2 :]
+    assert steps[:4] == ["", "Times", "p50 µs", "p99"]
+
+
+def test_what_was_measured_twice_stands_beside_itself_at_a_glance(bench_text: str) -> None:
+    glance = bench_text[bench_text.index("At a glance") : bench_text.index("Charts</h2>")]
+    assert "shared memory, again (A/A)" in glance
+    assert "<b>1.00×</b>" in glance
+    assert "iceoryx2" in glance
+
+
+def test_outcomes_are_words_with_a_shape(bench_text: str) -> None:
+    assert re.search(r'<span class="word good">✓ PASS</span>', bench_text)
+    assert re.search(r'<span class="word open">○ NOT MEASURED</span>', bench_text)
+
+
+def test_text_from_outside_is_escaped(bench_result: dict[str, Any]) -> None:
+    bench_result["command"] = "lucky-transport bench '<script>alert(1)</script>' & more"
+    text = bench_page(bench_result)
+    assert "<script" not in text
+    assert "&lt;script&gt;" in text
+
+
+def test_page_and_json_are_written_side_by_side(bench_result: dict[str, Any], tmp_path: Path) -> None:
+    path = write_bench(bench_result, tmp_path / "new" / "report")
+    assert path.name == "bench.html"
+    assert path.read_text(encoding="utf-8") == bench_page(bench_result)
+    assert json.loads((path.parent / "bench.json").read_text()) == json.loads(json.dumps(bench_result))
+
+
+def test_a_report_that_cannot_be_written_says_so(bench_result: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(ConfigError, match="--report"):
+        write_bench(bench_result, tmp_path / "file" / "report")
+
+
+@pytest.mark.parametrize("paths", [("inproc",), ("shm",), ("grpc", "inproc")])
+def test_a_page_is_drawn_for_whatever_was_measured(bench_result: dict[str, Any], paths: tuple[str, ...]) -> None:
+    bench_result["rows"] = [row for row in bench_result["rows"] if row["path"] in paths and row["num_envs"] == 1]
+    bench_result["surroundings"] = []
+    bench_result["ratios"] = [one for one in bench_result["ratios"] if one["to"] in paths and one["of"] in paths]
+    bench_result |= {"reference": paths[0], "reference_wait": "adaptive" if paths[0] == "shm" else None}
+    bench_result["noise_floor"] = None
+    outline(bench_page(bench_result))
+
+
+def test_line_labels_do_not_lie_on_each_other() -> None:
+    curve = [(0.0, 1.0), (50.0, 1.0), (99.0, 1.01)]
+    svg = percentile_curves(dict.fromkeys(("shm", "grpc", "grpc-batch", "inproc"), curve), "Latency")
+    places = sorted(float(place) for place in _label_places(svg))
+    assert len(places) == 4
+    assert all(b - a > 8 for a, b in itertools.pairwise(places))
+
+
+def _label_places(svg: str) -> list[str]:
+    """Return how far down each path's label stands, in points."""
+    names = "shared memory|legacy gRPC|gRPC batch service|same process"
+    return re.findall(rf'<text [^>]*y="([\d.]+)"[^>]*>(?:{names})</text>', svg)
+
+
+def test_a_word_is_told_by_text_and_shape() -> None:
+    assert page.word("PASS", "good") == '<span class="word good">✓ PASS</span>'

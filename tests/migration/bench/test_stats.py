@@ -1,0 +1,158 @@
+"""Percentiles, intervals and the fixed sentences of a verdict."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lucky_transport_migration.bench import stats
+from lucky_transport_migration.bench.stats import Interval, Word
+from lucky_transport_migration.units import duration_text, times_text
+
+positive = st.floats(1e-3, 1e6)
+
+
+@given(st.lists(st.integers(0, 10**12), min_size=1), st.floats(0.1, 100.0))
+def test_a_percentile_is_the_smallest_sample_that_covers_its_share(values: list[int], share: float) -> None:
+    samples = np.array(values, np.int64)
+    found = stats.percentile(samples, share)
+    assert found in values
+    assert np.count_nonzero(samples <= found) >= len(values) * share / 100 - 1e-6
+    smaller = samples[samples < found]
+    assert smaller.size < len(values) * share / 100 + 1e-6
+
+
+def test_a_percentile_of_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one"):
+        stats.percentile(np.empty(0, np.int64), 50.0)
+
+
+@pytest.mark.parametrize(
+    ("n", "highest"), [(1, "p50"), (499, "p50"), (500, "p99"), (5_000, "p999"), (99_999, "p999"), (100_000, "p9999")]
+)
+def test_a_percentile_is_supported_only_by_enough_samples(n: int, highest: str) -> None:
+    assert stats.supported(n)[-1] == highest
+
+
+@given(st.lists(positive, min_size=1, max_size=8))
+def test_an_interval_holds_its_median_and_stays_within_the_values(values: list[float]) -> None:
+    found = stats.bootstrap(values)
+    assert min(values) <= found.low <= found.mid <= found.high <= max(values)
+    assert found == stats.bootstrap(values)
+
+
+def test_one_round_has_an_interval_of_no_width() -> None:
+    assert stats.bootstrap([7.0]) == Interval(7.0, 7.0, 7.0, 1)
+
+
+@given(st.floats(1e-9, 1e9))
+def test_a_ratio_that_is_kept_is_never_zero(value: float) -> None:
+    kept = Interval(value, value * 0.5, value * 2, 6).row()
+    assert 0 < kept["low"] < kept["ratio"] < kept["high"]
+
+
+def test_an_interval_of_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one"):
+        stats.bootstrap([])
+
+
+def test_a_ratio_is_taken_round_by_round() -> None:
+    found = stats.ratio([10.0, 20.0, 40.0], [1.0, 2.0, 4.0])
+    assert (found.mid, found.low, found.high) == (10.0, 10.0, 10.0)
+
+
+def test_a_ratio_of_unequal_rounds_is_refused() -> None:
+    with pytest.raises(ValueError, match="2 rounds over 1"):
+        stats.ratio([1.0, 2.0], [1.0])
+
+
+def test_a_ratio_over_zero_is_refused() -> None:
+    with pytest.raises(ValueError, match="above zero"):
+        stats.ratio([1.0], [0.0])
+
+
+def test_an_interval_above_one_says_faster() -> None:
+    verdict = stats.compare("shm", "gRPC", Interval(412.0, 390.0, 1234.0, 5))
+    assert verdict.word is Word.FASTER
+    assert verdict.sentence == "shm is 412 times faster than gRPC (390 to 1,230)."
+
+
+def test_an_interval_below_one_says_slower_and_turns_the_numbers() -> None:
+    verdict = stats.compare("shm", "limit", Interval(0.5, 0.4, 0.8, 5))
+    assert verdict.word is Word.SLOWER
+    assert verdict.sentence == "shm is 2.00 times slower than limit (1.25 to 2.50)."
+
+
+@given(positive, positive, positive)
+def test_an_interval_that_reaches_into_the_noise_is_no_difference(a: float, b: float, c: float) -> None:
+    low, mid, high = sorted((a, b, c))
+    floor = max(low, 1 / high) + 1e-9
+    verdict = stats.compare("a", "b", Interval(mid, low, high, 5), max(floor, 1.0))
+    assert verdict.word is Word.SAME
+    assert "beyond the noise" in verdict.sentence
+
+
+def test_a_single_round_is_quoted_without_an_interval() -> None:
+    assert "one round" in stats.compare("a", "b", Interval(3.0, 3.0, 3.0, 1)).sentence
+
+
+@pytest.mark.parametrize(
+    ("us", "text"), [(0.618, "0.62 µs"), (41.23, "41.2 µs"), (999.4, "999 µs"), (5140.0, "5.14 ms"), (2.5e6, "2.50 s")]
+)
+def test_a_duration_takes_the_unit_that_fits(us: float, text: str) -> None:
+    assert duration_text(us) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0004, "0.0004"), (0.953, "0.953"), (1.0, "1.00"), (41.24, "41.2"), (412.4, "412"), (1236.0, "1,240")],
+)
+def test_a_ratio_has_three_digits(value: float, text: str) -> None:
+    assert times_text(value) == text
+
+
+@given(st.lists(positive, min_size=1, max_size=6), st.lists(positive, min_size=1, max_size=6))
+def test_a_ratio_between_runs_holds_the_quotient_of_their_medians(over: list[float], under: list[float]) -> None:
+    found = stats.ratio_between_runs(over, under)
+    assert found.mid == pytest.approx(float(np.median(over)) / float(np.median(under)))
+    assert min(over) / max(under) <= found.low * (1 + 1e-9)
+    assert found.high <= max(over) / min(under) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("over", "under"), [([], [1.0]), ([1.0], []), ([1.0], [0.0])])
+def test_a_ratio_between_runs_of_nothing_or_over_nothing_is_refused(over: list[float], under: list[float]) -> None:
+    with pytest.raises(ValueError, match="a ratio of"):
+        stats.ratio_between_runs(over, under)
+
+
+@pytest.mark.parametrize(
+    ("won", "lost", "word"), [(3, 0, "FASTER"), (2, 1, "MOSTLY FASTER"), (1, 2, "MIXED"), (0, 3, "NOT FASTER")]
+)
+def test_all_comparisons_together_have_one_word(won: int, lost: int, word: str) -> None:
+    found = stats.overall("shm", "gRPC", [Word.FASTER] * won + [Word.SAME] * lost)
+    assert found.word.value == word
+    assert "gRPC" in found.sentence
+
+
+def test_without_comparisons_there_is_no_verdict() -> None:
+    assert stats.overall("shm", "gRPC", []).word is stats.Overall.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "floor", "word"),
+    [
+        (1.2, 1.4, 1.0, Word.SLOWER),
+        (0.5, 0.6, 1.0, Word.FASTER),
+        (1.01, 1.04, 1.0, Word.SAME),  # less than two runs of one thing differ by
+        (1.2, 1.4, 1.3, Word.SAME),
+        (0.9, 1.2, 1.0, Word.SAME),
+    ],
+)
+def test_a_change_is_one_only_beyond_noise(low: float, high: float, floor: float, word: Word) -> None:
+    assert stats.change("a row", Interval((low + high) / 2, low, high, 5), floor).word is word
+
+
+def test_a_negative_ratio_keeps_its_digits() -> None:
+    assert times_text(-106.9) == "-107"

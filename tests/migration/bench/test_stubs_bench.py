@@ -1,0 +1,410 @@
+"""The suite of stubs: what is measured, how answers are checked meanwhile, and what the result says."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lucky_transport.errors import ConfigError, NotReachable, PeerTimeout, RemoteProtocolError
+from lucky_transport_migration.bench import targets
+from lucky_transport_migration.bench.call_suite.flow import StreamMeasurement
+from lucky_transport_migration.bench.call_suite.markdown import calls_markdown
+from lucky_transport_migration.bench.call_suite.page import calls_page
+from lucky_transport_migration.bench.call_suite.results import CallSuiteResults, Prepared
+from lucky_transport_migration.bench.cells import QUICK
+from lucky_transport_migration.bench.measuring import Measurement
+from lucky_transport_migration.bench.stubs import bench, pair, training
+from lucky_transport_migration.bench.stubs.cells import STUBS, StubSetup, plan_of_stubs, setups_of
+from lucky_transport_migration.bench.stubs.pair import Job, measure_pair, program
+from lucky_transport_migration.bench.tables import without_histograms
+
+needs_grpc = pytest.mark.skipif(importlib.util.find_spec("grpc") is None, reason="grpcio is not installed")
+
+#: Made-up microseconds of every row, by way.
+TYPICAL_US = {"grpc-tcp": 400.0, "grpc-unix": 300.0, "adaptive": 20.0, "block": 80.0}
+
+
+def made_up(setup: StubSetup, index: int) -> dict[Any, Any]:
+    """Measurements in which adaptive shm is 20 times faster than gRPC over TCP and takes a tenth of its CPU."""
+    found: dict[Any, Any] = {}
+    for cell in setup.cells():
+        us = TYPICAL_US[cell.wait or cell.path] * (1 + index / 100)
+        cpu_ns = 10**6 if cell.path == "shm" else 10**7
+        if cell.kind in ("stream", "callers", "training"):
+            found[cell] = StreamMeasurement(1000, int(us * 1e6), cpu_ns, None if cell.kind == "training" else cpu_ns)
+        else:
+            samples = np.full(600, int(us * 1000), np.int64)
+            found[cell] = Measurement(samples, samples[:5], cpu_ns, cpu_ns, False, True if cell.rate_hz else None)
+    return found
+
+
+@pytest.fixture
+def prepared(monkeypatch: pytest.MonkeyPatch) -> Prepared:
+    monkeypatch.setattr(bench, "why_no_training", lambda: None)
+    return bench.prepare(("grpc", "shm"), None, rounds=3, quick=False)
+
+
+@pytest.fixture
+def result(prepared: Prepared) -> dict[str, Any]:
+    results = CallSuiteResults()
+    for index in range(prepared.plan.rounds):
+        for setup in prepared.setups:
+            results.add(setup, made_up(setup, index))
+    return prepared.result_of(results, "lucky-transport bench --suite stubs", load=0.0)
+
+
+# what is measured
+
+
+def test_grpc_stands_for_loopback_tcp_and_a_unix_socket() -> None:
+    assert plan_of_stubs(("grpc", "shm"), None, rounds=5, quick=False).paths == ("grpc-tcp", "grpc-unix", "shm")
+
+
+def test_a_transport_that_carries_no_stubs_is_refused_by_name() -> None:
+    with pytest.raises(ConfigError, match=r"transport 'inproc' carries no calls.*--transports grpc,shm"):
+        plan_of_stubs(("grpc", "inproc"), None, rounds=5, quick=False)
+
+
+def test_each_way_of_waiting_asyncio_and_training_have_processes_of_their_own() -> None:
+    plan = plan_of_stubs(("grpc", "shm"), None, rounds=5, quick=False)
+    assert [str(setup) for setup in setups_of(plan, training=True)] == [
+        "grpc-tcp",
+        "grpc-unix",
+        "shm adaptive",
+        "shm block",
+        "shm adaptive",  # the second half of the A/A pair
+        "grpc-tcp, asyncio",
+        "grpc-unix, asyncio",
+        "shm adaptive, asyncio",
+        "grpc-tcp, training",
+        "shm adaptive, training",
+    ]
+
+
+def test_calls_are_measured_in_the_pool_and_inline_flat_out_and_at_fifty_a_second() -> None:
+    cells = StubSetup("shm", "adaptive").cells()
+    assert {(cell.what, cell.rate_hz) for cell in cells if cell.kind == "unary"} == {
+        ("pool", None),
+        ("pool", 50),
+        ("inline", None),
+        ("inline", 50),
+    }
+    assert [cell.kind for cell in cells if cell.kind != "unary"] == ["stream", "callers"]
+
+
+def test_without_luckyrobots_there_is_no_training_loop_and_a_note_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed = importlib.util.find_spec
+
+    def without(name: str) -> Any:
+        return None if name == "luckyrobots" else installed(name) or object()
+
+    monkeypatch.setattr(training.importlib.util, "find_spec", without)
+    prepared = bench.prepare(("grpc", "shm"), None, rounds=1, quick=True)
+    assert "no LuckyEnv training loop: luckyrobots is not installed" in prepared.notes
+    assert all(setup.kind != "training" for setup in prepared.setups)
+
+
+# pairs of processes
+
+
+def _quick(setup: StubSetup) -> Job:
+    return Job(setup, QUICK, plan_of_stubs(("grpc",), None, rounds=1, quick=True).options)
+
+
+@needs_grpc
+@pytest.mark.parametrize(
+    "setup",
+    [
+        StubSetup("grpc-tcp", None),
+        StubSetup("grpc-unix", None, twin=True),
+        StubSetup("grpc-tcp", None, "asyncio"),
+        StubSetup("shm", "adaptive"),
+        StubSetup("shm", "block", full=False),
+        StubSetup("shm", "adaptive", "asyncio"),
+    ],
+    ids=str,
+)
+def test_a_pair_measures_every_cell_of_its_setup(setup: StubSetup) -> None:
+    found = measure_pair(_quick(setup))
+    assert list(found) == setup.cells()
+    for cell, measured in found.items():
+        if isinstance(measured, Measurement):
+            assert measured.samples_ns.size > 0
+            assert measured.rate_achieved is None or cell.rate_hz == 50
+            assert measured.engine_cpu_ns is not None
+        else:
+            assert isinstance(measured, StreamMeasurement)
+            assert measured.n > 0
+
+
+@needs_grpc
+def test_a_training_program_runs_unchanged_over_grpc_and_under_the_launcher() -> None:
+    missing = training.why_no_training()
+    if missing:
+        pytest.skip(missing)
+    for setup in (StubSetup("grpc-tcp", None, "training"), StubSetup("shm", "adaptive", "training")):
+        assert training.measure_training(_quick(setup)).n > 0
+
+
+def test_a_client_that_fails_is_reported_with_its_exit_report() -> None:
+    complaint = r"grpc-tcp: the client failed with exit status 3\n  out of luck"
+    with pytest.raises(NotReachable, match=complaint):
+        program(
+            [sys.executable, "-c", "import sys; print('out of luck', file=sys.stderr); sys.exit(3)"],
+            _quick(StubSetup("grpc-tcp", None)),
+        )
+
+
+def test_a_client_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pair, "_PATIENCE_S", -19.0)  # what is left of ten times the estimate is a second or two
+    monkeypatch.setattr(StubSetup, "estimate_s", lambda self, effort: 2.0)
+    with pytest.raises(PeerTimeout, match="grpc-tcp: the client did not end within 1 s"):
+        program([sys.executable, "-c", "import time; time.sleep(60)"], _quick(StubSetup("grpc-tcp", None)))
+
+
+def test_the_waiting_strategy_reaches_the_client_as_an_environment_variable() -> None:
+    asking = [sys.executable, "-c", "import os; print(os.environ.get('LUCKY_WAIT'))"]
+    assert program(asking, _quick(StubSetup("shm", "block"))) == b"block\n"
+    assert program(asking, _quick(StubSetup("grpc-tcp", None))) == b"None\n"
+
+
+def test_what_went_wrong_in_the_client_is_raised_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = RemoteProtocolError("call 3 was answered as call 2", backend="shm", hint="look")
+    monkeypatch.setattr(pair, "program", lambda command, job, stdin: pair.pickle.dumps(error))
+    with pytest.raises(RemoteProtocolError, match="call 3 was answered as call 2; look"):
+        measure_pair(_quick(StubSetup("shm", "adaptive")))
+
+
+@needs_grpc
+def test_the_server_process_ends_with_its_client_and_leaves_no_socket() -> None:
+    from lucky_transport_migration.bench.stubs.server_process import ServerProcess
+
+    with ServerProcess("grpc-unix", 1000) as server:
+        socket = Path(server.target.removeprefix("unix:"))
+        assert socket.exists()
+        assert Path(f"/proc/{server.pid}").exists()
+    assert not socket.parent.exists()
+    assert not Path(f"/proc/{server.pid}").exists()
+    server.stop()  # once more does nothing
+
+
+@needs_grpc
+def test_a_server_that_cannot_start_is_not_reachable() -> None:
+    from lucky_transport_migration.bench.stubs.server_process import ServerProcess
+
+    with pytest.raises(NotReachable, match="the server over grpc-tcp ended before it was ready"):
+        ServerProcess("grpc-tcp", -1000)
+
+
+# what is checked while it is timed
+
+
+def _answering(answer: Callable[[int], int]) -> Callable[[Any], Any]:
+    """A unary call that answers the number n as if it had been `answer(n)`."""
+    from lucky_transport_migration.bench.stubs.calls import number_of, question
+
+    return lambda request: question(answer(number_of(request)), 100)
+
+
+class _Items(Iterator[Any]):
+    """A stream of numbered items that is told of its end."""
+
+    def __init__(self, numbers: list[int], item_bytes: int = 1000) -> None:
+        from google.protobuf.wrappers_pb2 import BytesValue
+
+        self._items = iter([BytesValue(value=n.to_bytes(8, "little") + bytes(item_bytes - 8)) for n in numbers])
+        self.cancelled = False
+
+    def __next__(self) -> Any:
+        return next(self._items)
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+@needs_grpc
+@pytest.mark.parametrize("rate_hz", [None, 200])
+def test_an_answer_that_belongs_to_another_call_ends_the_measurement(rate_hz: int | None) -> None:
+    from lucky_transport_migration.bench.stubs.calls import measure_unary
+
+    stale = _answering(lambda number: number - (number == 3))
+    with pytest.raises(RemoteProtocolError, match="lost or doubled"):
+        measure_unary(stale, 100, rate_hz, QUICK, None)
+
+
+@needs_grpc
+@pytest.mark.parametrize(
+    ("numbers", "item_bytes", "complaint"),
+    [
+        ([0, 1, 3], 1000, "item 3 of 1000 bytes where item 2"),
+        ([0, 1, 1], 1000, "item 1 of 1000 bytes where item 2"),
+        ([0], 999, "item 0 of 999 bytes where item 0 of 1000"),
+        ([0, 1, 2], 1000, "the stream ended before it could be measured"),
+    ],
+)
+def test_a_wrong_item_ends_the_measurement_and_the_stream(numbers: list[int], item_bytes: int, complaint: str) -> None:
+    from lucky_transport_migration.bench.stubs.calls import measure_stream
+
+    stream = _Items(numbers, item_bytes)
+    with pytest.raises(RemoteProtocolError, match=complaint):
+        measure_stream(lambda request: stream, 1000, QUICK, None)
+    assert stream.cancelled
+
+
+@needs_grpc
+def test_every_one_of_many_callers_is_counted() -> None:
+    from lucky_transport_migration.bench.stubs.callers import measure_callers
+
+    callers: set[int] = set()
+    echo = _answering(lambda number: number)
+
+    def call(request: Any) -> Any:
+        callers.add(threading.get_ident())
+        time.sleep(0.001)
+        return echo(request)
+
+    before = set(threading.enumerate())
+    found = measure_callers(call, 100, 4, QUICK, None)
+    assert len(callers) == 4
+    assert found.n > 0
+    assert found.us_each > 0
+    assert not set(threading.enumerate()) - before
+
+
+@needs_grpc
+def test_a_callers_wrong_answer_ends_all_of_them() -> None:
+    from lucky_transport_migration.bench.stubs.callers import measure_callers
+
+    before = set(threading.enumerate())
+    with pytest.raises(RemoteProtocolError, match="call 7 was answered as call 8"):
+        measure_callers(_answering(lambda number: number + (number == 7)), 100, 4, QUICK, None)
+    assert not set(threading.enumerate()) - before
+
+
+@needs_grpc
+def test_an_awaited_answer_that_belongs_to_another_call_ends_the_measurement() -> None:
+    import asyncio
+
+    from lucky_transport_migration.bench.stubs.awaited import measure_awaited
+
+    stale = _answering(lambda number: number - (number == 30))
+
+    async def call(request: Any) -> Any:
+        return stale(request)
+
+    with pytest.raises(RemoteProtocolError, match="call 30 was answered as call 29"):
+        asyncio.run(measure_awaited(call, 100, QUICK, None))
+
+
+@needs_grpc
+def test_the_stub_works_with_registered_methods_and_without() -> None:
+    import grpc
+
+    from lucky_transport_migration.bench.stubs.calls import number_of, question
+    from lucky_transport_migration.bench.stubs.echo_stub import EchoStub, add_EchoServicer_to_server
+    from lucky_transport_migration.bench.stubs.servicers import Echo, item_number
+
+    class Old:
+        """A server of a grpcio that knows no registered methods."""
+
+        def __init__(self, server: Any) -> None:
+            self.add_generic_rpc_handlers = server.add_generic_rpc_handlers
+
+    for wrap in (lambda server: server, Old):
+        with ThreadPoolExecutor(2) as pool:
+            server = grpc.server(pool)
+            add_EchoServicer_to_server(Echo(100), wrap(server))
+            port = server.add_insecure_port("127.0.0.1:0")
+            server.start()
+            with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+                stub = EchoStub(channel)
+                assert number_of(stub.Ask(question(5, 10), timeout=10)) == 5
+                assert number_of(stub.AskInline(question(6, 10), timeout=10)) == 6
+                three = stub.Watch(_count(3), timeout=10)
+                assert [item_number(item) for item in three] == [0, 1, 2]
+            server.stop(0).wait(10)
+
+
+def _count(number: int) -> Any:
+    from google.protobuf.wrappers_pb2 import UInt64Value
+
+    return UInt64Value(value=number)
+
+
+# the result
+
+
+def test_the_result_is_json_with_one_row_per_cell(result: dict[str, Any]) -> None:
+    rows = json.loads(json.dumps(without_histograms(result), allow_nan=False))["rows"]
+    keys = [(row["kind"], row["path"], row["wait"], row["what"], row["rate_hz"]) for row in rows]
+    assert len(set(keys)) == len(keys)
+    assert {row["kind"] for row in rows} == {"unary", "stream", "callers", "aio", "training"}
+    assert result["noise_floor"]["floor"] == 1.0
+    assert not any("skipped" in row for row in rows)
+
+
+def test_ratios_compare_shared_memory_with_both_ways_of_grpc(result: dict[str, Any]) -> None:
+    found = {(one["kind"], one["what"], one["wait"], one["rate_hz"], one["to"]): one for one in result["ratios"]}
+    assert found["unary", "pool", "adaptive", None, "grpc-tcp"]["ratio"] == pytest.approx(20)
+    assert found["unary", "pool", "adaptive", None, "grpc-unix"]["ratio"] == pytest.approx(15)
+    assert found["unary", "pool", "block", 50, "grpc-tcp"]["ratio"] == pytest.approx(5)
+    assert found["training", "", "adaptive", None, "grpc-tcp"]["ratio"] == pytest.approx(20)
+    sentence = found["callers", "", "adaptive", None, "grpc-tcp"]["sentence"]
+    assert "shared memory (adaptive) is 20.0 times faster than gRPC over loopback TCP" in sentence
+    assert found["unary", "pool", "adaptive", None, "grpc-tcp"]["main"]
+    assert not found["unary", "pool", "block", None, "grpc-tcp"]["main"]
+
+
+def test_each_target_is_met_or_not(result: dict[str, Any]) -> None:
+    found = {one.name: one for one in targets.check(result, STUBS.targets)}
+    assert len(found) == len(STUBS.targets)
+    assert found["unary, pool, adaptive: gRPC over a unix socket over shm"].measured == pytest.approx(15)
+    assert found["unary, pool, block: gRPC over TCP over shm"].measured == pytest.approx(5)
+    assert found["16 concurrent callers: gRPC over TCP over shm"].word == "PASS"
+    assert found["CPU seconds per 10,000 calls, both processes: shm over gRPC over TCP"].measured == pytest.approx(0.1)
+    for row in result["rows"]:
+        if (row["kind"], row["what"], row["path"]) == ("unary", "pool", "shm"):
+            row["cpu_us_each"]["engine"] *= 10
+    found = {one.name: one for one in targets.check(result, STUBS.targets)}
+    assert found["CPU seconds per 10,000 calls, both processes: shm over gRPC over TCP"].word == "FAIL"
+
+
+def test_without_grpc_in_the_run_no_target_is_measured(result: dict[str, Any]) -> None:
+    result["rows"] = [row for row in result["rows"] if row["path"] == "shm"]
+    result["ratios"] = []
+    assert {one.word for one in targets.check(result, STUBS.targets)} == {"NOT MEASURED"}
+
+
+def test_page_and_markdown_show_targets_and_rows(result: dict[str, Any]) -> None:
+    result["targets"] = [one.plain() for one in targets.check(result, STUBS.targets)]
+    for text in (calls_page(result), calls_markdown(result)):
+        for part in ("Existing gRPC code over shared memory", "handler pool", "PASS", "LuckyEnv", "49,505"):
+            assert part in text
+    table = [line for line in calls_markdown(result).splitlines() if line.startswith("| shm adaptive | 1 |")]
+    assert len(table) == len([row for row in result["rows"] if row["wait"] == "adaptive"])
+
+
+def test_a_run_calls_advance_once_per_piece(prepared: Prepared, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[StubSetup] = []
+
+    def measured(job: Job) -> Any:
+        seen.append(job.setup)
+        return made_up(job.setup, 0)
+
+    monkeypatch.setattr(bench, "measure_pair", measured)
+    monkeypatch.setattr(bench, "measure_training", lambda job: next(iter(measured(job).values())))
+    texts: list[str] = []
+    prepared.run("lucky-transport bench", texts.append)
+    assert len(texts) == prepared.pieces == len(seen)
+    half = len(prepared.setups)
+    assert seen[half : 2 * half] == list(reversed(seen[:half])), "A B, then B A"

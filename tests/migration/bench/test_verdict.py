@@ -1,0 +1,77 @@
+"""The verdict of a run, where it stands, and when there is none."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from lucky_transport_migration import whole_parity
+from lucky_transport_migration.bench.plots.canvas import us_axis
+from lucky_transport_migration.bench.report_parts import header, measured_at, verdict_box
+from lucky_transport_migration.bench.verdict import verdict
+
+RATIOS = [{"to": "grpc", "word": "FASTER"}]
+
+
+@pytest.mark.parametrize(
+    ("floor", "word"), [(None, "FASTER"), (1.02, "FASTER"), (1.5, "FASTER"), (260.0, "INCONCLUSIVE")]
+)
+def test_a_machine_that_differs_from_itself_gives_no_verdict(floor: float | None, word: str) -> None:
+    found = verdict("shm", RATIOS, "checked", None if floor is None else {"floor": floor})
+    assert found["word"] == word
+    if word == "INCONCLUSIVE":
+        assert "differed from itself by a factor of 260" in found["sentence"]
+        page = str(
+            verdict_box({"verdict": found, "reference": "shm"}, "One exchange takes 198 us", [("8x", "grpc")], "x")
+        )
+        assert page.index("INCONCLUSIVE") < page.index("too noisy")
+        assert "198 us" not in page, "no figure of a run that shows nothing"
+
+
+def test_a_page_says_when_it_was_measured_by_its_data() -> None:
+    dated = {"rounds": 1, "environment": {"date": "2026-01-31T12:00:00Z"}}
+    assert "measured 2026-01-31 12:00:00 UTC" in str(header("Title", dated))
+    assert header("Title", dated) == header("Title", dated)
+    assert measured_at({"environment": {}}) == "", "a result of an older version"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "least", "most"), [(5.0, 15.0, 2, 3), (12.0, 90.0, 2, 3), (3.0, 30.0, 3, 4), (8.0, 1.2e5, 3, 6)]
+)
+def test_an_axis_of_durations_has_a_scale(low: float, high: float, least: int, most: int) -> None:
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    _, axes = pyplot.subplots()
+    axes.set_yscale("log")
+    axes.set_ylim(low, high)
+    us_axis(axes.yaxis, low, high)
+    assert least <= sum(low <= tick <= high for tick in axes.yaxis.get_majorticklocs()) <= most
+    pyplot.close()
+
+
+@pytest.mark.parametrize(
+    ("steps", "calls", "last"),
+    [
+        (True, True, "EQUAL: steps and calls."),
+        (True, False, "DIFFERENT"),
+        (False, True, "DIFFERENT"),
+    ],
+)
+def test_the_verdict_of_parity_is_the_last_line(
+    steps: bool, calls: bool, last: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown: list[Any] = []
+
+    def show(part: Any) -> None:
+        shown.append(part)
+        print("EQUAL" if part.equal else "DIFFERENT")
+
+    monkeypatch.setattr(whole_parity, "show_parity", show)
+    monkeypatch.setattr(whole_parity, "show_commands_parity", show)
+    parts: Any = [SimpleNamespace(equal=equal) for equal in (steps, calls)]
+    whole_parity.show_whole_parity(whole_parity.WholeParity(*parts))
+    assert capsys.readouterr().out.splitlines()[-1] == last
+    assert [one.equal for one in shown] == sorted((steps, calls), reverse=True), (
+        "what differs is nearest to the verdict"
+    )
