@@ -16,7 +16,7 @@ __all__ = [
     "EngineInfo",
     "ForeignServicesInfo",
     "PatchPlugin",
-    "PolicyPlugin",
+    "RouterPlugin",
     "TransportInfo",
     "hookimpl",
     "hookspec",
@@ -109,10 +109,10 @@ class PatchPlugin:
 
 
 @dataclass(frozen=True, slots=True)
-class PolicyPlugin:
-    """A routing policy of staged migrations.
+class RouterPlugin:
+    """A router of staged migrations.
 
-    `open`: "module:function", called as `f() -> lucky_transport.routing_policy.RoutingPolicy`, once per process.
+    `open`: "module:function", called as `f() -> lucky_transport.routing.Router`; it returns the same one each time.
     `extra` as in `TransportInfo`.
     """
 
@@ -148,5 +148,5 @@ def lucky_transport_patches() -> list[PatchPlugin]:  # pyright: ignore[reportRet
 
 
 @hookspec
-def lucky_transport_policies() -> list[PolicyPlugin]:  # pyright: ignore[reportReturnType]
-    """Return the routing policies this plugin offers."""
+def lucky_transport_routers() -> list[RouterPlugin]:  # pyright: ignore[reportReturnType]
+    """Return the routers this plugin offers."""

@@ -22,7 +22,7 @@ from lucky_transport.hookspecs import (
     EngineInfo,
     ForeignServicesInfo,
     PatchPlugin,
-    PolicyPlugin,
+    RouterPlugin,
     TransportInfo,
 )
 
@@ -40,7 +40,7 @@ _DISTRIBUTIONS = {
     "zmq": "pyzmq",
 }
 
-_Info = TypeVar("_Info", TransportInfo, EngineInfo, CommandInfo, ForeignServicesInfo, PatchPlugin, PolicyPlugin)
+_Info = TypeVar("_Info", TransportInfo, EngineInfo, CommandInfo, ForeignServicesInfo, PatchPlugin, RouterPlugin)
 
 
 @dataclass
@@ -52,7 +52,7 @@ class Registry:
     commands: dict[str, CommandInfo] = field(default_factory=dict[str, CommandInfo])
     foreign_services: dict[str, ForeignServicesInfo] = field(default_factory=dict[str, ForeignServicesInfo])
     patches: dict[str, PatchPlugin] = field(default_factory=dict[str, PatchPlugin])
-    policies: dict[str, PolicyPlugin] = field(default_factory=dict[str, PolicyPlugin])
+    routers: dict[str, RouterPlugin] = field(default_factory=dict[str, RouterPlugin])
     broken: dict[str, BaseException] = field(default_factory=dict[str, BaseException])
 
     def transport(self, name: str) -> TransportInfo:
@@ -161,5 +161,5 @@ _HOOKS = (
     ("lucky_transport_commands", "commands"),
     ("lucky_transport_foreign_services", "foreign_services"),
     ("lucky_transport_patches", "patches"),
-    ("lucky_transport_policies", "policies"),
+    ("lucky_transport_routers", "routers"),
 )

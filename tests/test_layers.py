@@ -42,7 +42,7 @@ LAYERS = (
     "aio",
     "futures",
     "transport",
-    "routing_policy",
+    "routing",
     "codec",
     "rpc",
     "shm",

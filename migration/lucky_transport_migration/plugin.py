@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lucky_transport.hookspecs import CommandInfo, PolicyPlugin, TransportInfo, hookimpl
+from lucky_transport.hookspecs import CommandInfo, RouterPlugin, TransportInfo, hookimpl
 
 __all__: list[str] = []
 
@@ -68,5 +68,6 @@ def lucky_transport_transports() -> list[TransportInfo]:
 
 
 @hookimpl
-def lucky_transport_policies() -> list[PolicyPlugin]:
-    return [PolicyPlugin("evidence", "lucky_transport_migration.boards:open_board", "the stages of this project")]
+def lucky_transport_routers() -> list[RouterPlugin]:
+    opener = "lucky_transport_migration.routing.router:process_router"
+    return [RouterPlugin("stages", opener, "the stages of this project")]

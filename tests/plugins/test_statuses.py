@@ -27,7 +27,7 @@ from lucky_transport.serving import Serving
 from lucky_transport_grpc import _pb
 from lucky_transport_grpc.errors import code_for
 from lucky_transport_grpc.runtime import grpc
-from lucky_transport_migration.routing.outcomes import failure
+from lucky_transport_migration.outcomes import ending_of
 from lucky_transport_stubs.status import status_of as stubs_status_of
 
 INFO = method("MujocoService/GetMujocoInfo")
@@ -154,14 +154,14 @@ def test_every_plugin_takes_its_status_from_the_table(kind: type[TransportError]
     expected = kind.grpc_status.name
     assert code_for(error).name == expected
     assert stubs_status_of(error).code.name == expected
-    assert failure("shm", error, 0).code == expected
+    assert ending_of(error).code == expected
 
 
 @pytest.mark.parametrize(("number", "status"), [(5, Status.NOT_FOUND), (99, Status.UNKNOWN), (-1, Status.UNKNOWN)])
 def test_a_status_of_a_handlers_own_stays_what_it_is(number: int, status: Status) -> None:
     error = StatusError(number, "why")
     assert status_of(error) is status
-    assert stubs_status_of(error).code.name == code_for(error).name == failure("shm", error, 0).code == status.name
+    assert stubs_status_of(error).code.name == code_for(error).name == ending_of(error).code == status.name
 
 
 def test_the_statuses_have_grpcs_names_and_numbers() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from lucky_transport.messages.methods import Method
-from lucky_transport.routing_policy import CallOutcome, Comparison, Decision
+from lucky_transport.routing import Decision
 from lucky_transport_migration.commands_parity.answers import CallResult
 from lucky_transport_migration.evidence.compare import compare
 from lucky_transport_migration.evidence.items import ItemDifference
@@ -21,7 +21,8 @@ from lucky_transport_migration.evidence.lines import Lines
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, moment
 from lucky_transport_migration.evidence.rules import ComparisonRules
 from lucky_transport_migration.evidence.shown import shown
-from lucky_transport_migration.routing.outcomes import failure
+from lucky_transport_migration.outcomes import call_outcome, ending_of
+from lucky_transport_migration.routing_policy import CallOutcome, Comparison
 
 __all__ = ["EvidenceWriter"]
 
@@ -67,4 +68,4 @@ def _outcome(transport: str, method: Method, answer: CallResult) -> CallOutcome:
         return CallOutcome(transport, answer.items)
     if answer.raised is None:
         return CallOutcome(transport, answer.items, took_us=answer.took_us)
-    return replace(failure(transport, answer.raised, 0), took_us=answer.took_us)
+    return call_outcome(transport, (), ending_of(answer.raised), int(answer.took_us * 1e3))

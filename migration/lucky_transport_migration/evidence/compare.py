@@ -13,7 +13,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lucky_transport.messages.methods import BY_NAME, Effect, Flow
-from lucky_transport.routing_policy import CallOutcome, Comparison
 from lucky_transport.rpc.error_envelope import Metadata
 from lucky_transport_migration.evidence.items import ItemDifference, ItemPairs
 from lucky_transport_migration.evidence.record import (
@@ -28,6 +27,7 @@ from lucky_transport_migration.evidence.record import (
 from lucky_transport_migration.evidence.rule_keys import METADATA
 from lucky_transport_migration.evidence.rules import ComparisonRules
 from lucky_transport_migration.evidence.shown import shown
+from lucky_transport_migration.routing_policy import CallOutcome, Comparison
 
 __all__ = ["compare"]
 

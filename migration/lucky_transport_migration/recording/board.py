@@ -17,12 +17,13 @@ from pathlib import Path
 from lucky_transport.config import load_settings
 from lucky_transport.errors import ConfigError
 from lucky_transport.messages.methods import BY_NAME, Effect
-from lucky_transport.routing_policy import Comparison, Decision, RoutingPolicy
+from lucky_transport.routing import Decision
 from lucky_transport_migration.evidence.evidence_queue import EvidenceQueue
 from lucky_transport_migration.evidence.record import CONTROL
 from lucky_transport_migration.recording.calls import KEPT_BYTES, KEPT_ITEMS, call_entry
 from lucky_transport_migration.recording.entries import PROTOBUF, Header
 from lucky_transport_migration.recording.recorder import Recorder, recorder_of
+from lucky_transport_migration.routing_policy import Comparison, RoutingPolicy
 
 __all__ = ["RecordingBoard", "recorded"]
 

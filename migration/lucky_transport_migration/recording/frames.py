@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from lucky_transport.env.composite import observation_fields
 from lucky_transport.errors import ConfigError
-from lucky_transport.routing_policy import CallOutcome
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Frame
 from lucky_transport_migration.evidence.numbers import first_unequal_number
 from lucky_transport_migration.evidence.rules import ComparisonRules
 from lucky_transport_migration.recording.entries import Step
+from lucky_transport_migration.routing_policy import CallOutcome
 
 __all__ = ["first_unequal_array", "moves_of", "step_entry"]
 

@@ -25,18 +25,19 @@ from lucky_transport.errors import (
     TransportError,
 )
 from lucky_transport.messages.methods import BY_NAME, Method
-from lucky_transport.routing_policy import CallOutcome, Comparison, Decision
+from lucky_transport.routing import Decision, Ending
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.transport import Frame, Transport
 from lucky_transport_migration.evidence.compare import compare
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, NOT_COMPARED, Evidence, SideResult, moment
 from lucky_transport_migration.evidence.rules import ComparisonRules
 from lucky_transport_migration.evidence.shown import shown
+from lucky_transport_migration.outcomes import call_outcome, ending_of
 from lucky_transport_migration.recording.calls import outcome_of, request_of
 from lucky_transport_migration.recording.entries import PROTOBUF, RecordedCall, Step
 from lucky_transport_migration.recording.frames import first_unequal_array, moves_of
 from lucky_transport_migration.recording.reading import Recording
-from lucky_transport_migration.routing.outcomes import answer, failure
+from lucky_transport_migration.routing_policy import CallOutcome, Comparison
 from lucky_transport_migration.stages.effective_stages import STEP
 
 __all__ = ["replay"]
@@ -131,8 +132,8 @@ class _Player:
             make(items)
         except TransportError as error:
             self.is_lost = isinstance(error, _LOST)
-            return failure(name, error, began_ns, items)
-        return answer(name, items, began_ns)
+            return call_outcome(name, items, ending_of(error), time.perf_counter_ns() - began_ns)
+        return call_outcome(name, items, Ending(), time.perf_counter_ns() - began_ns)
 
     def _compared(self, method: str, was: CallOutcome, now: CallOutcome, *, is_cut: bool = False) -> Evidence:
         comparison = Comparison(method, Decision(was.transport, now.transport), was, now, ended_early=is_cut)

@@ -17,11 +17,11 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.errors import PeerTimeout, TransportError
 from lucky_transport.messages.methods import Effect, Method
 from lucky_transport.transport import Frame, Stream, Transport
+from lucky_transport_migration.outcomes import call_outcome, ending_of
 from lucky_transport_migration.recording.calls import KEPT_BYTES, KEPT_ITEMS, call_entry, encoded
 from lucky_transport_migration.recording.entries import FLATBUFFERS
 from lucky_transport_migration.recording.frames import step_entry
 from lucky_transport_migration.recording.recorder import Recorder
-from lucky_transport_migration.routing.outcomes import answer, failure
 
 __all__ = ["RecordingTransport"]
 
@@ -86,10 +86,7 @@ class RecordingTransport(Transport):
         if self._sent is None:  # `recv` without `send` was refused, or the exchange was written already
             return
         (actions, control, began_ns), self._sent = self._sent, None
-        if error is not None:
-            outcome = failure(self.name, error, began_ns)
-        else:
-            outcome = answer(self.name, [], began_ns)
+        outcome = call_outcome(self.name, [], ending_of(error), time.perf_counter_ns() - began_ns)
         self._recorder.write(step_entry(actions, control, frame, outcome), moves=True)
 
 
@@ -127,11 +124,8 @@ class _Pending:
             request, self._request = self._request, None
         if request is None:
             return
-        if error is None:
-            outcome = answer(self._name, self._items, self._began_ns, dropped=dropped)
-        else:
-            outcome = failure(self._name, error, self._began_ns, self._items)
-            outcome.dropped = dropped
+        took_ns = time.perf_counter_ns() - self._began_ns
+        outcome = call_outcome(self._name, self._items, ending_of(error), took_ns, dropped=dropped)
         moved = self._method.stream is not None and self._recorder.moves != self._moves
         entry = call_entry(self._method.name, [request], outcome, FLATBUFFERS, left=left, more=self._more, moved=moved)
         self._recorder.write(entry, moves=self._method.effect is not Effect.READ)

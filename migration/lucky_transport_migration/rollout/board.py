@@ -21,7 +21,7 @@ from lucky_transport.config import load_launch
 from lucky_transport.errors import ConfigError, MissingExtra
 from lucky_transport.fork import on_child
 from lucky_transport.registry import load
-from lucky_transport.routing_policy import Comparison, Decision, RoutingPolicy
+from lucky_transport.routing import Decision
 from lucky_transport_migration.evidence.compare import compare
 from lucky_transport_migration.evidence.evidence_queue import EvidenceQueue
 from lucky_transport_migration.evidence.lines import Lines
@@ -30,6 +30,7 @@ from lucky_transport_migration.evidence.rules import ComparisonRules
 from lucky_transport_migration.evidence.summary import Summary, say
 from lucky_transport_migration.gate.demotion import demotion
 from lucky_transport_migration.gate.limits import Limits
+from lucky_transport_migration.routing_policy import Comparison, RoutingPolicy
 from lucky_transport_migration.stages.decision import Decider
 from lucky_transport_migration.stages.effective_stages import STEPPING_PATH
 from lucky_transport_migration.stages.stage import Placement, Stage

@@ -15,8 +15,9 @@ from lucky_transport.config import Settings
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ConfigError, Unimplemented
 from lucky_transport.transport import Transport
-from lucky_transport_migration.routing.board import process_board
-from lucky_transport_migration.routing.side import CANDIDATE, CONTROL, RoutedConnection
+from lucky_transport_migration.routing.connection import RoutedConnection
+from lucky_transport_migration.routing.policy import CANDIDATE, CONTROL
+from lucky_transport_migration.routing.router import process_router
 from lucky_transport_migration.routing.transport import StagedTransport
 from lucky_transport_migration.stages.plan import StagePlan
 
@@ -27,7 +28,7 @@ _CANDIDATE_CONNECT_S = 2.0
 
 
 def open_staged(endpoint: Endpoint, settings: Settings) -> StagedTransport:
-    """Return a transport over both sides of the nearest file of stages, by the decisions of this process's board.
+    """Return a transport over both sides of the nearest file of stages, by the decisions of this process's router.
 
     Raises ConfigError for a wrong file or one without the endpoint that steps, and what connecting to that raises.
     """
@@ -39,7 +40,7 @@ def open_staged(endpoint: Endpoint, settings: Settings) -> StagedTransport:
         RoutedConnection(CONTROL, partial(_connect, "control", control, settings, plan)),
         RoutedConnection(CANDIDATE, partial(_connect, "candidate", candidate, hasty, plan)),
     )
-    return StagedTransport(*sides, process_board())
+    return StagedTransport(*sides, process_router(), control or candidate)
 
 
 def no_server(endpoint: Endpoint, settings: Settings) -> NoReturn:

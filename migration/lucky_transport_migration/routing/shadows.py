@@ -1,135 +1,121 @@
-"""The second answers, on threads of their own: the caller never waits for one, nor sees what becomes of it.
+"""The second answer: a call's requests, sent again over the other transport, on threads of the router.
 
-Shadows have connections of their own: whatever one does to its connection, callers have theirs. A shadow has as long as
-its caller gave the authority, from its own begin on; a stream without a deadline is followed for 10 seconds at most.
-When too many are under way none is asked, and the evidence says so.
+A shadow has as much time as its caller gave the authority, and 10 seconds at most. When too many are under way, or the
+channel is closed, none is asked, and the evidence says so. An absent candidate is evidence while the authority is
+there: an engine that has ended is missed by both. Whatever a shadow does, an outcome or a reason comes of it.
 """
 
 from __future__ import annotations
 
-import logging
+import contextlib
+import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import partial
 
-from lucky_transport.deadline import Deadline
-from lucky_transport.errors import Busy, PeerTimeout, TransportError
-from lucky_transport.rpc.worker_pool import WorkerPool
-from lucky_transport_migration.routing.exchange import RoutedCall
-from lucky_transport_migration.routing.follower import Follower
-from lucky_transport_migration.routing.outcomes import answer, failure
-from lucky_transport_migration.routing.side import RoutedConnection
+from lucky_transport.fork import on_child
+from lucky_transport.routing import SO_FAR, Ending, ShadowCaller
+from lucky_transport_migration.routing.received import ReceivedItems
+from lucky_transport_migration.routing.routed_call import TrackedCall
+from lucky_transport_migration.routing.workers import Workers
 
-__all__ = ["TransportShadows"]
+__all__ = ["Shadows"]
 
-_log = logging.getLogger("lucky_transport")
-
-_CALLS, _WAITING_CALLS = 2, 64
-_STREAMS = 4
 _LONGEST_S = 10.0
-_GRACE_S, _MOMENT_S = 1.0, 0.4
-_CLOSED = "the transport was closed before the shadow had answered"
+#: What shadows under way have left once their channel is closed.
+_GRACE_S = 1.0
+#: Between one transport of an engine that ends and the other.
+_MOMENT_S = 0.5
+_CLOSED = "the channel was closed before the shadow had answered"
 
 
-class TransportShadows:
-    """Asks the shadows of one staged transport, over twins of its `sides`."""
+class Shadows:
+    """Asks the shadows of one channel through `caller`, on `workers`."""
 
-    def __init__(self, sides: Mapping[str, RoutedConnection]) -> None:
-        self._sides = {name: side.twin() for name, side in sides.items()}
-        self._calls = WorkerPool("shadow calls", _CALLS, _WAITING_CALLS)
-        self._streams = WorkerPool("shadow streams", _STREAMS)
-        self._pending: set[RoutedCall] = set()
-        self._closing = False
+    def __init__(self, workers: Workers, caller: ShadowCaller) -> None:
+        self._workers = workers
+        self._caller = caller
+        self._is_closing = self._is_closed = False
+        self._begin()
+        on_child(self._begin)
 
-    def call(self, exchange: RoutedCall, deadline: Deadline | None) -> None:
-        """Have the shadow of a unary call asked, soon."""
-        self._run(self._calls, exchange, partial(self._ask, exchange, exchange.decision.shadow, _left_s(deadline)))
-
-    def follow(self, exchange: RoutedCall, follower: Follower, deadline: Deadline | None) -> None:
-        """Have the shadow of a stream asked, soon, for the items that `follower` wants."""
-        name = exchange.decision.shadow
-        self._run(self._streams, exchange, partial(self._read, exchange, name, follower, _left_s(deadline)))
-
-    def reconnect(self, side: RoutedConnection) -> None:
-        """Try again, soon, to connect a side that failed before."""
-
-        def connect() -> None:
-            if side.retry_is_due:
-                with suppress(TransportError):
-                    side.open()
-
-        with suppress(Busy):  # then who asks next tries again
-            self._calls.run(connect)
+    def ask(self, call: TrackedCall) -> str:
+        """Have the shadow of this call asked; returns why it is not, "" when it will be. Does not wait."""
+        if self._is_closing:
+            return _CLOSED
+        with self._none_under_way:
+            self._under_way += 1
+        if self._workers.submit(partial(self._run, call)):
+            return ""
+        self._done()
+        return "too many shadows are under way"
 
     def close(self) -> None:
-        """Ask none any more, give those under way a moment and leave those behind that hang; idempotent."""
-        self._calls.close(_GRACE_S)
-        self._closing = True
-        for side in self._sides.values():
-            side.close()
-        self._calls.close(_MOMENT_S)
-        self._streams.close(_MOMENT_S)
-        for exchange in list(self._pending):
-            exchange.unshadowed(_CLOSED)
-
-    def _run(self, workers: WorkerPool, exchange: RoutedCall, ask: Callable[[], None]) -> None:
-        def task() -> None:
-            try:
-                if exchange.waits:
-                    ask()
-            except Exception as error:  # a fault of ours: the call keeps its evidence, the thread goes on
-                _log.exception("the shadow of a call of %s broke", exchange.method.name)
-                exchange.unshadowed(f"the shadow broke: {type(error).__name__}: {error}")
-            finally:
-                self._pending.discard(exchange)
-
-        self._pending.add(exchange)
-        try:
-            workers.run(task)
-        except Busy:
-            self._pending.discard(exchange)
-            exchange.unshadowed(_CLOSED if self._closing else "too many shadows are under way")
-
-    def _ask(self, exchange: RoutedCall, name: str, timeout_s: float | None) -> None:
-        began_ns = time.perf_counter_ns()
-        try:
-            transport = self._sides[name].open()
-            response = transport.call(exchange.method, exchange.request, _deadline(timeout_s))
-        except Exception as error:  # a candidate may raise anything: that is what shadows are for
-            self._failed(exchange, name, error, began_ns)
+        """Ask no more; those under way have a moment, then they end. Does not wait, idempotent."""
+        if self._is_closing:
+            return
+        self._is_closing = True
+        if self._under_way:
+            with contextlib.suppress(RuntimeError):  # the process ends, and its shadows with it
+                threading.Thread(target=self._close_later, name="shadow calls", daemon=True).start()
         else:
-            exchange.shadowed(answer(name, (response,), began_ns))
+            self._close()
 
-    def _read(self, exchange: RoutedCall, name: str, follower: Follower, timeout_s: float | None) -> None:
+    def _begin(self) -> None:
+        self._under_way = 0
+        self._none_under_way = threading.Condition()
+
+    def _close_later(self) -> None:
+        with self._none_under_way:
+            self._none_under_way.wait_for(lambda: not self._under_way, _GRACE_S)
+        self._close()
+
+    def _close(self) -> None:
+        self._is_closed = True
+        self._caller.close()
+
+    def _done(self) -> None:
+        with self._none_under_way:
+            self._under_way -= 1
+            self._none_under_way.notify_all()
+
+    # -- on a worker --------------------------------------------------------------------------------------------------
+
+    def _run(self, call: TrackedCall) -> None:
+        received = ReceivedItems(call.most)
         began_ns = time.perf_counter_ns()
         try:
-            transport = self._sides[name].open()
-            stream = transport.stream(exchange.method, exchange.request, _deadline(timeout_s) or Deadline(_LONGEST_S))
-            ended = follower.read(stream)
-        except PeerTimeout as error:
-            if timeout_s is None:  # it goes on for longer than it is followed
-                exchange.shadowed(answer(name, follower.items, began_ns), ended_early=True)
+            if self._is_closed:
+                call.has_no_shadow(_CLOSED)
+                return
+            ending = self._ask(call, received)
+            last_ns = received.last_ns if ending.code == "OK" and received.items else time.perf_counter_ns()
+            if self._is_closed and ending.code != "OK":
+                call.has_no_shadow(_CLOSED)
+            elif ending.code == "UNAVAILABLE" and self._has_gone(call):
+                call.has_no_shadow("the engine has gone")
             else:
-                self._failed(exchange, name, error, began_ns, follower)
-        except Exception as error:  # as above
-            self._failed(exchange, name, error, began_ns, follower)
-        else:
-            outcome = answer(name, follower.items, began_ns, dropped=stream.dropped)
-            exchange.shadowed(outcome, ended_early=not ended)
+                call.shadow_answered(received, ending, last_ns - began_ns)
+        finally:
+            self._done()
 
-    def _failed(
-        self, exchange: RoutedCall, name: str, error: Exception, began_ns: int, follower: Follower | None = None
-    ) -> None:
-        if self._closing:
-            exchange.unshadowed(_CLOSED)
-        else:
-            exchange.shadowed(failure(name, error, began_ns, follower.items if follower else ()))
+    def _ask(self, call: TrackedCall, received: ReceivedItems) -> Ending:
+        timeout_s = _LONGEST_S if call.timeout_s is None else min(call.timeout_s, _LONGEST_S)
+        ending = self._ended(call, call.decision.shadow, timeout_s, received)
+        is_late = ending.code == "DEADLINE_EXCEEDED" and call.arity.endswith("stream")
+        if is_late and call.timeout_s is None and not call.is_over:
+            return SO_FAR  # the authority goes on as well: neither is late
+        return ending
 
+    def _has_gone(self, call: TrackedCall) -> bool:
+        """True when the authority answered, and a moment later cannot be reached either: an engine ends bit by bit."""
+        if call.code == "UNAVAILABLE":
+            return False
+        time.sleep(_MOMENT_S)
+        ending = self._ended(call, call.decision.authority, _MOMENT_S, ReceivedItems(call.most))
+        return ending.code == "UNAVAILABLE"
 
-def _left_s(deadline: Deadline | None) -> float | None:
-    return None if deadline is None else deadline.remaining_s
-
-
-def _deadline(timeout_s: float | None) -> Deadline | None:
-    return None if timeout_s is None else Deadline(timeout_s)
+    def _ended(self, call: TrackedCall, transport: str, timeout_s: float, received: ReceivedItems) -> Ending:
+        try:
+            return self._caller.ask(call, transport, timeout_s, received)
+        except Exception as error:  # foreign code becomes an outcome
+            return Ending("INTERNAL", f"{type(error).__name__}: {error}")

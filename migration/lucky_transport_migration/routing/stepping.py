@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import PeerTimeout, TransportError
 from lucky_transport.messages.methods import method
-from lucky_transport.routing_policy import CallOutcome, Comparison, Decision, RoutingPolicy
+from lucky_transport.routing import Decision, Ending
 from lucky_transport.transport import Frame, Transport
-from lucky_transport_migration.routing.exchange import CHANGES
-from lucky_transport_migration.routing.outcomes import answer, failure
-from lucky_transport_migration.routing.world import WorldChanges
+from lucky_transport_migration.outcomes import call_outcome, ending_of
+from lucky_transport_migration.routing.routed_call import CHANGES
+from lucky_transport_migration.routing.router import TargetRouter
+from lucky_transport_migration.routing_policy import Comparison
 
 __all__ = ["Stepping"]
 
@@ -28,13 +29,13 @@ _NOTED_EVERY = 64
 
 
 class Stepping:
-    """Exchanges over `transport`, which decisions call `side`; `send`, `recv` and `step` as `Transport` has them."""
+    """Exchanges over `transport`, as `decision` says; `send`, `recv` and `step` as `Transport` has them."""
 
-    def __init__(self, transport: Transport, decision: Decision, board: RoutingPolicy, world: WorldChanges) -> None:
+    def __init__(self, transport: Transport, decision: Decision, target: TargetRouter) -> None:
         self.transport = transport
         self._decision = decision
-        self._board = board
-        self._world = world
+        self._policy = target.policy
+        self._world = target.world
         self._counted = itertools.count()
         self._began_ns = 0
         self._is_open = False  # an exchange is under way
@@ -83,18 +84,19 @@ class Stepping:
     def _succeeded(self) -> None:
         self._end()
         if next(self._counted) % _NOTED_EVERY == 0:
-            self._note(answer(self._decision.authority, (), self._began_ns))
+            self._note(Ending())
 
     def _failed(self, error: BaseException) -> None:
         if not isinstance(error, PeerTimeout):  # after it the frame may still be received
             self._end()
         if isinstance(error, TransportError):
-            self._note(failure(self._decision.authority, error, self._began_ns))
+            self._note(ending_of(error))
 
     def _end(self) -> None:
         if self._is_open:
             self._is_open = False
             self._world.end()
 
-    def _note(self, outcome: CallOutcome) -> None:
-        self._board.note(Comparison(_STEP.name, self._decision, outcome, why=CHANGES))
+    def _note(self, ending: Ending) -> None:
+        outcome = call_outcome(self._decision.authority, (), ending, time.perf_counter_ns() - self._began_ns)
+        self._policy.note(Comparison(_STEP.name, self._decision, outcome, why=CHANGES))

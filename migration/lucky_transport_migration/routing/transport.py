@@ -8,10 +8,10 @@ all complete needs no gRPC, one whose methods are all at `grpc` no shared memory
 
 from __future__ import annotations
 
-import logging
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,49 +20,50 @@ from numpy.typing import NDArray
 from lucky_transport.call import check_request, check_stream, check_unary
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import ClosedError, PeerDied, TransportError
-from lucky_transport.messages.methods import Effect, Method
-from lucky_transport.routing_policy import Comparison, Decision, RoutingPolicy
+from lucky_transport.messages.images import holds_images
+from lucky_transport.messages.methods import Method
+from lucky_transport.routing import Decision, Ending, RoutedCall
 from lucky_transport.transport import Capabilities, Frame, Stream, Transport
-from lucky_transport_migration.routing.board import FencedBoard
-from lucky_transport_migration.routing.exchange import RoutedCall
-from lucky_transport_migration.routing.follower import Follower, most_items
-from lucky_transport_migration.routing.outcomes import answer, failure
-from lucky_transport_migration.routing.shadows import TransportShadows
-from lucky_transport_migration.routing.side import CANDIDATE, CONTROL, RoutedConnection
+from lucky_transport_migration.outcomes import call_outcome, ending_of
+from lucky_transport_migration.routing.connection import RoutedConnection
+from lucky_transport_migration.routing.policy import CANDIDATE, CONTROL
+from lucky_transport_migration.routing.router import ProcessRouter
 from lucky_transport_migration.routing.stepping import Stepping
 from lucky_transport_migration.routing.stream import StagedStream
-from lucky_transport_migration.routing.world import WorldChanges
+from lucky_transport_migration.routing.typed_shadows import TypedShadows
+from lucky_transport_migration.routing_policy import Comparison
 from lucky_transport_migration.stages.effective_stages import STEP, STEPPING_PATH
 
 __all__ = ["StagedTransport"]
 
-_log = logging.getLogger("lucky_transport")
-
 _Answer = TypeVar("_Answer")
+
+#: How many items of a stream are kept: messages are not measured, and images are large.
+_MOST_ITEMS, _MOST_IMAGES = 64, 8
 
 
 class StagedTransport(Transport):
-    """See the module. The board stays open: it may belong to other connections too.
+    """See the module. engine: what its other connections of this process share; by default it has none.
 
     Raises what connecting the side raises that is to step.
     """
 
     name = "staged"
 
-    def __init__(self, control: RoutedConnection, candidate: RoutedConnection, board: RoutingPolicy) -> None:
+    def __init__(
+        self, control: RoutedConnection, candidate: RoutedConnection, router: ProcessRouter, engine: str = ""
+    ) -> None:
         self._sides = {CONTROL: control, CANDIDATE: candidate}
-        self._board = FencedBoard(board)
-        self._world = WorldChanges()
-        self._shadows = TransportShadows(self._sides)
+        self._workers = router.workers
+        self._target = router.target(engine or f"staged {id(self)}", TypedShadows(self._sides))
         self._pid = os.getpid()
         self._closed = False
-        self._fell_back: set[str] = set()
         try:
             transport, self._stepping_by = self._choose_stepper()
         except BaseException:
             self.close()
             raise
-        self._stepping = Stepping(transport, self._stepping_by, self._board, self._world)
+        self._stepping = Stepping(transport, self._stepping_by, self._target)
         self.spec = transport.spec
         self.actions = transport.actions
         offered = transport.capabilities
@@ -86,28 +87,21 @@ class StagedTransport(Transport):
         self._check_open()
         check_unary(method)
         check_request(method, request)
-        exchange = self._exchange(method, request)
-        if exchange.decision.shadow:
-            self._shadows.call(exchange, deadline)
-        with self._world.touched_by(method):
-            began_ns = time.perf_counter_ns()
-            side, response = self._first_answer(exchange, lambda transport: transport.call(method, request, deadline))
-            exchange.answered(answer(side.name, (response,), began_ns))
+        call = self._begin("unary_unary", method, request, deadline, _MOST_ITEMS)
+        response = self._answer(call, method, lambda transport: transport.call(method, request, deadline))
+        call.receives(response)
+        call.ends(Ending())
         return response
 
     def stream(self, method: Method, request: Any, deadline: Deadline | None = None, *, copy: bool = True) -> Stream:
         self._check_open()
         check_stream(method)
         check_request(method, request)
-        exchange = self._exchange(method, request, shadowed=copy)
-        most = most_items(method) if copy else 0  # pictures shown in place are gone with the next item
-        follower = Follower(most) if exchange.decision.shadow else None
-        if follower is not None:
-            self._shadows.follow(exchange, follower, deadline)
-        side, stream = self._first_answer(
-            exchange, lambda transport: transport.stream(method, request, deadline, copy=copy)
-        )
-        return StagedStream(stream, exchange, side.name, follower, most)
+        most = _MOST_IMAGES if holds_images(method.response) else _MOST_ITEMS
+        # images shown in place are gone with the next item
+        call = self._begin("unary_stream", method, request, deadline, most if copy else 0)
+        stream = self._answer(call, method, lambda transport: transport.stream(method, request, deadline, copy=copy))
+        return StagedStream(stream, call)
 
     def implements(self, method: Method) -> bool | None:
         if method.name in STEPPING_PATH:
@@ -122,13 +116,13 @@ class StagedTransport(Transport):
         for side in self._sides.values():
             side.close()
         if os.getpid() == self._pid:  # a forked child has none of the threads
-            self._shadows.close()
+            self._target.close()
 
     # -- decisions ----------------------------------------------------------------------------------------------------
 
     def _choose_stepper(self) -> tuple[Transport, Decision]:
         """Return the side that steps, and the decision for it."""
-        decision = self._board.decide(STEP)
+        decision = self._target.policy.decide(STEP)
         began_ns = time.perf_counter_ns()
         try:
             return self._sides[decision.authority].open(), decision
@@ -137,50 +131,60 @@ class StagedTransport(Transport):
                 raise
             instead = Decision(CONTROL, CANDIDATE, decision.stage)
             transport = self._sides[CONTROL].open()
-            failed, stood_in = failure(CANDIDATE, error, began_ns), answer(CONTROL, (), began_ns)
-            self._board.note(Comparison(STEP, instead, stood_in, failed))
+            took_ns = time.perf_counter_ns() - began_ns
+            answered, failed = (
+                call_outcome(CONTROL, (), Ending(), took_ns),
+                call_outcome(CANDIDATE, (), ending_of(error), took_ns),
+            )
+            self._target.policy.note(Comparison(STEP, instead, answered, failed))
             return transport, Decision(CONTROL, "", decision.stage)
 
-    def _exchange(self, method: Method, request: Any, *, shadowed: bool = True) -> RoutedCall:
-        decision = self._stepping_by if method.name in STEPPING_PATH else self._board.decide(method.name)
-        if not shadowed and decision.shadow:
-            decision = Decision(decision.authority, "", decision.stage)
-        return RoutedCall(self._board, self._world, method, request, decision)
+    def _begin(self, arity: str, method: Method, request: Any, deadline: Deadline | None, most: int) -> RoutedCall:
+        decision = self._stepping_by if method.name in STEPPING_PATH else None
+        timeout_s = None if deadline is None else deadline.remaining_s
+        call = self._target.call(method.name, timeout_s, decision=decision, most=most)
+        call.begins(arity)
+        call.sends(request)
+        return call
 
-    def _first_answer(
-        self, exchange: RoutedCall, attempt: Callable[[Transport], _Answer]
-    ) -> tuple[RoutedConnection, _Answer]:
-        """Return the side that answered, and what `attempt` made of it; what it raises is noted, and raised."""
-        side, began_ns = self._sides[exchange.decision.authority], time.perf_counter_ns()
-        has_net = exchange.decision.may_fall_back and exchange.method.name not in STEPPING_PATH
+    def _answer(self, call: RoutedCall, method: Method, attempt: Callable[[Transport], _Answer]) -> _Answer:
+        """Return what `attempt` made of the side that answers; what it raises is noted, and raised."""
+        side = self._sides[call.decision.authority]
+        has_net = call.decision.may_fall_back and method.name not in STEPPING_PATH
         transport: Transport | None = None
         try:
             transport = side.ready() if has_net else side.open()
-            return side, attempt(transport)
+            return attempt(transport)
         except Exception as error:  # a candidate may raise anything
-            outcome = failure(side.name, error, began_ns)
-            if not (has_net and self._may_repeat(exchange.method, side, transport, error)):
-                exchange.answered(outcome)
+            ending = ending_of(error)
+            if not (has_net and self._is_lost(side, transport, error)) or not call.falls_back(
+                ending, unsent=transport is None
+            ):
+                call.ends(ending)
                 raise
-        exchange.fails_over(outcome)
-        if exchange.method.name not in self._fell_back:
-            self._fell_back.add(exchange.method.name)
-            _log.warning(
-                "%s: shared memory did not answer (%s), gRPC answers instead", exchange.method.name, outcome.details
-            )
-        return self._first_answer(exchange, attempt)  # now it is the control's to answer, which has no net
+        except BaseException:
+            call.left()
+            raise
+        return self._answer(call, method, attempt)  # now it is the control's to answer, which has no net
 
-    def _may_repeat(
-        self, method: Method, side: RoutedConnection, transport: Transport | None, error: Exception
-    ) -> bool:
-        """True when the control can answer instead: nothing was sent to this side, or it broke in a read."""
+    def _is_lost(self, side: RoutedConnection, transport: Transport | None, error: Exception) -> bool:
+        """True when the engine is not there, or the transport broke; then it is connected again."""
         if transport is None:
-            self._shadows.reconnect(side)
+            self._reconnect(side)
             return True
         if isinstance(error, PeerDied) and transport is not self._stepping.transport:  # else its driver has to know
             side.lost(transport, error)
-        is_broken = isinstance(error, PeerDied) or not isinstance(error, TransportError)
-        return is_broken and method.effect is Effect.READ
+        return isinstance(error, PeerDied) or not isinstance(error, TransportError)
+
+    def _reconnect(self, side: RoutedConnection) -> None:
+        """Try again, soon, to connect a side that failed before."""
+
+        def connect() -> None:
+            if side.retry_is_due:
+                with suppress(TransportError):
+                    side.open()
+
+        self._workers.submit(connect)  # without room the next call tries again
 
     def _check_open(self) -> None:
         if os.getpid() != self._pid:

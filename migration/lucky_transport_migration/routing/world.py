@@ -1,30 +1,26 @@
-"""Whether the world stood still while both transports answered: if not, their answers may differ by right.
+"""Whether the world may have changed between two answers: then neither a difference nor an equality says anything.
 
-What this client does is seen (steps, calls that change something), from the begin of it to its end. What others do to
-the engine, or a free-running engine by itself, is not.
+Only calls and steps of this process are seen, from their begin to their end; not what an engine does by itself or for
+others.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator
-from contextlib import contextmanager
-
-from lucky_transport.messages.methods import Effect, Method
 
 __all__ = ["WorldChanges"]
 
 
 class WorldChanges:
-    """Counts what changes the world behind one transport. Safe to use from any thread."""
+    """The world behind one target: counts what may change it. Safe to use from any thread."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # reentrant: a finalizer may end calls in the middle of anything
         self._under_way = 0
         self._changes = 0
 
     def begin(self) -> None:
-        """Something that changes the world begins."""
+        """Something that may change it begins."""
         with self._lock:
             self._under_way += 1
             self._changes += 1
@@ -34,23 +30,11 @@ class WorldChanges:
         with self._lock:
             self._under_way -= 1
 
-    @contextmanager
-    def touched_by(self, method: Method) -> Generator[None]:
-        """Count a call of `method` while it runs, unless that changes nothing."""
-        if method.effect is Effect.READ:
-            yield
-            return
-        self.begin()
-        try:
-            yield
-        finally:
-            self.end()
-
     def mark(self) -> int:
-        """Return what to give `stood_still` later; negative while something is under way."""
+        """Return what to give `stood_still` later; negative while a change is under way."""
         with self._lock:
             return -1 if self._under_way else self._changes
 
     def stood_still(self, mark: int) -> bool:
-        """True when nothing has changed the world since that mark."""
+        """Return True when nothing has changed the world since that mark, and nothing was changing it then."""
         return mark == self._changes

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from lucky_transport.errors import ConfigError
 from lucky_transport.messages.methods import Effect
-from lucky_transport.routing_policy import Decision
+from lucky_transport.routing import Decision
 from lucky_transport_migration.stages.effective_stages import STEP, STEPPING_PATH, EffectiveStages
 from lucky_transport_migration.stages.journal import Journal
 from lucky_transport_migration.stages.plan import StagePlan, find_file

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
+from lucky_transport.routing import Count
 from lucky_transport_stubs.run import luckyrobots_patch
 from lucky_transport_stubs.run.call_counters import CallCounter, CallCounters, Calls
 from lucky_transport_stubs.run.switch import Route, Switch
@@ -95,7 +96,7 @@ def _kept(given: Mapping[str, Any]) -> dict[str, Any]:
 def _staged(makers: _Makers, route: Route, given: Mapping[str, Any], counters: CallCounters | None) -> Any:
     from lucky_transport_stubs.staged.opening import open_channel
 
-    return open_channel(route.target, *_four(makers, route, given), _counter_source(route, counters))
+    return open_channel(route.target, *_four(makers, route, given), _count(route, counters))
 
 
 def _staged_aio(makers: _Makers, route: Route, given: Mapping[str, Any], counters: CallCounters | None) -> Any:
@@ -103,7 +104,7 @@ def _staged_aio(makers: _Makers, route: Route, given: Mapping[str, Any], counter
 
     rest = {key: value for key, value in given.items() if key != "interceptors"}  # theirs is the place in front
     interceptors = given.get("interceptors") or ()
-    return open_aio_channel(route.target, *_four(makers, route, rest), _counter_source(route, counters), interceptors)
+    return open_aio_channel(route.target, *_four(makers, route, rest), _count(route, counters), interceptors)
 
 
 def _four(makers: _Makers, route: Route, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Factory]]:
@@ -114,12 +115,13 @@ def _four(makers: _Makers, route: Route, given: Mapping[str, Any]) -> tuple[dict
     return answering, shadows
 
 
-def _counter_source(route: Route, counters: CallCounters | None) -> Callable[[str, str], CallCounter] | None:
-    """Return what gives the counter of calls over a transport of a method."""
+def _count(route: Route, counters: CallCounters | None) -> Count | None:
+    """Return what counts the calls over a transport of a method."""
     if counters is None:
         return None
-    ways = {"grpc": replace(route, endpoint="", why="the stage of the method"), "shm": route}
-    return lambda transport, method: _counter(ways[transport], counters, method)
+    routes = {"grpc": replace(route, endpoint="", why="the stage of the method"), "shm": route}
+    counter = functools.cache(lambda transport, method: _counter(routes[transport], counters, method))
+    return lambda transport, method: counter(transport, method).add()
 
 
 def _counted(channel: Any, route: Route, counters: CallCounters) -> Any:

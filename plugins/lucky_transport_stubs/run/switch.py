@@ -30,7 +30,7 @@ class Route:
     """Where the calls to a target go: to `endpoint`, or over gRPC when that is empty, and `why`.
 
     `problem` is what is wrong with the endpoint that would have been taken. `is_staged`: each call goes to
-    `endpoint` or over gRPC, as a board decides.
+    `endpoint` or over gRPC, as a router decides.
     """
 
     target: str
@@ -95,7 +95,7 @@ class Switch:
 def target_map(settings: Settings) -> TargetMap:
     """Return the map in force.
 
-    Raises ConfigError when it cannot be read, when nothing says where the engine is, and for `staged` without a board.
+    Raises ConfigError when it cannot be read, when nothing says where the engine is, and for `staged` without a router.
     """
     if settings.transport not in MODES:
         source = settings.sources.get("transport", "default")
@@ -105,9 +105,9 @@ def target_map(settings: Settings) -> TargetMap:
     if settings.transport == "grpc":
         return TargetMap(())
     if settings.transport == "staged":
-        from lucky_transport_stubs.staged.boards import board_on_offer
+        from lucky_transport_stubs.staged.opening import find_router
 
-        board_on_offer()
+        find_router()
     if settings.grpc_map:
         return TargetMap(settings.grpc_map.split())
     endpoint = settings.endpoint or (f"shm://{settings.shm_name}" if settings.shm_name else "")

@@ -1,5 +1,4 @@
-"""Staged channels: each call goes to the transport that a routing policy chooses, and reads to the other one as well.
+"""Staged channels: a `lucky_transport.routing.Router` says for each call whether real gRPC or shared memory answers.
 
-A `lucky_transport.routing_policy.RoutingPolicy` decides per call whether real gRPC or shared memory answers. The caller
-gets that channel's own objects; the bytes that were sent and received go to the policy, beside a shadow's answer.
+The caller gets that channel's own objects; the router is told of the bytes that were sent and received.
 """

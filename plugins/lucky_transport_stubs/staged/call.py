@@ -1,4 +1,4 @@
-"""One asyncio call of a staged channel: the authority's compiled call, whose messages the exchange is told of.
+"""One asyncio call of a staged channel: the authority's compiled call, whose messages the router is told of.
 
 A read that shared memory cannot answer, because the engine is unreachable or dies before its first message, is made
 again over gRPC. Until then it is not done for its caller, and has no status.
@@ -10,9 +10,9 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from lucky_transport.routing import LEFT, RoutedCall
 from lucky_transport_stubs.aio.inner import EOF
-from lucky_transport_stubs.staged.ending import LEFT, aio_ending, sent
-from lucky_transport_stubs.staged.exchange import RoutedRpc
+from lucky_transport_stubs.staged.ending import aio_ending, is_lost, sent
 
 if TYPE_CHECKING:
     from lucky_transport_stubs.staged.connection import StagedConnection
@@ -27,14 +27,14 @@ Make = Callable[[str, bool], Any]
 class StagedCall:
     """Everything that is not here is the compiled call's own."""
 
-    def __init__(self, channel: StagedConnection, exchange: RoutedRpc, make: Make) -> None:
+    def __init__(self, channel: StagedConnection, routed: RoutedCall, make: Make) -> None:
         self._channel = channel  # the name by which grpc.aio 1.60 finds the calls of a channel that closes
-        self._exchange = exchange
+        self._routed = routed
         self._make = make
-        self._is_open = exchange.can_fall_back  # True until it is known which transport answers
+        self._is_open = routed.can_fall_back  # True until it is known which transport answers
         self._known = asyncio.Event()
         self._callbacks: list[Callable[[], object]] = []
-        self._call = make(exchange.decision.authority, not self._is_open)
+        self._call = make(routed.decision.authority, not self._is_open)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._call, name)
@@ -45,9 +45,9 @@ class StagedCall:
     def __del__(self) -> None:
         if "_call" not in vars(self):  # the authority's channel is closed
             return
-        self._exchange.left()
+        self._routed.left()
         if self._call.done():  # it was not read to its end
-            self._exchange.ends(LEFT)
+            self._routed.ends(LEFT)
 
     # -- how it stands ------------------------------------------------------------------------------------------------
 
@@ -76,7 +76,7 @@ class StagedCall:
 
     def cancel(self, details: str) -> None:
         self._call.cancel(details)
-        self._exchange.ends(LEFT)
+        self._routed.ends(LEFT)
         self._settle()
 
     async def _which(self) -> None:
@@ -95,7 +95,10 @@ class StagedCall:
 
     def _falls_back(self) -> bool:
         """Return True when the call has come to nothing and is to be made again, now over gRPC."""
-        if not self._is_open or not self._call.done() or not self._exchange.falls_back(aio_ending(self._call)):
+        if not self._is_open or not self._call.done():
+            return False
+        found = aio_ending(self._call)
+        if not is_lost(found) or not self._routed.falls_back(found):
             return False
         self._call = self._make("grpc", True)
         self._settle()
@@ -104,8 +107,8 @@ class StagedCall:
     # -- what the Python half of grpc.aio calls -----------------------------------------------------------------------
 
     async def unary_unary(self, request: Any, metadata: Any, *rest: Any) -> Any:
-        self._exchange.begins("unary_unary", sent(metadata))
-        self._exchange.sends(request)
+        self._routed.begins("unary_unary", sent(metadata))
+        self._sends(request)
         response = await self._call.unary_unary(request, metadata, *rest)
         if self._falls_back():
             response = await self._call.unary_unary(request, metadata, *rest)
@@ -114,8 +117,8 @@ class StagedCall:
         return response
 
     async def initiate_unary_stream(self, request: Any, metadata: Any, *rest: Any) -> None:
-        self._exchange.begins("unary_stream", sent(metadata))
-        self._exchange.sends(request)
+        self._routed.begins("unary_stream", sent(metadata))
+        self._sends(request)
         await self._call.initiate_unary_stream(request, metadata, *rest)
         if self._falls_back():
             await self._call.initiate_unary_stream(request, metadata, *rest)
@@ -123,42 +126,46 @@ class StagedCall:
 
     async def stream_unary(self, metadata: Any, *rest: Any) -> Any:
         self._waits_as_asked()
-        self._exchange.begins("stream_unary", sent(metadata))
+        self._routed.begins("stream_unary", sent(metadata))
         response = await self._call.stream_unary(metadata, *rest)
         self._answered(response)
         return response
 
     async def initiate_stream_stream(self, metadata: Any, *rest: Any) -> None:
         self._waits_as_asked()
-        self._exchange.begins("stream_stream", sent(metadata))
+        self._routed.begins("stream_stream", sent(metadata))
         await self._call.initiate_stream_stream(metadata, *rest)
 
     async def send_serialized_message(self, message: Any) -> None:
-        self._exchange.sends(message)
+        self._sends(message)
         await self._call.send_serialized_message(message)
 
     async def send_receive_close(self) -> None:
-        self._exchange.sends_no_more()
+        self._routed.sends_no_more()
         await self._call.send_receive_close()
 
     async def receive_serialized_message(self) -> Any:
         message = await self._call.receive_serialized_message()
         if message is EOF:
             await self._call.status()
-            self._exchange.ends(aio_ending(self._call))
+            self._routed.ends(aio_ending(self._call))
         else:
-            self._exchange.receives(message)
+            self._routed.receives(message)
         return message
+
+    def _sends(self, payload: Any) -> None:
+        if isinstance(payload, bytes):  # gRPC refuses what is no bytes
+            self._routed.sends(payload)
 
     def _waits_as_asked(self) -> None:
         """A call with a stream of requests cannot be made again, so it waits for an engine where that was asked."""
         if self._is_open:
             self._call.cancel("another call takes its place")
-            self._call = self._make(self._exchange.decision.authority, True)
+            self._call = self._make(self._routed.decision.authority, True)
             self._settle()
 
     def _answered(self, response: Any) -> None:
         """The call with one response has ended."""
         if isinstance(response, bytes) and self._call.is_ok():
-            self._exchange.receives(response)
-        self._exchange.ends(aio_ending(self._call))
+            self._routed.receives(response)
+        self._routed.ends(aio_ending(self._call))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from lucky_transport.routing import RoutedTarget
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.staged.multicallable import StreamStream, StreamUnary, UnaryStream, UnaryUnary
-from lucky_transport_stubs.staged.staging import Staging
 
 __all__ = ["StagedChannel"]
 
@@ -17,12 +17,12 @@ Transform = Callable[[Any], Any] | None
 class StagedChannel(grpc.Channel):
     """sides: the channels that answer, "grpc" and "shm". How it stands is how the one for unnamed methods stands."""
 
-    def __init__(self, sides: Mapping[str, Any], staging: Staging) -> None:
+    def __init__(self, sides: Mapping[str, Any], target: RoutedTarget) -> None:
         self._sides = sides
-        self._staging = staging
+        self._target = target
 
     def subscribe(self, callback: Callable[[Any], Any], try_to_connect: bool | None = False) -> None:
-        self._sides[self._staging.default].subscribe(callback, try_to_connect=try_to_connect)
+        self._sides[self._target.default].subscribe(callback, try_to_connect=try_to_connect)
 
     def unsubscribe(self, callback: Callable[[Any], Any]) -> None:
         for side in self._sides.values():
@@ -72,7 +72,7 @@ class StagedChannel(grpc.Channel):
         """End every call under way as CANCELLED; shadows under way have a moment. Idempotent."""
         for side in self._sides.values():
             side.close()
-        self._staging.shadows.close()
+        self._target.close()
 
     def __enter__(self) -> StagedChannel:
         return self
@@ -82,4 +82,4 @@ class StagedChannel(grpc.Channel):
 
     def _method(self, kind: Any, method: str | bytes, serialize: Transform, deserialize: Transform) -> Any:
         path = method if isinstance(method, str) else method.decode()
-        return kind(self._sides, self._staging, path, serialize, deserialize)
+        return kind(self._sides, self._target, path, serialize, deserialize)

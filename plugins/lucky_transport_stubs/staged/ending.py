@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from lucky_transport.rpc.error_envelope import Metadata
+from lucky_transport.call import Metadata
+from lucky_transport.routing import LEFT, Ending
 from lucky_transport_grpc.errors import code_of as status_code_of
 from lucky_transport_grpc.errors import details_of
 from lucky_transport_stubs.call_state import CallState
 from lucky_transport_stubs.rpc import Rpc
 from lucky_transport_stubs.status import Code, code_of
 
-__all__ = ["LEFT", "SO_FAR", "Ending", "aio_ending", "ending", "later_ending", "sent"]
+__all__ = ["aio_ending", "ending", "is_hidden", "is_lost", "later_ending", "sent"]
 
 #: Keys that belong to HTTP/2 and gRPC, with which the transports talk to each other.
 _OF_TRANSPORTS = frozenset(
@@ -27,30 +28,10 @@ _OF_TRANSPORTS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """The end of a call; code: a status as gRPC names it. is_early: its caller left, or we took no more of it.
-
-    knows_headers: False when it is not known which headers came.
-    """
-
-    code: str = "OK"
-    details: str = ""
-    headers: Metadata = ()
-    trailing: Metadata = ()
-    is_early: bool = False
-    knows_headers: bool = True
-
-
 #: How gRPC and we say that the caller's own side ended a call.
 _LEFT = frozenset({"Locally cancelled by application!", "Cancelled upon garbage collection!", "Channel closed!"})
 #: For metadata that come with the status, on another thread.
 _MOMENT_S = 1.0
-
-#: The caller dropped a call that went on.
-LEFT = Ending("CANCELLED", is_early=True)
-#: The call goes on, and enough of it is known.
-SO_FAR = Ending(is_early=True)
 
 
 def ending(call: Any) -> Ending:
@@ -67,6 +48,11 @@ def is_hidden(call: Any) -> bool:
     asked, and it cannot be cancelled.
     """
     return not hasattr(call, "add_callback")
+
+
+def is_lost(found: Ending) -> bool:
+    """True for the end of a call whose engine is not there, or died."""
+    return found.code == "UNAVAILABLE"
 
 
 def later_ending(call: Any) -> Callable[[], Ending]:

@@ -1,7 +1,7 @@
 """The methods of a stub over a staged channel, one class for each arity.
 
 What the caller gets, and what he sees raised, is made by the authority's own channel, and nothing is wrapped: each call
-has a callable of its own, whose serializers tell the exchange what passes through them. A call's object is not kept
+has a callable of its own, whose serializers tell the routed what passes through them. A call's object is not kept
 alive: who drops it ends the call, as always. A read that shared memory cannot answer is made again over gRPC: a unary
 one when the engine is unreachable or dies, a stream when it cannot be opened. Its first attempt does not wait for an
 engine to be ready: gRPC's does.
@@ -14,11 +14,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
+from lucky_transport.routing import LEFT, SO_FAR, Ending, RoutedCall, RoutedTarget
 from lucky_transport_grpc.runtime import grpc
-from lucky_transport_stubs.staged.ending import LEFT, SO_FAR, Ending, ending, is_hidden, later_ending
-from lucky_transport_stubs.staged.exchange import RoutedRpc
+from lucky_transport_stubs.staged.ending import ending, is_hidden, is_lost, later_ending
 from lucky_transport_stubs.staged.fallback import FallbackFuture
-from lucky_transport_stubs.staged.staging import Staging
 
 __all__ = ["StreamStream", "StreamUnary", "UnaryStream", "UnaryUnary"]
 
@@ -31,10 +30,10 @@ class _Method:
     arity = ""
 
     def __init__(
-        self, sides: Mapping[str, Any], staging: Staging, path: str, serialize: Transform, deserialize: Transform
+        self, sides: Mapping[str, Any], target: RoutedTarget, path: str, serialize: Transform, deserialize: Transform
     ) -> None:
         self._sides = sides
-        self._staging = staging
+        self._target = target
         self._path = path
         self._serialize = serialize
         self._deserialize = deserialize
@@ -42,23 +41,24 @@ class _Method:
     def _begin(self, request: Any, timeout: float | None, metadata: Any, rest: Any, named: Any) -> _Invocation:
         """Return the call as its caller asked for it, decided and not yet made."""
         metadata = _reusable(metadata)
-        exchange = RoutedRpc(self._staging, self._path, timeout)
-        invocation = _Invocation(self, exchange, request, timeout, metadata, rest, named)
-        exchange.begins(self.arity, metadata or ())
+        routed = self._target.call(self._path, timeout)
+        invocation = _Invocation(self, routed, request, timeout, metadata, rest, named)
+        routed.begins(self.arity, metadata or ())
         return invocation
 
-    def callable_for(self, exchange: RoutedRpc) -> Any:
+    def callable_for(self, routed: RoutedCall) -> Any:
         """Return the authority's callable for one call."""
-        make = getattr(self._sides[exchange.decision.authority], self.arity)
+        make = getattr(self._sides[routed.decision.authority], self.arity)
         serialize, deserialize = self._serialize, self._deserialize
 
         def serialized(message: Any) -> Any:
             payload = message if serialize is None else serialize(message)
-            exchange.sends(payload)
+            if isinstance(payload, bytes):  # gRPC refuses what is no bytes
+                routed.sends(payload)
             return payload
 
         def deserialized(payload: bytes) -> Any:
-            exchange.receives(payload)
+            routed.receives(payload)
             return payload if deserialize is None else deserialize(payload)
 
         return make(self._path, serialized, deserialized)
@@ -68,11 +68,11 @@ class _Invocation:
     """A call as its caller asked for it: made over the authority, and again when gRPC is to answer instead."""
 
     def __init__(
-        self, method: _Method, exchange: RoutedRpc, request: Any, timeout: float | None, metadata: Any, *options: Any
+        self, method: _Method, routed: RoutedCall, request: Any, timeout: float | None, metadata: Any, *options: Any
     ) -> None:
-        self.exchange = exchange
+        self.routed = routed
         self._method = method
-        self._request = _Requests(request, exchange) if method.arity.startswith("stream") else request
+        self._request = _Requests(request, routed) if method.arity.startswith("stream") else request
         self._metadata = metadata
         self._rest, self._named = options
         self._until = None if timeout is None else time.monotonic() + timeout
@@ -80,16 +80,16 @@ class _Invocation:
     def make(self, how: str) -> Any:
         """Return what the callable's `how` ("with_call", "future", "__call__") does."""
         rest, named = self._rest, self._named
-        if self.exchange.can_fall_back:
+        if self.routed.can_fall_back:
             rest, named = _at_once(rest, named)
         left_s = None if self._until is None else self._until - time.monotonic()
-        method = self._method.callable_for(self.exchange)
+        method = self._method.callable_for(self.routed)
         try:
             return getattr(method, how)(self._request, left_s, self._metadata, *rest, **named)
         except grpc.RpcError:
             raise
         except BaseException:
-            self.exchange.left()
+            self.routed.left()
             raise
 
 
@@ -105,34 +105,35 @@ class _OneResponse(_Method):
         self, request: Any, timeout: float | None = None, metadata: Any = None, *rest: Any, **named: Any
     ) -> tuple[Any, Any]:
         invocation = self._begin(request, timeout, metadata, rest, named)
-        exchange = invocation.exchange
+        routed = invocation.routed
         while True:
             try:
                 response, call = invocation.make("with_call")
             except grpc.RpcError as error:
                 found = ending(error)
-                if not exchange.falls_back(found):
-                    exchange.ends(found)
+                if not is_lost(found) or not routed.falls_back(found):
+                    routed.ends(found)
                     raise
             else:
-                exchange.ends(ending(call))
+                routed.ends(ending(call))
                 return response, call
 
     def future(self, request: Any, timeout: float | None = None, metadata: Any = None, *rest: Any, **named: Any) -> Any:
         invocation = self._begin(request, timeout, metadata, rest, named)
-        exchange, staging = invocation.exchange, self._staging
+        routed, target = invocation.routed, self._target
         call = invocation.make("future")
-        if not exchange.can_fall_back:
-            return _watched(call, exchange, staging)
+        if not routed.can_fall_back:
+            return _watched(call, routed, target)
         read = later_ending(call)
 
         def instead(call: Any) -> Any:
-            if exchange.falls_back(Ending(call.code().name, call.details() or "")):
-                return _watched(invocation.make("future"), exchange, staging)
-            _end_later(exchange, read, staging)
+            found = Ending(call.code().name, call.details() or "")
+            if is_lost(found) and routed.falls_back(found):
+                return _watched(invocation.make("future"), routed, target)
+            _end_later(routed, read, target)
             return None
 
-        return FallbackFuture(call, instead, lambda: _end_later(exchange, read, staging))
+        return FallbackFuture(call, instead, lambda: _end_later(routed, read, target))
 
 
 class _ManyResponses(_Method):
@@ -142,11 +143,16 @@ class _ManyResponses(_Method):
         self, request: Any, timeout: float | None = None, metadata: Any = None, *rest: Any, **named: Any
     ) -> Any:
         invocation = self._begin(request, timeout, metadata, rest, named)
-        exchange = invocation.exchange
+        routed = invocation.routed
         call = invocation.make("__call__")
-        if exchange.can_fall_back and not call.is_active() and exchange.falls_back(ending(call)):
+        if (
+            routed.can_fall_back
+            and not call.is_active()
+            and is_lost(found := ending(call))
+            and routed.falls_back(found)
+        ):
             call = invocation.make("__call__")
-        return _watched(call, exchange, self._staging)
+        return _watched(call, routed, self._target)
 
 
 class UnaryUnary(_OneResponse, grpc.UnaryUnaryMultiCallable):
@@ -174,11 +180,11 @@ class StreamStream(_ManyResponses, grpc.StreamStreamMultiCallable):
 
 
 class _Requests:
-    """The caller's iterator, whose end the exchange learns of."""
+    """The caller's iterator, whose end the routed learns of."""
 
-    def __init__(self, requests: Any, exchange: RoutedRpc) -> None:
+    def __init__(self, requests: Any, routed: RoutedCall) -> None:
         self._requests = requests
-        self._exchange = exchange
+        self._routed = routed
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -187,21 +193,21 @@ class _Requests:
         try:
             return next(self._requests)
         except StopIteration:
-            self._exchange.sends_no_more()
+            self._routed.sends_no_more()
             raise
 
 
-def _watched(call: Any, exchange: RoutedRpc, staging: Staging) -> Any:
-    """Return the call; the exchange will learn how it ended."""
+def _watched(call: Any, routed: RoutedCall, target: RoutedTarget) -> Any:
+    """Return the call; the routed will learn how it ended."""
     if is_hidden(call):
-        return _read_through(call, exchange)
-    over = partial(_end_later, exchange, later_ending(call), staging)
+        return _read_through(call, routed)
+    over = partial(_end_later, routed, later_ending(call), target)
     if not call.add_callback(over):
         over()
     return call
 
 
-def _read_through(items: Iterable[Any], exchange: RoutedRpc) -> Iterator[Any]:
+def _read_through(items: Iterable[Any], routed: RoutedCall) -> Iterator[Any]:
     """Yield the items of a stream whose call is hidden; of its end only the items are compared."""
     found = LEFT
     try:
@@ -211,13 +217,13 @@ def _read_through(items: Iterable[Any], exchange: RoutedRpc) -> Iterator[Any]:
         found = ending(error)
         raise
     finally:
-        exchange.ends(found)
+        routed.ends(found)
 
 
-def _end_later(exchange: RoutedRpc, read: Callable[[], Ending], staging: Staging) -> None:
-    """Have the exchange learn of the end; not here: this may be the thread that its metadata are to come from."""
-    exchange.left()
-    staging.endings.submit(lambda: exchange.ends(read()))
+def _end_later(routed: RoutedCall, read: Callable[[], Ending], target: RoutedTarget) -> None:
+    """Have the routed learn of the end; not here: this may be the thread that its metadata are to come from."""
+    routed.left()
+    target.end_later(routed, read)
 
 
 def _at_once(rest: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

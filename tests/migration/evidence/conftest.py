@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from lucky_transport.routing_policy import CallOutcome, Comparison, Decision
+from lucky_transport.routing import Decision
 from lucky_transport_migration.evidence.metrics import Metrics
 from lucky_transport_migration.evidence.record import Evidence, read_folder
 from lucky_transport_migration.rollout.board import EvidenceBoard
+from lucky_transport_migration.routing_policy import CallOutcome, Comparison
 from lucky_transport_migration.stages.journal import Entry, Journal
 
 

@@ -13,11 +13,12 @@ import pytest
 
 from lucky_transport.messages import EntityId, GetJointStateResponse, JointState, RobotControllerSummary
 from lucky_transport.registry import load, registry
-from lucky_transport.routing_policy import CallOutcome, Comparison
 from lucky_transport.testing.bit_flip import flip_message
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, FAILED, NOT_COMPARED, read_folder
 from lucky_transport_migration.recording.board import RecordingBoard
 from lucky_transport_migration.rollout.board import EvidenceBoard
+from lucky_transport_migration.routing.router import process_router
+from lucky_transport_migration.routing_policy import CallOutcome, Comparison
 from lucky_transport_migration.stages.journal import Journal
 from lucky_transport_migration.stages.stage import Placement, Stage
 from tests.support.waiting import until
@@ -174,16 +175,18 @@ def test_items_that_cannot_be_compared_are_said_and_harm_nobody(project: Any, bo
 
 
 @pytest.mark.parametrize(("record", "kind"), [("", EvidenceBoard), ("run.jsonl", RecordingBoard)])
-def test_the_board_of_the_registry_decides_by_stages_and_records_where_it_is_asked_to(
+def test_the_router_of_the_registry_decides_by_stages_and_records_where_it_is_asked_to(
     project: Any, monkeypatch: pytest.MonkeyPatch, record: str, kind: type
 ) -> None:
     monkeypatch.chdir(project.folder)
     monkeypatch.setenv("LUCKY_RECORD", record)
-    board = load(registry().policies["evidence"].open, owner="tests")()
-    assert type(board) is kind
-    decision = board.decide(READ)
+    process_router.cache_clear()
+    router = load(registry().routers["stages"].open, owner="tests")()
+    process_router.cache_clear()
+    assert type(router.policy._policy) is kind
+    decision = router.policy.decide(READ)
     assert (decision.authority, decision.shadow) == ("grpc", "" if record else "shm")
-    board.close()
+    router.close()
 
 
 def test_a_quiet_board_speaks_only_of_what_is_wrong(project: Any, both: Both) -> None:

@@ -16,12 +16,12 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from lucky_transport.messages import GetJointStateResponse, JointState
-from lucky_transport.routing_policy import Comparison
 from lucky_transport.testing.bit_flip import flip_message
 from lucky_transport_migration.evidence.metrics import Metrics
 from lucky_transport_migration.evidence.record import EQUAL
 from lucky_transport_migration.rollout import board as board_module
 from lucky_transport_migration.rollout.board import EvidenceBoard
+from lucky_transport_migration.routing_policy import Comparison
 from tests.support.waiting import until
 
 READ = "/hazel.rpc.MujocoService/GetJointState"
@@ -127,7 +127,8 @@ _KILLED = """
 import sys, time
 from pathlib import Path
 from lucky_transport.messages import GetJointStateResponse
-from lucky_transport.routing_policy import CallOutcome, Comparison, Decision
+from lucky_transport.routing import Decision
+from lucky_transport_migration.routing_policy import CallOutcome, Comparison
 from lucky_transport_migration.rollout import board as board_module
 from lucky_transport_migration.rollout.board import EvidenceBoard
 board = EvidenceBoard(Path(sys.argv[1]))

@@ -15,7 +15,8 @@ from lucky_transport.messages.methods import Method, method
 from lucky_transport.process import unique_name
 from lucky_transport.testing.fault_injection import Fault, FaultSpec, FaultyTransport
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, FAILED
-from lucky_transport_migration.routing.side import RoutedConnection
+from lucky_transport_migration.routing.connection import RoutedConnection
+from lucky_transport_migration.routing.router import ProcessRouter
 from lucky_transport_migration.routing.transport import StagedTransport
 from tests.support.waiting import until
 
@@ -78,7 +79,7 @@ def test_an_injected_fault_is_found_named_and_demoted_and_callers_see_none_of_it
         RoutedConnection("grpc", lambda: api.open_transport(endpoint)),
         RoutedConnection("shm", lambda: FaultyTransport(api.open_transport(endpoint), fault)),
     )
-    with StagedTransport(*sides, board) as staged:
+    with StagedTransport(*sides, ProcessRouter(board)) as staged:
         assert ask(staged, row, 1.0 if fault.fault is Fault.SLOW else 10.0) == right
         until(lambda: board.decide(row.name).stage == "grpc")
         assert ask(staged, row) == right
@@ -94,7 +95,7 @@ def test_an_injected_fault_is_found_named_and_demoted_and_callers_see_none_of_it
 def test_without_a_fault_everything_is_equal(project: Any, endpoint: str) -> None:
     board = project.board()
     control, candidate = (RoutedConnection(name, lambda: api.open_transport(endpoint)) for name in ("grpc", "shm"))
-    with StagedTransport(control, candidate, board) as staged:
+    with StagedTransport(control, candidate, ProcessRouter(board)) as staged:
         for number, row in enumerate((COUNT, SLOTS, INFO) * 5, 1):
             ask(staged, row)
             until(lambda due=number: len(project.evidence) == due)  # a shadow that lags behind is left out

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from lucky_transport.messages import ListEntitiesRequest
-from lucky_transport.routing_policy import CallOutcome, Comparison, Decision
+from lucky_transport.routing import Decision
 from lucky_transport_migration.recording.board import RecordingBoard, recorded
 from lucky_transport_migration.recording.entries import PROTOBUF, RecordedCall
 from lucky_transport_migration.recording.reading import Recording
+from lucky_transport_migration.routing_policy import CallOutcome, Comparison
 
 READ, WORLD = "/hazel.rpc.SceneService/ListEntities", "/hazel.rpc.SceneService/EnterPlayMode"
 STREAM = "/hazel.rpc.MujocoService/StreamJointState"

@@ -1,4 +1,4 @@
-"""Engines served at two endpoints, one playing gRPC and one shared memory, and boards that remember."""
+"""Engines served at two endpoints, one playing gRPC and one shared memory, and policies that remember."""
 
 from __future__ import annotations
 
@@ -13,15 +13,18 @@ import pytest
 from lucky_transport import api
 from lucky_transport.engine import Engine
 from lucky_transport.process import unique_name
-from lucky_transport.routing_policy import Comparison, Decision
+from lucky_transport.routing import Decision
 from lucky_transport.testing.fault_injection import FaultSpec, FaultyTransport
 from lucky_transport.transport import Transport
-from lucky_transport_migration.routing.side import CANDIDATE, CONTROL, RoutedConnection
+from lucky_transport_migration.routing.connection import RoutedConnection
+from lucky_transport_migration.routing.policy import CANDIDATE, CONTROL
+from lucky_transport_migration.routing.router import ProcessRouter
 from lucky_transport_migration.routing.transport import StagedTransport
+from lucky_transport_migration.routing_policy import Comparison
 from tests.support.waiting import PATIENCE_S
 
 
-class FakeBoard:
+class FakePolicy:
     """Decides `decisions[method]`, else `default`; keeps what is noted."""
 
     def __init__(self, default: Decision, decisions: dict[str, Decision] | None = None) -> None:
@@ -52,14 +55,14 @@ class FakeBoard:
 
 
 @pytest.fixture
-def new_board() -> type[FakeBoard]:
-    """Return the class of boards that remember; give it a decision, and others by method."""
-    return FakeBoard
+def new_policy() -> type[FakePolicy]:
+    """Return the class of policies that remember; give it a decision, and others by method."""
+    return FakePolicy
 
 
 #: Makes one side's connection.
 Connect = Callable[[], Transport]
-#: Makes a staged transport: (board, control endpoint, candidate endpoint).
+#: Makes a staged transport: (policy, control endpoint, candidate endpoint).
 Open = Callable[..., StagedTransport]
 
 
@@ -68,9 +71,11 @@ def open_staged() -> Generator[Open]:
     """Yield a function that returns staged transports, closed at the end."""
     with ExitStack() as stack:
 
-        def make(board: Any, control: str | Connect, candidate: str | Connect) -> StagedTransport:
+        def make(policy: Any, control: str | Connect, candidate: str | Connect) -> StagedTransport:
             sides = RoutedConnection(CONTROL, _connecting(control)), RoutedConnection(CANDIDATE, _connecting(candidate))
-            return stack.enter_context(StagedTransport(*sides, board))
+            router = ProcessRouter(policy)
+            stack.callback(router.close)
+            return stack.enter_context(StagedTransport(*sides, router))
 
         yield make
 

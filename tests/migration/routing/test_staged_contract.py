@@ -7,24 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from lucky_transport import api
 from lucky_transport.endpoint import Endpoint
 from lucky_transport.engine import Engine
 from lucky_transport.process import unique_name
-from lucky_transport.routing_policy import Comparison, Decision
+from lucky_transport.routing import Decision
 from lucky_transport.testing.contract import TransportContract
 from lucky_transport.testing.services_contract import ServicesContract
 from lucky_transport.testing.streams_contract import StreamsContract
 from lucky_transport.testing.suite import TransportSuite
 from lucky_transport.transport import Transport
-from lucky_transport_migration.routing.side import CANDIDATE, CONTROL, RoutedConnection
+from lucky_transport_migration.routing.connection import RoutedConnection
+from lucky_transport_migration.routing.policy import CANDIDATE, CONTROL
+from lucky_transport_migration.routing.router import ProcessRouter
 from lucky_transport_migration.routing.transport import StagedTransport
+from lucky_transport_migration.routing_policy import Comparison
 
 
-class _Board:
+class _Policy:
     """Decides the same for every method; what is noted is of no interest here."""
 
     def __init__(self, authority: str, shadow: str) -> None:
@@ -38,6 +41,11 @@ class _Board:
 
     def close(self) -> None:
         pass
+
+
+@cache
+def _router(authority: str, shadow: str) -> ProcessRouter:
+    return ProcessRouter(_Policy(authority, shadow))
 
 
 class _Staged(TransportSuite):
@@ -54,7 +62,7 @@ class _Staged(TransportSuite):
     def connect(self, endpoint: Endpoint) -> Transport:
         control = RoutedConnection(CONTROL, partial(api.open_transport, endpoint.option("control")))
         candidate = RoutedConnection(CANDIDATE, partial(api.open_transport, endpoint.option("candidate")))
-        return StagedTransport(control, candidate, _Board(self.authority, self.shadow))
+        return StagedTransport(control, candidate, _router(self.authority, self.shadow))
 
 
 class TestCandidateAnswersWithAShadow(_Staged, TransportContract):

@@ -1,4 +1,4 @@
-"""A staged transport under the real board: a fault is seen, named, and takes the method back while the program runs."""
+"""A staged transport under the real policy: a fault is seen, named, and takes the method back at once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ New = Callable[..., Any]
 
 
 @pytest.fixture
-def board(tmp_path: Path) -> Generator[EvidenceBoard]:
+def policy(tmp_path: Path) -> Generator[EvidenceBoard]:
     """Yield the real board of a project whose methods are canaries, but for the steps."""
     text = '[stages]\ndefault = "canary 50%"\n[stages.methods]\n"AgentService/Step" = "grpc"\n'
     (tmp_path / "lucky_transport.toml").write_text(text)
@@ -47,14 +47,15 @@ def _call_until(staged: Transport, condition: Callable[[], bool]) -> None:
 
 
 def test_a_truthful_candidate_stays_where_it_is(
-    open_staged: New, serve: New, board: EvidenceBoard, tmp_path: Path
+    open_staged: New, serve: New, policy: EvidenceBoard, tmp_path: Path
 ) -> None:
     endpoint = serve("toy")
-    staged = open_staged(board, endpoint, endpoint)
+    staged = open_staged(policy, endpoint, endpoint)
     for _ in range(20):
         staged.call(_SCHEMA, _ASKED)
+    assert staged._target.router.workers.drain(Deadline(20))
     staged.close()
-    board.close()
+    policy.close()
     seen = list(read_folder(tmp_path / "lucky-evidence"))
     assert {one.verdict for one in seen} == {"equal"}
     assert sorted(one.authority.transport for one in seen) == ["grpc"] * 10 + ["shm"] * 10
@@ -62,15 +63,15 @@ def test_a_truthful_candidate_stays_where_it_is(
 
 
 def test_a_lie_takes_a_running_programs_calls_back_to_grpc(
-    open_staged: New, serve: New, faulty: New, board: EvidenceBoard, tmp_path: Path
+    open_staged: New, serve: New, faulty: New, policy: EvidenceBoard, tmp_path: Path
 ) -> None:
     endpoint = serve("toy")
     fault = FaultSpec(Fault.BIT, "AgentService/GetAgentSchema", at=None)
-    staged = open_staged(board, endpoint, faulty(endpoint, fault))
+    staged = open_staged(policy, endpoint, faulty(endpoint, fault))
     _call_until(staged, lambda: _standing(tmp_path) == "shadow")
-    _call_until(staged, lambda: board.decide(_SCHEMA.name).stage == "shadow")
-    assert [board.decide(_SCHEMA.name).authority for _ in range(10)] == ["grpc"] * 10
-    board.close()
+    _call_until(staged, lambda: policy.decide(_SCHEMA.name).stage == "shadow")
+    assert [policy.decide(_SCHEMA.name).authority for _ in range(10)] == ["grpc"] * 10
+    policy.close()
     # Several calls may have been under way when the first of them was found out.
     different = [one for one in read_folder(tmp_path / "lucky-evidence") if one.verdict == "different"]
     assert {(one.method, one.aspect) for one in different} == {(_SCHEMA.name, "item")}
@@ -81,21 +82,21 @@ def test_a_lie_takes_a_running_programs_calls_back_to_grpc(
 
 
 def test_a_candidate_that_is_gone_takes_its_methods_back(
-    open_staged: New, serve: New, board: EvidenceBoard, tmp_path: Path
+    open_staged: New, serve: New, policy: EvidenceBoard, tmp_path: Path
 ) -> None:
-    staged = open_staged(board, serve("toy"), "inproc://nobody")
+    staged = open_staged(policy, serve("toy"), "inproc://nobody")
     _call_until(staged, lambda: _standing(tmp_path) == "grpc")
-    board.close()
+    policy.close()
     failed: Evidence = next(one for one in read_folder(tmp_path / "lucky-evidence") if one.verdict == "failed")
     assert "nobody" in failed.sentence
 
 
 def test_a_promotion_reaches_a_running_program(
-    open_staged: New, serve: New, board: EvidenceBoard, tmp_path: Path
+    open_staged: New, serve: New, policy: EvidenceBoard, tmp_path: Path
 ) -> None:
     endpoint = serve("toy")
-    staged = open_staged(board, endpoint, endpoint)
+    staged = open_staged(policy, endpoint, endpoint)
     staged.call(_SCHEMA, _ASKED)
     Moves(tmp_path).place("AgentService/GetAgentSchema", Placement.parse("complete"))
-    _call_until(staged, lambda: board.decide(_SCHEMA.name).stage == "complete")
+    _call_until(staged, lambda: policy.decide(_SCHEMA.name).stage == "complete")
     assert staged.call(_SCHEMA, _ASKED).schema.agent_name == "agent_1"

@@ -1,4 +1,4 @@
-"""A staged transport from its opening to its end: by the file of stages, across a fork, under a broken board."""
+"""A staged transport from its opening to its end: by the file of stages, across a fork, under a broken policy."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from typing import Any
 import pytest
 
 from lucky_transport import api
+from lucky_transport.deadline import Deadline
 from lucky_transport.errors import ClosedError, ConfigError, Unimplemented
 from lucky_transport.messages import GetAgentSchemaRequest, StreamTelemetryRequest
 from lucky_transport.messages.methods import method
-from lucky_transport.routing_policy import Comparison, Decision
+from lucky_transport.routing import Decision
+from lucky_transport_migration.routing.router import ProcessRouter
+from lucky_transport_migration.routing_policy import Comparison
 from tests.support.waiting import until
 
 _GRPC, _SHADOW = Decision("grpc", "", "grpc"), Decision("grpc", "shm", "shadow")
@@ -47,11 +50,11 @@ def test_a_board_out_of_order_harms_no_call(
     staged = open_staged(Broken(), endpoint, endpoint)
     for _ in range(3):
         assert staged.call(_SCHEMA, _ASKED).schema.agent_name == "agent_1"
-    staged.close()
+    assert staged._target.router.workers.drain(Deadline(20))
     assert [record.message.partition(":")[0] for record in caplog.records] == (
-        ["the board decides nothing, calls go over gRPC", "the board takes no note of calls"]
+        ["the policy cannot decide, calls go over gRPC", "the policy takes no note of calls"]
         if decision is _SHADOW
-        else ["the board takes no note of calls"]
+        else ["the policy takes no note of calls"]
     )
 
 
@@ -60,12 +63,12 @@ def test_nothing_can_be_served_at_a_staged_endpoint() -> None:
         api.serve("toy", "staged:")
 
 
-def test_a_forked_child_is_told_to_connect_again(open_staged: New, new_board: New, serve: New) -> None:
+def test_a_forked_child_is_told_to_connect_again(open_staged: New, new_policy: New, serve: New) -> None:
     endpoint = serve("toy")
-    board = new_board(_SHADOW)
-    staged = open_staged(board, endpoint, endpoint)
+    policy = new_policy(_SHADOW)
+    staged = open_staged(policy, endpoint, endpoint)
     staged.call(_SCHEMA, _ASKED)
-    board.wait_for(_SCHEMA.name)
+    policy.wait_for(_SCHEMA.name)
     pid = os.fork()
     if pid == 0:
         try:
@@ -78,28 +81,29 @@ def test_a_forked_child_is_told_to_connect_again(open_staged: New, new_board: Ne
     assert staged.call(_SCHEMA, _ASKED).schema.agent_name == "agent_1"
 
 
-def test_closing_ends_threads_and_is_idempotent(open_staged: New, new_board: New, serve: New) -> None:
+def test_closing_ends_threads_and_is_idempotent(open_staged: New, new_policy: New, serve: New) -> None:
     endpoint = serve("toy")
     before = set(threading.enumerate())
-    board = new_board(_SHADOW)
-    staged = open_staged(board, endpoint, endpoint)
+    policy = new_policy(_SHADOW)
+    staged = open_staged(policy, endpoint, endpoint)
     staged.call(_SCHEMA, _ASKED)
     with staged.stream(_TELEMETRY, StreamTelemetryRequest(target_fps=500)) as stream:
         next(stream)
+    pool = {thread for thread in threading.enumerate() if thread.name == "shadow calls"}  # the router's
     staged.close()
     staged.close()
     # A timer that logs a long wait ends a moment after it is cancelled.
-    until(lambda: set(threading.enumerate()) <= before)
+    until(lambda: set(threading.enumerate()) <= before | pool)
     with pytest.raises(ClosedError):
         staged.call(_SCHEMA, _ASKED)
-    assert len(board.notes) == 2
+    until(lambda: len(policy.notes) == 2)
 
 
 def test_a_program_opens_it_by_the_file_of_stages(serve: New, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     endpoint = serve("toy")
     (tmp_path / "lucky_transport.toml").write_text(f'[stages]\ncontrol = "{endpoint}"\n')
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("lucky_transport_migration.routing.client.process_board", lambda: _Noteless())
+    monkeypatch.setattr("lucky_transport_migration.routing.client.process_router", lambda: ProcessRouter(_Noteless()))
     for url in ("staged:", f"staged:?control={endpoint}"):
         with api.connect(url) as client:
             schema = client.agent.get_agent_schema(agent_name="agent_1").schema

@@ -14,10 +14,12 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.errors import Unimplemented
 from lucky_transport.messages import GetAgentSchemaRequest, LidarSensorRequest, SetSimulationModeRequest
 from lucky_transport.messages.methods import method
-from lucky_transport.routing_policy import Decision
+from lucky_transport.routing import Decision
 from lucky_transport.testing.fault_injection import Fault, FaultSpec
 from lucky_transport.transport import Transport
 from lucky_transport_migration.routing import shadows
+from lucky_transport_migration.routing.typed_shadows import TypedShadows
+from tests.support.waiting import until
 
 _GRPC, _SHADOW = Decision("grpc", "", "grpc"), Decision("grpc", "shm", "shadow")
 _CANARY = Decision("shm", "grpc", "canary 10%")
@@ -31,13 +33,13 @@ New = Callable[..., Any]
 
 
 def test_a_lying_shadow_is_seen_and_the_caller_gets_the_truth(
-    open_staged: New, new_board: New, serve: New, faulty: New
+    open_staged: New, new_policy: New, serve: New, faulty: New
 ) -> None:
     endpoint = serve("toy")
-    board = new_board(_SHADOW)
+    policy = new_policy(_SHADOW)
     candidate = faulty(endpoint, FaultSpec(Fault.BIT, "AgentService/GetAgentSchema"))
-    response = open_staged(board, endpoint, candidate).call(_SCHEMA, _ASKED)
-    (note,) = board.wait_for(_SCHEMA.name)
+    response = open_staged(policy, endpoint, candidate).call(_SCHEMA, _ASKED)
+    (note,) = policy.wait_for(_SCHEMA.name)
     with api.open_transport(endpoint) as plain:
         assert response == plain.call(_SCHEMA, _ASKED)
     assert note.shadow.items[0] != response
@@ -45,19 +47,19 @@ def test_a_lying_shadow_is_seen_and_the_caller_gets_the_truth(
 
 @pytest.mark.parametrize("fault", [Fault.CRASH, Fault.STATUS])
 def test_a_broken_shadow_is_noted_and_the_caller_unharmed(
-    open_staged: New, new_board: New, serve: New, faulty: New, fault: Fault
+    open_staged: New, new_policy: New, serve: New, faulty: New, fault: Fault
 ) -> None:
     endpoint = serve("toy")
-    board = new_board(_SHADOW)
-    staged = open_staged(board, endpoint, faulty(endpoint, FaultSpec(fault, "AgentService/GetAgentSchema", at=None)))
+    policy = new_policy(_SHADOW)
+    staged = open_staged(policy, endpoint, faulty(endpoint, FaultSpec(fault, "AgentService/GetAgentSchema", at=None)))
     assert [staged.call(_SCHEMA, _ASKED).schema.agent_name for _ in range(3)] == ["agent_1"] * 3
-    notes = board.wait_for(_SCHEMA.name, 3)
+    notes = policy.wait_for(_SCHEMA.name, 3)
     assert {note.authority.code for note in notes} == {"OK"}
     assert {note.shadow.code for note in notes} == {"UNAVAILABLE" if fault is Fault.CRASH else "NOT_FOUND"}
 
 
 def test_a_shadow_that_raises_what_no_transport_may_raise_is_noted_as_a_crash(
-    open_staged: New, new_board: New, serve: New, monkeypatch: pytest.MonkeyPatch
+    open_staged: New, new_policy: New, serve: New, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     endpoint = serve("toy")
 
@@ -70,129 +72,134 @@ def test_a_shadow_that_raises_what_no_transport_may_raise_is_noted_as_a_crash(
         return candidate
 
     for decision in (_SHADOW, _CANARY):
-        board = new_board(decision, {"/hazel.rpc.AgentService/Step": _GRPC})
+        policy = new_policy(decision, {"/hazel.rpc.AgentService/Step": _GRPC})
         for candidate, code in ((connect, "INTERNAL"), (explode, "UNAVAILABLE")):
-            assert open_staged(board, endpoint, candidate).call(_SCHEMA, _ASKED).schema.agent_name == "agent_1"
-            note = board.wait_for(_SCHEMA.name)[-1]
+            assert open_staged(policy, endpoint, candidate).call(_SCHEMA, _ASKED).schema.agent_name == "agent_1"
+            note = policy.wait_for(_SCHEMA.name)[-1]
             assert note.authority.transport == "grpc"
             assert (note.shadow.transport, note.shadow.code) == ("shm", code)
             assert "RuntimeError: out of order" in note.shadow.details
-            board.notes.clear()
+            policy.notes.clear()
 
 
-def test_a_shadow_that_hangs_delays_neither_calls_nor_close(open_staged: New, new_board: New, serve: New) -> None:
+def test_a_shadow_that_hangs_delays_neither_calls_nor_close(
+    open_staged: New, new_policy: New, serve: New, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shadows, "_GRACE_S", 0.0)
     endpoint = serve("toy")
-    board = new_board(_SHADOW)
+    policy = new_policy(_SHADOW)
     release = threading.Event()
 
     def hang() -> Transport:
         release.wait(30)
         return api.open_transport(endpoint)
 
-    staged = open_staged(board, endpoint, hang)
+    staged = open_staged(policy, endpoint, hang)
     for _ in range(200):
         staged.call(_SCHEMA, _ASKED)
-    dropped = board.wait_for(_SCHEMA.name, 200 - 66)  # two hang, 64 wait for them
+    dropped = policy.wait_for(_SCHEMA.name, 200 - 64)  # four hang, 60 wait for them
     assert {note.why for note in dropped} == {"too many shadows are under way"}
     staged.close()
+    staged.close()
+    until(lambda: staged._target.shadows._is_closed)
     release.set()
-    notes = board.wait_for(_SCHEMA.name, 200)
+    notes = policy.wait_for(_SCHEMA.name, 200)
     assert {note.why for note in notes} == {
         "too many shadows are under way",
-        "the transport was closed before the shadow had answered",
+        "the channel was closed before the shadow had answered",
     }
 
 
-def test_a_shadow_has_its_callers_deadline(open_staged: New, new_board: New, serve: New, faulty: New) -> None:
+def test_a_shadow_has_its_callers_deadline(open_staged: New, new_policy: New, serve: New, faulty: New) -> None:
     endpoint = serve("toy", answer_delay_s=0.01)
     slow = faulty(endpoint, FaultSpec(Fault.SLOW, "LidarService/GetLidarBeamAngles", delay_s=60))
-    board = new_board(_SHADOW)
-    open_staged(board, endpoint, slow).call(_SLOW, LidarSensorRequest(), Deadline(0.5))
-    (note,) = board.wait_for(_SLOW.name)
+    policy = new_policy(_SHADOW)
+    open_staged(policy, endpoint, slow).call(_SLOW, LidarSensorRequest(), Deadline(0.5))
+    (note,) = policy.wait_for(_SLOW.name)
     assert (note.authority.code, note.shadow.code) == ("OK", "DEADLINE_EXCEEDED")
 
 
-def test_a_shadow_that_had_to_wait_its_turn_is_not_late(open_staged: New, new_board: New, serve: New) -> None:
+def test_a_shadow_that_had_to_wait_its_turn_is_not_late(open_staged: New, new_policy: New, serve: New) -> None:
     endpoint = serve("toy", answer_delay_s=0.2)
-    board = new_board(_SHADOW)
-    staged = open_staged(board, serve("toy", answer_delay_s=0.001), endpoint)
-    for _ in range(4):  # two at a time: the last two begin after the first ones' deadline
+    policy = new_policy(_SHADOW)
+    staged = open_staged(policy, serve("toy", answer_delay_s=0.001), endpoint)
+    for _ in range(8):  # four at a time: the last four begin after the first ones' deadline
         staged.call(_SLOW, LidarSensorRequest(), Deadline(0.3))
-    notes = board.wait_for(_SLOW.name, 4)
-    assert [note.shadow.code for note in notes] == ["OK"] * 4
+    notes = policy.wait_for(_SLOW.name, 8)
+    assert [note.shadow.code for note in notes] == ["OK"] * 8
 
 
-def test_a_shadow_is_not_compared_when_the_world_has_changed(open_staged: New, new_board: New, serve: New) -> None:
+def test_a_shadow_is_not_compared_when_the_world_has_changed(open_staged: New, new_policy: New, serve: New) -> None:
     endpoint = serve("toy", answer_delay_s=0.2)
-    board = new_board(_GRPC, {_SLOW.name: _SHADOW})
-    staged = open_staged(board, endpoint, endpoint)
+    policy = new_policy(_GRPC, {_SLOW.name: _SHADOW})
+    staged = open_staged(policy, endpoint, endpoint)
     reader = threading.Thread(target=lambda: staged.call(_SLOW, LidarSensorRequest()))
     reader.start()
     time.sleep(0.05)
     staged.step(staged.actions)
     reader.join(10)
-    (note,) = board.wait_for(_SLOW.name)
-    assert (note.shadow, note.why) == (None, "the world changed between the two answers")
+    (note,) = policy.wait_for(_SLOW.name)
+    assert (note.shadow, note.why) == (None, "the world changed before both had answered")
 
 
 def test_a_quick_shadow_is_not_compared_either_when_the_world_changes_under_a_slow_authority(
-    open_staged: New, new_board: New, serve: New
+    open_staged: New, new_policy: New, serve: New
 ) -> None:
-    board = new_board(_GRPC, {_SLOW.name: _SHADOW})
-    staged = open_staged(board, serve("toy", answer_delay_s=0.3), serve("toy", answer_delay_s=0.001))
+    policy = new_policy(_GRPC, {_SLOW.name: _SHADOW})
+    staged = open_staged(policy, serve("toy", answer_delay_s=0.3), serve("toy", answer_delay_s=0.001))
     reader = threading.Thread(target=lambda: staged.call(_SLOW, LidarSensorRequest()))
     reader.start()
     time.sleep(0.1)
     with pytest.raises(Unimplemented):
         staged.call(_MODE, SetSimulationModeRequest())
     reader.join(10)
-    (note,) = board.wait_for(_SLOW.name)
-    assert (note.shadow, note.why) == (None, "the world changed between the two answers")
+    (note,) = policy.wait_for(_SLOW.name)
+    assert (note.shadow, note.why) == (None, "the world changed before both had answered")
 
 
 def test_equal_answers_count_no_more_than_different_ones_when_a_step_spans_the_read(
-    open_staged: New, new_board: New, serve: New
+    open_staged: New, new_policy: New, serve: New
 ) -> None:
     """The step is under way when the read begins, and ends after both have answered."""
     endpoint = serve("toy")
-    board = new_board(_GRPC, {_SCHEMA.name: _SHADOW})
-    staged = open_staged(board, endpoint, endpoint)
+    policy = new_policy(_GRPC, {_SCHEMA.name: _SHADOW})
+    staged = open_staged(policy, endpoint, endpoint)
     staged.send(staged.actions)
     staged.call(_SCHEMA, _ASKED)
-    (note,) = board.wait_for(_SCHEMA.name)
-    assert (note.shadow, note.why) == (None, "the world changed between the two answers")
+    (note,) = policy.wait_for(_SCHEMA.name)
+    assert (note.shadow, note.why) == (None, "the world changed before both had answered")
     staged.recv()
     staged.call(_SCHEMA, _ASKED)
-    assert board.wait_for(_SCHEMA.name, 2)[-1].shadow is not None
+    assert policy.wait_for(_SCHEMA.name, 2)[-1].shadow is not None
 
 
 def test_a_shadow_that_breaks_in_our_own_code_is_noted_and_its_thread_goes_on(
-    open_staged: New, new_board: New, serve: New, monkeypatch: pytest.MonkeyPatch
+    open_staged: New, new_policy: New, serve: New, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     endpoint = serve("toy")
-    board = new_board(_SHADOW)
-    staged = open_staged(board, endpoint, endpoint)
+    policy = new_policy(_SHADOW)
+    staged = open_staged(policy, endpoint, endpoint)
 
     def broken(*_: Any) -> Any:
         raise KeyError("a fault of ours")
 
     with monkeypatch.context() as patch:
-        patch.setattr(shadows, "answer", broken)
-        for _ in range(3):  # more than there are threads
+        patch.setattr(TypedShadows, "ask", broken)
+        for _ in range(6):  # more than there are threads
             staged.call(_SCHEMA, _ASKED)
-        notes = board.wait_for(_SCHEMA.name, 3)
-    assert {note.why for note in notes} == {"the shadow broke: KeyError: 'a fault of ours'"}
+        notes = policy.wait_for(_SCHEMA.name, 6)
+    assert {note.shadow.details for note in notes} == {"KeyError: 'a fault of ours'"}
     staged.call(_SCHEMA, _ASKED)
-    assert board.wait_for(_SCHEMA.name, 4)[-1].shadow is not None
+    assert policy.wait_for(_SCHEMA.name, 7)[-1].shadow.code == "OK"
 
 
 def test_a_read_that_falls_back_is_logged_once(
-    open_staged: New, new_board: New, serve: New, faulty: New, caplog: pytest.LogCaptureFixture
+    open_staged: New, new_policy: New, serve: New, faulty: New, caplog: pytest.LogCaptureFixture
 ) -> None:
     endpoint = serve("toy")
-    board = new_board(_CANARY, {"/hazel.rpc.AgentService/Step": _GRPC})
+    policy = new_policy(_CANARY, {"/hazel.rpc.AgentService/Step": _GRPC})
     staged = open_staged(
-        board, endpoint, faulty(endpoint, FaultSpec(Fault.CRASH, "AgentService/GetAgentSchema", at=None))
+        policy, endpoint, faulty(endpoint, FaultSpec(Fault.CRASH, "AgentService/GetAgentSchema", at=None))
     )
     with caplog.at_level("WARNING", "lucky_transport"):
         for _ in range(3):

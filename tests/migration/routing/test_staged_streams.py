@@ -9,7 +9,7 @@ import pytest
 
 from lucky_transport.messages import StreamTelemetryRequest
 from lucky_transport.messages.methods import method
-from lucky_transport.routing_policy import Decision
+from lucky_transport.routing import Decision
 from lucky_transport.testing.fault_injection import Fault, FaultSpec
 
 _SHADOW = Decision("grpc", "shm", "shadow")
@@ -19,50 +19,50 @@ _TELEMETRY = method("TelemetryService/StreamTelemetry")
 New = Callable[..., Any]
 
 
-def test_a_stream_is_compared_as_far_as_its_reader_went(open_staged: New, new_board: New, serve: New) -> None:
+def test_a_stream_is_compared_as_far_as_its_reader_went(open_staged: New, new_policy: New, serve: New) -> None:
     endpoint = serve("toy")
-    board = new_board(_SHADOW)
-    stream = open_staged(board, endpoint, endpoint).stream(_TELEMETRY, StreamTelemetryRequest(target_fps=200))
+    policy = new_policy(_SHADOW)
+    stream = open_staged(policy, endpoint, endpoint).stream(_TELEMETRY, StreamTelemetryRequest(target_fps=200))
     taken = [next(stream) for _ in range(5)]
     stream.cancel()
-    (note,) = board.wait_for(_TELEMETRY.name)
+    (note,) = policy.wait_for(_TELEMETRY.name)
     assert note.ended_early
     assert list(note.authority.items) == taken
     assert len(note.shadow.items) == 5
     assert note.shadow.code == "OK"
 
 
-def test_of_an_endless_stream_the_first_items_are_compared(open_staged: New, new_board: New, serve: New) -> None:
+def test_of_an_endless_stream_the_first_items_are_compared(open_staged: New, new_policy: New, serve: New) -> None:
     endpoint = serve("toy")
-    board = new_board(_SHADOW)
-    with open_staged(board, endpoint, endpoint).stream(_TELEMETRY, StreamTelemetryRequest(target_fps=2000)) as stream:
+    policy = new_policy(_SHADOW)
+    with open_staged(policy, endpoint, endpoint).stream(_TELEMETRY, StreamTelemetryRequest(target_fps=2000)) as stream:
         for _ in range(100):
             next(stream)
-        (note,) = board.wait_for(_TELEMETRY.name)
+        (note,) = policy.wait_for(_TELEMETRY.name)
         assert (len(note.authority.items), len(note.shadow.items), note.ended_early) == (64, 64, True)
-    assert len(board.notes) == 1
+    assert len(policy.notes) == 1
 
 
 @pytest.mark.parametrize("fault", [Fault.MISSING, Fault.REORDERED, Fault.CRASH])
 def test_a_streams_shadow_may_do_what_it_likes(
-    open_staged: New, new_board: New, serve: New, faulty: New, fault: Fault
+    open_staged: New, new_policy: New, serve: New, faulty: New, fault: Fault
 ) -> None:
     endpoint = serve("toy")
-    board = new_board(_SHADOW)
+    policy = new_policy(_SHADOW)
     wild = faulty(endpoint, FaultSpec(fault, "TelemetryService/StreamTelemetry", item=1))
-    with open_staged(board, endpoint, wild).stream(_TELEMETRY, StreamTelemetryRequest(target_fps=500)) as stream:
+    with open_staged(policy, endpoint, wild).stream(_TELEMETRY, StreamTelemetryRequest(target_fps=500)) as stream:
         for _ in range(6):
             next(stream)
-    (note,) = board.wait_for(_TELEMETRY.name)
+    (note,) = policy.wait_for(_TELEMETRY.name)
     assert (note.authority.code, len(note.authority.items)) == ("OK", 6)
     assert note.shadow.code == ("UNAVAILABLE" if fault is Fault.CRASH else "OK")
 
 
-def test_pictures_shown_in_place_are_not_kept_for_a_comparison(open_staged: New, new_board: New, serve: New) -> None:
+def test_pictures_shown_in_place_are_not_kept_for_a_comparison(open_staged: New, new_policy: New, serve: New) -> None:
     endpoint = serve("toy")
-    board = new_board(_SHADOW)
-    staged = open_staged(board, endpoint, endpoint)
+    policy = new_policy(_SHADOW)
+    staged = open_staged(policy, endpoint, endpoint)
     with staged.stream(_TELEMETRY, StreamTelemetryRequest(target_fps=500), copy=False) as stream:
         next(stream)
-    (note,) = board.wait_for(_TELEMETRY.name)
+    (note,) = policy.wait_for(_TELEMETRY.name)
     assert (note.decision.shadow, list(note.authority.items)) == ("", [])

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lucky_transport.errors import ConfigError
-from lucky_transport.routing_policy import Decision
+from lucky_transport.routing import Decision
 from lucky_transport_migration.stages.decision import LOOK_EVERY_S, Decider
 from lucky_transport_migration.stages.effective_stages import STEP, STEPPING_PATH
 from lucky_transport_migration.stages.journal import Journal

@@ -145,9 +145,9 @@ def test_calls_of_a_staged_channel_are_counted_by_the_way_that_they_take(
     counters = CallCounters(tmp_path)
     patches.patch(grpc, Switch(Settings(transport="staged", endpoint="shm://x"), quiet=True), counters)
     grpc.insecure_channel(TARGET)
-    counter_of = opened[0][3]
+    count = opened[0][3]
     for transport in ("grpc", "shm", "shm"):
-        counter_of(transport, "/t.T/Echo").add()
+        count(transport, "/t.T/Echo")
     (process,) = read(tmp_path)
     assert process.calls == [
         Calls(TARGET, "", "the stage of the method", "/t.T/Echo", 1),

@@ -13,7 +13,7 @@ from lucky_transport.errors import ConfigError
 from lucky_transport.process import unique_name
 from lucky_transport.registry import Registry
 from lucky_transport_stubs.run.switch import Route, Switch, target_map
-from lucky_transport_stubs.staged import boards
+from lucky_transport_stubs.staged import opening
 
 TARGET = "127.0.0.1:50051"
 
@@ -43,9 +43,9 @@ def test_staged_leaves_it_to_each_call_and_asks_nobody(capfd: pytest.CaptureFixt
     assert said(capfd)[0] == f"{TARGET} goes to gRPC or shm://nobody, each method as its stage says"
 
 
-def test_staged_without_a_board_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(boards, "registry", Registry)
-    with pytest.raises(ConfigError, match="no plugin offers a board that decides"):
+def test_staged_without_a_router_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opening, "registry", Registry)
+    with pytest.raises(ConfigError, match="no plugin offers a router"):
         Switch(Settings(transport="staged", endpoint="shm://x"))
 
 

@@ -1,4 +1,4 @@
-"""Two servers of one service, real gRPC and shared memory, a board that does as it is told, and staged channels."""
+"""Two servers of one service, real gRPC and shared memory, a policy that does as it is told, and staged channels."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from typing import Any
 import pytest
 
 from lucky_transport.process import unique_name
-from lucky_transport.routing_policy import Comparison, Decision
+from lucky_transport.routing import Decision
+from lucky_transport_migration.routing_policy import Comparison
 from tests.support.waiting import PATIENCE_S
 
 grpc = pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
+
 import lucky_transport_stubs  # noqa: E402 - needs grpc
+from lucky_transport_migration.routing.router import ProcessRouter  # noqa: E402
 from lucky_transport_stubs.staged import opening  # noqa: E402
-from lucky_transport_stubs.staged import staging_runtime as backstage_module  # noqa: E402
-from lucky_transport_stubs.staged.staging_runtime import StagingRuntime  # noqa: E402
 
 SHADOWED = Decision("grpc", "shm", "shadow")
 
 
-class ToldBoard:
+class ToldPolicy:
     """Decides as `decisions` says, by method, else as `decision`; `noted` holds what came of it."""
 
     def __init__(self) -> None:
@@ -92,23 +93,22 @@ class Pair:
 
 
 @pytest.fixture
-def board() -> ToldBoard:
-    return ToldBoard()
+def policy() -> ToldPolicy:
+    return ToldPolicy()
 
 
 @pytest.fixture(autouse=True)
-def behind(board: ToldBoard, monkeypatch: pytest.MonkeyPatch) -> Iterator[StagingRuntime]:
-    """What all staged channels of a test share."""
-    behind = StagingRuntime(board)
-    monkeypatch.setattr(opening, "staging_runtime", lambda: behind)
+def router(policy: ToldPolicy, monkeypatch: pytest.MonkeyPatch) -> Iterator[ProcessRouter]:
+    """The router of all staged channels of a test."""
+    router = ProcessRouter(policy)
+    monkeypatch.setattr(opening, "open_router", lambda: router)
     before = set(threading.enumerate())
-    yield behind
-    behind.close()
+    yield router
+    router.close()
     for thread in set(threading.enumerate()) - before:
         if thread.name in ("shadow calls", "ended calls"):
             thread.join(PATIENCE_S)
             assert not thread.is_alive(), thread
-    backstage_module.staging_runtime.cache_clear()
 
 
 Serve = Callable[..., Pair]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lucky_transport.process import unique_name
-from lucky_transport.routing_policy import Decision
+from lucky_transport.routing import Decision
 
 grpc = pytest.importorskip("grpc")
 
@@ -30,9 +30,9 @@ async def letters(text: bytes) -> AsyncIterator[bytes]:
 
 @BOTH_WAYS
 def test_every_arity_and_style_is_answered_by_the_authority_and_compared(
-    pair: Any, board: Any, decision: Decision
+    pair: Any, policy: Any, decision: Decision
 ) -> None:
-    board.decision = decision
+    policy.decision = decision
 
     async def program() -> None:
         async with pair.aio_channel() as channel:
@@ -47,11 +47,11 @@ def test_every_arity_and_style_is_answered_by_the_authority_and_compared(
             await call.done_writing()
             assert await call.read() is grpc.aio.EOF
             assert await call.code() is grpc.StatusCode.OK
-            await asyncio.to_thread(board.wait, 5)
+            await asyncio.to_thread(policy.wait, 5)
 
     run(program())
     found = {}
-    for one in board.noted:
+    for one in policy.noted:
         assert one.why == ""
         assert (one.authority.transport, one.authority.code, one.shadow.code) == (decision.authority, "OK", "OK")
         assert list(one.authority.items) == list(one.shadow.items)
@@ -66,13 +66,13 @@ def test_every_arity_and_style_is_answered_by_the_authority_and_compared(
 
 
 @BOTH_WAYS
-def test_status_and_metadata_of_both_are_noted(serve: Any, board: Any, decision: Decision) -> None:
+def test_status_and_metadata_of_both_are_noted(serve: Any, policy: Any, decision: Decision) -> None:
     def refuse(request: bytes, context: Any) -> None:
         context.send_initial_metadata([("head", "1")])
         context.set_trailing_metadata([("tail-bin", b"\x00")])
         context.abort(grpc.StatusCode.NOT_FOUND, dict(context.invocation_metadata())["key"])
 
-    board.decision = decision
+    policy.decision = decision
     pair = serve({"unary_unary Refuse": refuse, "unary_stream Refuses": refuse})
 
     async def program() -> None:
@@ -83,10 +83,10 @@ def test_status_and_metadata_of_both_are_noted(serve: Any, board: Any, decision:
             with pytest.raises(grpc.aio.AioRpcError):
                 async for _ in channel.unary_stream("/t.Test/Refuses")(b"", metadata=(("key", "who"),)):
                     pass
-            await asyncio.to_thread(board.wait, 2)
+            await asyncio.to_thread(policy.wait, 2)
 
     run(program())
-    for one in board.noted:
+    for one in policy.noted:
         assert one.shadow.headers == one.authority.headers
         assert one.authority.headers in ((("head", "1"),), ())  # grpc.aio forgets them when the status was there first
         for outcome in (one.authority, one.shadow):
@@ -94,7 +94,7 @@ def test_status_and_metadata_of_both_are_noted(serve: Any, board: Any, decision:
             assert outcome.trailing == (("tail-bin", b"\x00"),)
 
 
-def test_interceptors_stay_outside(pair: Any, board: Any) -> None:
+def test_interceptors_stay_outside(pair: Any, policy: Any) -> None:
     class Changing(grpc.aio.UnaryUnaryClientInterceptor):
         async def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
             return await continuation(details, request + b"!")
@@ -102,18 +102,18 @@ def test_interceptors_stay_outside(pair: Any, board: Any) -> None:
     async def program() -> None:
         async with pair.aio_channel(interceptors=[Changing()]) as channel:
             assert await channel.unary_unary(ECHO)(b"x") == b"x!"
-            await asyncio.to_thread(board.wait)
+            await asyncio.to_thread(policy.wait)
 
     run(program())
-    assert list(board.only().shadow.items) == [b"x!"]
+    assert list(policy.only().shadow.items) == [b"x!"]
 
 
 @BOTH_WAYS
 @pytest.mark.parametrize("leave", ["cancel", "drop", "break"])
 def test_a_stream_that_the_caller_leaves_is_noted_as_far_as_it_came(
-    serve: Any, board: Any, decision: Decision, leave: str
+    serve: Any, policy: Any, decision: Decision, leave: str
 ) -> None:
-    board.decision = decision
+    policy.decision = decision
 
     def count(request: bytes, context: Any) -> Iterator[bytes]:
         for number in range(100_000):
@@ -131,15 +131,15 @@ def test_a_stream_that_the_caller_leaves_is_noted_as_far_as_it_came(
                 call.cancel()
             elif leave == "drop":
                 del call
-        await asyncio.to_thread(board.wait)
+        await asyncio.to_thread(policy.wait)
 
     run(program())
-    comparison = board.only()
+    comparison = policy.only()
     assert comparison.ended_early
     assert list(comparison.authority.items[:1]) == list(comparison.shadow.items[:1]) == [bytes(4)]
 
 
-def test_a_cancelled_call_is_cancelled_and_not_compared(serve: Any, board: Any) -> None:
+def test_a_cancelled_call_is_cancelled_and_not_compared(serve: Any, policy: Any) -> None:
     go_on = threading.Event()
 
     def wait(request: bytes, context: Any) -> bytes:
@@ -153,15 +153,15 @@ def test_a_cancelled_call_is_cancelled_and_not_compared(serve: Any, board: Any) 
         async with pair.aio_channel() as channel:
             with pytest.raises(asyncio.TimeoutError):
                 await asyncio.wait_for(channel.unary_unary(ECHO)(b"x"), 0.2)
-            await asyncio.to_thread(board.wait)
+            await asyncio.to_thread(policy.wait)
 
     run(program())
     go_on.set()
-    comparison = board.only()
+    comparison = policy.only()
     assert (comparison.shadow, comparison.why) == (None, "the call did not come to its end")
 
 
-def test_a_call_that_is_cancelled_before_it_was_made_concerns_no_transport(pair: Any, board: Any) -> None:
+def test_a_call_that_is_cancelled_before_it_was_made_concerns_no_transport(pair: Any, policy: Any) -> None:
     async def program() -> None:
         async with pair.aio_channel() as channel:
             call = channel.unary_unary(ECHO)(b"never")
@@ -169,13 +169,13 @@ def test_a_call_that_is_cancelled_before_it_was_made_concerns_no_transport(pair:
             with pytest.raises(asyncio.CancelledError):
                 await call
             assert await channel.unary_unary(ECHO)(b"x") == b"x"
-            await asyncio.to_thread(board.wait)
+            await asyncio.to_thread(policy.wait)
 
     run(program())
-    assert board.only().request == b"x"
+    assert policy.only().request == b"x"
 
 
-def test_a_candidate_that_hangs_delays_neither_calls_nor_the_loop(serve: Any, board: Any) -> None:
+def test_a_candidate_that_hangs_delays_neither_calls_nor_the_loop(serve: Any, policy: Any) -> None:
     go_on = threading.Event()
     pair = serve(candidate={"unary_unary Echo": lambda request, _: (go_on.wait(10), request)[1]})
 
@@ -183,15 +183,15 @@ def test_a_candidate_that_hangs_delays_neither_calls_nor_the_loop(serve: Any, bo
         async with pair.aio_channel() as channel:
             echo = channel.unary_unary(ECHO)
             assert await asyncio.gather(*(echo(bytes([item])) for item in range(80))) == [bytes([i]) for i in range(80)]
-            assert {one.why for one in board.wait(80 - 64)} == {"too many shadows are under way"}
+            assert {one.why for one in policy.wait(80 - 64)} == {"too many shadows are under way"}
 
     run(program())
     go_on.set()
 
 
 @pytest.mark.parametrize("answering", ["grpc", "shm"])
-def test_it_stands_as_the_channel_for_unnamed_methods_stands(pair: Any, board: Any, answering: str) -> None:
-    board.decision = Decision(answering)
+def test_it_stands_as_the_channel_for_unnamed_methods_stands(pair: Any, policy: Any, answering: str) -> None:
+    policy.decision = Decision(answering)
     if answering == "shm":
         pair.target = "127.0.0.1:1"
     else:
@@ -204,12 +204,12 @@ def test_it_stands_as_the_channel_for_unnamed_methods_stands(pair: Any, board: A
             assert await channel.unary_unary(ECHO)(b"x") == b"x"
 
     run(program())
-    assert board.only().authority.transport == answering
+    assert policy.only().authority.transport == answering
 
 
-def test_it_gets_ready_where_calls_go_now_this_way_now_that(pair: Any, board: Any) -> None:
+def test_it_gets_ready_where_calls_go_now_this_way_now_that(pair: Any, policy: Any) -> None:
     ways = itertools.cycle([Decision("shm"), Decision("grpc")])
-    board.decide = lambda method: next(ways)
+    policy.decide = lambda method: next(ways)
 
     async def program() -> None:
         async with pair.aio_channel() as channel:
@@ -218,7 +218,7 @@ def test_it_gets_ready_where_calls_go_now_this_way_now_that(pair: Any, board: An
     run(program())
 
 
-def test_after_closing_calls_are_refused_as_always(pair: Any, board: Any) -> None:
+def test_after_closing_calls_are_refused_as_always(pair: Any, policy: Any) -> None:
     async def program() -> None:
         channel = pair.aio_channel()
         await channel.close()
@@ -226,4 +226,4 @@ def test_after_closing_calls_are_refused_as_always(pair: Any, board: Any) -> Non
             await channel.unary_unary(ECHO)(b"x")
 
     run(program())
-    assert board.noted == []
+    assert policy.noted == []

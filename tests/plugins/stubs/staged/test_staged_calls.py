@@ -1,4 +1,4 @@
-"""Calls of a staged channel: the caller gets the authority's answer, the board gets both."""
+"""Calls of a staged channel: the caller gets the authority's answer, the policy gets both."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 
 from lucky_transport.deadline import Deadline
-from lucky_transport.routing_policy import CallOutcome, Comparison, Decision
+from lucky_transport.routing import Decision
+from lucky_transport_migration.routing_policy import CallOutcome, Comparison
 
 grpc = pytest.importorskip("grpc")
 
-from lucky_transport_stubs.staged.workers import Workers  # noqa: E402 - needs grpc
+from lucky_transport_migration.routing.routed_call import CHANGES  # noqa: E402
+from lucky_transport_migration.routing.workers import Workers  # noqa: E402 - needs grpc
 
 ECHO, COUNT, SUM, CHAT = (f"/t.Test/{name}" for name in ("Echo", "Count", "Sum", "Chat"))
 OVER_SHM = Decision("shm", "grpc", "shm")
@@ -33,9 +35,9 @@ def is_equal(comparison: Comparison) -> bool:
 
 @pytest.mark.parametrize("decision", [Decision("grpc", "shm", "shadow"), OVER_SHM])
 def test_every_arity_and_way_to_call_is_answered_by_the_authority_and_compared(
-    channel: Any, board: Any, decision: Decision
+    channel: Any, policy: Any, decision: Decision
 ) -> None:
-    board.decision = decision
+    policy.decision = decision
     echo, add = channel.unary_unary(ECHO), channel.stream_unary(SUM)
     assert echo(b"x", timeout=10) == b"x"
     assert echo.with_call(b"y")[0] == b"y"
@@ -45,7 +47,7 @@ def test_every_arity_and_way_to_call_is_answered_by_the_authority_and_compared(
     assert add.with_call(iter([b"c"]))[0] == b"c"
     assert add.future(iter([b"d"])).result(10) == b"d"
     assert list(channel.stream_stream(CHAT)(iter([b"a", b"b"]))) == [b"a", b"b"]
-    for comparison in board.wait(8):
+    for comparison in policy.wait(8):
         assert is_equal(comparison), comparison
         assert (comparison.authority.transport, comparison.authority.code) == (decision.authority, "OK")
         assert comparison.shadow is not None
@@ -53,27 +55,27 @@ def test_every_arity_and_way_to_call_is_answered_by_the_authority_and_compared(
         assert not comparison.ended_early
         assert comparison.authority.took_us > 0
         assert comparison.shadow.took_us > 0
-    found = {(one.method, str(one.request)): list(one.authority.items) for one in board.noted}
+    found = {(one.method, str(one.request)): list(one.authority.items) for one in policy.noted}
     assert found[ECHO, str(b"y")] == [b"y"]
     assert found[COUNT, str(b"ab")] == [b"a", b"b"]
     assert found[SUM, str([b"a", b"b"])] == [b"ab"]
     assert found[CHAT, str([b"a", b"b"])] == [b"a", b"b"]
 
 
-def test_a_call_without_a_shadow_is_noted_too(channel: Any, board: Any) -> None:
-    board.decision = Decision("shm", stage="complete")
+def test_a_call_without_a_shadow_is_noted_too(channel: Any, policy: Any) -> None:
+    policy.decision = Decision("shm", stage="complete")
     assert channel.unary_unary(ECHO)(b"x") == b"x"
-    comparison = board.only()
-    assert comparison.decision == board.decision
-    assert (comparison.shadow, comparison.why, comparison.request) == (None, "", b"x")
+    comparison = policy.only()
+    assert comparison.decision == policy.decision
+    assert (comparison.shadow, comparison.why, comparison.request) == (None, CHANGES, b"x")
     assert list(comparison.authority.items) == [b"x"]
 
 
 @pytest.mark.parametrize("decision", [Decision("grpc"), Decision("shm")])
 def test_what_the_caller_gets_is_the_very_object_of_the_authoritys_channel(
-    pair: Any, board: Any, decision: Decision
+    pair: Any, policy: Any, decision: Decision
 ) -> None:
-    board.decision = decision
+    policy.decision = decision
     plain = pair.blocking()[decision.authority]()
     with pair.channel() as staged, plain:
         assert type(staged.unary_stream(COUNT)(b"")) is type(plain.unary_stream(COUNT)(b""))
@@ -89,7 +91,7 @@ def test_what_the_caller_gets_is_the_very_object_of_the_authoritys_channel(
         assert (caught.value.code(), caught.value.details()) == (expected.value.code(), expected.value.details())
 
 
-def test_status_details_and_metadata_of_both_are_noted(serve: Any, board: Any) -> None:
+def test_status_details_and_metadata_of_both_are_noted(serve: Any, policy: Any) -> None:
     def refuse(request: bytes, context: Any) -> None:
         sent = [pair for pair in context.invocation_metadata() if pair[0].startswith("key")]
         context.send_initial_metadata(sent)
@@ -103,7 +105,7 @@ def test_status_details_and_metadata_of_both_are_noted(serve: Any, board: Any) -
         assert caught.value.details() == "nobody here"
         with pytest.raises(grpc.RpcError):
             list(channel.unary_stream("/t.Test/Refuses")(b""))
-    unary, stream = sorted(board.wait(2), key=lambda one: one.method)
+    unary, stream = sorted(policy.wait(2), key=lambda one: one.method)
     assert is_equal(unary)
     assert is_equal(stream)
     assert seen(unary.shadow) == (
@@ -115,7 +117,7 @@ def test_status_details_and_metadata_of_both_are_noted(serve: Any, board: Any) -
     )
 
 
-def test_a_candidate_that_answers_otherwise_is_noted_and_not_heard(serve: Any, board: Any) -> None:
+def test_a_candidate_that_answers_otherwise_is_noted_and_not_heard(serve: Any, policy: Any) -> None:
     def reversed_count(request: bytes, _: Any) -> Iterator[bytes]:
         return (bytes([item]) for item in reversed(request))
 
@@ -123,14 +125,14 @@ def test_a_candidate_that_answers_otherwise_is_noted_and_not_heard(serve: Any, b
     with serve(candidate=candidate).channel() as channel:
         assert channel.unary_unary(ECHO)(b"x") == b"x"
         assert list(channel.unary_stream(COUNT)(b"ab")) == [b"a", b"b"]
-        shadows = {one.method: one.shadow for one in board.wait(2)}
+        shadows = {one.method: one.shadow for one in policy.wait(2)}
     assert list(shadows[ECHO].items) == [b"x!"]
     assert list(shadows[COUNT].items) == [b"b", b"a"]
 
 
-def test_a_long_stream_is_compared_as_far_as_it_is_kept(channel: Any, board: Any) -> None:
+def test_a_long_stream_is_compared_as_far_as_it_is_kept(channel: Any, policy: Any) -> None:
     assert len(list(channel.unary_stream(COUNT)(bytes(1000)))) == 1000
-    comparison = board.only()
+    comparison = policy.only()
     assert is_equal(comparison)
     assert comparison.ended_early
     assert len(comparison.authority.items) == 256
@@ -139,9 +141,9 @@ def test_a_long_stream_is_compared_as_far_as_it_is_kept(channel: Any, board: Any
 @pytest.mark.parametrize("decision", [Decision("grpc", "shm"), OVER_SHM])
 @pytest.mark.parametrize("leave", ["cancel", "drop"])
 def test_a_stream_that_the_caller_leaves_is_compared_as_far_as_both_came(
-    serve: Any, board: Any, decision: Decision, leave: str
+    serve: Any, policy: Any, decision: Decision, leave: str
 ) -> None:
-    board.decision = decision
+    policy.decision = decision
 
     def count(request: bytes, context: Any) -> Iterator[bytes]:
         for number in range(100_000):
@@ -156,7 +158,7 @@ def test_a_stream_that_the_caller_leaves_is_compared_as_far_as_both_came(
             call.cancel()
         del call
         gc.collect()
-        comparison = board.only()
+        comparison = policy.only()
     assert comparison.ended_early
     assert comparison.shadow is not None
     common = min(len(comparison.authority.items), len(comparison.shadow.items))
@@ -164,7 +166,7 @@ def test_a_stream_that_the_caller_leaves_is_compared_as_far_as_both_came(
     assert comparison.authority.items[:common] == comparison.shadow.items[:common]
 
 
-def test_a_unary_call_that_is_cancelled_is_not_compared(serve: Any, board: Any) -> None:
+def test_a_unary_call_that_is_cancelled_is_not_compared(serve: Any, policy: Any) -> None:
     def wait(request: bytes, context: Any) -> bytes:
         over = threading.Event()
         context.add_callback(over.set)
@@ -175,40 +177,40 @@ def test_a_unary_call_that_is_cancelled_is_not_compared(serve: Any, board: Any) 
         call = channel.unary_unary(ECHO).future(b"")
         assert call.cancel()
         assert call.cancelled()
-        comparison = board.only()
+        comparison = policy.only()
     assert (comparison.authority.code, comparison.shadow) == ("CANCELLED", None)
     assert comparison.why == "the call did not come to its end"
 
 
-def test_requests_that_have_not_ended_are_not_sent_again(serve: Any, board: Any) -> None:
+def test_requests_that_have_not_ended_are_not_sent_again(serve: Any, policy: Any) -> None:
     control = {"stream_unary Sum": lambda requests, _: next(requests)}
     with serve(control).channel() as channel:
 
         def requests() -> Iterator[bytes]:
             yield b"first"
-            board.wait()
+            policy.wait()
             yield b"late"
 
         assert channel.stream_unary(SUM)(requests()) == b"first"
-        comparison = board.only()
+        comparison = policy.only()
     assert (comparison.shadow, comparison.why) == (None, "the requests had not ended")
 
 
-def test_more_requests_than_are_kept_are_not_sent_again(channel: Any, board: Any) -> None:
+def test_more_requests_than_are_kept_are_not_sent_again(channel: Any, policy: Any) -> None:
     assert channel.stream_unary(SUM)(iter([b"x"] * 300)) == b"x" * 300
-    comparison = board.only()
+    comparison = policy.only()
     assert (comparison.shadow, comparison.why) == (None, "more than 256 requests are not kept")
 
 
-def test_a_request_that_cannot_be_serialized_concerns_no_transport(channel: Any, board: Any) -> None:
+def test_a_request_that_cannot_be_serialized_concerns_no_transport(channel: Any, policy: Any) -> None:
     with pytest.raises(grpc.RpcError) as caught:
         channel.unary_unary(ECHO, request_serializer=lambda _: 1 / 0)(b"")
     assert caught.value.code() is grpc.StatusCode.INTERNAL
     assert channel.unary_unary(ECHO)(b"x") == b"x"
-    assert board.only().request == b"x"
+    assert policy.only().request == b"x"
 
 
-def test_answers_in_another_world_are_not_compared(serve: Any, board: Any) -> None:
+def test_answers_in_another_world_are_not_compared(serve: Any, policy: Any) -> None:
     """The shadow reads after the world was changed: its answer is no evidence."""
     state = [b"0"]
     has_changed = threading.Event()
@@ -223,17 +225,17 @@ def test_answers_in_another_world_are_not_compared(serve: Any, board: Any) -> No
         return state[0]
 
     control = {"unary_unary Read": lambda *_: state[0], "unary_unary Set": change}
-    board.decisions = {"/t.Test/Set": Decision("grpc")}
+    policy.decisions = {"/t.Test/Set": Decision("grpc")}
     with serve(control, {"unary_unary Read": slow_read}).channel() as channel:
         assert channel.unary_unary("/t.Test/Read")(b"") == b"0"
         channel.unary_unary("/t.Test/Set")(b"1")
-        comparison = next(one for one in board.wait(2) if one.method == "/t.Test/Read")
+        comparison = next(one for one in policy.wait(2) if one.method == "/t.Test/Read")
     assert (comparison.shadow, comparison.why) == (None, "the world changed before both had answered")
 
 
 @pytest.mark.parametrize("is_different", [True, False], ids=["different", "equal"])
 def test_answers_that_a_change_overlaps_are_not_compared_equal_or_not(
-    serve: Any, board: Any, is_different: bool
+    serve: Any, policy: Any, is_different: bool
 ) -> None:
     has_changed = threading.Event()
 
@@ -245,17 +247,17 @@ def test_answers_that_a_change_overlaps_are_not_compared_equal_or_not(
         has_changed.wait(10)
         return b"1" if is_different else b"0"
 
-    board.decisions = {"/t.Test/Set": Decision("grpc")}
+    policy.decisions = {"/t.Test/Set": Decision("grpc")}
     control = {"unary_unary Read": lambda *_: b"0", "unary_unary Set": change}
     with serve(control, {"unary_unary Read": slow_read}).channel() as channel:
         assert channel.unary_unary("/t.Test/Read")(b"") == b"0"
         channel.unary_unary("/t.Test/Set")(b"1")
-        comparison = next(one for one in board.wait(2) if one.method == "/t.Test/Read")
+        comparison = next(one for one in policy.wait(2) if one.method == "/t.Test/Read")
     assert (comparison.shadow, comparison.why) == (None, "the world changed before both had answered")
 
 
 @pytest.mark.parametrize("way", ["future", "stream", "aio"])
-def test_a_change_that_begins_before_the_read_and_ends_after_it_overlaps_it(serve: Any, board: Any, way: str) -> None:
+def test_a_change_that_begins_before_the_read_and_ends_after_it_overlaps_it(serve: Any, policy: Any, way: str) -> None:
     """The numbers of begun and ended changes are the same before and after the read: only the mark tells."""
     begun, may_end = threading.Event(), threading.Event()
 
@@ -264,7 +266,7 @@ def test_a_change_that_begins_before_the_read_and_ends_after_it_overlaps_it(serv
         may_end.wait(10)
         return b""
 
-    board.decisions = dict.fromkeys(("/t.Test/Set", "/t.Test/Run"), Decision("grpc"))
+    policy.decisions = dict.fromkeys(("/t.Test/Set", "/t.Test/Run"), Decision("grpc"))
     services = {
         "unary_unary Set": change,
         "unary_stream Run": lambda request, context: iter([change(request, context)]),
@@ -289,24 +291,24 @@ def test_a_change_that_begins_before_the_read_and_ends_after_it_overlaps_it(serv
             end = lambda: list(items)  # noqa: E731
         assert begun.wait(10)
         assert reading(b"") == b"0"
-        comparison = next(one for one in board.wait() if one.method == "/t.Test/Read")
+        comparison = next(one for one in policy.wait() if one.method == "/t.Test/Read")
         assert (comparison.shadow, comparison.why) == (None, "the world changed before both had answered")
         may_end.set()
         end()
-        board.wait(2)
+        policy.wait(2)
         assert reading(b"") == b"0"
-        assert is_equal(board.wait(3)[-1]), "the change is over"
+        assert is_equal(policy.wait(3)[-1]), "the change is over"
 
 
 @pytest.mark.parametrize("end", ["closed", "refused"])
-def test_a_change_that_cannot_be_made_is_over(pair: Any, board: Any, end: str) -> None:
-    board.decisions = {"/t.Test/Set": Decision("grpc")}
+def test_a_change_that_cannot_be_made_is_over(pair: Any, policy: Any, end: str) -> None:
+    policy.decisions = {"/t.Test/Set": Decision("grpc")}
     with pair.channel() as channel:
         if end == "closed":
             channel._sides["grpc"].close()
         with pytest.raises((ValueError, TypeError)):
             channel.unary_unary("/t.Test/Set")(b"", timeout="soon" if end == "refused" else None)
-        world = channel._staging.world
+        world = channel._target.world
         assert world.stood_still(world.mark())
 
 

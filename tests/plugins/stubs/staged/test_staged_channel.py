@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lucky_transport.process import unique_name
-from lucky_transport.routing_policy import Decision
+from lucky_transport.routing import Decision
 
 grpc = pytest.importorskip("grpc")
 
@@ -40,18 +40,18 @@ def places() -> Iterator[tuple[str, str]]:
 @pytest.mark.parametrize("case", CHANNEL_CASES)
 @pytest.mark.parametrize("decision", [Decision("grpc", "shm"), Decision("shm", "grpc")], ids=["grpc", "shm"])
 def test_it_does_what_any_channel_promises(
-    pair: Any, places: tuple[str, str], board: Any, decision: Decision, case: str
+    pair: Any, places: tuple[str, str], policy: Any, decision: Decision, case: str
 ) -> None:
-    board.decision = decision
+    policy.decision = decision
     pair.target, pair.endpoint = places
     with pair.channel() as channel:
         CHANNEL_CASES[case](channel)
 
 
 @pytest.mark.parametrize("answering", ["grpc", "shm"])
-def test_it_stands_as_the_channel_for_unnamed_methods_stands(pair: Any, board: Any, answering: str) -> None:
+def test_it_stands_as_the_channel_for_unnamed_methods_stands(pair: Any, policy: Any, answering: str) -> None:
     """At the end of a migration there may be no gRPC server left, and before it no engine in shared memory."""
-    board.decision = Decision(answering)
+    policy.decision = Decision(answering)
     if answering == "shm":
         pair.target = "127.0.0.1:1"
     else:
@@ -65,7 +65,7 @@ def test_it_stands_as_the_channel_for_unnamed_methods_stands(pair: Any, board: A
         assert channel.unary_unary(ECHO)(b"x") == b"x"
 
 
-def test_interceptors_stay_outside(channel: Any, board: Any) -> None:
+def test_interceptors_stay_outside(channel: Any, policy: Any) -> None:
     seen: Counter[str] = Counter()
 
     class Changing(grpc.UnaryUnaryClientInterceptor):
@@ -76,7 +76,7 @@ def test_interceptors_stay_outside(channel: Any, board: Any) -> None:
     intercepted = grpc.intercept_channel(channel, Changing())
     assert intercepted.unary_unary(ECHO, _registered_method=True)(b"x") == b"x!"
     assert seen == {ECHO: 1}  # and not again for the shadow
-    comparison = board.only()
+    comparison = policy.only()
     assert comparison.request == b"x!"
     assert list(comparison.shadow.items) == [b"x!"]
 
@@ -89,22 +89,22 @@ def test_stubs_of_all_generations_get_their_callables(channel: Any) -> None:
     assert isinstance(channel, grpc.Channel)
 
 
-def test_each_call_is_decided_anew(channel: Any, board: Any) -> None:
+def test_each_call_is_decided_anew(channel: Any, policy: Any) -> None:
     echo = channel.unary_unary(ECHO)
     for number, transport in enumerate(("grpc", "shm", "grpc"), start=1):
-        board.decision = Decision(transport)
+        policy.decision = Decision(transport)
         echo(b"")
-        assert board.wait(number)[-1].authority.transport == transport
+        assert policy.wait(number)[-1].authority.transport == transport
 
 
-def test_many_threads_may_share_it(channel: Any, board: Any) -> None:
+def test_many_threads_may_share_it(channel: Any, policy: Any) -> None:
     echo = channel.unary_unary(ECHO)
 
     def call(number: int) -> bytes:
-        board.decision = Decision(("grpc", "shm")[number % 2])
+        policy.decision = Decision(("grpc", "shm")[number % 2])
         return echo(number.to_bytes(2))
 
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(call, range(200))) == [number.to_bytes(2) for number in range(200)]
-    assert sorted(one.request for one in board.wait(200)) == [number.to_bytes(2) for number in range(200)]
-    assert all(list(one.authority.items) == [one.request] for one in board.noted)
+    assert sorted(one.request for one in policy.wait(200)) == [number.to_bytes(2) for number in range(200)]
+    assert all(list(one.authority.items) == [one.request] for one in policy.noted)

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from lucky_transport.process import unique_name
-from lucky_transport.routing_policy import Comparison, Decision
+from lucky_transport.routing import Decision
+from lucky_transport_migration.routing_policy import Comparison
 from tests.support.waiting import PATIENCE_S
 
 grpc = pytest.importorskip("grpc")
@@ -70,12 +71,12 @@ def check_fallback(comparison: Comparison, stage: str) -> None:
 @pytest.mark.parametrize("decision", READ_OVER_SHM, ids=lambda decision: decision.stage)
 @pytest.mark.parametrize("way", WAYS)
 def test_an_unreachable_engine_is_answered_for_by_grpc(
-    pair: Any, board: Any, decision: Decision, way: str, caplog: pytest.LogCaptureFixture
+    pair: Any, policy: Any, decision: Decision, way: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    pair.endpoint, board.decision = f"shm://{unique_name()}", decision
+    pair.endpoint, policy.decision = f"shm://{unique_name()}", decision
     with caplog.at_level(logging.WARNING, "lucky_transport"), pair.channel() as channel:
         assert [WAYS[way](channel) for _ in range(2)] == [b"xy"] * 2
-        for comparison in board.wait(2):
+        for comparison in policy.wait(2):
             check_fallback(comparison, decision.stage)
     said = [record.getMessage() for record in caplog.records if "gRPC answers instead" in record.getMessage()]
     assert len(said) == 1, "once for each method"
@@ -85,11 +86,11 @@ def test_an_unreachable_engine_is_answered_for_by_grpc(
 @pytest.mark.parametrize("decision", READ_OVER_SHM, ids=lambda decision: decision.stage)
 @pytest.mark.parametrize("way", AIO_WAYS)
 def test_asyncio_an_unreachable_engine_is_answered_for_by_grpc(
-    pair: Any, board: Any, decision: Decision, way: str
+    pair: Any, policy: Any, decision: Decision, way: str
 ) -> None:
-    pair.endpoint, board.decision = f"shm://{unique_name()}", decision
+    pair.endpoint, policy.decision = f"shm://{unique_name()}", decision
     assert over_aio(pair, AIO_WAYS[way]) == b"xy"
-    check_fallback(board.only(), decision.stage)
+    check_fallback(policy.only(), decision.stage)
 
 
 class Dying:
@@ -124,18 +125,18 @@ def dying(pair: Any, handlers_of: Callable[[Any], Any]) -> Iterator[Dying]:
 
 
 @pytest.mark.parametrize("way", ["call", "with_call", "future"])
-def test_an_engine_that_dies_in_a_read_is_answered_for_by_grpc(pair: Any, board: Any, dying: Dying, way: str) -> None:
-    board.decision = READ_OVER_SHM[0]
+def test_an_engine_that_dies_in_a_read_is_answered_for_by_grpc(pair: Any, policy: Any, dying: Dying, way: str) -> None:
+    policy.decision = READ_OVER_SHM[0]
     with pair.channel() as channel:
         assert WAYS[way](channel) == b"xy"
-        check_fallback(board.only(), "canary 10%")
+        check_fallback(policy.only(), "canary 10%")
     assert dying.asked == 1
 
 
-def test_asyncio_an_engine_that_dies_in_a_read_is_answered_for_by_grpc(pair: Any, board: Any, dying: Dying) -> None:
-    board.decision = READ_OVER_SHM[0]
+def test_asyncio_an_engine_that_dies_in_a_read_is_answered_for_by_grpc(pair: Any, policy: Any, dying: Dying) -> None:
+    policy.decision = READ_OVER_SHM[0]
     assert over_aio(pair, _unary) == b"xy"
-    check_fallback(board.only(), "canary 10%")
+    check_fallback(policy.only(), "canary 10%")
     assert dying.asked == 1
 
 
@@ -143,7 +144,7 @@ def test_asyncio_an_engine_that_dies_in_a_read_is_answered_for_by_grpc(pair: Any
     "decision", [UNKNOWN_OVER_SHM, Decision("shm", "grpc", "complete")], ids=["no read", "complete"]
 )
 @pytest.mark.parametrize("way", ["call", "future", "stream"])
-def test_what_is_no_read_or_complete_is_never_made_again(serve: Any, board: Any, decision: Decision, way: str) -> None:
+def test_what_is_no_read_or_complete_is_never_made_again(serve: Any, policy: Any, decision: Decision, way: str) -> None:
     asked: list[bytes] = []
 
     def note(request: bytes, _: Any) -> bytes:
@@ -151,20 +152,20 @@ def test_what_is_no_read_or_complete_is_never_made_again(serve: Any, board: Any,
         return request
 
     pair = serve({"unary_unary Echo": note, "unary_stream Count": lambda request, _: iter([note(request, None)])})
-    pair.endpoint, board.decision = f"shm://{unique_name()}", decision
+    pair.endpoint, policy.decision = f"shm://{unique_name()}", decision
     with pair.channel() as channel, pytest.raises(grpc.RpcError) as caught:
         WAYS[way](channel)
     assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
     with pytest.raises(grpc.RpcError):
         over_aio(pair, AIO_WAYS["stream" if way == "stream" else "call"])
-    for comparison in board.wait(2):
+    for comparison in policy.wait(2):
         assert (comparison.authority.transport, comparison.authority.code) == ("shm", "UNAVAILABLE")
     assert asked == [] or decision.shadow, "only the shadow of a read may have been asked"
 
 
-def test_a_future_tells_its_caller_of_the_answer_only(pair: Any, board: Any, dying: Dying) -> None:
+def test_a_future_tells_its_caller_of_the_answer_only(pair: Any, policy: Any, dying: Dying) -> None:
     """Callbacks, code and metadata are those of the call that answered, and come once."""
-    board.decision = READ_OVER_SHM[0]
+    policy.decision = READ_OVER_SHM[0]
     told: list[Any] = []
     over = threading.Event()
     with pair.channel() as channel:
@@ -179,27 +180,27 @@ def test_a_future_tells_its_caller_of_the_answer_only(pair: Any, board: Any, dyi
         assert told == [grpc.StatusCode.OK]
 
 
-def test_a_future_that_its_caller_cancelled_is_not_made_again(serve: Any, board: Any) -> None:
+def test_a_future_that_its_caller_cancelled_is_not_made_again(serve: Any, policy: Any) -> None:
     go_on = threading.Event()
     pair = serve(candidate={"unary_unary Echo": lambda request, _: (go_on.wait(PATIENCE_S), request)[1]})
-    board.decision = READ_OVER_SHM[0]
+    policy.decision = READ_OVER_SHM[0]
     with pair.channel() as channel:
         future = channel.unary_unary(ECHO).future(b"xy")
         assert future.cancel()
         assert future.cancelled()
         with pytest.raises(grpc.FutureCancelledError):
             future.result(PATIENCE_S)
-        assert board.only().authority.transport == "shm"
+        assert policy.only().authority.transport == "shm"
         go_on.set()
 
 
-def test_an_error_of_the_engine_is_an_answer(serve: Any, board: Any) -> None:
+def test_an_error_of_the_engine_is_an_answer(serve: Any, policy: Any) -> None:
     def refuse(request: bytes, context: Any) -> None:
         context.abort(grpc.StatusCode.NOT_FOUND, "over shm")
 
     pair = serve(candidate={"unary_unary Echo": refuse})
-    board.decision = READ_OVER_SHM[0]
+    policy.decision = READ_OVER_SHM[0]
     with pair.channel() as channel, pytest.raises(grpc.RpcError) as caught:
         channel.unary_unary(ECHO)(b"xy")
     assert caught.value.details() == "over shm"
-    assert board.only().authority.transport == "shm"
+    assert policy.only().authority.transport == "shm"

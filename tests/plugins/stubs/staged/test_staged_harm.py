@@ -1,4 +1,4 @@
-"""What shadows and boards cannot do: delay or break the calls of a program, or outlive it."""
+"""What shadows and policies cannot do: delay or break the calls of a program, or outlive it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 
 from lucky_transport.process import unique_name
-from lucky_transport.routing_policy import Comparison, Decision
+from lucky_transport.routing import Decision
+from lucky_transport_migration.routing_policy import Comparison
 from tests.support.waiting import PATIENCE_S
 
 grpc = pytest.importorskip("grpc")
 
-from lucky_transport_stubs.staged.staging_runtime import StagingRuntime  # noqa: E402 - needs grpc
+from lucky_transport_migration.routing.router import ProcessRouter  # noqa: E402 - needs grpc
 
 ECHO, COUNT = "/t.Test/Echo", "/t.Test/Count"
 
@@ -51,36 +52,36 @@ def codes(noted: list[Comparison]) -> set[str]:
 
 
 def test_a_candidate_that_hangs_is_waited_for_by_nobody_and_asked_no_more(
-    serve: Any, board: Any, hanging: tuple[Mapping[str, Any], threading.Event]
+    serve: Any, policy: Any, hanging: tuple[Mapping[str, Any], threading.Event]
 ) -> None:
     candidate, go_on = hanging
     with serve(candidate=candidate).channel() as channel:
         answers(channel, 50)  # none of these could come if it waited
-        refused = [one for one in board.wait(100 - 64) if one.shadow is None]
+        refused = [one for one in policy.wait(100 - 64) if one.shadow is None]
         assert {one.why for one in refused} == {"too many shadows are under way"}
         assert len(refused) == 100 - 64
         go_on.set()
-        board.wait(100)
+        policy.wait(100)
 
 
 def test_a_shadow_has_the_deadline_of_its_caller(
-    serve: Any, board: Any, hanging: tuple[Mapping[str, Any], threading.Event]
+    serve: Any, policy: Any, hanging: tuple[Mapping[str, Any], threading.Event]
 ) -> None:
     with serve(candidate=hanging[0]).channel() as channel:
         assert channel.unary_unary(ECHO)(b"x", timeout=0.2) == b"x"
         assert list(channel.unary_stream(COUNT)(b"x", timeout=0.2)) == [b"x"]
-        assert codes(board.wait(2)) == {"DEADLINE_EXCEEDED"}
+        assert codes(policy.wait(2)) == {"DEADLINE_EXCEEDED"}
 
 
-def test_a_candidate_that_is_absent_is_unavailable_to_the_board_alone(pair: Any, board: Any) -> None:
+def test_a_candidate_that_is_absent_is_unavailable_to_the_board_alone(pair: Any, policy: Any) -> None:
     pair.endpoint = f"shm://{unique_name()}"
     with pair.channel() as channel:
         answers(channel, 3)
-        assert codes(board.wait(6)) == {"UNAVAILABLE"}
+        assert codes(policy.wait(6)) == {"UNAVAILABLE"}
 
 
 def test_a_candidate_that_crashes_is_noted_and_found_again(
-    serve: Any, board: Any, handlers_of: Callable[[Mapping[str, Any]], Any]
+    serve: Any, policy: Any, handlers_of: Callable[[Mapping[str, Any]], Any]
 ) -> None:
     import lucky_transport_stubs
 
@@ -99,13 +100,13 @@ def test_a_candidate_that_crashes_is_noted_and_found_again(
         for number, step in enumerate(("OK", "UNAVAILABLE", "OK"), start=1):
             server = candidate() if step == "OK" else None
             assert echo(b"x") == b"x"
-            last = board.wait(number)[-1].shadow
+            last = policy.wait(number)[-1].shadow
             assert (last.transport, last.code) == ("shm", step)
             if server is not None:
                 server.stop(None).wait(PATIENCE_S)
 
 
-def test_whatever_a_shadow_raises_is_its_outcome(pair: Any, board: Any) -> None:
+def test_whatever_a_shadow_raises_is_its_outcome(pair: Any, policy: Any) -> None:
     from lucky_transport_stubs.staged import opening
 
     def broken() -> Any:
@@ -114,44 +115,44 @@ def test_whatever_a_shadow_raises_is_its_outcome(pair: Any, board: Any) -> None:
     sides = {name: make() for name, make in pair.blocking().items()}
     with opening.open_channel(pair.target, sides, {"grpc": broken, "shm": broken}, None) as channel:
         answers(channel, 1)
-        for comparison in board.wait(2):
+        for comparison in policy.wait(2):
             assert (comparison.shadow.code, comparison.shadow.details) == ("INTERNAL", "KeyError: 'no channel'")
 
 
 @pytest.mark.parametrize("hangs", [False, True], ids=["idle", "hanging"])
 def test_closing_waits_for_no_shadow_and_none_outlives_it_for_long(
-    serve: Any, board: Any, behind: StagingRuntime, hanging: tuple[dict[str, Any], threading.Event], hangs: bool
+    serve: Any, policy: Any, router: ProcessRouter, hanging: tuple[dict[str, Any], threading.Event], hangs: bool
 ) -> None:
     channel = serve(candidate=hanging[0] if hangs else None).channel()
     assert channel.unary_unary(ECHO)(b"x") == b"x"
     if not hangs:
-        board.wait()
+        policy.wait()
     before = time.monotonic()
     channel.close()
     channel.close()
-    is_waiting = bool(hangs and not board.noted)
-    comparison = board.only()
+    is_waiting = bool(hangs and not policy.noted)
+    comparison = policy.only()
     assert time.monotonic() - before < 2 + 1  # the promise, and what a slow machine adds
     if hangs:
         assert is_waiting
-        assert (comparison.shadow, comparison.why) == (None, "the channel was closed")
+        assert (comparison.shadow, comparison.why) == (None, "the channel was closed before the shadow had answered")
     with pytest.raises(ValueError, match="closed channel"):
         channel.unary_unary(ECHO)(b"")
 
 
 def test_the_end_of_the_process_waits_a_moment_for_shadows_then_closes_the_board(
-    serve: Any, board: Any, behind: StagingRuntime, hanging: tuple[dict[str, Any], threading.Event]
+    serve: Any, policy: Any, router: ProcessRouter, hanging: tuple[dict[str, Any], threading.Event]
 ) -> None:
     with serve(candidate=hanging[0]).channel() as channel:
         channel.unary_unary(ECHO)(b"x")
-        behind.close()
-        assert board.is_closed
-        assert board.noted == []
+        router.close()
+        assert policy.is_closed
+        assert policy.noted == []
         channel.unary_unary(ECHO)(b"y")  # a program that goes on at its end
-        assert board.only().why == "too many shadows are under way"
+        assert policy.only().why == "too many shadows are under way"
 
 
-class BrokenBoard:
+class BrokenPolicy:
     def decide(self, method: str) -> Decision:
         raise RuntimeError("cannot decide")
 
@@ -163,50 +164,51 @@ class BrokenBoard:
 
 
 @pytest.fixture
-def use_board(behind: StagingRuntime) -> Callable[[Any], None]:
-    from lucky_transport_stubs.staged.guarded import GuardedBoard
+def use_policy(router: ProcessRouter) -> Callable[[Any], None]:
+    from lucky_transport_migration.routing.policy import GuardedPolicy
 
-    return lambda board: setattr(behind, "board", GuardedBoard(board))
+    return lambda policy: setattr(router, "policy", GuardedPolicy(policy))
 
 
 def test_a_board_that_raises_is_said_once_and_calls_go_over_grpc(
-    pair: Any, behind: StagingRuntime, use_board: Callable[[Any], None], capfd: pytest.CaptureFixture[str]
+    pair: Any, router: ProcessRouter, use_policy: Callable[[Any], None], caplog: pytest.LogCaptureFixture
 ) -> None:
-    use_board(BrokenBoard())
+    use_policy(BrokenPolicy())
     with pair.channel() as channel:
         answers(channel, 3)
-    behind.board.close()
-    said = capfd.readouterr().err
-    assert said.count("the board cannot decide, calls go over gRPC: RuntimeError: cannot decide") == 1
-    assert said.count("the board takes no note of calls: RuntimeError: cannot note") == 1
-    assert said.count("the board cannot be closed: RuntimeError: cannot close") == 1
+    router.policy.close()
+    assert [record.getMessage() for record in caplog.records] == [
+        "the policy cannot decide, calls go over gRPC: RuntimeError: cannot decide",
+        "the policy takes no note of calls: RuntimeError: cannot note",
+        "the policy cannot be closed: RuntimeError: cannot close",
+    ]
 
 
 def test_a_decision_that_nobody_can_follow_is_said_and_not_followed(
-    pair: Any, board: Any, capfd: pytest.CaptureFixture[str]
+    pair: Any, policy: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    board.decision = Decision("pigeon", "shm")
+    policy.decision = Decision("pigeon", "shm")
     with pair.channel() as channel:
         assert channel.unary_unary(ECHO)(b"x") == b"x"
-    assert board.only().decision == Decision("grpc", stage="grpc")
-    assert "there are grpc and shm" in capfd.readouterr().err
+    assert policy.only().decision == Decision("grpc", stage="grpc")
+    assert "there are grpc and shm" in caplog.text
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_forked_child_has_shadows_of_its_own(pair: Any, board: Any) -> None:
+def test_a_forked_child_has_shadows_of_its_own(pair: Any, policy: Any) -> None:
     """Its channel is new, as after every fork; threads and jobs of the parent's are not waited for."""
-    board.decision = Decision("shm", "shm", "shadow")
+    policy.decision = Decision("shm", "shm", "shadow")
     with pair.channel() as channel:
         channel.unary_unary(ECHO)(b"x")
-        board.wait()
+        policy.wait()
         pid = os.fork()
         if pid == 0:
             status = 1
             try:
-                board.noted.clear()
+                policy.noted.clear()
                 with pair.channel() as own:
                     own.unary_unary(ECHO)(b"y", timeout=PATIENCE_S)
-                    comparison = board.only()
+                    comparison = policy.only()
                     status = 0 if list(comparison.shadow.items) == [b"y"] else 2
             finally:
                 os._exit(status)
@@ -215,7 +217,7 @@ def test_a_forked_child_has_shadows_of_its_own(pair: Any, board: Any) -> None:
 
 @pytest.mark.parametrize("has_gone", [True, False], ids=["both", "candidate"])
 def test_an_engine_that_ends_is_no_evidence_against_one_transport(
-    serve: Any, board: Any, handlers_of: Callable[[Mapping[str, Any]], Any], has_gone: bool
+    serve: Any, policy: Any, handlers_of: Callable[[Mapping[str, Any]], Any], has_gone: bool
 ) -> None:
     """The candidate is never there; the authority goes as soon as it has answered, or stays."""
     server = grpc.server(ThreadPoolExecutor(2))
@@ -228,7 +230,7 @@ def test_an_engine_that_ends_is_no_evidence_against_one_transport(
         assert channel.unary_unary(ECHO)(b"x") == b"x"
         if has_gone:
             server.stop(None).wait(PATIENCE_S)
-        comparison = board.only()
+        comparison = policy.only()
         server.stop(None).wait(PATIENCE_S)
     if has_gone:
         assert (comparison.shadow, comparison.why) == (None, "the engine has gone")
@@ -236,11 +238,11 @@ def test_an_engine_that_ends_is_no_evidence_against_one_transport(
         assert comparison.shadow.code == "UNAVAILABLE"
 
 
-def test_an_engine_that_was_never_there_is_unavailable_over_both(pair: Any, board: Any) -> None:
-    board.decision = Decision("shm", "grpc", "shm")
+def test_an_engine_that_was_never_there_is_unavailable_over_both(pair: Any, policy: Any) -> None:
+    policy.decision = Decision("shm", "grpc", "shm")
     pair.target, pair.endpoint = "127.0.0.1:1", f"shm://{unique_name()}"
     with pair.channel() as channel:
         with pytest.raises(grpc.RpcError):
             channel.unary_unary(ECHO)(b"x")
-        comparison = board.only()
+        comparison = policy.only()
     assert (comparison.authority.code, comparison.shadow.code) == ("UNAVAILABLE", "UNAVAILABLE")

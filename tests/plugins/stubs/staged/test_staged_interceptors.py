@@ -11,7 +11,7 @@ from tests.support.waiting import PATIENCE_S
 
 grpc = pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-transport[grpc]'")
 
-from lucky_transport.routing_policy import Decision  # noqa: E402 - after the check for grpc
+from lucky_transport.routing import Decision  # noqa: E402 - after the check for grpc
 
 ECHO, COUNT, SUM, CHAT = "/t.Test/Echo", "/t.Test/Count", "/t.Test/Sum", "/t.Test/Chat"
 
@@ -51,16 +51,16 @@ def _intercept(monkeypatch: pytest.MonkeyPatch, interceptor: Any) -> None:
 @pytest.mark.parametrize("interceptor", [_Lazy(), _Eager()], ids=["lazy", "eager"])
 @pytest.mark.parametrize("authority", ["grpc", "shm"])
 def test_streams_behind_an_interceptor_are_answered_and_compared(
-    serve: Any, board: Any, monkeypatch: pytest.MonkeyPatch, interceptor: Any, authority: str
+    serve: Any, policy: Any, monkeypatch: pytest.MonkeyPatch, interceptor: Any, authority: str
 ) -> None:
     _intercept(monkeypatch, interceptor)
-    board.decision = Decision(authority, "shm" if authority == "grpc" else "grpc", "shadow")
+    policy.decision = Decision(authority, "shm" if authority == "grpc" else "grpc", "shadow")
     with serve().channel() as channel:
         assert list(channel.unary_stream(COUNT)(b"abc", timeout=PATIENCE_S)) == [b"a", b"b", b"c"]
         assert list(channel.stream_stream(CHAT)(iter([b"1", b"2"]), timeout=PATIENCE_S)) == [b"1", b"2"]
         assert channel.unary_unary(ECHO)(b"x", timeout=PATIENCE_S) == b"x"
         assert channel.unary_unary(ECHO).future(b"y", timeout=PATIENCE_S).result() == b"y"
-        noted = board.wait(4)
+        noted = policy.wait(4)
     assert {one.authority.code for one in noted} == {"OK"}
     answered = [one for one in noted if one.shadow is not None]
     assert answered
@@ -69,21 +69,21 @@ def test_streams_behind_an_interceptor_are_answered_and_compared(
         assert list(one.shadow.items) == list(one.authority.items)
 
 
-def test_a_stream_that_its_program_leaves_ends(serve: Any, board: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_that_its_program_leaves_ends(serve: Any, policy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     _intercept(monkeypatch, _Lazy())
     with serve().channel() as channel:
         stream = channel.unary_stream(COUNT)(b"abc", timeout=PATIENCE_S)
         assert next(stream) == b"a"
         del stream
-        assert board.only().authority.transport == "grpc"
+        assert policy.only().authority.transport == "grpc"
 
 
 @pytest.mark.parametrize("future", [False, True])
 def test_an_error_of_an_interceptor_reaches_the_program_as_it_is(
-    serve: Any, board: Any, monkeypatch: pytest.MonkeyPatch, future: bool
+    serve: Any, policy: Any, monkeypatch: pytest.MonkeyPatch, future: bool
 ) -> None:
     _intercept(monkeypatch, _Failing())
-    board.decision = Decision("grpc", "", "grpc")
+    policy.decision = Decision("grpc", "", "grpc")
     with serve().channel() as channel:
         echo = channel.unary_unary(ECHO)
         call = (lambda: echo.future(b"x", timeout=PATIENCE_S).result()) if future else (lambda: echo(b"x"))

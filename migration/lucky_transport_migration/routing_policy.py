@@ -1,14 +1,9 @@
-"""The contract of a staged migration: which transport answers a call while its method moves from one to another.
+"""What decides for each call of a staged migration, and collects the outcomes.
 
-    decision = policy.decide("/hazel.rpc.SceneService/GetEntity")
-    outcome = <make the call over decision.authority>          # the caller gets this one
-    other = <make it over decision.shadow too, if that is set, without keeping the caller waiting>
-    policy.note(Comparison("/hazel.rpc.SceneService/GetEntity", decision, outcome, other))
-
-The caller gets the authority's answer, whatever the policy or the shadow does. A method that changes the world is never
-called twice on one engine: a policy sets no shadow for it, and a router repeats no such call. A read whose authority is
-shared memory, and is unreachable or dies, is answered by gRPC until the method is complete. Every call is noted, also
-those without a shadow: counts, errors and times of the authority are evidence too.
+decision = policy.decide("/hazel.rpc.SceneService/GetEntity")
+outcome = <make the call over decision.authority>          # the caller gets this one
+other = <make it over decision.shadow too, if that is set, without keeping the caller waiting>
+policy.note(Comparison("/hazel.rpc.SceneService/GetEntity", decision, outcome, other))
 """
 
 from __future__ import annotations
@@ -18,25 +13,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from lucky_transport.call import Metadata
+from lucky_transport.routing import Decision
 
-__all__ = ["CallOutcome", "Comparison", "Decision", "RoutingPolicy"]
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """The transport that answers, by name ("grpc", "shm"), and the one that is asked as well ("" = none).
-
-    `stage` is the reason.
-    """
-
-    authority: str
-    shadow: str = ""
-    stage: str = ""
-
-    @property
-    def may_fall_back(self) -> bool:
-        """True where gRPC can answer instead of shared memory: at every stage before "complete"."""
-        return self.authority == "shm" and self.stage != "complete"
+__all__ = ["CallOutcome", "Comparison", "RoutingPolicy"]
 
 
 @dataclass(slots=True)

@@ -12,10 +12,7 @@ from collections.abc import Callable
 from lucky_transport.errors import ClosedError, NotReachable, TransportError
 from lucky_transport.transport import Transport
 
-__all__ = ["CANDIDATE", "CONTROL", "RoutedConnection"]
-
-#: The sides by the names that decisions have for them, wherever they are.
-CONTROL, CANDIDATE = "grpc", "shm"
+__all__ = ["RoutedConnection"]
 
 _RETRY_S = 1.0
 

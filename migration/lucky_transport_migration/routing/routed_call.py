@@ -1,0 +1,203 @@
+"""One call from its decision to its note: what was decided, sent and received, and the comparison that comes of it.
+
+A shadow is asked when the authority has answered, so that the two do not compete; only a stream of responses to one
+request is asked for at the same moment, for what it brings may be a matter of time. Two answers that a change of the
+world overlaps are not compared, equal or not: equal ones would count for the candidate, different ones not against it.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from lucky_transport.call import Metadata
+from lucky_transport.messages.methods import BY_NAME, Effect
+from lucky_transport.routing import SO_FAR, Decision, Ending
+from lucky_transport_migration.outcomes import call_outcome
+from lucky_transport_migration.routing.policy import CONTROL
+from lucky_transport_migration.routing.received import ReceivedItems
+from lucky_transport_migration.routing_policy import CallOutcome, Comparison
+
+if TYPE_CHECKING:
+    from lucky_transport_migration.routing.router import TargetRouter
+
+__all__ = ["CHANGES", "TrackedCall"]
+
+#: Why there is no second answer to a call that changes something.
+CHANGES = "it may change the world and is not made twice; compare by parity, or by record and replay"
+_MOVED = "the world changed before both had answered"
+
+#: Codes of a transport in trouble: they are no matter of what the world was like.
+_IN_TROUBLE = frozenset({"UNAVAILABLE", "INTERNAL", "DEADLINE_EXCEEDED", "UNKNOWN"})
+
+
+class TrackedCall:
+    """A `lucky_transport.routing.RoutedCall`. most: how many items are kept of each side, 0 for none and no shadow.
+
+    is_left: True when the authority's end was not its own; code: its status, once it is over.
+    """
+
+    def __init__(
+        self, target: TargetRouter, method: str, timeout_s: float | None, decision: Decision, most: int
+    ) -> None:
+        row = BY_NAME.get(method)
+        self._is_read = bool(decision.shadow) if row is None else row.effect is Effect.READ
+        self._why = "" if self._is_read else CHANGES
+        if decision.shadow and not (self._is_read and most):
+            decision = Decision(decision.authority, "", decision.stage)
+        self.method = method
+        self.timeout_s = timeout_s
+        self.decision = decision
+        self.arity = ""
+        self.metadata: Metadata = ()
+        self.requests: list[Any] = []
+        self.received = ReceivedItems(most)
+        self.is_over = self.is_left = False
+        self.code = ""
+        self.most = most
+        self._target = target
+        self._sent = ReceivedItems()
+        self._sends_no_more = False
+        self._lock = threading.Lock()
+        self._authority: CallOutcome | None = None
+        self._shadow: CallOutcome | None = None
+        self._awaits_shadow = bool(decision.shadow)
+        self._ended_early = self._is_noted = False
+        self._knows_headers = True
+        self._began_ns = self._mark = 0
+        self._is_changing = False
+
+    # -- what the authority does --------------------------------------------------------------------------------------
+
+    def begins(self, arity: str, metadata: Metadata = ()) -> None:
+        self.arity, self.metadata = arity, metadata
+        self._began_ns = time.perf_counter_ns()
+        self._mark = self._target.world.mark()
+        if not self._is_read and not self._is_changing:
+            self._is_changing = True
+            self._target.world.begin()
+
+    def sends(self, request: Any) -> None:
+        if self.arity.startswith("stream"):
+            self._sent.add(request)
+        elif not self.requests:
+            is_ours = self._awaits_shadow and not isinstance(request, bytes)
+            self.requests = [copy.deepcopy(request) if is_ours else request]  # the caller may change it meanwhile
+            self._began_ns = time.perf_counter_ns()
+            if self._awaits_shadow and self.arity == "unary_stream":
+                self._ask()
+
+    def sends_no_more(self) -> None:
+        self._sends_no_more = True
+
+    def receives(self, item: Any) -> None:
+        if self.is_over:
+            return
+        self.received.add(item)
+        if self.received.is_full and self.arity.endswith("stream"):
+            self.ends(SO_FAR)
+
+    @property
+    def can_fall_back(self) -> bool:
+        return self._is_read and self.decision.may_fall_back and not self.arity.startswith("stream")
+
+    def falls_back(self, ending: Ending, *, unsent: bool = False) -> bool:
+        now_ns = time.perf_counter_ns()
+        with self._lock:
+            is_safe = self.can_fall_back or (unsent and self.decision.may_fall_back)
+            if not is_safe or self.is_over or not self.requests or self.received.items:
+                return False
+            failed = self.decision.authority
+            self._shadow = call_outcome(failed, (), ending, now_ns - self._began_ns)
+            self._why, self._awaits_shadow = "", False
+            self.decision = Decision(CONTROL, failed, self.decision.stage)
+            self._began_ns = now_ns
+        self._target.fell_back(self.method, ending)
+        return True
+
+    def left(self) -> None:
+        with self._lock:
+            was_changing, self._is_changing = self._is_changing, False
+        if was_changing:
+            self._target.world.end()
+
+    def ends(self, ending: Ending) -> None:
+        now_ns = time.perf_counter_ns()
+        if ending is not SO_FAR:
+            self.left()
+        with self._lock:
+            if self.is_over:
+                return
+            last_ns = self.received.last_ns if ending.code == "OK" and self.received.items else now_ns
+            self._authority = _outcome(self.decision.authority, self.received, ending, last_ns - self._began_ns)
+            self._knows_headers = ending.knows_headers
+            self._ended_early |= ending.is_early
+            self.is_over, self.is_left, self.code = True, ending.is_early, ending.code
+        if self.arity.startswith("stream"):
+            self.requests = self._sent.items
+        elif not self.requests:
+            return  # it could not be serialized: no transport was concerned, and there is nothing to note
+        if self._awaits_shadow and self.arity != "unary_stream":
+            self._ask_now()
+        self._note_if_known()
+
+    def has_enough(self, count: int) -> bool:
+        return self.is_left and count >= len(self.received.items)
+
+    # -- what the shadow does -----------------------------------------------------------------------------------------
+
+    def shadow_answered(self, received: ReceivedItems, ending: Ending, took_ns: int) -> None:
+        """The shadow has ended; an early ending says that it was left."""
+        self._shadow_is(_outcome(self.decision.shadow, received, ending, took_ns), ended_early=ending.is_early)
+
+    def has_no_shadow(self, why: str) -> None:
+        """The shadow was not asked, or not to its end."""
+        self._shadow_is(None, why)
+
+    def _ask(self) -> None:
+        if why := self._target.shadows.ask(self):
+            self.has_no_shadow(why)
+
+    def _ask_now(self) -> None:
+        """Ask it, if the call that has ended can be made again."""
+        if self.is_left:
+            self.has_no_shadow("the call did not come to its end")
+        elif self.arity.startswith("stream") and not self._sends_no_more:
+            self.has_no_shadow("the requests had not ended")
+        elif self._sent.is_full:
+            self.has_no_shadow(f"more than {len(self.requests)} requests are not kept")
+        else:
+            self._ask()
+
+    def _shadow_is(self, outcome: CallOutcome | None, why: str = "", *, ended_early: bool = False) -> None:
+        with self._lock:
+            if not self._awaits_shadow:
+                return  # the call fell back to it
+            self._shadow, self._why = outcome, why
+            self._ended_early |= ended_early
+            self._awaits_shadow = False
+        self._note_if_known()
+
+    # -- what comes of it ---------------------------------------------------------------------------------------------
+
+    def _note_if_known(self) -> None:
+        with self._lock:
+            authority = self._authority
+            if authority is None or self._awaits_shadow or self._is_noted:
+                return
+            self._is_noted = True
+        shadow, why = self._shadow, self._why
+        if shadow is not None and shadow.code not in _IN_TROUBLE and not self._target.world.stood_still(self._mark):
+            shadow, why = None, _MOVED
+        elif shadow is not None and not self._knows_headers:
+            shadow.headers = ()  # nothing to compare them with
+        request = self.requests if self.arity.startswith("stream") else self.requests[0]
+        self._target.policy.note(
+            Comparison(self.method, self.decision, authority, shadow, request, why, self._ended_early)
+        )
+
+
+def _outcome(transport: str, received: ReceivedItems, ending: Ending, took_ns: int) -> CallOutcome:
+    return call_outcome(transport, received.items, ending, took_ns, dropped=received.dropped)

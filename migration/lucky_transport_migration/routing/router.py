@@ -1,0 +1,115 @@
+"""The router of a process: everything that its staged channels share, whichever API they have.
+
+It opens the policy of the nearest lucky_transport.toml with the first staged channel. At the end of the process shadows
+have a moment to end, then the policy writes what it knows.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+from collections import defaultdict
+from collections.abc import Callable
+from functools import cache, cached_property
+
+from lucky_transport.deadline import Deadline
+from lucky_transport.routing import Count, Decision, Ending, RoutedCall, ShadowCaller
+from lucky_transport_migration.recording.board import recorded
+from lucky_transport_migration.rollout import board
+from lucky_transport_migration.routing.policy import CONTROL, GuardedPolicy
+from lucky_transport_migration.routing.received import MOST_ITEMS
+from lucky_transport_migration.routing.routed_call import TrackedCall
+from lucky_transport_migration.routing.shadows import Shadows
+from lucky_transport_migration.routing.workers import Workers
+from lucky_transport_migration.routing.world import WorldChanges
+from lucky_transport_migration.routing_policy import RoutingPolicy
+
+__all__ = ["ProcessRouter", "TargetRouter", "process_router"]
+
+_log = logging.getLogger("lucky_transport")
+
+_THREADS, _ROOM = 4, 64
+#: Endings of streams are only read and noted, which takes no time: this many can come at once.
+_ENDINGS = 100_000
+_MOMENT_S = 1.0
+
+
+class ProcessRouter:
+    """A `lucky_transport.routing.Router`. policy: decides and takes notes, without harm.
+
+    workers: for shadows; endings: for what is to be read from calls that are over.
+    """
+
+    def __init__(self, policy: RoutingPolicy) -> None:
+        self.policy = GuardedPolicy(policy)
+        self.workers = Workers("shadow calls", _THREADS, _ROOM)
+        self.endings = Workers("ended calls", 1, _ENDINGS)
+        self._worlds: defaultdict[str, WorldChanges] = defaultdict(WorldChanges)
+
+    def target(self, name: str, shadows: ShadowCaller, count: Count | None = None) -> TargetRouter:
+        return TargetRouter(self, self._worlds[name], shadows, count)
+
+    def close(self) -> None:
+        """Give what is under way a moment, and close the policy. Idempotent."""
+        moment = Deadline(_MOMENT_S)
+        self.endings.drain(moment)
+        self.workers.drain(moment)
+        self.workers.close()
+        self.endings.close()
+        self.policy.close()
+
+
+class TargetRouter:
+    """A `lucky_transport.routing.RoutedTarget`. world: what changes it is seen, whichever channel of the target it is.
+
+    count: is told of each call, None without counting.
+    """
+
+    def __init__(self, router: ProcessRouter, world: WorldChanges, caller: ShadowCaller, count: Count | None) -> None:
+        self.router = router
+        self.policy = router.policy
+        self.world = world
+        self.shadows = Shadows(router.workers, caller)
+        self._count = count
+        self._fell_back: set[str] = set()
+
+    @cached_property
+    def default(self) -> str:
+        """It is the authority of a method that no rule names."""
+        return self.policy.decide("/").authority
+
+    def call(
+        self,
+        method: str,
+        timeout_s: float | None = None,
+        *,
+        decision: Decision | None = None,
+        most: int = MOST_ITEMS,
+    ) -> TrackedCall:
+        """As in the contract. decision: instead of the policy's. most: how many items of each side are kept."""
+        decided = self.policy.decide(method) if decision is None else decision
+        if self._count is not None:
+            self._count(decided.authority, method)
+        return TrackedCall(self, method, timeout_s, decided, most)
+
+    def fell_back(self, method: str, ending: Ending) -> None:
+        """Count a read that gRPC answers instead of shared memory, and log the first one of each method."""
+        if self._count is not None:
+            self._count(CONTROL, method)
+        if method not in self._fell_back:
+            self._fell_back.add(method)
+            _log.warning("%s: shared memory did not answer (%s), gRPC answers instead", method, ending.details)
+
+    def end_later(self, call: RoutedCall, read: Callable[[], Ending]) -> None:
+        self.router.endings.submit(lambda: call.ends(read()))
+
+    def close(self) -> None:
+        self.shadows.close()
+
+
+@cache
+def process_router() -> ProcessRouter:
+    """Return the one of this process; the first call opens its policy, and raises ConfigError for wrong settings."""
+    router = ProcessRouter(recorded(board.open_board()))
+    atexit.register(router.close)
+    return router
