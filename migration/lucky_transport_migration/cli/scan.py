@@ -12,12 +12,12 @@ import click
 from lucky_transport.errors import plural
 
 if TYPE_CHECKING:
-    from lucky_transport_migration.scan.outcome import ScanResult
+    from lucky_transport_migration.scan.findings import ScanResult
 
 __all__ = ["scan"]
 
 _SCANNER = "lucky_transport_migration.scan.scanner"
-_CHANGES = "lucky_transport_migration.scan.fix.changes"
+_CHANGES = "lucky_transport_migration.scan.changes"
 
 
 @click.command(
@@ -88,9 +88,10 @@ def scan(
 def _scan(path: Path, *, silent: bool) -> ScanResult:
     from lucky_transport.registry import load
     from lucky_transport_migration.console import watched
-    from lucky_transport_migration.scan.tree import files_of
 
     run = load(f"{_SCANNER}:scan", owner="command 'scan'", extra="scan")
+    from lucky_transport_migration.scan.scanner import files_of
+
     with watched("reading", sum(1 for _ in files_of(path)), silent=silent) as advance:
         return run(path, advance=advance)
 

@@ -12,21 +12,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
-from lucky_transport_migration.scan.finding import Finding, Kind
+from lucky_transport_migration.scan.findings import Finding, GrpcUse, Kind
 from lucky_transport_migration.scan.known import DROP_INS, LUCKYROBOTS, PORT, luckyrobots_class, service_of
 
-__all__ = ["GrpcUse", "judge"]
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class GrpcUse:
-    """Something of gRPC in a file, before it is judged."""
-
-    line: int
-    kind: Kind
-    symbol: str
+__all__ = ["judge"]
 
 
 _LUCKYROBOTS = {

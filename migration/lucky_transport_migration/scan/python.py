@@ -13,10 +13,9 @@ from __future__ import annotations
 import re
 
 import libcst as cst
-from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider, ScopeProvider
+from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider, QualifiedNameProvider
 
-from lucky_transport_migration.scan.api_levels import GrpcUse
-from lucky_transport_migration.scan.finding import Kind
+from lucky_transport_migration.scan.findings import GrpcUse, Kind
 from lucky_transport_migration.scan.known import (
     CHANNELS,
     DROP_INS,
@@ -29,8 +28,8 @@ from lucky_transport_migration.scan.known import (
     is_stub_module,
     luckyrobots_class,
 )
-from lucky_transport_migration.scan.names import imported_names, qualified_names
-from lucky_transport_migration.scan.words import place_of_text
+from lucky_transport_migration.scan.source import imported, meanings
+from lucky_transport_migration.scan.texts import place_of_text
 
 __all__ = ["may_mention", "places_in"]
 
@@ -54,7 +53,7 @@ def places_in(module: cst.Module) -> list[GrpcUse]:
 
 
 class _Finder(cst.CSTVisitor):
-    METADATA_DEPENDENCIES = (ScopeProvider, PositionProvider)
+    METADATA_DEPENDENCIES = (QualifiedNameProvider, PositionProvider)
 
     def __init__(self) -> None:
         super().__init__()
@@ -111,12 +110,12 @@ class _Finder(cst.CSTVisitor):
             self._note(node, *found)
 
     def _note_imports(self, node: cst.Import | cst.ImportFrom) -> None:
-        for name in imported_names(node):
+        for name in imported(node):
             if _is_imported_grpc(name):
                 self._note(node, "import", name.removesuffix(".*"))
 
     def _names(self, node: cst.CSTNode) -> list[str]:
-        return qualified_names(self.get_metadata(ScopeProvider, node, None), node)
+        return meanings(self, node)
 
     def _meanings(self, node: cst.Call) -> list[tuple[Kind, str]]:
         names = self._names(node.func)

@@ -6,27 +6,45 @@ with the line; the scan goes on.
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Mapping
+import stat
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from lucky_transport_migration.scan import build, dependencies
-from lucky_transport_migration.scan.api_levels import GrpcUse, judge
-from lucky_transport_migration.scan.finding import Finding
+from lucky_transport_migration.scan import requirements
+from lucky_transport_migration.scan.api_levels import judge
+from lucky_transport_migration.scan.findings import Finding, GrpcUse, ScanResult, Unread
 from lucky_transport_migration.scan.notebook import read_notebook
-from lucky_transport_migration.scan.outcome import ScanResult, Unread
 from lucky_transport_migration.scan.python import may_mention, places_in
 from lucky_transport_migration.scan.source import Unreadable, parse
-from lucky_transport_migration.scan.tree import files_of, name_in
-from lucky_transport_migration.scan.words import places_of_line
+from lucky_transport_migration.scan.texts import is_build_file, places_in_build, places_of_line
 
-__all__ = ["is_python", "scan", "scan_again"]
+__all__ = ["files_of", "is_python", "name_in", "scan", "scan_again"]
 
 _GENERATED = re.compile(r"_pb2(_grpc)?\.pyi?$")
 _MAX_BYTES = 4 << 20
 _STEPS = re.compile(rb"\.Step\(")
 _SHEBANG = re.compile(rb"#!.*python")
+
+#: What others wrote and what tools made is no part of a code base.
+_FOREIGN = {
+    ".eggs",
+    ".git",
+    ".hg",
+    ".hypothesis",
+    ".ipynb_checkpoints",
+    ".mypy_cache",
+    ".nox",
+    ".pytest_cache",
+    ".ruff_cache",
+    ".svn",
+    ".tox",
+    "__pycache__",
+    "node_modules",
+    "site-packages",
+}
 
 
 def scan(root: Path, advance: Callable[[str], None] = lambda _: None) -> ScanResult:
@@ -96,7 +114,7 @@ def _scan_content(outcome: ScanResult, name: str, content: bytes) -> None:
 
 def _is_of_interest(name: str) -> bool:
     last = name.rpartition("/")[2]
-    by_name = dependencies.is_toml(name) or dependencies.is_list_of_requirements(name) or build.is_build_file(name)
+    by_name = requirements.is_toml(name) or requirements.is_list_of_requirements(name) or is_build_file(name)
     return by_name or last.endswith((".py", ".pyi", ".pyw", ".ipynb")) or "." not in last
 
 
@@ -125,12 +143,12 @@ def _places(name: str, content: bytes) -> tuple[list[GrpcUse], list[tuple[int, s
     if last.endswith(".ipynb"):
         return _places_in_notebook(text)
     found: list[GrpcUse] = []
-    if dependencies.is_toml(name):
-        found = dependencies.places_in_toml(text)
-    elif dependencies.is_list_of_requirements(name):
-        found = dependencies.places_in_list(text)
-    elif build.is_build_file(name):
-        found = build.places_in_build(name, text)
+    if requirements.is_toml(name):
+        found = requirements.places_in_toml(text)
+    elif requirements.is_list_of_requirements(name):
+        found = requirements.places_in_list(text)
+    elif is_build_file(name):
+        found = places_in_build(name, text)
     return found, []
 
 
@@ -140,3 +158,37 @@ def _places_in_notebook(text: str) -> tuple[list[GrpcUse], list[tuple[int, str]]
     for line, command in notebook.commands:
         places += [GrpcUse(line, kind, symbol) for kind, symbol in places_of_line(command)]
     return sorted(places), [one for one in notebook.broken if may_mention(text.encode())]
+
+
+def files_of(root: Path, on_error: Callable[[OSError], object] = lambda _: None) -> Iterator[Path]:
+    """Yield every regular file below `root` (or `root` itself), folder by folder, in the order of their names.
+
+    `on_error` is told of a folder that cannot be listed. What was asked for by name is read wherever it lies.
+    """
+    if not root.is_dir():
+        if _is_file(root):
+            yield root
+        return
+    here = root.resolve()
+    for folder, folders, names in os.walk(root, onerror=on_error):
+        folders[:] = sorted(name for name in folders if not _is_foreign(Path(folder, name)))
+        for path in (Path(folder, name) for name in sorted(names)):
+            if _is_file(path) and not (path.is_symlink() and path.resolve().is_relative_to(here)):
+                yield path
+
+
+def name_in(root: Path, path: Path) -> str:
+    """Return how a file below `root` is called in a report."""
+    return path.name if path == root else path.relative_to(root).as_posix()
+
+
+def _is_foreign(folder: Path) -> bool:
+    return folder.name in _FOREIGN or folder.name.endswith(".egg-info") or (folder / "pyvenv.cfg").is_file()
+
+
+def _is_file(path: Path) -> bool:
+    """True for a regular file; not for a pipe, which would be waited for, nor for a broken link."""
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except OSError:
+        return False

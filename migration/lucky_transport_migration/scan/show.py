@@ -12,9 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from lucky_transport_migration.console import print_text
-from lucky_transport_migration.scan.finding import DOORS
-from lucky_transport_migration.scan.fix.changes import Changes
-from lucky_transport_migration.scan.outcome import ScanResult
+from lucky_transport_migration.scan.changes import Changes
+from lucky_transport_migration.scan.findings import DOORS, ScanResult
 
 __all__ = ["show_changes", "show_outcome"]
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lucky_transport.errors import TransportError
-from lucky_transport_migration.scan.fix.changes import plan_changes, write_changes
+from lucky_transport_migration.scan.changes import plan_changes, write_changes
 from lucky_transport_migration.scan.scanner import scan
 
 
@@ -40,14 +40,14 @@ def test_a_fixed_copy_of_luckyrobots_compiles_and_is_fixed_once(tmp_path: Path) 
     for path in root.rglob("*.py"):
         if path.relative_to(root).as_posix() not in fixable:
             path.unlink()
-    changes = plan_changes(root, scan(root), "shm://demo")
+    changes = plan_changes(root, scan(root), "shm://demo", ["target"])
     assert {one.name for one in changes.files} == {"__init__.py", "async_session.py"}
     write_changes(changes)
     for path in root.rglob("*.py"):
         compile(path.read_bytes(), str(path), "exec")
     again = scan(root)
     assert again == changes.after
-    assert plan_changes(root, again, "shm://demo").files == []
+    assert plan_changes(root, again, "shm://demo", ["target"]).files == []
 
 
 def test_the_service_modules_of_grpc_are_found_as_such(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lucky_transport.process import unique_name
-from lucky_transport_migration.scan.fix.changes import rewrite_python
+from lucky_transport_migration.scan.changes import rewrite_python
 
 
 def rewritten(source: str, endpoint: str | None = None) -> str:

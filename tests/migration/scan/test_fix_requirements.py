@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from lucky_transport_migration.scan.fix.changes import plan_changes
-from lucky_transport_migration.scan.fix.stages import rewrite_stages
+from lucky_transport_migration.scan.changes import plan_changes
+from lucky_transport_migration.scan.requirements import rewrite_stages
 from lucky_transport_migration.scan.scanner import scan
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lucky_transport_migration.scan.finding import KINDS
+from lucky_transport_migration.scan.findings import KINDS
 from lucky_transport_migration.scan.scanner import scan
 
 EVERYTHING = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lucky_transport_migration.scan.api_levels import judge
-from lucky_transport_migration.scan.finding import Finding
+from lucky_transport_migration.scan.findings import Finding
 from lucky_transport_migration.scan.python import may_mention, places_in
 from lucky_transport_migration.scan.source import Unreadable, parse
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lucky_transport_migration.scan import dependencies
-from lucky_transport_migration.scan.fix.changes import rewrite_python
-from lucky_transport_migration.scan.fix.requirements import rewrite_requirements
+from lucky_transport_migration.scan import requirements
+from lucky_transport_migration.scan.changes import rewrite_python
 from lucky_transport_migration.scan.notebook import read_notebook
 from lucky_transport_migration.scan.python import places_in
+from lucky_transport_migration.scan.requirements import rewrite_requirements
 from lucky_transport_migration.scan.source import Unreadable, check_syntax, parse
 
 IMPORTS = st.sampled_from(
@@ -105,13 +105,13 @@ def test_requirements_are_rewritten_once_and_stay_what_they_were(text: str, toml
     after = rewrite_requirements(name, text.encode("utf-8", "replace"), lambda _: True)
     assert rewrite_requirements(name, after, lambda _: True) == after
     if not toml:
-        assert dependencies.places_in_list(after.decode()) == []
+        assert requirements.places_in_list(after.decode()) == []
         return
     try:
-        dependencies.places_in_toml(text)
+        requirements.places_in_toml(text)
     except Unreadable:
         return
-    dependencies.places_in_toml(after.decode())
+    requirements.places_in_toml(after.decode())
 
 
 @given(st.text(max_size=40) | st.lists(st.lists(STATEMENTS, max_size=3), max_size=3))

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from lucky_transport_migration.scan.scanner import scan
-from lucky_transport_migration.scan.tree import files_of
+from lucky_transport_migration.scan.scanner import files_of, scan
 
 
 def test_a_loop_of_links_ends_and_a_file_is_read_once(tree: Any) -> None:

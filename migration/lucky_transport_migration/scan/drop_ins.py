@@ -10,42 +10,53 @@ credentials is left to a person.
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
-from lucky_transport_migration.scan.fix.arguments import argument, text_node
-from lucky_transport_migration.scan.fix.draft import Draft
-from lucky_transport_migration.scan.fix.targets import Targets
+from lucky_transport_migration.scan.codemod import EngineCodemod, has_stars, text_node
 from lucky_transport_migration.scan.known import DROP_INS
+from lucky_transport_migration.scan.targets import Targets
 
 __all__ = ["rewrite_channels", "rewrite_servers"]
 
 _CHANNELS = {"grpc.insecure_channel": "channel", "grpc.aio.insecure_channel": "aio_channel"}
 _SERVERS = {"grpc.server": "server", "grpc.aio.server": "aio_server"}
 _SECURE = {"grpc.secure_channel", "grpc.aio.secure_channel"}
+_BINDS_A_PORT = re.compile(r"add_\w*_port\w*")
 _NEEDS = f"import {DROP_INS}"
 
 
-def rewrite_channels(draft: Draft, endpoint: str | None, targets: Targets) -> None:
+def rewrite_channels(codemod: EngineCodemod, endpoint: str | None, targets: Targets) -> None:
     """Have channels made over shared memory: at `endpoint`, or where `LUCKY_ENDPOINT` says when that is None."""
-    for call in draft.calls():
-        names = draft.names(call.func)
-        if len(names) == 1 and names[0] in _SECURE:
-            draft.refuse(call, f"{names[0]} has credentials, of which shared memory has none: decide, then use channel")
-        if len(names) == 1 and names[0] in _CHANNELS:
-            _rewrite_channel(draft, call, _CHANNELS[names[0]], endpoint, targets)
+    for call, name in codemod.calls_of(*_SECURE, *_CHANNELS):
+        if name in _SECURE:
+            codemod.refuse(call, f"{name} has credentials, of which shared memory has none: decide, then use channel")
+        else:
+            _rewrite_channel(codemod, call, _CHANNELS[name], endpoint, targets)
 
 
-def _rewrite_channel(draft: Draft, call: cst.Call, drop_in: str, endpoint: str | None, targets: Targets) -> None:
-    target = argument(call, 0, "target")
+def _rewrite_channel(
+    codemod: EngineCodemod, call: cst.Call, drop_in: str, endpoint: str | None, targets: Targets
+) -> None:
+    target = _target(call)
     if target is None:
-        draft.refuse(call, "the target is not to be seen in this call")
+        codemod.refuse(call, "the target is not to be seen in this call")
         return
-    if why := targets.why_not(draft, target.value):
-        draft.refuse(call, why)
+    if why := targets.why_not(codemod, target.value):
+        codemod.refuse(call, why)
         return
-    draft.rename(call.func, f"{DROP_INS}.{drop_in}", needs=_NEEDS)
+    codemod.rename(call.func, f"{DROP_INS}.{drop_in}", needs=_NEEDS)
     index = call.args.index(target)
-    draft.edit(call, lambda updated: _with_endpoint(cst.ensure_type(updated, cst.Call), index, endpoint))
+    codemod.edit(call, lambda updated: _with_endpoint(updated, index, endpoint))
+
+
+def _target(call: cst.Call) -> cst.Arg | None:
+    """Return the argument that is the target; None when it is not to be seen."""
+    if call.args and not call.args[0].star and call.args[0].keyword is None:
+        return call.args[0]
+    named = [one for one in call.args if one.keyword is not None and one.keyword.value == "target"]
+    return named[0] if named and not has_stars(call) else None
 
 
 def _with_endpoint(call: cst.Call, index: int, endpoint: str | None) -> cst.Call:
@@ -59,22 +70,25 @@ def _with_endpoint(call: cst.Call, index: int, endpoint: str | None) -> cst.Call
     return call.with_changes(args=[*call.args[:index], old.with_changes(keyword=keyword, value=value), *rest])
 
 
-def rewrite_servers(draft: Draft, endpoint: str | None, targets: Targets) -> None:
+def rewrite_servers(codemod: EngineCodemod, endpoint: str | None, targets: Targets) -> None:
     """Have the one server of a file serve at `endpoint`, which has to be in shared memory."""
-    servers = [call for call in draft.calls() if len(names := draft.names(call.func)) == 1 and names[0] in _SERVERS]
-    if not servers:
+    found = dict(codemod.calls_of(*_SERVERS))
+    if not found:
         return
-    ports = [call for call in draft.calls() if isinstance(call.func, cst.Attribute) and "_port" in call.func.attr.value]
-    ports = [call for call in ports if cst.ensure_type(call.func, cst.Attribute).attr.value.startswith("add_")]
-    why = _why_not(servers, ports, endpoint) or targets.why_not(draft, ports[0].args[0].value)
+    servers = list(found)
+    ports = [call for call in codemod.nodes(cst.Call) if _BINDS_A_PORT.fullmatch(_method(call))]
+    why = _why_not(servers, ports, endpoint) or targets.why_not(codemod, ports[0].args[0].value)
     if why:
         for call in servers:
-            draft.refuse(call, why)
+            codemod.refuse(call, why)
         return
-    name = draft.names(servers[0].func)[0]
-    draft.rename(servers[0].func, f"{DROP_INS}.{_SERVERS[name]}", needs=_NEEDS)
+    codemod.rename(servers[0].func, f"{DROP_INS}.{_SERVERS[found[servers[0]]]}", needs=_NEEDS)
     address = text_node(endpoint or "")
-    draft.edit(ports[0].args[0].value, lambda _: address)
+    codemod.edit(ports[0].args[0].value, lambda _: address)
+
+
+def _method(call: cst.Call) -> str:
+    return call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
 
 
 def _why_not(servers: list[cst.Call], ports: list[cst.Call], endpoint: str | None) -> str:
@@ -83,7 +97,6 @@ def _why_not(servers: list[cst.Call], ports: list[cst.Call], endpoint: str | Non
         return "where it is to serve is not known: say so with --endpoint shm://NAME"
     if len(servers) > 1 or len(ports) != 1:
         return f"this file makes {len(servers)} servers and binds {len(ports)} ports; a rule knows one of each"
-    is_insecure = cst.ensure_type(ports[0].func, cst.Attribute).attr.value == "add_insecure_port"
-    if not is_insecure or len(ports[0].args) != 1 or ports[0].args[0].star:
+    if _method(ports[0]) != "add_insecure_port" or len(ports[0].args) != 1 or ports[0].args[0].star:
         return "its port has credentials, of which shared memory has none"
     return ""

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 import libcst as cst
 from libcst.metadata import Assignment
 
-from lucky_transport_migration.scan.fix.draft import Draft
+from lucky_transport_migration.scan.codemod import EngineCodemod
 from lucky_transport_migration.scan.known import PORT
 
 __all__ = ["Targets", "folded"]
@@ -35,21 +35,23 @@ class Targets:
     def __init__(self, named: Iterable[str] = ()) -> None:
         self._named = {_bare(one) for one in named}
 
-    def why_not(self, draft: Draft, target: cst.BaseExpression) -> str:
+    def why_not(self, codemod: EngineCodemod, target: cst.BaseExpression) -> str:
         """Return why a target is left alone, "" when it is the engine's."""
-        text = folded(draft, target)
+        text = folded(codemod, target)
         if not isinstance(text, str):
-            return self._why_not_spelt("its target is not a constant", _source(target))
+            return self._why_not_spelt("its target is not a constant", codemod.code(target))
         return self._why_not(text)
 
-    def why_not_at(self, draft: Draft, host: cst.BaseExpression | None, port: cst.BaseExpression | None) -> str:
+    def why_not_at(
+        self, codemod: EngineCodemod, host: cst.BaseExpression | None, port: cst.BaseExpression | None
+    ) -> str:
         """Return the same of a host and a port; None for one that is not given, which is this host, port 50051."""
         known = [
-            default if node is None else folded(draft, node) for node, default in ((host, "localhost"), (port, PORT))
+            default if node is None else folded(codemod, node) for node, default in ((host, "localhost"), (port, PORT))
         ]
         if None in known:
             spelt = [
-                one if one is not None or node is None else _source(node)
+                one if one is not None or node is None else codemod.code(node)
                 for one, node in zip(known, (host, port), strict=True)
             ]
             return self._why_not_spelt("its host and port are not constants", f"{spelt[0]}:{spelt[1]}")
@@ -73,7 +75,7 @@ class Targets:
         )
 
 
-def folded(draft: Draft, node: cst.BaseExpression, depth: int = 0) -> Constant | None:
+def folded(codemod: EngineCodemod, node: cst.BaseExpression, depth: int = 0) -> Constant | None:
     """Return the text or number that an expression is known to be, None when it is not."""
     if depth > _DEEPEST:
         return None
@@ -84,31 +86,31 @@ def folded(draft: Draft, node: cst.BaseExpression, depth: int = 0) -> Constant |
             value = node.evaluated_value
             return value if isinstance(value, str) else None
         case cst.FormattedString():
-            return _joined(draft, node.parts, depth)
+            return _joined(codemod, node.parts, depth)
         case cst.ConcatenatedString():
-            return _added(draft, node.left, node.right, depth)
+            return _added(codemod, node.left, node.right, depth)
         case cst.BinaryOperation(operator=cst.Add()):
-            return _added(draft, node.left, node.right, depth)
+            return _added(codemod, node.left, node.right, depth)
         case cst.BinaryOperation(operator=cst.Modulo()):
-            return _formatted(draft, node, depth)
+            return _formatted(codemod, node, depth)
         case cst.Call(func=cst.Name("str"), args=[cst.Arg(star="", keyword=None) as only]):
-            value = folded(draft, only.value, depth + 1)
+            value = folded(codemod, only.value, depth + 1)
             return None if value is None else str(value)
         case cst.Call(func=cst.Attribute(attr=cst.Name("format"))):
-            return _filled(draft, node, depth)
+            return _filled(codemod, node, depth)
         case cst.Name():
-            value = _value_of(draft, node)
-            return None if value is None else folded(draft, value, depth + 1)
+            value = _value_of(codemod, node)
+            return None if value is None else folded(codemod, value, depth + 1)
         case _:
             return None
 
 
-def _value_of(draft: Draft, name: cst.Name) -> cst.BaseExpression | None:
+def _value_of(codemod: EngineCodemod, name: cst.Name) -> cst.BaseExpression | None:
     """Return what a name is assigned, if that is once, by a plain assignment."""
-    found = draft.bindings_of(name)
+    found = codemod.bindings_of(name)
     if len(found) != 1 or not isinstance(found[0], Assignment):
         return None
-    match draft.parent(found[0].node), draft.parent(draft.parent(found[0].node) or found[0].node):
+    match codemod.parent(found[0].node), codemod.parent(codemod.parent(found[0].node) or found[0].node):
         case cst.AssignTarget(), cst.Assign() as statement if len(statement.targets) == 1:
             return statement.value
         case cst.AnnAssign() as statement, _ if statement.target is found[0].node:
@@ -117,14 +119,14 @@ def _value_of(draft: Draft, name: cst.Name) -> cst.BaseExpression | None:
             return None
 
 
-def _added(draft: Draft, left: cst.BaseExpression, right: cst.BaseExpression, depth: int) -> Constant | None:
-    one, other = folded(draft, left, depth + 1), folded(draft, right, depth + 1)
+def _added(codemod: EngineCodemod, left: cst.BaseExpression, right: cst.BaseExpression, depth: int) -> Constant | None:
+    one, other = folded(codemod, left, depth + 1), folded(codemod, right, depth + 1)
     if isinstance(one, str) and isinstance(other, str):
         return one + other
     return one + other if isinstance(one, int) and isinstance(other, int) else None
 
 
-def _joined(draft: Draft, parts: Iterable[cst.BaseFormattedStringContent], depth: int) -> str | None:
+def _joined(codemod: EngineCodemod, parts: Iterable[cst.BaseFormattedStringContent], depth: int) -> str | None:
     texts: list[str] = []
     for part in parts:
         if isinstance(part, cst.FormattedStringText):
@@ -133,18 +135,18 @@ def _joined(draft: Draft, parts: Iterable[cst.BaseFormattedStringContent], depth
             texts.append(part.value.replace("{{", "{").replace("}}", "}"))
             continue
         is_plain = isinstance(part, cst.FormattedStringExpression) and not (part.conversion or part.format_spec)
-        value = folded(draft, part.expression, depth + 1) if is_plain else None  # pyright: ignore[reportAttributeAccessIssue]
+        value = folded(codemod, part.expression, depth + 1) if is_plain else None  # pyright: ignore[reportAttributeAccessIssue]
         if value is None:
             return None
         texts.append(str(value))
     return "".join(texts)
 
 
-def _formatted(draft: Draft, node: cst.BinaryOperation, depth: int) -> str | None:
+def _formatted(codemod: EngineCodemod, node: cst.BinaryOperation, depth: int) -> str | None:
     """Return what `"..." % ...` is."""
-    text = folded(draft, node.left, depth + 1)
+    text = folded(codemod, node.left, depth + 1)
     given = [one.value for one in node.right.elements] if isinstance(node.right, cst.Tuple) else [node.right]
-    values = [folded(draft, one, depth + 1) for one in given]
+    values = [folded(codemod, one, depth + 1) for one in given]
     if not isinstance(text, str) or None in values:
         return None
     try:
@@ -153,23 +155,18 @@ def _formatted(draft: Draft, node: cst.BinaryOperation, depth: int) -> str | Non
         return None
 
 
-def _filled(draft: Draft, call: cst.Call, depth: int) -> str | None:
+def _filled(codemod: EngineCodemod, call: cst.Call, depth: int) -> str | None:
     """Return what `"...".format(...)` is."""
-    text = folded(draft, cst.ensure_type(call.func, cst.Attribute).value, depth + 1)
+    text = folded(codemod, cst.ensure_type(call.func, cst.Attribute).value, depth + 1)
     if not isinstance(text, str) or any(one.star for one in call.args):
         return None
-    values = [(one.keyword.value if one.keyword else "", folded(draft, one.value, depth + 1)) for one in call.args]
+    values = [(one.keyword.value if one.keyword else "", folded(codemod, one.value, depth + 1)) for one in call.args]
     if any(value is None for _, value in values):
         return None
     try:
         return text.format(*(value for name, value in values if not name), **{n: v for n, v in values if n})
     except (IndexError, KeyError, ValueError, AttributeError):
         return None
-
-
-def _source(node: cst.BaseExpression) -> str:
-    """Return an expression as the program spells it."""
-    return cst.Module([]).code_for_node(node)
 
 
 def _bare(target: str) -> str:

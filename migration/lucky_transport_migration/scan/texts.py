@@ -1,6 +1,6 @@
-"""gRPC in texts: endpoints, targets, requirements, code generators, settings.
+"""gRPC in texts: endpoints, targets, requirements and settings in strings, and the steps of build and start files.
 
-Only what can hardly mean anything else: a port counts as gRPC's when it is the customary one.
+Only what can hardly mean anything else counts: of all ports gRPC's customary one.
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lucky_transport_migration.scan.finding import Kind
+from lucky_transport_migration.scan.findings import GrpcUse, Kind
 from lucky_transport_migration.scan.known import LUCKYROBOTS, PORT, is_grpc_distribution
 
-__all__ = ["place_of_text", "places_of_line", "requirement_name"]
+__all__ = ["is_build_file", "place_of_text", "places_in_build", "places_of_line", "requirement_name"]
 
 _TARGET = re.compile(rf"[^\s/]*:{PORT}|(dns|ipv4|ipv6):\S*:{PORT}|grpc(\+unix)?://\S*")
 _REQUIREMENT = re.compile(
@@ -28,6 +28,14 @@ _GENERATORS = re.compile(
 _SETTING = re.compile(r"\bLUCKY_TRANSPORT\b[\"']?\s*[=:]?\s*[\"']?(grpc|staged)\b|grpc(\+unix)?://[^\s\"']*")
 _PORT = re.compile(rf"(?<![\w.]){PORT}(?![\w.])")
 _INSTALL = re.compile(r"\b(pip3?|uv|poetry|pdm|conda|mamba|pipenv)\s+(pip\s+)?(install|add)\b(?P<what>.*)")
+
+_BUILD_FILES = re.compile(
+    r"(GNU)?[Mm]akefile.*|.*\.(mk|make|sh|bash|zsh|bat|ps1|cmake|bzl|ya?ml|toml|ini|env)|Dockerfile.*|.*\.[Dd]ockerfile|"
+    r"Containerfile.*|CMakeLists\.txt|meson\.build|BUILD(\.bazel)?|[Jj]ustfile|Procfile|\.env.*|Jenkinsfile"
+)
+#: A comment is no step.
+_COMMENT = re.compile(r"(^|\s)(#|//|REM ).*")
+_GRPC_SETTING = re.compile(r"\s*transport\s*=\s*[\"'](grpc|staged)[\"']")
 
 
 def place_of_text(text: str) -> tuple[Kind, str] | None:
@@ -68,3 +76,20 @@ def places_of_line(line: str) -> Iterator[tuple[Kind, str]]:
         yield ("build", setting.group())
     elif _PORT.search(line):
         yield ("build", f"port {PORT}")
+
+
+def is_build_file(name: str) -> bool:
+    """True for a file of that name that builds, starts or configures something."""
+    return bool(_BUILD_FILES.fullmatch(name.rpartition("/")[2]))
+
+
+def places_in_build(name: str, text: str) -> list[GrpcUse]:
+    """Return what of gRPC a file holds, by line."""
+    ours = name.rpartition("/")[2] == "lucky_transport.toml"
+    found: list[GrpcUse] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        step = _COMMENT.sub("", line)
+        found += [GrpcUse(number, kind, symbol) for kind, symbol in places_of_line(step)]
+        if ours and _GRPC_SETTING.match(step):
+            found.append(GrpcUse(number, "build", step.strip()))
+    return found

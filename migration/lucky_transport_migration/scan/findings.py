@@ -1,18 +1,66 @@
-"""What a scan found, as one value: for the table, for JSON, for the exit code.
+"""One place where a code base still depends on gRPC.
 
-Nothing is left only when there is no finding, no generated stub and no file that could not be understood.
+    import      a gRPC module, generated stubs, or a package that is made of them
+    channel     makes a channel, or names where one leads
+    stub        makes a client of a service
+    server      makes a server, or binds a port
+    servicer    implements a service, or adds it to a server
+    dependency  asks an installer for gRPC
+    build       generates code from .proto files, opens gRPC's port, sets gRPC as the transport
+
+The kinds and the keys of `plain` are fixed; scripts are written against them.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
 
-from lucky_transport_migration.scan.finding import KINDS, Finding
 from lucky_transport_migration.scan.known import is_stub_module
 
-__all__ = ["ScanResult", "Unread"]
+__all__ = ["DOORS", "KINDS", "Finding", "GrpcUse", "Kind", "ScanResult", "Unread"]
+
+Kind = Literal["import", "channel", "stub", "server", "servicer", "dependency", "build"]
+
+KINDS: tuple[Kind, ...] = ("import", "channel", "stub", "server", "servicer", "dependency", "build")
+
+#: What a door is called where there is room for a few words.
+DOORS = {1: "unchanged, or a drop-in", 2: "typed calls: connect()", 3: "the env: make()"}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class GrpcUse:
+    """Something of gRPC in a file, before it is judged."""
+
+    line: int
+    kind: Kind
+    symbol: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was found: `symbol` at `line` (from 1) of `path` (relative to the scanned folder, with slashes).
+
+    door: which of the three doors fits it. why: the reason for that door, one sentence.
+    """
+
+    path: str
+    line: int
+    kind: Kind
+    symbol: str
+    door: int
+    why: str
+
+    @property
+    def where(self) -> str:
+        """The place as editors and terminals know it."""
+        return f"{self.path}:{self.line}"
+
+    def plain(self) -> dict[str, Any]:
+        """Return the finding as JSON values."""
+        return asdict(self)
+
 
 _PLURALS = {"dependency": "dependencies", "build": "build steps", "channel": "channels and targets"}
 

@@ -11,24 +11,26 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from difflib import unified_diff
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from libcst.codemod import CodemodContext
+
 from lucky_transport.errors import TransportError
-from lucky_transport_migration.scan.fix.draft import Draft
-from lucky_transport_migration.scan.fix.drop_ins import rewrite_channels, rewrite_servers
-from lucky_transport_migration.scan.fix.engine_client import rewrite_clients
-from lucky_transport_migration.scan.fix.lucky_env import rewrite_envs
-from lucky_transport_migration.scan.fix.requirements import rewrite_requirements, unneeded
-from lucky_transport_migration.scan.fix.stages import rewrite_stages
-from lucky_transport_migration.scan.fix.targets import Targets
+from lucky_transport_migration.scan.codemod import EngineCodemod
+from lucky_transport_migration.scan.drop_ins import rewrite_channels, rewrite_servers
+from lucky_transport_migration.scan.findings import ScanResult
 from lucky_transport_migration.scan.known import LUCKYROBOTS
-from lucky_transport_migration.scan.outcome import ScanResult
-from lucky_transport_migration.scan.scanner import is_python, scan_again
-from lucky_transport_migration.scan.source import Unreadable, check_syntax
-from lucky_transport_migration.scan.tree import files_of, name_in
+from lucky_transport_migration.scan.luckyrobots import rewrite_clients, rewrite_envs
+from lucky_transport_migration.scan.requirements import rewrite_requirements, rewrite_stages, unneeded
+from lucky_transport_migration.scan.scanner import files_of, is_python, name_in, scan_again
+from lucky_transport_migration.scan.source import Unreadable, check_syntax, parse
+from lucky_transport_migration.scan.targets import Targets
 
 __all__ = ["Change", "Changes", "Refusal", "plan_changes", "rewrite_python", "write_changes"]
+
+_RULES = (rewrite_channels, rewrite_servers, rewrite_envs, rewrite_clients)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,18 +106,14 @@ def rewrite_python(
     source: bytes, endpoint: str | None, targets: Sequence[str] = ()
 ) -> tuple[bytes, list[tuple[int, str]]]:
     """Return Python source after all rules, and (line, why) of what they leave; what cannot be read stays as it is."""
+    engine = Targets(targets)
     try:
-        draft = Draft(source)
-        engine = Targets(targets)
-        rewrite_channels(draft, endpoint, engine)
-        rewrite_servers(draft, endpoint, engine)
-        rewrite_envs(draft, endpoint, engine)
-        rewrite_clients(draft, endpoint, engine)
-        after = draft.finish()
+        codemod = EngineCodemod(CodemodContext(), [partial(rule, endpoint=endpoint, targets=engine) for rule in _RULES])
+        after = codemod.transform_module(parse(source)).bytes
         check_syntax(after)
     except Unreadable as error:
         return source, [(error.line, str(error))]
-    return after, draft.refused
+    return after, sorted(codemod.refused)
 
 
 def _change(path: Path, name: str, before: bytes, after: bytes) -> Iterator[Change]:
