@@ -1,9 +1,6 @@
-"""gRPC's status codes on the wire: with which of them an error of ours travels, and what a foreign one is raised as.
-
-Foreign exceptions end here. The status of an error of ours stands in `lucky_transport.errors`. An error of ours crosses
-the wire as (wire code, text) in the trailing metadata and comes back as the same class with the same text. The status
-beside it is for clients that know nothing of us. A status without that metadata is from gRPC itself or from a foreign
-engine; then `raised` says what it is.
+"""gRPC's status codes on the wire: an error of ours travels with its status of `lucky_transport.errors` and, in the
+trailing metadata, as (wire code, text), so that our clients raise the same class with the same text. A status without
+that metadata is from gRPC itself or from a foreign engine; `RAISED` is what it becomes.
 """
 
 from __future__ import annotations
@@ -22,6 +19,7 @@ from lucky_transport.errors import (
     PeerTimeout,
     RemoteProtocolError,
     SpecError,
+    Status,
     TransportError,
     Unimplemented,
     UnknownName,
@@ -34,7 +32,6 @@ from lucky_transport_grpc.runtime import grpc
 __all__ = ["RAISED", "code_for", "code_of", "details_of", "from_rpc", "is_local_timeout", "is_ours", "refuse"]
 
 _Code = grpc.StatusCode
-
 
 _BY_NUMBER: dict[int, grpc.StatusCode] = {code.value[0]: code for code in _Code}
 
@@ -59,7 +56,7 @@ RAISED: Mapping[grpc.StatusCode, tuple[type[TransportError], str]] = {
     _Code.DATA_LOSS: (RemoteProtocolError, ""),
     _Code.UNAUTHENTICATED: (NotReachable, _NOT_LET_IN),
 }
-#: gRPC's own words for a message beyond a limit, which it tells as RESOURCE_EXHAUSTED.
+#: gRPC's own words for a message beyond a limit: it answers RESOURCE_EXHAUSTED, and a retry does not help.
 _TOO_LONG = "message larger than max"
 
 # gRPC refuses a call whose metadata exceeds 8 KiB altogether. Details travel percent-encoded (three bytes for one at
@@ -72,14 +69,15 @@ def code_for(error: TransportError) -> grpc.StatusCode:
     return _BY_NUMBER[status_of(error)]
 
 
-def refuse(context: Any, error: TransportError, status: grpc.StatusCode | None = None) -> NoReturn:
+def refuse(context: Any, error: TransportError, status: Status | None = None) -> NoReturn:
     """End the call of `context` with the text and trailing metadata of `error`, and with its status by the table or the
     one that a foreign protocol demands.
     """
     text = str(error)
     payload = f"{type(error).wire_code}:{_clipped(text, MAX_TEXT_BYTES)}".encode()
     context.set_trailing_metadata(((ERROR, payload),))
-    context.abort(status or code_for(error), _clipped(text, _MAX_DETAILS_BYTES))
+    code = code_for(error) if status is None else _BY_NUMBER[status]
+    context.abort(code, _clipped(text, _MAX_DETAILS_BYTES))
     raise AssertionError("abort() raises")
 
 

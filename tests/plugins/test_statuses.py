@@ -25,9 +25,10 @@ from lucky_transport.errors import Status, StatusError, TransportError, status_o
 from lucky_transport.messages.methods import method
 from lucky_transport.serving import Serving
 from lucky_transport_grpc import _pb
-from lucky_transport_grpc.errors import code_for
+from lucky_transport_grpc.errors import code_for, refuse
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_migration.outcomes import ending_of
+from lucky_transport_openra.errors import STATUSES, refuse_bridge
 from lucky_transport_stubs.status import status_of as stubs_status_of
 
 INFO = method("MujocoService/GetMujocoInfo")
@@ -148,13 +149,46 @@ def test_a_method_that_the_engine_lacks_is_unimplemented_everywhere() -> None:
         assert set(_foreign(serving, scan.name).values()) == {"UNIMPLEMENTED"}
 
 
-@pytest.mark.parametrize("kind", RAISED, ids=lambda kind: kind.__name__)
-def test_every_plugin_takes_its_status_from_the_table(kind: type[TransportError]) -> None:
-    error = kind("the reason")
-    expected = kind.grpc_status.name
-    assert code_for(error).name == expected
-    assert stubs_status_of(error).code.name == expected
-    assert ending_of(error).code == expected
+class _Aborted(Exception):
+    """What a context's abort() raises."""
+
+
+class _Context:
+    """A server's context that raises the status a call ends with."""
+
+    def set_trailing_metadata(self, metadata: Any) -> None:
+        pass
+
+    def abort(self, code: Any, details: str) -> None:
+        raise _Aborted(code.name)
+
+
+def _aborted(end: Callable[[Any, TransportError], Any], error: TransportError) -> str:
+    with pytest.raises(_Aborted) as caught:
+        end(_Context(), error)
+    return str(caught.value)
+
+
+def test_every_surface_takes_its_status_from_the_one_table() -> None:
+    for kind in RAISED:
+        error = kind("the reason")
+        table = kind.grpc_status.name
+        assert {
+            "grpc": _aborted(refuse, error),
+            "drop-ins": stubs_status_of(error).code.name,
+            "routing": ending_of(error).code,
+            "openra": _aborted(refuse_bridge, error),
+        } == {
+            "grpc": table,
+            "drop-ins": table,
+            "routing": table,
+            "openra": STATUSES.get(kind, kind.grpc_status).name,
+        }, kind.__name__
+
+
+def test_the_bridges_own_column_is_one_unknown_session() -> None:
+    assert {errors.UnknownSession: Status.UNAVAILABLE} == STATUSES
+    assert errors.UnknownSession.grpc_status is Status.NOT_FOUND
 
 
 @pytest.mark.parametrize(("number", "status"), [(5, Status.NOT_FOUND), (99, Status.UNKNOWN), (-1, Status.UNKNOWN)])
