@@ -1,9 +1,4 @@
-"""Holodeck's actions, float32 vectors, as actions of our engines.
-
-An env's action is its agent's vector as far as it goes: element by element, the parts of a composite action one after
-the other. Integers are rounded and kept within the space, for a Holodeck client has only reals. NaN and infinity never
-reach an engine; they count as 0.
-"""
+"""Holodeck's actions, float32 vectors, as actions of our engines."""
 
 from __future__ import annotations
 
@@ -22,13 +17,16 @@ __all__ = ["ActionRows"]
 class ActionRows:
     """Turns agents' vectors into a batch of actions. `size`: values that one env takes.
 
-    rows: per env the place for its agent's vector, float32 (size,) as bytes; what is not written is 0.
+    An env's action is its agent's vector as far as it goes, the parts of a composite action one after the other.
+    Integers are rounded and kept within the space; NaN and infinity count as 0.
+
+    rows: per env the memory of its agent's vector, float32 (size,) as bytes; what is not written is 0.
     """
 
     def __init__(self, spec: BatchSpec, actions: NDArray[Any]) -> None:
-        self._pieces = [(array, rows) for _, array, rows in arrays(actions, spec.action, spec.action_parts)]
-        self.size = sum(array.size for array, _ in self._pieces)
-        self.is_choice = len(self._pieces) == 1 and bool(self._pieces[0][0].n)
+        self._arrays = [(array, rows) for _, array, rows in arrays(actions, spec.action, spec.action_parts)]
+        self.size = sum(array.size for array, _ in self._arrays)
+        self.is_choice = len(self._arrays) == 1 and bool(self._arrays[0][0].n)
         self._vectors = np.zeros((spec.num_envs, self.size), np.float32)
         self.rows = [row.data.cast("B") for row in self._vectors]
 
@@ -42,13 +40,13 @@ class ActionRows:
         if not np.isfinite(vectors).all():
             np.nan_to_num(vectors, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
         at = 0
-        for array, rows in self._pieces:
+        for array, rows in self._arrays:
             rows[...] = _fitting(array, vectors[:, at : at + array.size].reshape(rows.shape))
             at += array.size
 
     def choose(self, env: int, choice: int) -> None:
         """Make `choice`, counted from 0, the action of `env`, where the action is one of a number of choices."""
-        array, rows = self._pieces[0]
+        array, rows = self._arrays[0]
         rows[env] = int(array.low or 0) + min(choice, array.n - 1)
 
 

@@ -1,16 +1,25 @@
-"""The kinds of agents that Holodeck has, and how they are acted on.
-
-An action is as long as the longest control scheme of its agent; a shorter one leaves the rest at zero. A kind has two
-names: one in scenarios ("UavAgent"), one on the wire ("UAV").
-"""
+"""The kinds of agents that Holodeck has, how they act and how they are teleported."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import IntFlag
+from typing import NamedTuple
 
 from lucky_transport.errors import SpecError
 
-__all__ = ["AGENT_TYPES", "SPHERE_MOVES", "AgentType", "ControlScheme", "fitting_type", "type_in_scenario"]
+__all__ = [
+    "AGENT_TYPES",
+    "SPHERE_MOVES",
+    "TELEPORT_NUMBERS",
+    "AgentType",
+    "ControlScheme",
+    "Teleport",
+    "TeleportFlag",
+    "fitting_type",
+    "type_in_scenario",
+]
 
 #: What the SphereRobot's discrete scheme writes for the actions 0 to 3: metres forward, degrees to the right.
 SPHERE_MOVES = ((0.185, 0.0), (-0.185, 0.0), (0.0, 10.0), (0.0, -10.0))
@@ -27,7 +36,9 @@ class ControlScheme:
 
 @dataclass(frozen=True, slots=True)
 class AgentType:
-    """One kind of agent. `joints`, `touched` and `bones` size the sensors that only bodies have (0: it has none)."""
+    """One kind of agent, with its name in scenarios and the one in commands. `joints`, `touched` and `bones` size the
+    sensors that only bodies have (0: it has none).
+    """
 
     scenario_name: str
     wire_name: str
@@ -38,7 +49,7 @@ class AgentType:
 
     @property
     def action_size(self) -> int:
-        """Values in the action block, float32 each."""
+        """Values in the action block, float32 each; a shorter control scheme leaves the rest at zero."""
         return max(scheme.size for scheme in self.schemes)
 
 
@@ -98,3 +109,34 @@ def fitting_type(action_size: int) -> AgentType:
         if kind.action_size >= action_size:
             return kind
     raise SpecError(f"an action of {action_size} values fits no Holodeck agent: an Android has 94", backend="holodeck")
+
+
+#: Location, rotation, velocity and angular velocity.
+TELEPORT_NUMBERS = 12
+
+
+class TeleportFlag(IntFlag):
+    """What of the numbers counts; the engine puts the byte back to 0."""
+
+    LOCATION = 1
+    ROTATION = 2
+    PHYSICS_STATE = 4
+
+
+class Teleport(NamedTuple):
+    """Where an agent is to be; None: as it is. Metres, degrees, metres and degrees per second."""
+
+    location: tuple[float, ...] | None
+    rotation: tuple[float, ...] | None
+    velocity: tuple[float, ...] | None = None
+    angular_velocity: tuple[float, ...] | None = None
+
+    @classmethod
+    def of(cls, flag: int, numbers: Sequence[float]) -> Teleport:
+        """Read a flag that is not 0, and its numbers. PHYSICS_STATE goes first: client 0.3.1 sets all bits with it."""
+        location, rotation, *velocities = (tuple(numbers[at : at + 3]) for at in range(0, TELEPORT_NUMBERS, 3))
+        if flag & TeleportFlag.PHYSICS_STATE:
+            return cls(location, rotation, *velocities)
+        return cls(
+            location if flag & TeleportFlag.LOCATION else None, rotation if flag & TeleportFlag.ROTATION else None
+        )

@@ -1,9 +1,7 @@
-"""The blocks of shared memory in which Holodeck's halves meet, one file each.
+"""The blocks of shared memory in which the ends of Holodeck's protocol meet, one file each.
 
-The client makes the blocks and maps them (`SharedArray`). A file of the right size is never truncated: the engine may
-have it mapped and would die. Our engine maps nothing that a client made (`BlockFile`): it reads and writes the file, so
-that a client which truncates it costs a short read and not the engine's life. A block is a regular file of this user,
-of any mode: the original's halves make theirs with their own.
+The client maps them (`SharedArray`); our engine reads and writes the files (`BlockFile`), so that a client which
+truncates one costs it a short read and not its life.
 """
 
 from __future__ import annotations
@@ -17,12 +15,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.errors import NoSpace
+from lucky_transport.errors import NoSpace, RemoteProtocolError
 from lucky_transport.shm.mapping import map_file
 from lucky_transport.shm.private_file import Make, open_private, remove_private
+from lucky_transport_holodeck.commands import BUFFER_BYTES, HolodeckCommand, decode
 from lucky_transport_holodeck.names import COMMAND_BOOL, COMMAND_BUFFER, RESET, Names
 
-__all__ = ["BlockFile", "BlockFiles", "SharedArray"]
+__all__ = ["BlockFile", "BlockFiles", "ControlBlocks", "SharedArray"]
+
+#: Batches of commands are short as a rule; only one that does not end within this is read whole.
+_FIRST_BYTES = 1 << 14
+_OFF = b"\0"
 
 
 class SharedArray:
@@ -37,7 +40,7 @@ class SharedArray:
         size = count * np.dtype(dtype).itemsize
         fd = open_private(path, make=Make.IF_ABSENT, any_mode=True, backend="holodeck")
         try:
-            if os.fstat(fd).st_size != size:
+            if os.fstat(fd).st_size != size:  # else an engine may have it mapped, and would die of a truncated one
                 os.ftruncate(fd, size)
             os.posix_fallocate(fd, 0, size)
             self.array: NDArray[Any] = np.frombuffer(map_file(fd, size, path), dtype, count).reshape(shape)
@@ -75,9 +78,9 @@ class BlockFile:
         """Return the first `count` bytes, fewer where the file ends before."""
         return os.pread(self._fd, count, 0)
 
-    def read_into(self, room: memoryview) -> None:
-        """Read the block into `room`, bytes, as far as both go."""
-        os.preadv(self._fd, [room[: self.size]], 0)
+    def read_into(self, target: memoryview) -> None:
+        """Read the block into `target`, bytes, as far as both go."""
+        os.preadv(self._fd, [target[: self.size]], 0)
 
     def write(self, data: bytes | memoryview) -> None:
         """Write the block's bytes; `data` is C-contiguous and no longer than the block."""
@@ -93,14 +96,14 @@ class BlockFile:
         return os.fstat(self._fd).st_ctime_ns
 
     def close(self) -> None:
-        """Let go of the file; idempotent."""
+        """Close the file; idempotent."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
 
 
 class BlockFiles:
-    """Opens the blocks of one pair, and knows which there are: a client that leaves a running engine lets them lie."""
+    """Opens the blocks of one pair, and knows which there are: a client that leaves a running engine leaves them."""
 
     def __init__(self, names: Names) -> None:
         self.names = names
@@ -119,3 +122,43 @@ class BlockFiles:
         """Remove every block that was ever there."""
         for path in self._paths:
             remove_private(path)
+
+
+class ControlBlocks:
+    """The three blocks that every client has, as the engine reads them: whether there are commands, which, and the
+    reset.
+
+    A flag is put back once it was obeyed; the client sets it again.
+    """
+
+    def __init__(self, files: BlockFiles) -> None:
+        self._flag = files.open(COMMAND_BOOL, 1)
+        self._buffer = files.open(COMMAND_BUFFER, BUFFER_BYTES)
+        self._reset = files.open(RESET, 1)
+
+    @property
+    def made_ns(self) -> int:
+        """When a client made the command block: another client, another time."""
+        return self._buffer.changed_ns
+
+    def take_commands(self) -> list[HolodeckCommand]:
+        """Return the commands that wait, each once; raises RemoteProtocolError when they cannot be read."""
+        if self._flag.read_some(1) in (b"", _OFF):
+            return []
+        self._flag.write(_OFF)
+        try:
+            return decode(self._buffer.read_some(_FIRST_BYTES))
+        except RemoteProtocolError:
+            return decode(self._buffer.read_some(BUFFER_BYTES))
+
+    def take_reset(self) -> bool:
+        """True, once, when the client wants the world to start anew."""
+        if self._reset.read_some(1) in (b"", _OFF):
+            return False
+        self._reset.write(_OFF)
+        return True
+
+    def close(self) -> None:
+        """Close the files; idempotent."""
+        for file in (self._flag, self._buffer, self._reset):
+            file.close()

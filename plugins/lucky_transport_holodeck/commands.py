@@ -2,9 +2,7 @@
 
     {"commands": [{"type": "SpawnAgent", "params": [{"value": 1.0}, ..., {"value": "UAV"}, {"value": "drone"}]}]}0
 
-Parameters of a command are two lists: its numbers and its strings, each in its order. The block is never cleared, so
-one JSON value is read and what follows it, the tail of a longer batch, is not. `KINDS` says how many of each a command
-takes. What does not fit is refused by name, never guessed.
+Parameters of a command are its numbers, then its strings.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from typing import Any, cast
 
 from lucky_transport.errors import RemoteProtocolError, SpecError
 
-__all__ = ["BUFFER_BYTES", "KINDS", "HolodeckCommand", "add_sensor", "decode", "encode", "misfit", "spawn_agent"]
+__all__ = ["BUFFER_BYTES", "KINDS", "HolodeckCommand", "add_sensor", "decode", "encode", "problem_of", "spawn_agent"]
 
 #: Bytes of the command block.
 BUFFER_BYTES = 1 << 20
@@ -27,7 +25,9 @@ _END = "0"
 
 @dataclass(frozen=True, slots=True)
 class HolodeckCommand:
-    """One command. Raises SpecError for numbers that JSON cannot carry."""
+    """One command: its strings and its numbers, each in their order. Raises SpecError for numbers that JSON cannot
+    carry.
+    """
 
     kind: str
     strings: tuple[str, ...] = ()
@@ -112,7 +112,7 @@ def decode(data: bytes) -> list[HolodeckCommand]:
     """Return the commands of a batch; raises RemoteProtocolError when its first value is no such batch."""
     text = data.decode(errors="replace")
     try:
-        batch, _ = json.JSONDecoder().raw_decode(text.lstrip())
+        batch, _ = json.JSONDecoder().raw_decode(text.lstrip())  # behind it may be the tail of a longer batch
         return [_command(plain) for plain in batch["commands"]]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, SpecError) as error:
         raise RemoteProtocolError(
@@ -132,7 +132,7 @@ def _command(plain: Any) -> HolodeckCommand:
     return HolodeckCommand(kind, strings, cast("tuple[float, ...]", numbers))
 
 
-def misfit(command: HolodeckCommand) -> str:
+def problem_of(command: HolodeckCommand) -> str:
     """Return what is wrong with the command's kind or the number of its parameters, "" when nothing is."""
     counts = KINDS.get(command.kind)
     if counts is None:

@@ -1,8 +1,4 @@
-"""What a client knows of a Holodeck engine's process: whether it lives.
-
-An engine that was running before is known by the semaphore it shares with us; one that we start is our child. A child
-gets the command line that the original gives it, and LOADING as the sign that it is there.
-"""
+"""What a client knows of a Holodeck engine's process: whether it lives."""
 
 from __future__ import annotations
 
@@ -14,15 +10,15 @@ from lucky_transport.config import environment
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import NotReachable, PeerDied
 from lucky_transport_holodeck.names import Names
+from lucky_transport_holodeck.peer_lookup import find_peer
 from lucky_transport_holodeck.scenario import Scenario
 from lucky_transport_holodeck.semaphores import Semaphore, unlink
-from lucky_transport_holodeck.sharers import find_peer
 from lucky_transport_holodeck.world_options import WorldOptions
 
 __all__ = ["AttachedEngine", "EngineLink", "StartedEngine"]
 
 _SLICE_S = 0.05
-_LAST_WORDS = 2000
+_OUTPUT_TAIL = 2000
 
 
 class EngineLink(ABC):
@@ -104,7 +100,7 @@ class StartedEngine(EngineLink):
             loading.close()
 
     def _await(self, loading: Semaphore, deadline: Deadline) -> None:
-        while not loading.take(min(deadline.remaining_s, _SLICE_S)):
+        while not loading.wait(min(deadline.remaining_s, _SLICE_S)):
             ended = self._process.poll() is not None
             if ended or deadline.expired:
                 why = f"ended: {self._exit_report()}" if ended else f"was not there within {deadline.timeout_s} s"
@@ -125,8 +121,8 @@ class StartedEngine(EngineLink):
 
     def _exit_report(self) -> str:
         self._output.seek(0)
-        said = self._output.read()[-_LAST_WORDS:].decode(errors="replace").strip()
-        return f"exit status {self._process.returncode}" + (f"\n  {said}" if said else "")
+        output = self._output.read()[-_OUTPUT_TAIL:].decode(errors="replace").strip()
+        return f"exit status {self._process.returncode}" + (f"\n  {output}" if output else "")
 
     def close(self) -> None:
         if self._process.poll() is None:

@@ -1,17 +1,12 @@
-"""An agent of the client's, as the engine sees it: its blocks, and which of our envs it is.
-
-What lies in a block stays until the client writes it anew: an action is carried out tick after tick. A teleport is
-carried out once: its flag is put back.
-"""
+"""An agent of a client, as the engine sees it: its blocks, and which of our envs it is."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from lucky_transport_holodeck.agent_types import SPHERE_MOVES, AgentType
+from lucky_transport_holodeck.agent_types import SPHERE_MOVES, TELEPORT_NUMBERS, AgentType, Teleport
 from lucky_transport_holodeck.blocks import BlockFile, BlockFiles
 from lucky_transport_holodeck.sources import Source
-from lucky_transport_holodeck.teleport import TELEPORT_NUMBERS, Teleport
 
 __all__ = ["HostedAgent", "HostedSensor", "agent_blocks"]
 
@@ -43,12 +38,12 @@ class HostedSensor:
         self._file.write(self._bytes)
 
     def close(self) -> None:
-        """Let go of the block."""
+        """Close the block."""
         self._file.close()
 
 
 class HostedAgent:
-    """`env` is -1 for an agent that came when all envs had one."""
+    """`env` is -1 for an agent that was spawned when all envs had one. An action is carried out until the next one."""
 
     def __init__(self, name: str, kind: AgentType, env: int, files: BlockFiles) -> None:
         self.name = name
@@ -84,7 +79,7 @@ class HostedAgent:
         return Teleport.of(flag[0], np.frombuffer(self._place.read(), np.float32).tolist())
 
     def close(self) -> None:
-        """Let go of all blocks."""
+        """Close all blocks."""
         for file in (self._action, self._flag, self._place, self._scheme):
             file.close()
         for sensor in self.sensors.values():

@@ -1,12 +1,8 @@
-"""The envs of a host as the agents of a Holodeck world, for a client that knows nothing of us.
+"""The envs of a host as the agents of a Holodeck world, for a Holodeck client.
 
     tick: commands · reset · teleports · one exchange of the engine · sensors
 
-An env whose agent was just spawned is reset in that tick, so the client sees its reset observation; from then on each
-tick is one step with the action in force. An env that ended stands still until the client's next reset: reward 0,
-terminal 1. Envs without an agent stand still too. (An engine that cannot hold resets the ended env in the next tick,
-and steps envs without agents.). The protocol has no way to refuse. What cannot be done is logged, once for
-each client, and a failed engine shows its agents as terminal, with reward 0, until the next reset.
+Each tick of the client is one step with the actions in force.
 """
 
 from __future__ import annotations
@@ -19,25 +15,39 @@ from numpy.typing import NDArray
 from lucky_transport.engine import HOLD, RESET, Buffers
 from lucky_transport.errors import RemoteProtocolError, TransportError
 from lucky_transport.host.host import Host, Lease
+from lucky_transport.messages import SetSeedsRequest
+from lucky_transport.messages.methods import method
 from lucky_transport_holodeck.actions import ActionRows
-from lucky_transport_holodeck.blocks import BlockFiles
-from lucky_transport_holodeck.commands import HolodeckCommand, misfit
-from lucky_transport_holodeck.control_blocks import ControlBlocks
+from lucky_transport_holodeck.blocks import BlockFiles, ControlBlocks
+from lucky_transport_holodeck.commands import HolodeckCommand, problem_of
 from lucky_transport_holodeck.hosted_agent import HostedAgent
 from lucky_transport_holodeck.population import Population
 from lucky_transport_holodeck.poses import Poses
 from lucky_transport_holodeck.sources import Sources
-from lucky_transport_holodeck.world_commands import obey
 
 __all__ = ["HostedWorld"]
 
 _log = logging.getLogger("lucky_transport")
-#: Texts that are remembered as told: a client's scenario has far fewer.
-_MOST_TOLD = 1000
+#: Texts that are remembered as logged: a client's scenario has far fewer.
+_MOST_LOGGED = 1000
+_SET_SEEDS = "SetSeeds"
+_SEEDS = method("/lucky_transport.v1.BatchService/SetSeeds")
+#: Commands of Holodeck's own worlds that our engines have nothing for.
+_WITHOUT_EFFECT = {
+    *("SetWeather", "SetHour", "SetFogDensity", "SetDayCycle", "SpawnProp"),
+    *("CupGameConfig", "StartCupGame", "CleanUpConfig"),
+}
 
 
 class HostedWorld:
-    """Lives as long as one client drives. `owner`: how others are told who drives."""
+    """Lives as long as one client drives. `owner`: the client's name in texts.
+
+    An env whose agent was just spawned is reset in that tick, so the client sees its reset observation; from then on
+    each tick is one step with the action in force. An env that ended holds until the client's next reset: reward 0,
+    terminal 1. Envs without an agent hold too. (An engine that cannot hold resets the ended env in the next tick, and
+    steps envs without agents.) The protocol has no way to refuse: what cannot be done is logged, once for each client,
+    and the agents of a failed engine are terminal, with reward 0, until the next reset.
+    """
 
     def __init__(self, host: Host, files: BlockFiles, owner: str) -> None:
         spec = host.spec
@@ -48,23 +58,23 @@ class HostedWorld:
         self._poses = Poses(host)
         self._sources = Sources(spec, self._buffers, self._poses)
         self._actions = ActionRows(spec, self._buffers.actions)
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
         self._population = Population(host, files, self._sources, self._actions.size, self._on_spawn, self._warn)
         self._agents = self._population.agents
         self._lease: Lease | None = None
         self._has_failed = False
         self._ticks = 0
-        self._resting = HOLD if spec.hold else 0
-        self._control = np.full(spec.num_envs, self._resting, np.uint8)
+        self._idle_control = HOLD if spec.hold else 0
+        self._control = np.full(spec.num_envs, self._idle_control, np.uint8)
 
     @property
     def made_ns(self) -> int:
-        """See `ControlBlocks.made_ns`."""
+        """When the client made the command block."""
         return self._blocks.made_ns
 
     def tick(self) -> None:
-        """Do what one tick of the client asks for; everything it may look at is written afterwards."""
-        self._obey_commands()
+        """Do what one tick of the client asks for; its sensors are written last."""
+        self._carry_out_commands()
         if self._blocks.take_reset():
             self._empty()
         for agent in self._agents.values():
@@ -76,39 +86,39 @@ class HostedWorld:
             self._show()
 
     def close(self) -> None:
-        """Give up driving, and let go of all blocks."""
+        """Release the engine and close all blocks."""
         self._empty()
         self._blocks.close()
         if self._lease is not None:
             self._lease.release()
             self._lease = None
 
-    def _obey_commands(self) -> None:
+    def _carry_out_commands(self) -> None:
         try:
             commands = self._blocks.take_commands()
         except RemoteProtocolError as error:
             _log.warning("%s sent %s", self._owner, error)
             return
         for command in commands:
-            problem = misfit(command) or self._obey(command)
+            problem = problem_of(command) or self._carry_out(command)
             if problem:
                 self._warn(f"a command of {self._owner} was dropped: {problem}")
 
     def _warn(self, text: str) -> None:
         """Log a text, once: a scenario says the same at every reset."""
-        if text not in self._told:
-            if len(self._told) < _MOST_TOLD:
-                self._told.add(text)
+        if text not in self._logged:
+            if len(self._logged) < _MOST_LOGGED:
+                self._logged.add(text)
             _log.warning("%s", text)
 
-    def _obey(self, command: HolodeckCommand) -> str:
+    def _carry_out(self, command: HolodeckCommand) -> str:
         """Carry out a command; returns what is wrong with it, "" when nothing is."""
         handler = self._population.handlers.get(command.kind)
         try:
             if handler is not None:
                 handler(command)
             else:
-                obey(self._host, command)
+                _carry_out_for_world(self._host, command)
         except (TransportError, OSError, ValueError) as error:
             return f"{command.kind} {' '.join(command.strings)}: {error}"
         return ""
@@ -117,7 +127,7 @@ class HostedWorld:
         """Remove all agents; the next one that is spawned is reset."""
         self._population.empty()
         self._actions.clear()
-        self._control[:] = self._resting
+        self._control[:] = self._idle_control
         self._has_failed = False
 
     def _on_spawn(self, agent: HostedAgent, command: HolodeckCommand) -> None:
@@ -142,25 +152,27 @@ class HostedWorld:
         self._poses.place_those_reset()
         ended = (self._buffers.terminated | self._buffers.truncated) != 0
         if ended.any():
-            following = HOLD if self._resting else RESET
-            self._tell_ends(ended & (control != following))
+            following = HOLD if self._idle_control else RESET
+            self._warn_of_ends(ended & (control != following))
             control[ended] = following
 
-    def _tell_ends(self, ended: NDArray[np.bool_]) -> None:
+    def _warn_of_ends(self, ended: NDArray[np.bool_]) -> None:
         """Log the agents whose episode has just ended and that have no sensor to show it."""
         envs = set(np.flatnonzero(ended).tolist())
         for agent in self._agents.values() if envs else ():
             if agent.env in envs and not agent.has_task:
-                then = "stands still until the client resets" if self._resting else "starts again with the next tick"
+                then = (
+                    "stands still until the client resets" if self._idle_control else "starts again with the next tick"
+                )
                 self._warn(f"the episode of agent {agent.name!r} has ended, and no Task sensor shows it; it {then}")
 
     def _act(self) -> None:
-        manned = [agent for agent in self._agents.values() if agent.env >= 0]
-        for agent in manned:
+        attended = [agent for agent in self._agents.values() if agent.env >= 0]
+        for agent in attended:
             agent.read_action(self._actions.rows[agent.env])
         self._actions.convert()
         if self._actions.is_choice:
-            for agent in manned:
+            for agent in attended:
                 choice = agent.chosen_move()
                 if choice >= 0:
                     self._actions.choose(agent.env, choice)
@@ -178,5 +190,25 @@ class HostedWorld:
         for agent in self._agents.values():
             for sensor in agent.sensors.values():
                 sensor.show(self._ticks)
-        if self._resting:
-            self._buffers.rewards[self._control == HOLD] = 0  # shown once; from now on it stands still
+        if self._idle_control:
+            self._buffers.rewards[self._control == HOLD] = 0  # shown once; from now on it holds
+
+
+def _carry_out_for_world(host: Host, command: HolodeckCommand) -> None:
+    """Carry out a command that is about no agent; raises RemoteProtocolError or the engine's own TransportError.
+
+    "SetSeeds" with one number gives env i that number plus i, from the next reset on. The original ends its process on
+    an unknown CustomCommand.
+    """
+    if command.kind != "CustomCommand":
+        return
+    name = command.strings[0]
+    if name == _SET_SEEDS and len(command.numbers) == 1 and command.numbers[0] >= 0:
+        first = int(command.numbers[0])
+        answer = host.call(_SEEDS, SetSeedsRequest([first + env for env in range(host.spec.num_envs)]))
+        if not answer.success:
+            raise RemoteProtocolError(f"the engine refused seed {first}: {answer.message}")
+    elif name not in _WITHOUT_EFFECT:
+        raise RemoteProtocolError(
+            f"CustomCommand {name!r} with the numbers {command.numbers}", hint=f"known: {_SET_SEEDS} with one number"
+        )

@@ -1,12 +1,10 @@
-"""What everything is called that two Holodeck halves share.
+"""What everything is called that the two ends of Holodeck's protocol share.
 
     names = Names("8ac7059c")
     names.server                    "/HOLODECK_SEMAPHORE_SERVER8ac7059c"
     names.block("command_buffer")   /dev/shm/HOLODECK_MEM8ac7059c_command_buffer
 
-A name is a fixed word and the uuid of the pair, "" where none was chosen; an agent's name is part of a file's name, so
-it is looked at before it becomes one. Windows has names of its own (`WINDOWS`); they are written down from the
-documentation and never were tried.
+Without a uuid the names are the bare ones.
 """
 
 from __future__ import annotations
@@ -17,18 +15,10 @@ from pathlib import Path
 
 from lucky_transport.errors import ConfigError, RemoteProtocolError
 
-__all__ = ["COMMAND_BOOL", "COMMAND_BUFFER", "RESET", "WINDOWS", "Names"]
+__all__ = ["COMMAND_BOOL", "COMMAND_BUFFER", "RESET", "Names"]
 
 #: Blocks that every pair has.
 COMMAND_BOOL, COMMAND_BUFFER, RESET = "command_bool", "command_buffer", "RESET"
-
-#: What the same things are called on Windows: semaphores in the global namespace, blocks as named file mappings.
-WINDOWS = {
-    "loading": "Global\\HOLODECK_LOADING_SEM{uuid}",
-    "server": "Global\\HOLODECK_SEMAPHORE_SERVER{uuid}",
-    "client": "Global\\HOLODECK_SEMAPHORE_CLIENT{uuid}",
-    "block": "/HOLODECK_MEM{uuid}_{key}",
-}
 
 _SHARED = Path("/dev/shm")
 _UUID = re.compile(r"[A-Za-z0-9_.-]{0,100}")
@@ -37,7 +27,9 @@ _KEY = re.compile(r"[^/\0]{1,120}")
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The names of one pair. Raises ConfigError for a uuid that cannot be part of a file's name."""
+    """The names of one pair of engine and client. Raises ConfigError for a uuid that cannot be part of a file's
+    name.
+    """
 
     uuid: str = ""
 
@@ -51,23 +43,18 @@ class Names:
 
     @property
     def loading(self) -> str:
-        """The semaphore that says once that the engine is there."""
+        """The semaphore that the engine posts once, when it is there."""
         return f"/HOLODECK_LOADING_SEM{self.uuid}"
 
     @property
     def server(self) -> str:
-        """The semaphore on which the engine waits for its turn."""
+        """The semaphore on which the engine waits."""
         return f"/HOLODECK_SEMAPHORE_SERVER{self.uuid}"
 
     @property
     def client(self) -> str:
-        """The semaphore on which the client waits for its turn."""
+        """The semaphore on which the client waits."""
         return f"/HOLODECK_SEMAPHORE_CLIENT{self.uuid}"
-
-    @property
-    def extension(self) -> str:
-        """The segment that an engine of ours has beside its Holodeck buffers."""
-        return f"HOLODECK_MEM{self.uuid}_lucky_transport"
 
     @staticmethod
     def file_of(semaphore: str) -> Path:

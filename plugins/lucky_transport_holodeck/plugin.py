@@ -16,7 +16,6 @@ def lucky_transport_transports() -> list[TransportInfo]:
             client="lucky_transport_holodeck.client:connect",
             server="lucky_transport_holodeck.server:server",
             summary="Holodeck's semaphores and buffers: its client drives our engines, our client drives its worlds",
-            local_endpoint="holodeck://{name}",
             extra="holodeck",
         )
     ]

@@ -1,8 +1,4 @@
-"""The agents of a hosted world and their sensors, as the client's commands make them.
-
-Agents get envs in the order in which they are spawned; who comes when all are taken has none, and says so. A sensor
-that the engine has nothing for is logged once for each client; its block keeps the client's zeros.
-"""
+"""The agents of a hosted world and their sensors, as the client's commands make them."""
 
 from __future__ import annotations
 
@@ -15,11 +11,10 @@ from lucky_transport.errors import RemoteProtocolError, SpecError
 from lucky_transport.host.host import Host
 from lucky_transport_holodeck.agent_types import AGENT_TYPES
 from lucky_transport_holodeck.blocks import BlockFiles
-from lucky_transport_holodeck.cameras import engine_camera
 from lucky_transport_holodeck.commands import HolodeckCommand
 from lucky_transport_holodeck.hosted_agent import HostedAgent, HostedSensor, agent_blocks
 from lucky_transport_holodeck.sensor_types import CAMERAS, SensorShape, is_task, sensor_shape
-from lucky_transport_holodeck.sources import Source, Sources
+from lucky_transport_holodeck.sources import Source, Sources, engine_camera
 
 __all__ = ["Population"]
 
@@ -28,8 +23,8 @@ class Population:
     """`agents`: by name. handlers: what carries out a command, by the command's kind; each raises RemoteProtocolError,
     SpecError or ValueError (a configuration that is no JSON) for a command that makes no sense.
 
-    action_size: values that an action of the engine has. on_spawn: called with each agent that has just come.
-    warn: logs a text, once.
+    Agents get envs in the order in which they are spawned. action_size: values that an action of the engine has.
+    on_spawn: called with each agent that has just come. warn: logs a text, once.
     """
 
     def __init__(
@@ -95,7 +90,7 @@ class Population:
         source, why = None, ""
         try:
             source = self._source(agent, name, sensor_type, config, socket, shape)
-        except SpecError as error:  # in the engine's own words
+        except SpecError as error:
             why = f" ({error})"
         if source is not None:
             file = self._files.open(key, shape.nbytes)
@@ -125,7 +120,7 @@ class Population:
             return None
         if sensor_type in CAMERAS:
             key = str(config.get("Key", "") or socket or name)
-            return self._sources.picture(agent.env, key, shape) or engine_camera(self._host, agent.env, key, shape)
+            return self._sources.image(agent.env, key, shape) or engine_camera(self._host, agent.env, key, shape)
         return self._sources.find(agent.env, sensor_type, name, config, shape)
 
     def _remove_sensor(self, command: HolodeckCommand) -> None:

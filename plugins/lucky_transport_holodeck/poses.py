@@ -1,10 +1,4 @@
-"""Where agents are: an engine's entities seen and moved with Holodeck's numbers.
-
-Holodeck's numbers: metres; roll, pitch and yaw in degrees, turned about the world's axes x, then y, then z.
-
-Only an engine that has SceneService can say or change where an agent is; what it does not answer stays as it is, and is
-said once.
-"""
+"""Where agents are: an engine's entities read and moved with Holodeck's numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +13,7 @@ from lucky_transport.errors import TransportError
 from lucky_transport.host.host import Host
 from lucky_transport.messages import EntityInfo, ListEntitiesRequest, Quat, SetEntityTransformRequest, Transform, Vec3
 from lucky_transport.messages.methods import method
-from lucky_transport_holodeck.teleport import Teleport
+from lucky_transport_holodeck.agent_types import Teleport
 
 __all__ = ["Poses"]
 
@@ -29,7 +23,10 @@ _MOVE = method("/hazel.rpc.SceneService/SetEntityTransform")
 
 
 class Poses:
-    """The places of a host's agents. `refresh` has them looked up again; call it once per tick."""
+    """The places of a host's agents, where it has SceneService: metres; roll, pitch and yaw in degrees, in this order.
+
+    `refresh` has them read again; call it once per tick. What the engine does not answer is logged once.
+    """
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -37,7 +34,7 @@ class Poses:
         self._can_move = host.implements(_MOVE)
         self._entities: dict[str, EntityInfo] | None = None
         self._starts: dict[int, Teleport] = {}
-        self._said: set[str] = set()
+        self._logged: set[str] = set()
 
     def refresh(self) -> None:
         """Forget what is known: the agents have moved."""
@@ -105,8 +102,8 @@ class Poses:
         self.refresh()
 
     def _warn(self, text: str) -> None:
-        if text not in self._said:
-            self._said.add(text)
+        if text not in self._logged:
+            self._logged.add(text)
             _log.warning("%s", text)
 
 

@@ -1,7 +1,4 @@
-"""An agent in an engine of the original, as its client sees it: the blocks through which it acts and perceives.
-
-What is written stays: an action is carried out tick after tick until the next one.
-"""
+"""An agent in a Holodeck engine, as its client sees it: the blocks through which it acts and perceives."""
 
 from __future__ import annotations
 
@@ -12,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.errors import SpecError
-from lucky_transport_holodeck.agent_types import SPHERE_MOVES
+from lucky_transport_holodeck.agent_types import SPHERE_MOVES, TELEPORT_NUMBERS, TeleportFlag
 from lucky_transport_holodeck.blocks import SharedArray
 from lucky_transport_holodeck.names import Names
 from lucky_transport_holodeck.scenario import AgentPlan
-from lucky_transport_holodeck.teleport import TELEPORT_NUMBERS, TeleportFlag
 
 __all__ = ["RemoteAgent"]
 

@@ -1,8 +1,4 @@
-"""A Holodeck scenario: which agents with which sensors a client puts into a world.
-
-The file's form is the original's own, so the same file serves both clients. What is missing or of a wrong kind is named
-with its place in the file; a key that has no effect is logged.
-"""
+"""A Holodeck scenario, in the original's own form: which agents with which sensors a client puts into a world."""
 
 from __future__ import annotations
 
@@ -117,7 +113,7 @@ def load_scenario(path: Path) -> Scenario:
 
 def read_scenario(plain: Mapping[str, Any]) -> Scenario:
     """Return the scenario that a file's JSON says; raises KeyError, TypeError, ValueError or SpecError."""
-    _name_others(plain, _SCENARIO_KEYS, "scenario")
+    _warn_of_unknown(plain, _SCENARIO_KEYS, "scenario")
     return Scenario(
         str(plain.get("world", "")),
         tuple(_agent(each) for each in plain["agents"]),
@@ -127,7 +123,7 @@ def read_scenario(plain: Mapping[str, Any]) -> Scenario:
     )
 
 
-def _name_others(plain: Mapping[str, Any], known: frozenset[str], where: str) -> None:
+def _warn_of_unknown(plain: Mapping[str, Any], known: frozenset[str], where: str) -> None:
     """Log the keys that have no effect."""
     others = [key for key in plain if key not in known]
     if others:
@@ -136,7 +132,7 @@ def _name_others(plain: Mapping[str, Any], known: frozenset[str], where: str) ->
 
 def _weather(plain: Mapping[str, Any]) -> dict[str, Any]:
     """Return the weather with what the original refuses refused, by ValueError, and the type in small letters."""
-    _name_others(plain, _WEATHER_KEYS, "scenario's weather")
+    _warn_of_unknown(plain, _WEATHER_KEYS, "scenario's weather")
     weather = dict(plain)
     if "type" in weather:
         weather["type"] = kind = str(weather["type"]).lower()
@@ -152,7 +148,7 @@ def _weather(plain: Mapping[str, Any]) -> dict[str, Any]:
 def _agent(plain: Mapping[str, Any]) -> AgentPlan:
     kind = type_in_scenario(plain["agent_type"])
     name = str(plain.get("agent_name", plain["agent_type"]))
-    _name_others(plain, _AGENT_KEYS, f"agent {name!r}")
+    _warn_of_unknown(plain, _AGENT_KEYS, f"agent {name!r}")
     exists = plain.get("existing", False)
     if not isinstance(exists, bool):
         raise ValueError(f"existing is {exists!r}: expected true or false")
@@ -173,7 +169,7 @@ def _sensor(agent: AgentType, plain: Mapping[str, Any]) -> SensorPlan:
     kind, config = plain["sensor_type"], plain.get("configuration")
     name = str(plain.get("sensor_name", kind))
     harmless = frozenset() if plain.get("existing") else frozenset(("existing",))  # client 0.3.1 adds it either way
-    _name_others(plain, _SENSOR_KEYS | harmless, f"sensor {name!r}")
+    _warn_of_unknown(plain, _SENSOR_KEYS | harmless, f"sensor {name!r}")
     if config is None:
         config = default_config(kind)
     if not isinstance(config, dict):

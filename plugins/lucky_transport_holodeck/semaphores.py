@@ -1,8 +1,4 @@
-"""One named semaphore: whose turn it is.
-
-A wait looks before it sleeps, as long as the wait strategy allows, and always ends at its limit. Foreign exceptions
-stop here. A semaphore whose name leads elsewhere meanwhile (its peer removed it) is known by its file's number.
-"""
+"""One named POSIX semaphore whose waits end, and its name."""
 
 from __future__ import annotations
 
@@ -18,37 +14,37 @@ from lucky_transport_holodeck.names import Names
 
 __all__ = ["Semaphore", "unlink"]
 
-#: For how long a waiting side looks before it sleeps, by wait strategy.
-_LOOKING_NS = {"spin": 1 << 62, "adaptive": 150_000, "block": 0}
+#: For how long a waiting end polls before it sleeps, by wait strategy.
+_POLL_NS = {"spin": 1 << 62, "adaptive": 150_000, "block": 0}
 _MODE = 0o600
 
 
 class Semaphore:
-    """A handle of the semaphore `name`; made by `create` or `open`."""
+    """A handle of the semaphore `name`; made by `create` or `open`. strategy: how `wait` waits."""
 
-    def __init__(self, handle: posix_ipc.Semaphore, wait: str) -> None:
+    def __init__(self, handle: posix_ipc.Semaphore, strategy: str) -> None:
         self.name = handle.name
         self._handle = handle
-        self._looking_ns = _LOOKING_NS[wait]
+        self._poll_ns = _POLL_NS[strategy]
         self._file = Names.file_of(handle.name)
         self._number = self._number_now()
 
     @classmethod
-    def create(cls, name: str, value: int, wait: str = "adaptive") -> Semaphore:
-        """Make the semaphore anew; whatever had its name before keeps only who holds it open."""
+    def create(cls, name: str, value: int, strategy: str = "adaptive") -> Semaphore:
+        """Make the semaphore anew; a process that has one of that name open keeps the old one."""
         unlink(name)
         _check_owner(name)
-        return cls(posix_ipc.Semaphore(name, posix_ipc.O_CREX, mode=_MODE, initial_value=value), wait)
+        return cls(posix_ipc.Semaphore(name, posix_ipc.O_CREX, mode=_MODE, initial_value=value), strategy)
 
     @classmethod
-    def open(cls, name: str, wait: str = "adaptive") -> Semaphore:
+    def open(cls, name: str, strategy: str = "adaptive") -> Semaphore:
         """Open an existing semaphore.
 
         Raises NotReachable when there is none, SegmentError when it is another user's.
         """
         _check_owner(name)
         try:
-            return cls(posix_ipc.Semaphore(name), wait)
+            return cls(posix_ipc.Semaphore(name), strategy)
         except (posix_ipc.ExistentialError, posix_ipc.PermissionsError) as error:
             raise NotReachable(
                 f"no semaphore {name}: {error}", backend="holodeck", hint="start the engine, or check the uuid"
@@ -62,7 +58,7 @@ class Semaphore:
 
     @property
     def value(self) -> int:
-        """The turns that were given and not taken."""
+        """The posts that no wait has taken yet."""
         return self._handle.value
 
     @property
@@ -75,15 +71,15 @@ class Semaphore:
             return os.stat(self._file).st_ino
         return 0
 
-    def give(self) -> None:
-        """Give one turn."""
+    def post(self) -> None:
+        """Add one to the value."""
         self._handle.release()
 
-    def take(self, timeout_s: float) -> bool:
-        """Take a turn; False when there was none within `timeout_s` (or a signal came first)."""
+    def wait(self, timeout_s: float) -> bool:
+        """Take one from the value; False when it was 0 for `timeout_s` (or a signal came first)."""
         handle = self._handle
-        if self._looking_ns and not handle.value:
-            until = time.monotonic_ns() + min(self._looking_ns, int(timeout_s * 1e9))
+        if self._poll_ns and not handle.value:
+            until = time.monotonic_ns() + min(self._poll_ns, int(timeout_s * 1e9))
             while not handle.value and time.monotonic_ns() < until:
                 os.sched_yield()
         try:
@@ -92,18 +88,15 @@ class Semaphore:
             return False
         return True
 
-    def drain(self) -> None:
-        """Take all turns there are."""
-        while self.take(0):
-            pass
-
     def close(self) -> None:
-        """Let go of the handle; once."""
+        """Close the handle; once."""
         self._handle.close()
 
 
 def unlink(name: str) -> None:
-    """Remove a name; who holds the semaphore keeps it. No effect when there is none, or it is another user's."""
+    """Remove a name; a process that has the semaphore open keeps it. No effect when there is none, or another
+    user's.
+    """
     with contextlib.suppress(posix_ipc.ExistentialError, SegmentError):
         _check_owner(name)
         posix_ipc.unlink_semaphore(name)

@@ -1,7 +1,4 @@
-"""The kinds of sensors that Holodeck has: what their blocks hold.
-
-A block's size follows from the kind, the agent and the sensor's configuration; both halves compute it here.
-"""
+"""The kinds of sensors that Holodeck has: what their blocks hold."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from lucky_transport_holodeck.agent_types import AgentType
 
 __all__ = ["CAMERAS", "SensorShape", "default_config", "is_task", "sensor_shape", "wire_type"]
 
-#: Kinds that show pictures, uint8 (height, width, 4).
+#: Kinds that show images, uint8 (height, width, 4).
 CAMERAS = ("RGBCamera", "ViewportCapture")
 _LARGEST_BYTES = 1 << 28
 
@@ -42,7 +39,7 @@ def _fixed(dtype: str, *shape: int) -> _Maker:
     return lambda agent, config: SensorShape(dtype, shape)
 
 
-def _picture(height: int, width: int) -> _Maker:
+def _image(height: int, width: int) -> _Maker:
     def make(agent: AgentType, config: Mapping[str, Any]) -> SensorShape:
         return SensorShape(
             "uint8", (int(config.get("CaptureHeight", height)), int(config.get("CaptureWidth", width)), 4)
@@ -59,8 +56,8 @@ _KINDS: dict[str, _Maker] = {
     "IMUSensor": _fixed("float32", 2, 3),
     "CollisionSensor": _fixed("bool", 1),
     "RangeFinderSensor": lambda agent, config: SensorShape("float32", (int(config.get("LaserCount", 1)),)),
-    "RGBCamera": _picture(256, 256),
-    "ViewportCapture": _picture(720, 1280),
+    "RGBCamera": _image(256, 256),
+    "ViewportCapture": _image(720, 1280),
     "JointRotationSensor": lambda agent, config: SensorShape("float32", (agent.joints,)),
     "PressureSensor": lambda agent, config: SensorShape("float32", (agent.touched * 4,)),
     "RelativeSkeletalPositionSensor": lambda agent, config: SensorShape("float32", (agent.bones, 4)),

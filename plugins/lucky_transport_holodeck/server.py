@@ -1,10 +1,4 @@
-"""The engine's end: lets a Holodeck client, theirs or ours, drive a host.
-
-One thread takes the engine's turn, does what the client asks for and gives the turn back, whatever went wrong. Whether
-a client is there is looked at while no turn comes, every `_SLICE_S`; no wait is longer. `?for=client` is an engine that
-a client started for itself: nothing of ours lies beside, because that client ends it by SIGKILL, and nothing is made
-anew once that client has left.
-"""
+"""The engine's end: lets a Holodeck client drive a host as a Holodeck world."""
 
 from __future__ import annotations
 
@@ -16,14 +10,14 @@ from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ConfigError
 from lucky_transport.host.host import Host
 from lucky_transport.serving import Server
-from lucky_transport_holodeck.batch_seat import BatchSeat
-from lucky_transport_holodeck.guest import Guest
+from lucky_transport_holodeck.foreign_client import ForeignClient
+from lucky_transport_holodeck.handshake import EngineHandshake
 from lucky_transport_holodeck.names import Names
-from lucky_transport_holodeck.turns import EngineTurns
 
 __all__ = ["HolodeckServer", "server"]
 
 _log = logging.getLogger("lucky_transport")
+#: How often the server looks whether a client came, left or died; no wait is longer.
 _SLICE_S = 0.05
 
 
@@ -41,85 +35,60 @@ def server(endpoint: Endpoint, settings: Settings) -> HolodeckServer:
 
 
 class HolodeckServer(Server):
-    """Serves one client at a time."""
+    """Serves one client after another.
+
+    `?for=client` serves only one, which started this engine: when it has left, nothing is made anew, because that
+    client ends the engine by SIGKILL.
+    """
 
     def __init__(self, endpoint: Endpoint, settings: Settings) -> None:
         self._endpoint = endpoint
         self._settings = settings
         self._names = Names(endpoint.address)
-        self._is_for_one = endpoint.option("for") == "client"
+        self._serves_one = endpoint.option("for") == "client"
         self._thread: threading.Thread | None = None
         self._stopping = False
 
     def start(self, host: Host) -> Endpoint:
-        """Raises Busy when another engine has the uuid, NoSpace."""
-        self._seat = None if self._is_for_one else BatchSeat(host, self._names, self._settings)
-        try:
-            self._turns = EngineTurns(self._names, self._settings.wait)
-        except BaseException:
-            if self._seat is not None:
-                self._seat.close(0.0)
-            raise
-        self._guest = Guest(host, self._names, self._turns, stays=not self._is_for_one)
+        """Raises Busy when another engine has the uuid."""
+        self._handshake = EngineHandshake(self._names, self._settings.wait)
+        self._client = ForeignClient(host, self._names, self._handshake, serves_one=self._serves_one)
         name = f"holodeck server {self._names.uuid}"
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
-        self._turns.announce()
+        self._handshake.post_loading()
         return self._endpoint
 
     def _run(self) -> None:
-        """Serve until `stop`; a bug of ours ends the server, not the client's patience."""
         try:
             while not self._stopping:
-                if self._turns.take(_SLICE_S):
+                if self._handshake.wait(_SLICE_S):
                     self._tick()
                 else:
-                    self._look_after()
+                    self._client.poll()
         except Exception:
             _log.exception("the server of %s broke; it closes", self._endpoint)
-            if self._seat is not None:
-                self._seat.announce_end()
 
     def _tick(self) -> None:
         if self._stopping:
             return
         try:
-            if self._turns.is_first():
-                return
-            if self._seat is not None and self._seat.is_taken:
-                self._guest.leave()  # its turn lay there, so it has left
-                self._seat.tick()
-            else:
-                self._guest.tick()
+            if not self._handshake.is_first():
+                self._client.tick()
         finally:
-            self._turns.give()
-
-    def _look_after(self) -> None:
-        if self._seat is not None and self._seat.is_taken:
-            self._seat.look_after(self._turns)
-        else:
-            self._guest.look_after()
+            self._handshake.post()  # whatever went wrong: the client waits for it
 
     def stop(self, grace_s: float = 1.0) -> None:
         if self._thread is None:
             return
         thread, self._thread = self._thread, None
-        if self._seat is not None:
-            self._seat.announce_end()
         self._stopping = True
-        self._turns.wake()
+        self._handshake.wake()
         thread.join(max(grace_s, 0.2))
         if thread.is_alive():
             _log.warning("the engine of %s is still in a step after %s s; it is left to exit", self._endpoint, grace_s)
-            self._abandon()
+            self._client.remove_blocks()
+            self._handshake.remove_names()
             return
-        if self._seat is not None and self._seat.close(max(grace_s, 0.2)):
-            self._turns.offer()
-        self._guest.close()
-        self._turns.close()
-
-    def _abandon(self) -> None:
-        if self._seat is not None:
-            self._seat.abandon()
-        self._guest.remove_blocks()
-        self._turns.remove_names()
+        self._client.close()
+        self._handshake.close()

@@ -6,12 +6,10 @@
                             termination term, "observation", "action" or "reward"
     Location, Rotation, Orientation
                             the agent's place, from an engine with SceneService
-    RGBCamera, Viewport     an observation of that size, or a picture the engine takes (`cameras`)
+    RGBCamera, Viewport     an observation of that size, or an image of a camera of the engine
     RangeFinder, WorldNum   the whole observation, as far as it has room
 
-Values are converted to the sensor's own type and laid flat; what has no room is left out, the rest is 0. What can be
-converted for all envs at once is, once per tick (`refresh`); where nothing needs converting a sensor shows the engine's
-own row.
+Anything else shows zeros, and the log says so once.
 """
 
 from __future__ import annotations
@@ -25,13 +23,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport.engine import Buffers
+from lucky_transport.engine import Buffers, Engine
+from lucky_transport.errors import SpecError
+from lucky_transport.host.host import Host
+from lucky_transport.messages import GetCameraFrameRequest
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport.spec.composite import views
 from lucky_transport_holodeck.poses import Poses
 from lucky_transport_holodeck.sensor_types import SensorShape, is_task
 
-__all__ = ["Source", "Sources"]
+__all__ = ["Source", "Sources", "engine_camera"]
 
 #: Sensors that show all of an observation where nothing more is declared.
 _WHOLE = ("RangeFinderSensor", "WorldNumSensor")
@@ -46,7 +47,11 @@ class Source:
 
 
 class Sources:
-    """The sources of one host; `buffers` hold its frames."""
+    """The sources of one host; `buffers` hold its frames.
+
+    Values are converted to the sensor's own type and laid flat: what has no room is left out, the rest is 0. All envs
+    are converted at once, once per tick; where nothing needs converting a sensor shows the engine's own row.
+    """
 
     def __init__(self, spec: BatchSpec, buffers: Buffers, poses: Poses) -> None:
         self._num_envs = spec.num_envs
@@ -72,21 +77,21 @@ class Sources:
                 return Source(self._table(key, shape)[env])
         if sensor_type in _WHOLE and "Key" not in config:
             return Source(self._table("observation", shape)[env])
-        look = self._looks().get(sensor_type) if self._poses.are_known else None
-        if look is None:
+        pose = self._pose_readers().get(sensor_type) if self._poses.are_known else None
+        if pose is None:
             return None
-        return Source(np.zeros(shape.shape, shape.dtype), lambda array: np.copyto(array, look(env)))
+        return Source(np.zeros(shape.shape, shape.dtype), lambda array: np.copyto(array, pose(env)))
 
-    def picture(self, env: int, key: str, shape: SensorShape) -> Source | None:
+    def image(self, env: int, key: str, shape: SensorShape) -> Source | None:
         """Return the source of a camera from an observation of that size, None when there is none."""
         for name in (key, "observation"):
             rows = self._named.get(name)
             if rows is not None and rows.ndim == 4 and rows.dtype == np.uint8 and rows.shape[1:3] == shape.shape[:2]:
                 opaque = np.full(shape.shape, 255, np.uint8)
-                return Source(opaque, partial(_draw, rows[env][..., : shape.shape[2]]))
+                return Source(opaque, partial(_copy_image, rows[env][..., : shape.shape[2]]))
         return None
 
-    def _looks(self) -> dict[str, Callable[[int], NDArray[np.float32]]]:
+    def _pose_readers(self) -> dict[str, Callable[[int], NDArray[np.float32]]]:
         return {
             "LocationSensor": self._poses.location,
             "RotationSensor": self._poses.rotation,
@@ -97,7 +102,7 @@ class Sources:
         table = self._tables.get(("", shape))
         if table is None:
             table = self._tables["", shape] = np.zeros((self._num_envs, *shape.shape), shape.dtype)
-            self._refreshing.append(partial(_judge, table, self._buffers))
+            self._refreshing.append(partial(_fill_tasks, table, self._buffers))
         return table
 
     def _table(self, key: str, shape: SensorShape) -> NDArray[Any]:
@@ -114,7 +119,7 @@ class Sources:
         return table
 
 
-def _judge(table: NDArray[np.float32], buffers: Buffers) -> None:
+def _fill_tasks(table: NDArray[np.float32], buffers: Buffers) -> None:
     table[:, 0] = buffers.rewards
     table[:, 1] = (buffers.terminated | buffers.truncated) != 0
 
@@ -125,8 +130,8 @@ def _convert(table: NDArray[Any], rows: NDArray[Any]) -> None:
     np.copyto(table[:, :count], values[:, :count], casting="unsafe")
 
 
-def _draw(picture: NDArray[np.uint8], array: NDArray[Any]) -> None:
-    array[..., : picture.shape[2]] = picture
+def _copy_image(image: NDArray[np.uint8], array: NDArray[Any]) -> None:
+    array[..., : image.shape[2]] = image
 
 
 def _named_rows(spec: BatchSpec, buffers: Buffers) -> dict[str, NDArray[Any]]:
@@ -144,3 +149,28 @@ def _named_rows(spec: BatchSpec, buffers: Buffers) -> dict[str, NDArray[Any]]:
     for number, name in enumerate((*spec.reward_terms, *spec.termination_terms)):
         found.setdefault(name, buffers.signals[number])
     return found
+
+
+def engine_camera(host: Host, env: int, name: str, shape: SensorShape) -> Source | None:
+    """Return the source of a camera of the engine, called `name`, (height, width, 4); None when it has no cameras.
+
+    Raises SpecError, with the engine's own words, when the engine has cameras and none of that name and size.
+    """
+    if type(host.engine).camera_frames is Engine.camera_frames:
+        return None
+    height, width, _ = shape.shape
+    request = GetCameraFrameRequest(name=name, width=width, height=height, format="raw")
+    try:
+        with host.between_steps():
+            host.engine.check_camera_requests(env, [request])
+    except ValueError as error:
+        raise SpecError(str(error), backend=host.spec.engine) from error
+
+    def renew(array: NDArray[Any]) -> None:
+        with host.between_steps():
+            frame = host.engine.camera_frames(env, [request])[0].frame
+        if frame is not None and (frame.height, frame.width) == (height, width):
+            image = np.frombuffer(frame.data, np.uint8).reshape(height, width, frame.channels)
+            array[..., : frame.channels] = image
+
+    return Source(np.full(shape.shape, 255, np.uint8), renew)

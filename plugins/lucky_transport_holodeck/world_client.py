@@ -5,11 +5,7 @@
         world.agents["uav0"].act([0, 0, 2, 1000])
         state = world.tick()
 
-A reset is the original's, tick by tick: three ticks for the world to load, then agents and sensors, then
-`pre_start_steps` and one more. Every wait is bounded, and a dead engine ends it. An engine that was running before is
-left running, with a turn for its next client, and with all blocks: the original's engine maps each once and would go on
-with what has no name any more. What we started ends. An agent that the scenario calls existing is not spawned; it gets
-its sensors and is acted on like the others.
+Every wait is bounded, and a dead engine ends it.
 """
 
 from __future__ import annotations
@@ -29,11 +25,11 @@ from lucky_transport_holodeck import semaphores
 from lucky_transport_holodeck.blocks import SharedArray
 from lucky_transport_holodeck.commands import BUFFER_BYTES, HolodeckCommand, add_sensor, encode, spawn_agent
 from lucky_transport_holodeck.engine_link import AttachedEngine, EngineLink, StartedEngine
+from lucky_transport_holodeck.handshake import ClientHandshake
 from lucky_transport_holodeck.names import COMMAND_BOOL, COMMAND_BUFFER, RESET, Names
 from lucky_transport_holodeck.remote_agent import RemoteAgent
 from lucky_transport_holodeck.scenario import Scenario
 from lucky_transport_holodeck.sensor_types import wire_type
-from lucky_transport_holodeck.turns import ClientTurns
 from lucky_transport_holodeck.world_options import WorldOptions
 
 __all__ = ["State", "WorldClient"]
@@ -45,7 +41,12 @@ _LOADING_TICKS = 3
 
 
 class WorldClient:
-    """Made by `attach` or `start`; the first tick comes with `reset`. `agents`: by name, once it was reset."""
+    """Made by `attach` or `start`; the first tick comes with `reset`. `agents`: by name, once it was reset.
+
+    A reset is the original's, tick by tick: three ticks for the world to load, then agents and sensors, then
+    `pre_start_steps` and one more. An agent that the scenario calls existing is not spawned; it gets its sensors and
+    acts like the others.
+    """
 
     def __init__(
         self, names: Names, scenario: Scenario, settings: Settings, link: EngineLink, *, pre_start_steps: int = 2
@@ -59,14 +60,14 @@ class WorldClient:
         self._commands: list[HolodeckCommand] = []
         self._is_closed = False
         self._draws = [random.Random() for _ in scenario.agents]
-        self._turns = ClientTurns(names, settings.wait, link.check)
+        self._handshake = ClientHandshake(names, settings.wait, link.check)
         try:
             self._flag = SharedArray(names.block(COMMAND_BOOL), "uint8", (1,))
             self._buffer = SharedArray(names.block(COMMAND_BUFFER), "uint8", (BUFFER_BYTES,))
             self._reset = SharedArray(names.block(RESET), "uint8", (1,))
-            self._turns.take(Deadline(settings.connect_timeout_s))
+            self._handshake.wait(Deadline(settings.connect_timeout_s))
         except BaseException:
-            self._turns.close()
+            self._handshake.close()
             raise
 
     @classmethod
@@ -92,7 +93,7 @@ class WorldClient:
             _remove(names)
             raise
 
-    # -- what the world is told ---------------------------------------------------------------------------------------
+    # -- commands and ticks -------------------------------------------------------------------------------------------
 
     def send(self, *commands: HolodeckCommand) -> None:
         """Have the engine carry out commands before its next tick."""
@@ -103,17 +104,17 @@ class WorldClient:
         self.send(HolodeckCommand("CustomCommand", (name, *strings), tuple(map(float, numbers))))
 
     def begin_tick(self) -> None:
-        """Give the engine its turn, with the commands that wait; raises SpecError when they are too long."""
+        """Have the engine tick, with the commands that wait; raises SpecError when they are too long."""
         if self._commands:
             batch = encode(self._commands)
             self._commands.clear()
             self._buffer.array[: len(batch)] = np.frombuffer(batch, np.uint8)
             self._flag.array[0] = 1
-        self._turns.give()
+        self._handshake.post()
 
     def finish_tick(self, deadline: Deadline | None = None) -> None:
         """Wait for the end of the tick; raises PeerTimeout (the tick may still end), PeerDied."""
-        self._turns.take(Deadline.after(deadline, self._settings.step_timeout_s))
+        self._handshake.wait(Deadline.after(deadline, self._settings.step_timeout_s))
 
     def tick(self, count: int = 1) -> State:
         """Let `count` ticks pass and return the state after the last one."""
@@ -190,7 +191,7 @@ class WorldClient:
         for name, strings, numbers in _weather(self.scenario):
             self.world_command(name, numbers, strings)
 
-    # -- what the world shows -----------------------------------------------------------------------------------------
+    # -- the state ----------------------------------------------------------------------------------------------------
 
     def state(self, *, copy: bool = True) -> State:
         """Return what all sensors show; without `copy` the arrays are live views, which the next tick changes."""
@@ -200,14 +201,18 @@ class WorldClient:
         }
 
     def close(self) -> None:
-        """Leave an engine that was running before, end one that was started here. Idempotent."""
+        """End an engine that was started here, leave one that was running before. Idempotent.
+
+        An engine that goes on keeps all blocks: it maps each once, and would go on with files that have no name any
+        more.
+        """
         if self._is_closed:
             return
         self._is_closed = True
         ends = self._link.ends_with_us or not self._link.is_alive
         if not ends:
-            self._turns.leave()
-        self._turns.close()
+            self._handshake.leave()
+        self._handshake.close()
         self._link.close()
         if ends:
             for agent in self.agents.values():

@@ -1,9 +1,9 @@
-"""What an endpoint may say about an engine of the original.
+"""What an endpoint may say about a Holodeck engine.
 
-holodeck://UUID?scenario=FILE                       attach to it
-holodeck://?scenario=FILE&binary=FILE               start it, under a uuid of its own
+    holodeck://UUID?scenario=FILE                       attach to it
+    holodeck://?scenario=FILE&binary=FILE               start it, under a uuid of its own
 
-An option that there is not is refused, for a typing error would otherwise have no effect.
+An unknown option is refused: a typing error would otherwise have no effect.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ class WorldOptions:
             raise ConfigError(
                 "a Holodeck engine tells nothing of what it offers, so it needs a scenario",
                 backend="holodeck",
-                hint="write holodeck://UUID?scenario=FILE.json, in the form of Holodeck's own scenario files",
+                hint="write holodeck://UUID?scenario=FILE.json, in the form of Holodeck's own scenario files; an "
+                "engine of ours tells everything at shm://",
             )
         return load_scenario(Path(self.scenario))
 

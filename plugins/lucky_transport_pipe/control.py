@@ -1,11 +1,13 @@
 """The order of the protocol for both ends, without I/O: two tables say what may follow what.
 
-the engine's end                                       the client's end
+    the engine's end                                       the client's end
 
-IDLE ──run──▶ INIT ──END──▶ RUNNING ──over──▶ IDLE     IDLE ──run──▶ ASKED ──SUCCESS──▶ INIT ──END──▶ RUNNING
-  └─unknown─▶ SKIPPING ◀─broken─┘                                      └──refused──▶ IDLE       ──over──▶ IDLE
-                └──END──▶ IDLE, ──run──▶ INIT          any ──quit──▶ QUITTING ──gone──▶ CLOSED
-any ──quit──▶ CLOSED
+    IDLE ──run──▶ INIT ──END──▶ RUNNING ──over──▶ IDLE     IDLE ──run──▶ ASKED ──SUCCESS──▶ INIT ──END──▶ RUNNING
+      └─unknown─▶ SKIPPING ◀─broken─┘                                      └──refused──▶ IDLE       ──over──▶ IDLE
+                    └──END──▶ IDLE, ──run──▶ INIT          any ──quit──▶ QUITTING ──gone──▶ CLOSED
+    any ──quit──▶ CLOSED
+
+An event that the table does not allow changes nothing.
 """
 
 from __future__ import annotations

@@ -1,15 +1,17 @@
 """One run of an experiment, as the client plays it: an event at a time, a session at a time, or all in step.
 
-scores = experiment.play(lambda session, state: {"MoveRight": state["PoleAngle"] > 0})
+    scores = experiment.play(lambda session, state: {"MoveRight": state["PoleAngle"] > 0})
 
-for event in experiment:                        # Started, StateUpdate, Score; ends with the run
-    if isinstance(event, StateUpdate): experiment.command(event.session, command)
+    for event in experiment:                        # Started, StateUpdate, Score; ends with the run
+        if isinstance(event, StateUpdate): experiment.command(event.session, command)
 
-for states in experiment.in_step():             # {session: state} of all that run
-    for session, state in states.items(): experiment.command(session, command)
+    for states in experiment.in_step():             # {session: state} of all that run
+        for session, state in states.items(): experiment.command(session, command)
 
-session = experiment.session(3)                 # each may have a thread of its own
-while (state := session.state()) is not None: session.command(command)
+    session = experiment.session(3)                 # each may have a thread of its own
+    while (state := session.state()) is not None: session.command(command)
+
+Use one of these for a session.
 """
 
 from __future__ import annotations

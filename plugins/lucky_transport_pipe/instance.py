@@ -1,10 +1,12 @@
 """One engine at one pipe, for programs that play experiments: a Unity scene, or an engine of ours.
 
-with Instance("train", ["./Training.x86_64"]) as unity:             # starts the build: ... -batchmode -nographics
-    experiment = unity.experiment("cart_pole", [{"WindSeed": n, "InitialAngle": 0.1} for n in range(100)])
-    scores = experiment.play(policy)
+    with Instance("train", ["./Training.x86_64"]) as unity:             # starts the build: ... -batchmode -nographics
+        experiment = unity.experiment("cart_pole", [{"WindSeed": n, "InitialAngle": 0.1} for n in range(100)])
+        scores = experiment.play(policy)
 
-with Instance("train") as unity: ...                                # waits for an editor to attach
+    with Instance("train") as unity: ...                                # waits for an editor to attach
+
+An engine that was started here ends with the instance.
 """
 
 from __future__ import annotations

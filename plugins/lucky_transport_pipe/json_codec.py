@@ -1,6 +1,8 @@
 """Messages as JSON of the protocol, derived from the message dataclasses.
 
-CartPoleState(cart_position=0.5, ...)   <->   {"CartPosition":0.5,...}
+    CartPoleState(cart_position=0.5, ...)   <->   {"CartPosition":0.5,...}
+
+Keys are the field names in CamelCase.
 """
 
 from __future__ import annotations

@@ -1,12 +1,14 @@
 """The lines of the protocol: how they are cut out of bytes, what each one says, and how it is written.
 
-client to engine, ended by LF                       engine to client, ended by CRLF
-run <experiment>                                    SUCCESS
-{"Json":"init"}  ... END                            <id>                started
-<id> {"Json":"command"}                             <id> {"Json":"state"}   wants a command
-set <name> <value>                                  <id> <float>        final score
-quit                                                END · QUIT
-Warning:<text>   Error:<text>                       Warning:<text>   Error:<text>
+    client to engine, ended by LF                       engine to client, ended by CRLF
+    run <experiment>                                    SUCCESS
+    {"Json":"init"}  ... END                            <id>                started
+    <id> {"Json":"command"}                             <id> {"Json":"state"}   wants a command
+    set <name> <value>                                  <id> <float>        final score
+    quit                                                END · QUIT
+    Warning:<text>   Error:<text>                       Warning:<text>   Error:<text>
+
+LF and CRLF both end a line, whichever peer wrote it.
 """
 
 from __future__ import annotations

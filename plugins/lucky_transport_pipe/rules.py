@@ -1,6 +1,8 @@
 """How an engine's runs go: set in the endpoint, or by the client with `set <name> <value>` for its next run.
 
-pipe://train?slots=4&stepping=barrier&timeout_s=10
+    pipe://train?slots=4&stepping=barrier&timeout_s=10
+
+`SessionRules` names the options.
 """
 
 from __future__ import annotations

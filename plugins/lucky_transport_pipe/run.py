@@ -1,9 +1,11 @@
 """One run of an experiment on the engine's side: its sessions, as many at once as there are slots.
 
-run = Run(experiments, map_name, inits, rules, send, warn)
-run.command(3, '{"MoveRight":true}')        # whenever a line comes
-run.advance()                               # then: everything that can be done now
-run.wake_at                                 # when to advance although nothing came
+    run = Run(experiments, map_name, inits, rules, send, warn)
+    run.command(3, '{"MoveRight":true}')        # whenever a line comes
+    run.advance()                               # then: everything that can be done now
+    run.wake_at                                 # when to advance although nothing came
+
+It does no I/O.
 """
 
 from __future__ import annotations

@@ -1,12 +1,14 @@
 r"""The names that training programs for Unity scenes use: a line at a time.
 
-u_instance = UnityInstance(r"\\.\pipe\train", {"simulator_path": "./Training.x86_64", "simulator_args": [...]})
-u_instance.run_experiment("cart_pole")
-u_instance.send_session_initialization_data(texts)
-u_instance.end_send_session_initialization_data()
-while (line := u_instance.read_line()) is not None: ...     # "3", "3 {...}" or "3 12.5"
-    u_instance.write_line('3 {"MoveRight":true}')
-    u_instance.flush()
+    u_instance = UnityInstance(r"\\.\pipe\train", {"simulator_path": "./Training.x86_64", "simulator_args": [...]})
+    u_instance.run_experiment("cart_pole")
+    u_instance.send_session_initialization_data(texts)
+    u_instance.end_send_session_initialization_data()
+    while (line := u_instance.read_line()) is not None: ...     # "3", "3 {...}" or "3 12.5"
+        u_instance.write_line('3 {"MoveRight":true}')
+        u_instance.flush()
+
+None is the end of the run.
 """
 
 from __future__ import annotations

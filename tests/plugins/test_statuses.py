@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import os
 import re
 from collections.abc import Callable, Generator, Mapping
@@ -58,8 +57,6 @@ def _served(engine: Any) -> Generator[Serving]:
     """Serve one engine over all transports that carry typed calls."""
     name = f"lucky_{os.getpid()}_status"
     schemes = [f"shm://{name}", f"inproc://{name}", "grpc://127.0.0.1:0", "openra://127.0.0.1:0"]
-    if importlib.util.find_spec("posix_ipc") is not None:
-        schemes.append(f"holodeck://{name}")
     with api.serve(engine, schemes) as serving:
         yield serving
 

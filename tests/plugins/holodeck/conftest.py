@@ -121,7 +121,7 @@ class Bench:
         self.names = Names(unique_name())
 
     def serve(self, engine: Engine | str, num_envs: int = 1, *, alone: bool = False, **options: Any) -> None:
-        """Serve `engine`; `alone`: as for a client that starts its engine, without anything of ours beside."""
+        """Serve `engine`; `alone`: as for a client that starts its engine."""
         endpoint = f"holodeck://{self.names.uuid}" + ("?for=client" if alone else "")
         self.stack.enter_context(api.serve(engine, endpoint, num_envs=num_envs, options=options))
 

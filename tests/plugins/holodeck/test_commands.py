@@ -17,7 +17,7 @@ from lucky_transport_holodeck.commands import (
     add_sensor,
     decode,
     encode,
-    misfit,
+    problem_of,
     spawn_agent,
 )
 
@@ -35,7 +35,7 @@ def test_a_batch_of_the_original_client_is_understood() -> None:
     spawn, add = decode(_ORIGINAL.encode())
     assert spawn == HolodeckCommand("SpawnAgent", ("UAV", "uav0"), (1.5, 0, 0, 0, 0, 90, 1))
     assert add.strings == ("uav0", "eye", "RGBCamera", '{"CaptureWidth": 64}', "")
-    assert misfit(spawn) == misfit(add) == ""
+    assert problem_of(spawn) == problem_of(add) == ""
 
 
 def test_the_tail_of_a_longer_batch_is_not_read() -> None:
@@ -100,24 +100,24 @@ _json = st.recursive(st.none() | st.booleans() | st.floats() | st.text(max_size=
 @given(st.fixed_dictionaries({"commands": st.lists(st.fixed_dictionaries({"type": _json, "params": _json}))}))
 def test_no_json_does_anything_but_be_read_or_refused(batch: object) -> None:
     with contextlib.suppress(RemoteProtocolError):
-        assert all(isinstance(misfit(command), str) for command in decode(json.dumps(batch).encode()))
+        assert all(isinstance(problem_of(command), str) for command in decode(json.dumps(batch).encode()))
 
 
 @pytest.mark.parametrize("numbers", [7, 8])
 def test_a_spawn_has_the_numbers_of_either_generation_of_clients(numbers: int) -> None:
-    assert misfit(HolodeckCommand("SpawnAgent", ("UAV", "a"), (0.0,) * numbers)) == ""
+    assert problem_of(HolodeckCommand("SpawnAgent", ("UAV", "a"), (0.0,) * numbers)) == ""
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_command_with_the_wrong_number_of_parameters_is_named(kind: str) -> None:
     strings, numbers = KINDS[kind].strings, KINDS[kind].numbers
     fitting = HolodeckCommand(kind, ("x",) * strings[0], (0.0,) * numbers[0])
-    assert misfit(fitting) == ""
+    assert problem_of(fitting) == ""
     if strings[0]:
-        assert "strings" in misfit(HolodeckCommand(kind, ("x",) * (strings[0] - 1), fitting.numbers))
+        assert "strings" in problem_of(HolodeckCommand(kind, ("x",) * (strings[0] - 1), fitting.numbers))
     if numbers[0]:
-        assert "numbers" in misfit(HolodeckCommand(kind, fitting.strings, (0.0,) * (numbers[0] - 1)))
+        assert "numbers" in problem_of(HolodeckCommand(kind, fitting.strings, (0.0,) * (numbers[0] - 1)))
 
 
 def test_an_unknown_command_is_named() -> None:
-    assert "no command 'Explode'; known: SpawnAgent" in misfit(HolodeckCommand("Explode"))
+    assert "no command 'Explode'; known: SpawnAgent" in problem_of(HolodeckCommand("Explode"))

@@ -1,9 +1,7 @@
-"""Either half is killed: the other one is told at once, nothing is left behind, and a new pair starts in its place."""
+"""An engine ends or is killed: its client is told, nothing is left behind, and a new engine starts in its place."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 import time
 from typing import Any
@@ -12,31 +10,16 @@ import pytest
 
 pytest.importorskip("posix_ipc", reason="pip install 'lucky-transport[holodeck]'")
 
-from lucky_transport import api
-from lucky_transport.engine import RESET
 from lucky_transport.errors import PeerDied
-from lucky_transport.testing.suite import PATIENCE_S, every, zeros
-from tests.support.waiting import until
-
-_CLIENT = """
-import sys, time
-from lucky_transport import api
-client = api.open_transport(sys.argv[1])
-client.step(client.actions)
-if sys.argv[2] == "stepping":
-    client.send(client.actions)
-print("there", flush=True)
-time.sleep(60)
-"""
+from lucky_transport.testing.suite import PATIENCE_S
 
 
 @pytest.mark.parametrize("doing", ["waiting", "between"])
-def test_a_killed_engine_is_told_and_a_new_one_starts_in_its_place(bench: Any, doing: str) -> None:
-    endpoint = f"holodeck://{bench.names.uuid}"
-    engine = bench.spawn(num_envs=2, hang_at=3)
-    with api.open_transport(endpoint) as client:
-        client.step(zeros(client), every(client, RESET))
-        client.step(zeros(client))
+def test_a_killed_engine_is_told_and_a_new_one_starts_in_its_place(bench: Any, agent: Any, doing: str) -> None:
+    engine = bench.spawn(act_size=4, hang_at=3)  # a reset, a tick, and then none any more
+    with bench.attach(agent("a")) as world:
+        world.reset()
+        world.tick()
         if doing == "waiting":
             killer = threading.Timer(0.1, engine.kill)
             killer.start()
@@ -44,49 +27,34 @@ def test_a_killed_engine_is_told_and_a_new_one_starts_in_its_place(bench: Any, d
             engine.kill()
         began = time.monotonic()
         with pytest.raises(PeerDied, match="ended"):
-            client.step(zeros(client))
+            world.tick()
         assert time.monotonic() - began < PATIENCE_S
         with pytest.raises(PeerDied):
-            client.step(zeros(client))
-        assert bench.leftovers() == []  # the client that saw it die has cleaned up
-        engine.stop()
-        again = bench.spawn(num_envs=2)
-        with api.open_transport(endpoint) as other:
-            assert other.step(zeros(other), every(other, RESET)).observations.any()
-        assert again.stop() == 0
-
-
-def test_a_killed_engine_that_nobody_saw_die_is_replaced(bench: Any) -> None:
-    endpoint = f"holodeck://{bench.names.uuid}"
-    engine = bench.spawn()
-    engine.kill()
+            world.tick()
+    assert bench.leftovers() == []  # the client that saw it die has cleaned up
     engine.stop()
-    again = bench.spawn()
-    with api.open_transport(endpoint) as client:
-        client.step(client.actions)
+    again = bench.spawn(act_size=4)
+    with bench.attach(agent("a")) as world:
+        assert world.reset()["a"]["RangeFinderSensor"].any()
     assert again.stop() == 0
 
 
-@pytest.mark.parametrize("doing", ["waiting", "stepping"])
-def test_a_killed_client_frees_the_engine(bench: Any, doing: str) -> None:
-    endpoint = f"holodeck://{bench.names.uuid}"
-    with api.serve("toy", endpoint) as serving:
-        with subprocess.Popen([sys.executable, "-c", _CLIENT, endpoint, doing], stdout=subprocess.PIPE) as process:
-            assert process.stdout is not None
-            assert process.stdout.readline() == b"there\n"
-            assert serving.host.driver.startswith("Holodeck client of pid")
-            process.kill()
-            process.wait(PATIENCE_S)
-        until(lambda: not serving.host.driver)
-        with api.open_transport(endpoint) as client:
-            client.step(client.actions)
+def test_a_killed_engine_that_no_client_saw_die_is_replaced(bench: Any, agent: Any) -> None:
+    engine = bench.spawn()
+    engine.kill()
+    engine.stop()
+    again = bench.spawn(act_size=4)
+    with bench.attach(agent("a")) as world:
+        world.reset()
+        world.tick()
+    assert again.stop() == 0
 
 
-def test_a_closing_engine_is_told_to_a_client_that_waits(bench: Any) -> None:
-    endpoint = f"holodeck://{bench.names.uuid}"
-    serving = api.serve("toy", endpoint, options={"step_delay_s": 0.2})
-    with api.open_transport(endpoint) as client:
-        client.step(client.actions)
-        serving.stop()
-        with pytest.raises(PeerDied, match="the engine closed"):
-            client.step(client.actions)
+def test_an_engine_that_stops_is_told_to_a_client_that_waits(bench: Any, agent: Any) -> None:
+    engine = bench.spawn(act_size=4)
+    with bench.attach(agent("a")) as world:
+        world.reset()
+        assert engine.stop() == 0
+        with pytest.raises(PeerDied, match="ended"):
+            world.tick()
+    assert bench.leftovers() == []

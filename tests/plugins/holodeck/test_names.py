@@ -1,4 +1,4 @@
-"""What the two halves call their things is what the original calls them."""
+"""The names of semaphores and blocks are the original's."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lucky_transport.errors import ConfigError, RemoteProtocolError
-from lucky_transport_holodeck.names import WINDOWS, Names
+from lucky_transport_holodeck.names import Names
 
 
 def test_names_end_with_the_uuid() -> None:
@@ -21,11 +21,6 @@ def test_names_end_with_the_uuid() -> None:
 def test_without_a_uuid_the_names_are_the_bare_ones() -> None:
     assert Names().server == "/HOLODECK_SEMAPHORE_SERVER"
     assert Names().block("command_bool") == Path("/dev/shm/HOLODECK_MEM_command_bool")
-
-
-def test_windows_names_are_in_the_global_namespace() -> None:
-    assert WINDOWS["server"].format(uuid="u") == "Global\\HOLODECK_SEMAPHORE_SERVERu"
-    assert WINDOWS["block"].format(uuid="u", key="RESET") == "/HOLODECK_MEMu_RESET"
 
 
 @pytest.mark.parametrize("uuid", ["a/b", "../x", "a b", "x" * 101, "a\0"])

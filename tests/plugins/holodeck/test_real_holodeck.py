@@ -16,7 +16,7 @@ pytest.importorskip("posix_ipc", reason="pip install 'lucky-transport[holodeck]'
 from lucky_transport import api
 from lucky_transport.engine import RESET
 from lucky_transport.testing.suite import every, open_reference, zeros
-from lucky_transport_holodeck.package import write_package
+from lucky_transport_holodeck.export import write_package
 from tests.support.waiting import until_none_left
 
 _TIMEOUT_S = 60

@@ -1,7 +1,7 @@
 """What the suite of systems measures: cells (one row each) in setups (one fresh pair of processes each).
 
     libenv      a C library of 64 envs: hosted over shm, and called by ctypes in this process
-    holodeck    one tick of our pair, and of two bare processes that take turns by semaphores
+    holodeck    one tick of a Holodeck world of ours, and of two bare processes that take turns by semaphores
     sessions    64 skirmishes over shm, over OpenRA's bridge (gRPC) and in this process
     pipe        actions of cart poles over the pipe, and a raw unix socket that moves as many bytes
 
@@ -47,7 +47,7 @@ SYSTEMS = CallSuite(
     names={
         ("library", "shm"): "the library hosted over shared memory",
         ("library", "direct"): "the library called directly",
-        ("tick", "holodeck"): "our Holodeck pair",
+        ("tick", "holodeck"): "a Holodeck world of ours",
         ("tick", "semaphores"): "two bare processes",
         ("ticks", "shm"): "an engine over shared memory",
         ("ticks", "inproc"): "one in the same process",

@@ -1,22 +1,29 @@
-"""Measuring a tick: our Holodeck halves, and two bare processes that do nothing but take turns."""
+"""Measuring a tick: an engine of ours as a Holodeck world, and two bare processes that do nothing but take turns."""
 
 from __future__ import annotations
 
+import json
+import tempfile
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 
+from lucky_transport import api
+from lucky_transport.engine import RESET
+from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport_migration.bench.call_suite.cell import CallCell
 from lucky_transport_migration.bench.measuring import Measurement, closed_loop
 from lucky_transport_migration.bench.plan import Plan
 from lucky_transport_migration.bench.systems.cells import SystemSetup
 from lucky_transport_migration.bench.systems.cores import two_cores
 from lucky_transport_migration.bench.systems.semaphores import SemaphorePair
-from lucky_transport_migration.paths import ConnectedEngine, find_path
 
 __all__ = ["measure"]
 
-_ENGINE = "toy:idle"
+#: An agent that acts with two values, sees eight, and has a task: what an env of the idle engine is.
+_SENSORS = ({"sensor_type": "RangeFinderSensor", "configuration": {"LaserCount": 8}}, {"sensor_type": "DistanceTask"})
+_SCENARIO = {"world": "idle", "agents": [{"agent_type": "TurtleAgent", "sensors": _SENSORS}]}
 
 
 def measure(setup: SystemSetup, plan: Plan) -> Mapping[CallCell, Measurement]:
@@ -25,9 +32,16 @@ def measure(setup: SystemSetup, plan: Plan) -> Mapping[CallCell, Measurement]:
     if setup.path == "semaphores":
         with SemaphorePair() as pair, two_cores(pair.pid):
             return {cell: closed_loop(pair.step, np.zeros(0), plan.effort, pair.pid)}
-    with ConnectedEngine(find_path("holodeck"), _ENGINE, 1) as link:
-        assert link.pid is not None, "its engine has a process of its own"
-        spec = link.transport.spec
-        actions = np.zeros(spec.action_shape, spec.action.dtype)
-        with two_cores(link.pid):
-            return {cell: closed_loop(link.transport.step, actions, plan.effort, link.pid, lambda frame: frame.seq)}
+    endpoint = f"holodeck://{unique_name()}"
+    engine = EngineProcess("toy:idle", [endpoint])
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            scenario = Path(folder) / "scenario.json"
+            scenario.write_text(json.dumps(_SCENARIO))
+            client = api.open_transport(f"{endpoint}?scenario={scenario}&pre_start_steps=0")
+        with client, two_cores(engine.pid):
+            client.step(client.actions, np.full(1, RESET, np.uint8))
+            step = closed_loop(client.step, client.actions, plan.effort, engine.pid, lambda frame: frame.seq)
+        return {cell: step}
+    finally:
+        engine.stop()

@@ -1,4 +1,4 @@
-"""Two bare processes that take turns by two POSIX semaphores, as the original Holodeck halves do: the peer of our pair.
+"""Two bare processes that take turns by two POSIX semaphores, as the two ends of Holodeck do.
 
 A waiting side sleeps: the original does not poll first. The names are gone when the pair is closed, the other process
 has ended.

@@ -53,10 +53,6 @@ def _of_sessions(kind: str, to: str) -> Measure:
 
 SYSTEM_TARGETS: tuple[SpeedTarget, ...] = (
     at_most("C library of 64 envs hosted over shm, adaptive: what hosting adds to a step", "µs", 10, _hosting),
-    at_least(
-        "Holodeck, ticks a second: ours over two bare processes", 1,
-        times(of="holodeck", to="semaphores", kind="tick", wait=None),
-    ),
     at_least("64 sessions, created until ready: gRPC over shm", 5, _of_sessions("ready", "openra")),
     at_least("64 sessions, advanced by a tick: gRPC over shm", 5, _of_sessions("advance", "openra")),
     at_least("64 sessions running freely, ticks a second: shm over in-process", 0.8, _of_sessions("free", "inproc")),

@@ -9,9 +9,9 @@ pytest.importorskip("posix_ipc", reason="pip install 'lucky-transport[holodeck]'
 from lucky_transport.errors import Busy, NotReachable
 from lucky_transport.process import unique_name
 from lucky_transport_holodeck import semaphores
+from lucky_transport_holodeck.handshake import EngineHandshake
 from lucky_transport_holodeck.names import Names
 from lucky_transport_holodeck.semaphores import Semaphore
-from lucky_transport_holodeck.turns import EngineTurns
 
 
 @pytest.fixture
@@ -20,90 +20,90 @@ def names() -> Names:
 
 
 def test_the_engine_has_the_first_turn_and_the_client_none(names: Names) -> None:
-    turns = EngineTurns(names, "block")
+    handshake = EngineHandshake(names, "block")
     try:
-        turns.announce()
+        handshake.post_loading()
         server, client, loading = (Semaphore.open(name) for name in (names.server, names.client, names.loading))
         assert (server.value, client.value, loading.value) == (1, 0, 1)
         for each in (server, client, loading):
             each.close()
     finally:
-        turns.close()
+        handshake.close()
 
 
 def test_the_engine_announces_itself_on_a_semaphore_that_the_client_made(names: Names) -> None:
     loading = Semaphore.create(names.loading, 0)
-    turns = EngineTurns(names, "block")
+    handshake = EngineHandshake(names, "block")
     try:
-        turns.announce()
-        assert loading.take(1.0)
+        handshake.post_loading()
+        assert loading.wait(1.0)
     finally:
-        turns.close()
+        handshake.close()
         loading.close()
 
 
 def test_what_a_dead_engine_left_is_replaced(names: Names) -> None:
     for name, value in ((names.server, 3), (names.client, 4), (names.loading, 1)):
         Semaphore.create(name, value).close()
-    turns = EngineTurns(names, "block")
+    handshake = EngineHandshake(names, "block")
     try:
-        assert turns.take(0)
-        assert not turns.take(0)
-        assert not turns.lies_there
+        assert handshake.wait(0)
+        assert not handshake.wait(0)
+        assert not handshake.is_client_posted
     finally:
-        turns.close()
+        handshake.close()
 
 
 def test_a_second_engine_under_the_same_uuid_is_refused(names: Names) -> None:
-    turns = EngineTurns(names, "block")
+    handshake = EngineHandshake(names, "block")
     try:
         with pytest.raises(Busy, match="this process"):
-            EngineTurns(names, "block")
+            EngineHandshake(names, "block")
     finally:
-        turns.close()
-    EngineTurns(names, "block").close()
+        handshake.close()
+    EngineHandshake(names, "block").close()
 
 
 def test_a_client_that_is_a_turn_ahead_comes_back_in_step(names: Names) -> None:
-    turns = EngineTurns(names, "block")
+    handshake = EngineHandshake(names, "block")
     server, client = Semaphore.open(names.server), Semaphore.open(names.client)
     try:
-        assert turns.take(0)
-        turns.give()
-        client.give()  # one too many: somebody came where another one had just died
-        assert client.take(0)
-        server.give()
-        assert client.take(0)  # it is ahead: it reads before the engine has ticked
-        server.give()
-        assert turns.take(0)
-        turns.give()
-        assert not client.take(0)  # and now it waits for the tick it asked for
-        assert turns.take(0)
-        turns.give()
-        assert client.take(0)
+        assert handshake.wait(0)
+        handshake.post()
+        client.post()  # one too many: it came where another one had just died
+        assert client.wait(0)
+        server.post()
+        assert client.wait(0)  # it is ahead: it reads before the engine has ticked
+        server.post()
+        assert handshake.wait(0)
+        handshake.post()
+        assert not client.wait(0)  # and now it waits for the tick it asked for
+        assert handshake.wait(0)
+        handshake.post()
+        assert client.wait(0)
         assert not server.value
     finally:
         server.close()
         client.close()
-        turns.close()
+        handshake.close()
 
 
 def test_names_that_a_client_removed_are_made_anew(names: Names) -> None:
-    turns = EngineTurns(names, "block")
+    handshake = EngineHandshake(names, "block")
     try:
-        assert turns.take(0)
-        assert turns.is_first()
-        assert not turns.is_first()
+        assert handshake.wait(0)
+        assert handshake.is_first()
+        assert not handshake.is_first()
         semaphores.unlink(names.server)
-        assert not turns.were_removed  # it is still at it
+        assert not handshake.are_names_removed  # it is still at it
         semaphores.unlink(names.client)
-        assert turns.were_removed
-        turns.renew()
-        assert not turns.were_removed
-        assert turns.is_first()
+        assert handshake.are_names_removed
+        handshake.renew()
+        assert not handshake.are_names_removed
+        assert handshake.is_first()
         Semaphore.open(names.server).close()
     finally:
-        turns.close()
+        handshake.close()
 
 
 def test_a_semaphore_that_is_not_there_is_not_reachable(names: Names) -> None:
@@ -115,10 +115,10 @@ def test_a_semaphore_that_is_not_there_is_not_reachable(names: Names) -> None:
 def test_a_wait_ends_at_its_limit_and_at_a_turn(names: Names, wait: str) -> None:
     semaphore = Semaphore.create(names.client, 0, wait)
     try:
-        assert not semaphore.take(0)
-        assert not semaphore.take(0.01)
-        semaphore.give()
-        assert semaphore.take(0.01)
+        assert not semaphore.wait(0)
+        assert not semaphore.wait(0.01)
+        semaphore.post()
+        assert semaphore.wait(0.01)
     finally:
         semaphores.unlink(names.client)
         semaphore.close()

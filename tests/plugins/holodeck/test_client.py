@@ -137,10 +137,20 @@ def test_agents_that_differ_are_no_batch(bench: Any, connect: Any, placed: Any, 
         connect()
 
 
-def test_an_engine_of_the_original_needs_a_scenario(bench: Any, placed: Any) -> None:
-    bench.serve(placed(1), alone=True)
-    with pytest.raises(ConfigError, match="needs a scenario"):
-        api.open_transport(f"holodeck://{bench.names.uuid}")
+def test_an_engine_needs_a_scenario_and_one_of_ours_is_reached_over_shm(bench: Any, placed: Any) -> None:
+    bench.serve(placed(1))
+    for connect in (lucky_transport.connect, lambda endpoint: lucky_transport.make(endpoint=endpoint)):
+        with pytest.raises(ConfigError, match=r"needs a scenario; .* an engine of ours tells everything at shm://"):
+            connect(f"holodeck://{bench.names.uuid}")
+    with pytest.raises(ConfigError, match=r"'holodeck' cannot start an engine by itself; .*shm"):
+        lucky_transport.make("toy", transport="holodeck")
+
+
+def test_without_an_engine_nothing_is_reachable(bench: Any, tmp_path: Path) -> None:
+    path = tmp_path / "scenario.json"
+    path.write_text(json.dumps({"agents": [{"agent_type": "UavAgent", "sensors": [_LASERS]}]}))
+    with pytest.raises(NotReachable, match="start it, check the uuid"):
+        api.open_transport(f"holodeck://{bench.names.uuid}?scenario={path}", load_settings({"connect_timeout_s": 0.05}))
 
 
 @pytest.mark.parametrize(

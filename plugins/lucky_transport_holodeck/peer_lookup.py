@@ -1,9 +1,4 @@
-"""Which processes share a file of /dev/shm with us: how a peer is found that says nothing of itself.
-
-A file's number counts, not its name: what was removed and made anew has another one, and who makes a semaphore maps it
-under a name that the file has no more. Processes that we may not look into are not seen; then none is found, and
-nothing is concluded from that.
-"""
+"""Which processes share a file of /dev/shm with us: how a peer is found that says nothing of itself."""
 
 from __future__ import annotations
 
@@ -13,11 +8,15 @@ from pathlib import Path
 
 from lucky_transport.shm.liveness import Peer, start_time
 
-__all__ = ["find_peer", "sharers"]
+__all__ = ["find_peer", "pids_mapping"]
 
 
-def sharers(path: Path) -> list[int]:
-    """Return the pids, but our own, of the processes that have the file mapped, lowest first."""
+def pids_mapping(path: Path) -> list[int]:
+    """Return the pids, but our own, of the processes that have the file mapped, lowest first.
+
+    The file's number counts, not its name: a semaphore is mapped under a name that it has no more. Processes that we
+    may not look into are not seen, and nothing may be concluded from that.
+    """
     try:
         number = str(os.stat(path).st_ino)
     except FileNotFoundError:
@@ -36,7 +35,7 @@ def _maps(pid: int, folder: str, number: str) -> bool:
 
 def find_peer(path: Path) -> Peer | None:
     """Return the process that came last to share the file with us, None when there is none that we see."""
-    pids = sharers(path)
+    pids = pids_mapping(path)
     if not pids:
         return None
     return Peer(max(pids, key=start_time))
