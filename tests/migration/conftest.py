@@ -66,7 +66,7 @@ def bench_text(_made_up_result: dict[str, Any]) -> str:
 @pytest.fixture(scope="session")
 def _made_up_result() -> dict[str, Any]:
     plan = plan_of(
-        "toy:idle", ("grpc", "shm", "inproc"), (1, 64), ("adaptive", "block"), {}, rounds=5, quick=False, peers=True
+        "toy:idle", ("grpc", "shm", "inproc"), (1, 64), ("adaptive", "block"), {}, rounds=6, quick=False, peers=True
     )
     results = BenchResults()
     for index in range(plan.rounds):

@@ -33,6 +33,7 @@ from lucky_transport_migration.bench.report_parts import (
     changes_section,
     dot,
     header,
+    interval_text,
     machine,
     reading,
     targets_section,
@@ -77,7 +78,7 @@ def _verdict(result: Result) -> Html:
     rows = [row for row in result["rows"] if row["path"] == reference and is_plain(row, result)]
     lead = ", ".join(f"{duration_text(row['us']['p50'])} with {envs_text(row)}" for row in rows)
     big = [
-        (f"{times_text(one['ratio'])}×", f"{label(one['to'])}, {envs_text(one)} {_interval(one)}")
+        (f"{times_text(one['ratio'])}×", f"{label(one['to'])}, {envs_text(one)} {interval_text(one)}")
         for one in headlines(result)
     ]
     lost = [one for one in result["ratios"] if one["word"] != "FASTER" and one["to"] != "limit"]
@@ -89,10 +90,6 @@ def _verdict(result: Result) -> Html:
         big,
         "" if worst is None else f"{count}, by most here: {worst['sentence']}",
     )
-
-
-def _interval(one: Mapping[str, Any]) -> str:
-    return "" if one["rounds"] == 1 else f"({times_text(one['low'])} to {times_text(one['high'])})"
 
 
 def _glance(one: BenchSummary) -> Html:

@@ -19,6 +19,7 @@ from lucky_transport_migration.bench.page import (
     word,
 )
 from lucky_transport_migration.bench.palette import look
+from lucky_transport_migration.bench.stats import LEAST_COVERAGE
 from lucky_transport_migration.bench.verdict import INCONCLUSIVE
 from lucky_transport_migration.paths import label
 from lucky_transport_migration.units import times_text, us_text
@@ -28,6 +29,7 @@ __all__ = [
     "changes_section",
     "dot",
     "header",
+    "interval_text",
     "machine",
     "measured_at",
     "reading",
@@ -82,6 +84,12 @@ def verdict_box(result: Mapping[str, Any], lead: str, big: Sequence[tuple[str, s
     return Html(f'<div class="verdict">{"".join(body)}</div>')
 
 
+def interval_text(one: Mapping[str, Any]) -> str:
+    """Return a ratio's interval in brackets, "" where there were too few rounds for one."""
+    known = one["coverage"] >= LEAST_COVERAGE if "coverage" in one else one.get("rounds") != 1
+    return f"({times_text(one['low'])} to {times_text(one['high'])})" if known else ""
+
+
 def _word(text: str) -> Html:
     return word(text, "good" if text in _GOOD else "bad" if text in _BAD else "open")
 
@@ -110,7 +118,7 @@ def changes_section(result: Mapping[str, Any]) -> list[Html]:
         (
             one["what"],
             _word(one["word"]),
-            f"{times_text(one['ratio'])} ({times_text(one['low'])}–{times_text(one['high'])})",
+            " ".join((times_text(one["ratio"]), interval_text(one))),
             us_text(one["before_us"]),
             us_text(one["now_us"]),
         )
@@ -131,7 +139,8 @@ def reading(*texts: str) -> Html:
     common = (
         "p50, p99, p99.9: half, 99 % and 99.9 % of the steps took at most so long. A dash stands where the sample is "
         "too small: p99 needs 500 steps, p99.9 needs 5,000, p99.99 needs 100,000.",
-        "A ratio is the median of ratios taken inside one run, side by side; the range behind it is its 95 % interval.",
+        "A ratio is the median of ratios taken inside one run, side by side; the range behind it holds the true one in "
+        "at least 95 % of runs. Fewer than six rounds give none. Each ratio is judged alone.",
         "CPU per step counts all threads of a process, so work that overlaps with waiting is in it.",
     )
     return details("Understanding this report", items((*common, *texts)))

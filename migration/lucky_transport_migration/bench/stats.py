@@ -1,12 +1,10 @@
 """What the numbers say: percentiles, ratios with intervals, and the fixed sentences of a verdict.
 
-Every number and every sentence of a report comes from here, so terminal, HTML and JSON say the same words. A ratio is
-taken inside one run, round by round, and never quoted without its interval. A percentile is only *shown* when the
-sample supports it; `supported` decides.
+Every number and every sentence of a report comes from here, so terminal, HTML and JSON say the same words.
 
-The interval is a percentile bootstrap (Efron 1979) of the median over rounds, with a fixed seed: equal samples give
-equal intervals. A round is one fresh pair of processes, the unit in which a machine's luck repeats itself; resampling
-single steps would call noise between runs a difference.
+An interval is made of order statistics of the rounds, which needs no assumption on how they are distributed. A round is
+one fresh pair of processes, the unit in which a machine's luck repeats itself; an interval over single steps would call
+noise between runs a difference.
 """
 
 from __future__ import annotations
@@ -14,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +22,7 @@ from lucky_transport_migration.units import times_text
 
 __all__ = [
     "CHECKED",
+    "LEAST_COVERAGE",
     "NEEDED",
     "RUN_FLOOR",
     "SHARES",
@@ -31,12 +31,12 @@ __all__ = [
     "Overall",
     "Verdict",
     "Word",
-    "bootstrap",
     "change",
     "changed",
     "compare",
     "floor_of",
     "floor_sentence",
+    "median_interval",
     "overall",
     "percentile",
     "ratio",
@@ -44,8 +44,8 @@ __all__ = [
     "supported",
 ]
 
-_DRAWS = 4000
-_CONFIDENCE = 0.95
+#: An interval is printed when it holds the median at least so often: from six rounds on.
+LEAST_COVERAGE = 0.95
 
 #: What a run's figures are worth: every loop checks them, and the run fails otherwise.
 WHOLE = "Every exchange was counted and its content looked at: none was lost, doubled or torn."
@@ -65,20 +65,34 @@ SHARES = {"p50": 50.0, "p99": 99.0, "p999": 99.9, "p9999": 99.99}
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """An estimate with the bounds of its 95 % interval; `rounds` is how many rounds it rests on."""
+    """An estimate, bounds, and how often such bounds hold the true value; `rounds` is how many rounds it rests on.
+
+    Fewer rounds than it takes for `LEAST_COVERAGE` give the lowest and the highest round, which are not printed.
+    """
 
     mid: float
     low: float
     high: float
     rounds: int = 1
+    coverage: float = 0.0
+
+    @property
+    def is_known(self) -> bool:
+        """True where the bounds hold the true value often enough to be called an interval."""
+        return self.coverage >= LEAST_COVERAGE
 
     def inverse(self) -> Interval:
         """Return the interval of 1/x."""
-        return Interval(1 / self.mid, 1 / self.high, 1 / self.low, self.rounds)
+        return Interval(1 / self.mid, 1 / self.high, 1 / self.low, self.rounds, self.coverage)
 
     def row(self) -> dict[str, float]:
         """Return it as a report keeps it: six significant digits, so that no positive ratio becomes zero."""
-        return {"ratio": _significant(self.mid), "low": _significant(self.low), "high": _significant(self.high)}
+        return {
+            "ratio": _significant(self.mid),
+            "low": _significant(self.low),
+            "high": _significant(self.high),
+            "coverage": round(self.coverage, 4),
+        }
 
 
 def _significant(value: float) -> float:
@@ -126,19 +140,28 @@ def supported(n: int) -> list[str]:
     return [name for name, needed in NEEDED.items() if n >= needed]
 
 
-def bootstrap(values: Sequence[float], seed: int = 0) -> Interval:
-    """Return the median of `values` with its 95 % bootstrap interval; one value alone has an interval of no width.
+def median_interval(values: Sequence[float]) -> Interval:
+    """Return the median of `values` with the narrowest pair of order statistics that covers it in 95 % of runs.
 
-    Raises ValueError when there are no values.
+    That pair is the k-th lowest and the k-th highest value; it misses the median when fewer than k values lie on one
+    side of it, which is a binomial probability. Raises ValueError when there are no values.
     """
     if not values:
         raise ValueError("no values: an interval needs at least one")
-    array = np.asarray(values, np.float64)
-    drawn = np.random.default_rng(seed).integers(0, array.size, (_DRAWS, array.size))
-    medians = np.median(array[drawn], axis=1)
-    tail = (1 - _CONFIDENCE) / 2 * 100
-    low, high = np.percentile(medians, (tail, 100 - tail))
-    return Interval(float(np.median(array)), float(low), float(high), array.size)
+    ordered, n = sorted(values), len(values)
+    return _narrowest(ordered, float(np.median(ordered)), n, [comb(n, below) / 2**n for below in range(n + 1)])
+
+
+def _narrowest(ordered: Sequence[float], mid: float, rounds: int, chances: Sequence[float]) -> Interval:
+    """Return the k-th lowest and k-th highest of `ordered` for the largest k that keeps `LEAST_COVERAGE`.
+
+    `chances` says how likely 0, 1, 2, .. of the ordered values lie below the true value.
+    """
+    k, missed = 1, chances[0]
+    while k < len(ordered) // 2 and 1 - 2 * (missed + chances[k]) >= LEAST_COVERAGE:
+        missed += chances[k]
+        k += 1
+    return Interval(mid, min(mid, ordered[k - 1]), max(mid, ordered[-k]), rounds, max(0.0, 1 - 2 * missed))
 
 
 def ratio(over: Sequence[float], under: Sequence[float]) -> Interval:
@@ -151,31 +174,39 @@ def ratio(over: Sequence[float], under: Sequence[float]) -> Interval:
         raise ValueError(f"{len(over)} rounds over {len(under)}: a ratio is taken round by round")
     if any(not value > 0 for value in under):
         raise ValueError(f"a ratio over {min(under)}: every value below the line must be above zero")
-    return bootstrap([a / b for a, b in zip(over, under, strict=True)])
+    return median_interval([a / b for a, b in zip(over, under, strict=True)])
 
 
-def ratio_between_runs(over: Sequence[float], under: Sequence[float], seed: int = 0) -> Interval:
+def ratio_between_runs(over: Sequence[float], under: Sequence[float]) -> Interval:
     """Return how many times larger `over` is than `under`, whose rounds belong to different runs, so to no pairs.
 
-    The interval is that of the medians' quotient, both drawn anew. Raises ValueError when a side has no values or a
-    value of `under` is not above zero.
+    The bounds are those of Mann and Whitney: order statistics of all quotients of a value of `over` and one of `under`.
+    Raises ValueError when a side has no values or a value of `under` is not above zero.
     """
     if not over or not under or any(not value > 0 for value in under):
         raise ValueError(f"a ratio of {list(over)} over {list(under)}: both need values, those below the line above 0")
-    random = np.random.default_rng(seed)
-    drawn: list[NDArray[np.float64]] = []
-    for values in (over, under):
-        array = np.asarray(values, np.float64)
-        drawn.append(np.median(array[random.integers(0, array.size, (_DRAWS, array.size))], axis=1))
-    tail = (1 - _CONFIDENCE) / 2 * 100
-    low, high = np.percentile(drawn[0] / drawn[1], (tail, 100 - tail))
+    quotients = sorted(a / b for a in over for b in under)
     mid = float(np.median(over)) / float(np.median(under))
-    return Interval(mid, float(low), float(high), min(len(over), len(under)))
+    return _narrowest(quotients, mid, min(len(over), len(under)), _rank_sum_chances(len(over), len(under)))
+
+
+def _rank_sum_chances(m: int, n: int) -> list[float]:
+    """Return how likely 0, 1, .. m*n of the pairs have the smaller first value, when both sides are alike.
+
+    The numbers of orders are the coefficients of Gauss's binomial, the product of (1 - q^(n+i)) / (1 - q^i) up to m.
+    """
+    orders = [1] + [0] * (m * n)
+    for i in range(1, m + 1):
+        for won in range(m * n, n + i - 1, -1):
+            orders[won] -= orders[won - n - i]
+        for won in range(i, m * n + 1):
+            orders[won] += orders[won - i]
+    return [count / comb(m + n, m) for count in orders]
 
 
 def floor_of(again: Interval) -> float:
-    """Return the noise floor that measuring the same thing twice (A/A) gave: its ratio, taken upwards."""
-    return max(again.mid, 1 / again.mid)
+    """Return the noise floor that measuring the same thing twice (A/A) gave: the farther end of its interval."""
+    return max(again.high, 1 / again.low)
 
 
 def floor_sentence(name: str, again: Interval) -> str:
@@ -189,8 +220,8 @@ def floor_sentence(name: str, again: Interval) -> str:
 def compare(name: str, other: str, times: Interval, floor: float = 1.0) -> Verdict:
     """Return the verdict on `name` against `other`.
 
-    `times` says how many times longer `other` takes. `floor` is the ratio that the same thing measured twice (A/A)
-    showed in this run; an interval that reaches into [1/floor, floor] is called no difference.
+    `times` says how many times longer `other` takes. `floor` is how far the same thing measured twice (A/A) may lie
+    from itself in this run; an interval that reaches into [1/floor, floor] is called no difference.
     """
     floor = max(floor, 1.0)
     if times.low > floor:
@@ -209,10 +240,8 @@ def overall(name: str, others: str, words: Sequence[Word]) -> Verdict:
     if not n:
         return Verdict(Overall.UNKNOWN, f"Nothing was compared with {others}.")
     if won == n:
-        return Verdict(
-            Overall.ALL,
-            f"{name} is faster than {others} in {'the one comparison' if n == 1 else f'all {n} comparisons'}.",
-        )
+        where = "the one comparison" if n == 1 else f"{n} of {n} comparisons, each judged alone"
+        return Verdict(Overall.ALL, f"{name} is faster than {others} in {where}.")
     if not won:
         return Verdict(Overall.NONE, f"{name} is faster than {others} in none of {plural(n, 'comparison')}.")
     word = Overall.MOST if won * 2 > n else Overall.SOME
@@ -242,6 +271,6 @@ def changed(rows: int, faster: int, slower: int) -> str:
 
 
 def _span(times: Interval) -> str:
-    if times.rounds == 1:
-        return "(one round, so no interval)"
+    if not times.is_known:
+        return f"({'one round' if times.rounds == 1 else f'{times.rounds} rounds'}, so no interval)"
     return f"({times_text(times.low)} to {times_text(times.high)})"

@@ -34,10 +34,11 @@ def verdict(
     name = label(reference)
     name = name[:1].upper() + name[1:]
     asked = grpc if grpc and not reference.startswith("grpc") else transports
-    if floor is not None and floor["floor"] > MOST_NOISE:
+    noise = 1.0 if floor is None else max(floor["ratio"], 1 / floor["ratio"])
+    if noise > MOST_NOISE:
         sentence = (
             f"The machine was too noisy: measured twice (A/A), {label(reference)} differed from itself by a factor of "
-            f"{times_text(floor['floor'])}, more than {times_text(MOST_NOISE)}. Run it again where nothing else runs."
+            f"{times_text(noise)}, more than {times_text(MOST_NOISE)}. Run it again where nothing else runs."
         )
         return {"word": INCONCLUSIVE, "sentence": sentence, "beside": [checked]}
     main = overall(name, "gRPC" if asked is grpc else "the other transports", _words(asked))

@@ -58,9 +58,17 @@ _ENGINE = "toy:idle"
     type=choices("adaptive", "block", "spin"),
     help="Waiting strategies of shm.  [default: all three; with --quick adaptive]",
 )
-@click.option("--rounds", default=5, show_default=True, type=click.IntRange(min=1), help="Fresh process pairs each.")
+@click.option(
+    "--rounds",
+    default=6,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="Fresh process pairs each; fewer than 6 give no intervals.",
+)
 @click.option("--quick", is_flag=True, help="One round of short loops in about a minute: a first look.")
-@click.option("--check", is_flag=True, help="Compare with the project's targets, PASS or FAIL each.")
+@click.option(
+    "--check", is_flag=True, help="Compare with the project's targets, PASS or FAIL each; exit code 1 when one fails."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option(
     "--report",
@@ -94,8 +102,8 @@ def bench(
     """Measure transports against each other, with ENGINE (toy:idle, which does no work) at the other end.
 
     `grpc` stands for both the legacy per-agent Steps and the batch service. Each figure is a median over rounds of
-    fresh process pairs in the order A B B A; ratios come from one run and carry an interval. Any other engine is
-    measured through VectorEnv only, since its own work is in every step.
+    fresh process pairs in the order A B B A; ratios come from one run and, from six rounds on,
+    carry an interval. Any other engine is measured through VectorEnv only, since its own work is in every step.
 
     --suite commands has an engine of its own and measures small typed calls, streams of 1 kB messages, 1280x720
     pictures, a training loop beside streams, and the codec.
@@ -148,3 +156,5 @@ def bench(
         click.echo(json.dumps(tables.without_histograms(result), indent=2, allow_nan=False))
     else:
         chosen.show(result)
+    if any(one["word"] == "FAIL" for one in result.get("targets", ())):
+        sys.exit(1)

@@ -38,13 +38,39 @@ def test_a_percentile_is_supported_only_by_enough_samples(n: int, highest: str) 
 
 @given(st.lists(positive, min_size=1, max_size=8))
 def test_an_interval_holds_its_median_and_stays_within_the_values(values: list[float]) -> None:
-    found = stats.bootstrap(values)
+    found = stats.median_interval(values)
     assert min(values) <= found.low <= found.mid <= found.high <= max(values)
-    assert found == stats.bootstrap(values)
 
 
 def test_one_round_has_an_interval_of_no_width() -> None:
-    assert stats.bootstrap([7.0]) == Interval(7.0, 7.0, 7.0, 1)
+    assert stats.median_interval([7.0]) == Interval(7.0, 7.0, 7.0, 1, 0.0)
+
+
+@pytest.mark.parametrize(("rounds", "place", "coverage"), [(5, 1, 0.9375), (6, 1, 0.96875), (9, 2, 0.9609375)])
+def test_an_interval_is_a_pair_of_order_statistics_with_its_own_coverage(
+    rounds: int, place: int, coverage: float
+) -> None:
+    found = stats.median_interval([float(one) for one in range(rounds)])
+    assert (found.low, found.high) == (place - 1, rounds - place)
+    assert found.coverage == pytest.approx(coverage)
+    assert found.is_known is (rounds >= 6)
+
+
+@pytest.mark.parametrize("rounds", [4, 6, 9, 20])
+def test_the_coverage_that_is_told_is_the_true_one(rounds: int) -> None:
+    random = np.random.default_rng(rounds)
+    found = [stats.median_interval(random.lognormal(0.0, 1.0, rounds).tolist()) for _ in range(4000)]
+    held = np.mean([one.low <= 1.0 <= one.high for one in found])
+    assert held == pytest.approx(found[0].coverage, abs=0.015)
+
+
+@pytest.mark.parametrize(("now", "before"), [(3, 3), (5, 5), (6, 5), (12, 9)])
+def test_the_coverage_between_runs_is_the_true_one(now: int, before: int) -> None:
+    random = np.random.default_rng(now)
+    draws = [random.lognormal(0.0, 0.3, now + before).tolist() for _ in range(4000)]
+    found = [stats.ratio_between_runs(draw[:now], draw[now:]) for draw in draws]
+    held = np.mean([one.low <= 1.0 <= one.high for one in found])
+    assert held == pytest.approx(found[0].coverage, abs=0.015)
 
 
 @given(st.floats(1e-9, 1e9))
@@ -55,7 +81,7 @@ def test_a_ratio_that_is_kept_is_never_zero(value: float) -> None:
 
 def test_an_interval_of_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one"):
-        stats.bootstrap([])
+        stats.median_interval([])
 
 
 def test_a_ratio_is_taken_round_by_round() -> None:
@@ -74,13 +100,13 @@ def test_a_ratio_over_zero_is_refused() -> None:
 
 
 def test_an_interval_above_one_says_faster() -> None:
-    verdict = stats.compare("shm", "gRPC", Interval(412.0, 390.0, 1234.0, 5))
+    verdict = stats.compare("shm", "gRPC", Interval(412.0, 390.0, 1234.0, 6, 0.97))
     assert verdict.word is Word.FASTER
     assert verdict.sentence == "shm is 412 times faster than gRPC (390 to 1,230)."
 
 
 def test_an_interval_below_one_says_slower_and_turns_the_numbers() -> None:
-    verdict = stats.compare("shm", "limit", Interval(0.5, 0.4, 0.8, 5))
+    verdict = stats.compare("shm", "limit", Interval(0.5, 0.4, 0.8, 6, 0.97))
     assert verdict.word is Word.SLOWER
     assert verdict.sentence == "shm is 2.00 times slower than limit (1.25 to 2.50)."
 
@@ -96,6 +122,16 @@ def test_an_interval_that_reaches_into_the_noise_is_no_difference(a: float, b: f
 
 def test_a_single_round_is_quoted_without_an_interval() -> None:
     assert "one round" in stats.compare("a", "b", Interval(3.0, 3.0, 3.0, 1)).sentence
+
+
+def test_too_few_rounds_are_quoted_without_an_interval() -> None:
+    sentence = stats.compare("a", "b", stats.median_interval([3.0, 4.0, 5.0])).sentence
+    assert sentence == "a is 4.00 times faster than b (3 rounds, so no interval)."
+
+
+def test_the_noise_floor_is_the_farther_end_of_the_interval_of_measuring_twice() -> None:
+    assert stats.floor_of(Interval(1.02, 0.8, 1.1, 6, 0.97)) == pytest.approx(1.25)
+    assert stats.floor_of(Interval(1.02, 0.95, 1.3, 6, 0.97)) == pytest.approx(1.3)
 
 
 @pytest.mark.parametrize(

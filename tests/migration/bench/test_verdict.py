@@ -19,7 +19,7 @@ RATIOS = [{"to": "grpc", "word": "FASTER"}]
     ("floor", "word"), [(None, "FASTER"), (1.02, "FASTER"), (1.5, "FASTER"), (260.0, "INCONCLUSIVE")]
 )
 def test_a_machine_that_differs_from_itself_gives_no_verdict(floor: float | None, word: str) -> None:
-    found = verdict("shm", RATIOS, "checked", None if floor is None else {"floor": floor})
+    found = verdict("shm", RATIOS, "checked", None if floor is None else {"ratio": floor})
     assert found["word"] == word
     if word == "INCONCLUSIVE":
         assert "differed from itself by a factor of 260" in found["sentence"]

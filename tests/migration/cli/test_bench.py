@@ -9,7 +9,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from lucky_transport.cli.main import cli
+from lucky_transport_migration.bench import targets
 from lucky_transport_migration.bench.peers.kinds import PEERS
+from lucky_transport_migration.bench.targets import SpeedTarget
 
 QUICK = ("--quick", "--num-envs", "2", "--obs-size", "6", "--act-size", "2")
 
@@ -20,8 +22,8 @@ def bench(*arguments: str) -> Result:
 
 def test_json_has_environment_rows_and_ratios(tmp_path: Path) -> None:
     done = bench("--transports", "inproc,shm", *QUICK, "--check", "--json", "--report", str(tmp_path))
-    assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
+    assert done.exit_code == int("FAIL" in {row["word"] for row in found["targets"]})
     assert {"environment", "rows", "ratios", "notes", "targets"} <= set(found)
     steps = [row for row in found["rows"] if row["suite"] == "step"]
     assert {(row["path"], row["num_envs"]) for row in steps} >= {(p, n) for p in ("inproc", "shm") for n in (2,)}
@@ -38,10 +40,21 @@ def test_json_has_environment_rows_and_ratios(tmp_path: Path) -> None:
 
 def test_people_get_sentences_tables_and_notes() -> None:
     done = bench("--transports", "inproc", *QUICK, "--check")
-    assert done.exit_code == 0, done.output
+    assert "Traceback" not in done.output
     assert "2 envs: one exchange" in done.output
     assert "NOT MEASURED" in done.output
     assert "p50 is the median over rounds" in done.output.replace("\n", " ")
+
+
+@pytest.mark.parametrize(("measured", "code"), [(1.0, 0), (0.5, 1), (None, 0)])
+def test_a_promise_that_fails_is_an_exit_code(
+    monkeypatch: pytest.MonkeyPatch, measured: float | None, code: int
+) -> None:
+    target = SpeedTarget("a promise", "times", "at least", lambda result: 1.0, lambda result: measured)
+    monkeypatch.setattr(targets, "TARGETS", (target,))
+    done = bench("--transports", "inproc", *QUICK, "--check")
+    assert done.exit_code == code, done.output
+    assert bench("--transports", "inproc", *QUICK).exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -68,8 +81,8 @@ def test_the_suite_of_commands_runs_over_shared_memory_and_tells_its_targets(tmp
         *("--suite", "commands", "--transports", "inproc,shm", "--quick", "--check", "--json"),
         *("--report", str(tmp_path)),
     )
-    assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
+    assert done.exit_code == int("FAIL" in {row["word"] for row in found["targets"]})
     kinds = {row["kind"] for row in found["rows"] if row["path"] == "shm"}
     assert kinds == {"unary", "stream", "images", "training", "codec"}
     assert {row["word"] for row in found["targets"]} <= {"PASS", "FAIL", "NOT MEASURED"}
@@ -99,7 +112,7 @@ def test_the_suite_of_stubs_refuses_a_transport_that_carries_none() -> None:
 
 def test_the_suite_of_commands_is_told_in_tables_and_sentences() -> None:
     done = bench("--suite", "commands", "--transports", "inproc", "--quick", "--check")
-    assert done.exit_code == 0, done.output
+    assert "Traceback" not in done.output
     assert "small typed call, handler inline" in done.output
     assert "NOT MEASURED" in done.output
 
