@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import libcst as cst
-from libcst import matchers as m
 from libcst.codemod import CodemodContext, VisitorBasedCodemodCommand
 from libcst.metadata import (
     BaseAssignment,
@@ -18,7 +17,6 @@ from libcst.metadata import (
     ImportAssignment,
     ParentNodeProvider,
     PositionProvider,
-    QualifiedNameProvider,
     Scope,
     ScopeProvider,
 )
@@ -45,13 +43,14 @@ class EngineCodemod(VisitorBasedCodemodCommand):
     """Applies rules to one module; `refused` lists (line, why) of what they leave to a person."""
 
     DESCRIPTION = "Moves channels, servers, envs and clients of the engine from gRPC to lucky_transport."
-    METADATA_DEPENDENCIES = (QualifiedNameProvider, ScopeProvider, PositionProvider, ParentNodeProvider)
+    METADATA_DEPENDENCIES = (ScopeProvider, PositionProvider, ParentNodeProvider)
 
     def __init__(self, context: CodemodContext, rules: Sequence[Rule]) -> None:
         super().__init__(context)
         self.refused: list[tuple[int, str]] = []
         self._rules = rules
         self._root: cst.Module
+        self._nodes: dict[type, list[Any]] = {}
         self._edits: dict[cst.CSTNode, Edit] = {}
         self._needs: dict[cst.CSTNode, str] = {}  # a node whose name was rewritten -> the import it needs instead
         self._moved: dict[tuple[cst.CSTNode, str], str] = {}
@@ -72,7 +71,10 @@ class EngineCodemod(VisitorBasedCodemodCommand):
 
     def nodes(self, kind: type[Node]) -> list[Node]:
         """Return all nodes of a kind, in the order of the file."""
-        return [node for node in m.findall(self._root, getattr(m, kind.__name__)()) if isinstance(node, kind)]
+        if kind not in self._nodes:
+            found = [node for node in self.metadata[ParentNodeProvider] if isinstance(node, kind)]
+            self._nodes[kind] = sorted(found, key=self._place)
+        return self._nodes[kind]
 
     def calls_of(self, *names: str) -> Iterator[tuple[cst.Call, str]]:
         """Yield every call of one of these qualified names, with the name."""

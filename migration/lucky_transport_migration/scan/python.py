@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 
 import libcst as cst
-from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider, QualifiedNameProvider
+from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider, ScopeProvider
 
 from lucky_transport_migration.scan.findings import GrpcUse, Kind
 from lucky_transport_migration.scan.known import (
@@ -53,7 +53,7 @@ def places_in(module: cst.Module) -> list[GrpcUse]:
 
 
 class _Finder(cst.CSTVisitor):
-    METADATA_DEPENDENCIES = (QualifiedNameProvider, PositionProvider)
+    METADATA_DEPENDENCIES = (ScopeProvider, PositionProvider)
 
     def __init__(self) -> None:
         super().__init__()

@@ -8,7 +8,7 @@ from typing import Any
 
 import libcst as cst
 from libcst.helpers import get_full_name_for_node
-from libcst.metadata import QualifiedNameProvider, QualifiedNameSource
+from libcst.metadata import QualifiedNameSource, Scope, ScopeProvider
 
 __all__ = ["Unreadable", "check_syntax", "imported", "meanings", "parse"]
 
@@ -56,8 +56,10 @@ def meanings(visitor: cst.MetadataDependent, node: cst.CSTNode, *, of_builtins: 
     A name that was imported in several ways (try and except) means all of them. A relative import counts by what
     follows the dots: "..protos.echo_pb2_grpc" is ".protos.echo_pb2_grpc", and never "grpc" itself.
     """
+    # QualifiedNameProvider calls the same function, after one more walk through the whole tree: half as slow again.
+    scope = visitor.get_metadata(ScopeProvider, node, None)
     try:
-        names: Any = visitor.get_metadata(QualifiedNameProvider, node, ())
+        names: Any = scope.get_qualified_names_for(node) if isinstance(scope, Scope) else ()
     except RecursionError:
         return []
     sources = {QualifiedNameSource.IMPORT, *([QualifiedNameSource.BUILTIN] if of_builtins else [])}
