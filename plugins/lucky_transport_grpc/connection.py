@@ -6,13 +6,15 @@ one. After a fork the child's copy refuses everything before it touches gRPC, wh
 
 from __future__ import annotations
 
+import contextvars
 import os
 import secrets
 import threading
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any
+from contextlib import suppress
+from typing import Any, Self
 
 from lucky_transport.call import deadline_error
 from lucky_transport.config import Settings
@@ -23,7 +25,6 @@ from lucky_transport.futures import on_cancel, settle
 from lucky_transport_grpc import _pb
 from lucky_transport_grpc.address import target_of
 from lucky_transport_grpc.errors import from_rpc, is_local_timeout
-from lucky_transport_grpc.intercepted import InterceptedStream, has_interceptors
 from lucky_transport_grpc.metadata import CLIENT, Metadata
 from lucky_transport_grpc.runtime import grpc
 
@@ -58,7 +59,7 @@ class GrpcConnection:
         self._closed = False
         self._attachment: Any = None
         self._channel = self._open_channel()
-        self._intercepted: weakref.WeakSet[InterceptedStream] = weakref.WeakSet()
+        self._intercepted: weakref.WeakSet[_InterceptedStream] = weakref.WeakSet()
 
     def _open_channel(self) -> Any:
         return grpc.insecure_channel(target_of(self.endpoint), options=_OPTIONS)
@@ -91,13 +92,13 @@ class GrpcConnection:
         """
         if self._closed:
             raise self.ended()
-        if not has_interceptors(self._channel):
+        if not _has_interceptors(self._channel):
             try:
                 return start(self._channel)
             except ValueError as error:  # what gRPC says of a closed channel
                 raise self.ended() from error
         channel = self._open_channel()
-        stream = InterceptedStream(start(channel), channel.close)
+        stream = _InterceptedStream(start(channel), channel.close)
         self._intercepted.add(stream)
         if self._closed:
             stream.cancel()
@@ -221,8 +222,8 @@ class GrpcConnection:
         stream = self._channel.unary_stream(found.path, found.request.SerializeToString, found.response.FromString)
         request: Any = found.request(client_id=self.client_id, pid=self._pid)
         self._attachment = stream(request, metadata=self.identity)
-        if has_interceptors(self._channel):
-            self._attachment = InterceptedStream(self._attachment, self._channel.close)
+        if _has_interceptors(self._channel):
+            self._attachment = _InterceptedStream(self._attachment, self._channel.close)
         watchdog = threading.Timer(deadline.remaining_s, self._attachment.cancel)
         watchdog.daemon = True
         watchdog.start()
@@ -250,3 +251,44 @@ class GrpcConnection:
         if self._attachment is not None:
             self._attachment.cancel()
         self._channel.close()
+
+
+def _has_interceptors(channel: Any) -> bool:
+    """Return False for gRPC's own channel; whatever stands in front of it is taken for an interceptor."""
+    return type(channel).__module__ != "grpc._channel"
+
+
+class _InterceptedStream:
+    """The responses of `call`, the only call on its channel; `end` closes that channel.
+
+    The interceptor's code runs in a copy of the caller's context: what a generator makes current there (a span) would
+    otherwise stay current for the caller between two items.
+    """
+
+    def __init__(self, call: Any, end: Callable[[], object]) -> None:
+        self._call = iter(call)
+        self._end = end
+        self._context = contextvars.copy_context()
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Any:
+        try:
+            return self._context.run(next, self._call)
+        except BaseException:
+            self._end()
+            raise
+
+    def cancel(self) -> None:
+        """End the call, from any thread; idempotent."""
+        self._end()
+        close = getattr(self._call, "close", None)
+        if close is not None:
+            with suppress(ValueError, RuntimeError):  # another thread reads it: the closed channel wakes that one
+                self._context.run(close)
+
+    def trailing_metadata(self) -> Any:
+        """Return the call's trailing metadata where the interceptor lets them through, else None."""
+        trailing = getattr(self._call, "trailing_metadata", None)
+        return None if trailing is None else trailing()

@@ -9,16 +9,23 @@ clients wait for, and when no call is under way any more, `release` gives the en
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
+from google.protobuf import descriptor_pool
+
 from lucky_transport.agents.agents import AgentHost
-from lucky_transport_grpc.agent_resets import GrpcResets
-from lucky_transport_grpc.agent_steps import GrpcSteps
+from lucky_transport.errors import TransportError
+from lucky_transport.host.host import Host
+from lucky_transport.messages.methods import BY_NAME
+from lucky_transport_grpc import _pb
+from lucky_transport_grpc.agent_service import GrpcResets, GrpcSteps
 from lucky_transport_grpc.batch_service import BatchService
 from lucky_transport_grpc.caller import Caller, ServerContext
-from lucky_transport_grpc.discovery import add_discovery
-from lucky_transport_grpc.routes import Routes
+from lucky_transport_grpc.errors import refuse
+from lucky_transport_grpc.runtime import grpc
 from lucky_transport_grpc.typed_service import typed_handlers, typed_streams
 
 __all__ = ["HostServices"]
@@ -41,12 +48,12 @@ class HostServices:
             **{path: handler for path, handler in direct.items() if path in host.agents.answered},
             **self._batches.unary,
         }
-        self._routes = Routes(unary, {**typed_streams(host), **self._batches.streaming}, house)
+        self._routes = _Routes(unary, {**typed_streams(host), **self._batches.streaming}, house)
 
     def add_to(self, server: Any) -> None:
         """Have `server` serve them."""
         server.add_generic_rpc_handlers((self._routes,))
-        self._not_serving.append(add_discovery(server, self._routes.services(self._host)))
+        self._not_serving.append(_add_discovery(server, self._routes.services(self._host)))
 
     def leave(self, caller: str) -> None:
         """The client of that address has gone, and the host knows: what it still holds here is free. Idempotent."""
@@ -62,3 +69,102 @@ class HostServices:
         """Give the engine back if a caller of this house drives it; waits for its step in progress."""
         self._batches.release(self._house)
         self._host.agents.lease.release(self._house)
+
+
+_log = logging.getLogger("lucky_transport")
+_REMEDY = "pip install 'lucky-transport[grpc]'"
+
+
+def _add_discovery(server: Any, services: Sequence[str]) -> Callable[[], None]:
+    """Add reflection and health to a gRPC server; the result, when called, reports all services as not serving."""
+    also, shut_down = _add_health(server, services)
+    _add_reflection(server, [*services, *also])
+    return shut_down
+
+
+def _add_health(server: Any, services: Sequence[str]) -> tuple[list[str], Callable[[], None]]:
+    try:
+        from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+    except ImportError as error:
+        _log.warning("grpc: no health service (%s); %s", error, _REMEDY)
+        return [], lambda: None
+    servicer: Any = health.HealthServicer()
+    health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
+    serving: Any = health_pb2.HealthCheckResponse
+    for name in services:
+        servicer.set(name, serving.SERVING)
+    return [health.SERVICE_NAME], servicer.enter_graceful_shutdown
+
+
+def _add_reflection(server: Any, services: Sequence[str]) -> None:
+    try:
+        from grpc_reflection.v1alpha import reflection
+    except ImportError as error:
+        _log.warning("grpc: no reflection (%s); %s", error, _REMEDY)
+        return
+    pools: Any = _Pools()
+    reflection.enable_server_reflection([*services, reflection.SERVICE_NAME], server, pool=pools)
+
+
+class _Pools:
+    """Our private pool, then the default one, where the health and reflection services themselves are described."""
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def find(*arguments: Any) -> Any:
+            try:
+                return getattr(_pb.POOL, name)(*arguments)
+            except KeyError:
+                return getattr(descriptor_pool.Default(), name)(*arguments)
+
+        return find
+
+
+class _Routes(grpc.GenericRpcHandler):
+    """All our methods. A `house.legacy` leaves out what only we serve, as an engine that does not know us."""
+
+    def __init__(
+        self,
+        unary: Mapping[str, Callable[[Any, Caller], Any]],
+        streaming: Mapping[str, Callable[[Any, Caller], Iterator[Any]]],
+        house: ServerContext,
+    ) -> None:
+        self._caller = partial(Caller, house=house)
+        self._handlers: dict[str, Any] = {}
+        for path, handle in unary.items():
+            self._handlers[path] = self._described(grpc.unary_unary_rpc_method_handler, path, self._one(handle))
+        for path, stream in streaming.items():
+            self._handlers[path] = self._described(grpc.unary_stream_rpc_method_handler, path, self._many(stream))
+        if house.legacy:
+            self._handlers = {p: found for p, found in self._handlers.items() if p.startswith("/hazel.rpc.")}
+
+    @staticmethod
+    def _described(kind: Any, path: str, behaviour: Any) -> Any:
+        found = _pb.methods()[path]
+        return kind(behaviour, found.request.FromString, found.response.SerializeToString)
+
+    def _one(self, handle: Callable[[Any, Caller], Any]) -> Callable[[Any, Any], Any]:
+        def behaviour(request: Any, context: Any) -> Any:
+            try:
+                return handle(request, self._caller(context))
+            except TransportError as error:
+                refuse(context, error)
+
+        return behaviour
+
+    def _many(self, stream: Callable[[Any, Caller], Iterator[Any]]) -> Callable[[Any, Any], Iterator[Any]]:
+        def behaviour(request: Any, context: Any) -> Iterator[Any]:
+            try:
+                yield from stream(request, self._caller(context))
+            except TransportError as error:
+                refuse(context, error)
+
+        return behaviour
+
+    def service(self, handler_call_details: Any) -> Any:
+        """Return the handler of a call, None when we have none."""
+        return self._handlers.get(handler_call_details.method)
+
+    def services(self, host: Host) -> list[str]:
+        """Return the full names of the services with at least one method that `host` answers."""
+        answered = (path for path in self._handlers if path not in BY_NAME or host.implements(BY_NAME[path]))
+        return sorted({path[1:].partition("/")[0] for path in answered})

@@ -8,26 +8,27 @@ original's halves; ours have no limit of their own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import random
+import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from lucky_transport.call import deadline_error
 from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
-from lucky_transport.errors import TransportError
+from lucky_transport.errors import Busy, TransportError
 from lucky_transport_grpc.connection import GrpcConnection
 from lucky_transport_grpc.errors import is_local_timeout
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_openra import _pb
 from lucky_transport_openra.errors import from_bridge
-from lucky_transport_openra.metadata import LOOK
-from lucky_transport_openra.methods import METHODS
+from lucky_transport_openra.methods import LOOK, METHODS
 from lucky_transport_openra.options import grpc_endpoint
-from lucky_transport_openra.retry import Retry
 
-__all__ = ["Bridge", "advance_request"]
+__all__ = ["Bridge", "Retry", "advance_request"]
 
 
 def advance_request(
@@ -156,3 +157,29 @@ class Bridge:
     def close(self) -> None:
         """End everything; idempotent."""
         self._connection.close()
+
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """attempts: how often a call is made at most, 1 = it is not retried. Waits in seconds."""
+
+    attempts: int = 12
+    first_wait_s: float = 0.02
+    longest_wait_s: float = 2.0
+
+    def call(self, make: Callable[[], _T], deadline: Deadline) -> _T:
+        """Return what `make` returns; raises its error, Busy only after the last attempt or at the deadline."""
+        wait_s = self.first_wait_s
+        for _ in range(self.attempts - 1):
+            try:
+                return make()
+            except Busy:
+                pause_s = wait_s * random.uniform(0.5, 1.0)
+                if pause_s >= deadline.remaining_s:
+                    raise
+                time.sleep(pause_s)
+                wait_s = min(2 * wait_s, self.longest_wait_s)
+        return make()

@@ -24,10 +24,9 @@ from lucky_transport.sessions.batch_advance import BatchAdvance
 from lucky_transport.sessions.phase import Phase
 from lucky_transport.sessions.world_lock import ActionQueue
 from lucky_transport.world import Worlds
-from lucky_transport_openra.bridge import Bridge, advance_request
+from lucky_transport_openra.bridge import Bridge, Retry, advance_request
 from lucky_transport_openra.codec import BridgeCodec
 from lucky_transport_openra.game_stream import GameStreamClient
-from lucky_transport_openra.retry import Retry
 from lucky_transport_openra.skirmish.messages import Observation, Orders, score_of
 from lucky_transport_openra.skirmish.world import SkirmishWorlds, folded
 

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import socket
 import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 
+from lucky_transport.config import environment
 from lucky_transport.deadline import Deadline
-from lucky_transport.errors import PeerDied, PeerTimeout
+from lucky_transport.endpoint import Endpoint
+from lucky_transport.errors import NotReachable, PeerDied, PeerTimeout
 from lucky_transport.process import ChildProcess
-from lucky_transport_openra.launch import GameLaunch
 
-__all__ = ["GameProcess"]
+__all__ = ["GameLaunch", "GameProcess", "Supervisor"]
 
 _LOOK_S = 0.05
 
@@ -58,3 +62,120 @@ class GameProcess(ChildProcess):
         except OSError:
             return False
         return True
+
+
+@dataclass(frozen=True, slots=True)
+class GameLaunch:
+    """How to start the real engine.
+
+    openra_path: the folder with bin/OpenRA.dll. port: where its bridge listens. is_multi_session: many sessions in one
+    process (the newer generation), else one game on `map_name` against `bots`. records_replays: it writes a .orarep of
+    every game. replay: a .orarep to show instead of a game. command: what comes before its arguments ("dotnet" and the
+    path of its program, unless given). arguments: more of them, "Key=value".
+    """
+
+    openra_path: str
+    port: int = 9999
+    mod: str = "ra"
+    is_multi_session: bool = True
+    map_name: str = ""
+    bots: str = ""
+    records_replays: bool = False
+    replay: str = ""
+    command: Sequence[str] = ()
+    arguments: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def command_line(self) -> list[str]:
+        """Return the process's command line."""
+        settings = {"Engine.EngineDir": self.openra_path, "Game.Mod": self.mod, "Game.Platform": "Null"}
+        if self.replay:
+            settings["Launch.Replay"] = self.replay
+        elif self.is_multi_session:
+            settings["Launch.MultiSession"] = str(self.port)
+        else:
+            settings |= {"Launch.Map": self.map_name, "Launch.Bots": self.bots}
+        if self.records_replays:
+            settings["Server.RecordReplays"] = "True"
+        program = self.command or ("dotnet", str(Path(self.openra_path) / "bin" / "OpenRA.dll"))
+        return [*program, *(f"{key}={value}" for key, value in {**settings, **self.arguments}.items())]
+
+    def environ(self) -> dict[str, str]:
+        """Return the process's environment: ours, and where its bridge is to listen."""
+        return {**environment(), "RL_GRPC_PORT": str(self.port)}
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Where its bridge listens."""
+        return Endpoint("openra", f"127.0.0.1:{self.port}")
+
+
+#: A connection breaks a moment before its process can be waited for.
+_REAPING_S = 0.1
+
+
+class Supervisor:
+    """Keeps an engine running: `ensure` starts it, and starts it again when it has died. restarts: how often it had to.
+
+    An engine that failed `most_failures` times in a row, with no `note_success` in between, is given up.
+    """
+
+    def __init__(self, launch: GameLaunch, most_failures: int = 3) -> None:
+        self.launch = launch
+        self.restarts = -1
+        self._most_failures = most_failures
+        self._failures = 0
+        self._process: GameProcess | None = None
+
+    @property
+    def pid(self) -> int:
+        """The running process, 0 when none runs."""
+        return self._process.pid if self._process is not None and self._process.is_alive else 0
+
+    def ensure(self) -> GameProcess:
+        """Return the running engine, a new one where none runs. Raises NotReachable: it cannot be started, its port is
+        taken, or it failed too often.
+        """
+        if self._process is not None and self._process.is_alive:
+            return self._process
+        words = self._process.exit_report() if self._process is not None else ""
+        self.stop()
+        if self._failures >= self._most_failures:
+            raise NotReachable(
+                f"the engine failed {self._failures} times in a row, last with {words}", backend="openra"
+            )
+        self._failures += 1
+        _check_free(self.launch.port)
+        self._process = GameProcess(self.launch)
+        self.restarts += 1
+        return self._process
+
+    def exit_report(self) -> str:
+        """Return how the engine ended and what it wrote last; "" while it runs. It may take a moment to end."""
+        deadline = Deadline(_REAPING_S)
+        while self._process is not None:
+            if (words := self._process.exit_report()) or deadline.expired:
+                return words
+            time.sleep(_REAPING_S / 10)
+        return ""
+
+    def note_success(self) -> None:
+        """The engine does what it should: earlier failures are forgotten."""
+        self._failures = 0
+
+    def stop(self) -> None:
+        """End the engine; idempotent."""
+        if self._process is not None:
+            self._process.stop()
+            self._process = None
+
+
+def _check_free(port: int) -> None:
+    """Raise NotReachable when another program listens at the port: it would be taken for the engine."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise NotReachable(
+                f"port {port} is taken: {error}", backend="openra", hint="choose another port"
+            ) from error

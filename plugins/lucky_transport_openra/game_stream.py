@@ -15,7 +15,7 @@ from lucky_transport.errors import ClosedError, PeerDied, PeerTimeout, Transport
 from lucky_transport.sessions.world_lock import ActionQueue
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_openra.bridge import Bridge
-from lucky_transport_openra.metadata import SESSION
+from lucky_transport_openra.methods import SESSION
 
 __all__ = ["GameStreamClient"]
 

@@ -26,12 +26,10 @@ from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import NotReachable, PeerDied, PeerTimeout, SessionEnded, Unimplemented, UnknownSession
 from lucky_transport.sessions.api import AdvanceResult, WorldSnapshot
 from lucky_transport_openra.bridge_sessions import BridgeSessions
-from lucky_transport_openra.game_process import GameProcess
-from lucky_transport_openra.launch import GameLaunch
+from lucky_transport_openra.game_process import GameLaunch, GameProcess, Supervisor
 from lucky_transport_openra.lifecycle import Lifecycle, MatchEvent, MatchStage
 from lucky_transport_openra.plays import Play, StreamedPlay, UnaryPlay
 from lucky_transport_openra.skirmish.messages import Orders
-from lucky_transport_openra.supervisor import Supervisor
 
 __all__ = ["Match", "MatchOptions"]
 

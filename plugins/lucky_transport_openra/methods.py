@@ -14,7 +14,7 @@ from google.protobuf.message_factory import GetMessageClass
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_openra import _pb
 
-__all__ = ["METHODS", "BridgeMethod"]
+__all__ = ["LOOK", "METHODS", "SESSION", "BridgeMethod"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,3 +46,9 @@ METHODS: Mapping[str, BridgeMethod] = {
     )
     for method in _pb.SERVICE.methods
 }
+
+
+#: On GameSession: the id of the session to be streamed. The original has no word for it.
+SESSION = "lucky-session"
+#: On FastAdvance: "1": only look, do no tick. The original does at least one.
+LOOK = "lucky-look"

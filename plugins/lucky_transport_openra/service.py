@@ -16,16 +16,16 @@ from typing import Any
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import UnknownSession
 from lucky_transport.messages import SessionStatus
+from lucky_transport.sessions.api import WorldSnapshot
 from lucky_transport.sessions.phase import Phase
 from lucky_transport.sessions.recording import WorldFactory
 from lucky_transport.sessions.sessions import Sessions
 from lucky_transport_openra import _pb
 from lucky_transport_openra.codec import BridgeCodec
-from lucky_transport_openra.metadata import LOOK
+from lucky_transport_openra.methods import LOOK
 from lucky_transport_openra.options import ServerOptions
-from lucky_transport_openra.reader import Reader
 
-__all__ = ["MOST_TICKS", "PHASES", "BridgeService", "clamped"]
+__all__ = ["MOST_TICKS", "PHASES", "BridgeService", "Reader", "clamped"]
 
 _log = logging.getLogger("lucky_transport")
 #: The map that the original's programs ask for by default.
@@ -189,3 +189,28 @@ class BridgeService:
         self.sessions.destroy(request.session_id)
         self._readers.pop(request.session_id, None)
         return _pb.DestroySessionResponse()
+
+
+class Reader:
+    """One reader of one session, beginning at `seen`.
+
+    An observation's reward is what the score gained since the reader's last one, its kills are those since.
+    """
+
+    def __init__(self, codec: BridgeCodec, session_id: str, seen: WorldSnapshot) -> None:
+        self._codec = codec
+        self.session_id = session_id
+        self._ticks = seen.ticks
+        self._score = seen.score
+
+    def read(self, seen: WorldSnapshot) -> Any:
+        """Return what was seen as a `GameObservation`."""
+        observation: Any = self._codec.observation_to_wire(seen.observation)
+        observation.episode_id = self.session_id
+        observation.done = seen.is_over
+        observation.result = seen.result
+        observation.reward = seen.score - self._score
+        old = sum(kill.tick <= self._ticks for kill in observation.kill_events)
+        del observation.kill_events[:old]
+        self._ticks, self._score = seen.ticks, seen.score
+        return observation

@@ -16,7 +16,7 @@ from lucky_transport.deadline import Deadline
 from lucky_transport.errors import PeerDied, PeerTimeout, SessionEnded, TransportError, UnknownSession
 from lucky_transport.sessions.api import WorldSnapshot
 from lucky_transport_grpc.runtime import grpc
-from lucky_transport_openra.metadata import SESSION
+from lucky_transport_openra.methods import SESSION
 from lucky_transport_openra.service import BridgeService, clamped
 
 __all__ = ["GameStream"]

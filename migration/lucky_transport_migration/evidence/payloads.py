@@ -31,6 +31,6 @@ def as_message(method: Method | None, item: Any) -> Any:
 @cache
 def _response_in() -> Callable[[Method, bytes], Any] | None:
     try:
-        return load("lucky_transport_grpc.payloads:response_in", owner="evidence", extra="grpc")
+        return load("lucky_transport_grpc.codec:response_in", owner="evidence", extra="grpc")
     except (BrokenPlugin, MissingExtra):
         return None

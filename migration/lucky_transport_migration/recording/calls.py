@@ -81,5 +81,5 @@ def request_of(call: RecordedCall, method: Method) -> Any:
         raise ValueError(f"{len(call.requests)} requests, and calls of ours have one")
     if call.form == FLATBUFFERS:
         return decode(method.request, call.requests[0])
-    request_in = load("lucky_transport_grpc.payloads:request_in", owner="replay", extra="grpc")
+    request_in = load("lucky_transport_grpc.codec:request_in", owner="replay", extra="grpc")
     return request_in(method, call.requests[0])

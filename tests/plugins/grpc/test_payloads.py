@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from lucky_transport.messages.methods import METHODS, method
 from lucky_transport_grpc import _pb
-from lucky_transport_grpc.codec import encode
-from lucky_transport_grpc.payloads import response_in
+from lucky_transport_grpc.codec import encode, response_in
 from tests.support.message_strategies import messages
 
 JOINTS = method("MujocoService/GetJointState")

@@ -19,7 +19,7 @@ pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'lucky-
 from lucky_transport.config import Settings
 from lucky_transport.errors import LocalProtocolError, NotReachable, PeerDied, PeerTimeout
 from lucky_transport.serving import Serving
-from lucky_transport_openra.launch import GameLaunch
+from lucky_transport_openra.game_process import GameLaunch
 from lucky_transport_openra.lifecycle import TRANSITIONS, Lifecycle, MatchEvent, MatchStage
 from lucky_transport_openra.match import Match, MatchOptions
 from lucky_transport_openra.skirmish.messages import Command, Order, Orders

@@ -33,7 +33,7 @@ from lucky_transport.process import EngineProcess
 from lucky_transport.serving import Serving
 from lucky_transport.sessions.api import AdvanceRequest
 from lucky_transport.sessions.phase import Phase
-from lucky_transport_openra.retry import Retry
+from lucky_transport_openra.bridge import Retry
 from lucky_transport_openra.skirmish.messages import Command, Order, Orders
 from lucky_transport_openra.skirmish.world import SkirmishWorld, SkirmishWorlds
 from tests.support.waiting import suspend, until
