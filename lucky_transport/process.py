@@ -40,7 +40,7 @@ class ChildProcess:
     """A process that ends with this object's `stop`; its stderr is kept for the exit report.
 
     name: what it is called in texts. environ: its whole environment, None = ours. takes_stdout: `_process.stdout` is a
-    pipe, else what it writes there is thrown away.
+    pipe. keeps_stdout: what it writes there belongs to the exit report too. Else that is thrown away.
     """
 
     def __init__(
@@ -51,6 +51,7 @@ class ChildProcess:
         environ: Mapping[str, str] | None = None,
         cwd: str | None = None,
         takes_stdout: bool = False,
+        keeps_stdout: bool = False,
     ) -> None:
         self.name = name
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
@@ -60,7 +61,7 @@ class ChildProcess:
                 env=environ,
                 cwd=cwd,
                 stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE if takes_stdout else subprocess.DEVNULL,
+                stdout=subprocess.PIPE if takes_stdout else self._stderr if keeps_stdout else subprocess.DEVNULL,
                 stderr=self._stderr,
                 start_new_session=True,  # Ctrl-C belongs to us; we end the child in order
             )

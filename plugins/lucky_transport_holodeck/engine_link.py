@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import tempfile
 from abc import ABC, abstractmethod
 
 from lucky_transport.config import environment
 from lucky_transport.deadline import Deadline
 from lucky_transport.errors import NotReachable, PeerDied
+from lucky_transport.process import ChildProcess
 from lucky_transport_holodeck.names import Names
 from lucky_transport_holodeck.peer_lookup import find_peer
 from lucky_transport_holodeck.scenario import Scenario
@@ -18,7 +17,6 @@ from lucky_transport_holodeck.world_options import WorldOptions
 __all__ = ["AttachedEngine", "EngineLink", "StartedEngine"]
 
 _SLICE_S = 0.05
-_OUTPUT_TAIL = 2000
 
 
 class EngineLink(ABC):
@@ -37,7 +35,7 @@ class EngineLink(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of it, or end it; idempotent."""
+        """Leave it, or end it; idempotent."""
 
 
 class AttachedEngine(EngineLink):
@@ -66,7 +64,10 @@ class AttachedEngine(EngineLink):
 
 
 class StartedEngine(EngineLink):
-    """An engine that we start. Raises NotReachable when it ends or stays silent before it is there."""
+    """An engine that is started here, with the original's command line.
+
+    Raises NotReachable when it ends before it posts LOADING, or does not post it in time.
+    """
 
     ends_with_us = True
 
@@ -74,26 +75,17 @@ class StartedEngine(EngineLink):
         width, height = scenario.window
         unlink(names.loading)
         loading = Semaphore.create(names.loading, 0, "block")
-        self._output = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         try:
-            self._process = subprocess.Popen(
+            self._process = ChildProcess(
+                "holodeck",
                 [
                     *(options.binary, scenario.world, "-HolodeckOn", "-opengl4", "-LOG=HolodeckLog.txt", "-ForceRes"),
                     *(f"-ResX={width}", f"-ResY={height}", f"--HolodeckUUID={names.uuid}"),
                     f"-TicksPerSec={options.ticks_per_second}",
                 ],
-                stdin=subprocess.DEVNULL,
-                stdout=self._output,
-                stderr=subprocess.STDOUT,
-                env=environment(),
-                start_new_session=True,  # Ctrl-C belongs to us; we end the child in order
+                environ=environment(),
+                keeps_stdout=True,
             )
-        except OSError as error:
-            self._output.close()
-            raise NotReachable(
-                f"the Holodeck engine {options.binary} cannot be started: {error}", backend="holodeck"
-            ) from error
-        else:
             self._await(loading, Deadline(start_timeout_s))
         finally:
             unlink(names.loading)
@@ -101,9 +93,9 @@ class StartedEngine(EngineLink):
 
     def _await(self, loading: Semaphore, deadline: Deadline) -> None:
         while not loading.wait(min(deadline.remaining_s, _SLICE_S)):
-            ended = self._process.poll() is not None
-            if ended or deadline.expired:
-                why = f"ended: {self._exit_report()}" if ended else f"was not there within {deadline.timeout_s} s"
+            report = self._process.exit_report()
+            if report or deadline.expired:
+                why = f"ended: {report}" if report else f"was not there within {deadline.timeout_s} s"
                 self.close()
                 raise NotReachable(
                     f"the Holodeck engine {why}", backend="holodeck", hint="raise start_timeout_s, or run it by hand"
@@ -111,21 +103,12 @@ class StartedEngine(EngineLink):
 
     @property
     def is_alive(self) -> bool:
-        return self._process.poll() is None
+        return self._process.is_alive
 
     def check(self) -> None:
-        if self._process.poll() is not None:
-            raise PeerDied(
-                f"the Holodeck engine ended: {self._exit_report()}", backend="holodeck", hint="start it again"
-            )
-
-    def _exit_report(self) -> str:
-        self._output.seek(0)
-        output = self._output.read()[-_OUTPUT_TAIL:].decode(errors="replace").strip()
-        return f"exit status {self._process.returncode}" + (f"\n  {output}" if output else "")
+        if report := self._process.exit_report():
+            raise PeerDied(f"the Holodeck engine ended: {report}", backend="holodeck", hint="start it again")
 
     def close(self) -> None:
-        if self._process.poll() is None:
-            self._process.kill()  # as the original does: it has no other way to end
-            self._process.wait()
-        self._output.close()
+        self._process.kill()  # as the original does: it has no other way to end
+        self._process.stop()

@@ -21,7 +21,7 @@ _log = logging.getLogger("lucky_transport")
 class ForeignClient:
     """One host's clients, one after the other. serves_one: True for an engine that its client started.
 
-    A client never says that it comes or goes. What shows it:
+    A client does not tell when it comes or goes. What shows it:
 
         it makes the command block anew             a client has come (one that has died may have left the old block)
         its process, found by that block, ends      it has died
@@ -57,7 +57,7 @@ class ForeignClient:
         return self._world
 
     def _disconnect(self) -> None:
-        """Let go of what the client drove; no effect when there is none."""
+        """Release what the client drove; no effect when there is none."""
         world, self._world = self._world, None
         if world is not None:
             world.close()

@@ -1,4 +1,4 @@
-"""The semaphores by which engine and client take turns, and the one that tells that the engine is there.
+"""The semaphores by which engine and client take turns, and the one that announces the engine.
 
     engine                                          client
     create: SERVER 1, CLIENT 0, post LOADING        open, make the blocks, wait CLIENT

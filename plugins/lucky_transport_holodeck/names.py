@@ -58,7 +58,7 @@ class Names:
 
     @staticmethod
     def file_of(semaphore: str) -> Path:
-        """Return the file in which a semaphore of that name lies."""
+        """Return the file of the semaphore of that name."""
         return _SHARED / f"sem.{semaphore.removeprefix('/')}"
 
     def block(self, key: str) -> Path:

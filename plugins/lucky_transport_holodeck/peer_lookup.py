@@ -1,4 +1,4 @@
-"""Which processes share a file of /dev/shm with us: how a peer is found that says nothing of itself."""
+"""Which processes map a file of /dev/shm: how a peer is found that does not name itself."""
 
 from __future__ import annotations
 

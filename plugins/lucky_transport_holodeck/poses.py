@@ -61,9 +61,9 @@ class Poses:
 
     def rotation(self, env: int) -> NDArray[np.float32]:
         """Return roll, pitch and yaw, float32 (3,), degrees."""
-        turn = _matrix(self._transform(env).rotation or Quat(w=1.0))
-        pitch = math.asin(max(-1.0, min(1.0, -turn[2, 0])))
-        angles = (math.atan2(turn[2, 1], turn[2, 2]), pitch, math.atan2(turn[1, 0], turn[0, 0]))
+        matrix = _matrix(self._transform(env).rotation or Quat(w=1.0))
+        pitch = math.asin(max(-1.0, min(1.0, -matrix[2, 0])))
+        angles = (math.atan2(matrix[2, 1], matrix[2, 2]), pitch, math.atan2(matrix[1, 0], matrix[0, 0]))
         return np.degrees(np.array(angles)).astype(np.float32)
 
     def place_after_reset(self, env: int, location: Sequence[float], rotation: Sequence[float]) -> None:
@@ -107,9 +107,10 @@ class Poses:
             _log.warning("%s", text)
 
 
-def _matrix(turn: Quat) -> NDArray[np.float64]:
+def _matrix(rotation: Quat) -> NDArray[np.float64]:
     """Return the rotation matrix, float64 (3, 3), of a quaternion of any length but 0."""
-    x, y, z, w = np.array([turn.x, turn.y, turn.z, turn.w]) / math.hypot(turn.x, turn.y, turn.z, turn.w)
+    quaternion = np.array([rotation.x, rotation.y, rotation.z, rotation.w])
+    x, y, z, w = quaternion / np.linalg.norm(quaternion)
     return np.array(
         [
             [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],

@@ -21,7 +21,7 @@ _log = logging.getLogger("lucky_transport")
 _Triple = tuple[float, float, float]
 _ORIGIN: _Triple = (0.0, 0.0, 0.0)
 
-#: The keys that have an effect, and those that only tell the original's installation where the scenario belongs.
+#: The keys that have an effect, and those that only the original's installation reads.
 _SCENARIO_KEYS = frozenset(
     ("name", "world", "package_name", "main_agent", "agents", "weather", "window_width", "window_height")
 )
@@ -112,7 +112,7 @@ def load_scenario(path: Path) -> Scenario:
 
 
 def read_scenario(plain: Mapping[str, Any]) -> Scenario:
-    """Return the scenario that a file's JSON says; raises KeyError, TypeError, ValueError or SpecError."""
+    """Return the scenario of a file's JSON; raises KeyError, TypeError, ValueError or SpecError."""
     _warn_of_unknown(plain, _SCENARIO_KEYS, "scenario")
     return Scenario(
         str(plain.get("world", "")),

@@ -9,7 +9,7 @@
     RGBCamera, Viewport     an observation of that size, or an image of a camera of the engine
     RangeFinder, WorldNum   the whole observation, as far as it has room
 
-Anything else shows zeros, and the log says so once.
+Anything else shows zeros, which is logged once.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def _named_rows(spec: BatchSpec, buffers: Buffers) -> dict[str, NDArray[Any]]:
 def engine_camera(host: Host, env: int, name: str, shape: SensorShape) -> Source | None:
     """Return the source of a camera of the engine, called `name`, (height, width, 4); None when it has no cameras.
 
-    Raises SpecError, with the engine's own words, when the engine has cameras and none of that name and size.
+    Raises SpecError, with the engine's text, when the engine has cameras and none of that name and size.
     """
     if type(host.engine).camera_frames is Engine.camera_frames:
         return None

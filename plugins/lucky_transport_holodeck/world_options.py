@@ -1,4 +1,4 @@
-"""What an endpoint may say about a Holodeck engine.
+"""The options of an endpoint at which a Holodeck engine is.
 
     holodeck://UUID?scenario=FILE                       attach to it
     holodeck://?scenario=FILE&binary=FILE               start it, under a uuid of its own
@@ -24,7 +24,7 @@ _NUMBERS = {"pre_start_steps": 0, "ticks_per_step": 1, "ticks_per_second": 1}
 class WorldOptions:
     """`scenario`, `binary`: files, "" for none. pre_start_steps: ticks in which a world settles after a reset.
 
-    ticks_per_step: ticks that one step lasts. ticks_per_second: of simulated time; it is told to an engine we start.
+    ticks_per_step: ticks that one step lasts. ticks_per_second: of simulated time; it is passed to an engine we start.
     """
 
     scenario: str = ""
@@ -52,10 +52,10 @@ class WorldOptions:
         """Return the scenario; raises ConfigError when none was given, or it cannot be read."""
         if not self.scenario:
             raise ConfigError(
-                "a Holodeck engine tells nothing of what it offers, so it needs a scenario",
+                "a Holodeck engine does not describe what it offers, so it needs a scenario",
                 backend="holodeck",
-                hint="write holodeck://UUID?scenario=FILE.json, in the form of Holodeck's own scenario files; an "
-                "engine of ours tells everything at shm://",
+                hint="write holodeck://UUID?scenario=FILE.json, in the form of Holodeck's own scenario files; "
+                "connect to an engine of ours at shm://",
             )
         return load_scenario(Path(self.scenario))
 

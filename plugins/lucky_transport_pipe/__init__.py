@@ -1,1 +1,1 @@
-"""The transport of the Unity training framework: one named pipe, lines of text, many sessions; both halves."""
+"""The transport of the Unity training framework: one named pipe, lines of text, many sessions; both ends."""

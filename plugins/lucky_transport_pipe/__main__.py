@@ -72,7 +72,7 @@ def _parser() -> ArgumentParser:
     )
     default = SessionRules(timeout_s=load_settings().step_timeout_s)
     parser.add_argument("engine", help="for instance cartpole")
-    parser.add_argument("-p", dest="pipe", required=True, metavar="NAME", help="the pipe to come to")
+    parser.add_argument("-p", dest="pipe", required=True, metavar="NAME", help="the pipe to connect to")
     parser.add_argument("-batchmode", action="store_true", help="accepted, without effect")
     parser.add_argument("-nographics", action="store_true", help="accepted, without effect")
     parser.add_argument(

@@ -21,28 +21,17 @@ from lucky_transport.errors import (
 )
 from lucky_transport.rpc.error_envelope import copy_error
 from lucky_transport_pipe.address import BACKEND
+from lucky_transport_pipe.client_run import ClientRun
 from lucky_transport_pipe.connection import PipeConnection
 from lucky_transport_pipe.control import CLIENT, Control, ControlEvent, ControlState
-from lucky_transport_pipe.demultiplexer import Demultiplexer
 from lucky_transport_pipe.lines import FROM_CLIENT_END, LineCutter, MessageType, ParsedLine, parse_from_engine
 
-__all__ = ["ClientRun", "Conversation"]
+__all__ = ["Conversation"]
 
 T = TypeVar("T")
 
 _log = logging.getLogger("lucky_transport")
 _MOST_WARNINGS = 1000
-
-
-class ClientRun:
-    """One run as the client sees it. sessions: how many have init data so far. error: why it ended before its time."""
-
-    def __init__(self, experiment: str) -> None:
-        self.experiment = experiment
-        self.sessions = 0
-        self.lines = Demultiplexer()
-        self.is_over = False
-        self.error: TransportError | None = None
 
 
 class Conversation:
@@ -190,7 +179,7 @@ class Conversation:
     def next_line_now(self, run: ClientRun) -> ParsedLine | None:
         """Return a line of `run` that is here already, None when there is none."""
         with self._changed:
-            return run.lines.take_any()
+            return run.take_any()
 
     def _read(self, deadline: Deadline) -> None:
         """Read once, for all threads. Raises PeerTimeout at the deadline."""
@@ -221,7 +210,9 @@ class Conversation:
         handler = self._handlers.get(line.type)
         try:
             if handler is None:
-                raise RemoteProtocolError(f"{self.peer} sent {text[:200]!r}, which says nothing", backend=BACKEND)
+                raise RemoteProtocolError(
+                    f"{self.peer} sent {text[:200]!r}, which is no line of the protocol", backend=BACKEND
+                )
             handler(line)
         except (LocalProtocolError, ClosedError) as error:  # what the table does not allow is the engine's fault here
             raise RemoteProtocolError(
@@ -232,7 +223,7 @@ class Conversation:
         run = self.run
         if run is None or self.control.state is not ControlState.RUNNING or line.session >= run.sessions:
             raise LocalProtocolError("no such session runs", backend=BACKEND)
-        run.lines.put(line)
+        run.put(line)
 
     def _on_end(self, line: ParsedLine) -> None:
         self.control.on(ControlEvent.OVER)
@@ -276,6 +267,6 @@ class Conversation:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """End every wait with ClosedError and let go of the pipe; idempotent."""
+        """Close the pipe and end every wait with ClosedError; idempotent."""
         self._lose(ClosedError("the pipe is closed", backend=BACKEND, hint="connect again"))
         self._connection.close()

@@ -23,7 +23,8 @@ from typing import Any
 
 from lucky_transport.errors import LocalProtocolError, RemoteProtocolError
 from lucky_transport_pipe.address import BACKEND
-from lucky_transport_pipe.conversation import ClientRun, Conversation
+from lucky_transport_pipe.client_run import ClientRun
+from lucky_transport_pipe.conversation import Conversation
 from lucky_transport_pipe.json_codec import codec_of, compact, parsed
 from lucky_transport_pipe.lines import MessageType, ParsedLine, parse_score
 
@@ -93,11 +94,11 @@ class Experiment:
 
     def next(self, timeout_s: float | None = None) -> Event | None:
         """Return what happens next in any session; None once all have ended."""
-        return self._wait(self._run.lines.take_any, timeout_s)
+        return self._wait(self._run.take_any, timeout_s)
 
     def next_of(self, session: int, timeout_s: float | None = None) -> Event | None:
         """Return what happens next in one session; None once all have ended."""
-        return self._wait(lambda: self._run.lines.take(session), timeout_s)
+        return self._wait(lambda: self._run.take(session), timeout_s)
 
     def next_now(self) -> Event | None:
         """Return what has happened already; None when nothing has."""
@@ -161,7 +162,7 @@ class Experiment:
                 running[event.session].append(event.state)
             else:
                 del running[event.session]
-            if running and all(running.values()) and not len(self._run.lines):
+            if running and all(running.values()) and not len(self._run):
                 yield {session: states.popleft() for session, states in running.items()}
 
     # -- one session --------------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from lucky_transport_pipe.listener import PipeListener
 
 __all__ = ["Instance"]
 
-#: What a Unity build is told behind its own arguments.
+#: What a Unity build gets behind its own arguments.
 _ARGUMENTS = ("-batchmode", "-nographics", "-p")
 #: How long an engine that was told to quit may take, and how often it is looked at meanwhile.
 _GRACE_S = 5.0

@@ -12,8 +12,6 @@ import binascii
 import json
 from collections.abc import Callable, Mapping
 from functools import cache
-from math import isfinite
-from operator import attrgetter
 from typing import Any, cast
 
 import numpy as np
@@ -33,8 +31,6 @@ def _of_numpy(value: Any) -> Any:
 _encoder = json.JSONEncoder(allow_nan=False, separators=(",", ":"), default=_of_numpy)
 _decode_from = json.JSONDecoder().raw_decode
 _Convert = Callable[[Any], Any]
-_NUMBERS = {"f32", "f64", "i32", "u32", "u64"}
-_NUMBER_TYPES = {float, int}
 
 
 def camel_case(name: str) -> str:
@@ -79,24 +75,13 @@ class JsonCodec:
 
     def __init__(self, cls: type) -> None:
         self._cls: type[Any] = cls
-        fields = fields_of(cls)
-        self._keys = [camel_case(field.name) for field in fields]
-        self._writers = [(key, _writer(field)) for key, field in zip(self._keys, fields, strict=True)]
-        self._is_flat = all(write is None for _, write in self._writers)
-        #: The text of a message that consists of numbers: those that are finite say themselves what they are.
-        self._template = ""
-        if fields and all(field.kind in _NUMBERS and field.shape == "one" for field in fields):
-            self._template = "{" + ",".join(f'"{key}":%s' for key in self._keys) + "}"
-        self._values_of = _values_getter([field.name for field in fields])
-        self._readers = {key: (field.name, _reader(field)) for key, field in zip(self._keys, fields, strict=True)}
+        self._fields = [
+            (camel_case(field.name), field.name, _writer(field), _reader(field)) for field in fields_of(cls)
+        ]
 
     def encode(self, message: Any) -> str:
         """Return the message as one word of JSON. Raises ValueError for NaN, infinity and values that do not fit."""
         try:
-            if self._template:
-                values = self._values_of(message)
-                if _NUMBER_TYPES.issuperset(map(type, values)) and isfinite(sum(values)):
-                    return self._template % values
             return compact(self.plain(message))
         except (ValueError, TypeError, AttributeError) as error:
             raise ValueError(f"{self._cls.__name__} is no JSON: {error}") from error
@@ -111,12 +96,9 @@ class JsonCodec:
 
     def plain(self, message: Any) -> dict[str, Any]:
         """Return the message as plain JSON data."""
-        values = self._values_of(message)
-        if self._is_flat:
-            return dict(zip(self._keys, values, strict=True))
         return {
-            key: value if write is None else write(value)
-            for (key, write), value in zip(self._writers, values, strict=True)
+            key: getattr(message, name) if write is None else write(getattr(message, name))
+            for key, name, write, _ in self._fields
         }
 
     def of_plain(self, value: Any) -> Any:
@@ -125,7 +107,7 @@ class JsonCodec:
             raise ValueError(f"{self._cls.__name__}: {value!r} is no JSON object")
         given = cast("dict[str, Any]", value)
         found: dict[str, Any] = {}
-        for key, (name, read) in self._readers.items():
+        for key, name, _, read in self._fields:
             if key in given:
                 try:
                     found[name] = read(given[key])
@@ -134,26 +116,25 @@ class JsonCodec:
         return self._cls(**found)
 
 
-def _values_getter(names: list[str]) -> Callable[[Any], tuple[Any, ...]]:
-    if len(names) > 1:
-        return cast("Callable[[Any], tuple[Any, ...]]", attrgetter(*names))
-    return lambda message: tuple(getattr(message, name) for name in names)
-
-
 def _writer(field: Field) -> _Convert | None:
     """Return what makes a field's value plain, None when it is plain already."""
-    one: _Convert | None = None
-    if field.kind == "bytes":
-        one = lambda value: base64.b64encode(value).decode()  # noqa: E731
-    elif field.message is not None:
-        cls = field.message  # its codec is looked up when needed: a class may contain itself
-        one = lambda value: None if value is None else codec_of(cls).plain(value)  # noqa: E731
-    if one is None or field.shape == "one":
-        return one
-    each = one
+    one = _one_writer(field)
+    if one is None:
+        return None
     if field.shape == "list":
-        return lambda values: [each(value) for value in values]
-    return lambda values: {key: each(value) for key, value in values.items()}
+        return lambda values: [one(value) for value in values]
+    if field.shape == "map":
+        return lambda values: {key: one(value) for key, value in values.items()}
+    return one
+
+
+def _one_writer(field: Field) -> _Convert | None:
+    if field.kind == "bytes":
+        return lambda value: base64.b64encode(value).decode()
+    if field.message is not None:
+        cls = field.message  # its codec is looked up when needed: a class may contain itself
+        return lambda value: None if value is None else codec_of(cls).plain(value)
+    return None
 
 
 def _reader(field: Field) -> _Convert:

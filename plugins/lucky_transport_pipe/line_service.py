@@ -116,7 +116,7 @@ class LineService:
     def _on_line(self, text: str) -> None:
         line = parse_from_client(text)
         if self._objects.is_open:
-            if line.type in (MessageType.OTHER, MessageType.COMMAND):  # it looks like one, and is the rest of an object
+            if line.type in (MessageType.OTHER, MessageType.COMMAND):  # the rest of an object, whatever it looks like
                 self._on_data(text)
                 return
             self._refuse_inits(f"init data of session {len(self._inits)} is incomplete")

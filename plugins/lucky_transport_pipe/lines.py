@@ -102,7 +102,7 @@ _FROM_ENGINE = {
 
 
 def parse_from_client(line: str) -> ParsedLine:
-    """Return what a client's line says; init data and unknown lines are OTHER."""
+    """Parse a client's line; init data and unknown lines are OTHER."""
     if (fixed := _COMMON.get(line)) is not None:
         return fixed
     head, _, rest = line.partition(" ")
@@ -114,7 +114,7 @@ def parse_from_client(line: str) -> ParsedLine:
 
 
 def parse_from_engine(line: str) -> ParsedLine:
-    """Return what an engine's line says."""
+    """Parse an engine's line."""
     head, _, rest = line.partition(" ")
     if head.isdecimal():
         rest = rest.strip()

@@ -68,7 +68,7 @@ def changed(rules: SessionRules, name: str, value: str) -> SessionRules:
 
 
 def rules_of(endpoint: Endpoint, timeout_s: float) -> SessionRules:
-    """Return the rules that an endpoint's options say, `timeout_s` where it says none. Raises ConfigError."""
+    """Return the rules that an endpoint's options set, with `timeout_s` where they set none. Raises ConfigError."""
     rules = SessionRules(timeout_s=timeout_s)
     for name, value in endpoint.options:
         try:

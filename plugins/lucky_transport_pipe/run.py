@@ -179,6 +179,6 @@ class Run:
         return bool(late)
 
     def close(self) -> None:
-        """Let go of every world; idempotent."""
+        """Close every world; idempotent."""
         while self._running:
             self._running.popitem()[1].world.close()

@@ -100,9 +100,7 @@ class UnityInstance(Instance):
         run = self._conversation.run
         if run is None:
             raise LocalProtocolError("no experiment was run", backend=BACKEND, hint="call run_experiment first")
-        line = self._conversation.next_line(
-            run, run.lines.take_any, self._timeout_s if timeout_s is None else timeout_s
-        )
+        line = self._conversation.next_line(run, run.take_any, self._timeout_s if timeout_s is None else timeout_s)
         if line is None:
             return None
         return f"{line.session} {line.text}" if line.text else str(line.session)

@@ -30,20 +30,20 @@ def arguments(summary: str) -> Namespace:
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--sessions", type=int, default=32, help="sessions of one epoch")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--pipe", help="attach to the engine that comes to this pipe, instead of starting one")
+    parser.add_argument("--pipe", help="wait for an engine at this pipe, instead of starting one")
     parser.add_argument("--executable", nargs="+", default=_OWN_ENGINE, help="the engine to start: a Unity build, say")
     return parser.parse_args()
 
 
 def open_instance(options: Namespace) -> Instance:
-    """Return the engine's instance: one that comes by itself, or one that is started here."""
+    """Return the engine's instance: one that connects by itself, or one that is started here."""
     if options.pipe:
         return Instance(options.pipe)
     return Instance(unique_name(), options.executable)
 
 
 def init_of(wind_seed: int, initial_angle: float) -> dict[str, Any]:
-    """Return a session's init data. `Wind`, the strongest gust in N, is for our engine; Unity passes it over."""
+    """Return a session's init data. `Wind`, the strongest gust in N, is for our engine; Unity ignores it."""
     return {"WindSeed": wind_seed, "InitialAngle": initial_angle, "Wind": 2.0}
 
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from lucky_transport.errors import ClosedError, LocalProtocolError, PeerDied, RemoteProtocolError
 from lucky_transport.messages.scalars import F32, F64, I32
+from lucky_transport_pipe.client_run import ClientRun
 from lucky_transport_pipe.control import CLIENT, ENGINE, Control, ControlEvent, ControlState
-from lucky_transport_pipe.demultiplexer import Demultiplexer
 from lucky_transport_pipe.json_codec import camel_case, codec_of, compact, snake_case
 from lucky_transport_pipe.lines import (
     LineCutter,
@@ -267,24 +267,24 @@ def test_what_policies_make_of_numpy_is_plain_data() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.booleans())))
 def test_each_session_gets_its_own_lines_in_their_order(moves: list[tuple[int, bool]]) -> None:
-    boxes, put, taken = Demultiplexer(), [0] * 4, [0] * 4
+    run, put, taken = ClientRun("x"), [0] * 4, [0] * 4
     for session, takes in moves:
         if takes:
-            said = boxes.take(session)
+            said = run.take(session)
             assert (said is None) == (put[session] == taken[session])
         else:
-            boxes.put(ParsedLine(MessageType.STATE, str(put[session]), session))
+            run.put(ParsedLine(MessageType.STATE, str(put[session]), session))
             put[session] += 1
             continue
         if said is not None:
             assert said == ParsedLine(MessageType.STATE, str(taken[session]), session)
             taken[session] += 1
-    assert len(boxes) == sum(put) - sum(taken)
-    while (said := boxes.take_any()) is not None:
+    assert len(run) == sum(put) - sum(taken)
+    while (said := run.take_any()) is not None:
         assert said.text == str(taken[said.session])
         taken[said.session] += 1
     assert put == taken
-    assert not len(boxes)
+    assert not len(run)
 
 
 @pytest.mark.parametrize("table", [ENGINE, CLIENT], ids=["engine", "client"])

@@ -1,21 +1,27 @@
-"""Where the lines of one run wait for the sessions they are about, without I/O and without a lock."""
+"""One run of an experiment on the client's side: the lines of its sessions that wait, and how it ended."""
 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
 
+from lucky_transport.errors import TransportError
 from lucky_transport_pipe.lines import ParsedLine
 
-__all__ = ["Demultiplexer"]
+__all__ = ["ClientRun"]
 
 
-class Demultiplexer:
-    """A queue of lines for each session, without a limit.
+class ClientRun:
+    """sessions: how many have init data so far. error: why it ended before its time.
 
-    Nothing is lost or overtaken: `take` of a session and `take_any` return lines in the order of the wire.
+    Each session has a queue of lines, without a limit: `take` of a session and `take_any` return lines in the order of
+    the wire. No lock: the conversation holds its own.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, experiment: str) -> None:
+        self.experiment = experiment
+        self.sessions = 0
+        self.is_over = False
+        self.error: TransportError | None = None
         self._lines: OrderedDict[int, ParsedLine] = OrderedDict()  # by the number of their arrival
         self._numbers: dict[int, deque[int]] = {}  # of the lines of each session
         self._arrived = 0
