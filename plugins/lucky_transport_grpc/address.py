@@ -1,7 +1,5 @@
-"""Endpoints as gRPC targets, and the socket file of a unix endpoint.
-
-An endpoint is checked here before gRPC sees it, so that a wrong one is a ConfigError and not a long wait. GRPC deletes
-whatever socket lies at a path it binds, live or not; so a live one is recognised here first.
+"""Endpoints as gRPC targets, and the socket file of a unix endpoint. A wrong endpoint is a ConfigError before gRPC sees
+it, and not a long wait.
 """
 
 from __future__ import annotations
@@ -77,7 +75,10 @@ class SocketFile:
         self._inode = 0
 
     def prepare(self) -> None:
-        """Delete a stale socket; raises NotReachable when a live one or another kind of file has the path."""
+        """Delete a stale socket; raises NotReachable when a live one or another kind of file has the path.
+
+        gRPC itself deletes whatever socket lies at a path that it binds, live or not.
+        """
         try:
             mode = self._path.lstat().st_mode
         except OSError:

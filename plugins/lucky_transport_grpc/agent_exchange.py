@@ -1,13 +1,4 @@
-"""Stepping through the legacy AgentService: one call per agent, as every client of LuckyEngine does it.
-
-An exchange is a row of phases, each at most `WINDOW` calls in flight together: ResetAgent for the envs to be reset, a
-marked Step for each of them (a real engine ticks once with zeros, ours only shows the observation), then a Step for
-each env that steps. Envs that hold get no call, and their rows stay as they are.
-
-The calls of a phase are one exchange of our server, told by metadata; a real engine ignores that. A deadline never ends
-a call, only the wait for it. With one env on our own server the fast blocking call is used instead, under a number that
-makes it repeatable (see `batch_exchange`).
-"""
+"""Stepping through the legacy AgentService: one call per agent, as every client of LuckyEngine does it."""
 
 from __future__ import annotations
 
@@ -41,7 +32,8 @@ _RETRY_S = 0.25
 class AgentExchange(Exchange):
     """One engine's AgentService. `contract` returns the SimulationContract (protobuf) for resets, or None.
 
-    `ours`: the engine knows our metadata, so a repeated number is not stepped twice.
+    `ours`: the engine knows our metadata, so the calls of a phase become one exchange of its own, and a repeated number
+    is not stepped twice. A real engine ignores the metadata.
     """
 
     def __init__(
@@ -72,6 +64,8 @@ class AgentExchange(Exchange):
         if control is not None:
             reset = np.flatnonzero(control & RESET)
             stepped = np.flatnonzero((control & (RESET | HOLD)) == 0)
+        # Envs that hold get no call, and their rows stay as they are. The marked Step of an env that was reset makes a
+        # real engine tick once with zeros; ours only shows the observation.
         for envs in _windows(reset):
             self._phases += [(self._publish_resets, envs), (self._publish_marked_steps, envs)]
         self._phases += [(self._publish_steps, envs) for envs in _windows(stepped)]
@@ -159,6 +153,7 @@ class AgentExchange(Exchange):
         self._not_ready.clear()
 
     def run(self, actions: NDArray[Any], control: NDArray[np.uint8] | None, deadline: Deadline) -> Frame:
+        # With one env on our own server a blocking call is faster; its number makes it repeatable after a deadline.
         if self._spec.num_envs > 1 or not self._ours or (control is not None and control.any()):
             return super().run(actions, control, deadline)
         self._seq += 1

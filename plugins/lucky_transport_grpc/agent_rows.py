@@ -1,8 +1,4 @@
-"""One agent's Step response as one row of a frame, and one row of actions as a Step request has it.
-
-The legacy protocol carries float32 only; what float32 cannot carry exactly is refused before the first step. The total
-reward is not on the wire; it is added here as everywhere, by `total_reward`.
-"""
+"""One agent's Step response as one row of a frame, and one row of actions as a Step request has it."""
 
 from __future__ import annotations
 
@@ -22,6 +18,7 @@ _EXACT = ("float32", "int8", "int16", "uint8", "uint16", "bool")
 _LARGEST_EXACT = 1 << 24
 
 
+# The legacy protocol carries float32 only; what float32 cannot carry exactly is refused before the first step.
 def check_exact(spec: BatchSpec) -> None:
     """Raise SpecError when observations or actions have parts, or would be rounded on their way through float32."""
     if spec.has_parts:

@@ -1,7 +1,5 @@
-"""Step over protobuf: what gRPC adds to `lucky_transport.agents.step`.
-
-Calls of one batch (metadata) are gathered and become one exchange. Requests are read and responses are made as
-protobuf, without our own messages in between: legacy programs make one such call per agent and step.
+"""Step and ResetAgent over protobuf: what gRPC adds to `lucky_transport.agents`. Calls of one batch (metadata) are
+gathered and become one exchange.
 """
 
 from __future__ import annotations
@@ -22,7 +20,11 @@ __all__ = ["GrpcResets", "GrpcSteps"]
 
 
 class GrpcSteps:
-    """The Step of one server."""
+    """The Step of one server.
+
+    Requests are read and responses made as protobuf, without messages of the core in between: legacy programs make one
+    such call per agent and step.
+    """
 
     def __init__(self, agents: Agents) -> None:
         self._agents = agents

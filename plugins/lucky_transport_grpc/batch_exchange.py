@@ -1,9 +1,4 @@
-"""Stepping through our BatchService: one call per exchange, all arrays as packed bytes.
-
-An exchange has a number, and the engine answers a repeated number with the same frame. So a call that was given up can
-be made again, and a blocking call may end by a deadline without losing the exchange. A frame's arrays are views of the
-reply's bytes: read-only, and alive as long as one is held.
-"""
+"""Stepping through our BatchService: one call per exchange, all arrays as packed bytes."""
 
 from __future__ import annotations
 
@@ -33,7 +28,12 @@ _BLOCKING_BYTES = 100_000
 
 
 class BatchExchange(Exchange):
-    """One engine's BatchService."""
+    """One engine's BatchService.
+
+    Exchanges are numbered, and the engine answers a repeated number with the same frame: a call that was given up is
+    made again, and a deadline ends a blocking call without losing the exchange. A frame's arrays are read-only views of
+    the reply's bytes, alive as long as one of them is held.
+    """
 
     def __init__(self, connection: GrpcConnection, spec: BatchSpec) -> None:
         self._connection = connection

@@ -1,8 +1,4 @@
-"""Our BatchService: the spec, whole exchanges as packed bytes, and who is there.
-
-Every byte is checked against the spec before the engine's buffers are touched. An exchange repeated under its number is
-answered with the same frame and not done again.
-"""
+"""Our BatchService: the spec, whole exchanges as packed bytes, and which clients are attached."""
 
 from __future__ import annotations
 
@@ -55,7 +51,7 @@ class BatchService:
 
     def _exchange(self, request: Any, caller: Caller) -> Any:
         lease = self._lease
-        actions, control = self._read(request)
+        actions, control = self._read(request)  # every byte is checked before the engine's buffers are touched
         with lease.holding(caller.driver, caller.timeout_s):
             last = lease.last_seq("Exchange")
             if last and request.action_seq not in (last, last + 1):

@@ -1,9 +1,4 @@
-"""Calls that belong together wait here until they are complete, and are then answered by one run.
-
-The last call to come runs for all; every other one waits in its own thread (gRPC's Python server has no way of
-answering later), until its deadline at most. A group that cannot become complete ends at once for all its calls: when
-one of them reaches its deadline, is cancelled or loses its client. Nothing of it is left.
-"""
+"""Calls that belong together wait here until their group is complete, and are then answered by one run."""
 
 from __future__ import annotations
 
@@ -49,6 +44,8 @@ class Batcher(Generic[_Item, _Answer]):
         when the batch did not become complete in time.
         """
         group, place, complete = self._enter(item, caller)
+        # The last call to come runs for all; the others wait in their own threads, because gRPC's Python server cannot
+        # answer later. A group that one of its calls leaves can never become complete, so it ends at once for all.
         if complete:
             self._run(group, run)
         else:

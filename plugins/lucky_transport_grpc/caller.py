@@ -1,9 +1,4 @@
-"""The caller of a call to the server, and what its metadata asks for.
-
-A caller is known by the name it gives itself, else by its address. Addresses of one program drive together; all legacy
-clients of one unix socket share one address and so count as one. Metadata is a peer's word: a value that makes no sense
-is refused, never guessed at.
-"""
+"""The caller of a call to the server, and what its metadata asks for."""
 
 from __future__ import annotations
 
@@ -50,38 +45,49 @@ class ServerContext:
 class Caller:
     """One call's context: `key` tells callers apart, `batch` is the size of the batch it belongs to (0: none)."""
 
-    __slots__ = ("_context", "_house", "_is_named", "after_reset", "all_terms", "batch", "key", "seq", "timeout_s")
+    __slots__ = (
+        "_context",
+        "_is_named",
+        "_server",
+        "after_reset",
+        "all_terms",
+        "batch",
+        "key",
+        "seq",
+        "timeout_s",
+    )
 
-    def __init__(self, context: Any, house: ServerContext) -> None:
-        """`timeout_s` is how long the call may wait: until its deadline, `house.longest_s` at most.
+    def __init__(self, context: Any, server: ServerContext) -> None:
+        """`timeout_s` is how long the call may wait: until its deadline, `server.longest_s` at most.
 
         Raises LocalProtocolError for metadata that makes no sense.
         """
         given: dict[str, Any] = {}
-        if not house.legacy:
+        if not server.legacy:
             given = {key: value for key, value in context.invocation_metadata() if key.startswith("lucky-")}
         self._context = context
-        self._house = house
+        self._server = server
+        # Legacy clients of one unix socket share its address and so count as one.
         self._is_named = bool(given.get(CLIENT))
         self.key: str = given.get(CLIENT) or context.peer()
         self.batch = _count(given, BATCH, WINDOW)
         self.seq = _count(given, SEQ, (1 << 63) - 1)
         self.after_reset = given.get(AFTER_RESET) == "1"
         self.all_terms = given.get(TERMS) == "all"
-        self.timeout_s = min(context.time_remaining(), house.longest_s)
+        self.timeout_s = min(context.time_remaining(), server.longest_s)
 
     @property
     def driver(self) -> Driver:
         """The caller as a driver of the host."""
-        house = self._house
+        server = self._server
         return Driver(
             self.key,
-            f"{house.kind}{self.key}",
-            house.idle_s,
-            partial(house.is_gone, self.key),
-            house,
+            f"{server.kind}{self.key}",
+            server.idle_s,
+            partial(server.is_gone, self.key),
+            server,
             _PATIENCE_S,
-            _no_program if self._is_named else partial(house.program, self.key),
+            _no_program if self._is_named else partial(server.program, self.key),
         )
 
     def call(self, host: Host, *, stream: bool) -> Call:

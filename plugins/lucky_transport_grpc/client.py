@@ -1,11 +1,8 @@
 """The client end of the gRPC transport.
 
-    grpc://127.0.0.1:50051                  the batch service where the engine offers it, else agent by agent
-    grpc://127.0.0.1:50051?service=agent    the legacy AgentService in any case, as every client of LuckyEngine uses it
-    grpc://127.0.0.1:50051?service=batch    the batch service or nothing
-
-Which service is used is decided once, while connecting, and told in the log; it never changes afterwards. This file
-keeps the order of calls; how an exchange travels is the business of `Exchange`.
+grpc://127.0.0.1:50051                  the batch service where the engine offers it, else agent by agent
+grpc://127.0.0.1:50051?service=agent    the legacy AgentService in any case, as every client of LuckyEngine uses it
+grpc://127.0.0.1:50051?service=batch    the batch service or nothing
 """
 
 from __future__ import annotations
@@ -65,6 +62,7 @@ def connect(endpoint: Endpoint, settings: Settings) -> GrpcTransport:
 
 
 def _open(connection: GrpcConnection, service: str, deadline: Deadline) -> GrpcTransport:
+    """Return the transport, with the service decided for its whole life."""
     spec = _probe(connection, deadline)
     is_ours = spec is not None
     if spec is None and service == "batch":

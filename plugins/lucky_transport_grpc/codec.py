@@ -1,9 +1,4 @@
-"""Messages of the core (dataclasses) to and from protobuf, derived from the dataclasses' annotations.
-
-Of fields that protobuf keeps in a oneof the first one given travels; the default of one that cannot be None is not
-given. None is absent: messages and optional scalars come back as None. What FlatBuffers refuses to carry is refused
-here too, with the same text.
-"""
+"""Messages of the core (dataclasses) to and from protobuf, derived from the dataclasses' annotations."""
 
 from __future__ import annotations
 
@@ -33,8 +28,10 @@ _FAULTS = (TypeError, ValueError, OverflowError, AttributeError, struct.error)
 def encode(message: Any, kind: type, pb: type[Message]) -> Message:
     """Return the protobuf message of class `pb` that says what `message`, a dataclass of class `kind`, says.
 
-    Lists of numbers may be NumPy arrays. Raises TypeError or ValueError, naming the message, for another class and for
-    a value its field cannot hold.
+    Lists of numbers may be NumPy arrays; a field that is None is left out. Of the fields that protobuf keeps in a oneof
+    the first one given travels; one that cannot be None and has its default is not given. Raises TypeError or
+    ValueError, naming the message, for another class and for a value its field cannot hold: the same values and texts
+    that FlatBuffers refuses.
     """
     try:
         return _encoder(kind, pb)(message)
@@ -54,7 +51,10 @@ def _refusal(message: Any, kind: type, error: Exception) -> TypeError | ValueErr
 
 
 def decode(message: Message, kind: type) -> Any:
-    """Return the dataclass of class `kind` that says what the protobuf `message` says."""
+    """Return the dataclass of class `kind` that says what the protobuf `message` says.
+
+    Messages and optional scalars that are absent are None.
+    """
     return _decoder(kind, type(message))(message)
 
 

@@ -1,8 +1,4 @@
-"""One channel to one engine: who we are, how calls are made, what their errors mean.
-
-Every call has a deadline but streams and those of an open exchange; a wait for one of the latter has
-one. After a fork the child's copy refuses everything before it touches gRPC, which does not survive a fork.
-"""
+"""One channel to one engine: who we are, how calls are made, what their errors mean."""
 
 from __future__ import annotations
 
@@ -48,7 +44,10 @@ _CLOSE_S = 5.0
 
 
 class GrpcConnection:
-    """A channel to the engine at `endpoint`, and the identity under which it is used."""
+    """A channel to the engine at `endpoint`, and the identity under which it is used.
+
+    Every call has a deadline except streams and the calls of an open exchange, for which only the wait has one.
+    """
 
     def __init__(self, endpoint: Endpoint, settings: Settings) -> None:
         self.endpoint = endpoint
@@ -97,6 +96,8 @@ class GrpcConnection:
                 return start(self._channel)
             except ValueError as error:  # what gRPC says of a closed channel
                 raise self.ended() from error
+        # An interceptor may return any iterator for a stream (OpenTelemetry's returns a generator), and then nothing
+        # cancels the call behind it. On a channel of its own it ends with that channel.
         channel = self._open_channel()
         stream = _InterceptedStream(start(channel), channel.close)
         self._intercepted.add(stream)
@@ -210,7 +211,7 @@ class GrpcConnection:
         return self._closed
 
     def check_process(self) -> None:
-        """Raise ClosedError in a forked child."""
+        """Raise ClosedError in a forked child, where gRPC must not be touched: it does not survive a fork."""
         if os.getpid() != self._pid:
             raise ClosedError(
                 "this transport belongs to the parent process", backend="grpc", hint="connect again after fork()"

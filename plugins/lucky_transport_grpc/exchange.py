@@ -1,8 +1,4 @@
-"""How one exchange is carried to the engine and back: the two ways there are share this contract.
-
-An exchange is `open` from `start` until it ended in a frame or in an error of the engine's; a wait that reaches its
-deadline leaves it open.
-"""
+"""How one exchange is carried to the engine and back: the contract of the two ways there are."""
 
 from __future__ import annotations
 
@@ -19,7 +15,11 @@ __all__ = ["Exchange"]
 
 
 class Exchange(ABC):
-    """Carries checked actions and control bytes to the engine and brings the frame back."""
+    """Carries checked actions and control bytes to the engine and brings the frame back.
+
+    It is `open` from `start` until it ended in a frame or in an error of the engine's; a wait that reaches its deadline
+    leaves it open.
+    """
 
     open: bool = False
 

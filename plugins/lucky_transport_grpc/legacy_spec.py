@@ -1,10 +1,4 @@
-"""The batch spec of an engine that has no BatchService: put together from what the legacy protocol tells.
-
-Agents are asked for by name, agent_0, agent_1 ..., until one is not there. What no legacy method tells is taken as
-luckyrobots takes it: actions within [-1, 1]; a termination term called "time_out" truncates; a reset costs one tick.
-
-An engine without agents is one that is still loading: it is asked again until the deadline.
-"""
+"""The batch spec of an engine that has no BatchService, put together from what the legacy protocol tells."""
 
 from __future__ import annotations
 
@@ -53,6 +47,7 @@ def read_spec(call: TypedCall, deadline: Deadline) -> BatchSpec | None:
     Raises SpecError when the agents differ, and what `call` raises.
     """
     first = _schema(call, "", deadline)
+    # An engine without agents is still loading: it is asked again until the deadline.
     while not _is_agent(first):
         if deadline.remaining_s < _POLL_S:
             return None
@@ -120,6 +115,8 @@ def _spec(schema: AgentSchema, num_envs: int, manifest: EngineCapabilityManifest
             backend="grpc",
             hint="load a scene whose task has reward terms",
         )
+    # What no legacy method tells is as luckyrobots takes it: actions within [-1, 1], a termination term called
+    # "time_out" truncates, a reset costs one tick.
     robot = manifest.robot_info.name if manifest.robot_info else ""
     return BatchSpec(
         engine=robot or "legacy",

@@ -1,16 +1,11 @@
-"""What travels beside the messages: the keys of our call metadata, and the window of a batch.
-
-A client or engine that does not know them ignores them, as gRPC demands; so none of them changes the legacy protocol.
-
-These keys are wire format. They are only added to, and README.md tells what each of them means. A client never has more
-than `WINDOW` calls of one batch in flight; more envs go in several batches, each one exchange with the other envs held.
-Envs are independent, so the result is the same. (The server answers no call of a batch before it has all of them, and
-it holds a thread for each.).
-"""
+"""What travels beside the messages: the keys of our call metadata, and the window of a batch."""
 
 from __future__ import annotations
 
 __all__ = ["AFTER_RESET", "ALL_TERMS", "BATCH", "CLIENT", "DROPPED", "ERROR", "SEQ", "TERMS", "WINDOW", "Metadata"]
+
+# Wire format: keys are only added, and README.md tells what each means. A client or engine that does not know them
+# ignores them, as gRPC demands, so none of them changes the legacy protocol.
 
 Metadata = tuple[tuple[str, str], ...]
 
@@ -30,5 +25,7 @@ ERROR = "lucky-error-bin"
 #: Trailing, at the end of a stream: how many items the engine skipped.
 DROPPED = "lucky-dropped"
 
-#: Calls of one batch in flight. gRPC's own defaults cancel calls beyond about 1,000 pending ones.
+#: Calls of one batch in flight: the server answers none of them before it has all, and holds a thread for each; gRPC's
+#: own defaults cancel calls beyond about 1,000 pending ones. More envs go in several batches, each one exchange with
+#: the other envs held; envs are independent, so the result is the same.
 WINDOW = 256

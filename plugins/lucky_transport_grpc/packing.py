@@ -1,7 +1,4 @@
-"""Arrays as packed bytes: row-major, little-endian, without padding.
-
-Bytes from a peer are checked here, against the spec, before the first view of them exists.
-"""
+"""Arrays as packed bytes: row-major, little-endian, without padding."""
 
 from __future__ import annotations
 
@@ -31,6 +28,7 @@ def unpack(what: str, data: bytes, dtype: str, shape: tuple[int, ...], refusal: 
     Raises `refusal`, naming `what`, when the sizes do not fit.
     """
     kind = np.dtype(dtype)
+    # a peer's bytes are checked before the first view of them exists
     expected = math.prod(shape) * kind.itemsize
     if len(data) != expected:
         raise refusal(f"{what}: {len(data)} bytes, expected {expected} ({dtype} {shape})", backend="grpc")

@@ -1,9 +1,8 @@
 """What the kernel knows of a client that says nothing about itself: is it connected, and which program is it?
 
-gRPC's Python server tells calls, not connections. The kernel's table of TCP sockets is read when another client wants
-to drive: a legacy client that ended a moment ago does not keep the engine busy, and two connections of one program (a
-blocking and an asyncio channel never share one) drive together. Where the table cannot be read, or the peer has no TCP
-port, the client may still be there, and its program is not known.
+gRPC's Python server tells of calls, not of connections, so the kernel's table of TCP sockets is read when another
+client wants to drive. Where it cannot be read, or the peer has no TCP port, the client may still be there and its
+program is not known.
 """
 
 from __future__ import annotations

@@ -1,11 +1,4 @@
-"""The engine end of the gRPC transport.
-
-What is served stands in `lucky_transport_grpc.services`. What the engine does not answer is UNIMPLEMENTED, in the words
-of every transport.
-
-An address that is taken is an error, never shared (no SO_REUSEPORT) and never stolen. `stop` ends attached clients
-first, then waits for calls under way, `grace_s` at most; nothing is left behind.
-"""
+"""The engine end of the gRPC transport: one server at one address. `services` is what it serves."""
 
 from __future__ import annotations
 
@@ -42,7 +35,7 @@ _OPTIONS = (
     ("grpc.server.max_pending_requests_hard_limit", 1 << 17),
     ("grpc.server_max_unrequested_time_in_server", 300),  # seconds; the default drops what waited 30
     ("grpc.keepalive_permit_without_calls", 1),  # a client that asks often whether we live is no attacker: by default
-    ("grpc.http2.min_recv_ping_interval_without_data_ms", 100),  # who asks more than once in 5 minutes is cut off
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 100),  # one that asks twice in 5 minutes is cut off
     ("grpc.http2.max_ping_strikes", 0),
 )
 
@@ -77,14 +70,14 @@ class GrpcServer(Server):
         port = self._bind(grpc_server)
         if self._socket is not None:
             self._socket.protect()
-        house = ServerContext(
+        server_context = ServerContext(
             self._longest_s,
             self._idle_s,
             lambda client: is_gone(client, port),
             lambda client: "" if self._legacy else program_of(client, port),
             self._legacy,
         )
-        services = HostServices(host, house)
+        services = HostServices(host, server_context)
         services.add_to(grpc_server)
         self.add_services(host, grpc_server)
         grpc_server.start()
@@ -97,7 +90,8 @@ class GrpcServer(Server):
         """Add what is served beside our services; for subclasses, called right before the server starts."""
 
     def _bind(self, grpc_server: Any) -> int:
-        # asked first: where the address is taken, gRPC writes lines of its own to stderr before it says so
+        # An address that is taken is an error, never shared and never stolen.
+        # It is asked first: where it is taken, gRPC writes lines of its own to stderr before it says so
         failure = "" if self._socket is not None else bind_failure(self._target)
         port = 0
         if not failure:
@@ -131,7 +125,7 @@ class _Running:
         self._services = services
 
     def stop(self, grace_s: float) -> None:
-        self._services.close()
+        self._services.close()  # attached clients end first, then calls under way
         self._grpc_server.stop(grace_s).wait(grace_s + 1.0)
         # An engine that hangs in a step keeps its thread and its lock: waiting for them is bounded.
         ending = threading.Thread(target=self._end, name="lucky-grpc-stop", daemon=True)

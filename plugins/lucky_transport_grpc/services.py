@@ -1,10 +1,7 @@
 """Everything that a host offers in protobuf: each method of the table, our BatchService, reflection and health.
 
-    services = HostServices(host, house)
-    services.add_to(server)              a grpc.Server, or whatever takes handlers as one does
-
-It knows no server. Its owner adds it to one, reports clients that left, and closes it in two steps: `close` ends what
-clients wait for, and when no call is under way any more, `release` gives the engine back.
+services = HostServices(host, server_context)
+services.add_to(server)              a grpc.Server, or whatever takes handlers as one does
 """
 
 from __future__ import annotations
@@ -30,13 +27,20 @@ from lucky_transport_grpc.typed_service import typed_handlers, typed_streams
 
 __all__ = ["HostServices"]
 
+_log = logging.getLogger("lucky_transport")
+_REMEDY = "pip install 'lucky-transport[grpc]'"
+
 
 class HostServices:
-    """The services of `host` for the callers of `house`."""
+    """The services of `host` for the callers of one server.
 
-    def __init__(self, host: AgentHost, house: ServerContext) -> None:
+    It knows no server. Its owner adds it to one, reports clients that left, and closes it in two steps: `close` ends
+    what clients wait for, and when no call is under way any more, `release` gives the engine back.
+    """
+
+    def __init__(self, host: AgentHost, server_context: ServerContext) -> None:
         self._host = host
-        self._house = house
+        self._server_context = server_context
         self._batches = BatchService(host.agents)
         self._not_serving: list[Callable[[], None]] = []
         direct: dict[str, Callable[[Any, Caller], Any]] = {
@@ -48,7 +52,7 @@ class HostServices:
             **{path: handler for path, handler in direct.items() if path in host.agents.answered},
             **self._batches.unary,
         }
-        self._routes = _Routes(unary, {**typed_streams(host), **self._batches.streaming}, house)
+        self._routes = _Routes(unary, {**typed_streams(host), **self._batches.streaming}, server_context)
 
     def add_to(self, server: Any) -> None:
         """Have `server` serve them."""
@@ -60,21 +64,19 @@ class HostServices:
         self._batches.leave(caller)
 
     def close(self) -> None:
-        """Tell every attached client, and all who watch the health, that the engine closes; idempotent."""
+        """Tell every attached client, and every one that watches the health, that the engine closes; idempotent."""
         self._batches.close()
         for not_serving in self._not_serving:
             not_serving()
 
     def release(self) -> None:
-        """Give the engine back if a caller of this house drives it; waits for its step in progress."""
-        self._batches.release(self._house)
-        self._host.agents.lease.release(self._house)
+        """Give the engine back if a caller of this server drives it; waits for its step in progress."""
+        self._batches.release(self._server_context)
+        self._host.agents.lease.release(self._server_context)
 
 
-_log = logging.getLogger("lucky_transport")
-_REMEDY = "pip install 'lucky-transport[grpc]'"
-
-
+# Reflection (v1alpha, as luckyrobots uses it) and health are courtesies: without their packages the server serves all
+# the same.
 def _add_discovery(server: Any, services: Sequence[str]) -> Callable[[], None]:
     """Add reflection and health to a gRPC server; the result, when called, reports all services as not serving."""
     also, shut_down = _add_health(server, services)
@@ -120,21 +122,21 @@ class _Pools:
 
 
 class _Routes(grpc.GenericRpcHandler):
-    """All our methods. A `house.legacy` leaves out what only we serve, as an engine that does not know us."""
+    """All our methods. A legacy server leaves out what only we serve, as an engine that does not know us."""
 
     def __init__(
         self,
         unary: Mapping[str, Callable[[Any, Caller], Any]],
         streaming: Mapping[str, Callable[[Any, Caller], Iterator[Any]]],
-        house: ServerContext,
+        server_context: ServerContext,
     ) -> None:
-        self._caller = partial(Caller, house=house)
+        self._caller = partial(Caller, server=server_context)
         self._handlers: dict[str, Any] = {}
         for path, handle in unary.items():
             self._handlers[path] = self._described(grpc.unary_unary_rpc_method_handler, path, self._one(handle))
         for path, stream in streaming.items():
             self._handlers[path] = self._described(grpc.unary_stream_rpc_method_handler, path, self._many(stream))
-        if house.legacy:
+        if server_context.legacy:
             self._handlers = {p: found for p, found in self._handlers.items() if p.startswith("/hazel.rpc.")}
 
     @staticmethod

@@ -1,11 +1,5 @@
-"""A server stream being received over gRPC.
-
-gRPC lets a sender run ahead of its reader by whatever its windows hold: thousands of small items. So a stream that is
-about the latest state (`Flow.LATEST`) is read by a thread of its own, which keeps the newest items and counts the rest.
-
-A stream ends by its last item, `cancel`, its deadline, the engine's end or the connection's; each ends every wait.
-Nothing that reads refers to the stream itself, so a stream that is dropped ends on both sides. In a forked child
-nothing touches gRPC.
+"""A server stream being received over gRPC. It ends by its last item, `cancel`, its deadline, the engine's end or the
+connection's; each ends every wait.
 """
 
 from __future__ import annotations
@@ -37,6 +31,8 @@ class GrpcStream(Stream):
         self._reading = _Reading(connection, method, call, deadline)
         self._method = method
         self._latest = method.stream is Flow.LATEST
+        # gRPC lets a sender run ahead by thousands of small items. A thread that always reads keeps the newest ones and
+        # counts the rest. It refers to `_Reading` only, so that a stream which is dropped ends on both sides.
         if self._latest:
             threading.Thread(target=self._reading.run, name="lucky-grpc-stream", daemon=True).start()
 
@@ -128,7 +124,7 @@ class _Reading:
             self._changed.notify_all()
 
     def _outcome(self) -> BaseException:
-        """Return what a reader is told who asks for more."""
+        """Return what a reader gets that asks for more."""
         if self._cancelled:
             return Cancelled(f"{self._method.name} was cancelled", backend="grpc")
         if self._connection.closed:

@@ -1,8 +1,4 @@
-"""Typed methods over protobuf, for the client.
-
-Where the engine has no BatchService, a reset's contract is kept here and travels in each ResetAgent from then on;
-everything else that only the BatchService can carry is refused.
-"""
+"""Typed methods over protobuf, for the client."""
 
 from __future__ import annotations
 
@@ -27,7 +23,11 @@ _BATCH = "/lucky_transport.v1.BatchService/"
 
 
 class TypedCalls:
-    """Makes the typed calls of one connection."""
+    """Makes the typed calls of one connection.
+
+    Without a batch service a reset's contract is kept here and travels in each ResetAgent from then on; whatever else
+    only the BatchService can carry is refused.
+    """
 
     def __init__(self, connection: GrpcConnection, *, batch_service: bool) -> None:
         self._connection = connection

@@ -1,10 +1,4 @@
-"""Every method of the table, generically: protobuf in, the host's handler, protobuf out.
-
-A method is served because it stands in `lucky_transport.messages.methods`; nothing is written per method here. The host
-refuses what its engine does not answer, in the words of every transport. A stream's handler is asked for an item when
-gRPC has taken the one before. A stream holds a thread for as long as it lives, so there is a limit to them, and calls
-are never kept waiting by streams. What the engine skipped of a stream is told at its end, in the trailing metadata.
-"""
+"""Every method of the table, generically: protobuf in, the host's handler, protobuf out."""
 
 from __future__ import annotations
 
@@ -22,7 +16,7 @@ from lucky_transport_grpc.codec import decode, encode
 
 __all__ = ["MAX_STREAMS", "typed_handlers", "typed_streams"]
 
-#: Streams that one server serves at a time.
+#: Streams that one server serves at a time: each holds a thread as long as it lives, and calls must always find one.
 MAX_STREAMS = 256
 
 

@@ -1,10 +1,4 @@
-"""The bridge's methods as calls: what goes to an engine with OpenRA-RL's service, real or ours, and what comes back.
-
-Every call has a deadline; gRPC's errors become ours, and a refusal for want of a worker is retried. A connection that
-broke comes back by itself: the next call is made over a new one, as soon as the engine is there. GetState waits for
-that until its deadline; other calls fail at once while no engine is there. Messages go up to 64 MiB, as between the
-original's halves; ours have no limit of their own.
-"""
+"""The bridge's methods as calls: what goes to an engine with OpenRA-RL's service, real or ours, and what comes back."""
 
 from __future__ import annotations
 
@@ -30,6 +24,35 @@ from lucky_transport_openra.options import grpc_endpoint
 
 __all__ = ["Bridge", "Retry", "advance_request"]
 
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """How often a call that the engine refused because it was busy is made again.
+
+    Only a refusal is retried, never a call that may have begun, so no tick is done twice. The waits, in seconds, grow
+    and are never alike for two clients. attempts: how often a call is made at most, 1 = it is not retried.
+    """
+
+    attempts: int = 12
+    first_wait_s: float = 0.02
+    longest_wait_s: float = 2.0
+
+    def call(self, make: Callable[[], _T], deadline: Deadline) -> _T:
+        """Return what `make` returns; raises its error, Busy only after the last attempt or at the deadline."""
+        wait_s = self.first_wait_s
+        for _ in range(self.attempts - 1):
+            try:
+                return make()
+            except Busy:
+                pause_s = wait_s * random.uniform(0.5, 1.0)
+                if pause_s >= deadline.remaining_s:
+                    raise
+                time.sleep(pause_s)
+                wait_s = min(2 * wait_s, self.longest_wait_s)
+        return make()
+
 
 def advance_request(
     session_id: str, ticks: int, commands: Sequence[Any] = (), interrupts: Sequence[str] = (), *, check_every: int = 1
@@ -47,7 +70,9 @@ def advance_request(
 class Bridge:
     """A client of one engine's bridge service; messages are those of `_pb`. `close` ends all its calls and streams.
 
-    retry: of what the engine refuses because it is busy.
+    Every call has a deadline. A connection that broke comes back by itself, as soon as the engine is there: GetState
+    waits for that until its deadline, other calls fail at once meanwhile. retry: of what the engine refuses because it
+    is busy.
     """
 
     def __init__(self, endpoint: Endpoint, settings: Settings, retry: Retry | None = None) -> None:
@@ -157,29 +182,3 @@ class Bridge:
     def close(self) -> None:
         """End everything; idempotent."""
         self._connection.close()
-
-
-_T = TypeVar("_T")
-
-
-@dataclass(frozen=True, slots=True)
-class Retry:
-    """attempts: how often a call is made at most, 1 = it is not retried. Waits in seconds."""
-
-    attempts: int = 12
-    first_wait_s: float = 0.02
-    longest_wait_s: float = 2.0
-
-    def call(self, make: Callable[[], _T], deadline: Deadline) -> _T:
-        """Return what `make` returns; raises its error, Busy only after the last attempt or at the deadline."""
-        wait_s = self.first_wait_s
-        for _ in range(self.attempts - 1):
-            try:
-                return make()
-            except Busy:
-                pause_s = wait_s * random.uniform(0.5, 1.0)
-                if pause_s >= deadline.remaining_s:
-                    raise
-                time.sleep(pause_s)
-                wait_s = min(2 * wait_s, self.longest_wait_s)
-        return make()

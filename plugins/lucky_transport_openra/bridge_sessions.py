@@ -1,8 +1,5 @@
-"""`SessionApi` over OpenRA-RL's bridge, for our engine and the real game.
-
-What the bridge cannot express is refused, not imitated: a session that runs freely does so at its engine's own rate,
-and an engine that is not ours does a tick for every observation. Messages are the skirmish's, which have the bridge's
-fields. An id names the same session until it is destroyed, also where a restart makes a new session on the engine.
+"""`SessionApi` over OpenRA-RL's bridge, for our engine and the real game. What the bridge cannot express is refused,
+not imitated.
 """
 
 from __future__ import annotations

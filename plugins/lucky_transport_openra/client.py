@@ -1,12 +1,8 @@
 """The client end.
 
-    openra://127.0.0.1:9999                               the batch service where the engine offers it, else the bridge
-    openra://127.0.0.1:9999?service=bridge&sessions=8     eight sessions of the bridge as a batch of eight envs
-    openra://127.0.0.1:9999?service=batch                 the batch service or nothing
-
-Which service is used is decided once, while connecting, and told in the log; it never changes afterwards. Over the
-batch service this is gRPC's own client, and every engine can be stepped; over the bridge the engine is any that speaks
-it, the real one too, and each env a session of its own.
+openra://127.0.0.1:9999                               the batch service where the engine offers it, else the bridge
+openra://127.0.0.1:9999?service=bridge&sessions=8     eight sessions of the bridge as a batch of eight envs
+openra://127.0.0.1:9999?service=batch                 the batch service or nothing
 """
 
 from __future__ import annotations
@@ -32,7 +28,7 @@ _log = logging.getLogger("lucky_transport")
 
 
 def connect(endpoint: Endpoint, settings: Settings) -> Transport:
-    """Return a transport to the engine at `openra://host:port`.
+    """Return a transport to the engine at `openra://host:port`, whose service never changes afterwards.
 
     Raises ConfigError (a malformed endpoint), NotReachable (no server answers within `connect_timeout_s`),
     Unimplemented (the engine has not the service asked for).

@@ -1,9 +1,4 @@
-"""A world's messages as the bridge's, and back: derived from equal names of fields, nothing is written per message.
-
-An engine speaks the bridge's protocol if every field of its observation and its action messages is one of
-`GameObservation` and `AgentAction`; what its messages lack stays empty. Other engines are refused by name. What belongs
-to the session and not to the world (done, reward, result, episode, interrupts) is not touched.
-"""
+"""A world's messages as the bridge's, and back: derived from equal names of fields, nothing is written per message."""
 
 from __future__ import annotations
 
@@ -20,7 +15,10 @@ __all__ = ["BridgeCodec"]
 
 
 class BridgeCodec:
-    """Translates for worlds whose messages are `observation` and `action`."""
+    """Translates for worlds whose messages are `observation` and `action`; what these lack stays empty.
+
+    What belongs to the session and not to the world (done, reward, result, episode, interrupts) is not touched.
+    """
 
     def __init__(self, observation: type, action: type) -> None:
         self._observation = observation

@@ -1,14 +1,11 @@
 """One player's games, one after the other: the engine is started if need be, watched, and started again if it died.
 
-    with Match(GameLaunch("/opt/openra", port=9999)) as match:       # the real engine, in a process of its own
-        seen = match.reset(seed=7)
-        while not seen.is_over:
-            seen = match.step(Orders([...]), ticks=25)
+with Match(GameLaunch("/opt/openra", port=9999)) as match:       # the real engine, in a process of its own
+seen = match.reset(seed=7)
+while not seen.is_over:
+seen = match.step(Orders([...]), ticks=25)
 
-    with Match("openra://127.0.0.1:9999") as match: ...              # an engine that runs already, real or ours
-
-`lifecycle` says what may follow what. Whatever goes wrong, the way leads through CLEANUP back to IDLE, and the next
-`reset` starts again. The newer generation's calls are used where the engine has them; else its one game is streamed.
+with Match("openra://127.0.0.1:9999") as match: ...              # an engine that runs already, real or ours
 """
 
 from __future__ import annotations
@@ -50,7 +47,11 @@ class MatchOptions:
 
 
 class Match:
-    """See the module."""
+    """Plays on the engine at an endpoint, or on one that it starts.
+
+    Whatever goes wrong, the way leads through CLEANUP back to IDLE (see `lifecycle`), and the next `reset` starts
+    again. The newer generation's calls are used where the engine has them; else its one game is streamed.
+    """
 
     def __init__(
         self, where: GameLaunch | Endpoint | str, options: MatchOptions | None = None, settings: Settings | None = None

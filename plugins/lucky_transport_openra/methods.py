@@ -1,7 +1,4 @@
-"""The bridge's methods, as both ends need them.
-
-One row a method, from the descriptors; paths, arities and message classes stand nowhere else.
-"""
+"""The bridge's methods, one row each, as both ends need them; paths, arities and message classes stand nowhere else."""
 
 from __future__ import annotations
 
@@ -15,6 +12,13 @@ from lucky_transport_grpc.runtime import grpc
 from lucky_transport_openra import _pb
 
 __all__ = ["LOOK", "METHODS", "SESSION", "BridgeMethod"]
+
+# What our clients say beside the bridge's messages; an engine that does not know us ignores it. Wire format: keys are
+# only added.
+#: On GameSession: the id of the session to be streamed. The original has no word for it.
+SESSION = "lucky-session"
+#: On FastAdvance: "1": only look, do no tick. The original does at least one.
+LOOK = "lucky-look"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +50,3 @@ METHODS: Mapping[str, BridgeMethod] = {
     )
     for method in _pb.SERVICE.methods
 }
-
-
-#: On GameSession: the id of the session to be streamed. The original has no word for it.
-SESSION = "lucky-session"
-#: On FastAdvance: "1": only look, do no tick. The original does at least one.
-LOOK = "lucky-look"

@@ -1,10 +1,4 @@
-"""The unary methods of OpenRA-RL's bridge over an engine's sessions: a thin adapter.
-
-A call without a session id means the oldest session that goes on, else the newest. A stream without one takes the
-oldest that no other stream has taken, or a new one, so that clients do not meet. Clients that know no sessions find a
-game as the original starts one when it is launched: ours begins with the first call that plays, and until then
-GetState describes what it will be.
-"""
+"""The unary methods of OpenRA-RL's bridge over an engine's sessions: a thin adapter."""
 
 from __future__ import annotations
 
@@ -59,8 +53,37 @@ def clamped(ticks: int) -> int:
     return min(max(ticks, 1), MOST_TICKS)
 
 
+class Reader:
+    """One reader of one session, beginning at `seen`.
+
+    An observation's reward is what the score gained since the reader's last one, its kills are those since.
+    """
+
+    def __init__(self, codec: BridgeCodec, session_id: str, seen: WorldSnapshot) -> None:
+        self._codec = codec
+        self.session_id = session_id
+        self._ticks = seen.ticks
+        self._score = seen.score
+
+    def read(self, seen: WorldSnapshot) -> Any:
+        """Return what was seen as a `GameObservation`."""
+        observation: Any = self._codec.observation_to_wire(seen.observation)
+        observation.episode_id = self.session_id
+        observation.done = seen.is_over
+        observation.result = seen.result
+        observation.reward = seen.score - self._score
+        old = sum(kill.tick <= self._ticks for kill in observation.kill_events)
+        del observation.kill_events[:old]
+        self._ticks, self._score = seen.ticks, seen.score
+        return observation
+
+
 class BridgeService:
-    """Answers the unary methods; `sessions`, `codec` and `options` are for the streams too."""
+    """Answers the unary methods; `sessions`, `codec` and `options` are for the streams too.
+
+    A call without a session id means the oldest session that goes on, else the newest. A stream without one takes the
+    oldest that no other stream has taken, or a new one, so that clients do not meet.
+    """
 
     def __init__(self, sessions: Sessions, codec: BridgeCodec, options: ServerOptions) -> None:
         self.sessions = sessions
@@ -142,6 +165,8 @@ class BridgeService:
     def _get_state(self, request: Any, context: Any) -> Any:
         session_id = request.session_id or self._unnamed()
         if not session_id:
+            # A client that knows no sessions finds a game, as at the original, whose game starts with its process. Ours
+            # begins with the first call that plays.
             return _pb.GameState(phase=PHASES[Phase.READY], **_PLAYERS)
         state = self._state(session_id)
         if state is None:
@@ -189,28 +214,3 @@ class BridgeService:
         self.sessions.destroy(request.session_id)
         self._readers.pop(request.session_id, None)
         return _pb.DestroySessionResponse()
-
-
-class Reader:
-    """One reader of one session, beginning at `seen`.
-
-    An observation's reward is what the score gained since the reader's last one, its kills are those since.
-    """
-
-    def __init__(self, codec: BridgeCodec, session_id: str, seen: WorldSnapshot) -> None:
-        self._codec = codec
-        self.session_id = session_id
-        self._ticks = seen.ticks
-        self._score = seen.score
-
-    def read(self, seen: WorldSnapshot) -> Any:
-        """Return what was seen as a `GameObservation`."""
-        observation: Any = self._codec.observation_to_wire(seen.observation)
-        observation.episode_id = self.session_id
-        observation.done = seen.is_over
-        observation.result = seen.result
-        observation.reward = seen.score - self._score
-        old = sum(kill.tick <= self._ticks for kill in observation.kill_events)
-        del observation.kill_events[:old]
-        self._ticks, self._score = seen.ticks, seen.score
-        return observation

@@ -1,8 +1,5 @@
-"""The bridge's stream: observations of a session that runs freely go out, actions come in.
-
-Only the newest observation is ever sent; those that the connection had no room for in time are not made. Without an
-action the game goes on; FAST_ADVANCE among the commands does its ticks at once. The stream ends when either side does,
-or with the game; a session that was not asked for by its id ends with it.
+"""The bridge's stream: observations of a session that runs freely go out, actions come in. It ends when either side
+does, or with the game; a session that was not asked for by its id ends with it.
 """
 
 from __future__ import annotations
@@ -39,7 +36,10 @@ class GameStream:
         self._over = threading.Event()
 
     def observations(self) -> Iterator[Any]:
-        """Yield the newest observation, again and again; the last one is that of the end. Raises TransportError."""
+        """Yield the newest observation, again and again; the last one is that of the end. Raises TransportError.
+
+        Observations that the connection had no room for in time are not made.
+        """
         service, sessions = self._service, self._sessions
         self._id = self._named or service.claim()
         try:

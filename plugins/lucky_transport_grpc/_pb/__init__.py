@@ -1,11 +1,5 @@
-"""The protobuf messages and services of `proto/`, in a descriptor pool of their own.
-
-Nothing here touches protobuf's default pool. luckyrobots registers files of the same names and packages there, and one
-pool refuses a second file of the same name with other content; with two pools the import order is free. No generated
-Python. The classes come from `descriptors.binpb`, so no version of the generator has to match the installed protobuf
-runtime. Protobuf is imported here, grpc never: messages can be built and read without a channel.
-
-Classes of the two pools are different types with the same wire format: pass bytes between them, not messages.
+"""The protobuf messages and services of `proto/`, in a descriptor pool of their own. Classes of two pools are different
+types with the same wire format: pass bytes between them, not messages.
 """
 
 from __future__ import annotations
@@ -108,5 +102,8 @@ def _load() -> tuple[DescriptorPool, tuple[str, ...]]:
     return pool, tuple(file.name for file in files)
 
 
+# luckyrobots registers files of the same names and packages in protobuf's default pool, and one pool refuses a second
+# file of a name with other content; with two pools the import order is free. The classes come from `descriptors.binpb`,
+# not from generated Python, so no version of the generator has to match the installed protobuf runtime.
 #: The private pool, and the names of the files in it (imports first).
 POOL, FILES = _load()

@@ -1,8 +1,5 @@
-"""What actors do in a tick: one function per activity, all in `ACTIVITIES`.
-
-An activity that is over calls `finish`, which goes on with what was queued. A unit that has a weapon and nothing else
-to shoot at shoots at the nearest enemy within range, unless its stance is to hold fire (0); it looks for one on every
-eighth tick only.
+"""What actors do in a tick: one function per activity, all in `ACTIVITIES`. One that is over calls `finish`, which goes
+on with what was queued.
 """
 
 from __future__ import annotations
@@ -58,6 +55,7 @@ def _fight(game: Game, actor: Actor) -> None:
     target = game.actors.get(actor.target)
     if target is None or not _reaches(actor, target):
         actor.target = 0
+        # nothing else to shoot at: the nearest enemy within range, unless its stance is to hold fire (0)
         if actor.stance and (game.ticks + actor.id) % _SCAN_TICKS == 0:
             target = _nearest(game, actor)
             actor.target = target.id if target else 0

@@ -60,7 +60,7 @@ class Order(IntEnum):
 
 @dataclass(slots=True)
 class Command:
-    """One order. actor_id: who does it, 0 = everybody of ours who can. target_actor_id: whom it is about.
+    """One order. actor_id: which actor does it, 0 = every one of ours that can. target_actor_id: which it is about.
 
     target_x, target_y: a cell; (-1, -1) leaves the choice to the game (PLACE_BUILDING: a free place at the base,
     ATTACK_MOVE: the nearest enemy building known, else the enemy's start). item_type: what to build or train.
