@@ -141,7 +141,7 @@ class ControlBlocks:
         """When a client made the command block: another client, another time."""
         return self._buffer.changed_ns
 
-    def take_commands(self) -> list[HolodeckCommand]:
+    def pop_commands(self) -> list[HolodeckCommand]:
         """Return the commands that wait, each once; raises RemoteProtocolError when they cannot be read."""
         if self._flag.read_some(1) in (b"", _OFF):
             return []
@@ -151,7 +151,7 @@ class ControlBlocks:
         except RemoteProtocolError:
             return decode(self._buffer.read_some(BUFFER_BYTES))
 
-    def take_reset(self) -> bool:
+    def pop_reset(self) -> bool:
         """True, once, when the client wants the world to start anew."""
         if self._reset.read_some(1) in (b"", _OFF):
             return False

@@ -70,7 +70,7 @@ class HostedAgent:
         matches = np.flatnonzero((np.array(SPHERE_MOVES, np.float32) == action).all(axis=1))
         return int(matches[0]) if matches.size else -1
 
-    def take_teleport(self) -> Teleport | None:
+    def pop_teleport(self) -> Teleport | None:
         """Return where the client wants the agent, once; None when it is to stay."""
         flag = self._flag.read()
         if flag == _NONE:

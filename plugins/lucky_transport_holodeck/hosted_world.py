@@ -75,10 +75,10 @@ class HostedWorld:
     def tick(self) -> None:
         """Do what one tick of the client asks for; its sensors are written last."""
         self._carry_out_commands()
-        if self._blocks.take_reset():
+        if self._blocks.pop_reset():
             self._empty()
         for agent in self._agents.values():
-            teleport = agent.take_teleport()
+            teleport = agent.pop_teleport()
             if teleport is not None and agent.env >= 0:
                 self._poses.move(agent.env, teleport)
         if self._agents:
@@ -95,7 +95,7 @@ class HostedWorld:
 
     def _carry_out_commands(self) -> None:
         try:
-            commands = self._blocks.take_commands()
+            commands = self._blocks.pop_commands()
         except RemoteProtocolError as error:
             _log.warning("%s sent %s", self._owner, error)
             return
@@ -133,7 +133,7 @@ class HostedWorld:
     def _on_spawn(self, agent: HostedAgent, command: HolodeckCommand) -> None:
         if agent.env >= 0:
             self._control[agent.env] = RESET
-            self._poses.place_after_reset(agent.env, command.numbers[:3], command.numbers[3:6])
+            self._poses.set_start(agent.env, command.numbers[:3], command.numbers[3:6])
 
     def _step(self) -> None:
         """Do one exchange with the actions in force."""
@@ -149,7 +149,7 @@ class HostedWorld:
             self._fail(error)
             return
         control[control == RESET] = 0
-        self._poses.place_those_reset()
+        self._poses.apply_starts()
         ended = (self._buffers.terminated | self._buffers.truncated) != 0
         if ended.any():
             following = HOLD if self._idle_control else RESET

@@ -66,12 +66,12 @@ class Poses:
         angles = (math.atan2(matrix[2, 1], matrix[2, 2]), pitch, math.atan2(matrix[1, 0], matrix[0, 0]))
         return np.degrees(np.array(angles)).astype(np.float32)
 
-    def place_after_reset(self, env: int, location: Sequence[float], rotation: Sequence[float]) -> None:
+    def set_start(self, env: int, location: Sequence[float], rotation: Sequence[float]) -> None:
         """Have an agent stand somewhere from its next reset on; zeros mean that the engine chooses."""
         if any(location) or any(rotation):
             self._starts[env] = Teleport(tuple(location), tuple(rotation))
 
-    def place_those_reset(self) -> None:
+    def apply_starts(self) -> None:
         """Put the agents that were just reset where they were wanted."""
         while self._starts:
             self.move(*self._starts.popitem())

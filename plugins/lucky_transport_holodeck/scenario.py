@@ -76,14 +76,14 @@ class AgentPlan:
         """True when its start differs from reset to reset."""
         return any(self.location_reach) or any(self.rotation_reach)
 
-    def start(self, draws: random.Random) -> tuple[_Triple, _Triple]:
+    def start(self, generator: random.Random) -> tuple[_Triple, _Triple]:
         """Draw the location and the rotation of a start: six uniform numbers, in the original's order.
 
         Client 0.3.1 gives the yaw the reach of the second number, so it does here.
         """
         roll, pitch, _ = self.rotation_reach
-        location = _drawn(self.location, self.location_reach, draws)
-        return location, _drawn(self.rotation, (roll, pitch, pitch), draws)
+        location = _drawn(self.location, self.location_reach, generator)
+        return location, _drawn(self.rotation, (roll, pitch, pitch), generator)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +185,8 @@ def _sensor(agent: AgentType, plain: Mapping[str, Any]) -> SensorPlan:
     )
 
 
-def _drawn(middle: _Triple, reach: _Triple, draws: random.Random) -> _Triple:
-    x, y, z = (at + draws.uniform(-most, most) for at, most in zip(middle, reach, strict=True))
+def _drawn(middle: _Triple, reach: _Triple, generator: random.Random) -> _Triple:
+    x, y, z = (at + generator.uniform(-most, most) for at, most in zip(middle, reach, strict=True))
     return x, y, z
 
 

@@ -59,7 +59,7 @@ class WorldClient:
         self._pre_start_steps = pre_start_steps
         self._commands: list[HolodeckCommand] = []
         self._is_closed = False
-        self._draws = [random.Random() for _ in scenario.agents]
+        self._generators = [random.Random() for _ in scenario.agents]
         self._handshake = ClientHandshake(names, settings.wait, link.check)
         try:
             self._flag = SharedArray(names.block(COMMAND_BOOL), "uint8", (1,))
@@ -156,9 +156,9 @@ class WorldClient:
 
     def seed(self, seeds: Sequence[int | None]) -> None:
         """Have the starts that the scenario randomizes follow from `seeds`, one per agent (None: as they are)."""
-        for draws, seed in zip(self._draws, seeds, strict=True):
+        for generator, seed in zip(self._generators, seeds, strict=True):
             if seed is not None:
-                draws.seed(seed)
+                generator.seed(seed)
 
     def reset_ticks(self) -> Iterator[None]:
         """Prepare each tick of a reset in turn: have one pass at each item. Commands that waited are dropped."""
@@ -175,11 +175,11 @@ class WorldClient:
     def _populate(self) -> None:
         main = self.scenario.main_agent
         self.agents = {}
-        for plan, draws in zip(self.scenario.agents, self._draws, strict=True):
+        for plan, generator in zip(self.scenario.agents, self._generators, strict=True):
             if plan.name in self.agents:
                 raise SpecError(f"two agents are called {plan.name!r}", backend="holodeck", hint="rename one")
             self.agents[plan.name] = RemoteAgent(plan, self._names)
-            location, rotation = plan.start(draws)
+            location, rotation = plan.start(generator)
             if not plan.exists:
                 is_main = plan.name == main
                 self.send(spawn_agent(plan.name, plan.kind.wire_name, location, rotation, is_main=is_main))

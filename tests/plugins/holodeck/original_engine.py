@@ -1,6 +1,6 @@
 """The original engine's side in a few lines: it maps each block once, by key and size, and keeps it as long as it runs.
 
-It needs to be told nothing of this project, and knows nothing of it but the names.
+It imports nothing of this project, and gets only the names from it.
 """
 
 from __future__ import annotations

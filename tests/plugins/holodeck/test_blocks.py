@@ -1,4 +1,4 @@
-"""Blocks never take a peer's life, and keep what lies in them."""
+"""A block never kills a peer, and keeps what was written into it."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ def test_wrong_options_are_named(bench: Any, placed: Any, query: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("agents", "said"),
+    ("agents", "why"),
     [
         ([{"agent_name": "a"}], "agent_type"),
         ([{"agent_type": "Dragon", "sensors": []}], "Dragon"),
@@ -181,9 +181,9 @@ def test_wrong_options_are_named(bench: Any, placed: Any, query: str) -> None:
         ([{"agent_type": "UavAgent", "sensors": [], "location": [1]}], "unpack"),
     ],
 )
-def test_what_is_wrong_in_a_scenario_is_named(connect: Any, bench: Any, placed: Any, agents: Any, said: str) -> None:
+def test_what_is_wrong_in_a_scenario_is_named(connect: Any, bench: Any, placed: Any, agents: Any, why: str) -> None:
     bench.serve(placed(1), alone=True)
-    with pytest.raises((ConfigError, SpecError), match=said):
+    with pytest.raises((ConfigError, SpecError), match=why):
         connect(*agents)
 
 
@@ -269,6 +269,6 @@ def test_an_engine_that_ends_before_it_is_there_is_told_with_its_exit_report(ben
     binary.chmod(0o755)
     scenario = tmp_path / "scenario.json"
     scenario.write_text(json.dumps({"agents": [{"agent_type": "UavAgent", "sensors": [_LASERS]}]}))
-    for path, said in ((binary, "exit status 3\n  no display"), (tmp_path / "nothing", "cannot be started")):
-        with pytest.raises(NotReachable, match=said):
+    for path, why in ((binary, "exit status 3\n  no display"), (tmp_path / "nothing", "cannot be started")):
+        with pytest.raises(NotReachable, match=why):
             api.open_transport(f"holodeck://{bench.names.uuid}?scenario={scenario}&binary={path}")

@@ -126,10 +126,10 @@ def test_a_camera_shows_what_the_engine_takes_for_it_every_so_many_ticks(
     assert len({int(world.tick()["a"]["RGBCamera"][0, 0, 0]) for _ in range(8)}) == 3
 
 
-# what cannot be shown is said once
+# what cannot be shown is logged once
 
 
-def _said(caplog: pytest.LogCaptureFixture, text: str) -> list[str]:
+def _logged(caplog: pytest.LogCaptureFixture, text: str) -> list[str]:
     return [each.message for each in caplog.records if text in each.message]
 
 
@@ -141,8 +141,8 @@ def test_a_camera_of_an_engine_without_cameras_shows_zeros_and_is_told_once(
     for _ in range(3):
         assert not world.reset()["a"]["RGBCamera"].any()
         assert not world.tick()["a"]["RGBCamera"].any()
-    told = _said(caplog, "'RGBCamera'")
-    assert told == ["engine 'placed' has no camera for sensor 'RGBCamera' (RGBCamera) of agent 'a'; it shows zeros"]
+    logged = _logged(caplog, "'RGBCamera'")
+    assert logged == ["engine 'placed' has no camera for sensor 'RGBCamera' (RGBCamera) of agent 'a'; it shows zeros"]
     for other in ("dropped", "camera_requests", "Step"):
         assert other not in caplog.text
 
@@ -161,9 +161,9 @@ def test_a_camera_that_the_engine_does_not_have_shows_zeros_and_is_told_once_wit
     world = bench.attach(agent("a", [{"sensor_type": "RGBCamera", "sensor_name": "back"}]))
     for _ in range(3):
         assert not world.reset()["a"]["back"].any()
-    told = _said(caplog, "'back'")
-    assert len(told) == 1
-    assert told[0].endswith("of agent 'a'; it shows zeros (no camera 'back'; there is 'front')")
+    logged = _logged(caplog, "'back'")
+    assert len(logged) == 1
+    assert logged[0].endswith("of agent 'a'; it shows zeros (no camera 'back'; there is 'front')")
     assert "dropped" not in caplog.text
 
 
@@ -175,12 +175,12 @@ def test_what_is_wrong_with_a_scenario_is_told_once_and_not_at_every_reset(
     world = bench.attach(agent("a", [{"sensor_type": "IMUSensor"}]), agent("b"), existing)
     for _ in range(3):
         world.reset()
-    assert len(_said(caplog, "'IMUSensor'")) == 1
-    assert len(_said(caplog, "agent 'b' has no env")) == 1
-    assert len(_said(caplog, "4 of the 6 values")) == 1
-    told = _said(caplog, "no agent 'there'")
-    assert len(told) == 2  # of its two sensors
-    assert "no agents of its own" in told[0]
+    assert len(_logged(caplog, "'IMUSensor'")) == 1
+    assert len(_logged(caplog, "agent 'b' has no env")) == 1
+    assert len(_logged(caplog, "4 of the 6 values")) == 1
+    logged = _logged(caplog, "no agent 'there'")
+    assert len(logged) == 2  # of its two sensors
+    assert "no agents of its own" in logged[0]
 
 
 @pytest.mark.parametrize(("hold", "then"), [(True, "stands still until the client resets"), (False, "starts again")])
@@ -196,9 +196,9 @@ def test_an_agent_without_a_task_is_told_of_once_when_its_episode_ends(
             world.agents[name].act([10, 0, 0, 0])
         for _ in range(3):
             world.tick()
-    told = _said(caplog, "has ended")
-    assert len(told) == 1  # b shows it by its task, and c goes on
-    assert told[0].startswith("the episode of agent 'a' has ended, and no Task sensor shows it; it " + then)
+    logged = _logged(caplog, "has ended")
+    assert len(logged) == 1  # b shows it by its task, and c goes on
+    assert logged[0].startswith("the episode of agent 'a' has ended, and no Task sensor shows it; it " + then)
 
 
 # places

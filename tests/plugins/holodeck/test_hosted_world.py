@@ -176,8 +176,8 @@ def test_commands_that_make_no_sense_are_told_and_the_others_carried_out(
     )
     before = world.tick()["a"][_TASK][0]
     assert world.tick()["a"][_TASK][0] == before
-    for said in ("'Dragon'", "'../../d'", "has 1 strings", "no agent 'nobody'", "'Nose'", "'Explode'", "'OpenDoor'"):
-        assert said in caplog.text
+    for text in ("'Dragon'", "'../../d'", "has 1 strings", "no agent 'nobody'", "'Nose'", "'Explode'", "'OpenDoor'"):
+        assert text in caplog.text
     assert "SetWeather" not in caplog.text
 
 

@@ -1,4 +1,4 @@
-"""An engine ends or is killed: its client is told, nothing is left behind, and a new engine starts in its place."""
+"""An engine ends or is killed: its client gets an error, nothing is left, and a new engine starts in its place."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lucky_transport.testing.suite import PATIENCE_S
 
 
 @pytest.mark.parametrize("doing", ["waiting", "between"])
-def test_a_killed_engine_is_told_and_a_new_one_starts_in_its_place(bench: Any, agent: Any, doing: str) -> None:
+def test_a_killed_engine_is_an_error_and_a_new_one_starts_in_its_place(bench: Any, agent: Any, doing: str) -> None:
     engine = bench.spawn(act_size=4, hang_at=3)  # a reset, a tick, and then none any more
     with bench.attach(agent("a")) as world:
         world.reset()
@@ -50,7 +50,7 @@ def test_a_killed_engine_that_no_client_saw_die_is_replaced(bench: Any, agent: A
     assert again.stop() == 0
 
 
-def test_an_engine_that_stops_is_told_to_a_client_that_waits(bench: Any, agent: Any) -> None:
+def test_an_engine_that_stops_is_an_error_for_its_client(bench: Any, agent: Any) -> None:
     engine = bench.spawn(act_size=4)
     with bench.attach(agent("a")) as world:
         world.reset()

@@ -27,7 +27,7 @@ class Peer:
         self.connection = connection
         self._rest = b""
 
-    def say(self, *lines: str, end: str = "\n") -> None:
+    def send(self, *lines: str, end: str = "\n") -> None:
         self.connection.sendall("".join(line + end for line in lines).encode())
 
     def read_raw(self) -> bytes:
@@ -86,7 +86,7 @@ def serving(name: str) -> Callable[..., Any]:
 
 @pytest.fixture
 def come(name: str) -> Callable[[], Peer]:
-    """Returns the connection of a scripted engine that comes to the pipe once somebody offers it."""
+    """Returns the connection of a scripted engine that connects to the pipe once a client offers it."""
 
     def come_to() -> Peer:
         until = time.monotonic() + PATIENCE_S
@@ -97,7 +97,7 @@ def come(name: str) -> Callable[[], Peer]:
                 return Peer(connection)
             except (FileNotFoundError, ConnectionRefusedError):
                 connection.close()
-                assert time.monotonic() < until, f"nobody offered {name}"
+                assert time.monotonic() < until, f"no client offered {name}"
                 time.sleep(0.005)
 
     return come_to

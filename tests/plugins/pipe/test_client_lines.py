@@ -31,9 +31,9 @@ def begin(instance: Any, engine: Any, sessions: int = 2, end: str = "\r\n") -> A
     with ThreadPoolExecutor(1) as pool:
         asked: Future[Any] = pool.submit(instance.experiment, "cart_pole", [{"WindSeed": n} for n in range(sessions)])
         assert engine.read() == "run cart_pole"
-        engine.say("SUCCESS", end=end)
-        said = engine.read_until("END")
-        assert said == [*(f'{{"WindSeed":{n}}}' for n in range(sessions)), "END"]
+        engine.send("SUCCESS", end=end)
+        lines = engine.read_until("END")
+        assert lines == [*(f'{{"WindSeed":{n}}}' for n in range(sessions)), "END"]
         return asked.result()
 
 
@@ -47,12 +47,12 @@ def test_a_line_to_the_engine_ends_with_lf(playing: Playing) -> None:
 def test_a_run_is_heard_with_either_line_end(playing: Playing, end: str) -> None:
     with playing() as (instance, engine):
         experiment = begin(instance, engine, end=end)
-        engine.say("0", '0 {"PoleAngle":0.5}', "1", "1 12.5", end=end)
+        engine.send("0", '0 {"PoleAngle":0.5}', "1", "1 12.5", end=end)
         assert [experiment.next() for _ in range(2)] == [Started(0), StateUpdate(0, {"PoleAngle": 0.5})]
         experiment.command(0, {"MoveRight": True})
         experiment.flush()
         assert engine.read() == '0 {"MoveRight":true}'
-        engine.say("0 3", "END", end=end)
+        engine.send("0 3", "END", end=end)
         assert list(experiment) == [Started(1), Score(1, 12.5), Score(0, 3.0)]
         assert experiment.final_scores() == [3.0, 12.5]
 
@@ -64,7 +64,7 @@ def test_a_run_is_heard_with_either_line_end(playing: Playing, end: str) -> None
 def test_a_score_is_read_as_any_culture_writes_it(playing: Playing, text: str, score: float) -> None:
     with playing() as (instance, engine):
         experiment = begin(instance, engine, 1)
-        engine.say("0", f"0 {text}", "END")
+        engine.send("0", f"0 {text}", "END")
         assert experiment.play(lambda session, state: None) == [score]
 
 
@@ -88,17 +88,17 @@ def test_an_unknown_experiment_raises_and_the_next_one_runs(playing: Playing) ->
         with ThreadPoolExecutor(1) as pool:
             asked = pool.submit(instance.experiment, "crawl", [])
             assert engine.read() == "run crawl"
-            engine.say('Error: Experiment name "crawl" was not recognized.')
+            engine.send('Error: Experiment name "crawl" was not recognized.')
             with pytest.raises(UnknownName, match="not recognized"):
                 asked.result()
         begin(instance, engine)
 
 
-def test_an_error_ends_the_run_for_everybody_who_waits_and_the_next_one_runs(playing: Playing) -> None:
+def test_an_error_ends_the_run_for_every_thread_that_waits_and_the_next_one_runs(playing: Playing) -> None:
     with playing() as (instance, engine), ThreadPoolExecutor(2) as pool:
         experiment = begin(instance, engine)
         waiting = [pool.submit(experiment.session(number).state) for number in range(2)]
-        engine.say("Error: out of data")
+        engine.send("Error: out of data")
         for one in waiting:
             with pytest.raises(EngineFailed, match="reports: out of data"):
                 one.result()
@@ -108,7 +108,7 @@ def test_an_error_ends_the_run_for_everybody_who_waits_and_the_next_one_runs(pla
 def test_warnings_are_kept_and_logged_and_disturb_nothing(playing: Playing, caplog: pytest.LogCaptureFixture) -> None:
     with playing() as (instance, engine):
         experiment = begin(instance, engine, 1)
-        engine.say("Warning:mind the gap", "0", "0 1", "Warning: again", "END")
+        engine.send("Warning:mind the gap", "0", "0 1", "Warning: again", "END")
         assert list(experiment) == [Started(0), Score(0, 1.0)]
         assert instance.warnings == ("mind the gap", "again")
         assert "mind the gap" in caplog.text
@@ -118,7 +118,7 @@ def test_warnings_are_kept_and_logged_and_disturb_nothing(playing: Playing, capl
 def test_what_no_honest_engine_says_is_an_error(playing: Playing, line: str) -> None:
     with playing() as (instance, engine):
         experiment = begin(instance, engine)
-        engine.say(line)
+        engine.send(line)
         with pytest.raises(RemoteProtocolError):
             experiment.next()
 
@@ -136,14 +136,14 @@ def test_a_silent_engine_is_waited_for_until_the_deadline_and_can_be_waited_for_
         experiment = begin(instance, engine)
         with pytest.raises(PeerTimeout, match=r"0\.05 s"):
             experiment.next(timeout_s=0.05)
-        engine.say("0")
+        engine.send("0")
         assert experiment.next() == Started(0)
 
 
 def test_an_engine_that_leaves_ends_every_wait_after_what_it_said(playing: Playing) -> None:
     with playing() as (instance, engine):
         experiment = begin(instance, engine)
-        engine.say("0", "0 1")
+        engine.send("0", "0 1")
         engine.close()
         assert [experiment.next() for _ in range(2)] == [Started(0), Score(0, 1.0)]
         for _ in range(2):
@@ -156,7 +156,7 @@ def test_an_engine_that_leaves_ends_every_wait_after_what_it_said(playing: Playi
 def test_an_engine_that_quits_by_itself_has_gone(playing: Playing) -> None:
     with playing() as (instance, engine):
         experiment = begin(instance, engine)
-        engine.say("QUIT")
+        engine.send("QUIT")
         with pytest.raises(PeerDied, match="has quit"):
             experiment.next()
 
@@ -166,7 +166,7 @@ def test_quit_waits_for_the_engines_word(playing: Playing) -> None:
         quitting = pool.submit(instance.quit)
         assert engine.read() == "quit"
         assert not quitting.done()
-        engine.say("QUIT")
+        engine.send("QUIT")
         quitting.result()
         with pytest.raises(ClosedError):
             instance.experiment("cart_pole", [])
@@ -191,7 +191,7 @@ def test_closing_ends_a_wait_of_another_thread(playing: Playing) -> None:
 
 
 def test_each_session_may_have_a_thread_of_its_own(playing: Playing) -> None:
-    """What comes for one that nobody asks for holds up no other."""
+    """The lines of a session that no thread takes hold up no other."""
     with playing() as (instance, engine), ThreadPoolExecutor(3) as pool:
         experiment = begin(instance, engine, 3)
 
@@ -202,13 +202,13 @@ def test_each_session_may_have_a_thread_of_its_own(playing: Playing) -> None:
                 session.command({"n": state["n"]})
             return seen
 
-        engine.say("0", "1", "2", *['2 {"n":9}'] * 5)
+        engine.send("0", "1", "2", *['2 {"n":9}'] * 5)
         players = [pool.submit(play, experiment.session(number)) for number in range(2)]
         for n in range(20):
             for number in (1, 0):
-                engine.say(f'{number} {{"n":{n}}}')
+                engine.send(f'{number} {{"n":{n}}}')
             assert sorted(engine.read() for _ in range(2)) == [f'{number} {{"n":{n}}}' for number in range(2)]
-        engine.say("0 1", "1 2", "2 3", "END")
+        engine.send("0 1", "1 2", "2 3", "END")
         assert [player.result() for player in players] == [list(range(20))] * 2
         assert [experiment.session(2).state()["n"] for _ in range(5)] == [9] * 5
 
@@ -236,6 +236,6 @@ def test_a_pipe_that_has_a_client_is_busy(playing: Playing) -> None:
         Instance(instance.name, connect_timeout_s=0.1)
 
 
-def test_nobody_comes(name: str) -> None:
+def test_a_client_without_an_engine_is_not_reachable(name: str) -> None:
     with pytest.raises(NotReachable, match=r"no engine came to pipe .* within 0\.05 s"):
         Instance(name, connect_timeout_s=0.05)

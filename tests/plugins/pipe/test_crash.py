@@ -57,7 +57,7 @@ experiment.next()
     "while it offers": """
 from lucky_transport_pipe.listener import PipeListener
 listener = PipeListener({name!r})
-listener._listener.close()     # what the kernel does with a killed process: the file stays, nobody listens
+listener._listener.close()     # what the kernel does with a killed process: the file stays, and no process listens
 """,
 }
 

@@ -19,39 +19,39 @@ Offering = Callable[[], Any]
 
 
 def run_session(client: Any, session: int = 0) -> list[str]:
-    """Push one way until the session has its score; return what the engine said of it."""
-    said: list[str] = []
+    """Push one way until the session has its score; return the engine's lines of it."""
+    lines: list[str] = []
     while True:
-        said.append(client.read())
-        number, _, rest = said[-1].partition(" ")
-        assert number == str(session), said[-1]
+        lines.append(client.read())
+        number, _, rest = lines[-1].partition(" ")
+        assert number == str(session), lines[-1]
         if rest.startswith("{"):
-            client.say(f"{session} {PUSH}")
+            client.send(f"{session} {PUSH}")
         elif rest:
-            return said
+            return lines
 
 
 def start(client: Any, *inits: str) -> None:
-    client.say("run cart_pole")
+    client.send("run cart_pole")
     assert client.read() == "SUCCESS"
-    client.say(*inits, "END")
+    client.send(*inits, "END")
 
 
 def test_a_run_is_start_notice_states_score_and_end(serving: Serving, offering: Offering) -> None:
     with serving(), offering() as client:
         start(client, INIT)
-        said = run_session(client)
-        assert said[0] == "0"
-        assert all(line.startswith("0 {") for line in said[1:-1])
-        assert float(said[-1].split(" ")[1]) == len(said) - 3
+        lines = run_session(client)
+        assert lines[0] == "0"
+        assert all(line.startswith("0 {") for line in lines[1:-1])
+        assert float(lines[-1].split(" ")[1]) == len(lines) - 3
         assert client.read() == "END"
 
 
 def test_lines_end_with_crlf_and_a_state_is_one_word_with_the_seeds_keys(serving: Serving, offering: Offering) -> None:
     with serving(), offering() as client:
-        client.say("run cart_pole")
+        client.send("run cart_pole")
         assert client.read_raw() == b"SUCCESS\r\n"
-        client.say(INIT, "END")
+        client.send(INIT, "END")
         assert client.read_raw() == b"0\r\n"
         line = client.read_raw()
         assert line.endswith(b"}\r\n")
@@ -69,7 +69,7 @@ def test_lines_end_with_crlf_and_a_state_is_one_word_with_the_seeds_keys(serving
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_either_line_end_is_understood(serving: Serving, offering: Offering, end: str) -> None:
     with serving(), offering() as client:
-        client.say("run cart_pole", INIT, "END", f"0 {PUSH}", end=end)
+        client.send("run cart_pole", INIT, "END", f"0 {PUSH}", end=end)
         assert [client.read() for _ in range(2)] == ["SUCCESS", "0"]
         assert [client.read()[:3] for _ in range(2)] == ["0 {", "0 {"]
 
@@ -79,13 +79,13 @@ def test_an_experiment_is_known_by_its_map_and_by_the_engines_name(
     serving: Serving, offering: Offering, spelling: str
 ) -> None:
     with serving(), offering() as client:
-        client.say(f"run {spelling}")
+        client.send(f"run {spelling}")
         assert client.read() == "SUCCESS"
 
 
 def test_an_unknown_experiment_is_an_error_and_the_next_one_is_heard(serving: Serving, offering: Offering) -> None:
     with serving(), offering() as client:
-        client.say("run crawl", INIT, "END")
+        client.send("run crawl", INIT, "END")
         assert client.read() == 'Error: Experiment name "crawl" was not recognized.'
         start(client, INIT)
         assert client.read() == "0"
@@ -93,14 +93,14 @@ def test_an_unknown_experiment_is_an_error_and_the_next_one_is_heard(serving: Se
 
 def test_an_engine_without_worlds_knows_no_experiment(serving: Serving, offering: Offering) -> None:
     with serving("toy"), offering() as client:
-        client.say("run cart_pole")
+        client.send("run cart_pole")
         assert client.read() == 'Error: Experiment name "cart_pole" was not recognized.'
 
 
 def test_no_sessions_are_a_run_that_ends_at_once(serving: Serving, offering: Offering) -> None:
     with serving(), offering() as client:
         for _ in range(2):
-            client.say("run cart_pole", "END")
+            client.send("run cart_pole", "END")
             assert [client.read() for _ in range(2)] == ["SUCCESS", "END"]
 
 
@@ -150,9 +150,9 @@ def test_a_world_that_refuses_its_init_data_is_an_error_with_its_session(
     with serving(), offering() as client:
         start(client, INIT, init)
         assert client.read() == "0"
-        said = client.read()
-        assert said.startswith("Error: session 1 could not be started: ValueError: ")
-        assert why in said
+        error = client.read()
+        assert error.startswith("Error: session 1 could not be started: ValueError: ")
+        assert why in error
         start(client, INIT)
         assert client.read() == "0"
 
@@ -161,9 +161,9 @@ def test_commands_may_come_in_any_order(serving: Serving, offering: Offering) ->
     with serving(), offering() as client:
         start(client, INIT, INIT, INIT)
         assert [client.read().split(" ")[0] for _ in range(6)] == ["0", "1", "2", "0", "1", "2"]
-        client.say(f"2 {PUSH}")
+        client.send(f"2 {PUSH}")
         assert client.read().startswith("2 {")
-        client.say(f"0 {PUSH}", f"1 {PUSH}")
+        client.send(f"0 {PUSH}", f"1 {PUSH}")
         assert [client.read()[:3] for _ in range(2)] == ["0 {", "1 {"]
 
 
@@ -172,18 +172,18 @@ def test_early_commands_wait_for_their_sessions_next_steps(serving: Serving, off
     with serving(), offering() as client:
         start(client, INIT, INIT)
         assert len([client.read() for _ in range(4)]) == 4
-        client.say(f"0 {PUSH}", f"0 {PUSH}", f"1 {PUSH}")
+        client.send(f"0 {PUSH}", f"0 {PUSH}", f"1 {PUSH}")
         assert sorted(client.read()[:3] for _ in range(3)) == ["0 {", "0 {", "1 {"]
 
 
 def test_commands_for_a_session_that_waits_for_a_slot_are_kept(serving: Serving, offering: Offering) -> None:
     with serving(slots=1), offering() as client:
         start(client, INIT, INIT)
-        client.say(*[f"1 {PUSH}"] * 50)
+        client.send(*[f"1 {PUSH}"] * 50)
         run_session(client)
         assert client.read() == "1"
-        said = client.read_until("END")
-        *_, score, warning, _ = said
+        lines = client.read_until("END")
+        *_, score, warning, _ = lines
         assert float(score.split(" ")[1]) > 0  # it went through by the commands that were there before it
         assert warning.startswith("Warning: session 1 has ended; ")
 
@@ -207,18 +207,18 @@ def test_a_line_that_makes_no_sense_is_warned_of_and_the_run_goes_on(
     with serving(), offering() as client:
         start(client, INIT)
         assert [client.read()[:3] for _ in range(2)] == ["0", "0 {"]
-        client.say(line)
+        client.send(line)
         warning = client.read()
         assert warning.startswith("Warning: ")
         assert why in warning
-        client.say(f"0 {PUSH}")
+        client.send(f"0 {PUSH}")
         run_session(client)
         assert client.read() == "END"
 
 
 def test_commands_without_a_run_are_warned_of(serving: Serving, offering: Offering) -> None:
     with serving(), offering() as client:
-        client.say(f"0 {PUSH}")
+        client.send(f"0 {PUSH}")
         assert client.read() == "Warning: a command for session 0 while idle; it is dropped"
 
 
@@ -226,7 +226,7 @@ def test_quit_is_answered_and_the_pipe_closed_also_in_the_middle_of_a_run(servin
     with serving(), offering() as client:
         start(client, INIT)
         assert [client.read()[:3] for _ in range(2)] == ["0", "0 {"]
-        client.say("quit")
+        client.send("quit")
         assert client.read() == "QUIT"
         assert client.read() == ""
 
@@ -235,41 +235,43 @@ def test_the_next_client_is_served_after_one_that_quit_broke_the_rules_or_just_l
     serving: Serving, offering: Offering
 ) -> None:
     with serving():
-        for last_words in (b"quit\n", b"\xff\xfe\n", b"Error: enough\n", b""):
+        for last in (b"quit\n", b"\xff\xfe\n", b"Error: enough\n", b""):
             with offering() as client:
                 start(client, INIT)
                 assert client.read() == "0"
-                client.connection.sendall(last_words)
+                client.connection.sendall(last)
 
 
 def test_a_warning_of_the_clients_is_logged(
     serving: Serving, offering: Offering, caplog: pytest.LogCaptureFixture
 ) -> None:
     with serving(), offering() as client:
-        client.say("Warning: mind the gap", "run cart_pole")
+        client.send("Warning: mind the gap", "run cart_pole")
         assert client.read() == "SUCCESS"
         assert "mind the gap" in caplog.text
 
 
-def test_a_session_that_gets_no_command_ends_by_its_own_deadline_and_holds_up_nobody(
+def test_a_session_that_gets_no_command_ends_by_its_own_deadline_and_holds_up_no_other(
     serving: Serving, offering: Offering
 ) -> None:
     with serving(timeout_s=0.2, stepping="barrier"), offering() as client:
         start(client, INIT, INIT)
         assert len([client.read() for _ in range(4)]) == 4
-        client.say(f"0 {PUSH}")
+        client.send(f"0 {PUSH}")
         assert client.read() == "Warning: session 1 got no command within 0.2 s and ends"
         assert client.read() == "1 0.0"
         assert client.read().startswith("0 {")
 
 
-def test_with_a_barrier_nobody_steps_before_everybody_has_a_command(serving: Serving, offering: Offering) -> None:
+def test_with_a_barrier_no_session_steps_before_every_session_has_a_command(
+    serving: Serving, offering: Offering
+) -> None:
     with serving(stepping="barrier"), offering() as client:
         start(client, INIT, INIT)
         assert len([client.read() for _ in range(4)]) == 4
-        client.say(f"0 {PUSH}", "0 {}", "nonsense")
+        client.send(f"0 {PUSH}", "0 {}", "nonsense")
         assert client.read().startswith("Warning:")  # everything before it was read, and nothing was stepped
-        client.say(f"1 {PUSH}")
+        client.send(f"1 {PUSH}")
         assert [client.read()[:3] for _ in range(2)] == ["0 {", "1 {"]
 
 
@@ -291,12 +293,12 @@ def test_all_scores_of_a_step_come_before_all_start_notices_and_these_before_all
         short, long = '{"MaxTicks":1}', '{"MaxTicks":2}'
         start(client, long, short, short, short, long)
         assert heads(client, 6) == ["0", "1", "2", "0 {", "1 {", "2 {"]
-        client.say(f"2 {PUSH}\n0 {PUSH}\n1 {PUSH}")  # in one piece, so it is one step with either stepping
+        client.send(f"2 {PUSH}\n0 {PUSH}\n1 {PUSH}")  # in one piece, so it is one step with either stepping
         step = heads(client, 7)
         assert sorted(step[:2]) == ["1 #", "2 #"]
         assert step[2:4] == ["3", "4"]
         assert sorted(step[4:]) == ["0 {", "3 {", "4 {"]
-        client.say(f"0 {PUSH}\n3 {PUSH}\n4 {PUSH}")
+        client.send(f"0 {PUSH}\n3 {PUSH}\n4 {PUSH}")
         step = heads(client, 3)
         assert sorted(step[:2]) == ["0 #", "3 #"]
         assert step[2] == "4 {"
@@ -335,14 +337,14 @@ def test_a_program_that_waits_for_every_session_is_never_held_up(serving: Servin
                 running.remove(int(number))
                 scores += 1
             if running and running == asking:
-                client.say("\n".join(f"{number} {PUSH}" for number in sorted(asking)))
+                client.send("\n".join(f"{number} {PUSH}" for number in sorted(asking)))
                 asking.clear()
         assert scores == 9
 
 
 def test_settings_count_from_the_next_run_on(serving: Serving, offering: Offering) -> None:
     with serving(), offering() as client:
-        client.say("set slots 1", "run cart_pole", INIT, INIT, "END")
+        client.send("set slots 1", "run cart_pole", INIT, INIT, "END")
         assert [client.read()[:3] for _ in range(3)] == ["SUC", "0", "0 {"]
-        client.say("nonsense")
+        client.send("nonsense")
         assert client.read().startswith("Warning: 'nonsense'")  # session 1 waits for the slot

@@ -1,4 +1,4 @@
-"""Both halves together: experiments are what the same worlds do without a wire, however many and in whatever order."""
+"""Both ends together: experiments are what the same worlds do in process, in whatever number and order."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_several_engines_are_several_pipes() -> None:
 
 
 def test_both_sides_may_write_more_than_the_pipe_holds(serving: Serving, name: str) -> None:
-    """Each command here is answered by a warning: were nobody to read while he writes, both would wait for ever."""
+    """Each command here is answered by a warning: if neither end read while it writes, both would wait without end."""
     with serving(), Instance(name, timeout_s=30.0) as instance:
         experiment = instance.experiment("cart_pole", [init(0)])
         for _ in range(40_000):

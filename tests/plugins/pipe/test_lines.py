@@ -52,7 +52,7 @@ def test_a_line_without_end_is_refused_in_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "expected"),
     [
         ("run cart_pole", ParsedLine(MessageType.RUN, "cart_pole")),
         ("set slots 4", ParsedLine(MessageType.SET, "slots 4")),
@@ -65,12 +65,12 @@ def test_a_line_without_end_is_refused_in_time() -> None:
         ("3", ParsedLine(MessageType.OTHER, "3")),
     ],
 )
-def test_what_a_client_says(line: str, said: ParsedLine) -> None:
-    assert parse_from_client(line) == said
+def test_what_a_client_says(line: str, expected: ParsedLine) -> None:
+    assert parse_from_client(line) == expected
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "expected"),
     [
         ("SUCCESS", ParsedLine(MessageType.SUCCESS)),
         ("END", ParsedLine(MessageType.END)),
@@ -84,8 +84,8 @@ def test_what_a_client_says(line: str, said: ParsedLine) -> None:
         ("hello", ParsedLine(MessageType.OTHER, "hello")),
     ],
 )
-def test_what_an_engine_says(line: str, said: ParsedLine) -> None:
-    assert parse_from_engine(line) == said
+def test_what_an_engine_says(line: str, expected: ParsedLine) -> None:
+    assert parse_from_engine(line) == expected
 
 
 @given(st.floats())
@@ -270,19 +270,19 @@ def test_each_session_gets_its_own_lines_in_their_order(moves: list[tuple[int, b
     run, put, taken = ClientRun("x"), [0] * 4, [0] * 4
     for session, takes in moves:
         if takes:
-            said = run.take(session)
-            assert (said is None) == (put[session] == taken[session])
+            line = run.take(session)
+            assert (line is None) == (put[session] == taken[session])
         else:
             run.put(ParsedLine(MessageType.STATE, str(put[session]), session))
             put[session] += 1
             continue
-        if said is not None:
-            assert said == ParsedLine(MessageType.STATE, str(taken[session]), session)
+        if line is not None:
+            assert line == ParsedLine(MessageType.STATE, str(taken[session]), session)
             taken[session] += 1
     assert len(run) == sum(put) - sum(taken)
-    while (said := run.take_any()) is not None:
-        assert said.text == str(taken[said.session])
-        taken[said.session] += 1
+    while (line := run.take_any()) is not None:
+        assert line.text == str(taken[line.session])
+        taken[line.session] += 1
     assert put == taken
     assert not len(run)
 

@@ -38,14 +38,14 @@ def test_a_command_line_chooses_stepping_and_slots(
     with subprocess.Popen(command(name)) as process:
         try:
             with offering() as client:
-                client.say("run cart_pole", "{}", "{}", "{}", "END")
+                client.send("run cart_pole", "{}", "{}", "{}", "END")
                 assert [client.read() for _ in range(3)] == ["SUCCESS", "0", "1"]
                 assert [client.read()[:3] for _ in range(2)] == ["0 {", "1 {"]
-                client.say(f"0 {PUSH}", "nonsense")
+                client.send(f"0 {PUSH}", "nonsense")
                 assert client.read().startswith("Warning: 'nonsense'")  # session 0 waits for session 1's command
-                client.say(f"1 {PUSH}")
+                client.send(f"1 {PUSH}")
                 assert [client.read()[:3] for _ in range(2)] == ["0 {", "1 {"]
-                client.say("quit")
+                client.send("quit")
                 assert client.read() == "QUIT"
         finally:
             process.terminate()
@@ -58,7 +58,7 @@ def test_a_session_without_a_command_ends_after_the_time_that_the_command_line_s
     with subprocess.Popen(_own(name, "--timeout-s", "0.2")) as process:
         try:
             with offering() as client:
-                client.say("run cart_pole", "{}", "END")
+                client.send("run cart_pole", "{}", "END")
                 assert [client.read()[:3] for _ in range(3)] == ["SUC", "0", "0 {"]
                 assert client.read() == "Warning: session 0 got no command within 0.2 s and ends"
         finally:
@@ -72,10 +72,10 @@ def test_help_names_the_options_and_an_example(
     monkeypatch.setattr(sys, "argv", ["lucky_transport_pipe", "--help"])
     with pytest.raises(SystemExit) as ended:
         program.main()
-    said = capsys.readouterr().out
+    shown = capsys.readouterr().out
     assert ended.value.code == 0
     for each in ("--stepping {independent,barrier}", "--slots", "--timeout-s", "--options", "-p NAME", "Example"):
-        assert each in said
+        assert each in shown
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def asked(u_instance: UnityInstance, engine: Any) -> None:
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(u_instance.run_experiment, experiment_name="cart_pole")
         assert engine.read() == "run cart_pole"
-        engine.say("SUCCESS", end="\r\n")
+        engine.send("SUCCESS", end="\r\n")
         running.result()
 
 
@@ -47,11 +47,11 @@ def running(u_instance: UnityInstance, engine: Any, sessions: int) -> None:
 
 
 def test_lines_are_read_in_the_order_of_the_wire(unity: Callable[..., Any]) -> None:
-    said = ["0", "1", '0 {"n":1}', '1 {"n":1}', "1 2.5", "2", '0 {"n":2}', '2 {"n":1}', "0 3", "2 4"]
+    lines = ["0", "1", '0 {"n":1}', '1 {"n":1}', "1 2.5", "2", '0 {"n":2}', '2 {"n":1}', "0 3", "2 4"]
     with unity() as (u_instance, engine):
         running(u_instance, engine, 3)
-        engine.say(*said, "END", end="\r\n")
-        assert [u_instance.read_line() for _ in said] == said
+        engine.send(*lines, "END", end="\r\n")
+        assert [u_instance.read_line() for _ in lines] == lines
         assert u_instance.read_line() is None
 
 
@@ -64,7 +64,7 @@ def test_without_a_timeout_a_line_is_waited_for_until_it_comes_or_the_engine_goe
         waiting = pool.submit(u_instance.read_line)
         with pytest.raises(TimeoutError):
             waiting.result(0.2)
-        engine.say("0")
+        engine.send("0")
         assert waiting.result() == "0"
         with pytest.raises(PeerTimeout):  # a timeout of the call's own counts
             u_instance.read_line(timeout_s=0.01)
@@ -116,7 +116,7 @@ def test_init_data_is_one_text_or_many_each_with_any_number_of_sessions(
         assert engine.read_until("END") == [*lines, "END"]
         last = len(lines) - 1
         if last >= 0:
-            engine.say(str(last))
+            engine.send(str(last))
             assert u_instance.read_line() == str(last)  # each object counts as a session
 
 
@@ -137,7 +137,7 @@ def test_the_originals_keywords_and_names_are_taken(unity: Callable[..., Any]) -
         running(u_instance, engine, 1)
         with pytest.raises(LocalProtocolError, match="set_property"):
             u_instance.set_property("slots", 5)
-        engine.say("0", "0 {}")
+        engine.send("0", "0 {}")
         assert [u_instance.read_line() for _ in range(2)] == ["0", "0 {}"]
         u_instance.write_line(to_write='0 {"MoveRight": true}')
         u_instance.flush_pipe()
