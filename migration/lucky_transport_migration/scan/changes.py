@@ -6,8 +6,6 @@ Python that compiles, or it is not offered. The same rewrites again change nothi
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from difflib import unified_diff
@@ -18,6 +16,7 @@ from typing import Any
 from libcst.codemod import CodemodContext
 
 from lucky_transport.errors import TransportError
+from lucky_transport_migration.atomic_write import write_atomically
 from lucky_transport_migration.scan.codemod import EngineCodemod
 from lucky_transport_migration.scan.drop_ins import rewrite_channels, rewrite_servers
 from lucky_transport_migration.scan.findings import ScanResult
@@ -73,15 +72,15 @@ class Changes:
         }
 
 
-def plan_changes(root: Path, outcome: ScanResult, endpoint: str | None, targets: Sequence[str] = ()) -> Changes:
+def plan_changes(root: Path, result: ScanResult, endpoint: str | None, targets: Sequence[str] = ()) -> Changes:
     """Return the rewrites of what a scan of `root` found; nothing is written.
 
     endpoint: where the channels, envs and clients are to lead; None: where the configuration says when they are made.
     targets: those of gRPC that are the engine's, beside port 50051 of this host.
     """
     paths = {name_in(root, path): path for path in files_of(root)}
-    of_rules = {one.path for one in outcome.findings if one.kind in ("channel", "server") or LUCKYROBOTS in one.symbol}
-    with_findings = [name for name in dict.fromkeys(one.path for one in outcome.findings) if name in paths]
+    of_rules = {one.path for one in result.findings if one.kind in ("channel", "server") or LUCKYROBOTS in one.symbol}
+    with_findings = [name for name in dict.fromkeys(one.path for one in result.findings) if name in paths]
     files: list[Change] = []
     refusals: list[Refusal] = []
     for name in with_findings:
@@ -92,14 +91,14 @@ def plan_changes(root: Path, outcome: ScanResult, endpoint: str | None, targets:
             after, refused = rewrite_python(before, endpoint, targets)
             files += _change(paths[name], name, before, after)
             refusals += [Refusal(name, line, why) for line, why in refused]
-    code = scan_again(outcome, {one.name: one.after for one in files})
+    code = scan_again(result, {one.name: one.after for one in files})
     is_unneeded = unneeded(code)
     for name in with_findings:
         before = paths[name].read_bytes()
         if not paths[name].is_symlink():
             after = rewrite_stages(name, rewrite_requirements(name, before, is_unneeded))
             files += _change(paths[name], name, before, after)
-    return Changes(files, scan_again(outcome, {one.name: one.after for one in files}), refusals)
+    return Changes(files, scan_again(result, {one.name: one.after for one in files}), refusals)
 
 
 def rewrite_python(
@@ -127,20 +126,7 @@ def write_changes(changes: Changes, advance: Callable[[str], None] = lambda _: N
         try:
             if one.path.read_bytes() != one.before:
                 raise TransportError(f"{one.name} was changed meanwhile", hint="scan again")
-            _replace(one.path.resolve(), one.after)
+            write_atomically(one.path, one.after)
         except OSError as error:
             raise TransportError(f"{one.name} cannot be written: {error.strerror}", hint="check who may") from error
         advance(one.name)
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Put a new file in the place of one, with its permissions; a reader sees the old or the new one."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.chmod(name, path.stat().st_mode & 0o7777)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise

@@ -5,8 +5,6 @@ Comments, order and other tables stay; the file is replaced as a whole, so that 
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -14,6 +12,7 @@ import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
 from lucky_transport.errors import ConfigError
+from lucky_transport_migration.atomic_write import write_atomically
 from lucky_transport_migration.stages.stage import Placement
 
 __all__ = ["write_rows"]
@@ -24,7 +23,6 @@ def write_rows(path: Path, rows: Mapping[str, Placement], drop: Iterable[str] = 
 
     Raises ConfigError for a file that is no TOML, OSError when it cannot be written.
     """
-    path = path.resolve()
     try:
         document = tomlkit.parse(path.read_text(encoding="utf-8") if path.exists() else "")
     except (TOMLKitError, UnicodeDecodeError) as error:
@@ -35,17 +33,4 @@ def write_rows(path: Path, rows: Mapping[str, Placement], drop: Iterable[str] = 
         methods.pop(key, None)
     for key, placement in rows.items():
         methods[key] = str(placement)
-    _replace(path, tomlkit.dumps(document))
-
-
-def _replace(path: Path, text: str) -> None:
-    mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with open(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-            os.fchmod(file.fileno(), mode)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    write_atomically(path, tomlkit.dumps(document).encode())
