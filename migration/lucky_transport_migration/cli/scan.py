@@ -73,16 +73,16 @@ def scan(
         from lucky_transport.endpoint import Endpoint
 
         endpoint = str(Endpoint.parse(endpoint))
-    outcome, extra = _scan(path, silent=as_json), dict[str, Any]()
+    result, extra = _scan(path, silent=as_json), dict[str, Any]()
     if fix or diff:
-        outcome, extra = _fix(path, outcome, endpoint, targets, write=fix and not diff, ask=not yes, silent=as_json)
+        result, extra = _fix(path, result, endpoint, targets, write=fix and not diff, ask=not yes, silent=as_json)
     if as_json:
-        click.echo(json.dumps(outcome.plain() | extra, indent=2))
+        click.echo(json.dumps(result.plain() | extra, indent=2))
     else:
-        from lucky_transport_migration.scan.show import show_outcome
+        from lucky_transport_migration.scan.show import show_result
 
-        show_outcome(outcome)
-    sys.exit(1 if gate and not outcome.nothing_left else 0)
+        show_result(result)
+    sys.exit(1 if gate and not result.nothing_left else 0)
 
 
 def _scan(path: Path, *, silent: bool) -> ScanResult:
@@ -98,7 +98,7 @@ def _scan(path: Path, *, silent: bool) -> ScanResult:
 
 def _fix(
     path: Path,
-    outcome: ScanResult,
+    result: ScanResult,
     endpoint: str | None,
     targets: tuple[str, ...],
     *,
@@ -111,7 +111,7 @@ def _fix(
     from lucky_transport_migration.scan.show import show_changes
 
     plan = load(f"{_CHANGES}:plan_changes", owner="command 'scan --fix'", extra="scan")
-    changes = plan(path, outcome, endpoint, targets)
+    changes = plan(path, result, endpoint, targets)
     if not silent:
         show_changes(changes)
     if (
@@ -120,5 +120,5 @@ def _fix(
         and (not ask or click.confirm(f"Change {plural(len(changes.files), 'file')}?", default=False))
     ):
         load(f"{_CHANGES}:write_changes", owner="command 'scan --fix'", extra="scan")(changes)
-        outcome = changes.after
-    return outcome, changes.plain()
+        result = changes.after
+    return result, changes.plain()

@@ -1,10 +1,10 @@
-"""Which door fits a place, and why.
+"""Which API level ("door" in what users read) fits a place, and why.
 
     1   unchanged under `lucky-transport run`, or a drop-in channel or server: code that uses gRPC's API
     2   typed calls, `connect()`: services of LuckyEngine; nothing of gRPC stays
     3   the env, `make()`: programs that step
 
-A door is the furthest that fits, for behind door 1 gRPC's package stays installed. A channel and an import go where the
+It is the furthest that fits, because at level 1 gRPC's package stays installed. A channel and an import go where the
 stubs of their file go.
 """
 
@@ -18,7 +18,6 @@ from lucky_transport_migration.scan.known import DROP_INS, LUCKYROBOTS, PORT, lu
 
 __all__ = ["judge"]
 
-
 _LUCKYROBOTS = {
     "LuckyEnv": (3, "it steps one agent over gRPC; make() steps the whole batch (`scan --fix` gives the same env)"),
     "PolicyEnv": (3, "it steps one agent over gRPC; make() steps the whole batch"),
@@ -30,7 +29,7 @@ _STEPPING = (3, "the agent's stub steps one agent a call; make() steps the whole
 _OWN_SERVICE = (1, "a service of your own: its stub runs over a drop-in channel as it is")
 _OTHERS: dict[Kind, tuple[int, str]] = {
     "import": (1, "it runs as it is under `lucky-transport run`"),
-    "channel": (1, "whoever uses it keeps its stubs: `lucky-transport run` or lucky_transport_stubs.channel"),
+    "channel": (1, "its stubs stay as they are: `lucky-transport run` or lucky_transport_stubs.channel"),
     "server": (1, "lucky_transport_stubs.server takes its place, beside it or instead"),
     "servicer": (1, "a servicer can be added to lucky_transport_stubs.server as it is"),
     "dependency": (2, "goes when nothing imports it; behind door 1 it has to stay"),

@@ -1,29 +1,24 @@
-"""One place where a code base still depends on gRPC.
-
-    import      a gRPC module, generated stubs, or a package that is made of them
-    channel     makes a channel, or names where one leads
-    stub        makes a client of a service
-    server      makes a server, or binds a port
-    servicer    implements a service, or adds it to a server
-    dependency  asks an installer for gRPC
-    build       generates code from .proto files, opens gRPC's port, sets gRPC as the transport
-
-The kinds and the keys of `plain` are fixed; scripts are written against them.
-"""
+"""What a scan finds, one place at a time and as a whole: for the table, for JSON, for the exit code."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from lucky_transport_migration.scan.known import is_stub_module
 
 __all__ = ["DOORS", "KINDS", "Finding", "GrpcUse", "Kind", "ScanResult", "Unread"]
 
+# The kinds and the keys of `plain` are fixed; scripts are written against them.
+
+#: import: a gRPC module, generated stubs, or a package that is made of them. channel: makes a channel, or names where
+#: one leads. stub: makes a client of a service. server: makes a server, or binds a port. servicer: implements a
+#: service, or adds it to a server. dependency: asks an installer for gRPC. build: generates code from .proto files,
+#: opens gRPC's port, sets gRPC as the transport.
 Kind = Literal["import", "channel", "stub", "server", "servicer", "dependency", "build"]
 
-KINDS: tuple[Kind, ...] = ("import", "channel", "stub", "server", "servicer", "dependency", "build")
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 #: What a door is called where there is room for a few words.
 DOORS = {1: "unchanged, or a drop-in", 2: "typed calls: connect()", 3: "the env: make()"}
@@ -75,7 +70,7 @@ class Unread:
 
     def plain(self) -> dict[str, Any]:
         """Return it as JSON values."""
-        return {"path": self.path, "line": self.line, "why": self.why}
+        return asdict(self)
 
 
 @dataclass
@@ -100,7 +95,7 @@ class ScanResult:
 
     @property
     def sentence(self) -> str:
-        """The outcome as one sentence."""
+        """The result as one sentence."""
         if self.nothing_left:
             return f"Nothing of gRPC is left in {_count(self.files, 'file')}."
         parts = [self._of_findings()] if self.findings else []
@@ -124,7 +119,7 @@ class ScanResult:
         return f"{places} in {_count(len({one.path for one in self.findings}), 'file')} ({listed}); {through}"
 
     def plain(self) -> dict[str, Any]:
-        """Return the outcome as JSON values."""
+        """Return the result as JSON values."""
         return {
             "root": self.root,
             "files": self.files,

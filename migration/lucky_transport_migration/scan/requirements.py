@@ -112,17 +112,17 @@ def _line_of(wanted: str, lines: list[str], taken: list[int]) -> int:
     return 1
 
 
-def unneeded(outcome: ScanResult) -> Callable[[str], bool]:
+def unneeded(result: ScanResult) -> Callable[[str], bool]:
     """Return what tells whether a distribution (as `requirement_name` calls it) is of no more use to a code base."""
-    code = [one for one in outcome.findings if one.kind in _CODE and one.symbol != f"port {PORT}"]
+    code = [one for one in result.findings if one.kind in _CODE and one.symbol != f"port {PORT}"]
     uses_luckyrobots = any(one.symbol.partition(".")[0] == LUCKYROBOTS for one in code)
     uses_grpc = any(one.symbol.partition(".")[0] != LUCKYROBOTS for one in code)
-    uses_grpc = uses_grpc or bool(outcome.generated_stubs or outcome.unread)
-    generates = any(one.kind == "build" and "grpc" in one.symbol for one in outcome.findings)
+    uses_grpc = uses_grpc or bool(result.generated_stubs or result.unread)
+    generates = any(one.kind == "build" and "grpc" in one.symbol for one in result.findings)
 
     def is_unneeded(name: str) -> bool:
         if name == LUCKYROBOTS:
-            return not (uses_luckyrobots or outcome.unread)
+            return not (uses_luckyrobots or result.unread)
         if "[" in name and name not in _EXTRAS:
             return False
         return not uses_grpc and not (name in _TOOLS and generates)

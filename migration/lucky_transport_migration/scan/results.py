@@ -104,7 +104,7 @@ class Results:
                 yield from self._uses(parent, value)
                 return
             case cst.If() | cst.While() | cst.IfExp() | cst.CompIf() | cst.UnaryOperation(operator=cst.Not()):
-                if value.shape == "list" and node is not getattr(parent, "body", None):
+                if value.shape == "list" and getattr(parent, "test", node) is node:
                     return  # an empty list is false in both; an unset message is not
             case cst.Comparison() | cst.ComparisonTarget() | cst.StarredElement():
                 if value.is_plain_list:

@@ -49,26 +49,26 @@ _FOREIGN = {
 
 def scan(root: Path, advance: Callable[[str], None] = lambda _: None) -> ScanResult:
     """Return what of gRPC is left below `root`, or in that one file; `advance` is told the name of each file."""
-    outcome = ScanResult(root.as_posix())
+    result = ScanResult(root.as_posix())
 
     def note(error: OSError) -> None:
         name = name_in(root, Path(error.filename))
-        outcome.unread.append(Unread(name, 1, f"is a folder that cannot be listed: {error.strerror}"))
+        result.unread.append(Unread(name, 1, f"is a folder that cannot be listed: {error.strerror}"))
 
     for path in files_of(root, note):
         name = name_in(root, path)
         advance(name)
-        _scan_file(outcome, path, name)
-    outcome.findings.sort(key=_order)
-    return outcome
+        _scan_file(result, path, name)
+    result.findings.sort(key=_order)
+    return result
 
 
-def scan_again(outcome: ScanResult, changed: Mapping[str, bytes]) -> ScanResult:
+def scan_again(result: ScanResult, changed: Mapping[str, bytes]) -> ScanResult:
     """Return what a scan would find if the files of these names held these contents."""
     after = replace(
-        outcome,
-        findings=[one for one in outcome.findings if one.path not in changed],
-        unread=[one for one in outcome.unread if one.path not in changed],
+        result,
+        findings=[one for one in result.findings if one.path not in changed],
+        unread=[one for one in result.unread if one.path not in changed],
     )
     for name, content in changed.items():
         _scan_content(after, name, content)
@@ -85,31 +85,31 @@ def _order(finding: Finding) -> tuple[str, int]:
     return finding.path, finding.line
 
 
-def _scan_file(outcome: ScanResult, path: Path, name: str) -> None:
+def _scan_file(result: ScanResult, path: Path, name: str) -> None:
     if _GENERATED.search(name):
-        outcome.generated.append(name)
-        outcome.files += 1
+        result.generated.append(name)
+        result.files += 1
         return
     try:
         content = _read(path, name)
     except Unreadable as error:
-        outcome.unread.append(Unread(name, error.line, str(error)))
+        result.unread.append(Unread(name, error.line, str(error)))
         return
     if content is not None:
-        outcome.files += 1
-        _scan_content(outcome, name, content)
+        result.files += 1
+        _scan_content(result, name, content)
 
 
-def _scan_content(outcome: ScanResult, name: str, content: bytes) -> None:
+def _scan_content(result: ScanResult, name: str, content: bytes) -> None:
     if not may_mention(content):
         return
     try:
         places, broken = _places(name, content)
     except Unreadable as error:
-        outcome.unread.append(Unread(name, error.line, str(error)))
+        result.unread.append(Unread(name, error.line, str(error)))
         return
-    outcome.findings += judge(name, places, steps=bool(_STEPS.search(content)))
-    outcome.unread += [Unread(name, line, why) for line, why in broken]
+    result.findings += judge(name, places, steps=bool(_STEPS.search(content)))
+    result.unread += [Unread(name, line, why) for line, why in broken]
 
 
 def _is_of_interest(name: str) -> bool:

@@ -15,34 +15,34 @@ from lucky_transport_migration.console import print_text
 from lucky_transport_migration.scan.changes import Changes
 from lucky_transport_migration.scan.findings import DOORS, ScanResult
 
-__all__ = ["show_changes", "show_outcome"]
+__all__ = ["show_changes", "show_result"]
 
 
-def show_outcome(outcome: ScanResult) -> None:
+def show_result(result: ScanResult) -> None:
     """Print what is left, by file."""
     console = Console()
-    if outcome.findings and console.is_terminal:
-        _draw(console, outcome)
+    if result.findings and console.is_terminal:
+        _draw(console, result)
     else:
-        for one in outcome.findings:
+        for one in result.findings:
             click.echo(f"{one.where}: {one.kind} {one.symbol} (door {one.door}: {one.why})")
-    for unread in outcome.unread:
+    for unread in result.unread:
         click.secho(f"{unread.path}:{unread.line}: {unread.why}", fg="yellow")
-    for path in outcome.generated_stubs:
+    for path in result.generated_stubs:
         click.echo(f"{path}: generated stubs import grpc; delete them when nothing imports them")
-    click.secho(outcome.sentence, bold=True, fg="green" if outcome.nothing_left else None)
+    click.secho(result.sentence, bold=True, fg="green" if result.nothing_left else None)
 
 
-def _draw(console: Console, outcome: ScanResult) -> None:
+def _draw(console: Console, result: ScanResult) -> None:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for name in ("where", "kind", "symbol", "door"):
         table.add_column(name, overflow="fold", min_width=_WIDTHS.get(name))
     table.add_column("why", overflow="fold", ratio=1, min_width=24)
-    for one in outcome.findings:
+    for one in result.findings:
         cells = (one.where, one.kind, one.symbol, str(one.door), one.why)
         table.add_row(*(Text(cell) for cell in cells))
     console.print(table)
-    doors = sorted({one.door for one in outcome.findings})
+    doors = sorted({one.door for one in result.findings})
     print_text(console, "  ".join(f"door {door}: {DOORS[door]}" for door in doors), "dim")
 
 

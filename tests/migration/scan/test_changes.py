@@ -23,15 +23,15 @@ def copy_of(package: str, to: Path) -> Path:
 
 
 def test_luckyrobots_itself_is_understood_whole(tmp_path: Path) -> None:
-    outcome = scan(copy_of("luckyrobots", tmp_path))
-    assert outcome.unread == []
-    found = {(one.path, one.symbol, one.door) for one in outcome.findings}
+    result = scan(copy_of("luckyrobots", tmp_path))
+    assert result.unread == []
+    found = {(one.path, one.symbol, one.door) for one in result.findings}
     assert ("client.py", "grpc.insecure_channel", 2) in found
     assert ("async_session.py", "grpc.aio.insecure_channel", 2) in found
     assert ("client.py", ".grpc.generated.agent_pb2_grpc.AgentServiceStub", 3) in found
-    assert len([one for one in outcome.findings if one.kind == "stub"]) == 14
-    assert len(outcome.generated) == 24
-    assert len(outcome.generated_stubs) == 12
+    assert len([one for one in result.findings if one.kind == "stub"]) == 14
+    assert len(result.generated) == 24
+    assert len(result.generated_stubs) == 12
 
 
 def test_a_fixed_copy_of_luckyrobots_compiles_and_is_fixed_once(tmp_path: Path) -> None:
@@ -51,10 +51,10 @@ def test_a_fixed_copy_of_luckyrobots_compiles_and_is_fixed_once(tmp_path: Path) 
 
 
 def test_the_service_modules_of_grpc_are_found_as_such(tmp_path: Path) -> None:
-    outcome = scan(copy_of("grpc_health", tmp_path))
-    assert outcome.unread == []
-    assert len([one for one in outcome.findings if one.kind == "servicer"]) == 2
-    assert len(outcome.generated_stubs) == 1
+    result = scan(copy_of("grpc_health", tmp_path))
+    assert result.unread == []
+    assert len([one for one in result.findings if one.kind == "servicer"]) == 2
+    assert len(result.generated_stubs) == 1
 
 
 BEFORE = "from luckyrobots import LuckyEnv\nLuckyEnv(port=50051)\n"
@@ -101,6 +101,6 @@ def test_what_a_link_leads_to_elsewhere_is_not_changed(tree: Any, tmp_path: Path
 def test_a_notebook_is_found_in_and_not_changed(tree: Any) -> None:
     text = '{"cells": [{"cell_type": "code", "source": ["from luckyrobots import LuckyEnv\\n", "LuckyEnv()"]}]}'
     root = tree({"a.ipynb": text})
-    outcome = scan(root)
-    assert len(outcome.findings) == 2
-    assert plan_changes(root, outcome, None).files == []
+    result = scan(root)
+    assert len(result.findings) == 2
+    assert plan_changes(root, result, None).files == []

@@ -11,9 +11,9 @@ from lucky_transport_migration.scan.scanner import scan
 
 
 def seen(tree: Any, name: str, text: str) -> list[tuple[int, str, str]]:
-    outcome = scan(tree({name: text}))
-    assert outcome.unread == []
-    return [(one.line, one.kind, one.symbol) for one in outcome.findings]
+    result = scan(tree({name: text}))
+    assert result.unread == []
+    return [(one.line, one.kind, one.symbol) for one in result.findings]
 
 
 @pytest.mark.parametrize(
@@ -91,19 +91,19 @@ def test_a_notebook_is_read_cell_by_cell_and_lines_are_those_of_the_file(tree: A
 
 
 def test_a_broken_cell_is_said_and_hides_no_other(tree: Any) -> None:
-    outcome = scan(tree({"a.ipynb": notebook(["import grpc\n"], ["def (\n"], ["%%bash\n", "pip install grpcio\n"])}))
-    assert [one.kind for one in outcome.findings] == ["import", "dependency"]
-    assert [one.path for one in outcome.unread] == ["a.ipynb"]
-    assert "has a cell that is no Python 3" in outcome.unread[0].why
+    result = scan(tree({"a.ipynb": notebook(["import grpc\n"], ["def (\n"], ["%%bash\n", "pip install grpcio\n"])}))
+    assert [one.kind for one in result.findings] == ["import", "dependency"]
+    assert [one.path for one in result.unread] == ["a.ipynb"]
+    assert "has a cell that is no Python 3" in result.unread[0].why
 
 
 def test_generated_code_is_counted_apart(tree: Any) -> None:
     generated = {"p/a_pb2.py": "import grpc", "p/a_pb2_grpc.py": "import grpc", "p/a_pb2.pyi": "import grpc"}
-    outcome = scan(tree(generated))
-    assert outcome.findings == []
-    assert outcome.generated == ["p/a_pb2.py", "p/a_pb2.pyi", "p/a_pb2_grpc.py"]
-    assert outcome.generated_stubs == ["p/a_pb2_grpc.py"]
-    assert not outcome.nothing_left
+    result = scan(tree(generated))
+    assert result.findings == []
+    assert result.generated == ["p/a_pb2.py", "p/a_pb2.pyi", "p/a_pb2_grpc.py"]
+    assert result.generated_stubs == ["p/a_pb2_grpc.py"]
+    assert not result.nothing_left
 
 
 def test_messages_alone_are_protobuf_and_may_stay(tree: Any) -> None:

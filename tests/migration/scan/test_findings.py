@@ -1,4 +1,4 @@
-"""The outcome as scripts and people read it."""
+"""The result as scripts and people read it."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ def test_findings_are_in_the_order_of_files_and_lines(tree: Any) -> None:
 
 @pytest.mark.parametrize("left", [{name: text} for name, text in EVERYTHING.items()])
 def test_each_kind_of_thing_left_is_enough_for_something_to_be_left(tree: Any, left: dict[str, str]) -> None:
-    outcome = scan(tree(left | {"clean.py": "import lucky_transport\n"}))
-    assert not outcome.nothing_left
-    assert outcome.sentence.startswith("Left of gRPC: ")
+    result = scan(tree(left | {"clean.py": "import lucky_transport\n"}))
+    assert not result.nothing_left
+    assert result.sentence.startswith("Left of gRPC: ")
 
 
 def test_code_without_grpc_has_nothing_left(tree: Any) -> None:
-    outcome = scan(tree({"a.py": "import lucky_transport\nlucky_transport.connect('shm://demo')\n", "b.txt": "grpcio"}))
-    assert outcome.nothing_left
-    assert outcome.sentence == "Nothing of gRPC is left in 1 file."
+    result = scan(tree({"a.py": "import lucky_transport\nlucky_transport.connect('shm://demo')\n", "b.txt": "grpcio"}))
+    assert result.nothing_left
+    assert result.sentence == "Nothing of gRPC is left in 1 file."
 
 
 def test_a_drop_in_still_needs_grpc_installed(tree: Any) -> None:
-    outcome = scan(tree({"a.py": "import lucky_transport_stubs\nlucky_transport_stubs.channel('shm://demo')\n"}))
-    assert [one.kind for one in outcome.findings] == ["import", "channel"]
+    result = scan(tree({"a.py": "import lucky_transport_stubs\nlucky_transport_stubs.channel('shm://demo')\n"}))
+    assert [one.kind for one in result.findings] == ["import", "channel"]
 
 
 def test_the_sentence_counts_kinds_and_doors(tree: Any) -> None:

@@ -55,6 +55,8 @@ STATEMENTS = st.one_of(
     CALLS,
     CALLS.map("client = {}".format),
     CALLS.map("with {} as c, d: pass".format),
+    CALLS.map("for r in {}.joints: r.name, keep(r)".format),
+    CALLS.map("r = {}.state\nr.positions[0], len(r.positions), r.HasField('x')".format),
     CALLS.map("x: 'grpc.Channel' = [{} for t in y if t]".format),
     CALLS.map("@deco\nclass K(LuckyEnv, grpc.ClientInterceptor):\n    y = {}".format),
     CALLS.map("async def f(c=1):\n    import grpc\n    return await {}".format),

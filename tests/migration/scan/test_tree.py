@@ -49,9 +49,9 @@ def test_a_single_file_goes_by_its_name(tree: Any) -> None:
     ],
 )
 def test_source_of_every_encoding_and_line_end_is_read(tree: Any, content: bytes) -> None:
-    outcome = scan(tree({"a.py": content}))
-    assert [one.symbol for one in outcome.findings] == ["grpc"]
-    assert outcome.unread == []
+    result = scan(tree({"a.py": content}))
+    assert [one.symbol for one in result.findings] == ["grpc"]
+    assert result.unread == []
 
 
 @pytest.mark.parametrize(
@@ -69,12 +69,12 @@ def test_source_of_every_encoding_and_line_end_is_read(tree: Any, content: bytes
 def test_a_file_that_is_no_python_is_said_with_its_line_and_holds_up_the_gate(
     tree: Any, content: bytes, line: int, why: str
 ) -> None:
-    outcome = scan(tree({"a.py": content, "b.py": "import grpc"}))
-    assert [one.path for one in outcome.findings] == ["b.py"]
-    (unread,) = outcome.unread
+    result = scan(tree({"a.py": content, "b.py": "import grpc"}))
+    assert [one.path for one in result.findings] == ["b.py"]
+    (unread,) = result.unread
     assert (unread.path, why in unread.why) == ("a.py", True)
     assert unread.line == line
-    assert not outcome.nothing_left
+    assert not result.nothing_left
 
 
 def test_a_broken_file_without_a_word_of_grpc_is_no_matter(tree: Any) -> None:
@@ -89,8 +89,8 @@ def test_a_file_of_another_kind_that_is_broken_is_said(tree: Any, name: str, why
 
 def test_a_huge_file_is_said_when_it_may_hold_grpc(tree: Any) -> None:
     big = b"x = 1\n" * 800_000
-    outcome = scan(tree({"a.py": b"import grpc\n" + big, "b.py": big}))
-    assert [(one.path, one.why) for one in outcome.unread] == [("a.py", "is longer than 4 MiB")]
+    result = scan(tree({"a.py": b"import grpc\n" + big, "b.py": big}))
+    assert [(one.path, one.why) for one in result.unread] == [("a.py", "is longer than 4 MiB")]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
