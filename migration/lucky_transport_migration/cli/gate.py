@@ -46,7 +46,9 @@ def gate(folder: Path | None, method: str, since: datetime | None, aa: bool, as_
     limits = Limits.load()
     folder = folder or StagePlan.load().evidence
     earliest = "" if since is None else since.strftime("%Y-%m-%dT%H:%M:%S")
-    seen = (one for one in recent_evidence(folder) if matches(one.method, method) and one.at >= earliest)
+    seen = (
+        one for one in recent_evidence(folder, limits.aa_days) if matches(one.method, method) and one.at >= earliest
+    )
     if aa:
         verdict = judge(twins_as_candidates(seen), limits)
     else:

@@ -24,6 +24,7 @@ from lucky_transport_migration.evidence.record import (
     Evidence,
     SideResult,
 )
+from lucky_transport_migration.evidence.request_hash import request_hash
 from lucky_transport_migration.evidence.rule_keys import METADATA
 from lucky_transport_migration.evidence.rules import ComparisonRules
 from lucky_transport_migration.evidence.shown import shown
@@ -41,7 +42,8 @@ _FAILURES = _NO_ANSWER | {"INTERNAL"}
 def compare(comparison: Comparison, rules: ComparisonRules, *, kind: str = "live") -> Evidence:
     """Return what a call showed. kind: see `Evidence`; two answers of one transport are always "aa"."""
     authority, shadow = comparison.authority, comparison.shadow
-    evidence = Evidence(comparison.method, comparison.decision.stage, _side(authority), kind=kind)
+    request = request_hash(comparison.request)
+    evidence = Evidence(comparison.method, comparison.decision.stage, _side(authority), kind=kind, request=request)
     if shadow is None:
         return _alone(evidence, authority, comparison.why)
     is_twin = authority.transport == shadow.transport

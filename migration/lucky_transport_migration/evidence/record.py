@@ -3,7 +3,7 @@
     {"v": 1, "at": "2026-01-01T00:00:00.000Z", "method": "/hazel.rpc.SceneService/GetEntity", "stage": "shadow",
      "kind": "live", "authority": {"transport": "grpc", "code": "OK", "us": 412.0, "items": 1}, "shadow": {...} | null,
      "verdict": "different", "aspect": "item", "where": "entity.name", "values": {"grpc": "a", "shm": "b"}, "why": "",
-     "left_out": ["AgentFrame.timestamp_ms"]}
+     "left_out": ["AgentFrame.timestamp_ms"], "request": "5f0c6b1d9a3e7728"}
 
 A piece of evidence is one line of JSON in `<folder>/calls-<pid>.jsonl`; a process writes only its own file. A line that
 a killed process left unfinished is no evidence, and hides none.
@@ -59,7 +59,8 @@ class Evidence:
     kind: "live", "aa" (both sides are the same transport: what differs is noise), "replay" or "parity". aspect: what
     differs: "" (nothing), "code", "details", "trailing", "headers", "item", "order", "count" or "late" (slower than its
     deadline). where: the path of the first difference, values: what each transport has there, as JSON values. why:
-    why nothing was compared. left_out: fields that rules leave out. at: UTC, ISO 8601.
+    why nothing was compared. left_out: fields that rules leave out. request: a hash of it, "" where it carries nothing
+    or is not known. at: UTC, ISO 8601.
     """
 
     method: str
@@ -73,6 +74,7 @@ class Evidence:
     values: dict[str, Any] = field(default_factory=dict[str, Any])
     why: str = ""
     left_out: tuple[str, ...] = ()
+    request: str = ""
     at: str = ""
 
     @property
@@ -130,6 +132,7 @@ def _values(plain: dict[str, Any]) -> dict[str, Any]:
     values["authority"] = _side(plain["authority"])
     values["shadow"] = None if plain["shadow"] is None else _side(plain["shadow"])
     values["left_out"] = tuple(plain["left_out"])
+    values["request"] = str(plain.get("request", ""))  # version 0.1 wrote none
     return values
 
 

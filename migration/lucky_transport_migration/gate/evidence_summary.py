@@ -1,7 +1,8 @@
-"""What the evidence of one method adds up to: counts, first difference, durations.
+"""What the evidence of one method adds up to: trials, first difference, durations.
 
-A duration counts where the call succeeded, and only of calls made now: a recording's are another day's. A shadow runs
-beside its caller's own thread and is measured apart from calls that a caller waited for.
+A trial is a distinct request: repeats of it count once, and a mismatch in one of them is one of the trial. A request
+that carries nothing cannot be varied, so each such call is a trial. A duration counts where the call succeeded, and
+only of calls made now: a recording's are another day's.
 """
 
 from __future__ import annotations
@@ -9,27 +10,22 @@ from __future__ import annotations
 import re
 from array import array
 from collections import Counter, defaultdict
+from typing import TypeGuard
 
 from lucky_transport_migration.evidence.record import CONTROL, DIFFERENT, EQUAL, FAILED, Evidence, SideResult
-from lucky_transport_migration.gate.latency import ENOUGH, Samples
+from lucky_transport_migration.gate.latency import ENOUGH, Pairs, Samples, Tails
 
 __all__ = ["EvidenceSummary"]
 
 _INDEX = re.compile(r"\[\d+\]")
-
-#: (is it the control, did its caller wait for it) -> durations in microseconds.
-_Durations = defaultdict[tuple[bool, bool], "array[float]"]
-
-
-def _durations() -> _Durations:
-    return defaultdict(lambda: array("d"))
 
 
 class EvidenceSummary:
     """Adds up one method's evidence; `add` it in any order.
 
     verdicts: how many calls had which verdict. aspects: of mismatches and failures, what they were. unseen: why calls
-    were not compared. first: the first sentence on a difference. left_out: fields that rules leave out.
+    were not compared. first: the first sentence on a difference. left_out: fields that rules leave out. pairs: of
+    control and candidate, aa: of an A/A run, whose last pair is of the moment aa_at.
     """
 
     def __init__(self) -> None:
@@ -39,14 +35,18 @@ class EvidenceSummary:
         self.stages: set[str] = set()
         self.first: Evidence | None = None
         self.left_out: dict[str, None] = {}
-        self.twins: tuple[array[float], array[float]] = (array("d"), array("d"))
+        self.aa_at = ""
+        self._pairs = (array("d"), array("d"))
+        self._aa = (array("d"), array("d"))
+        self._waited = (array("d"), array("d"))
         self._noisy: set[str] = set()
-        self._durations = _durations()
+        self._is_bad: defaultdict[str, bool] = defaultdict(bool)
+        self._unvaried: Counter[bool] = Counter()
 
     def add(self, one: Evidence) -> None:
         """Count a call."""
         if one.kind == "aa":
-            self._add_twins(one)
+            self._add_aa(one)
             return
         self.verdicts[one.verdict] += 1
         self.stages.add(one.stage.partition(" ")[0])
@@ -56,9 +56,10 @@ class EvidenceSummary:
             self.aspects[one.aspect or one.verdict] += 1
         elif one.verdict != EQUAL:
             self.unseen[one.why or "no shadow was asked"] += 1
+        if one.verdict in (EQUAL, DIFFERENT, FAILED):
+            self._add_trial(one)
         if one.kind != "replay":
-            self._add_duration(one.authority, waited=True)
-            self._add_duration(one.shadow, waited=one.kind != "live")
+            self._add_durations(one)
 
     @property
     def calls(self) -> int:
@@ -71,38 +72,71 @@ class EvidenceSummary:
         return self.verdicts[EQUAL] + self.verdicts[DIFFERENT] + self.verdicts[FAILED]
 
     @property
+    def trials(self) -> int:
+        """How many distinct requests were compared."""
+        return len(self._is_bad) + self._unvaried.total()
+
+    @property
+    def bad_trials(self) -> int:
+        """How many of the trials have a mismatch or a failure."""
+        return sum(self._is_bad.values()) + self._unvaried[True]
+
+    @property
     def moving(self) -> bool:
         """True when there is something to judge: a call was compared, or both transports answer live calls."""
         return bool(self.compared or self.stages & {"shadow", "canary", "shm"})
 
+    @property
+    def pairs(self) -> Pairs:
+        """Durations of control and candidate of the calls that both answered."""
+        return Pairs(*self._pairs)
+
+    @property
+    def tails(self) -> Tails:
+        """Durations of control and candidate in calls that a caller waited for; a shadow's are those of its thread."""
+        return Tails(*self._waited)
+
+    @property
+    def aa(self) -> tuple[Samples, Samples]:
+        """Durations of the first and the second answer of an A/A run."""
+        return self._aa
+
     def judges_tail(self) -> bool:
         """True when callers waited for the candidate as well as for the control, or are beginning to."""
-        return "canary" in self.stages or min(len(samples) for samples in self.waited()) >= ENOUGH
-
-    def waited(self) -> tuple[Samples, Samples]:
-        """Return the durations of control and candidate in calls that a caller waited for."""
-        return self._durations[True, True], self._durations[False, True]
-
-    def durations(self) -> tuple[Samples, Samples]:
-        """Return those of the control and of the candidate: of calls that were waited for, where there are enough."""
-        if min(len(samples) for samples in self.waited()) >= ENOUGH:
-            return self.waited()
-        return (
-            self._durations[True, True] + self._durations[True, False],
-            self._durations[False, True] + self._durations[False, False],
-        )
+        return "canary" in self.stages or min(map(len, self._waited)) >= ENOUGH
 
     def noise_in(self, where: str) -> bool:
         """True when a field differs between two calls over one transport as well; indexes do not count."""
         return _INDEX.sub("[]", where) in self._noisy
 
-    def _add_twins(self, one: Evidence) -> None:
+    def _add_aa(self, one: Evidence) -> None:
         if one.verdict == DIFFERENT:
             self._noisy.add(_INDEX.sub("[]", one.where))
-        elif one.verdict == EQUAL and one.shadow is not None and min(one.authority.us, one.shadow.us) > 0:
-            for samples, side in zip(self.twins, (one.authority, one.shadow), strict=True):
-                samples.append(side.us)
+        elif one.verdict == EQUAL and _is_timed(one.authority) and _is_timed(one.shadow):
+            self.aa_at = max(self.aa_at, one.at)
+            _append(self._aa, one.authority.us, one.shadow.us)
 
-    def _add_duration(self, side: SideResult | None, *, waited: bool) -> None:
-        if side is not None and side.code == "OK" and side.us > 0:
-            self._durations[side.transport == CONTROL, waited].append(side.us)
+    def _add_trial(self, one: Evidence) -> None:
+        is_bad = one.verdict != EQUAL
+        if one.request:
+            self._is_bad[one.request] |= is_bad
+        else:
+            self._unvaried[is_bad] += 1
+
+    def _add_durations(self, one: Evidence) -> None:
+        sides = {side.transport == CONTROL: side.us for side in (one.authority, one.shadow) if _is_timed(side)}
+        if len(sides) == 2:
+            _append(self._pairs, sides[True], sides[False])
+        waited = (one.authority,) if one.kind == "live" else (one.authority, one.shadow)
+        for side in waited:
+            if _is_timed(side):
+                self._waited[side.transport != CONTROL].append(side.us)
+
+
+def _is_timed(side: SideResult | None) -> TypeGuard[SideResult]:
+    return side is not None and side.code == "OK" and side.us > 0
+
+
+def _append(pair: tuple[array[float], array[float]], first: float, second: float) -> None:
+    pair[0].append(first)
+    pair[1].append(second)

@@ -1,9 +1,9 @@
-"""Whether the candidate is known to be no slower than the limit allows (non-inferiority): one percentile of both.
+"""Whether the candidate is known to be no slower than the limit allows (non-inferiority).
 
-A method moves on when the upper bound of the ratio is at most the limit. What cannot be said holds it back. The bound
-comes from the ranks of the samples (binomial.rank_bounds), so it holds for latencies of any distribution. An A/A run
-raises the limit to the ratio that it shows, because that much differs where nothing does, but not above MOST_NOISE: on
-a machine noisier than that nothing can be judged.
+A method moves on when the upper bound of the ratio is at most the limit; what cannot be said holds it back. In the
+middle the two answers to one call are paired: what slows both, a busy machine or a large message, cancels out. The tail
+compares the p99 of calls that a caller waited for. The bounds come from the ranks of the samples (bounds.rank_above),
+so they hold for latencies of any distribution.
 """
 
 from __future__ import annotations
@@ -14,18 +14,17 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lucky_transport.errors import plural
-from lucky_transport_migration.bench.stats import NEEDED, SHARES, percentile
-from lucky_transport_migration.gate.binomial import rank_bounds
+from lucky_transport_migration.bench.stats import NEEDED, percentile
+from lucky_transport_migration.gate.bounds import rank_above, rank_below
 from lucky_transport_migration.units import duration_text, times_text
 
-__all__ = ["ENOUGH", "MOST_NOISE", "Latency", "Samples", "compare_latency", "needed_samples", "noise_limit"]
+__all__ = ["ENOUGH", "MOST_NOISE", "Latency", "Pairs", "Samples", "Tails", "needed_pairs", "needed_tails"]
 
 #: Calls of each side below which they do not stand for the side.
 ENOUGH = 100
-#: The largest limit that the noise of an A/A run leads to.
+#: The largest limit that the noise of an A/A run leads to: on a noisier machine nothing can be judged.
 MOST_NOISE = 1.25
 
 #: Durations in microseconds, in any order.
@@ -37,7 +36,7 @@ class Latency:
     """One percentile of control and candidate, in microseconds.
 
     times: how many times longer the candidate takes, at_most: the upper bound of that. limit: the largest ratio that is
-    allowed. calls: durations of the side that has fewer.
+    allowed, noise: what raised it. calls: pairs, or durations of the side that has fewer.
     """
 
     percentile: str
@@ -46,6 +45,7 @@ class Latency:
     times: float
     at_most: float
     limit: float
+    noise: str
     calls: int
 
     @property
@@ -56,10 +56,12 @@ class Latency:
     @property
     def sentence(self) -> str:
         """How both compare, in one sentence."""
+        paired = "in the middle pair " if self.percentile == "p50" else ""
+        limit = f"{times_text(self.limit)}{self.noise}"
         return (
             f"its {self.percentile} is {duration_text(self.candidate_us)}, of the control "
-            f"{duration_text(self.control_us)}: {times_text(self.times)} times as long "
-            f"(up to {times_text(self.at_most)} is open), the limit is {times_text(self.limit)}{self._remedy}"
+            f"{duration_text(self.control_us)}: {paired}{times_text(self.times)} times as long "
+            f"(up to {times_text(self.at_most)} is open), the limit is {limit}{self._remedy}"
         )
 
     @property
@@ -77,33 +79,66 @@ class Latency:
         return asdict(self) | rounded | {"holds_back": self.holds_back}
 
 
-def needed_samples(name: str, error: float) -> int:
-    """Return how many durations of each side the bound of a percentile needs; error: see `compare_latency`."""
-    share = SHARES[name] / 100
-    return max(NEEDED[name], math.ceil(math.log(error / 2) / math.log(max(share, 1 - share))))
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Durations of control and candidate for the same calls, in one order."""
+
+    control: Samples
+    candidate: Samples
+
+    def __len__(self) -> int:
+        return len(self.control)
+
+    def latency(self, limit: float, noise: str, error: float) -> Latency:
+        """Return how the middle of the pairs compares. error: the probability that the true ratio is above `at_most`.
+
+        There are as many pairs as `needed_pairs` says.
+        """
+        ratios = self._log_ratios()
+        at_most = ratios[rank_above(len(self), 0.5, error) - 1]
+        control, candidate = (float(np.median(side)) for side in (self.control, self.candidate))
+        times = math.exp(np.median(ratios))
+        return Latency("p50", control, candidate, times, math.exp(at_most), limit, noise, len(self))
+
+    def noise(self) -> float:
+        """Return the ratio, from 1, that the pairs of an A/A run show; 1 where there are too few to say."""
+        return 1.0 if len(self) < ENOUGH else min(MOST_NOISE, math.exp(abs(np.median(self._log_ratios()))))
+
+    def _log_ratios(self) -> Any:
+        """Return float64 (len,): the logarithm of each pair's ratio, sorted; a ratio and its inverse weigh the same."""
+        return np.sort(np.log(np.asarray(self.candidate) / np.asarray(self.control)))
 
 
-def compare_latency(name: str, control: Samples, candidate: Samples, limit: float, error: float) -> Latency:
-    """Return how the percentile `name` ("p50", "p99") compares; both sides have the samples that it needs.
+@dataclass(frozen=True, slots=True)
+class Tails:
+    """Durations of control and candidate, each side's of calls of its own."""
 
-    error: the probability that the true ratio is above `at_most`.
-    """
-    ours, theirs = _sorted(control), _sorted(candidate)
-    share = SHARES[name]
-    low, _ = rank_bounds(ours.size, share / 100, error)  # each side may be wrong with half of the error
-    _, high = rank_bounds(theirs.size, share / 100, error)
-    at_most = float(theirs[high - 1] / ours[low - 1])
-    middle, other = percentile(ours, share), percentile(theirs, share)
-    return Latency(name, middle, other, other / middle, at_most, limit, min(ours.size, theirs.size))
+    control: Samples
+    candidate: Samples
+
+    def latency(self, limit: float, noise: str, error: float) -> Latency:
+        """Return how the p99 compares; both sides have as many samples as `needed_tails` says."""
+        ours, theirs = np.sort(self.control), np.sort(self.candidate)
+        low = rank_below(ours.size, 0.99, error / 2)  # each side may be wrong with half of the error
+        high = rank_above(theirs.size, 0.99, error / 2)
+        control, candidate = percentile(ours, 99), percentile(theirs, 99)
+        at_most = float(theirs[high - 1] / ours[low - 1])
+        calls = min(ours.size, theirs.size)
+        return Latency("p99", control, candidate, candidate / control, at_most, limit, noise, calls)
+
+    def noise(self) -> float:
+        """Return the ratio, from 1, of the p99 of both sides of an A/A run; 1 where there are too few to say."""
+        if min(len(self.control), len(self.candidate)) < NEEDED["p99"]:
+            return 1.0
+        ours, theirs = (percentile(np.sort(side), 99) for side in (self.control, self.candidate))
+        return min(MOST_NOISE, max(ours / theirs, theirs / ours))
 
 
-def noise_limit(name: str, limit: float, first: Samples, second: Samples) -> float:
-    """Return the limit that the noise of an A/A run, its two sides, makes of `limit`."""
-    if min(len(first), len(second)) < max(NEEDED[name], ENOUGH):
-        return limit
-    ours, theirs = percentile(_sorted(first), SHARES[name]), percentile(_sorted(second), SHARES[name])
-    return max(limit, min(MOST_NOISE, max(ours / theirs, theirs / ours)))
+def needed_pairs(error: float) -> int:
+    """Return how many pairs the bound of their middle needs at least."""
+    return math.ceil(math.log(error) / math.log(0.5))
 
 
-def _sorted(samples: Samples) -> NDArray[Any]:
-    return np.sort(np.asarray(samples, np.float64))
+def needed_tails(error: float) -> int:
+    """Return how many durations of each side the bound of a p99 needs at least."""
+    return max(NEEDED["p99"], math.ceil(math.log(error / 2) / math.log(0.99)))

@@ -5,6 +5,7 @@
     mismatch_limit = 0.003  # largest mismatch rate that the upper bound may leave open
     slower_limit = 1.1      # times longer than gRPC that shared memory may take
     confidence = 0.95       # of the bounds on mismatch rate and latency, for all methods together
+    aa_days = 7             # days for which an A/A run tells what noise is
     demote = true           # send a method back at its first mismatch or failure
     cool_down_s = 300.0     # seconds that it then stays back
 
@@ -22,6 +23,7 @@ from typing import Any
 
 from lucky_transport.config import load_table
 from lucky_transport.errors import ConfigError
+from lucky_transport_migration.stages.evidence_window import AA_DAYS
 
 __all__ = ["Limits"]
 
@@ -33,13 +35,15 @@ class Limits:
     calls: compared calls that each method needs. mismatch_limit: a method is held back while the upper bound of its
     mismatch rate is above it. slower_limit: how many times longer than the control the candidate may take: a method is
     held back while the upper bound of that ratio is above it, or above what an A/A run shows, up to 1.25. confidence:
-    of both bounds, for all methods that are judged together. demote, cool_down_s: see `demotion`.
+    of both bounds, for all methods that are judged together. aa_days: for so long an A/A run counts. demote,
+    cool_down_s: see `demotion`.
     """
 
     calls: int = 1000
     mismatch_limit: float = 0.003
     slower_limit: float = 1.1
     confidence: float = 0.95
+    aa_days: int = AA_DAYS
     demote: bool = True
     cool_down_s: float = 300.0
 
@@ -72,6 +76,7 @@ _READERS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "mismatch_limit": (lambda value: _is_number(value) and 0 < value < 1, "a rate between 0 and 1, e.g. 0.003"),
     "slower_limit": (lambda value: _is_number(value) and value >= 1, "a ratio from 1, e.g. 1.1"),
     "confidence": (lambda value: _is_number(value) and 0.5 <= value < 1, "a share from 0.5 to below 1, e.g. 0.95"),
+    "aa_days": (_is_count, "a whole number of days from 1, e.g. 7"),
     "demote": (lambda value: isinstance(value, bool), "true or false"),
     "cool_down_s": (lambda value: _is_number(value) and value >= 0, "seconds >= 0, e.g. 300"),
 }

@@ -13,28 +13,28 @@ from typing import Any
 
 from lucky_transport.errors import plural
 from lucky_transport_migration.evidence.record import DIFFERENT, FAILED
-from lucky_transport_migration.gate.binomial import needed_calls, upper_bound
+from lucky_transport_migration.gate.bounds import needed_trials, upper_bound
 from lucky_transport_migration.gate.evidence_summary import EvidenceSummary
-from lucky_transport_migration.gate.latency import Latency, compare_latency, needed_samples, noise_limit
+from lucky_transport_migration.gate.latency import Latency, Pairs, Tails, needed_pairs, needed_tails
 from lucky_transport_migration.gate.limits import Limits
 
 __all__ = ["MethodVerdict", "judge_method"]
-
-_PERCENTILES = ("p50", "p99")
 
 
 @dataclass(frozen=True, slots=True)
 class MethodVerdict:
     """What a method's evidence comes to; `reasons` is empty when it may move on.
 
-    calls: seen, compared: of those, with both answers. mismatches: answered differently, failures: the candidate did
-    not answer. mismatch_bound: the rate that the true one is not above. not_compared: reason -> calls. aa_calls: pairs
-    of an A/A run, from which the noise floor comes.
+    calls: seen, compared: of those, with both answers, distinct: of those, requests that differ (the trials).
+    mismatches: calls answered differently, failures: the candidate did not answer. mismatch_bound: the rate of trials
+    that the true one is not above. not_compared: reason -> calls. aa_calls: pairs of an A/A run, from which the noise
+    comes, the last one of the moment aa_at.
     """
 
     reasons: list[str]
     calls: int
     compared: int
+    distinct: int
     mismatches: int
     failures: int
     mismatch_bound: float
@@ -43,6 +43,7 @@ class MethodVerdict:
     aspects: dict[str, int]
     first: str
     aa_calls: int
+    aa_at: str
     latency: list[Latency] = field(default_factory=list[Latency])
 
     @property
@@ -60,10 +61,9 @@ class MethodVerdict:
 
 def judge_method(summary: EvidenceSummary, limits: Limits, *, among: int = 1) -> MethodVerdict:
     """Return the verdict on one method; among: how many methods are judged together."""
-    bad = summary.verdicts[DIFFERENT] + summary.verdicts[FAILED]
     error = (1 - limits.confidence) / among
-    bound = upper_bound(bad, summary.compared, 1 - error)
-    doubts = list(_doubts(summary, bad, bound, limits, error))
+    bound = upper_bound(summary.bad_trials, summary.trials, 1 - error)
+    doubts = list(_doubts(summary, bound, limits, error))
     latency, missing = _latency(summary, limits, error)
     if summary.compared:  # else there is nothing to be timed either
         doubts += [*missing, *(one.sentence for one in latency if one.holds_back)]
@@ -71,6 +71,7 @@ def judge_method(summary: EvidenceSummary, limits: Limits, *, among: int = 1) ->
         reasons=doubts,
         calls=summary.calls,
         compared=summary.compared,
+        distinct=summary.trials,
         mismatches=summary.verdicts[DIFFERENT],
         failures=summary.verdicts[FAILED],
         mismatch_bound=round(bound, 9),
@@ -78,38 +79,51 @@ def judge_method(summary: EvidenceSummary, limits: Limits, *, among: int = 1) ->
         left_out=list(summary.left_out),
         aspects=dict(summary.aspects),
         first=summary.first.sentence if summary.first else "",
-        aa_calls=len(summary.twins[0]),
+        aa_calls=len(summary.aa[0]),
+        aa_at=summary.aa_at,
         latency=latency,
     )
 
 
 def _latency(summary: EvidenceSummary, limits: Limits, error: float) -> tuple[list[Latency], list[str]]:
-    """Return what can be said of durations, and what is missing for the rest.
-
-    The tail is judged where callers wait for both sides: a shadow's is that of its thread.
-    """
+    """Return what can be said of durations, and what is missing for the rest."""
     found: list[Latency] = []
     missing: list[str] = []
-    names = _PERCENTILES if summary.judges_tail() else _PERCENTILES[:1]
-    for name in names:
-        control, candidate = summary.waited() if name == "p99" else summary.durations()
-        needed = needed_samples(name, error / len(names))
-        if min(len(control), len(candidate)) < needed:
-            missing.append(_too_few(name, len(control), len(candidate), needed))
-            continue
-        limit = noise_limit(name, limits.slower_limit, *summary.twins)
-        found.append(compare_latency(name, control, candidate, limit, error / len(names)))
+    share = error / (2 if summary.judges_tail() else 1)
+    if len(summary.pairs) >= needed_pairs(share):
+        found.append(summary.pairs.latency(*_limit(Pairs(*summary.aa).noise(), summary, limits), share))
+    else:
+        needed, pairs = needed_pairs(share), len(summary.pairs)
+        missing.append(
+            f"its p50 is not known: {needed - pairs:,} are missing of {plural(needed, 'pair')} of timed calls "
+            "(shadow, canary, parity; no replay)"
+        )
+    if summary.judges_tail():
+        tails, needed = summary.tails, needed_tails(share)
+        if min(len(tails.control), len(tails.candidate)) >= needed:
+            found.append(tails.latency(*_limit(Tails(*summary.aa).noise(), summary, limits), share))
+        else:
+            missing.append(_too_few_tails(tails, needed))
     return found, missing
 
 
-def _too_few(name: str, control: int, candidate: int, needed: int) -> str:
-    sides = (("control", control), ("candidate", candidate))
+def _limit(noise: float, summary: EvidenceSummary, limits: Limits) -> tuple[float, str]:
+    """Return the limit in force and what raised it: as much as an A/A run shows differs where nothing does."""
+    if noise <= limits.slower_limit:
+        return limits.slower_limit, ""
+    return noise, f" (noise of {plural(len(summary.aa[0]), 'A/A pair')}, the last of {summary.aa_at[:10]})"
+
+
+def _too_few_tails(tails: Tails, needed: int) -> str:
+    sides = (("control", len(tails.control)), ("candidate", len(tails.candidate)))
     short = " and ".join(f"{needed - calls:,} of the {side}" for side, calls in sides if calls < needed)
-    where = "that a caller waited for (canary, parity)" if name == "p99" else "(shadow, canary, parity; no replay)"
-    return f"its {name} is not known: {short} are missing of {plural(needed, 'timed call')} each {where}"
+    return (
+        f"its p99 is not known: {short} are missing of {plural(needed, 'timed call')} each that a caller waited for "
+        "(canary, parity)"
+    )
 
 
-def _doubts(summary: EvidenceSummary, bad: int, bound: float, limits: Limits, error: float) -> Iterator[str]:
+def _doubts(summary: EvidenceSummary, bound: float, limits: Limits, error: float) -> Iterator[str]:
     """Yield why the answers do not suffice."""
     if not summary.calls:
         yield "no call of it was seen since"
@@ -121,16 +135,25 @@ def _doubts(summary: EvidenceSummary, bad: int, bound: float, limits: Limits, er
             "compared on two engines: `lucky-transport parity`, or `record` and `replay`"
         )
         return
-    if summary.compared < limits.calls:
-        yield f"{plural(summary.compared, 'call')} compared, {limits.calls:,} asked for (calls)"
-    if bound <= limits.mismatch_limit or (not bad and summary.compared < limits.calls):
+    trials, bad = summary.trials, summary.bad_trials
+    is_repeated = trials < summary.compared
+    seen = f"{plural(summary.compared, 'compared call')}{f' of {_distinct(trials)}' if is_repeated else ''}"
+    remedy = "; `lucky-transport parity --evidence` makes others" if is_repeated else ""
+    if trials < limits.calls:
+        counted = f"{plural(summary.compared, 'call')}{f' of {_distinct(trials)}' if is_repeated else ''}"
+        yield f"{counted} compared, {limits.calls:,} asked for (calls){remedy}"
+    if bound <= limits.mismatch_limit or (not bad and trials < limits.calls):
         return
-    needed = needed_calls(bad, limits.mismatch_limit, 1 - error)
+    needed = needed_trials(bad, limits.mismatch_limit, 1 - error)
     yield (
-        f"of {plural(summary.compared, 'compared call')} {_counted(summary)}: a rate of up to {_percent(bound)} "
-        f"is open, the limit is {_percent(limits.mismatch_limit)}; {plural(needed - summary.compared, 'more call')} "
-        f"without another would do{_first(summary)}"
+        f"of {seen} {_counted(summary)}: a rate of up to {_percent(bound)} is open, the limit is "
+        f"{_percent(limits.mismatch_limit)}; {plural(needed - trials, 'more call')} without another would do"
+        f"{remedy}{_first(summary)}"
     )
+
+
+def _distinct(trials: int) -> str:
+    return plural(trials, "distinct request")
 
 
 def _counted(summary: EvidenceSummary) -> str:

@@ -40,5 +40,6 @@ def _sentence(verdict: GateVerdict) -> str:
 def _row(name: str, row: MethodVerdict) -> tuple[str, ...]:
     middle = next((one for one in row.latency if one.percentile == "p50"), None)
     durations = ("", "") if middle is None else (duration_text(middle.control_us), duration_text(middle.candidate_us))
-    counts = (f"{count:,}" for count in (row.calls, row.compared, row.mismatches, row.failures))
+    repeats = f" ({row.distinct:,} distinct)" if row.distinct < row.compared else ""
+    counts = (f"{row.calls:,}", f"{row.compared:,}{repeats}", f"{row.mismatches:,}", f"{row.failures:,}")
     return (name, *counts, f"{row.mismatch_bound * 100:.3g} %", *durations, "yes" if row.promote else "no")

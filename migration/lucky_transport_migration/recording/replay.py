@@ -111,7 +111,7 @@ class _Player:
             was, now = (replace(one, headers=(), trailing=()) for one in (was, now))
         if method.stream is None and call.more:
             return self._not_compared(call, "its recorded response was none that a wire could carry")
-        return self._compared(call.call, was, now, is_cut=is_cut)
+        return self._compared(call.call, was, now, request=request, is_cut=is_cut)
 
     def _take(self, items: list[Any], method: Method, request: Any, wanted: int | None) -> None:
         """Add the response, or the items of a stream: so many, without a number all."""
@@ -135,8 +135,10 @@ class _Player:
             return call_outcome(name, items, ending_of(error), time.perf_counter_ns() - began_ns)
         return call_outcome(name, items, Ending(), time.perf_counter_ns() - began_ns)
 
-    def _compared(self, method: str, was: CallOutcome, now: CallOutcome, *, is_cut: bool = False) -> Evidence:
-        comparison = Comparison(method, Decision(was.transport, now.transport), was, now, ended_early=is_cut)
+    def _compared(
+        self, method: str, was: CallOutcome, now: CallOutcome, *, request: Any = None, is_cut: bool = False
+    ) -> Evidence:
+        comparison = Comparison(method, Decision(was.transport, now.transport), was, now, request, ended_early=is_cut)
         evidence = replace(compare(comparison, self._rules, kind="replay"), at=moment(time.time()))
         if self.is_lost and evidence.verdict in (EQUAL, NOT_COMPARED) and was.code != now.code:
             return replace(evidence, verdict=DIFFERENT, aspect="code", where="code", values={"replay": now.details})

@@ -108,7 +108,7 @@ class Moves:
         judged = {name for name in names if self.standing.placement(name).stage is not Stage.GRPC}
         if not judged:
             return
-        seen = recent_evidence(self.standing.plan.evidence)
+        seen = recent_evidence(self.standing.plan.evidence, self._limits.aa_days)
         verdict = judge((one for one in seen if one.method in judged), self._limits)
         for name in judged:
             found = verdict.methods.get(name)

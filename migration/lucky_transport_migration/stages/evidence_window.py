@@ -1,22 +1,30 @@
 """What evidence there is for a method's next promotion.
 
 What was seen live counts from the method's last move on: each stage needs evidence of its own. What other runs showed
-(parity, replay) counts from the last demotion on, an A/A run always: it is about noise.
+(parity, replay) counts from the last demotion on, an A/A run for some days: it is about the noise of a machine.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from lucky_transport_migration.evidence.record import Evidence, read_folder
+from lucky_transport_migration.evidence.record import Evidence, moment, read_folder
 from lucky_transport_migration.stages.journal import Journal
 
-__all__ = ["recent_evidence"]
+__all__ = ["AA_DAYS", "recent_evidence"]
+
+#: For so long an A/A run tells what noise is, where nothing else is asked for.
+AA_DAYS = 7
 
 
-def recent_evidence(folder: Path) -> Iterator[Evidence]:
-    """Yield what counts of the evidence in `folder`, by the journal there. Raises ConfigError as `read_folder`."""
+def recent_evidence(folder: Path, aa_days: int = AA_DAYS) -> Iterator[Evidence]:
+    """Yield what counts of the evidence in `folder`, by the journal there, with A/A pairs of the last `aa_days`.
+
+    Raises ConfigError as `read_folder`.
+    """
+    aa_since = moment(time.time() - aa_days * 86_400)
     moved: dict[str, str] = {}
     demoted: dict[str, str] = {}
     for entry in Journal(folder).entries():
@@ -24,6 +32,9 @@ def recent_evidence(folder: Path) -> Iterator[Evidence]:
         if entry.event == "demoted":
             demoted[entry.method] = entry.moment
     for one in read_folder(folder):
-        since = moved if one.kind == "live" else demoted
-        if one.kind == "aa" or one.at >= since.get(one.method, ""):
+        if one.kind == "aa":
+            since = aa_since
+        else:
+            since = (moved if one.kind == "live" else demoted).get(one.method, "")
+        if one.at >= since:
             yield one

@@ -107,7 +107,7 @@ def test_a_demotion_makes_the_gate_red_for_its_method(project: Path) -> None:
 
 
 def test_an_aa_run_can_be_judged_for_itself(project: Path) -> None:
-    folder = keep(project / "twins", [seen(kind="aa")] * 60)
+    folder = keep(project / "twins", [seen(kind="aa", at=moment(time.time()))] * 60)
     assert gate(str(folder)).exit_code == 1
     assert gate(str(folder), "--aa").exit_code == 0
 

@@ -57,6 +57,7 @@ def test_the_form_of_a_line_is_fixed() -> None:
         "values": {},
         "why": "",
         "left_out": [],
+        "request": "",
     }
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lucky_transport.errors import ConfigError
-from lucky_transport_migration.gate.binomial import needed_calls, upper_bound
+from lucky_transport_migration.gate.bounds import needed_trials, upper_bound
 from lucky_transport_migration.gate.limits import Limits
 
 
@@ -19,7 +19,7 @@ def test_without_a_file_the_defaults_fit_together(tmp_path: Path) -> None:
 
 def test_the_readme_says_how_many_calls_the_default_limit_needs() -> None:
     limits = Limits()
-    needed = [needed_calls(0, limits.mismatch_limit, 1 - (1 - limits.confidence) / methods) for methods in (1, 10, 40)]
+    needed = [needed_trials(0, limits.mismatch_limit, 1 - (1 - limits.confidence) / methods) for methods in (1, 10, 40)]
     one, ten, forty = (f"{calls:,}" for calls in needed)
     readme = " ".join((Path(__file__).parents[3] / "migration" / "README.md").read_text().split())
     assert f"needs {one} calls of a single method, {ten} of each of 10 methods and {forty} of each of 40" in readme

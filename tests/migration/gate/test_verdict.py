@@ -46,6 +46,26 @@ def test_too_few_calls_are_named_with_both_numbers(calls: Calls) -> None:
     assert verdict.reasons == ["/hazel.rpc.SceneService/GetEntity: 999 calls compared, 1,000 asked for (calls)"]
 
 
+def test_repeats_of_one_request_are_one_trial(seen: Seen, calls: Calls) -> None:
+    repeats = [one for index in range(10) for one in calls(200, seed=index, request=f"{index:016x}")]
+    (short,) = judge(repeats, Limits()).reasons
+    assert "2,000 calls of 10 distinct requests compared, 1,000 asked for (calls)" in short
+    assert "parity --evidence" in short
+    different_ones = [seen(request=f"{index:016x}") for index in range(1_000)]
+    (row,) = judge(different_ones, Limits()).methods.values()
+    assert row.promote
+    assert (row.compared, row.distinct) == (1_000, 1_000)
+
+
+def test_a_request_that_differed_once_is_one_bad_trial_however_often_it_is_repeated(seen: Seen, calls: Calls) -> None:
+    rows = [seen(request=f"{index:016x}") for index in range(1_578)]
+    bad = [different(seen, request="f" * 16) for _ in range(50)]
+    good_repeats = list(calls(50, request="f" * 16))
+    (reason,) = judge([*rows, *bad, *good_repeats], Limits()).reasons
+    assert "of 1,678 compared calls of 1,579 distinct requests 50 differed" in reason
+    assert judge([*rows, seen(request="a" * 16), *bad, *good_repeats], Limits()).promote
+
+
 def test_one_mismatch_asks_for_more_calls_and_says_how_many(seen: Seen, calls: Calls) -> None:
     (reason,) = judge([*calls(999), different(seen)], Limits()).reasons
     assert "of 1,000 compared calls 1 differed and 0 failed (item 1)" in reason
@@ -113,6 +133,8 @@ def test_what_an_aa_run_shows_as_noise_is_no_slowness(calls: Calls) -> None:
     same = {"authority": SideResult("grpc", us=400.0), "shadow": SideResult("grpc", us=480.0)}
     slower = list(calls(4000, grpc_us=400, shm_us=440))
     assert judge([*slower, *calls(200, kind="aa", **same)], Limits()).promote
+    (reason,) = judge([*calls(4000, grpc_us=400, shm_us=600), *calls(200, kind="aa", **same)], Limits()).reasons
+    assert "the limit is 1.20 (noise of 200 A/A pairs, the last of 2026-01-01)" in reason
     assert not judge([*slower, *calls(20, kind="aa", **same)], Limits()).promote, "20 pairs say nothing"
 
 
@@ -145,14 +167,14 @@ def test_the_tail_of_shadows_is_not_judged(seen: Seen) -> None:
 
 def test_durations_of_a_recording_are_not_compared_with_those_of_today(calls: Calls) -> None:
     (reason,) = judge(calls(1000, kind="replay", grpc_us=10, shm_us=5_000), Limits()).reasons
-    assert "6 of the control and 6 of the candidate are missing of 6 timed calls each" in reason
+    assert "5 are missing of 5 pairs of timed calls" in reason
     assert "no replay" in reason
 
 
 def test_durations_of_calls_that_failed_do_not_count(seen: Seen) -> None:
     refused = {"authority": SideResult("grpc", "NOT_FOUND", 10.0), "shadow": SideResult("shm", "NOT_FOUND", 900.0)}
     (reason,) = judge([seen(**refused)] * 1000, Limits()).reasons
-    assert "its p50 is not known: 6 of the control and 6 of the candidate are missing" in reason
+    assert "its p50 is not known: 5 are missing of 5 pairs" in reason
 
 
 def test_a_tail_that_too_few_callers_waited_for_holds_back_and_says_how_many_are_missing(seen: Seen) -> None:
@@ -186,9 +208,17 @@ def test_the_verdict_is_json_with_what_was_left_out(seen: Seen, calls: Calls) ->
     assert row["calls"] == 1002
     assert row["left_out"] == ["AgentFrame.timestamp_ms"]
     assert row["not_compared"] == [{"why": "the pool is full", "calls": 1}]
-    assert {"percentile", "control_us", "candidate_us", "times", "at_most", "limit", "calls", "holds_back"} == set(
-        row["latency"][0]
-    )
+    assert {
+        "percentile",
+        "control_us",
+        "candidate_us",
+        "times",
+        "at_most",
+        "limit",
+        "noise",
+        "calls",
+        "holds_back",
+    } == set(row["latency"][0])
 
 
 def demoted(cool_until: float) -> dict[str, Demotion]:
