@@ -161,7 +161,8 @@ class Conversation:
     def next_line(self, run: ClientRun, take: Callable[[], ParsedLine | None], timeout_s: float) -> ParsedLine | None:
         """Return what `take` finds among the lines of `run`; None once the run is over and it finds nothing.
 
-        Raises EngineFailed (the engine reported an error), ClosedError (another run took its place), and as `wait`.
+        Raises EngineFailed (the engine reported an error), ClosedError (another run took its place), PeerTimeout,
+        PeerDied.
         """
 
         def take_or_end() -> ParsedLine | tuple[()] | None:

@@ -33,13 +33,13 @@ _LONGEST_WAIT_S = 3600.0
 
 
 class LineService:
-    """Serves one client; `experiments` is None for an engine that has none.
+    """Serves one client.
 
     A line that has no place in the client's state is warned of, and the next one is read as if it had not come.
     """
 
     def __init__(
-        self, experiments: Experiments | None, rules: SessionRules, connection: PipeConnection, send_timeout_s: float
+        self, experiments: Experiments, rules: SessionRules, connection: PipeConnection, send_timeout_s: float
     ) -> None:
         self._experiments = experiments
         self._rules = rules
@@ -128,7 +128,7 @@ class LineService:
 
     def _on_run(self, line: ParsedLine) -> None:
         name = line.text.partition(" ")[0]
-        map_name = None if self._experiments is None else self._experiments.find(name)
+        map_name = self._experiments.find(name)
         event = ControlEvent.UNKNOWN if map_name is None else ControlEvent.RUN
         if not self._control.allows(event):
             self._warn(f"run {name!r} is not possible while {self._control.state.value}")
@@ -163,7 +163,6 @@ class LineService:
             return
         self._control.on(ControlEvent.END)
         if self._control.state is ControlState.RUNNING:
-            assert self._experiments is not None  # or the experiment would be unknown
             self._run = Run(self._experiments, self._map_name, self._inits, self._rules, self._send, self._warn)
 
     def _on_command(self, line: ParsedLine) -> None:

@@ -14,13 +14,13 @@ import threading
 from lucky_transport.config import Settings
 from lucky_transport.deadline import Deadline
 from lucky_transport.endpoint import Endpoint
-from lucky_transport.errors import ClosedError, PeerDied, TransportError
+from lucky_transport.errors import ClosedError, PeerDied, TransportError, Unimplemented
 from lucky_transport.host.host import Host
 from lucky_transport.process import unique_name
 from lucky_transport.serving import Server
 from lucky_transport.shm import lockfile
 from lucky_transport.shm.liveness import peer_of
-from lucky_transport_pipe.address import lock_path, path_of, remove_socket
+from lucky_transport_pipe.address import BACKEND, lock_path, path_of, remove_socket
 from lucky_transport_pipe.connection import PipeConnection
 from lucky_transport_pipe.experiments import Experiments
 from lucky_transport_pipe.line_service import LineService
@@ -60,15 +60,24 @@ class PipeServer(Server):
         self._thread: threading.Thread | None = None
 
     def start(self, host: Host) -> Endpoint:
-        self._thread = threading.Thread(target=self._run, args=(host,), name=f"pipe {self._path}", daemon=True)
+        """Raises Unimplemented for an engine without worlds: it has no experiment to play."""
+        worlds, engine = host.engine.worlds, host.spec.engine
+        if worlds is None:
+            raise Unimplemented(
+                f"engine {engine!r} has no worlds to play experiments in",
+                backend=BACKEND,
+                hint="serve it at shm://, or serve cartpole here",
+            )
+        experiments = Experiments(worlds, engine)
+        self._thread = threading.Thread(target=self._run, args=(experiments,), name=f"pipe {self._path}", daemon=True)
         self._thread.start()
         return self._endpoint
 
-    def _run(self, host: Host) -> None:
+    def _run(self, experiments: Experiments) -> None:
         deadline = None if self._connect_timeout_s is None else Deadline(self._connect_timeout_s)
         try:
             while not self._stopping.wait(_LOOK_S):
-                self._serve_next(host)
+                self._serve_next(experiments)
                 if deadline is not None and (self.clients or deadline.expired):
                     break
         except Exception:
@@ -76,14 +85,16 @@ class PipeServer(Server):
         finally:
             self.ended.set()
 
-    def _serve_next(self, host: Host) -> None:
+    def _serve_next(self, experiments: Experiments) -> None:
         """Serve the client that offers the pipe, if there is one, until it has gone."""
         try:
             connection = _try_connect(self._path)
             if connection is None:
                 return
             try:
-                self._serve(host, connection)
+                self._hold(connection)
+                self.clients += 1
+                LineService(experiments, self._rules, connection, self._settings.step_timeout_s).serve()
             finally:
                 self._hold(None)
                 connection.close()
@@ -92,13 +103,6 @@ class PipeServer(Server):
             _log.debug("pipe %s: %s", self._path, error)
         except (TransportError, OSError) as error:
             _log.warning("pipe %s: %s; the connection is dropped", self._path, error)
-
-    def _serve(self, host: Host, connection: PipeConnection) -> None:
-        self._hold(connection)
-        self.clients += 1
-        worlds = host.engine.worlds
-        experiments = None if worlds is None else Experiments(worlds, host.spec.engine)
-        LineService(experiments, self._rules, connection, self._settings.step_timeout_s).serve()
 
     def _hold(self, connection: PipeConnection | None) -> None:
         """Note what `stop` has to close."""

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from lucky_transport.engines.cartpole import CartPoleWorlds
+from lucky_transport.errors import Unimplemented
 from lucky_transport.sessions.batch import WorldsEngine
 
 INIT = '{"WindSeed":1,"InitialAngle":0.01}'
@@ -91,10 +92,9 @@ def test_an_unknown_experiment_is_an_error_and_the_next_one_is_heard(serving: Se
         assert client.read() == "0"
 
 
-def test_an_engine_without_worlds_knows_no_experiment(serving: Serving, offering: Offering) -> None:
-    with serving("toy"), offering() as client:
-        client.send("run cart_pole")
-        assert client.read() == 'Error: Experiment name "cart_pole" was not recognized.'
+def test_an_engine_without_worlds_is_not_served(serving: Serving) -> None:
+    with pytest.raises(Unimplemented, match=r"engine 'toy' has no worlds .* serve it at shm://"):
+        serving("toy")
 
 
 def test_no_sessions_are_a_run_that_ends_at_once(serving: Serving, offering: Offering) -> None:
