@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -19,7 +20,15 @@ from lucky_transport import api
 from lucky_transport.config import load_settings
 from lucky_transport.engine import HOLD, RESET
 from lucky_transport.env.vector_env import VectorEnv
-from lucky_transport.errors import ConfigError, LocalProtocolError, NotReachable, PeerDied, SpecError, Unimplemented
+from lucky_transport.errors import (
+    ClosedError,
+    ConfigError,
+    LocalProtocolError,
+    NotReachable,
+    PeerDied,
+    SpecError,
+    Unimplemented,
+)
 from lucky_transport.messages import SetSeedsRequest
 from lucky_transport.messages.methods import method
 from lucky_transport.testing.suite import every, open_reference, zeros
@@ -29,6 +38,7 @@ from tests.support.waiting import until
 
 _LASERS = {"sensor_type": "RangeFinderSensor", "configuration": {"LaserCount": 6}}
 _TASK = {"sensor_type": "DistanceTask"}
+_SET_SEEDS = method("BatchService/SetSeeds")
 
 
 @pytest.fixture
@@ -123,7 +133,7 @@ def test_what_a_shared_world_cannot_do_is_refused_before_anything_is_sent(
     with pytest.raises(LocalProtocolError, match="cannot hold"):
         client.step(zeros(client), every(client, HOLD))
     with pytest.raises(Unimplemented, match="SetSeeds"):
-        client.call(method("BatchService/SetSeeds"), SetSeedsRequest([1, 2]))
+        client.call(_SET_SEEDS, SetSeedsRequest([1, 2]))
     assert client.step(zeros(client)).observations[:, 0].tolist() == [1, 1]
 
 
@@ -272,3 +282,80 @@ def test_an_engine_that_ends_before_it_is_there_is_told_with_its_exit_report(ben
     for path, why in ((binary, "exit status 3\n  no display"), (tmp_path / "nothing", "cannot be started")):
         with pytest.raises(NotReachable, match=why):
             api.open_transport(f"holodeck://{bench.names.uuid}?scenario={scenario}&binary={path}")
+
+
+# misuse and the end
+
+
+def test_invalid_use_is_refused_and_does_no_harm(bench: Any, connect: Any, placed: Any, agent: Any) -> None:
+    bench.serve(placed(1))
+    client = connect(agent("a"))
+    client.step(zeros(client), every(client, RESET))
+    invalid: dict[str, Any] = {
+        "recv without send": (LocalProtocolError, client.recv),
+        "one value too many": (ValueError, lambda: client.step(np.zeros((1, 5), np.float32))),
+        "NaN": (ValueError, lambda: client.step(np.full((1, 4), np.nan, np.float32))),
+        "control of another type": (ValueError, lambda: client.step(zeros(client), np.zeros(1, np.int64))),
+    }
+    for count, (name, (error, call)) in enumerate(invalid.items(), 1):
+        with pytest.raises(error):
+            call()
+        assert client.step(zeros(client)).observations[0, 0] == count, name
+    client.send(zeros(client))
+    with pytest.raises(LocalProtocolError):
+        client.send(zeros(client))
+    assert client.recv().observations[0, 0] == len(invalid) + 1
+
+
+def test_a_killed_engine_is_an_error_for_its_client_again_and_again(bench: Any, connect: Any, agent: Any) -> None:
+    engine = bench.spawn(act_size=4)
+    with connect(agent("a")) as client:
+        client.step(zeros(client), every(client, RESET))
+        engine.kill()
+        for _ in range(2):
+            with pytest.raises(PeerDied):
+                client.step(zeros(client))
+    engine.stop()
+    assert bench.leftovers() == []
+
+
+def _use(client: Transport, name: str) -> None:
+    if name == "send":
+        client.send(zeros(client))
+    elif name == "recv":
+        client.recv()
+    else:
+        client.call(_SET_SEEDS, SetSeedsRequest([1]))
+
+
+def test_a_closed_client_is_refused_and_the_engine_serves_the_next_one(
+    bench: Any, connect: Any, placed: Any, agent: Any
+) -> None:
+    bench.serve(placed(1))
+    for _ in range(2):
+        client = connect(agent("a"))
+        frame = client.step(zeros(client), every(client, RESET))
+        client.close()
+        client.close()
+        assert not frame.observations.any()
+        for name in ("send", "recv", "call"):
+            with pytest.raises(ClosedError):
+                _use(client, name)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_child_is_refused_and_its_parent_goes_on(bench: Any, connect: Any, placed: Any, agent: Any) -> None:
+    bench.serve(placed(1))
+    client = connect(agent("a"))
+    client.step(zeros(client), every(client, RESET))
+    pid = os.fork()
+    if pid == 0:
+        try:
+            client.send(zeros(client))
+        except ClosedError:
+            client.close()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert client.step(zeros(client)).observations[0, 0] == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -62,5 +63,23 @@ def test_two_sides_that_both_write_before_they_read_both_get_done() -> None:
         assert list(pool.map(write_and_read, (one, other))) == [len(data)] * 2
     with pytest.raises(PeerTimeout):
         one.receive(Deadline(0))
+    one.close()
+    other.close()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_child_is_refused_and_its_parent_goes_on() -> None:
+    one, other = connections()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            one.send(b"child", Deadline(1))
+        except ClosedError:
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitpid(pid, 0)[1] == 0
+    one.send(b"parent", Deadline(1))
+    assert other.receive(Deadline(1)) == b"parent"
     one.close()
     other.close()
