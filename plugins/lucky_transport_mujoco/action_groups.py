@@ -1,8 +1,4 @@
-"""Named parts of the action, and values set for them ahead of a step.
-
-A value set for a group lies on top of the actions of that agent's next step, and is then forgotten; a reset forgets it
-too, because it ignores that step's action.
-"""
+"""Named parts of the action, and values set for them ahead of a step."""
 
 from __future__ import annotations
 
@@ -33,7 +29,7 @@ def groups(robot: Robot) -> tuple[tuple[str, tuple[int, ...]], ...]:
 
 
 class ActionGroups:
-    """Values waiting for the next step of their agents."""
+    """Values for the next step of their agents, which then are forgotten; a reset ignores and forgets them too."""
 
     def __init__(self, spec: BatchSpec) -> None:
         self._spec = spec

@@ -1,8 +1,4 @@
-"""MuJoCo's Python bindings.
-
-Their compiled parts ship no type stubs; this module is the only one that has to know, and the only one that imports
-mujoco. `mj` is the package itself.
-"""
+"""MuJoCo's Python bindings, imported here only: their compiled parts ship no type stubs."""
 
 from __future__ import annotations
 

@@ -1,16 +1,18 @@
-"""CameraService: the robot's cameras, their settings and their pictures; and the pictures that belong to a step.
+"""CameraService: the robot's cameras, their settings and images, and the images that belong to a step.
 
-Every robot has the same cameras, with the same settings. A plain name ("front") is the shown robot's camera,
-"agent_3/front" that of another; in a step it is the camera of the stepped robot. The world is looked at between two
-steps, for as long as a copy takes; drawing happens after that. A picture is drawn when it is asked for, so a slow
-reader gets fewer, never old ones.
+The world is copied between two steps and drawn after that. An image is drawn when it is asked for, so a slow reader
+gets fewer images, never old ones.
 """
 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
 
 from lucky_transport.call import Call
 from lucky_transport.engine import Handler, StreamHandler
@@ -32,14 +34,13 @@ from lucky_transport.messages import (
     SetCameraConfigRequest,
     StreamCameraRequest,
 )
-from lucky_transport_mujoco.entities import Entities
-from lucky_transport_mujoco.frames import colour_frame, depth_frame, size, unknown
-from lucky_transport_mujoco.rates import rate_hz
+from lucky_transport_mujoco.lookup import rate_hz, unknown_name
 from lucky_transport_mujoco.render_thread import CHANNELS, MAX_SIDE, RenderRequest, RenderThread
+from lucky_transport_mujoco.scene import Entities
 from lucky_transport_mujoco.stage import Snapshot
 from lucky_transport_mujoco.world import SHOWN, MujocoWorlds
 
-__all__ = ["DEPTH_FORMAT", "Cameras"]
+__all__ = ["DEPTH_FORMAT", "Cameras", "colour_frame", "depth_frame", "size"]
 
 _PREFIX = "/hazel.rpc.CameraService/"
 
@@ -56,7 +57,7 @@ _MAX_CODE = 65535
 
 
 class Cameras:
-    """See the module."""
+    """Every robot has the same cameras, with the same settings."""
 
     def __init__(self, world: MujocoWorlds, entities: Entities, studio: RenderThread) -> None:
         self._world = world
@@ -142,17 +143,21 @@ class Cameras:
             yield self._shoot(snapshot, name, request.width, request.height, depth, tick + 1, call)
 
     def _find(self, id: EntityId | None, name: str, env: int) -> tuple[int, str]:
-        """Return env and plain name of the camera meant by an id or a name, in the world of `env`."""
+        """Return env and plain name of the camera meant by an id or a name: "front" is that of `env`, "agent_3/front"
+        that of another.
+        """
         if id is not None:
             found = self._entities.find(id, "")
             if found is None or found.kind != "camera":
-                raise unknown("camera with id", id.id, (f"{row.id} ({row.name})" for row in self._entities.cameras))
+                raise unknown_name(
+                    "camera with id", id.id, (f"{row.id} ({row.name})" for row in self._entities.cameras)
+                )
             return env, found.name
         prefix, slash, plain = name.rpartition("/")
         if slash:
             env = agent_index(self._world.spec, prefix)
         if env < 0 or plain not in self._configs:
-            raise unknown("camera", name, self._configs)
+            raise unknown_name("camera", name, self._configs)
         return env, plain
 
     def _usable(self, name: str, *, depth: bool) -> None:
@@ -216,3 +221,41 @@ def _problems(config: CameraConfig) -> list[str]:
     if config.record_mask:
         found.append("record_mask: no method of this protocol carries masks, expected false")
     return found
+
+
+#: There is no encoder, whatever format was asked for.
+_FORMAT = "raw"
+
+
+def colour_frame(picture: NDArray[np.uint8], number: int, memory: memoryview | None = None) -> ImageFrame:
+    """Return the message of a picture, RGBA (height, width, 4), which holds `memory` if it was drawn into it."""
+    height, width, channels = picture.shape
+    data = picture.tobytes() if memory is None else memory
+    return ImageFrame(data, width, height, channels, _FORMAT, _now_ms(), number & 0xFFFFFFFF)
+
+
+def depth_frame(metres: NDArray[np.float32], config: CameraConfig, number: int) -> ImageFrame:
+    """Return the message of distances (height, width) as little-endian uint16 codes of `depth_scale` metres.
+
+    What is out of the camera's range, or of uint16, is code 0.
+    """
+    codes = np.rint(metres / np.float32(config.depth_scale))
+    measured = (metres >= config.min_range) & (metres <= config.max_range) & (codes <= _MAX_CODE)
+    data = np.where(measured, codes, 0).astype("<u2").tobytes()
+    height, width = metres.shape
+    return ImageFrame(data, width, height, 1, _FORMAT, _now_ms(), number & 0xFFFFFFFF, config.depth_scale)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def size(width: int, height: int, native: tuple[int, int]) -> tuple[int, int]:
+    """Return the size of a picture that was asked for with these numbers, 0 meaning native.
+
+    Raises SpecError for one that is too large.
+    """
+    out = (width or native[0], height or native[1])
+    if max(out) > MAX_SIDE:
+        raise SpecError(f"a picture of {out[0]} x {out[1]} pixels", hint=f"ask for at most {MAX_SIDE} x {MAX_SIDE}")
+    return out

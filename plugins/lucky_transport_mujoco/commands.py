@@ -1,8 +1,4 @@
-"""Velocity commands (what a policy is asked to do) and pushes (what disturbs it), per env.
-
-An env keeps the ranges of the contract it was reset with until its next reset. Times are counted in control steps since
-the reset; what is due is found by comparing, without a loop over envs.
-"""
+"""Velocity commands, which a policy is asked to follow, and pushes, which disturb it."""
 
 from __future__ import annotations
 
@@ -13,7 +9,7 @@ from numpy.typing import NDArray
 
 from lucky_transport.messages import SimulationContract
 from lucky_transport_mujoco.contract import DEFAULTS
-from lucky_transport_mujoco.streams import Streams
+from lucky_transport_mujoco.randomization import RandomStreams
 
 __all__ = ["Pushes", "VelocityCommands"]
 
@@ -21,7 +17,7 @@ _NEVER = np.iinfo(np.int64).max
 
 
 class _Timer:
-    """When something is next due in each env, drawn from the env's interval in seconds."""
+    """When something is next due in each env, in control steps since its reset; drawn from its interval in seconds."""
 
     def __init__(self, num_envs: int, step_s: float) -> None:
         self._step_s = step_s
@@ -47,7 +43,7 @@ class _Timer:
 class VelocityCommands:
     """The commanded velocity of each env. `values`: float64 (num_envs, 3): forward, left (m/s), turning (rad/s)."""
 
-    def __init__(self, num_envs: int, step_s: float, streams: Streams) -> None:
+    def __init__(self, num_envs: int, step_s: float, streams: RandomStreams) -> None:
         self.values = np.zeros((num_envs, 3))
         self._streams = streams
         self._low = np.zeros((num_envs, 3))
@@ -87,7 +83,7 @@ class VelocityCommands:
 class Pushes:
     """Sudden changes of the base's horizontal velocity."""
 
-    def __init__(self, num_envs: int, step_s: float, streams: Streams) -> None:
+    def __init__(self, num_envs: int, step_s: float, streams: RandomStreams) -> None:
         self._streams = streams
         self._speed = np.zeros((num_envs, 2))
         self._timer = _Timer(num_envs, step_s)

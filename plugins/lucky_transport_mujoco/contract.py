@@ -1,9 +1,6 @@
-"""What a SimulationContract may hold: its quantities, their units and limits, and what holds when there is none.
+"""What a SimulationContract may hold: one row per field with unit, limits and nominal value.
 
-One row per field of `SimulationContract`; checking, drawing and the capability manifest read this table. A contract
-replaces the one before as a whole; what it leaves empty or 0 is not drawn and stays nominal, except that a velocity
-command is always drawn (its empty ranges mean `DEFAULTS`). Numbers are rounded to float32 on entry, so that a contract
-means the same whether or not it crossed a wire.
+Checking, drawing and the capability manifest read this table.
 """
 
 from __future__ import annotations
@@ -51,6 +48,8 @@ class Quantity:
     summary: str
 
 
+#: A contract replaces the one before as a whole. What it leaves empty or 0 is not drawn and stays nominal; only a
+#: velocity command is always drawn: its empty ranges mean those of `DEFAULTS`.
 QUANTITIES: tuple[Quantity, ...] = tuple(
     Quantity(*row)
     for row in (
@@ -80,7 +79,7 @@ _ROUNDING = 1e-6
 
 
 def rounded(contract: SimulationContract) -> SimulationContract:
-    """Return a copy of `contract` with every number as float32 would carry it."""
+    """Return a copy of `contract` with every number as float32, so that it means the same with and without a wire."""
     changes: dict[str, Any] = {}
     for item in fields(contract):
         value = getattr(contract, item.name)

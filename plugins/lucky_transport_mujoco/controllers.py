@@ -1,7 +1,6 @@
-"""The robot controllers, one per env: slots, motion graph, who drives which joint, and who watches.
+"""The robot controllers, one per env, and what moves a robot in a step that brings no actions for it.
 
-A controller costs nothing until it is asked for, and nothing in a step until it drives something. A caller that changes
-a controller calls `changed`, which puts claims and gains in force and tells the watchers.
+A controller costs nothing until a request names it, and nothing in a step until it drives something.
 """
 
 from __future__ import annotations
@@ -13,14 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.messages import EntityId, RobotControllerSummary
-from lucky_transport_mujoco.ease import Ease
-from lucky_transport_mujoco.gains import apply_gains
+from lucky_transport_mujoco.gait import Ease
 from lucky_transport_mujoco.motion_graph import MotionGraph
+from lucky_transport_mujoco.physics import Motion, Physics
+from lucky_transport_mujoco.policies import Sense, to_units
 from lucky_transport_mujoco.randomization import Randomization
 from lucky_transport_mujoco.robot import Robot
-from lucky_transport_mujoco.slots import PolicyBinding, claims, new_slots
+from lucky_transport_mujoco.slots import PolicyBinding, apply_gains, claims, new_slots
 
-__all__ = ["Controller", "ControllerSubscription", "Controllers", "env_of_robot", "robot_entity"]
+__all__ = ["Controller", "ControllerSubscription", "Controllers", "Driving", "Held", "env_of_robot", "robot_entity"]
 
 #: Entity ids of robots: this, and one more for each env. Other entities have smaller ids.
 _FIRST_ROBOT = 1_000_000
@@ -123,7 +123,7 @@ class Controllers:
         return np.zeros(self._robot.nu, np.uint32) if known is None else known.claims
 
     def changed(self, controller: Controller) -> None:
-        """Put in force what was changed in `controller`, and tell its watchers."""
+        """Put the changed claims and gains of `controller` in force and tell its watchers; ends each change."""
         controller.refresh()
         env = controller.env
         (self.driving.add if controller.drives else self.driving.discard)(env)
@@ -147,3 +147,84 @@ class Controllers:
             self._with_gains.discard(env)
         if apply_gains(controller.slots, controller.claims, lambda: self._randomization.own_model(env)):
             self._with_gains.add(env)
+
+
+class Held:
+    """Controls set by hand: they hold in steps without actions, until one with actions or a reset."""
+
+    def __init__(self, num_envs: int, joint_home: NDArray[np.float64]) -> None:
+        self._home = joint_home
+        self._values = np.zeros((num_envs, joint_home.size), np.float32)
+        self._set = np.zeros((num_envs, joint_home.size), np.bool_)
+        self._any = False
+
+    def put(self, env: int, actuator: int, control: float) -> None:
+        """Hold this control, in radians, for an actuator of `env`."""
+        home = self._home[actuator : actuator + 1]
+        self._values[env, actuator] = to_units(np.array([control]), home)[0]
+        self._set[env, actuator] = True
+        self._any = True
+
+    def drop(self, envs: NDArray[np.intp], which: NDArray[np.bool_]) -> None:
+        """Hold nothing any more in `envs[which]`."""
+        if self._any:
+            self._set[envs[which]] = False
+            self._any = bool(self._set.any())
+
+    def fill(self, env: int, action: NDArray[np.float32]) -> None:
+        """Put what is held for `env` into its action (nu,)."""
+        if self._any:
+            np.copyto(action, self._values[env], where=self._set[env])
+
+
+class Driving:
+    """Fills the actions of envs that have none.
+
+    From strong to weak, per joint: the slot that claims it, the motion graph, a control set by hand, a zero. All
+    of them become actions in the engine's units.
+    """
+
+    def __init__(self, robot: Robot, physics: Physics, controllers: Controllers) -> None:
+        self.held = Held(len(physics.models), robot.joint_home)
+        self._robot = robot
+        self._physics = physics
+        self._controllers = controllers
+
+    def fill(self, env: int, action: NDArray[np.float32], *, takes_over: bool) -> None:
+        """Replace `action`, float32 (nu,), by what drives the robot of `env` in this step.
+
+        `takes_over`: an agent drove it until now, so policies begin anew from where the agent left it.
+        """
+        action[:] = 0
+        self.held.fill(env, action)
+        if env in self._controllers.driving:
+            controller = self._controllers.of(env)
+            if takes_over:
+                controller.begin()
+            self._drive(controller, action)
+
+    def sense(self, env: int) -> Sense:
+        """Return what a policy of `env` sees now, without time and commands."""
+        one, robot, physics = slice(env, env + 1), self._robot, self._physics
+        motion = Motion.of(physics.qpos[one], physics.qvel[one], robot.joint_home, np.zeros(1))
+        return Sense(
+            0.0,
+            {},
+            motion.lin_vel[0],
+            motion.ang_vel[0],
+            motion.gravity[0],
+            motion.joint_pos[0],
+            motion.joint_vel[0],
+            robot.joint_home,
+        )
+
+    def _drive(self, controller: Controller, action: NDArray[np.float32]) -> None:
+        sense = self.sense(controller.env)
+        graph = controller.graph
+        if graph.active:
+            found = sense.joint_home + sense.joint_pos
+            action[:] = to_units(graph.ease.towards(graph.pose(), found), sense.joint_home)
+            graph.ease.tick(found)
+        for slot in controller.slots.values():
+            if slot.active and slot.policy is not None:
+                np.copyto(action, slot.run(slot.policy, sense), where=controller.claims == slot.slot_id)

@@ -1,12 +1,7 @@
 """The engine `mujoco:quadruped`: N robots that follow velocity commands, stepped at 50 Hz of simulated time.
 
-An action is an offset from the standing pose, per joint, in units of `ACTION_SCALE_RAD`; all zeros stand still. Before
-its first reset an env stands in the standing pose with the command to stay there.
-
-Envs never influence each other; any mix of step, reset and hold gives each env the same trajectory, bit for bit, on any
-number of threads. A reset is a reset and one tick with zero action (`reset_ticks` 1), as LuckyEngine does it; that tick
-does not count towards the episode. A seed and a contract take effect at an env's next reset, never earlier. A step with
-actions is exactly what these say; policies and hand-set controls drive in steps without only.
+Envs never influence each other: any mix of step, reset and hold gives each env the same trajectory, bit for bit, on any
+number of threads.
 """
 
 from __future__ import annotations
@@ -30,16 +25,23 @@ from lucky_transport.messages import (
     SetSeedsResponse,
 )
 from lucky_transport.spec.batch_spec import ArraySpec, BatchSpec, total_reward
-from lucky_transport_mujoco import contract, observation, robot, terrain
+from lucky_transport_mujoco import contract, robot, terrain
 from lucky_transport_mujoco.action_groups import ActionGroups, groups
 from lucky_transport_mujoco.commands import Pushes, VelocityCommands
-from lucky_transport_mujoco.motion import Motion
-from lucky_transport_mujoco.physics import Physics
+from lucky_transport_mujoco.physics import Motion, Physics
 from lucky_transport_mujoco.policies import ACTION_SCALE_RAD
-from lucky_transport_mujoco.randomization import Parameters, Randomization
+from lucky_transport_mujoco.randomization import Parameters, Randomization, RandomStreams
 from lucky_transport_mujoco.services import MujocoServices
-from lucky_transport_mujoco.streams import Streams
-from lucky_transport_mujoco.task import REWARDS, TERMINATIONS, Situation, judge
+from lucky_transport_mujoco.task import (
+    REWARDS,
+    TERMINATIONS,
+    Sight,
+    Situation,
+    judge,
+    observation_names,
+    observation_terms,
+    observe,
+)
 from lucky_transport_mujoco.world import MujocoWorlds
 
 __all__ = ["MujocoEngine", "make_engine"]
@@ -49,7 +51,12 @@ _SATURATION = np.float32(10)
 
 
 class MujocoEngine(Engine):
-    """See the module. `parameters` are the physical parameters of each env since its last reset."""
+    """The engine. `parameters` are the physical parameters of each env since its last reset.
+
+    An action is an offset from the standing pose, per joint, in units of `ACTION_SCALE_RAD`. Before its first reset an
+    env stands in the standing pose with the command to stay there. A seed and a contract take effect at an env's next
+    reset. A step with actions is exactly what these say; policies and hand-set controls drive in steps without only.
+    """
 
     def __init__(
         self,
@@ -76,7 +83,7 @@ class MujocoEngine(Engine):
         self._everyone = np.arange(num_envs)
         self._nobody = np.zeros(num_envs, np.bool_)
         self._ticks = np.zeros(num_envs, np.int64)
-        self._streams = Streams(num_envs, seed)
+        self._streams = RandomStreams(num_envs, seed)
         self._physics = Physics(self._robot, num_envs, threads)
         self._randomization = Randomization(self._robot, self._physics, self._streams, contract.DEFAULTS)
         self._commands = VelocityCommands(num_envs, self._robot.step_s, self._streams)
@@ -130,10 +137,10 @@ class MujocoEngine(Engine):
             self._advance(envs, fresh[envs], ((control & TICK) != 0)[envs])
 
     def check_camera_requests(self, env: int, requests: Sequence[GetCameraFrameRequest]) -> None:
-        self._services.scene.cameras.check(env, requests)
+        self._services.cameras.check(env, requests)
 
     def camera_frames(self, env: int, requests: Sequence[GetCameraFrameRequest]) -> list[NamedImageFrame]:
-        return self._services.scene.cameras.frames(env, requests)
+        return self._services.cameras.frames(env, requests)
 
     def _reset(self, envs: NDArray[np.intp]) -> None:
         self._streams.begin(envs)
@@ -164,7 +171,7 @@ class MujocoEngine(Engine):
         targets = self._robot.joint_home + ACTION_SCALE_RAD * action.astype(np.float64)
         world.ctrl[envs] = targets
         diverged = self._physics.advance(envs, targets + self.parameters.motor_offset[envs])
-        self._ticks[envs] += ~fresh
+        self._ticks[envs] += ~fresh  # the tick of a reset does not count towards the episode
         world.frames[envs] += 1
         self._write(envs, previous, diverged)
 
@@ -184,7 +191,7 @@ class MujocoEngine(Engine):
         out.terminated[envs] = ended[~_TIMEOUTS].any(axis=0)
         out.truncated[envs] = ended[_TIMEOUTS].any(axis=0)
         self._commands.update(envs, ticks)
-        out.observations[envs] = observation.observe(observation.Sight(motion, self._commands.values[envs], action))
+        out.observations[envs] = observe(Sight(motion, self._commands.values[envs], action))
 
     def _set_seeds(self, request: SetSeedsRequest) -> SetSeedsResponse:
         n = self.spec.num_envs
@@ -226,16 +233,16 @@ def _spec(body: robot.Robot, num_envs: int, max_episode_steps: int) -> BatchSpec
     return BatchSpec(
         engine="mujoco:quadruped",
         num_envs=num_envs,
-        observation=ArraySpec("float32", (len(observation.names(body)),)),
+        observation=ArraySpec("float32", (len(observation_names(body)),)),
         action=ArraySpec("float32", (body.nu,), -1.0, 1.0),
         reward_terms=tuple(term.name for term in REWARDS),
         termination_terms=tuple(term.name for term in TERMINATIONS),
         timeout_terms=tuple(term.name for term in TERMINATIONS if term.is_timeout),
-        observation_names=observation.names(body),
+        observation_names=observation_names(body),
         action_names=body.actuator_names,
-        observation_terms=observation.terms(body),
+        observation_terms=observation_terms(body),
         action_groups=groups(body),
-        reset_ticks=1,
+        reset_ticks=1,  # a reset is followed by one tick with zero action, as in LuckyEngine
         hold=True,
         step_s=body.step_s,
         attributes={

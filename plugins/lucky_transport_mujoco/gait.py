@@ -1,17 +1,11 @@
-"""Where feet go, and the joint angles that bring them there: what the built-in policies are made of.
-
-Angles follow the MJCF: 0 is a leg straight down, hips turn about x, thighs and calves about y. Feet are given in
-metres from their hip's pitch axis: x forward, y left, z up (so below the hip z is negative).
-
-Pure functions of numbers; the same input gives the same angles on every machine.
-"""
+"""Leg kinematics and timing of the built-in policies and of the motion graph."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["HIPS", "STANDING_M", "angles", "leg_lengths", "swing"]
+__all__ = ["HIPS", "STANDING_M", "Ease", "angles", "leg_lengths", "swing"]
 
 _Array = NDArray[np.float64]
 
@@ -29,7 +23,11 @@ HIPS: _Array = np.array([[0.18, 0.13], [0.18, -0.13], [-0.18, 0.13], [-0.18, -0.
 
 
 def angles(feet: _Array) -> _Array:
-    """Return the joint angles, float64 (12,), that put the feet (4, 3) there; what is out of reach is pulled closer."""
+    """Return the joint angles, float64 (12,), that put the feet (4, 3) there; what is out of reach is pulled closer.
+
+    Angles follow the MJCF: 0 is a leg straight down, hips turn about x, thighs and calves about y. Feet are in metres
+    from their hip's pitch axis: x forward, y left, z up (below the hip z is negative).
+    """
     x, y, z = feet.T
     roll = np.clip(np.arctan2(y, -z), -0.6, 0.6)
     reach = np.clip(np.sqrt(x * x + z * z), _NEAREST_M, _FURTHEST_M)
@@ -57,3 +55,38 @@ def swing(phase: _Array, stride: _Array, lift_m: float) -> _Array:
     out[:, :2] = along[:, None] * stride
     out[:, 2] = np.where(phase < 0.5, 0.0, lift_m * np.sin(2 * np.pi * (phase - 0.5)))
     return out
+
+
+#: Seconds within which a joint is brought from where it is to where it is wanted.
+_EASE_S = 0.3
+
+
+class Ease:
+    """The clock of a policy or motion graph, and the pose it began with."""
+
+    def __init__(self, step_s: float) -> None:
+        self._step_s = step_s
+        self._start: NDArray[np.float64] | None = None
+        self._ticks = 0
+
+    @property
+    def seconds(self) -> float:
+        """Simulated seconds since the beginning."""
+        return self._ticks * self._step_s
+
+    def begin(self) -> None:
+        """Begin anew, with the pose of the next tick."""
+        self._start = None
+        self._ticks = 0
+
+    def tick(self, found: NDArray[np.float64]) -> None:
+        """One step has been driven from the pose `found`."""
+        if self._start is None:
+            self._start = found.copy()
+        self._ticks += 1
+
+    def towards(self, wanted: NDArray[np.float64], found: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the joint angles for this tick, float64 (12,); `found` is the present pose. Changes nothing."""
+        start = found if self._start is None else self._start
+        share = min(self.seconds / _EASE_S, 1.0)
+        return start + share * (wanted - start)

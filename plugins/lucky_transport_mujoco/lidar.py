@@ -1,7 +1,6 @@
 """LidarService: a lidar on every robot, sensor i on agent_i's, measured by MuJoCo's rays.
 
-Materials are the colours of the geoms; there is nothing to bake, so the baking methods are not implemented. A scan is
-of the moment it is asked for, and has no effect on the simulation.
+Materials are the colours of the geoms. A scan shows the moment of the request and has no effect on the simulation.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ from lucky_transport.messages import (
     SetLidarReturnParamsRequest,
     SetLidarSecondaryCaptureRequest,
 )
-from lucky_transport_mujoco.frames import unknown
 from lucky_transport_mujoco.lidar_beams import angles, listen
+from lucky_transport_mujoco.lookup import unknown_name
 from lucky_transport_mujoco.stage import RenderScene, Snapshot
 from lucky_transport_mujoco.world import MujocoWorlds
 
@@ -77,7 +76,7 @@ _MAX_BEAMS = 131072
 
 
 class Lidar:
-    """See the module. Handlers are called between steps, one at a time."""
+    """The lidars of all robots. Handlers are called between steps, one at a time."""
 
     def __init__(self, world: MujocoWorlds) -> None:
         self._world = world
@@ -179,7 +178,7 @@ class Lidar:
     def _config(self, sensor: int) -> LidarConfigResponse:
         """Return a sensor's layout; raises UnknownName for one that is not there."""
         if self._no_sensor(sensor):
-            raise unknown("lidar sensor", sensor, [f"0 to {self._world.num_envs - 1}"])
+            raise unknown_name("lidar sensor", sensor, [f"0 to {self._world.num_envs - 1}"])
         return self._configs[sensor]
 
     def _no_sensor(self, sensor: int) -> str:
@@ -193,6 +192,7 @@ def _floats(values: np.ndarray) -> list[float]:
 
 
 def _no_baking(_: Any) -> NoReturn:
+    # materials are the colours of the geoms: there is nothing to bake
     raise Unimplemented("this engine bakes no lidar materials: its lidar takes them from the geoms", backend="mujoco")
 
 

@@ -1,9 +1,4 @@
-"""A spinning lidar: where its beams go, what they hit, and which of them come back.
-
-Beams are numbered column by column: azimuth outermost, from the robot's front to its left and round; in a column from
-the lowest elevation to the highest. Without the material model every beam that hits something within range comes back,
-exactly.
-"""
+"""A spinning lidar: where its beams go, what they hit, and which of them come back."""
 
 from __future__ import annotations
 
@@ -13,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.messages import LidarConfigResponse, LidarReturnParamsResponse
-from lucky_transport_mujoco.raycast import cast
+from lucky_transport_mujoco.raycast import cast, normals, reflectivity
 from lucky_transport_mujoco.stage import RenderScene
-from lucky_transport_mujoco.surfaces import normals, reflectivity
 
 __all__ = ["LidarReturn", "angles", "listen"]
 
@@ -39,7 +33,11 @@ class LidarReturn:
 
 
 def angles(config: LidarConfigResponse) -> tuple[_Array, _Array]:
-    """Return azimuth and elevation of each beam in radians: float64 (beams,) each."""
+    """Return azimuth and elevation of each beam in radians: float64 (beams,) each.
+
+    Beams are numbered column by column: azimuth from the robot's front to its left and round, in a column from the
+    lowest elevation to the highest.
+    """
     azimuth = 2 * np.pi * np.arange(config.azimuth_bins) / config.azimuth_bins
     elevation = np.deg2rad(np.linspace(config.vfov_min_deg, config.vfov_max_deg, config.channels))
     return np.repeat(azimuth, config.channels), np.tile(elevation, config.azimuth_bins)
@@ -51,7 +49,9 @@ def listen(
     material: LidarReturnParamsResponse | None,
     random: np.random.Generator,
 ) -> LidarReturn:
-    """Return what the sensor on the staged robot measures; `material` None leaves the material model out."""
+    """Return what the sensor on the staged robot measures; without `material` every hit within
+    range comes back, exactly.
+    """
     azimuth, elevation = angles(config)
     level = np.cos(elevation)
     own = np.stack([level * np.cos(azimuth), level * np.sin(azimuth), np.sin(elevation)], axis=1)

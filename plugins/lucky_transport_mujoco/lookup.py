@@ -1,7 +1,4 @@
-"""Finds what a request names: a robot's controller, a slot, a joint; or says why it cannot be found.
-
-`Refused` never leaves a handler: it becomes the response that says no.
-"""
+"""Finds what a request names, or refuses it with a text for the client."""
 
 from __future__ import annotations
 
@@ -9,19 +6,31 @@ import difflib
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
+from lucky_transport.errors import UnknownName, did_you_mean
 from lucky_transport.messages import EntityId, PolicyOperationAck
 from lucky_transport_mujoco.controllers import Controller, env_of_robot, robot_entity
 from lucky_transport_mujoco.policies import Policy
 from lucky_transport_mujoco.slots import PolicyBinding
 from lucky_transport_mujoco.world import MujocoWorlds
 
-__all__ = ["Refused", "acknowledged", "controller_of", "find_controller", "joints_of", "near", "policy_of", "slot_of"]
+__all__ = [
+    "Refused",
+    "acknowledged",
+    "controller_of",
+    "find_controller",
+    "joints_of",
+    "near",
+    "policy_of",
+    "rate_hz",
+    "slot_of",
+    "unknown_name",
+]
 
 R = TypeVar("R")
 
 
 class Refused(Exception):
-    """A request that cannot be done; the text is for the client."""
+    """A request that cannot be done, with a text for the client. It never leaves a handler: it becomes a response."""
 
 
 def acknowledged(act: Callable[[R], None]) -> Callable[[R], PolicyOperationAck]:
@@ -88,3 +97,19 @@ def joints_of(world: MujocoWorlds, policy: Policy, names: Iterable[str]) -> tupl
             raise Refused(f"joint {name!r} is named twice")
         found.add(known[name])
     return tuple(sorted(found))
+
+
+_USUAL_HZ = 30
+_MOST_HZ = 1000
+
+
+def rate_hz(target_fps: int) -> int:
+    """Return the items per second for a client that asked for `target_fps`."""
+    return min(target_fps, _MOST_HZ) if target_fps > 0 else _USUAL_HZ
+
+
+def unknown_name(kind: str, name: object, known: Iterable[str]) -> UnknownName:
+    """Return the error for a name that nothing has, with the nearest one and all there are."""
+    names = list(known)
+    hint = f"{did_you_mean(name, names)}there are: {', '.join(names)}"
+    return UnknownName(f"no {kind} {name!r}", backend="mujoco", hint=hint)

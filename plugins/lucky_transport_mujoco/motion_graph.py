@@ -1,10 +1,4 @@
-"""The motion graph of a robot: poses and small moves that play while no policy and no agent drives.
-
-Its inputs, by id: 1 crouch (float, 0 to 1), 2 alert (bool, stands taller), 3 gait (int, 0 none, 1 to 3 steps on the
-spot, quicker with each), 4 lean (vec3, metres by which the trunk is shifted), 5 bow (trigger, one second long).
-
-The inputs keep what was set while the graph is inactive; a reset of the robot leaves them, and ends a bow.
-"""
+"""The motion graph of a robot: poses and small moves that play while no policy and no agent drives."""
 
 from __future__ import annotations
 
@@ -15,13 +9,14 @@ from numpy.typing import NDArray
 
 from lucky_transport.messages import MotionGraphInputValue, Vec3
 from lucky_transport_mujoco import gait
-from lucky_transport_mujoco.ease import Ease
+from lucky_transport_mujoco.gait import Ease
 
 __all__ = ["INPUTS", "MotionGraph"]
 
 CROUCH, ALERT, GAIT, LEAN, BOW = range(1, 6)
 
-#: Input id -> (name, field of `MotionGraphInputValue` that holds it).
+#: Input id -> (name, field of `MotionGraphInputValue` that holds it). crouch: 0 to 1. alert: stands taller. gait: 0
+#: none, 1 to 3 steps on the spot, quicker with each. lean: metres by which the trunk is shifted. bow: one second long.
 INPUTS: dict[int, tuple[str, str]] = {
     CROUCH: ("crouch", "float_val"),
     ALERT: ("alert", "bool_val"),
@@ -47,7 +42,7 @@ def _initial() -> dict[int, MotionGraphInputValue]:
 
 @dataclass(slots=True)
 class MotionGraph:
-    """One robot's graph. inputs: by id."""
+    """One robot's graph. inputs: by id, kept while the graph is inactive; a reset leaves them and ends a bow."""
 
     ease: Ease
     active: bool = False

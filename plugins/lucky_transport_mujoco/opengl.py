@@ -1,7 +1,4 @@
-"""Pictures by OpenGL: MuJoCo's own renderer, without a window.
-
-Everything here happens in the one thread that made the object: an OpenGL context is bound to its thread.
-"""
+"""Images by OpenGL: MuJoCo's own renderer, without a window."""
 
 from __future__ import annotations
 
@@ -13,8 +10,7 @@ from numpy.typing import NDArray
 
 from lucky_transport_mujoco.bindings import mj
 from lucky_transport_mujoco.picture_model import FAR_M, NEAR_M
-from lucky_transport_mujoco.renderer import Renderer, RenderResult
-from lucky_transport_mujoco.stage import Eye, RenderScene
+from lucky_transport_mujoco.stage import Eye, Renderer, RenderResult, RenderScene
 
 __all__ = ["OpenGL", "platforms"]
 
@@ -46,7 +42,7 @@ def _device() -> str:
 
 
 class OpenGL(Renderer):
-    """See the module. Raises whatever the platform's OpenGL raises when it does not work here."""
+    """Draws in the thread that made it, which owns the OpenGL context. Raises what the platform's OpenGL raises."""
 
     def __init__(self, stage: RenderScene, platform: str) -> None:
         self._stage = stage

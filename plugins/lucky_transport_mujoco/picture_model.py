@@ -1,7 +1,6 @@
-"""The robot's model as pictures show it: the same bodies, with a sky, a checkered floor and light to see them by.
+"""The robot's model as images show it: the same bodies, with a sky, a checkered floor and light.
 
-Physics never sees this model; it is compiled from the same MJCF, so bodies, joints and cameras have the same numbers in
-both. Both ways of drawing (OpenGL and ray casting) take their colours from here, so that their pictures look alike.
+It is compiled from the same MJCF as the physics, so bodies, joints and cameras have the same numbers in both.
 """
 
 from __future__ import annotations

@@ -1,9 +1,6 @@
-"""The policies that slots can hold: `trot`, `stand` and `sway`. Analytic, without state and without random numbers.
+"""The policies that slots can hold: `trot`, `stand` and `sway`.
 
-One row per policy in `POLICIES`; descriptors, slots and driving read this table alone. A policy is a function of what
-it senses; its output depends on nothing else, so runs repeat bit for bit. An output of 1 is half a radian from the
-standing pose, as in the engine's actions. Command values are kept as they were set; a policy limits what it makes of
-them.
+They are analytic and without state or random numbers, so runs repeat bit for bit.
 """
 
 from __future__ import annotations
@@ -45,7 +42,7 @@ class Sense:
 
 @dataclass(frozen=True, slots=True)
 class PolicyCommand:
-    """One command of a policy. `alias` is the name under which it is known elsewhere."""
+    """One command of a policy. `alias` is its name elsewhere. A value is kept as set; the policy limits it."""
 
     id: int
     name: str

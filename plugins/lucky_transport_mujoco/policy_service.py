@@ -1,4 +1,4 @@
-"""AgentService: which policy is in a slot, what it drives, with which gains, and what it does.
+"""AgentService: the policy in a slot, its joints, gains and commands.
 
 A refused request changes nothing: everything is checked before anything is written.
 """
@@ -13,29 +13,35 @@ from lucky_transport.engine import Handler
 from lucky_transport.messages import (
     ClearPolicyGainsRequest,
     GetPolicyBasePoseRequest,
+    GetPolicyCommandBoolRequest,
+    GetPolicyCommandFloatRequest,
     GetPolicyLastActionRequest,
     JointGainOverride,
     ListPolicyDescriptorsRequest,
     ListPolicyDescriptorsResponse,
     PolicyBasePose,
+    PolicyCommandBoolValue,
+    PolicyCommandFloatValue,
+    PolicyCommandType,
     PolicyLastAction,
     PolicyObservationField,
     PolicyRegistryEntry,
     SetPolicyActiveRequest,
     SetPolicyClampObservationRequest,
+    SetPolicyCommandBoolRequest,
+    SetPolicyCommandFloatRequest,
     SetPolicyDescriptorRequest,
     SetPolicyDrivenJointsRequest,
     SetPolicyGainsRequest,
     SetPolicyPriorityRequest,
 )
-from lucky_transport_mujoco import gains
 from lucky_transport_mujoco.controllers import Controller
 from lucky_transport_mujoco.lookup import Refused, acknowledged, joints_of, near, policy_of, slot_of
-from lucky_transport_mujoco.policies import POLICIES, Policy, by_path
-from lucky_transport_mujoco.slots import PolicyBinding, command_ids
+from lucky_transport_mujoco.policies import POLICIES, Policy, PolicyCommand, by_path
+from lucky_transport_mujoco.slots import GAIN_FIELDS, PolicyBinding, command_ids, gain_problem
 from lucky_transport_mujoco.world import MujocoWorlds
 
-__all__ = ["policy_handlers"]
+__all__ = ["policy_command_handlers", "policy_handlers"]
 
 _PREFIX = "/hazel.rpc.AgentService/"
 
@@ -111,7 +117,7 @@ class _Changes:
         known = {self._world.robot.joint_names[joint]: joint for joint in policy_of(slot).joints}
         found = dict(slot.gains)
         for override in request.overrides:
-            problem = gains.problem(override)
+            problem = gain_problem(override)
             if problem:
                 raise Refused(problem)
             joint = known.get(override.joint_name)
@@ -130,7 +136,7 @@ class _Changes:
 def _merged(before: JointGainOverride | None, after: JointGainOverride) -> JointGainOverride:
     if before is None:
         return replace(after)
-    given = {name: getattr(after, name) for name in gains.FIELDS if getattr(after, name) is not None}
+    given = {name: getattr(after, name) for name in GAIN_FIELDS if getattr(after, name) is not None}
     return replace(before, **given)
 
 
@@ -183,3 +189,66 @@ class _Queries:
         if not slot.active:
             raise Refused(f"slot {slot.slot_id} ({slot.name}) is not active; activate it by SetPolicyActive")
         return controller, slot
+
+
+_TYPES = {PolicyCommandType.FLOAT: "Float", PolicyCommandType.BOOL: "Bool"}
+
+_Request = (
+    SetPolicyCommandFloatRequest
+    | SetPolicyCommandBoolRequest
+    | GetPolicyCommandFloatRequest
+    | GetPolicyCommandBoolRequest
+)
+
+
+def policy_command_handlers(world: MujocoWorlds) -> Mapping[str, Handler]:
+    """Return the handlers, by full method name."""
+
+    def set_float(request: SetPolicyCommandFloatRequest) -> None:
+        slot, command = _typed(world, request, PolicyCommandType.FLOAT)
+        if not math.isfinite(request.value):
+            raise Refused(f"command {command.id} ({command.name}) is set to {request.value}; expected a finite number")
+        slot.commands[command.id] = request.value
+
+    def set_bool(request: SetPolicyCommandBoolRequest) -> None:
+        slot, command = _typed(world, request, PolicyCommandType.BOOL)
+        slot.commands[command.id] = float(request.value)
+
+    def get_float(request: GetPolicyCommandFloatRequest) -> PolicyCommandFloatValue:
+        try:  # any type: clients list all commands as floats, a bool is 0 or 1
+            slot, command = _command(world, request)
+        except Refused as refusal:
+            return PolicyCommandFloatValue(False, 0.0, str(refusal))
+        return PolicyCommandFloatValue(True, slot.commands[command.id])
+
+    def get_bool(request: GetPolicyCommandBoolRequest) -> PolicyCommandBoolValue:
+        try:
+            slot, command = _typed(world, request, PolicyCommandType.BOOL)
+        except Refused as refusal:
+            return PolicyCommandBoolValue(False, False, str(refusal))
+        return PolicyCommandBoolValue(True, bool(slot.commands[command.id]))
+
+    return {
+        _PREFIX + "SetPolicyCommandFloat": acknowledged(set_float),
+        _PREFIX + "SetPolicyCommandBool": acknowledged(set_bool),
+        _PREFIX + "GetPolicyCommandFloat": get_float,
+        _PREFIX + "GetPolicyCommandBool": get_bool,
+    }
+
+
+def _command(world: MujocoWorlds, request: _Request) -> tuple[PolicyBinding, PolicyCommand]:
+    _, slot = slot_of(world, request.entity, request.slot_id)
+    policy = policy_of(slot)
+    for command in policy.commands:
+        if command.id == request.command_id:
+            return slot, command
+    there = ", ".join(f"{command.id} ({command.name})" for command in policy.commands)
+    raise Refused(f"policy {policy.policy_id!r} has no command {request.command_id}; there are {there}")
+
+
+def _typed(world: MujocoWorlds, request: _Request, wanted: PolicyCommandType) -> tuple[PolicyBinding, PolicyCommand]:
+    slot, command = _command(world, request)
+    if command.type != wanted:
+        right = _TYPES[command.type]
+        raise Refused(f"command {command.id} ({command.name}) is a {right.lower()}; use the method for {right}")
+    return slot, command

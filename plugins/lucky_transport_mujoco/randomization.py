@@ -1,16 +1,10 @@
-"""Draws what a SimulationContract asks for when an env is reset: physical parameters and the starting state.
-
-Parameters are drawn from nominal values, never from the last episode's: resetting twice does not add up. Every reset
-takes the same amount of random numbers, whatever the contract; so a contract changes the size of what is drawn, not the
-sequence. An env gets a model of its own (90 kB, half a millisecond) at its first reset that changes the physics; until
-then it shares the nominal one.
-"""
+"""Draws what a SimulationContract asks for when an env is reset: physical parameters and the starting state."""
 
 from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,13 +13,10 @@ from numpy.typing import NDArray
 from lucky_transport.messages import SimulationContract
 from lucky_transport_mujoco import terrain
 from lucky_transport_mujoco.bindings import Data, Model, mj
-from lucky_transport_mujoco.motion import product, rotation
-from lucky_transport_mujoco.physics import Physics
+from lucky_transport_mujoco.physics import Physics, product, rotation
 from lucky_transport_mujoco.robot import Robot
-from lucky_transport_mujoco.streams import Streams
 
-__all__ = ["Parameters", "Randomization", "between"]
-
+__all__ = ["Parameters", "RandomStreams", "Randomization", "between"]
 
 #: The body that carries everything else; body 0 is the world.
 _TRUNK = 1
@@ -84,9 +75,14 @@ def between(limits: Sequence[float], uniform: NDArray[np.float64], nominal: floa
 
 
 class Randomization:
-    """Draws parameters and starting states into the physics. `contract` holds from the next resets on."""
+    """Draws parameters and starting states into the physics. `contract` holds from the next resets on.
 
-    def __init__(self, robot: Robot, physics: Physics, streams: Streams, contract: SimulationContract) -> None:
+    Parameters are drawn from nominal values, never from the last episode's. Every reset takes the same amount of random
+    numbers, so a contract changes the size of what is drawn, not the sequence. An env has a model of its own (90 kB,
+    half a millisecond) from its first reset that changes the physics; until then it shares the nominal one.
+    """
+
+    def __init__(self, robot: Robot, physics: Physics, streams: RandomStreams, contract: SimulationContract) -> None:
         num_envs = len(physics.models)
         self.contract = contract
         self.parameters = Parameters.nominal(num_envs, robot.nu)
@@ -188,3 +184,37 @@ def _contact(nominal: NDArray[np.float64], restitution: float) -> NDArray[np.flo
     log = math.log(restitution)
     ratio = -log / math.hypot(math.pi, log)
     return nominal * np.array([1 / ratio, ratio])
+
+
+class RandomStreams:
+    """A generator per env, so that no env changes another's numbers; env i starts with seed + i."""
+
+    def __init__(self, num_envs: int, seed: int) -> None:
+        self._generators = [np.random.default_rng(seed + env) for env in range(num_envs)]
+        self._planned: dict[int, int] = {}
+
+    def plan(self, env: int, seed: int) -> None:
+        """From the next reset of `env` on its numbers follow from `seed`."""
+        self._planned[env] = seed
+
+    def begin(self, envs: Iterable[int]) -> None:
+        """Start the planned seeds of `envs`, which are being reset."""
+        if self._planned:
+            for env in envs:
+                seed = self._planned.pop(int(env), None)
+                if seed is not None:
+                    self._generators[env] = np.random.default_rng(seed)
+
+    def uniform(self, envs: NDArray[np.intp], columns: int) -> NDArray[np.float64]:
+        """Return float64 (len(envs), columns) in [0, 1), the next numbers of each env's stream."""
+        out = np.empty((envs.size, columns))
+        for row, env in zip(out, envs, strict=True):
+            self._generators[env].random(out=row)
+        return out
+
+    def normal(self, envs: NDArray[np.intp], columns: int) -> NDArray[np.float64]:
+        """Return float64 (len(envs), columns) of mean 0 and variance 1, the next numbers of each env's stream."""
+        out = np.empty((envs.size, columns))
+        for row, env in zip(out, envs, strict=True):
+            self._generators[env].standard_normal(out=row)
+        return out

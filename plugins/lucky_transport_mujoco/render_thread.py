@@ -1,8 +1,7 @@
-"""Where pictures are made: one thread of its own, and in it the best way to draw that this machine offers.
+"""The thread that draws images, by the best renderer that works on this machine.
 
-A request carries copies of all it needs; the engine is not held while an image is drawn. OpenGL is tried at the first
-picture, once per process; without it pictures come from ray casting, the same views in the same colours. The log says
-once which it is.
+OpenGL is tried at the first image, once per process; without it images come from ray casting, with the same views and
+colours.
 """
 
 from __future__ import annotations
@@ -19,11 +18,9 @@ from numpy.typing import NDArray
 
 from lucky_transport.errors import ClosedError, PeerTimeout, SpecError
 from lucky_transport_mujoco.opengl import OpenGL, platforms
-from lucky_transport_mujoco.overlay import draw
+from lucky_transport_mujoco.overlay import Strokes, draw
 from lucky_transport_mujoco.raycast import RayCaster
-from lucky_transport_mujoco.renderer import Renderer
-from lucky_transport_mujoco.stage import Orbit, RenderScene, Snapshot
-from lucky_transport_mujoco.strokes import Strokes
+from lucky_transport_mujoco.stage import Orbit, Renderer, RenderScene, Snapshot
 
 __all__ = ["CHANNELS", "MAX_SIDE", "RENDERERS", "RenderRequest", "RenderThread"]
 
@@ -49,8 +46,10 @@ _said: set[str] = set()
 
 @dataclass(frozen=True, slots=True)
 class RenderRequest:
-    """One picture: of what, from where (a camera's name or a view from around the robot), how large, with what drawn
-    over it. A colour picture is drawn into `memory` of exactly its size where there is some.
+    """One picture, with copies of all it needs, so that the engine goes on.
+
+    snapshot, view: of what and from where (a camera's name or a view from around the robot). strokes: drawn over it.
+    memory: of exactly a colour picture's size; it is drawn into that.
     """
 
     snapshot: Snapshot

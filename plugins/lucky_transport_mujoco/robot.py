@@ -1,7 +1,6 @@
-"""The robot as compiled from our MJCF: names, sizes, limits, the pose it stands in.
+"""The robot as compiled from its MJCF: names, sizes, limits and the pose it stands in.
 
-The MJCF is the only place with numbers about the robot's body; here they are read, never repeated. The compiled model
-is shared by all envs and never written to after `load`; who varies it copies it first.
+The compiled model is shared by all envs and never written to after `load`; code that varies it copies it first.
 """
 
 from __future__ import annotations

@@ -1,37 +1,56 @@
-"""All typed methods of the engine beside those that stepping itself brings, put together.
-
-A refused request answers success=False with the value and what would do; it raises only where the response has no field
-for a refusal.
-"""
+"""All typed methods of the engine, put together from the services' modules."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from lucky_transport.engine import Handler, StreamHandler
-from lucky_transport_mujoco.control import control_handlers
-from lucky_transport_mujoco.controller_service import controller_handlers, controller_streams
-from lucky_transport_mujoco.joint_state import joint_handlers, joint_streams
-from lucky_transport_mujoco.manifest import manifest_handlers
-from lucky_transport_mujoco.motion_graph_service import motion_graph_handlers
-from lucky_transport_mujoco.policy_commands import policy_command_handlers
-from lucky_transport_mujoco.policy_service import policy_handlers
-from lucky_transport_mujoco.scene_services import SceneServices
-from lucky_transport_mujoco.scene_state import scene_state_handlers, scene_state_streams
-from lucky_transport_mujoco.telemetry import telemetry_handlers, telemetry_streams
+from lucky_transport.host.task import task_handlers
+from lucky_transport.messages import (
+    EngineCapabilityManifest,
+    GetCapabilityManifestRequest,
+    GetCapabilityManifestResponse,
+    MdpActuatorLimit,
+    MdpComponentDescriptor,
+    MdpParamDescriptor,
+    MdpRandomizationDescriptor,
+    MdpRobotInfo,
+)
+from lucky_transport_mujoco import terrain
+from lucky_transport_mujoco.cameras import Cameras
+from lucky_transport_mujoco.contract import DEFAULTS, QUANTITIES, Quantity
+from lucky_transport_mujoco.controller_service import controller_handlers, controller_streams, motion_graph_handlers
+from lucky_transport_mujoco.lidar import Lidar
+from lucky_transport_mujoco.policies import ACTION_SCALE_RAD
+from lucky_transport_mujoco.policy_service import policy_command_handlers, policy_handlers
+from lucky_transport_mujoco.render_thread import RenderThread
+from lucky_transport_mujoco.robot import NAME, Robot
+from lucky_transport_mujoco.scene import Entities, scene_handlers
+from lucky_transport_mujoco.scene_state import control_handlers, scene_state_handlers, scene_state_streams
+from lucky_transport_mujoco.task import REWARDS, TERMINATIONS
+from lucky_transport_mujoco.telemetry import joint_handlers, joint_streams, telemetry_handlers, telemetry_streams
+from lucky_transport_mujoco.viewport import Viewport, debug_handlers
 from lucky_transport_mujoco.world import MujocoWorlds
 
 __all__ = ["MujocoServices"]
 
 
 class MujocoServices:
-    """The services of one engine. `scene`: what is seen of it; its `cameras` take the pictures of a step."""
+    """The services of one engine; `cameras` take the pictures of a step."""
 
     def __init__(self, world: MujocoWorlds, renderer: str) -> None:
-        """`renderer`: see `lucky_transport_mujoco.render_thread.RenderThread`."""
-        self.scene = SceneServices(world, renderer)
+        """`renderer`: see `lucky_transport_mujoco.render_thread.RenderThread`.
+
+        Nothing is drawn and no thread is started before the first picture is asked for. Raises SpecError for a renderer
+        that does not exist.
+        """
+        entities = Entities(world)
+        self._render_thread = RenderThread(renderer)
+        viewport = Viewport(world, self._render_thread)
+        self.cameras = Cameras(world, entities, self._render_thread)
         self.handlers: Mapping[str, Handler] = {
-            **manifest_handlers(world),
+            **_manifest_handlers(world),
             **controller_handlers(world),
             **policy_handlers(world),
             **policy_command_handlers(world),
@@ -40,16 +59,76 @@ class MujocoServices:
             **scene_state_handlers(world),
             **control_handlers(world),
             **telemetry_handlers(world),
-            **self.scene.handlers,
+            **scene_handlers(world, entities),
+            **self.cameras.handlers,
+            **viewport.handlers,
+            **debug_handlers(world),
+            **Lidar(world).handlers,
         }
         self.streams: Mapping[str, StreamHandler] = {
             **controller_streams(world),
             **joint_streams(world),
             **scene_state_streams(world),
             **telemetry_streams(world),
-            **self.scene.streams,
+            **self.cameras.streams,
+            **viewport.streams,
         }
 
     def close(self) -> None:
-        """End what draws; idempotent."""
-        self.scene.close()
+        """End the thread that draws; idempotent. Streams that still run end with ClosedError."""
+        self._render_thread.close()
+
+
+_MANIFEST = "/hazel.rpc.AgentService/GetCapabilityManifest"
+
+
+def _manifest_handlers(world: MujocoWorlds) -> Mapping[str, Handler]:
+    """Return the handler, by full method name."""
+    plain = task_handlers(world.spec)[_MANIFEST]
+
+    def manifest(request: GetCapabilityManifestRequest) -> GetCapabilityManifestResponse:
+        return _with_robot(plain(request), world.robot)
+
+    return {_MANIFEST: manifest}
+
+
+def _with_robot(plain: GetCapabilityManifestResponse, robot: Robot) -> GetCapabilityManifestResponse:
+    manifest = plain.manifest or EngineCapabilityManifest()
+    summaries = {term.name: term.summary for term in (*REWARDS, *TERMINATIONS)}
+    for component in (*manifest.rewards, *manifest.terminations):
+        component.description = summaries[component.name]
+    joints = zip(robot.joint_low, robot.joint_high, robot.joint_home, strict=True)
+    about = MdpRobotInfo(
+        name=NAME,
+        joint_names=list(robot.joint_names),
+        actuator_names=list(robot.actuator_names),
+        actuator_limits=[MdpActuatorLimit(float(a), float(b), float(c), ACTION_SCALE_RAD) for a, b, c in joints],
+        body_names=list(robot.body_names),
+        sensor_names=list(robot.sensor_names),
+        available_scenes=list(terrain.NAMES),
+    )
+    randomizations = [_descriptor(quantity) for quantity in QUANTITIES]
+    return GetCapabilityManifestResponse(replace(manifest, randomizations=randomizations, robot_info=about))
+
+
+def _descriptor(quantity: Quantity) -> MdpRandomizationDescriptor:
+    """Describe one quantity; its default range is what holds while a client has sent no contract."""
+    default = getattr(DEFAULTS, quantity.name)
+    values = (default if isinstance(default, list) else [default]) or [quantity.nominal]
+    low, high = (0.0 if quantity.kind == "noise" else values[0]), values[-1]
+    param = MdpParamDescriptor(
+        type="float" if quantity.count == 0 else f"float[{quantity.count}]",
+        default_value=str(default),
+        description=f"{quantity.kind} in {quantity.unit}" if quantity.unit else quantity.kind,
+        range_min=quantity.least,
+        range_max=quantity.most,
+        has_range=True,
+    )
+    base = MdpComponentDescriptor(
+        name=quantity.name,
+        description=quantity.summary,
+        category="randomization",
+        params_schema={quantity.name: param},
+        output_shape=[max(quantity.count, 1)],
+    )
+    return MdpRandomizationDescriptor(base, low, high, quantity.target)

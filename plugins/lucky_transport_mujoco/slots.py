@@ -1,24 +1,20 @@
-"""The slots of one robot: which policy is in each, what it drives, its commands and gains.
-
-An active slot claims its driven joints. Where several claim one, the highest priority has it, then the lowest slot id.
-A slot that is given another policy starts from that policy's joints and commands, without gain overrides; it stays
-active, and begins anew. A slot begins (seconds 0) when it is activated, when its robot is reset and when the robot is
-moved; it then eases from the pose it finds to its policy's output. So it does when it takes over from an agent.
-"""
+"""The policy slots of one robot: the policy in each, the joints it drives, its commands and gain overrides."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lucky_transport.messages import JointGainOverride, PolicyCommandIdEntry, PolicySlotSummary
-from lucky_transport_mujoco.ease import Ease
+from lucky_transport_mujoco.bindings import Model
+from lucky_transport_mujoco.gait import Ease
 from lucky_transport_mujoco.policies import ACTION_SCALE_RAD, POLICIES, Policy, Sense, to_units
 
-__all__ = ["PolicyBinding", "claims", "command_ids", "new_slots"]
+__all__ = ["GAIN_FIELDS", "PolicyBinding", "apply_gains", "claims", "command_ids", "gain_problem", "new_slots"]
 
 
 @dataclass(slots=True)
@@ -40,7 +36,7 @@ class PolicyBinding:
     last_action: NDArray[np.float32] | None = None
 
     def load(self, policy: Policy | None) -> None:
-        """Put another policy in, or none."""
+        """Put another policy in, or none: it begins with that policy's joints and commands, without gain overrides."""
         self.policy = policy
         self.driven = policy.joints if policy else ()
         self.commands = {command.id: command.default for command in policy.commands} if policy else {}
@@ -48,7 +44,10 @@ class PolicyBinding:
         self.begin()
 
     def begin(self) -> None:
-        """Begin anew from the pose the robot has by then."""
+        """Begin anew, seconds 0, easing from the pose the robot has by then.
+
+        A slot begins when it is activated, when its robot is reset or moved, and when it takes over from an agent.
+        """
         self.ease.begin()
         self.last_action = None
 
@@ -131,9 +130,65 @@ def new_slots(step_s: float) -> dict[int, PolicyBinding]:
 
 
 def claims(slots: Mapping[int, PolicyBinding], joints: int) -> NDArray[np.uint32]:
-    """Return uint32 (joints,): the id of the slot that drives each joint, 0 where none does."""
+    """Return uint32 (joints,): the id of the slot that drives each joint, 0 where none does.
+
+    An active slot claims its driven joints. Of several, the highest priority has a joint, then the lowest slot id.
+    """
     out = np.zeros(joints, np.uint32)
     for slot in sorted(slots.values(), key=lambda each: (each.priority, -each.slot_id)):
         if slot.active:
             out[list(slot.driven)] = slot.slot_id
     return out
+
+
+#: Field of an override -> (least, most, unit).
+_GAIN_LIMITS: dict[str, tuple[float, float, str]] = {
+    "kp": (0.0, 1e4, "Nm/rad"),
+    "kd": (0.0, 1e3, "Nm s/rad"),
+    "effort_limit": (0.0, 1e3, "Nm"),
+    "action_scale": (0.0, 10.0, "rad"),
+    "default_pos": (-math.pi, math.pi, "rad"),
+}
+
+#: The fields of an override that hold numbers.
+GAIN_FIELDS = tuple(_GAIN_LIMITS)
+
+
+def gain_problem(override: JointGainOverride) -> str:
+    """Return what is wrong with the numbers of an override, "" when nothing is."""
+    for name, (least, most, unit) in _GAIN_LIMITS.items():
+        value: float | None = getattr(override, name)
+        if value is not None and not (math.isfinite(value) and least <= value <= most):
+            return f"{override.joint_name}: {name} {value}, expected {least:g} to {most:g} {unit}"
+    return ""
+
+
+def apply_gains(
+    slots: Mapping[int, PolicyBinding],
+    claims: NDArray[np.uint32],
+    own_model: Callable[[], tuple[Model, NDArray[np.float64]]],
+) -> bool:
+    """Write the overrides of the joints that each slot drives; returns whether there were any.
+
+    Overrides count in the units of the MJCF. The motor strength drawn for the env scales them: a weak motor stays weak.
+    `own_model` gives the env's own model and the strength of its motors; called only if there is something to write.
+    """
+    wanted = [
+        (joint, gain)
+        for slot in slots.values()
+        for joint, gain in slot.gains.items()
+        if claims[joint] == slot.slot_id and not (gain.kp is gain.kd is gain.effort_limit is None)
+    ]
+    if not wanted:
+        return False
+    model, strength = own_model()
+    for joint, gain in wanted:
+        if gain.kp is not None:
+            model.actuator_gainprm[joint, 0] = gain.kp * strength[joint]
+            model.actuator_biasprm[joint, 1] = -gain.kp * strength[joint]
+        if gain.kd is not None:
+            model.actuator_biasprm[joint, 2] = -gain.kd * strength[joint]
+        if gain.effort_limit is not None:
+            limit = gain.effort_limit * strength[joint]
+            model.actuator_forcerange[joint] = (-limit, limit)
+    return True

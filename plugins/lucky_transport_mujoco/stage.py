@@ -1,12 +1,9 @@
-"""What a picture is taken of, and from where.
-
-A snapshot holds copies, so a picture can be drawn while the world goes on. A stage belongs to one thread at a time; it
-shows one snapshot, whichever env that is of.
-"""
+"""What is drawn, from where, and the interface of a renderer."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +13,7 @@ from lucky_transport_mujoco.bindings import mj
 from lucky_transport_mujoco.picture_model import picture_model
 from lucky_transport_mujoco.world import MujocoWorlds
 
-__all__ = ["Eye", "Orbit", "RenderScene", "Snapshot", "camera_names"]
+__all__ = ["Eye", "Orbit", "RenderResult", "RenderScene", "Renderer", "Snapshot", "camera_names"]
 
 _Array = NDArray[np.float64]
 
@@ -152,3 +149,29 @@ class RenderScene:
         right = np.array([-sin, cos, 0.0])
         up = np.array([-tilt * cos, -tilt * sin, level])
         return Eye(self.data.qpos[:3] + view.distance * outward, right, up, -outward, view.fovy)
+
+
+@dataclass(slots=True)
+class RenderResult:
+    """Pixels, top row first; what was not asked for is empty.
+
+    colour: uint8 (height, width, 3), RGB. depth: float32 (height, width), metres along the line of sight's axis, inf
+    where nothing is.
+    """
+
+    colour: NDArray[np.uint8] = field(default_factory=lambda: np.empty((0, 0, 3), np.uint8))
+    depth: NDArray[np.float32] = field(default_factory=lambda: np.empty((0, 0), np.float32))
+
+
+class Renderer(ABC):
+    """Draws what its stage shows; made, used and closed in one thread. `name` says how, for the log."""
+
+    name: str
+
+    @abstractmethod
+    def shoot(self, eye: Eye, width: int, height: int, *, colour: bool, depth: bool) -> RenderResult:
+        """Return what `eye` sees, in pixels of the renderer's own: new arrays, never written to again."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release what the renderer holds."""

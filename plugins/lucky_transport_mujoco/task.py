@@ -1,9 +1,4 @@
-"""The task: follow a commanded velocity without falling. One table of reward terms, one of terminations.
-
-A term's row in a frame is already weighted; the total reward is the plain sum of the rows. Every term is a vectorised
-function of `Situation`; a row of its result does not depend on the other rows. An env that diverged has no meaningful
-motion: its reward terms are 0 and `diverged` is its only termination.
-"""
+"""The task: follow a commanded velocity without falling; tables of its observation, reward and termination terms."""
 
 from __future__ import annotations
 
@@ -13,16 +8,28 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_transport_mujoco.motion import Motion
+from lucky_transport_mujoco.physics import Motion
+from lucky_transport_mujoco.robot import Robot
 
-__all__ = ["REWARDS", "TERMINATIONS", "Reward", "Situation", "Termination", "judge"]
+__all__ = [
+    "REWARDS",
+    "TERMINATIONS",
+    "Reward",
+    "Sight",
+    "Situation",
+    "Termination",
+    "judge",
+    "observation_names",
+    "observation_terms",
+    "observe",
+]
 
 _Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What terms are computed from, for k envs after a step.
+    """What terms are computed from, for k envs after a step; a row of a term depends on its own env only.
 
     command: float64 (k, 3), in force during the step. action, previous: float32 (k, nu). torques: float64 (k, nu) in
     Nm. ticks: int64 (k,), steps since the reset. diverged: bool (k,).
@@ -39,7 +46,7 @@ class Situation:
 
 @dataclass(frozen=True, slots=True)
 class Reward:
-    """One reward term: `weight` times `value(situation)`, float64 (k,)."""
+    """One reward term: `weight` times `value(situation)`, float64 (k,); the reward is the sum of all terms."""
 
     name: str
     weight: float
@@ -105,7 +112,10 @@ TERMINATIONS: tuple[Termination, ...] = (
 
 
 def judge(situation: Situation, max_episode_steps: int) -> NDArray[np.float32]:
-    """Return the signals: float32 (terms, k), reward rows and then termination rows (0 or 1), a new array."""
+    """Return the signals: float32 (terms, k), weighted reward rows and then termination rows (0 or 1), a new array.
+
+    A diverged env has no meaningful motion: its reward terms are 0 and `diverged` is its only termination.
+    """
     out = np.empty((len(REWARDS) + len(TERMINATIONS), situation.ticks.size), np.float32)
     for row, reward in zip(out, REWARDS, strict=False):
         row[:] = reward.weight * reward.value(situation)
@@ -113,3 +123,44 @@ def judge(situation: Situation, max_episode_steps: int) -> NDArray[np.float32]:
     for row, termination in zip(out[len(REWARDS) :], TERMINATIONS, strict=True):
         row[:] = termination.holds(situation, max_episode_steps)
     return out
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What the terms are computed from, for k envs. command: float64 (k, 3). action: float32 (k, nu), the last one."""
+
+    motion: Motion
+    command: NDArray[np.float64]
+    action: NDArray[np.float32]
+
+
+_AXES = ("x", "y", "z")
+_COMMAND = ("x", "y", "yaw")
+
+#: Term -> (names of its elements, None for the joints'; value (k, elements)). SI units, base frame, unscaled.
+_OBSERVATION: dict[str, tuple[tuple[str, ...] | None, Callable[[Sight], NDArray[np.floating]]]] = {
+    "base_lin_vel": (_AXES, lambda sight: sight.motion.lin_vel),
+    "base_ang_vel": (_AXES, lambda sight: sight.motion.ang_vel),
+    "projected_gravity": (_AXES, lambda sight: sight.motion.gravity),
+    "velocity_command": (_COMMAND, lambda sight: sight.command),
+    "joint_pos": (None, lambda sight: sight.motion.joint_pos),
+    "joint_vel": (None, lambda sight: sight.motion.joint_vel),
+    "last_action": (None, lambda sight: sight.action),
+}
+
+
+def observation_terms(robot: Robot) -> tuple[tuple[str, int], ...]:
+    """Return (name, elements) of each term, in order."""
+    return tuple((name, len(parts or robot.joint_names)) for name, (parts, _) in _OBSERVATION.items())
+
+
+def observation_names(robot: Robot) -> tuple[str, ...]:
+    """Return the name of each element of the flat observation, "term/element"."""
+    return tuple(f"{name}/{part}" for name, (parts, _) in _OBSERVATION.items() for part in parts or robot.joint_names)
+
+
+def observe(sight: Sight) -> NDArray[np.float32]:
+    """Return float32 (k, elements), a new array."""
+    return np.concatenate(
+        [value(sight) for _, value in _OBSERVATION.values()], axis=1, dtype=np.float32, casting="same_kind"
+    )

@@ -1,7 +1,5 @@
 """The ground: "flat", "rough" (bumps up to 8 cm) or "slope" (uphill along x, up to 15 degrees).
 
-Difficulty goes from 0 to 1 and scales the height of the bumps or the angle of the slope; flat ground ignores it.
-
 Every model holds all terrains; choosing one changes numbers in it and never recompiles.
 """
 
@@ -52,7 +50,7 @@ def _stretch(line: NDArray[np.float64], length: int) -> NDArray[np.float64]:
 
 
 def put_under(model: Model, terrain: int, difficulty: float) -> None:
-    """Give `model` the ground of that terrain and difficulty."""
+    """Give `model` the ground of that terrain. `difficulty` 0 to 1 scales the bumps or the angle; flat ignores it."""
     floor, bumps = geom(model, "floor"), geom(model, "bumps")
     half = 0.5 * _STEEPEST_RAD * difficulty if terrain == SLOPE else 0.0
     model.geom_quat[floor] = (np.cos(half), 0.0, -np.sin(half), 0.0)

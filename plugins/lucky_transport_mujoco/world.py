@@ -1,8 +1,7 @@
 """What the services may see of the engine, and what they keep in it.
 
-The scene that is shown is env 0's (`SHOWN`): its robot is agent_0's. Per-robot methods reach every env. A method that
-reads or writes a world does so between two steps: as a handler, or inside `call.between_steps()`. Nothing here steps;
-what a service changes takes effect in the next step.
+A service reads or writes a world between two steps only: in a handler, or inside `call.between_steps()`. What it
+changes takes effect in the next step.
 """
 
 from __future__ import annotations
@@ -14,15 +13,14 @@ from numpy.typing import NDArray
 
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport_mujoco.bindings import Data, Model, mj
-from lucky_transport_mujoco.controllers import Controllers, env_of_robot, robot_entity
-from lucky_transport_mujoco.driving import Driving
+from lucky_transport_mujoco.controllers import Controllers, Driving, env_of_robot, robot_entity
 from lucky_transport_mujoco.physics import Physics
 from lucky_transport_mujoco.randomization import Randomization
 from lucky_transport_mujoco.robot import Robot
 
 __all__ = ["SHOWN", "MujocoWorlds", "env_of_robot", "robot_entity"]  # entity ids: see controllers.py
 
-#: The env whose world the scene, cameras and viewport show.
+#: The env whose world the scene, cameras and viewport show; per-robot methods reach every env.
 SHOWN = 0
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,19 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from lucky_transport.api import make_engine
-from lucky_transport.engine import HOLD, RESET, Buffers, Engine
+from lucky_transport.engine import HOLD, RESET, TICK, Buffers, Engine
 from lucky_transport.errors import ConfigError, SpecError, UnknownName
-from lucky_transport.messages import SetResetOptionsRequest, SetSeedsRequest, SimulationContract
+from lucky_transport.messages import (
+    CameraStreamKind,
+    GetCameraFrameRequest,
+    GetLidarReturnParamsRequest,
+    GetLidarScanRequest,
+    SetLidarLiveRequest,
+    SetLidarReturnParamsRequest,
+    SetResetOptionsRequest,
+    SetSeedsRequest,
+    SimulationContract,
+)
 from lucky_transport.testing.contract import EngineContract
 
 pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transport[mujoco]'")
@@ -71,6 +82,44 @@ def test_the_spec_says_what_the_task_is_and_how_long_a_step_takes(robots: Callab
     assert spec.attributes["task"] == "velocity tracking"
     assert spec.attributes["max_episode_steps"] == 1000
     assert spec.attributes["render_fps"] == 50
+
+
+def test_engines_of_one_seed_give_the_same_bits_on_every_terrain(robots: Callable[..., Any]) -> None:
+    """Rows of a step, camera frames and noisy lidar scans; another seed gives others."""
+    frames = {}
+    for terrain in ("flat", "rough", "slope"):
+        contract = replace(EVENTFUL, terrain_type=terrain)
+        for run, seed in (("one", 5), ("the same", 5), ("another", 6)):
+            batch = robots(3, seed=seed, max_episode_steps=20, renderer="rays")
+            batch.call("BatchService/SetResetOptions", SetResetOptionsRequest(contract))
+            frames[run] = list(_frames(batch))
+        for number, (first, second) in enumerate(zip(frames["one"], frames["the same"], strict=True)):
+            for name in first:
+                assert first[name] == second[name], (terrain, number, name)
+        assert frames["one"] != frames["another"], terrain
+
+
+def _frames(batch: Any) -> Iterator[dict[str, bytes]]:
+    random = np.random.default_rng(0)
+    batch.call("LidarService/SetLidarLive", SetLidarLiveRequest(True))
+    returns = batch.call("LidarService/GetLidarReturnParams", GetLidarReturnParamsRequest())
+    noisy = SetLidarReturnParamsRequest(**asdict(replace(returns, noise_sigma0=0.02)))
+    assert batch.call("LidarService/SetLidarReturnParams", noisy).ok
+    batch.reset()
+    for number in range(30):
+        control = random.choice(np.array([0, 0, HOLD, RESET, TICK], np.uint8), 3)
+        frame = batch.step(random.normal(0, 0.5, (3, 12)), control)
+        rows = {name: getattr(frame, name).tobytes() for name in ("observations", "rewards", "signals", "terminated")}
+        if number % 10 == 0:
+            requests = [
+                GetCameraFrameRequest(name="front", width=32, height=24, kind=kind) for kind in CameraStreamKind
+            ]
+            batch.engine.check_camera_requests(1, requests)
+            for shown in batch.engine.camera_frames(1, requests):
+                rows[f"image {len(rows)}"] = bytes(shown.frame.data)
+            scan = batch.call("LidarService/GetLidarScan", GetLidarScanRequest(sensor=1, material=True))
+            rows["lidar"] = np.array(scan.ranges).tobytes()
+        yield rows
 
 
 def test_another_number_of_threads_gives_the_same_bits(robots: Callable[..., Any]) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 mujoco: Any = pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transport[mujoco]'")
 
-from lucky_transport_mujoco.motion import product, rotated_back, rotation  # noqa: E402
+from lucky_transport_mujoco.physics import product, rotated_back, rotation  # noqa: E402
 
 
 def random_quaternions(count: int) -> Any:

@@ -13,9 +13,9 @@ pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transp
 
 from lucky_transport.errors import ClosedError, SpecError
 from lucky_transport_mujoco import robot
+from lucky_transport_mujoco.overlay import Strokes
 from lucky_transport_mujoco.render_thread import RenderRequest, RenderThread
 from lucky_transport_mujoco.stage import Orbit, RenderScene, Snapshot
-from lucky_transport_mujoco.strokes import Strokes
 
 LEVEL = np.array([1.0, 0, 0, 0])
 UPHILL = np.array([np.cos(0.13), 0, -np.sin(0.13), 0])

@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 pytest.importorskip("mujoco", reason="needs the extra: pip install 'lucky-transport[mujoco]'")
 
 from lucky_transport.messages import DebugArrow, DebugColor, DebugLine, DebugVector3, DebugVelocityCommand
-from lucky_transport_mujoco import robot, surfaces
-from lucky_transport_mujoco.overlay import draw
+from lucky_transport_mujoco import raycast, robot
+from lucky_transport_mujoco.overlay import draw, strokes_of
 from lucky_transport_mujoco.raycast import cast
 from lucky_transport_mujoco.stage import Orbit, RenderScene, Snapshot
-from lucky_transport_mujoco.strokes import strokes_of
 
 numbers = st.floats(width=32, allow_nan=False, allow_infinity=False)
 vectors = st.builds(DebugVector3, numbers, numbers, numbers)
@@ -49,7 +48,7 @@ def test_a_normal_is_the_direction_in_which_a_surface_rises() -> None:
         geoms = hits[0][0]
         spanned = np.cross(points[1] - points[0], points[2] - points[0])
         spanned /= np.linalg.norm(spanned, axis=1, keepdims=True)
-        found = surfaces.normals(stage, geoms, points[0])
+        found = raycast.normals(stage, geoms, points[0])
         same = np.logical_and.reduce([each[0] == geoms for each in hits])
         assert np.linalg.norm(found, axis=1) == pytest.approx(1.0)
         agree = (found * spanned).sum(axis=1)[same]
@@ -72,8 +71,8 @@ def test_the_floor_has_squares_and_far_away_their_mean() -> None:
     stage = staged()
     floor = np.full(2, stage.model.geom("floor").id, np.int32)
     points = np.array([[0.25, 0.25, 0], [0.75, 0.25, 0]])
-    near = surfaces.colours(stage, floor, points, np.ones(2))
-    far = surfaces.colours(stage, floor, points, np.zeros(2))
+    near = raycast.colours(stage, floor, points, np.ones(2))
+    far = raycast.colours(stage, floor, points, np.zeros(2))
     assert not np.allclose(near[0], near[1])
     assert far[0] == pytest.approx(far[1])
     assert far[0] == pytest.approx(near.mean(axis=0))
