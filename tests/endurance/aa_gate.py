@@ -50,8 +50,9 @@ def _run(endpoint: str, calls: int, stage: str) -> tuple[GateVerdict, int]:
         (project / "lucky_transport.toml").write_text(_STAGES.format(stage=stage))
         policy = EvidenceBoard(project, tell=lambda line: None)
         router = ProcessRouter(policy)
-        sides = (RoutedConnection(name, partial(api.open_transport, endpoint)) for name in (CONTROL, CANDIDATE))
-        staged = stack.enter_context(StagedTransport(*sides, router))
+        connect = partial(api.open_transport, endpoint)
+        control, candidate = RoutedConnection(CONTROL, connect), RoutedConnection(CANDIDATE, connect)
+        staged = stack.enter_context(StagedTransport(control, candidate, router))
         for _ in range(calls):
             for row, request in READS:
                 staged.call(row, request, Deadline(10.0))

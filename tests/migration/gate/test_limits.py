@@ -19,10 +19,13 @@ def test_without_a_file_the_defaults_fit_together(tmp_path: Path) -> None:
 
 def test_the_readme_says_how_many_calls_the_default_limit_needs() -> None:
     limits = Limits()
-    needed = [needed_trials(0, limits.mismatch_limit, 1 - (1 - limits.confidence) / methods) for methods in (1, 10, 40)]
-    one, ten, forty = (f"{calls:,}" for calls in needed)
+    needed = [needed_trials(0, limits.mismatch_limit, 1 - (1 - limits.confidence) / methods) for methods in (1, 10, 72)]
+    one, ten, all_of_them = (f"{calls:,}" for calls in needed)
     readme = " ".join((Path(__file__).parents[3] / "migration" / "README.md").read_text().split())
-    assert f"needs {one} calls of a single method, {ten} of each of 10 methods and {forty} of each of 40" in readme
+    assert (
+        f"needs {one} requests of a single method, {ten} of each of 10 methods and {all_of_them} of each of 72"
+        in readme
+    )
 
 
 def test_the_file_says_otherwise(tmp_path: Path) -> None:
