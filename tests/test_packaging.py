@@ -181,7 +181,7 @@ def test_nothing_but_the_plugins_for_grpc_imports_grpc(package: Path) -> None:
     if package.name in NEEDED:
         pytest.importorskip(NEEDED[package.name])
     # The bench of stubs runs what needs grpc in processes of their own; only what starts them is held to this.
-    programs = "lucky_transport_migration.bench.stubs."
+    programs = "lucky_transport_migration.bench.workloads.stubs."
     modules = [name for name in modules_of(package) if not name.startswith(programs) or name == f"{programs}bench"]
     others = ("bench.peers", "side_by_side", "pytest_plugin")  # need what is measured beside us, or pytest
     modules = [

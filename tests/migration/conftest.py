@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 
 from lucky_transport_migration import paths
-from lucky_transport_migration.bench import bench, targets
-from lucky_transport_migration.bench.bench import BenchResults
-from lucky_transport_migration.bench.bench_plan import plan_of, setups_of
-from lucky_transport_migration.bench.cells import Cell
+from lucky_transport_migration.bench import targets
 from lucky_transport_migration.bench.measuring import Measurement
 from lucky_transport_migration.bench.peers.kinds import PEERS
 from lucky_transport_migration.bench.report_bench import bench_page
-from lucky_transport_migration.bench.setups import PeerSetup
+from lucky_transport_migration.bench.run import Results
+from lucky_transport_migration.bench.suites.steps import IDLE, STEP_TARGETS, LimitSetup, StepCell, StepSetup, plan_of
+from lucky_transport_migration.bench.workloads.steps import prepare
 
 #: Typical step of each path in the made-up result, in nanoseconds.
 TYPICAL_NS = {
@@ -37,14 +36,15 @@ def twin(monkeypatch: pytest.MonkeyPatch) -> str:
     return "twin"
 
 
-def made_up(cell: Cell, round_index: int, n: int = 600) -> Measurement:
+def made_up(cell: StepCell, round_index: int, n: int = 600) -> Measurement:
     """Return a measurement around the path's typical time, a little different in each round."""
     random = np.random.default_rng([round_index, cell.num_envs, len(cell.path)])
     typical = TYPICAL_NS[cell.path] * cell.num_envs**0.5 * (1.5 if cell.level == "env" else 1.0)
     samples = (typical * random.lognormal(0.0, 0.05, n)).astype(np.int64) + round_index
     engine = None if cell.path in ("inproc", "limit") else int(samples.sum() // 2)
     achieved = None if cell.rate_hz is None else True
-    return Measurement(samples, samples[:20] * 3, int(samples.sum() // 3), engine, round_index % 2 == 0, achieved)
+    client = None if cell.path == "limit" else int(samples.sum() // 3)
+    return Measurement(samples, samples[:20] * 3, client, engine, round_index % 2 == 0, achieved)
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def bench_result(_made_up_result: dict[str, Any]) -> dict[str, Any]:
 @pytest.fixture(scope="session")
 def bench_text(_made_up_result: dict[str, Any]) -> str:
     """Return the page of that result, with its targets."""
-    result = _made_up_result | {"targets": [one.plain() for one in targets.check(_made_up_result)]}
+    result = _made_up_result | {"targets": targets.check(_made_up_result, STEP_TARGETS)}
     return bench_page(result)
 
 
@@ -68,17 +68,25 @@ def _made_up_result() -> dict[str, Any]:
     plan = plan_of(
         "toy:idle", ("grpc", "shm", "inproc"), (1, 64), ("adaptive", "block"), {}, rounds=6, quick=False, peers=True
     )
-    results = BenchResults()
+    prepared, results = prepare(plan), Results()
     for index in range(plan.rounds):
-        for setup in setups_of(plan):
-            table = results.twins if setup.twin else results.cells
-            peer = isinstance(setup, PeerSetup)
-            cells = setup.cells() if peer else setup.cells(zero_copy=setup.path in ("shm", "inproc"))
-            for cell in cells:
-                table.setdefault(cell, []).append(made_up(cell, index))
-        spin = Cell("transport", "limit", "spin", 1, "toy:idle", "copy", "inplace")
-        results.cells.setdefault(spin, []).append(made_up(spin, index))
-    results.idle["shm", "adaptive"] = [0.1, 0.2]
-    results.threads["none", None] = [np.full(1000, 60_000)]
-    results.threads["shm", "adaptive"] = [np.full(1000, 90_000)]
-    return bench.bench_result(results, plan, "lucky-transport bench", load=0.0)
+        for setup in prepared.setups:
+            zero_copy = {"zero_copy": setup.path in ("shm", "inproc")} if isinstance(setup, StepSetup) else {}
+            cells = setup.cells(**zero_copy)
+            if isinstance(setup, LimitSetup):
+                cells = [cell for cell in cells if (cell.wait, cell.num_envs, cell.engine) == ("spin", 1, IDLE)]
+            results.add(setup, {cell: made_up(cell, index) for cell in cells})
+    idle = {"suite": "idle", "level": "transport", "path": "shm", "wait": "adaptive", "num_envs": 1, "n": 2}
+    results.surroundings = [
+        idle | {"cpu_percent": 0.15, "cpu_percent_max": 0.2},
+        _late("none", None, 60.0),
+        _late("shm", "adaptive", 90.0),
+    ]
+    return prepared.result_of(results, "lucky-transport bench", load=0.0)
+
+
+def _late(path: str, wait: str | None, us: float) -> dict[str, Any]:
+    """Return the row of another thread that was always so late."""
+    shown = dict.fromkeys(("p50", "p99", "p999", "max", "p50_min", "p50_max"), us)
+    row = {"suite": "threads", "level": "transport", "path": path, "wait": wait, "num_envs": 1}
+    return row | {"n": 1000, "us": shown, "reliable_to": "p99"}

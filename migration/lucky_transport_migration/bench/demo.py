@@ -22,9 +22,9 @@ from lucky_transport.env.vector_env import VectorEnv
 from lucky_transport.spec.batch_spec import BatchSpec
 from lucky_transport_migration.answers import env_answer, make_move
 from lucky_transport_migration.bench import environment
-from lucky_transport_migration.bench.cells import IDLE
 from lucky_transport_migration.bench.demo_result import demo_result
 from lucky_transport_migration.bench.measuring import CpuTimer, Effort, Measurement, closed_loop
+from lucky_transport_migration.bench.suites.steps import IDLE
 from lucky_transport_migration.comparison import Counts, first_unequal
 from lucky_transport_migration.parity import Parity, open_ends
 from lucky_transport_migration.paths import ConnectedEngine, find_path, open_links

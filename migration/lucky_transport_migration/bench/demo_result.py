@@ -83,7 +83,7 @@ def _transport(rounds: Sequence[Measurement], warmup: Measurement, alone: Measur
         "env_steps_per_s": round(num_envs * 1e6 / us["p50"]),
         "transport_us": {"p50": round(_p50_us(alone), 3), "n": int(alone.samples_ns.size)},
         "cpu_us_per_step": {
-            "client": round(sum(one.client_cpu_ns for one in rounds) / n / 1e3, 3),
+            "client": round(sum(one.client_cpu_ns or 0 for one in rounds) / n / 1e3, 3),
             "engine": round(sum(engine) / n / 1e3, 3) if engine else None,
         },
         "warmup": {

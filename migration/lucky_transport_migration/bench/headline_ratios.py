@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lucky_transport.errors import plural
-from lucky_transport_migration.bench.cells import work_of
 from lucky_transport_migration.bench.peers.kinds import PEERS
+from lucky_transport_migration.bench.suites.steps import step_title
 
 __all__ = [
     "envs_text",
@@ -70,12 +70,8 @@ def envs_text(row: Row) -> str:
 
 
 def group_title(row: Row) -> str:
-    """Return what all rows of a group have in common: everything but the path."""
-    what = "one exchange" if row["level"] == "transport" else f"VectorEnv.step(copy={row['copy']})"
-    if row["actions"] == "inplace":
-        what += " in place"
-    rate = f", {row['rate_hz']} steps a second" if row["rate_hz"] else ""
-    return f"{envs_text(row)}: {what}{work_of(row['engine'], row['frame_bytes'])}{rate}"
+    """Return what all rows of a group have in common; rows of steps did not always say so themselves."""
+    return str(row["title"]) if "title" in row else step_title(row)
 
 
 def grouped(rows: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:

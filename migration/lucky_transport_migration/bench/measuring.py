@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport_migration.bench.cpu import busiest_core, client_cpu_ns, engine_cpu_ns
 
-__all__ = ["Effort", "Measurement", "closed_loop", "open_loop"]
+__all__ = ["QUICK", "CpuTimer", "Effort", "Measurement", "Samples", "closed_loop", "open_loop"]
 
 Samples = NDArray[np.int64]
 
@@ -31,7 +31,7 @@ _SPIN_NS = 500_000  # an open loop sleeps until so long before a step is due and
 _RATE_TOLERANCE = 0.02
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Effort:
     """How long to measure: `budget_s` per loop, at least `least` steps (which may take longer), at most `most`."""
 
@@ -43,13 +43,17 @@ class Effort:
     neighbour_s: float = 1.0
 
 
+#: The effort of `--quick`: a first look and a test that everything runs, no figures to quote.
+QUICK = Effort(budget_s=0.02, least=1, most=2_000, open_loop_s=0.2, idle_s=0.3, neighbour_s=0.2)
+
+
 @dataclass(slots=True)
 class Measurement:
-    """One loop in one round. Samples are int64 nanoseconds; `engine_cpu_ns` is None when the engine has no process."""
+    """One loop in one round. Samples are int64 nanoseconds; `CPU is None where a side has no process of its own."""
 
     samples_ns: Samples
     warmup_ns: Samples
-    client_cpu_ns: int
+    client_cpu_ns: int | None
     engine_cpu_ns: int | None
     same_core: bool | None = None
     rate_achieved: bool | None = None

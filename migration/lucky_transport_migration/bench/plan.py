@@ -6,18 +6,21 @@ favours no variant.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
-from lucky_transport_migration.bench.measuring import Effort
+from lucky_transport_migration.bench.measuring import QUICK, Effort
 
-__all__ = ["Plan"]
+__all__ = ["OPEN_LOOP_HZ", "START_S", "Plan"]
+
+OPEN_LOOP_HZ = 50  # the rate at which the users of such engines step them
+START_S = 0.9  # an engine process: started, connected, ended
 
 _Setup = TypeVar("_Setup")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """What the command line asked for. `options` say how large what is sent is, and go to what answers."""
 
@@ -31,6 +34,28 @@ class Plan:
     def reference(self) -> str:
         """The path that all others are compared with."""
         return "shm" if "shm" in self.paths else self.paths[0]
+
+    @classmethod
+    def of(
+        cls,
+        paths: Sequence[str],
+        waits: Sequence[str],
+        options: Mapping[str, Any],
+        *,
+        rounds: int,
+        quick: bool,
+        budget_s: float = Effort.budget_s,
+        **more: Any,
+    ) -> Self:
+        """Return a plan, a quick one with one round of short loops."""
+        return cls(
+            paths=tuple(paths),
+            waits=tuple(waits),
+            options=dict(options),
+            rounds=1 if quick else rounds,
+            effort=QUICK if quick else Effort(budget_s=budget_s),
+            **more,
+        )
 
     def main_wait(self, path: str) -> str | None:
         """The waiting strategy that stands for `path` in comparisons: adaptive where it was asked for."""

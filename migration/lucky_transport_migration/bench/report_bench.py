@@ -16,7 +16,6 @@ from lucky_transport_migration.bench.bench_summary import (
     name_of,
     rows_with_floor,
 )
-from lucky_transport_migration.bench.cells import IDLE
 from lucky_transport_migration.bench.headline_ratios import (
     envs_text,
     grouped,
@@ -40,6 +39,7 @@ from lucky_transport_migration.bench.report_parts import (
     verdict_box,
 )
 from lucky_transport_migration.bench.slower_cases import losses
+from lucky_transport_migration.bench.suites.steps import IDLE
 from lucky_transport_migration.bench.tables import supported_us
 from lucky_transport_migration.paths import label
 from lucky_transport_migration.units import duration_text, times_text, us_text

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from lucky_transport_migration.bench.bench_summary import CAPTION, Seen, bench_summaries
-from lucky_transport_migration.bench.cells import IDLE
 from lucky_transport_migration.bench.markdown import foot, head, table
 from lucky_transport_migration.bench.slower_cases import losses
+from lucky_transport_migration.bench.suites.steps import IDLE
 from lucky_transport_migration.paths import label
 from lucky_transport_migration.units import duration_text, times_text
 

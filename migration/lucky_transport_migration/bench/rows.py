@@ -1,129 +1,138 @@
 """From measurements to the rows of a bench's JSON.
 
-P50 is the median of the rounds' p50 (with the lowest and highest round beside it); p99 and beyond come from all rounds'
-samples together, because a tail needs all the samples there are. P50, p99 and p999 are always given, as nearest-rank
-values of the sample; `reliable_to` says how far n supports them, and a table shows no more than that.
+`us` holds p50 in every row, the median of the rounds' figures with the lowest and highest round beside it; so any two
+rows of one kind can be compared. P99 and beyond come from all rounds' samples together, because a tail needs all the
+samples there are; `reliable_to` says how far n supports them, and a table shows no more than that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from lucky_transport_migration.bench.cells import Cell
 from lucky_transport_migration.bench.histogram import Histogram
 from lucky_transport_migration.bench.measuring import Measurement, Samples
 from lucky_transport_migration.bench.stats import percentile, supported
+from lucky_transport_migration.bench.suite import Suite
 
-__all__ = ["cpu_s", "idle_row", "p50s_us", "placement", "processes", "step_row", "summary_us", "threads_row"]
-
-
-def p50s_us(rounds: Sequence[Measurement]) -> list[float]:
-    """Return each round's p50 in microseconds."""
-    return [percentile(one.samples_ns, 50.0) / 1e3 for one in rounds]
+__all__ = ["Measured", "Whole", "distribution", "p50s_us", "processes", "row_of", "summary_us", "typical_us"]
 
 
-def summary_us(p50s: Sequence[float], histogram: Histogram) -> dict[str, float]:
-    """Return the `us` of a row."""
-    us = histogram.percentiles()
-    us["p50"] = round(float(np.median(p50s)), 3)
-    us["p50_min"], us["p50_max"] = round(min(p50s), 3), round(max(p50s), 3)
-    return us
+@runtime_checkable
+class Whole(Protocol):
+    """A round of which only the whole is timed: `n` items of `us_each` microseconds."""
+
+    n: int
+
+    @property
+    def us_each(self) -> float: ...
+
+    @staticmethod
+    def columns(rounds: Sequence[Any]) -> dict[str, Any]:
+        """Return what a row of these rounds has beside its times."""
+        ...
 
 
-def step_row(cell: Cell, rounds: Sequence[Measurement]) -> dict[str, Any]:
-    """Return the row of a cell."""
-    histogram = Histogram.of(one.samples_ns for one in rounds)
-    warmup = np.concatenate([one.warmup_ns for one in rounds])
-    native = cell.path == "limit"
-    return {
-        "suite": "step",
+Measured = Measurement | Samples | Whole
+
+
+def typical_us(one: Measured) -> float:
+    """Return a round's figure in microseconds: p50 of its steps or calls, or the mean time of an item."""
+    if isinstance(one, Measurement):
+        return percentile(one.samples_ns, 50.0) / 1e3
+    return percentile(one, 50.0) / 1e3 if isinstance(one, np.ndarray) else one.us_each
+
+
+def p50s_us(rounds: Sequence[Measured]) -> list[float]:
+    """Return each round's figure in microseconds."""
+    return [typical_us(one) for one in rounds]
+
+
+def row_of(suite: Suite[Any], cell: Any, rounds: Sequence[Any]) -> dict[str, Any]:
+    """Return the row of a cell; `rounds` holds measurements of one kind."""
+    typical = p50s_us(rounds)
+    row: dict[str, Any] = {
+        "suite": suite.name,
+        "title": suite.title_of(cell),
+        **suite.columns(cell),
         **asdict(cell),
-        "peer": "native" if native else "python",
-        "n": histogram.n,
         "rounds": len(rounds),
-        "p50s": [round(one, 3) for one in p50s_us(rounds)],
-        "us": summary_us(p50s_us(rounds), histogram),
-        "reliable_to": supported(histogram.n)[-1],
-        "cpu_s": cpu_s(rounds, native),
-        "cpu_us_per_step": _cpu_us_per_step(rounds, native),
-        "placement": placement(rounds),
+        "p50s": [round(one, 3) for one in typical],
+    }
+    first = rounds[0]
+    if isinstance(first, np.ndarray):
+        return row | distribution(rounds, typical)
+    if not isinstance(first, Measurement):
+        n = sum(one.n for one in rounds)
+        return row | {"n": n, "us": _middle_us(typical), "reliable_to": "p50", **first.columns(rounds)}
+    row |= distribution([one.samples_ns for one in rounds], typical)
+    warmup = np.concatenate([one.warmup_ns for one in rounds])
+    return row | {
+        **processes(rounds, row["n"], suite.cpu_key),
         "rate_achieved": None if cell.rate_hz is None else all(one.rate_achieved for one in rounds),
         "warmup": {
             "n": int(warmup.size),
             "first_us": round(float(np.median([one.warmup_ns[0] for one in rounds])) / 1e3, 3),
             "p50_us": round(percentile(warmup, 50.0) / 1e3, 3),
         },
+    }
+
+
+def distribution(samples: Sequence[Samples], typical: Sequence[float]) -> dict[str, Any]:
+    """Return what a row says of single durations; `typical` is each round's figure in microseconds."""
+    histogram = Histogram.of(samples)
+    return {
+        "n": histogram.n,
+        "us": summary_us(typical, histogram),
+        "reliable_to": supported(histogram.n)[-1],
         "curve": histogram.curve(),
         "hdr": histogram.encoded(),
+    }
+
+
+def summary_us(typical: Sequence[float], histogram: Histogram) -> dict[str, float]:
+    """Return the `us` of a row."""
+    return histogram.percentiles() | _middle_us(typical)
+
+
+def _middle_us(typical: Sequence[float]) -> dict[str, float]:
+    return {
+        "p50": round(float(np.median(typical)), 3),
+        "p50_min": round(min(typical), 3),
+        "p50_max": round(max(typical), 3),
     }
 
 
 class Processes(Protocol):
     """What every loop in one round says of the two processes."""
 
-    client_cpu_ns: int
+    client_cpu_ns: int | None
     engine_cpu_ns: int | None
     same_core: bool | None
 
 
-def cpu_s(rounds: Sequence[Processes], native: bool = False) -> dict[str, float | None]:
-    """Return the CPU seconds of both processes in all rounds, None where one has no process of its own."""
-    engine = [one.engine_cpu_ns for one in rounds]
-    known = [one for one in engine if one is not None]
-    return {
-        "client": None if native else round(sum(one.client_cpu_ns for one in rounds) / 1e9, 6),
-        "engine": round(sum(known) / 1e9, 6) if len(known) == len(rounds) else None,
-    }
-
-
-def _cpu_us_per_step(rounds: Sequence[Measurement], native: bool) -> dict[str, float | None]:
-    n = sum(one.samples_ns.size for one in rounds)
-    return {who: None if s is None else round(s / n * 1e6, 3) for who, s in cpu_s(rounds, native).items()}
-
-
-def processes(rounds: Sequence[Processes], n: int) -> dict[str, Any]:
+def processes(rounds: Sequence[Processes], n: int, each_key: str = "cpu_us_each") -> dict[str, Any]:
     """Return the CPU time of both processes, whole and for each of `n` items, and on which cores they ran."""
-    used = cpu_s(rounds)
+    used = {
+        "client": _seconds([one.client_cpu_ns for one in rounds]),
+        "engine": _seconds([one.engine_cpu_ns for one in rounds]),
+    }
     each = {who: None if seconds is None else round(seconds / n * 1e6, 3) for who, seconds in used.items()}
-    return {"cpu_s": used, "cpu_us_each": each, "placement": placement(rounds)}
+    return {"cpu_s": used, each_key: each, "placement": _placement(rounds)}
 
 
-def placement(rounds: Sequence[Processes]) -> str | None:
+def _seconds(rounds_ns: Sequence[int | None]) -> float | None:
+    """Return the sum, None where one side has no process of its own."""
+    known = [one for one in rounds_ns if one is not None]
+    return round(sum(known) / 1e9, 6) if len(known) == len(rounds_ns) else None
+
+
+def _placement(rounds: Sequence[Processes]) -> str | None:
     """Return where client and engine ran at the end of each round: on one core, on two, or some on either."""
     seen = {one.same_core for one in rounds} - {None}
     if not seen:
         return None
     return "mixed" if len(seen) == 2 else "one core" if True in seen else "two cores"
-
-
-def idle_row(path: str, wait: str | None, percents: Sequence[float]) -> dict[str, Any]:
-    """Return the row of an idle engine's CPU use."""
-    return {
-        "suite": "idle",
-        "level": "transport",
-        "path": path,
-        "wait": wait,
-        "num_envs": 1,
-        "n": len(percents),
-        "cpu_percent": round(float(np.median(percents)), 3),
-        "cpu_percent_max": round(max(percents), 3),
-    }
-
-
-def threads_row(path: str, wait: str | None, rounds: Sequence[Samples]) -> dict[str, Any]:
-    """Return the row of how late another Python thread of the client was; path "none" is the machine's own lateness."""
-    histogram = Histogram.of(rounds)
-    return {
-        "suite": "threads",
-        "level": "transport",
-        "path": path,
-        "wait": wait,
-        "num_envs": 1,
-        "n": histogram.n,
-        "us": summary_us([percentile(one, 50.0) / 1e3 for one in rounds], histogram),
-        "reliable_to": supported(histogram.n)[-1],
-    }

@@ -5,17 +5,26 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from lucky_transport.errors import plural
 from lucky_transport_migration.cli.arguments import JSON_OBJECT, NAMES, NUMBERS, choices
-from lucky_transport_migration.cli.bench_suites import SUITES_OF_CALLS, suite_of_calls, suite_of_steps
+
+if TYPE_CHECKING:
+    from lucky_transport_migration.bench.run import PreparedSuite
 
 __all__ = ["bench"]
 
 _ENGINE = "toy:idle"
+#: As `--suite` names those with an engine of their own -> what prepares each, imported when it is asked for.
+_SUITES = {
+    "commands": "lucky_transport_migration.bench.workloads.commands:prepare",
+    "images": "lucky_transport_migration.bench.workloads.images:prepare",
+    "stubs": "lucky_transport_migration.bench.workloads.stubs.bench:prepare",
+    "systems": "lucky_transport_migration.bench.workloads.systems.bench:prepare",
+}
 
 
 @click.command(
@@ -31,7 +40,7 @@ _ENGINE = "toy:idle"
     "--suite",
     default="step",
     show_default=True,
-    type=click.Choice(["step", *SUITES_OF_CALLS]),
+    type=click.Choice(["step", *_SUITES]),
     help="Exchanges and VectorEnv.step; typed calls, streams and images; pictures by size; existing gRPC code; the "
     "other systems that are served.",
 )
@@ -122,31 +131,38 @@ def bench(
 
     Of the options on what is measured, the suites take --transports, --wait, --rounds and --quick.
     """
-    from lucky_transport_migration.bench import tables
+    from lucky_transport.registry import load
+    from lucky_transport_migration.bench import tables, targets
+    from lucky_transport_migration.bench.call_suite.tables import show_calls
     from lucky_transport_migration.bench.changes import changes, read_result
     from lucky_transport_migration.bench.report import write_bench
+    from lucky_transport_migration.bench.suites.steps import plan_of
+    from lucky_transport_migration.bench.workloads.steps import prepare as prepare_steps
     from lucky_transport_migration.console import watched
 
     old = None if before is None else read_result(before, suite)
-    if suite in SUITES_OF_CALLS:
+    if suite != "step":
         if engine != _ENGINE or num_envs is not None or payloads is not None or peers or options:
             raise click.UsageError(
                 f"--suite {suite} has an engine of its own: leave out ENGINE and --num-envs, --options, --payload, "
                 f"--peers"
             )
-        chosen = suite_of_calls(suite, transports, waits, rounds, quick)
+        prepare = load(_SUITES[suite], owner=f"bench --suite {suite}", extra="grpc")
+        prepared: PreparedSuite = prepare(transports, waits, rounds=rounds, quick=quick)
     else:
         sizes = {"obs_size": obs_size, "act_size": act_size} if engine.startswith("toy") else {}
-        chosen = suite_of_steps(engine, transports, num_envs, waits, sizes | options, rounds, quick, payloads, peers)
-    if not as_json:
-        click.echo(
-            f"about {chosen.minutes:.1f} min: {plural(chosen.pieces, 'piece')} in {plural(chosen.rounds, 'round')}",
-            err=True,
+        options = sizes | options
+        plan = plan_of(
+            engine, transports, num_envs, waits, options, rounds=rounds, quick=quick, payloads=payloads, peers=peers
         )
-    with watched("measuring", chosen.pieces, silent=as_json) as advance:
-        result = chosen.run("lucky-transport " + " ".join(sys.argv[1:]), advance)
+        prepared = prepare_steps(plan)
+    if not as_json:
+        minutes, pieces = prepared.estimate_s / 60, plural(prepared.pieces, "piece")
+        click.echo(f"about {minutes:.1f} min: {pieces} in {plural(prepared.plan.rounds, 'round')}", err=True)
+    with watched("measuring", prepared.pieces, silent=as_json) as advance:
+        result = prepared.run("lucky-transport " + " ".join(sys.argv[1:]), advance)
     if check:
-        result["targets"] = chosen.check(result)
+        result["targets"] = targets.check(result, prepared.suite.targets)
     if old is not None:
         result["changes"] = changes(old, result)
     if report is not None:
@@ -155,6 +171,6 @@ def bench(
     if as_json:
         click.echo(json.dumps(tables.without_histograms(result), indent=2, allow_nan=False))
     else:
-        chosen.show(result)
+        (tables.show_bench if suite == "step" else show_calls)(result)
     if any(one["word"] == "FAIL" for one in result.get("targets", ())):
         sys.exit(1)

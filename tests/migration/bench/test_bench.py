@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 
 from lucky_transport_migration.bench import targets
-from lucky_transport_migration.bench.bench import pieces, run_bench
-from lucky_transport_migration.bench.bench_plan import plan_of
-from lucky_transport_migration.bench.cells import COPY, IDLE, STEPPING
 from lucky_transport_migration.bench.headline_ratios import group_title, grouped, headlines, times_shm
 from lucky_transport_migration.bench.peers.kinds import PEERS
 from lucky_transport_migration.bench.slower_cases import losses
+from lucky_transport_migration.bench.suites.steps import COPY, IDLE, STEP_TARGETS, STEPPING, plan_of
 from lucky_transport_migration.bench.tables import supported_us, without_histograms
+from lucky_transport_migration.bench.workloads.steps import prepare
 
 ROW_KEYS = {
     "suite",
@@ -164,25 +163,29 @@ def test_a_smaller_gain_at_a_fixed_rate_is_said(bench_result: dict[str, Any]) ->
 
 
 def test_each_target_is_met_missed_or_not_measured(bench_result: dict[str, Any]) -> None:
-    found = {one.name: one for one in targets.check(bench_result)}
-    assert len(found) == len(targets.TARGETS)
+    found = {one["name"]: one for one in targets.check(bench_result, STEP_TARGETS)}
+    assert len(found) == len(STEP_TARGETS)
     legacy = found["1 env, exchange: legacy gRPC over shm"]
-    assert legacy.measured == pytest.approx(500, rel=0.1)
-    assert legacy.measured is not None
-    assert legacy.word == ("PASS" if legacy.measured >= 400 else "FAIL")
-    assert found["idle engine's CPU, adaptive"].word == "PASS"
-    assert found["in place: 4096 envs over 1 env"].word == "NOT MEASURED"
-    assert found["in place: 4096 envs over 1 env"].measured is None
+    assert legacy["measured"] == pytest.approx(500, rel=0.1)
+    assert legacy["measured"] is not None
+    assert legacy["word"] == ("PASS" if legacy["measured"] >= 400 else "FAIL")
+    assert found["idle engine's CPU, adaptive"]["word"] == "PASS"
+    assert found["in place: 4096 envs over 1 env"]["word"] == "NOT MEASURED"
+    assert found["in place: 4096 envs over 1 env"]["measured"] is None
 
 
 def test_a_missed_target_fails(bench_result: dict[str, Any]) -> None:
     rows(bench_result, suite="threads", path="shm")[0]["us"]["p99"] = 1001.0
-    found = {one.name: one for one in targets.check(bench_result)}
-    assert found["other threads of a waiting client, p99 lateness"].word == "FAIL"
+    found = {one["name"]: one for one in targets.check(bench_result, STEP_TARGETS)}
+    assert found["other threads of a waiting client, p99 lateness"]["word"] == "FAIL"
 
 
 def test_the_native_module_alone_is_promised_to_come_near_the_spin(bench_result: dict[str, Any]) -> None:
-    goals = {one.name: one.goal for one in targets.check(bench_result) if "two-process spin" in one.name}
+    goals = {
+        one["name"]: one["goal"]
+        for one in targets.check(bench_result, STEP_TARGETS)
+        if "two-process spin" in one["name"]
+    }
     assert list(goals.values()) == [3.0]
     assert not any("pure Python" in name for name in goals)
 
@@ -190,8 +193,9 @@ def test_the_native_module_alone_is_promised_to_come_near_the_spin(bench_result:
 def test_a_bench_in_process_runs_all_its_pieces() -> None:
     plan = plan_of(IDLE, ("inproc",), (1, 3), None, {"obs_size": 5, "act_size": 2}, rounds=2, quick=True)
     told: list[str] = []
-    result = run_bench(plan, "lucky-transport bench", told.append)
-    assert len(told) == pieces(plan)
+    prepared = prepare(plan)
+    result = prepared.run("lucky-transport bench", told.append)
+    assert len(told) == prepared.pieces
     assert {row["num_envs"] for row in result["rows"] if row["path"] == "inproc"} == {1, 3}
     assert {row["engine"] for row in result["rows"]} == {IDLE, COPY, STEPPING}
     assert rows(result, suite="threads", path="none")
@@ -200,6 +204,6 @@ def test_a_bench_in_process_runs_all_its_pieces() -> None:
 
 def test_a_bench_of_an_engine_that_computes_says_that_its_work_is_included() -> None:
     plan = plan_of("toy", ("inproc",), (2,), None, {"obs_size": 5}, rounds=1, quick=True)
-    result = run_bench(plan, "lucky-transport bench toy")
+    result = prepare(plan).run("lucky-transport bench toy")
     assert {row["level"] for row in result["rows"]} == {"env"}
     assert any("they hold the engine's time too" in note for note in result["notes"])

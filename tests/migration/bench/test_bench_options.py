@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from lucky_transport.cli.main import cli
-from lucky_transport_migration.cli import bench as command
+from lucky_transport_migration.bench.suites import steps
 
 
 class _Planned(Exception):
@@ -19,11 +19,11 @@ def _options_of(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> tuple[
     """Return the engine and the options that `bench` plans with; nothing is measured."""
     planned: list[tuple[str, dict[str, Any]]] = []
 
-    def plan(engine: str, *rest: Any) -> None:
+    def plan(engine: str, *rest: Any, **how: Any) -> None:
         planned.append((engine, next(value for value in rest if isinstance(value, dict))))
         raise _Planned
 
-    monkeypatch.setattr(command, "suite_of_steps", plan)
+    monkeypatch.setattr(steps, "plan_of", plan)
     done = CliRunner().invoke(cli, ["bench", *arguments])
     assert isinstance(done.exception, _Planned), done.output
     return planned[0]

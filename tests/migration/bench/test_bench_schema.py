@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from lucky_transport_migration.bench import targets
-from lucky_transport_migration.bench.call_suite.results import Prepared
 from lucky_transport_migration.bench.changes import changes
-from lucky_transport_migration.bench.commands import bench as commands
-from lucky_transport_migration.bench.images import bench as images
+from lucky_transport_migration.bench.run import PreparedSuite
+from lucky_transport_migration.bench.suites.steps import STEP_TARGETS
+from lucky_transport_migration.bench.workloads import commands, images
 
 jsonschema: Any = pytest.importorskip(
     "jsonschema", reason="jsonschema is not installed: pip install 'lucky-transport[dev]'"
@@ -32,16 +32,16 @@ def test_the_schema_is_one() -> None:
 
 def test_a_bench_of_steps_keeps_to_it(bench_result: dict[str, Any]) -> None:
     check(bench_result)
-    bench_result["targets"] = [one.plain() for one in targets.check(bench_result)]
+    bench_result["targets"] = targets.check(bench_result, STEP_TARGETS)
     bench_result["changes"] = changes(bench_result, bench_result)
     check(bench_result)
 
 
 @pytest.mark.parametrize("prepare", [commands.prepare, images.prepare])
 def test_suites_of_calls_keep_to_it(prepare: Any) -> None:
-    prepared: Prepared = prepare(("inproc",), None, rounds=1, quick=True)
+    prepared: PreparedSuite = prepare(("inproc",), None, rounds=1, quick=True)
     result = prepared.run("lucky-transport bench")
-    result["targets"] = [one.plain() for one in targets.check(result, prepared.suite.targets)]
+    result["targets"] = targets.check(result, prepared.suite.targets)
     check(result)
 
 

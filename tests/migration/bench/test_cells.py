@@ -7,20 +7,18 @@ from typing import Any
 import pytest
 
 from lucky_transport.errors import ConfigError
-from lucky_transport_migration.bench.bench import estimate_s, pieces
-from lucky_transport_migration.bench.bench_plan import BenchPlan, plan_of
-from lucky_transport_migration.bench.bench_plan import setups_of as every_setup
-from lucky_transport_migration.bench.cells import COPY, IDLE
 from lucky_transport_migration.bench.peers.kinds import PEERS
-from lucky_transport_migration.bench.setups import PeerSetup, Setup
+from lucky_transport_migration.bench.suites.steps import COPY, IDLE, PeerSetup, StepPlan, StepSetup, plan_of
+from lucky_transport_migration.bench.suites.steps import setups_of as every_setup
+from lucky_transport_migration.bench.workloads.steps import prepare
 
 
-def plan(engine: str = IDLE, transports: tuple[str, ...] = ("grpc", "shm"), quick: bool = False) -> BenchPlan:
+def plan(engine: str = IDLE, transports: tuple[str, ...] = ("grpc", "shm"), quick: bool = False) -> StepPlan:
     return plan_of(engine, transports, (1, 64), None, {"obs_size": 4, "act_size": 2}, rounds=5, quick=quick)
 
 
-def setups_of(plan: BenchPlan) -> list[Setup]:
-    return [one for one in every_setup(plan) if isinstance(one, Setup)]
+def setups_of(plan: StepPlan) -> list[StepSetup]:
+    return [one for one in every_setup(plan) if isinstance(one, StepSetup)]
 
 
 def test_grpc_stands_for_the_legacy_steps_and_the_batch_service() -> None:
@@ -117,9 +115,9 @@ def test_a_quick_plan_is_one_round_of_less() -> None:
     full = plan_of(IDLE, ("grpc", "shm"), None, None, {}, rounds=5, quick=False)
     assert (quick.rounds, quick.waits) == (1, ("adaptive",))
     assert full.num_envs == (1, 64, 4096)
-    assert pieces(quick) < pieces(full)
-    assert estimate_s(quick) < 30
-    assert estimate_s(quick) * 5 < estimate_s(full)
+    assert prepare(quick).pieces < prepare(full).pieces
+    assert prepare(quick).estimate_s < 30
+    assert prepare(quick).estimate_s * 5 < prepare(full).estimate_s
 
 
 @pytest.mark.parametrize("waits", [("block",), ("spin", "adaptive")])

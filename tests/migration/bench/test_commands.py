@@ -13,21 +13,18 @@ from lucky_transport.engines.echo import EchoEngine, shade
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport.messages import ImageFrame, LidarBeamCountResponse, PolicySlotSummary
 from lucky_transport_migration.bench import targets
-from lucky_transport_migration.bench.call_suite.cell import CallCell
-from lucky_transport_migration.bench.call_suite.flow import StreamMeasurement
 from lucky_transport_migration.bench.call_suite.page import calls_page
-from lucky_transport_migration.bench.call_suite.results import CallSuiteResults
 from lucky_transport_migration.bench.call_suite.tables import grouped, times_of
-from lucky_transport_migration.bench.cells import QUICK
-from lucky_transport_migration.bench.commands.bench import prepare
-from lucky_transport_migration.bench.commands.cells import CommandSetup, plan_of_commands, setups_of
-from lucky_transport_migration.bench.commands.codec_cost import measure_codec
-from lucky_transport_migration.bench.commands.flow import measure_images, measure_messages
-from lucky_transport_migration.bench.commands.rounds import measure_commands
-from lucky_transport_migration.bench.commands.targets import COMMAND_TARGETS
-from lucky_transport_migration.bench.commands.training import Training, measure_training
-from lucky_transport_migration.bench.measuring import Measurement
+from lucky_transport_migration.bench.flow import StreamMeasurement
+from lucky_transport_migration.bench.measuring import QUICK, Measurement
+from lucky_transport_migration.bench.run import Results
+from lucky_transport_migration.bench.suite import CallCell
+from lucky_transport_migration.bench.suites.commands import COMMAND_TARGETS, CommandSetup, plan_of_commands, setups_of
 from lucky_transport_migration.bench.tables import without_histograms
+from lucky_transport_migration.bench.workloads.codec import measure_codec
+from lucky_transport_migration.bench.workloads.commands import measure_commands, prepare
+from lucky_transport_migration.bench.workloads.flow import measure_images, measure_messages
+from lucky_transport_migration.bench.workloads.training import Training, measure_training
 
 #: Made-up typical times, microseconds: (kind, path, wait).
 TYPICAL_US = {"grpc": 600.0, "adaptive": 6.0, "block": 80.0}
@@ -54,7 +51,7 @@ def made_up(cell: CallCell, index: int) -> Any:
 @pytest.fixture
 def result() -> dict[str, Any]:
     prepared = prepare(("grpc", "shm"), None, rounds=3, quick=False)
-    results = CallSuiteResults()
+    results = Results()
     for index in range(prepared.plan.rounds):
         for setup in prepared.setups:
             if isinstance(setup, CommandSetup):
@@ -201,28 +198,28 @@ def test_a_training_row_tells_what_the_loop_lost_and_what_the_streams_got(result
 
 
 def test_each_target_is_met_missed_or_not_measured(result: dict[str, Any]) -> None:
-    found = {one.name: one for one in targets.check(result, COMMAND_TARGETS)}
+    found = {one["name"]: one for one in targets.check(result, COMMAND_TARGETS)}
     assert len(found) == len(COMMAND_TARGETS)
-    assert found["small typed call, inline, adaptive: gRPC over shm"].word == "PASS"
-    assert found["small typed call, pool, block: gRPC over shm"].measured == pytest.approx(7.5)
-    assert found["training loop of 1 ms steps: rate lost beside two streams"].measured == pytest.approx(3.0)
-    assert found["codec, to write a message: ours over protobuf"].measured == pytest.approx(0.9)
-    assert found["codec, to read a message: ours over protobuf"].word == "NOT MEASURED"
-    assert found["1280x720 RGBA as views: gRPC over shm"].word == "PASS"
+    assert found["small typed call, inline, adaptive: gRPC over shm"]["word"] == "PASS"
+    assert found["small typed call, pool, block: gRPC over shm"]["measured"] == pytest.approx(7.5)
+    assert found["training loop of 1 ms steps: rate lost beside two streams"]["measured"] == pytest.approx(3.0)
+    assert found["codec, to write a message: ours over protobuf"]["measured"] == pytest.approx(0.9)
+    assert found["codec, to read a message: ours over protobuf"]["word"] == "NOT MEASURED"
+    assert found["1280x720 RGBA as views: gRPC over shm"]["word"] == "PASS"
 
 
 def test_pictures_of_another_size_prove_nothing(result: dict[str, Any]) -> None:
     result["options"]["width"] = 64
-    found = {one.name: one for one in targets.check(result, COMMAND_TARGETS)}
-    assert found["1280x720 RGBA as views: gRPC over shm"].word == "NOT MEASURED"
+    found = {one["name"]: one for one in targets.check(result, COMMAND_TARGETS)}
+    assert found["1280x720 RGBA as views: gRPC over shm"]["word"] == "NOT MEASURED"
 
 
 def test_a_missed_target_fails(result: dict[str, Any]) -> None:
     for row in result["rows"]:
         if row["kind"] == "training":
             row["loss_percent"] = 5.1
-    found = {one.name: one for one in targets.check(result, COMMAND_TARGETS)}
-    assert found["training loop of 1 ms steps: rate lost beside two streams"].word == "FAIL"
+    found = {one["name"]: one for one in targets.check(result, COMMAND_TARGETS)}
+    assert found["training loop of 1 ms steps: rate lost beside two streams"]["word"] == "FAIL"
 
 
 def test_rows_are_grouped_so_that_only_the_way_differs(result: dict[str, Any]) -> None:
@@ -241,7 +238,7 @@ def test_the_reference_is_one_time_itself(result: dict[str, Any]) -> None:
 
 
 def test_the_page_shows_verdict_rows_targets_and_how_it_was_done(result: dict[str, Any]) -> None:
-    result["targets"] = [one.plain() for one in targets.check(result, COMMAND_TARGETS)]
+    result["targets"] = targets.check(result, COMMAND_TARGETS)
     text = calls_page(result)
     for part in ("Commands, streams and images", "small typed call, handler inline", "PASS", "3.0 %", "bench.json"):
         assert part in text

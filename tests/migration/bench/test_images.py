@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from lucky_transport_migration.bench.call_suite.cell import CallCell
-from lucky_transport_migration.bench.call_suite.flow import StreamMeasurement
 from lucky_transport_migration.bench.call_suite.markdown import calls_markdown
 from lucky_transport_migration.bench.call_suite.page import calls_page
-from lucky_transport_migration.bench.call_suite.results import CallSuiteResults
-from lucky_transport_migration.bench.images.bench import prepare
-from lucky_transport_migration.bench.images.cells import ImageSetup, plan_of_images, setups_of
+from lucky_transport_migration.bench.flow import StreamMeasurement
+from lucky_transport_migration.bench.run import Results
+from lucky_transport_migration.bench.suite import CallCell
+from lucky_transport_migration.bench.suites.images import ImageSetup, plan_of_images, setups_of
+from lucky_transport_migration.bench.workloads.images import prepare
 
 
 def made_up(cell: CallCell, index: int) -> StreamMeasurement:
@@ -24,7 +24,7 @@ def made_up(cell: CallCell, index: int) -> StreamMeasurement:
 @pytest.fixture
 def result() -> dict[str, Any]:
     prepared = prepare(("grpc", "shm"), None, rounds=3, quick=False)
-    results = CallSuiteResults()
+    results = Results()
     for index in range(prepared.plan.rounds):
         for setup in prepared.setups:
             results.add(setup, {cell: made_up(cell, index) for cell in setup.cells()})

@@ -17,16 +17,15 @@ import pytest
 
 from lucky_transport.errors import ConfigError, NotReachable, PeerTimeout, RemoteProtocolError
 from lucky_transport_migration.bench import targets
-from lucky_transport_migration.bench.call_suite.flow import StreamMeasurement
 from lucky_transport_migration.bench.call_suite.markdown import calls_markdown
 from lucky_transport_migration.bench.call_suite.page import calls_page
-from lucky_transport_migration.bench.call_suite.results import CallSuiteResults, Prepared
-from lucky_transport_migration.bench.cells import QUICK
-from lucky_transport_migration.bench.measuring import Measurement
-from lucky_transport_migration.bench.stubs import bench, pair, training
-from lucky_transport_migration.bench.stubs.cells import STUBS, StubSetup, plan_of_stubs, setups_of
-from lucky_transport_migration.bench.stubs.pair import Job, measure_pair, program
+from lucky_transport_migration.bench.flow import StreamMeasurement
+from lucky_transport_migration.bench.measuring import QUICK, Measurement
+from lucky_transport_migration.bench.run import PreparedSuite, Results
+from lucky_transport_migration.bench.suites.stubs import STUBS, StubSetup, plan_of_stubs, setups_of
 from lucky_transport_migration.bench.tables import without_histograms
+from lucky_transport_migration.bench.workloads.stubs import bench, pair, training
+from lucky_transport_migration.bench.workloads.stubs.pair import Job, measure_pair, program
 
 needs_grpc = pytest.mark.skipif(importlib.util.find_spec("grpc") is None, reason="grpcio is not installed")
 
@@ -49,14 +48,14 @@ def made_up(setup: StubSetup, index: int) -> dict[Any, Any]:
 
 
 @pytest.fixture
-def prepared(monkeypatch: pytest.MonkeyPatch) -> Prepared:
+def prepared(monkeypatch: pytest.MonkeyPatch) -> PreparedSuite:
     monkeypatch.setattr(bench, "why_no_training", lambda: None)
     return bench.prepare(("grpc", "shm"), None, rounds=3, quick=False)
 
 
 @pytest.fixture
-def result(prepared: Prepared) -> dict[str, Any]:
-    results = CallSuiteResults()
+def result(prepared: PreparedSuite) -> dict[str, Any]:
+    results = Results()
     for index in range(prepared.plan.rounds):
         for setup in prepared.setups:
             results.add(setup, made_up(setup, index))
@@ -187,7 +186,7 @@ def test_what_went_wrong_in_the_client_is_raised_here(monkeypatch: pytest.Monkey
 
 @needs_grpc
 def test_the_server_process_ends_with_its_client_and_leaves_no_socket() -> None:
-    from lucky_transport_migration.bench.stubs.server_process import ServerProcess
+    from lucky_transport_migration.bench.workloads.stubs.server_process import ServerProcess
 
     with ServerProcess("grpc-unix", 1000) as server:
         socket = Path(server.target.removeprefix("unix:"))
@@ -200,7 +199,7 @@ def test_the_server_process_ends_with_its_client_and_leaves_no_socket() -> None:
 
 @needs_grpc
 def test_a_server_that_cannot_start_is_not_reachable() -> None:
-    from lucky_transport_migration.bench.stubs.server_process import ServerProcess
+    from lucky_transport_migration.bench.workloads.stubs.server_process import ServerProcess
 
     with pytest.raises(NotReachable, match="the server over grpc-tcp ended before it was ready"):
         ServerProcess("grpc-tcp", -1000)
@@ -211,7 +210,7 @@ def test_a_server_that_cannot_start_is_not_reachable() -> None:
 
 def _answering(answer: Callable[[int], int]) -> Callable[[Any], Any]:
     """A unary call that answers the number n as if it had been `answer(n)`."""
-    from lucky_transport_migration.bench.stubs.calls import number_of, question
+    from lucky_transport_migration.bench.workloads.stubs.calls import number_of, question
 
     return lambda request: question(answer(number_of(request)), 100)
 
@@ -235,7 +234,7 @@ class _Items(Iterator[Any]):
 @needs_grpc
 @pytest.mark.parametrize("rate_hz", [None, 200])
 def test_an_answer_that_belongs_to_another_call_ends_the_measurement(rate_hz: int | None) -> None:
-    from lucky_transport_migration.bench.stubs.calls import measure_unary
+    from lucky_transport_migration.bench.workloads.stubs.calls import measure_unary
 
     stale = _answering(lambda number: number - (number == 3))
     with pytest.raises(RemoteProtocolError, match="lost or doubled"):
@@ -253,7 +252,7 @@ def test_an_answer_that_belongs_to_another_call_ends_the_measurement(rate_hz: in
     ],
 )
 def test_a_wrong_item_ends_the_measurement_and_the_stream(numbers: list[int], item_bytes: int, complaint: str) -> None:
-    from lucky_transport_migration.bench.stubs.calls import measure_stream
+    from lucky_transport_migration.bench.workloads.stubs.calls import measure_stream
 
     stream = _Items(numbers, item_bytes)
     with pytest.raises(RemoteProtocolError, match=complaint):
@@ -263,7 +262,7 @@ def test_a_wrong_item_ends_the_measurement_and_the_stream(numbers: list[int], it
 
 @needs_grpc
 def test_every_one_of_many_callers_is_counted() -> None:
-    from lucky_transport_migration.bench.stubs.callers import measure_callers
+    from lucky_transport_migration.bench.workloads.stubs.callers import measure_callers
 
     callers: set[int] = set()
     echo = _answering(lambda number: number)
@@ -283,7 +282,7 @@ def test_every_one_of_many_callers_is_counted() -> None:
 
 @needs_grpc
 def test_a_callers_wrong_answer_ends_all_of_them() -> None:
-    from lucky_transport_migration.bench.stubs.callers import measure_callers
+    from lucky_transport_migration.bench.workloads.stubs.callers import measure_callers
 
     before = set(threading.enumerate())
     with pytest.raises(RemoteProtocolError, match="call 7 was answered as call 8"):
@@ -295,7 +294,7 @@ def test_a_callers_wrong_answer_ends_all_of_them() -> None:
 def test_an_awaited_answer_that_belongs_to_another_call_ends_the_measurement() -> None:
     import asyncio
 
-    from lucky_transport_migration.bench.stubs.awaited import measure_awaited
+    from lucky_transport_migration.bench.workloads.stubs.awaited import measure_awaited
 
     stale = _answering(lambda number: number - (number == 30))
 
@@ -310,9 +309,9 @@ def test_an_awaited_answer_that_belongs_to_another_call_ends_the_measurement() -
 def test_the_stub_works_with_registered_methods_and_without() -> None:
     import grpc
 
-    from lucky_transport_migration.bench.stubs.calls import number_of, question
-    from lucky_transport_migration.bench.stubs.echo_stub import EchoStub, add_EchoServicer_to_server
-    from lucky_transport_migration.bench.stubs.servicers import Echo, item_number
+    from lucky_transport_migration.bench.workloads.stubs.calls import number_of, question
+    from lucky_transport_migration.bench.workloads.stubs.echo_stub import EchoStub, add_EchoServicer_to_server
+    from lucky_transport_migration.bench.workloads.stubs.servicers import Echo, item_number
 
     class Old:
         """A server of a grpcio that knows no registered methods."""
@@ -366,27 +365,29 @@ def test_ratios_compare_shared_memory_with_both_ways_of_grpc(result: dict[str, A
 
 
 def test_each_target_is_met_or_not(result: dict[str, Any]) -> None:
-    found = {one.name: one for one in targets.check(result, STUBS.targets)}
+    found = {one["name"]: one for one in targets.check(result, STUBS.targets)}
     assert len(found) == len(STUBS.targets)
-    assert found["unary, pool, adaptive: gRPC over a unix socket over shm"].measured == pytest.approx(15)
-    assert found["unary, pool, block: gRPC over TCP over shm"].measured == pytest.approx(5)
-    assert found["16 concurrent callers: gRPC over TCP over shm"].word == "PASS"
-    assert found["CPU seconds per 10,000 calls, both processes: shm over gRPC over TCP"].measured == pytest.approx(0.1)
+    assert found["unary, pool, adaptive: gRPC over a unix socket over shm"]["measured"] == pytest.approx(15)
+    assert found["unary, pool, block: gRPC over TCP over shm"]["measured"] == pytest.approx(5)
+    assert found["16 concurrent callers: gRPC over TCP over shm"]["word"] == "PASS"
+    assert found["CPU seconds per 10,000 calls, both processes: shm over gRPC over TCP"]["measured"] == pytest.approx(
+        0.1
+    )
     for row in result["rows"]:
         if (row["kind"], row["what"], row["path"]) == ("unary", "pool", "shm"):
             row["cpu_us_each"]["engine"] *= 10
-    found = {one.name: one for one in targets.check(result, STUBS.targets)}
-    assert found["CPU seconds per 10,000 calls, both processes: shm over gRPC over TCP"].word == "FAIL"
+    found = {one["name"]: one for one in targets.check(result, STUBS.targets)}
+    assert found["CPU seconds per 10,000 calls, both processes: shm over gRPC over TCP"]["word"] == "FAIL"
 
 
 def test_without_grpc_in_the_run_no_target_is_measured(result: dict[str, Any]) -> None:
     result["rows"] = [row for row in result["rows"] if row["path"] == "shm"]
     result["ratios"] = []
-    assert {one.word for one in targets.check(result, STUBS.targets)} == {"NOT MEASURED"}
+    assert {one["word"] for one in targets.check(result, STUBS.targets)} == {"NOT MEASURED"}
 
 
 def test_page_and_markdown_show_targets_and_rows(result: dict[str, Any]) -> None:
-    result["targets"] = [one.plain() for one in targets.check(result, STUBS.targets)]
+    result["targets"] = targets.check(result, STUBS.targets)
     for text in (calls_page(result), calls_markdown(result)):
         for part in ("Existing gRPC code over shared memory", "handler pool", "PASS", "LuckyEnv", "49,505"):
             assert part in text
@@ -394,7 +395,7 @@ def test_page_and_markdown_show_targets_and_rows(result: dict[str, Any]) -> None
     assert len(table) == len([row for row in result["rows"] if row["wait"] == "adaptive"])
 
 
-def test_a_run_calls_advance_once_per_piece(prepared: Prepared, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_calls_advance_once_per_piece(prepared: PreparedSuite, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[StubSetup] = []
 
     def measured(job: Job) -> Any:

@@ -9,9 +9,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from lucky_transport.cli.main import cli
-from lucky_transport_migration.bench import targets
 from lucky_transport_migration.bench.peers.kinds import PEERS
 from lucky_transport_migration.bench.targets import SpeedTarget
+from lucky_transport_migration.bench.workloads import steps
 
 QUICK = ("--quick", "--num-envs", "2", "--obs-size", "6", "--act-size", "2")
 
@@ -41,7 +41,7 @@ def test_json_has_environment_rows_and_ratios(tmp_path: Path) -> None:
 def test_people_get_sentences_tables_and_notes() -> None:
     done = bench("--transports", "inproc", *QUICK, "--check")
     assert "Traceback" not in done.output
-    assert "2 envs: one exchange" in done.output
+    assert "2 envs, one exchange" in done.output
     assert "NOT MEASURED" in done.output
     assert "p50 is the median over rounds" in done.output.replace("\n", " ")
 
@@ -50,8 +50,8 @@ def test_people_get_sentences_tables_and_notes() -> None:
 def test_a_promise_that_fails_is_an_exit_code(
     monkeypatch: pytest.MonkeyPatch, measured: float | None, code: int
 ) -> None:
-    target = SpeedTarget("a promise", "times", "at least", lambda result: 1.0, lambda result: measured)
-    monkeypatch.setattr(targets, "TARGETS", (target,))
+    target = SpeedTarget("a promise", "times", "at least", 1.0, lambda result: measured)
+    monkeypatch.setattr(steps, "STEP_TARGETS", (target,))
     done = bench("--transports", "inproc", *QUICK, "--check")
     assert done.exit_code == code, done.output
     assert bench("--transports", "inproc", *QUICK).exit_code == 0

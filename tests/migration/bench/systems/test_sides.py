@@ -19,13 +19,13 @@ import pytest
 
 from lucky_transport.engines.cartpole import CartPoleCommand, CartPoleWorld
 from lucky_transport.errors import PeerDied, RemoteProtocolError
-from lucky_transport_migration.bench.call_suite.rows import typical_us
-from lucky_transport_migration.bench.systems import bench, library, pause, sessions
-from lucky_transport_migration.bench.systems.cells import SystemSetup, plan_of_systems
-from lucky_transport_migration.bench.systems.cores import two_cores
-from lucky_transport_migration.bench.systems.pause import measure_pause
-from lucky_transport_migration.bench.systems.pipe import TICKS, balance, play_queue
-from lucky_transport_migration.bench.systems.session_variants import SessionVariant
+from lucky_transport_migration.bench.rows import typical_us
+from lucky_transport_migration.bench.suites.systems import SystemSetup, plan_of_systems
+from lucky_transport_migration.bench.workloads.systems import bench, library, pause, sessions
+from lucky_transport_migration.bench.workloads.systems.cores import two_cores
+from lucky_transport_migration.bench.workloads.systems.pause import measure_pause
+from lucky_transport_migration.bench.workloads.systems.pipe import TICKS, balance, play_queue
+from lucky_transport_migration.bench.workloads.systems.session_variants import SessionVariant
 
 PLAN = plan_of_systems(("grpc", "shm"), None, rounds=1, quick=True)
 
@@ -107,7 +107,7 @@ def test_the_library_gets_the_actions_and_shows_what_they_did() -> None:
 
 @pytest.mark.skipif(importlib.util.find_spec("posix_ipc") is None, reason="posix_ipc is not installed")
 def test_a_bare_pair_whose_other_process_died_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    from lucky_transport_migration.bench.systems import semaphores
+    from lucky_transport_migration.bench.workloads.systems import semaphores
 
     with semaphores.SemaphorePair() as pair:
         monkeypatch.setattr(semaphores, "PATIENCE_S", 0.2)

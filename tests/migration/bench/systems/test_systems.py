@@ -13,15 +13,15 @@ import pytest
 
 from lucky_transport.errors import ConfigError, MissingExtra
 from lucky_transport_migration.bench import targets
-from lucky_transport_migration.bench.call_suite.flow import StreamMeasurement
 from lucky_transport_migration.bench.call_suite.markdown import calls_markdown
 from lucky_transport_migration.bench.call_suite.page import calls_page
-from lucky_transport_migration.bench.call_suite.results import CallSuiteResults, Prepared
+from lucky_transport_migration.bench.flow import StreamMeasurement
 from lucky_transport_migration.bench.measuring import Measurement
-from lucky_transport_migration.bench.systems import bench
-from lucky_transport_migration.bench.systems.cells import SystemSetup, plan_of_systems, setups_of
-from lucky_transport_migration.bench.systems.pause import Pause
-from lucky_transport_migration.bench.systems.pipe import Queue
+from lucky_transport_migration.bench.run import PreparedSuite, Results
+from lucky_transport_migration.bench.suites.systems import SystemSetup, plan_of_systems, setups_of
+from lucky_transport_migration.bench.workloads.systems import bench
+from lucky_transport_migration.bench.workloads.systems.pause import Pause
+from lucky_transport_migration.bench.workloads.systems.pipe import Queue
 
 #: Made-up microseconds by kind and path.
 TYPICAL_US = {
@@ -65,25 +65,25 @@ def made_up(setup: SystemSetup, index: int) -> dict[Any, Any]:
 
 
 @pytest.fixture
-def prepared(monkeypatch: pytest.MonkeyPatch) -> Prepared:
+def prepared(monkeypatch: pytest.MonkeyPatch) -> PreparedSuite:
     monkeypatch.setattr(bench, "missing_sides", dict[Any, str])
     return bench.prepare(("grpc", "shm"), None, rounds=3, quick=False)
 
 
-def result_of(prepared: Prepared) -> dict[str, Any]:
-    results = CallSuiteResults()
+def result_of(prepared: PreparedSuite) -> dict[str, Any]:
+    results = Results()
     for index in range(prepared.plan.rounds):
         for setup in prepared.setups:
             results.add(setup, made_up(setup, index))
     result = prepared.result_of(results, "lucky-transport bench --suite systems", load=0.0)
-    result["targets"] = [one.plain() for one in targets.check(result, prepared.suite.targets)]
+    result["targets"] = targets.check(result, prepared.suite.targets)
     return result
 
 
 # what is measured
 
 
-def test_each_side_of_each_system_has_processes_of_its_own(prepared: Prepared) -> None:
+def test_each_side_of_each_system_has_processes_of_its_own(prepared: PreparedSuite) -> None:
     assert [str(setup) for setup in prepared.setups] == [
         "libenv, shm adaptive",
         "libenv, direct",
@@ -137,7 +137,7 @@ def test_what_is_missing_is_left_out_and_said_once_and_not_judged(monkeypatch: p
 # what the result says
 
 
-def test_each_system_is_compared_with_its_own_limit(prepared: Prepared) -> None:
+def test_each_system_is_compared_with_its_own_limit(prepared: PreparedSuite) -> None:
     ratios = {(one["kind"], one["of"], one["to"]): one["ratio"] for one in result_of(prepared)["ratios"]}
     assert ratios == {
         ("library", "shm", "direct"): pytest.approx(1 / 6, abs=1e-3),
@@ -151,13 +151,13 @@ def test_each_system_is_compared_with_its_own_limit(prepared: Prepared) -> None:
     }
 
 
-def test_only_ways_to_the_same_sessions_decide_the_verdict(prepared: Prepared) -> None:
+def test_only_ways_to_the_same_sessions_decide_the_verdict(prepared: PreparedSuite) -> None:
     result = result_of(prepared)
     told = "Shared memory is faster than the other transports in 2 of 2 comparisons, each judged alone."
     assert result["verdict"]["sentence"] == told
 
 
-def test_promises_are_judged_by_what_was_measured(prepared: Prepared) -> None:
+def test_promises_are_judged_by_what_was_measured(prepared: PreparedSuite) -> None:
     judged = [(one["measured"], one["word"]) for one in result_of(prepared)["targets"]]
     assert judged == [
         (pytest.approx(5.05), "PASS"),  # 6 us hosted, 1 us called, each 1 % slower in its second round
@@ -172,21 +172,21 @@ def test_promises_are_judged_by_what_was_measured(prepared: Prepared) -> None:
     ]
 
 
-def test_a_quick_run_says_nothing_of_promises_about_many_sessions(prepared: Prepared) -> None:
+def test_a_quick_run_says_nothing_of_promises_about_many_sessions(prepared: PreparedSuite) -> None:
     few = replace(prepared, plan=plan_of_systems(("grpc", "shm"), None, rounds=1, quick=True))
     unknown = [one["name"] for one in result_of(few)["targets"] if one["word"] == "NOT MEASURED"]
     assert len(unknown) == 6
     assert all("64 sessions" in name or "paused for 2 s" in name or "1,000" in name for name in unknown)
 
 
-def test_rows_tell_what_no_duration_tells(prepared: Prepared) -> None:
+def test_rows_tell_what_no_duration_tells(prepared: PreparedSuite) -> None:
     rows = {(row["kind"], row["path"]): row for row in result_of(prepared)["rows"]}
     queue, pause = rows["queue", "pipe"], rows["pause", "openra"]
     assert (queue["seconds"], queue["largest_gap_ms"], queue["per_s"]) == (0.5, 4.0, 2000.0)
     assert (pause["behind_ticks"], pause["missed_ticks"]) == (3, 200)
 
 
-def test_page_and_markdown_show_every_system(prepared: Prepared) -> None:
+def test_page_and_markdown_show_every_system(prepared: PreparedSuite) -> None:
     result = result_of(prepared)
     page, markdown = calls_page(result), calls_markdown(result)
     for title in ("C library of 64 envs", "Holodeck, per tick", "a session advanced by one tick", "one action"):
@@ -194,7 +194,7 @@ def test_page_and_markdown_show_every_system(prepared: Prepared) -> None:
         assert title in markdown
 
 
-def test_a_result_keeps_to_the_published_schema(prepared: Prepared) -> None:
+def test_a_result_keeps_to_the_published_schema(prepared: PreparedSuite) -> None:
     jsonschema: Any = pytest.importorskip(
         "jsonschema", reason="jsonschema is not installed: pip install 'lucky-transport[dev]'"
     )

@@ -1,0 +1,141 @@
+"""A suite ready to run: rounds of setups, then what the machine around them pays, as one JSON-able result.
+
+What could not be measured is a note, never a silent gap.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from lucky_transport_migration.bench import environment
+from lucky_transport_migration.bench.measuring import Effort
+from lucky_transport_migration.bench.plan import Plan
+from lucky_transport_migration.bench.ratios import noise_floor, ratios
+from lucky_transport_migration.bench.rows import Measured, row_of
+from lucky_transport_migration.bench.suite import Suite
+from lucky_transport_migration.bench.verdict import verdict
+
+__all__ = ["Around", "PreparedSuite", "Results", "Setup"]
+
+
+class Setup(Protocol):
+    """What one fresh pair of processes measures; its text says so. `twin`: the second measurement of an A/A pair."""
+
+    @property
+    def twin(self) -> bool: ...
+
+    def estimate_s(self, effort: Effort) -> float:
+        """Return about how long it takes in one round."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What a transport costs its surroundings, measured once per run; `what` is said of it."""
+
+    what: str
+    measure: Callable[[], dict[str, Any]]
+    seconds: float
+
+
+@dataclass
+class Results:
+    """All measurements, by cell, one per round; `twins` are the second halves of A/A pairs."""
+
+    cells: dict[Any, list[Measured]] = field(default_factory=dict[Any, list[Measured]])
+    twins: dict[Any, list[Measured]] = field(default_factory=dict[Any, list[Measured]])
+    surroundings: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+
+    def add(self, setup: Setup, found: Mapping[Any, Measured]) -> None:
+        """Add what a setup measured in one round."""
+        table = self.twins if setup.twin else self.cells
+        for cell, measured in found.items():
+            table.setdefault(cell, []).append(measured)
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedSuite:
+    """The setups of each round, what measures one of them, what a reader must know besides.
+
+    `measure` may add to `notes` what it could not measure.
+    """
+
+    suite: Suite[Any]
+    plan: Plan
+    setups: Sequence[Any]
+    measure: Callable[[Any], Mapping[Any, Measured]]
+    notes: Sequence[str] = ()
+    around: Sequence[Around] = ()
+
+    @property
+    def pieces(self) -> int:
+        """How many times `run` calls `advance`."""
+        return self.plan.rounds * len(self.setups) + len(self.around)
+
+    @property
+    def estimate_s(self) -> float:
+        """About how long `run` takes."""
+        rounds = self.plan.rounds * sum(setup.estimate_s(self.plan.effort) for setup in self.setups)
+        return rounds + sum(one.seconds for one in self.around)
+
+    def run(self, command: str, advance: Callable[..., None] = lambda text="": None) -> dict[str, Any]:
+        """Return the result as JSON values; `advance` is called with a text after each piece of work.
+
+        Raises what `measure` raises.
+        """
+        results, load = Results(), os.getloadavg()[0]
+        for index in range(self.plan.rounds):
+            for setup in self.plan.order(self.setups, index):
+                results.add(setup, self.measure(setup))
+                advance(f"round {index + 1}: {setup}")
+        for one in self.around:
+            results.surroundings.append(one.measure())
+            advance(one.what)
+        return self.result_of(results, command, load)
+
+    def result_of(self, results: Results, command: str, load: float) -> dict[str, Any]:
+        """Return the result of these measurements; `load` is the machine's before the first of them."""
+        suite, plan = self.suite, self.plan
+        floor = noise_floor(suite, results.cells, results.twins)
+        compared = ratios(suite, results.cells, plan, floor)
+        rows = [row_of(suite, cell, rounds) for cell, rounds in results.cells.items()]
+        return {
+            "version": 1,
+            **({} if suite.name == "step" else {"suite": suite.name}),
+            "title": suite.title,
+            "command": command,
+            "engine": suite.engine,
+            "options": plan.options,
+            "rounds": plan.rounds,
+            "reference": plan.reference,
+            "reference_wait": plan.main_wait(plan.reference),
+            "environment": environment.capture(),
+            "rows": rows,
+            "surroundings": results.surroundings,
+            "ratios": compared,
+            "verdict": verdict(plan.reference, [one for one in compared if one["main"]], suite.checked, floor),
+            "noise_floor": floor,
+            "notes": [*_busy(load), *dict.fromkeys(self.notes), *_common_notes(rows)],
+        }
+
+
+def _busy(load: float) -> list[str]:
+    if load <= len(os.sched_getaffinity(0)) / 4:
+        return []
+    return [
+        f"the machine was busy before the bench began (load {load:.1f}): tails and spinning rows are worse than it can "
+        "do"
+    ]
+
+
+def _common_notes(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    notes = [
+        "p50 is the median over rounds of fresh processes; p99 and beyond come from all rounds' samples together",
+        "an open loop counts latency from when a step or call was due, so waiting for a slow one is not left out",
+    ]
+    if any("per_s" in row for row in rows):
+        notes.append("a stream's time per item is its whole time over its items, the first tenth left out")
+    return notes

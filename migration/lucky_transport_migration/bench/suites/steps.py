@@ -1,0 +1,423 @@
+"""The suite of steps: exchanges and VectorEnv.step of whole batches.
+
+    steps      exchanges and VectorEnv.step over every path and waiting strategy, at each num_envs
+    payload    exchanges of one env whose frame grows, with an engine that copies it
+    peers      the same two over other people's ways between two processes
+    limit      two native processes that spin or sleep on one word and copy as many bytes
+
+All cells of a setup share its processes and its connection; a comparison is between setups of one round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+from lucky_transport.errors import ConfigError, plural
+from lucky_transport_migration.bench.measuring import Effort
+from lucky_transport_migration.bench.peers.kinds import AT_A_RATE, IN_PLACE, PEERS, VECTOR_ENV
+from lucky_transport_migration.bench.peers.vector import MOST_ENVS
+from lucky_transport_migration.bench.plan import OPEN_LOOP_HZ, START_S, Plan
+from lucky_transport_migration.bench.suite import Suite
+from lucky_transport_migration.bench.targets import Measure, Result, SpeedTarget
+from lucky_transport_migration.paths import label
+from lucky_transport_migration.units import bytes_text
+
+__all__ = [
+    "COPY",
+    "IDLE",
+    "STEPPING",
+    "STEP_TARGETS",
+    "LimitSetup",
+    "PeerSetup",
+    "Place",
+    "StepCell",
+    "StepPlan",
+    "StepSetup",
+    "StepSuite",
+    "plan_of",
+    "setups_of",
+    "step_title",
+]
+
+IDLE, COPY, STEPPING = "toy:idle", "toy:copy", "toy"
+_WORK = {COPY: ", engine copies its frame", STEPPING: ", toy engine at work"}
+_FLOAT_BYTES = 4
+#: Observations of one frame, in bytes, from a handful of joints to a picture.
+_PAYLOADS = (64, 4096, 262_144, 4_194_304)
+_PEER_START_S = 0.4  # the same of a peer, which imports less
+_LEGACY_STEP_S = 180e-6  # one legacy Step among many, for the estimate only
+
+Place = Literal["copy", "inplace"]
+
+
+@dataclass(frozen=True, slots=True)
+class StepCell:
+    """One row's key. `actions` and `observations`: copied, or written and read in place. `copy`: VectorEnv's.
+
+    `frame_bytes`: observations of so many bytes instead of the plan's `obs_size` per env.
+    """
+
+    level: Literal["transport", "env"]
+    path: str
+    wait: str | None
+    num_envs: int
+    engine: str
+    actions: Place = "copy"
+    observations: Place = "copy"
+    copy: bool | None = None
+    rate_hz: int | None = None
+    frame_bytes: int | None = None
+
+
+def step_title(row: Mapping[str, Any]) -> str:
+    """Return what all rows of a group have in common: everything but the path. `row`: a cell's fields by name."""
+    what = "one exchange" if row["level"] == "transport" else f"VectorEnv.step(copy={row['copy']})"
+    if row["actions"] == "inplace":
+        what += " in place"
+    frame = "" if row["frame_bytes"] is None else f", frame of {bytes_text(row['frame_bytes'])}"
+    rate = f", {row['rate_hz']} steps a second" if row["rate_hz"] else ""
+    return f"{plural(row['num_envs'], 'env')}, {what}{_WORK.get(row['engine'], '')}{frame}{rate}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepSuite(Suite[StepCell]):
+    """Everything is compared with the reference path in its main waiting strategy.
+
+    The one exception is named in the row: legacy gRPC is measured with an engine that does nothing, also where the
+    reference's engine copies its frame, which favours legacy gRPC.
+    """
+
+    def title_of(self, cell: StepCell) -> str:
+        return step_title(asdict(cell))
+
+    def name_of(self, cell: StepCell, other: StepCell | None = None) -> str:
+        if cell.path == "limit":
+            return f"the native {cell.wait} limit"
+        same_path = other is not None and cell.path == other.path
+        return f"{label(cell.path)} ({cell.wait})" if same_path and cell.wait else label(cell.path)
+
+    def pairs(self, cells: Iterable[StepCell], plan: Plan) -> Iterator[tuple[StepCell, StepCell]]:
+        cells = [cell for cell in cells if cell.actions != "inplace"]
+        for cell in cells:
+            if cell.path == plan.reference and cell.wait == plan.main_wait(cell.path):
+                for other in cells:
+                    if other != cell and _comparable(cell, other):
+                        yield cell, other
+
+    def columns(self, cell: StepCell) -> dict[str, Any]:
+        return {"peer": "native" if cell.path == "limit" else "python"}
+
+    def ratio_columns(self, other: StepCell) -> dict[str, Any]:
+        return {"to_engine": other.engine}
+
+
+def _comparable(cell: StepCell, other: StepCell) -> bool:
+    wanted = replace(cell, path=other.path, wait=other.wait, observations=other.observations)
+    if other.path == "grpc" and cell.engine == COPY and cell.frame_bytes is None:
+        wanted = replace(wanted, engine=IDLE)
+    return other == wanted
+
+
+@dataclass(frozen=True, slots=True)
+class StepSetup:
+    """One engine process with one client. `twin` marks the second measurement of an A/A pair.
+
+    `frame_bytes` makes it one of the sweep over payloads, with one cell.
+    """
+
+    path: str
+    wait: str | None
+    num_envs: int
+    engine: str
+    full: bool = True  # False: only the plain transport rows; the waiting strategies differ nowhere else
+    open_loop: bool = False
+    twin: bool = False
+    frame_bytes: int | None = None
+
+    def cells(self, *, zero_copy: bool) -> list[StepCell]:
+        """Return what to measure over a transport that has frames in place or not."""
+        observations: Place = "inplace" if zero_copy else "copy"
+        key = (self.path, self.wait, self.num_envs, self.engine)
+        idle = self.engine == IDLE
+        if self.frame_bytes is not None:
+            return [StepCell("transport", *key, "copy", observations, frame_bytes=self.frame_bytes)]
+        cells: list[StepCell] = []
+        if self.engine in (IDLE, COPY):
+            cells.append(StepCell("transport", *key, "copy", observations))
+        if idle and self.open_loop:
+            cells.append(StepCell("transport", *key, "copy", observations, rate_hz=OPEN_LOOP_HZ))
+        if self.twin or not self.full:
+            return cells
+        if zero_copy and idle:
+            cells.append(StepCell("transport", *key, "inplace", observations))
+        cells.append(StepCell("env", *key, "copy", "copy", copy=True))
+        if zero_copy:
+            cells.append(StepCell("env", *key, "copy", observations, copy=False))
+        return cells
+
+    def estimate_s(self, effort: Effort) -> float:
+        """Return about how long it takes in one round."""
+        cells = self.cells(zero_copy=self.path in ("shm", "inproc"))
+        step_s = self.num_envs * _LEGACY_STEP_S if self.path == "grpc" else 0.0
+        closed = max(effort.budget_s * 1.1, (effort.least + 4) * step_s)
+        return START_S + sum(closed if cell.rate_hz is None else effort.open_loop_s for cell in cells)
+
+    def __str__(self) -> str:
+        wait = f" {self.wait}" if self.wait else ""
+        size = "" if self.frame_bytes is None else f", frame of {plural(self.frame_bytes, 'byte')}"
+        return f"{self.path}{wait}, {plural(self.num_envs, 'env')}{size}"
+
+
+@dataclass(frozen=True, slots=True)
+class PeerSetup:
+    """One peer in processes of its own, with all its cells one after the other."""
+
+    path: str
+    num_envs: tuple[int, ...]
+    payloads: tuple[int, ...]
+    twin: bool = False
+
+    def cells(self) -> list[StepCell]:
+        """Return what to measure."""
+        if self.path == VECTOR_ENV:
+            sizes = [n for n in self.num_envs if n <= MOST_ENVS]
+            return [StepCell("env", self.path, None, n, IDLE, copy=True) for n in sizes]
+        place: Place = "inplace" if self.path in IN_PLACE else "copy"
+
+        def cell(num_envs: int, engine: str, **more: Any) -> StepCell:
+            return StepCell("transport", self.path, None, num_envs, engine, observations=place, **more)
+
+        steps = [cell(n, engine) for n in self.num_envs for engine in (IDLE, COPY)]
+        at_a_rate = [cell(min(self.num_envs), IDLE, rate_hz=OPEN_LOOP_HZ)] if self.path == AT_A_RATE else []
+        return [*steps, *at_a_rate, *(cell(1, COPY, frame_bytes=size) for size in self.payloads)]
+
+    def estimate_s(self, effort: Effort) -> float:
+        """Return about how long it takes in one round."""
+        loops = (effort.open_loop_s if cell.rate_hz else effort.budget_s * 1.1 for cell in self.cells())
+        return _PEER_START_S + sum(loops)
+
+    def __str__(self) -> str:
+        return self.path
+
+
+@dataclass(frozen=True, slots=True)
+class LimitSetup:
+    """The machine's own limits: spinning at every size, sleeping at the smallest one."""
+
+    num_envs: tuple[int, ...]
+    twin: bool = False
+
+    def cells(self) -> list[StepCell]:
+        """Return what to measure."""
+        key = ("transport", "limit", "spin")
+        asleep = StepCell("transport", "limit", "block", min(self.num_envs), IDLE, "copy", "inplace")
+        return [
+            asleep,
+            *(StepCell(*key, n, IDLE, "copy", "inplace") for n in self.num_envs),
+            *(StepCell(*key, n, COPY, "copy", "copy") for n in self.num_envs),
+        ]
+
+    def estimate_s(self, effort: Effort) -> float:
+        """Return about how long it takes in one round."""
+        return effort.budget_s * len(self.cells())
+
+    def __str__(self) -> str:
+        return "native limits"
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepPlan(Plan):
+    """What the command line asked for. `options` go to the engine's constructor."""
+
+    engine: str
+    num_envs: tuple[int, ...]
+    payloads: tuple[int, ...] = ()
+    peers: tuple[str, ...] = ()
+
+    def options_of(self, frame_bytes: int | None) -> dict[str, Any]:
+        """Return the engine's options for a frame of that size, None for the plan's own."""
+        return self.options if frame_bytes is None else self.options | {"obs_size": frame_bytes // _FLOAT_BYTES}
+
+
+def setups_of(plan: StepPlan) -> Iterator[StepSetup | PeerSetup | LimitSetup]:
+    """Yield the setups of one round: steps, those of one num_envs together, then the payloads, the peers and the
+    machine's limits.
+    """
+    yield from _steps(plan)
+    for size in plan.payloads:
+        for path in plan.paths:
+            yield StepSetup(path, plan.main_wait(path), 1, COPY, frame_bytes=size)
+    for path in plan.peers:
+        yield PeerSetup(path, plan.num_envs, plan.payloads)
+    if plan.engine == IDLE:
+        yield LimitSetup(plan.num_envs)
+
+
+def _steps(plan: StepPlan) -> Iterator[StepSetup]:
+    engines = (IDLE, COPY) if plan.engine == IDLE else (plan.engine,)
+    smallest = min(plan.num_envs)
+    for num_envs in plan.num_envs:
+        for engine in engines:
+            for path in plan.paths:
+                if path == "grpc" and engine == COPY:
+                    continue  # each of its Steps would copy the whole batch's frame: the engine's cost, not the wire's
+                waits = plan.waits_of(path)
+                for wait in waits if engine != COPY else (plan.main_wait(path),):
+                    opens = num_envs == smallest and path != "inproc"
+                    yield StepSetup(path, wait, num_envs, engine, full=wait == plan.main_wait(path), open_loop=opens)
+        if num_envs == max(plan.num_envs) and engines[0] == IDLE:
+            for path in plan.paths:
+                if path != "grpc":  # thousands of legacy Steps of an engine at work say nothing new
+                    yield StepSetup(path, plan.main_wait(path), num_envs, STEPPING)
+        if num_envs == smallest and engines[0] == IDLE and "shm" in plan.paths:
+            yield StepSetup("shm-python", None, num_envs, IDLE, full=False)
+        if num_envs == smallest and engines[0] == IDLE:
+            yield StepSetup(plan.reference, plan.main_wait(plan.reference), num_envs, IDLE, twin=True)
+
+
+def plan_of(
+    engine: str,
+    transports: Sequence[str],
+    num_envs: Sequence[int] | None,
+    waits: Sequence[str] | None,
+    options: dict[str, Any],
+    *,
+    rounds: int,
+    quick: bool,
+    payloads: Sequence[int] | None = None,
+    peers: bool = False,
+) -> StepPlan:
+    """Return the plan of a command line; `grpc` stands for the legacy Steps and for the batch service.
+
+    A quick plan has one round of short loops, and fewer sizes and strategies where none were asked for. Payloads and
+    peers are measured with an engine that does no work of its own; ConfigError where another one is asked for, and for
+    a payload that is no whole number of floats.
+    """
+    if engine != IDLE and (peers or payloads):
+        raise ConfigError(
+            f"--peers and --payload measure the way alone, without the work of engine {engine!r}",
+            hint=f"leave them out, or leave out ENGINE, which is {IDLE} then",
+        )
+    if engine == IDLE:
+        payloads = payloads or (_PAYLOADS[:1] if quick else _PAYLOADS)
+    for size in payloads or ():
+        if size % _FLOAT_BYTES:
+            raise ConfigError(
+                f"--payload {size}: a frame holds floats of {_FLOAT_BYTES} bytes",
+                hint=f"pass {size - size % _FLOAT_BYTES + _FLOAT_BYTES}",
+            )
+    num_envs = num_envs or ((1, 64) if quick else (1, 64, 4096))
+    waits = waits or (("adaptive",) if quick else ("adaptive", "block", "spin"))
+    paths: list[str] = []
+    for name in transports:
+        paths += [path for path in (("grpc", "grpc-batch") if name == "grpc" else (name,)) if path not in paths]
+    return StepPlan.of(
+        paths,
+        waits,
+        options,
+        rounds=rounds,
+        quick=quick,
+        engine=engine,
+        num_envs=tuple(num_envs),
+        payloads=tuple(payloads or ()),
+        peers=PEERS if peers else (),
+    )
+
+
+def _rows(result: Result, **wanted: Any) -> list[Mapping[str, Any]]:
+    return [
+        row
+        for row in (*result["rows"], *result["surroundings"])
+        if all(row.get(key) == value for key, value in wanted.items())
+    ]
+
+
+def _p50(result: Result, **wanted: Any) -> float | None:
+    """Return the p50 of the one row that fits best; shm stands for its adaptive rows unless `wait` is wanted."""
+    wanted = {"suite": "step", "rate_hz": None, "actions": "copy", "frame_bytes": None} | wanted
+    if wanted.get("path") == "shm":
+        wanted.setdefault("wait", "adaptive")
+    rows = _rows(result, **wanted)
+    return float(rows[0]["us"]["p50"]) if rows else None
+
+
+def _transport(path: str, num_envs: int, engine: str = "toy:idle", **more: Any) -> Callable[[Result], float | None]:
+    return lambda result: _p50(result, level="transport", path=path, num_envs=num_envs, engine=engine, **more)
+
+
+def _env(path: str, num_envs: int, engine: str = "toy:idle") -> Callable[[Result], float | None]:
+    return lambda result: _p50(result, level="env", path=path, num_envs=num_envs, engine=engine, copy=True)
+
+
+def _over(a: Measure, b: Measure) -> Measure:
+    def measure(result: Result) -> float | None:
+        x, y = a(result), b(result)
+        return None if x is None or y is None else x / y
+
+    return measure
+
+
+def _minus(a: Measure, b: Measure) -> Measure:
+    def measure(result: Result) -> float | None:
+        x, y = a(result), b(result)
+        return None if x is None or y is None else x - y
+
+    return measure
+
+
+def _idle_percent(result: Result) -> float | None:
+    rows = _rows(result, suite="idle", path="shm", wait="adaptive")
+    return float(rows[0]["cpu_percent"]) if rows else None
+
+
+def _neighbour_p99(result: Result) -> float | None:
+    rows = _rows(result, suite="threads", path="shm", wait="adaptive")
+    return float(rows[0]["us"]["p99"]) if rows else None
+
+
+STEP_TARGETS: tuple[SpeedTarget, ...] = (
+    SpeedTarget(
+        "1 env, exchange: legacy gRPC over shm", "times", "at least", 400,
+        _over(_transport("grpc", 1), _transport("shm", 1)),
+    ),
+    SpeedTarget(
+        "1 env, exchange: batch service over shm", "times", "at least", 200,
+        _over(_transport("grpc-batch", 1), _transport("shm", 1)),
+    ),
+    SpeedTarget(
+        "1 env, exchange: shm over the native two-process spin", "times", "at most", 3,
+        _over(_transport("shm", 1), _transport("limit", 1, wait="spin")),
+    ),
+    SpeedTarget(
+        "1 env: what VectorEnv.step(copy=True) adds to the exchange", "µs", "at most", 4,
+        _minus(_env("shm", 1), _transport("shm", 1)),
+    ),
+    SpeedTarget(
+        "1 env, VectorEnv.step: legacy gRPC over shm", "times", "at least", 100,
+        _over(_env("grpc", 1), _env("shm", 1)),
+    ),
+    SpeedTarget(
+        "4096 envs, VectorEnv.step(copy=True), toy engine at work", "µs", "at most", 1000,
+        _env("shm", 4096, "toy"),
+    ),
+    SpeedTarget(
+        "4096 envs, exchange, engine copies its frame: batch service over shm", "times", "at least", 10,
+        _over(_transport("grpc-batch", 4096, "toy:copy"), _transport("shm", 4096, "toy:copy")),
+    ),
+    SpeedTarget(
+        "4096 envs, exchange: 4096 legacy Steps over shm whose engine copies its frame", "times", "at least",
+        1000, _over(_transport("grpc", 4096), _transport("shm", 4096, "toy:copy")),
+    ),
+    SpeedTarget(
+        "in place: 4096 envs over 1 env", "times", "at most", 1.5,
+        _over(_transport("shm", 4096, actions="inplace"), _transport("shm", 1, actions="inplace")),
+    ),
+    SpeedTarget("idle engine's CPU, adaptive", "%", "at most", 0.5, _idle_percent),
+    SpeedTarget(
+        "50 steps a second: adaptive minus block", "µs", "at most", 20,
+        _minus(_transport("shm", 1, rate_hz=50), _transport("shm", 1, rate_hz=50, wait="block")),
+    ),
+    SpeedTarget("other threads of a waiting client, p99 lateness", "µs", "at most", 1000, _neighbour_p99),
+)  # fmt: skip

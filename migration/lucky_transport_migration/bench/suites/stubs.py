@@ -1,0 +1,138 @@
+"""What the suite of stubs measures: cells (one row each) in setups (one fresh pair of processes each).
+
+    unary      a call of about 100 bytes each way, its handler in the pool or marked inline, flat out or at 50 Hz
+    stream     messages of 1 kB from the server, as fast as they come
+    callers    16 threads of one client on one channel, each calling flat out
+    aio        the unary call once more, awaited one at a time; channel and server are those of asyncio
+    training   the steps of a luckyrobots LuckyEnv loop, over shm under `lucky-transport run`
+
+All cells of a setup share its processes and its channel; a comparison is between setups of one round. What is compared
+runs the same stub, the same servicer and the same loop; channel and server differ alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from lucky_transport.errors import ConfigError
+from lucky_transport_migration.bench.measuring import Effort
+from lucky_transport_migration.bench.plan import OPEN_LOOP_HZ, Plan
+from lucky_transport_migration.bench.suite import CallCell, CallSuite
+from lucky_transport_migration.bench.targets import Result, SpeedTarget, at_least, at_most, times
+
+__all__ = ["STUBS", "TRAINING_PARTS", "StubSetup", "plan_of_stubs", "setups_of"]
+
+
+def _cpu_us(result: Result, path: str, wait: str | None) -> float | None:
+    """Return the CPU time of both processes for one unary call with its handler in the pool."""
+    for row in result["rows"]:
+        if (row["kind"], row["what"], row["rate_hz"], row["path"], row["wait"]) == ("unary", "pool", None, path, wait):
+            used = row["cpu_us_each"]
+            return None if None in used.values() else sum(used.values())
+    return None
+
+
+def _cpu_share(result: Result) -> float | None:
+    ours, theirs = _cpu_us(result, "shm", "adaptive"), _cpu_us(result, "grpc-tcp", None)
+    return None if ours is None or not theirs else ours / theirs
+
+
+STUB_TARGETS: tuple[SpeedTarget, ...] = (
+    at_least("unary, pool, adaptive: gRPC over TCP over shm", 15, times(to="grpc-tcp", kind="unary", what="pool")),
+    at_least(
+        "unary, pool, adaptive: gRPC over a unix socket over shm", 12, times(to="grpc-unix", kind="unary", what="pool")
+    ),
+    at_least(
+        "unary, pool, block: gRPC over TCP over shm", 4, times(to="grpc-tcp", kind="unary", what="pool", wait="block")
+    ),
+    at_least("server streaming of 1 kB messages: gRPC over TCP over shm", 20, times(to="grpc-tcp", kind="stream")),
+    at_least("16 concurrent callers: gRPC over TCP over shm", 8, times(to="grpc-tcp", kind="callers")),
+    at_most("CPU seconds per 10,000 calls, both processes: shm over gRPC over TCP", "times", 0.2, _cpu_share),
+)
+
+STUBS = CallSuite(
+    name="stubs",
+    title="Existing gRPC code over shared memory",
+    engine="a servicer that answers with what it was asked",
+    titles={
+        "unary": "unary call of a generated stub, handler {what}",
+        "stream": "server streaming of 1 kB messages, per message",
+        "callers": "16 concurrent callers of one channel, per call",
+        "aio": "unary call of a generated stub, asyncio on both sides",
+        "training": "LuckyEnv training loop, per step",
+    },
+    targets=STUB_TARGETS,
+)
+
+#: A transport as the command line names it -> the ways by which its stubs can be reached.
+_WAYS = {"grpc": ("grpc-tcp", "grpc-unix"), "shm": ("shm",)}
+_TCP_AND_SHM = ("grpc-tcp", "shm")  # the ways of a training loop: luckyrobots connects to a port
+_OPTIONS = {"text_chars": 100, "item_bytes": 1000, "callers": 16}
+_START_S = 2.0  # a pair of processes that import grpc: started, connected, ended
+#: A training loop measures so many times the budget: it is a program of its own, with a policy that warms up.
+TRAINING_PARTS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class StubSetup:
+    """One server process with one client process."""
+
+    path: str
+    wait: str | None
+    kind: Literal["calls", "asyncio", "training"] = "calls"
+    full: bool = True  # False: only the unary calls; the others keep both sides awake, so that waiting hardly matters
+    twin: bool = False
+
+    def cells(self) -> list[CallCell]:
+        """Return what to measure."""
+        cell = CallCell("unary", self.path, self.wait)
+        if self.kind == "training":
+            return [replace(cell, kind="training")]
+        if self.kind == "asyncio":
+            return [replace(cell, kind="aio")]
+        pool, inline = replace(cell, what="pool"), replace(cell, what="inline")
+        if self.twin:
+            return [pool]
+        found = [pool, inline, *(replace(one, rate_hz=OPEN_LOOP_HZ) for one in (pool, inline))]
+        return [*found, replace(cell, kind="stream"), replace(cell, kind="callers")] if self.full else found
+
+    def estimate_s(self, effort: Effort) -> float:
+        """Return about how long it takes in one round."""
+        if self.kind == "training":
+            return 2 * _START_S + TRAINING_PARTS * effort.budget_s
+        loops = (effort.open_loop_s if cell.rate_hz else 1.1 * effort.budget_s for cell in self.cells())
+        return _START_S + sum(loops)
+
+    def __str__(self) -> str:
+        wait = f" {self.wait}" if self.wait else ""
+        return f"{self.path}{wait}" if self.kind == "calls" else f"{self.path}{wait}, {self.kind}"
+
+
+def setups_of(plan: Plan, *, training: bool) -> Iterator[StubSetup]:
+    """Yield the setups of one round."""
+    for path in plan.paths:
+        for wait in plan.waits_of(path):
+            yield StubSetup(path, wait, full=wait == plan.main_wait(path))
+    yield StubSetup(plan.reference, plan.main_wait(plan.reference), twin=True)
+    for path in plan.paths:
+        yield StubSetup(path, plan.main_wait(path), "asyncio")
+    for path in plan.paths:
+        if training and path in _TCP_AND_SHM:
+            yield StubSetup(path, plan.main_wait(path), "training")
+
+
+def plan_of_stubs(transports: Sequence[str], waits: Sequence[str] | None, *, rounds: int, quick: bool) -> Plan:
+    """Return the plan of a command line; `grpc` stands for loopback TCP and for a unix socket.
+
+    A quick plan has one round of short loops. Raises ConfigError for a transport that carries no stubs.
+    """
+    for name in transports:
+        if name not in _WAYS:
+            raise ConfigError(
+                f"transport {name!r} carries no calls of gRPC stubs", hint=f"write --transports {','.join(_WAYS)}"
+            )
+    paths = [way for name in transports for way in _WAYS[name]]
+    waits = waits or (("adaptive",) if quick else ("adaptive", "block"))
+    return Plan.of(paths, waits, _OPTIONS, rounds=rounds, quick=quick, budget_s=0.5)

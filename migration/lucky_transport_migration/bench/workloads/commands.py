@@ -1,0 +1,98 @@
+"""The suite of commands, ready to run: each setup is a fresh pair of processes, all of which have ended after it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from lucky_transport.client import Client
+from lucky_transport.errors import RemoteProtocolError
+from lucky_transport_migration.bench.measuring import Effort, Measurement, closed_loop, open_loop
+from lucky_transport_migration.bench.plan import Plan
+from lucky_transport_migration.bench.rows import Measured
+from lucky_transport_migration.bench.run import PreparedSuite
+from lucky_transport_migration.bench.suite import CallCell
+from lucky_transport_migration.bench.suites.commands import (
+    COMMANDS,
+    CodecSetup,
+    CommandSetup,
+    plan_of_commands,
+    setups_of,
+)
+from lucky_transport_migration.bench.workloads.codec import measure_codec, protobuf_class
+from lucky_transport_migration.bench.workloads.flow import measure_images, measure_messages
+from lucky_transport_migration.bench.workloads.training import measure_training
+from lucky_transport_migration.paths import ConnectedEngine, find_path
+
+__all__ = ["measure_commands", "prepare"]
+
+_NOTHING = np.zeros(0)  # the loops hand their "actions" to the step; a call brings its own request
+
+
+def prepare(paths: Sequence[str], waits: Sequence[str] | None, *, rounds: int, quick: bool) -> PreparedSuite:
+    """Return the suite for a command line. A quick one has one round of short loops and small pictures.
+
+    Running it raises what starting the engines raises, and RemoteProtocolError when an answer or item was lost,
+    doubled or torn.
+    """
+    plan = plan_of_commands(paths, waits, rounds=rounds, quick=quick)
+    return PreparedSuite(
+        COMMANDS, plan, list(setups_of(plan)), lambda setup: measure_commands(setup, plan), notes=_notes(plan)
+    )
+
+
+def _notes(plan: Plan) -> list[str]:
+    notes = [
+        f"pictures are {plan.options['width']}x{plan.options['height']} and prepared beforehand: an engine that "
+        "renders them takes longer than any transport"
+    ]
+    if protobuf_class() is None:
+        notes.append("protobuf is not installed, so the codec has nothing to be compared with")
+    return notes
+
+
+def measure_commands(setup: CommandSetup | CodecSetup, plan: Plan) -> dict[CallCell, Measured]:
+    """Return the measurements of a setup's cells; its processes have ended when this returns.
+
+    Raises RemoteProtocolError when an answer or an item is not the one that was due.
+    """
+    if isinstance(setup, CodecSetup):
+        return {
+            CallCell("codec", path, None, direction): samples
+            for (path, direction), samples in measure_codec(plan.effort).items()
+        }
+    path = find_path(setup.path)
+    with ConnectedEngine(path, COMMANDS.engine, 1, options=setup.options(plan), wait=setup.wait) as link:
+        client = Client(link.transport)
+        return {cell: _measure(client, cell, plan, link.pid) for cell in setup.cells()}
+
+
+def _measure(client: Client, cell: CallCell, plan: Plan, pid: int | None) -> Measured:
+    if cell.kind == "unary":
+        return _measure_unary(client, cell, plan.effort, pid)
+    if cell.kind == "stream":
+        return measure_messages(client, int(plan.options["item_bytes"]), plan.effort, pid)
+    if cell.kind == "images":
+        return measure_images(client, cell.what, plan.effort, pid)
+    return measure_training(client, plan.effort)
+
+
+def _measure_unary(client: Client, cell: CallCell, effort: Effort, pid: int | None) -> Measurement:
+    """Time a call whose answer is the number it was asked with, so that none can be taken for another."""
+    call: Callable[[int], Any] = client.lidar.get_beam_count if cell.what == "inline" else client.lidar.get_beam_angles
+    numbers = itertools.count(1)
+
+    def ask(_: Any) -> Any:
+        return call(next(numbers))
+
+    if cell.rate_hz is None:
+        return closed_loop(ask, _NOTHING, effort, pid, lambda answer: answer.beams)
+    first = next(numbers)
+    found = open_loop(ask, _NOTHING, cell.rate_hz, max(5, int(effort.open_loop_s * cell.rate_hz)), pid)
+    expected = first + found.samples_ns.size + found.warmup_ns.size + 1
+    if ask(None).beams != expected:
+        raise RemoteProtocolError(f"call {expected} was answered as another: calls were lost or doubled")
+    return found

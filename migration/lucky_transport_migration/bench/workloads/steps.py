@@ -1,0 +1,196 @@
+"""The suite of steps, ready to run.
+
+What an engine of known content must show is checked around every loop, outside the timed part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_transport.env.vector_env import VectorEnv
+from lucky_transport.errors import RemoteProtocolError
+from lucky_transport.spec.composite import unpack
+from lucky_transport.transport import Transport
+from lucky_transport_migration.bench.measuring import Effort, Measurement, closed_loop, open_loop
+from lucky_transport_migration.bench.peers.exchange import measure_exchanges
+from lucky_transport_migration.bench.peers.kinds import VECTOR_ENV, missing_peers
+from lucky_transport_migration.bench.peers.vector import VectorJob, measure_vector_env
+from lucky_transport_migration.bench.peers.wire import Message
+from lucky_transport_migration.bench.run import Around, PreparedSuite
+from lucky_transport_migration.bench.stats import WHOLE
+from lucky_transport_migration.bench.suites.steps import (
+    COPY,
+    IDLE,
+    STEP_TARGETS,
+    LimitSetup,
+    PeerSetup,
+    StepCell,
+    StepPlan,
+    StepSetup,
+    StepSuite,
+    setups_of,
+)
+from lucky_transport_migration.bench.workloads.limits import measure_limit
+from lucky_transport_migration.bench.workloads.overheads import idle_row, threads_row
+from lucky_transport_migration.paths import ConnectedEngine, find_path, label
+
+__all__ = ["measure_peer", "measure_setup", "prepare"]
+
+_PREPARED = 0.5  # every observation of toy:copy; toy:idle leaves its zeros
+_START_S = 1.8  # two engine processes: started, connected, ended
+_PEER_NOTES = (
+    "a peer moves the same bytes as a step: actions and control there, observations, rewards and flags back; all of "
+    "them are driven by Python, numbers are checked, nothing is checked that the way itself does not check",
+    "a peer sends its frame in every row, also where our engine does nothing; rows with an engine that copies its "
+    "frame compare like with like",
+    "AsyncVectorEnv has one process per env, so it is measured up to 64 envs; its engine CPU is that of all workers",
+)
+
+
+def prepare(plan: StepPlan) -> PreparedSuite:
+    """Return the suite for a plan.
+
+    Running it raises what starting and driving the engines raises, and RemoteProtocolError when frames were lost or
+    torn.
+    """
+    absent = missing_peers() if plan.peers else {}
+    notes = [f"{label(name)} was not measured: {why}" for name, why in absent.items()]
+    if plan.engine != IDLE:
+        notes.append(f"{plan.engine} computes, so only VectorEnv rows are given: they hold the engine's time too")
+    notes += _PEER_NOTES if plan.peers else ()
+    suite = StepSuite(
+        name="step",
+        title=f"Transports of {plan.engine}",
+        engine=plan.engine,
+        targets=STEP_TARGETS,
+        checked=WHOLE,
+        cpu_key="cpu_us_per_step",
+    )
+    setups = [setup for setup in setups_of(plan) if isinstance(setup, LimitSetup) or setup.path not in absent]
+    around = list(_around(plan)) if plan.engine == IDLE else []
+    return PreparedSuite(suite, plan, setups, lambda setup: _measure(setup, plan, notes), notes, around)
+
+
+def _measure(
+    setup: StepSetup | PeerSetup | LimitSetup, plan: StepPlan, notes: list[str]
+) -> Mapping[StepCell, Measurement]:
+    if isinstance(setup, LimitSetup):
+        found = {cell: measure_limit(cell, plan) for cell in setup.cells()}
+        notes += [why for why in found.values() if isinstance(why, str)]
+        return {cell: one for cell, one in found.items() if not isinstance(one, str)}
+    return measure_peer(setup, plan) if isinstance(setup, PeerSetup) else measure_setup(setup, plan)
+
+
+def _around(plan: StepPlan) -> Iterator[Around]:
+    """Yield what is looked at beside the steps: an idle engine, and the client's other threads."""
+    ways: Sequence[tuple[str, str | None]] = [
+        (path, wait) for path in plan.paths if path != "inproc" for wait in plan.waits_of(path)
+    ]
+    repeats, effort = 1 if plan.rounds < 3 else 2, plan.effort
+    for path, wait in ways:
+        yield Around(
+            f"idle engine: {path} {wait or ''}",
+            lambda path=path, wait=wait: idle_row(path, wait, plan.options, effort, repeats),
+            effort.idle_s + _START_S,
+        )
+    for path, wait in (("none", None), *ways):
+        yield Around(
+            f"other threads: {path} {wait or ''}",
+            lambda path=path, wait=wait: threads_row(path, wait, plan.options, effort, repeats),
+            effort.neighbour_s,
+        )
+
+
+def measure_setup(setup: StepSetup, plan: StepPlan) -> dict[StepCell, Measurement]:
+    """Return the measurements of a setup's cells; its processes have ended when this returns.
+
+    Raises RemoteProtocolError when frames were lost or hold what they must not hold.
+    """
+    path = find_path(setup.path)
+    with ConnectedEngine(
+        path, setup.engine, setup.num_envs, seed=0, options=plan.options_of(setup.frame_bytes), wait=setup.wait
+    ) as link:
+        transport = link.transport
+        actions = np.zeros(transport.spec.action_shape, transport.spec.action.dtype)
+        found: dict[StepCell, Measurement] = {}
+        envs: list[VectorEnv] = []  # an env closes its transport when it is collected, so each lives to the end
+        for cell in setup.cells(zero_copy=transport.capabilities.zero_copy):
+            own = transport.actions if cell.actions == "inplace" else actions
+            if cell.level == "transport":
+                found[cell] = _measure_transport(transport, cell, own, plan.effort, link.pid)
+            else:
+                envs.append(VectorEnv(transport, copy=bool(cell.copy)))
+                found[cell] = _measure_env(envs[-1], cell, own, plan.effort, link.pid)
+        for env in envs:
+            with closing(env):
+                pass
+        return found
+
+
+def measure_peer(setup: PeerSetup, plan: StepPlan) -> dict[StepCell, Measurement]:
+    """Return the measurements of a peer's cells; its processes have ended when this returns.
+
+    Raises what `measure_exchanges` and `measure_vector_env` raise.
+    """
+    cells, act_size = setup.cells(), int(plan.options["act_size"])
+    sizes = [int(plan.options_of(cell.frame_bytes)["obs_size"]) for cell in cells]
+    if setup.path == VECTOR_ENV:
+        jobs = [VectorJob(cell.num_envs, size, act_size, plan.effort) for cell, size in zip(cells, sizes, strict=True)]
+        return {cell: measure_vector_env(job) for cell, job in zip(cells, jobs, strict=True)}
+    work = [
+        (Message(cell.num_envs, size, act_size, cell.engine == COPY), cell.rate_hz)
+        for cell, size in zip(cells, sizes, strict=True)
+    ]
+    return dict(zip(cells, measure_exchanges(setup.path, work, plan.effort), strict=True))
+
+
+def _measure_transport(
+    transport: Transport, cell: StepCell, actions: NDArray[Any], effort: Effort, pid: int | None
+) -> Measurement:
+    first = transport.step(actions)
+    _check_content(cell.engine, first.observations)
+    start = first.seq
+    if cell.rate_hz is None:
+        found = closed_loop(transport.step, actions, effort, pid, lambda frame: frame.seq)
+    else:
+        n = max(5, int(effort.open_loop_s * cell.rate_hz))
+        found = open_loop(transport.step, actions, cell.rate_hz, n, pid)
+    last = transport.step(actions)
+    _check_content(cell.engine, last.observations)
+    _check_count(start, last.seq, found)
+    return found
+
+
+def _measure_env(env: VectorEnv, cell: StepCell, actions: NDArray[Any], effort: Effort, pid: int | None) -> Measurement:
+    env.reset(seed=0)
+    start = env.transport.step(actions).seq if cell.engine in (IDLE, COPY) else None
+    parts = env.batch_spec.action_parts
+    given = unpack(actions, parts) if parts else actions
+    found = closed_loop(env.step, given, effort, pid)
+    observations, rewards, _, _, _ = env.step(given)
+    _check_content(cell.engine, observations)
+    if rewards.shape != (cell.num_envs,):
+        raise RemoteProtocolError(f"rewards of shape {rewards.shape} from {cell.num_envs} envs")
+    if start is not None:  # with an engine that ends no episode every step is one exchange
+        _check_count(start, env.transport.step(actions).seq - 1, found)
+    return found
+
+
+def _check_count(start: int, last: int, found: Measurement) -> None:
+    """The loop's steps and the one after it are all there are between the two frame numbers."""
+    expected = found.samples_ns.size + found.warmup_ns.size + 1
+    if last - start != expected:
+        raise RemoteProtocolError(f"{last - start} frames for {expected} steps: exchanges were lost or doubled")
+
+
+def _check_content(engine: str, observations: NDArray[Any]) -> None:
+    if engine not in (IDLE, COPY):
+        return
+    expected = _PREPARED if engine == COPY else 0.0
+    if not (observations == expected).all():
+        raise RemoteProtocolError(f"observations of {engine} hold other values than {expected}: a frame was torn")

@@ -1,0 +1,78 @@
+"""Timing the calls of a stub, one after the other, with their answers checked meanwhile."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from google.protobuf.wrappers_pb2 import BytesValue, StringValue, UInt64Value
+
+from lucky_transport.errors import RemoteProtocolError
+from lucky_transport_migration.bench.flow import StreamMeasurement, timed_flow
+from lucky_transport_migration.bench.measuring import Effort, Measurement, closed_loop, open_loop
+from lucky_transport_migration.bench.workloads.stubs.servicers import item_number
+
+__all__ = ["measure_stream", "measure_unary", "number_of", "question"]
+
+_NOTHING = np.zeros(0)  # the loops hand their "actions" to the step; a call brings its own request
+_MOST_ITEMS = 4_000_000_000
+
+
+def question(number: int, chars: int) -> StringValue:
+    """Return request `number`, `chars` characters long."""
+    return StringValue(value=f"{number:0{chars}d}")
+
+
+def number_of(answer: StringValue) -> int:
+    """Return the number of the request that an answer belongs to."""
+    return int(answer.value)
+
+
+def measure_unary(call: Any, chars: int, rate_hz: int | None, effort: Effort, pid: int | None) -> Measurement:
+    """Time a unary-unary callable that answers with its request, so that no answer can be taken for another.
+
+    Raises RemoteProtocolError when an answer is not the one that was due.
+    """
+    numbers = itertools.count(1)
+
+    def ask(_: Any) -> StringValue:
+        return call(question(next(numbers), chars))
+
+    if rate_hz is None:
+        return closed_loop(ask, _NOTHING, effort, pid, number_of)
+    return open_loop(_checked(ask), _NOTHING, rate_hz, max(5, int(effort.open_loop_s * rate_hz)), pid)
+
+
+def _checked(ask: Callable[[Any], StringValue]) -> Callable[[Any], None]:
+    """Return `ask` with its answer checked at once: at a fixed rate there is time enough."""
+    expected = itertools.count(1)
+
+    def ask_and_check(nothing: Any) -> None:
+        found, due = number_of(ask(nothing)), next(expected)
+        if found != due:
+            raise RemoteProtocolError(f"call {due} was answered as call {found}: calls were lost or doubled")
+
+    return ask_and_check
+
+
+def measure_stream(call: Any, item_bytes: int, effort: Effort, pid: int | None) -> StreamMeasurement:
+    """Return the flow of a unary-stream callable's items.
+
+    Raises RemoteProtocolError when an item is not the one that was due.
+    """
+    expected = itertools.count()
+
+    def check(item: BytesValue) -> None:
+        due = next(expected)
+        if item_number(item) != due or len(item.value) != item_bytes:
+            raise RemoteProtocolError(
+                f"item {item_number(item)} of {len(item.value)} bytes where item {due} of {item_bytes} was due"
+            )
+
+    stream = call(UInt64Value(value=_MOST_ITEMS))
+    try:
+        return timed_flow(stream, check, effort, pid)
+    finally:
+        stream.cancel()

@@ -1,0 +1,49 @@
+"""What the client of a pair measures."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from lucky_transport_migration.bench.rows import Measured
+from lucky_transport_migration.bench.suite import CallCell
+from lucky_transport_migration.bench.workloads.stubs.awaited import measure_awaited
+from lucky_transport_migration.bench.workloads.stubs.callers import measure_callers
+from lucky_transport_migration.bench.workloads.stubs.calls import measure_stream, measure_unary
+from lucky_transport_migration.bench.workloads.stubs.echo_stub import EchoStub
+from lucky_transport_migration.bench.workloads.stubs.pair import Job
+from lucky_transport_migration.bench.workloads.stubs.server_process import ServerProcess
+from lucky_transport_migration.bench.workloads.stubs.variants import way_of
+
+__all__ = ["measure"]
+
+
+def measure(job: Job) -> dict[CallCell, Measured]:
+    """Return the measurements of the setup's cells; the server has ended when this returns.
+
+    Raises NotReachable when it does not start, RemoteProtocolError when an answer or an item is not the one due.
+    """
+    aio = job.setup.kind == "asyncio"
+    with ServerProcess(job.setup.path, int(job.options["item_bytes"]), aio=aio) as server:
+        if aio:
+            return asyncio.run(_measure_aio(job, server))
+        with way_of(job.setup.path).channel(server.target) as channel:
+            stub = EchoStub(channel)
+            return {cell: _measure_cell(stub, cell, job, server.pid) for cell in job.setup.cells()}
+
+
+def _measure_cell(stub: Any, cell: CallCell, job: Job, pid: int) -> Measured:
+    chars, effort = int(job.options["text_chars"]), job.effort
+    if cell.kind == "stream":
+        return measure_stream(stub.Watch, int(job.options["item_bytes"]), effort, pid)
+    if cell.kind == "callers":
+        return measure_callers(stub.Ask, chars, int(job.options["callers"]), effort, pid)
+    call = stub.AskInline if cell.what == "inline" else stub.Ask
+    return measure_unary(call, chars, cell.rate_hz, effort, pid)
+
+
+async def _measure_aio(job: Job, server: ServerProcess) -> dict[CallCell, Measured]:
+    async with way_of(job.setup.path).aio_channel(server.target) as channel:
+        stub = EchoStub(channel)
+        chars = int(job.options["text_chars"])
+        return {cell: await measure_awaited(stub.Ask, chars, job.effort, server.pid) for cell in job.setup.cells()}

@@ -1,0 +1,59 @@
+"""A fresh pair of processes for one setup, as the bench sees it: a job goes in, its outcome comes out.
+
+Grpc and our channel are imported in the pair's processes alone, so no pair finds the threads of another. The waiting
+strategy is set by environment, as a user of existing code sets it, and reaches both processes.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from lucky_transport.errors import TransportError
+from lucky_transport_migration.bench.client_process import run_client
+from lucky_transport_migration.bench.measuring import Effort
+from lucky_transport_migration.bench.rows import Measured
+from lucky_transport_migration.bench.suite import CallCell
+from lucky_transport_migration.bench.suites.stubs import StubSetup
+
+__all__ = ["Job", "Outcome", "measure_pair", "program"]
+
+_PROGRAM = "lucky_transport_migration.bench.workloads.stubs.client_program"
+_PATIENCE_S = 60.0
+
+#: What was measured, or why it could not be.
+Outcome = dict[CallCell, Measured] | TransportError
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A setup to be measured, and how; `options` are those of the plan."""
+
+    setup: StubSetup
+    effort: Effort
+    options: dict[str, Any]
+
+
+def measure_pair(job: Job) -> dict[CallCell, Measured]:
+    """Return the measurements of the job's cells; its processes have ended when this returns.
+
+    Raises MissingExtra, NotReachable when a process failed, RemoteProtocolError when an answer or item is not the one
+    that was due, PeerTimeout when the pair takes far longer than it should.
+    """
+    done = program([sys.executable, "-m", _PROGRAM], job, stdin=pickle.dumps(job))
+    outcome: Outcome = pickle.loads(done)
+    if isinstance(outcome, TransportError):
+        raise outcome
+    return outcome
+
+
+def program(command: list[str], job: Job, stdin: bytes = b"") -> bytes:
+    """Run a client program of the job's setup to its end and return what it wrote to stdout.
+
+    Raises NotReachable with its last words when it fails, PeerTimeout when it takes far longer than it should.
+    """
+    wait = job.setup.wait
+    limit_s = _PATIENCE_S + 10 * job.setup.estimate_s(job.effort)
+    return run_client(["env", f"LUCKY_WAIT={wait}", *command] if wait else command, str(job.setup), limit_s, stdin)
