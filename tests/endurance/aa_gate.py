@@ -25,7 +25,7 @@ from lucky_transport.messages.methods import method
 from lucky_transport.process import EngineProcess
 from lucky_transport_migration.gate.limits import Limits
 from lucky_transport_migration.gate.verdict import GateVerdict, judge
-from lucky_transport_migration.rollout.board import EvidenceBoard
+from lucky_transport_migration.rollout.policy import EvidencePolicy
 from lucky_transport_migration.routing.connection import RoutedConnection
 from lucky_transport_migration.routing.policy import CANDIDATE, CONTROL
 from lucky_transport_migration.routing.router import ProcessRouter
@@ -48,7 +48,7 @@ def _run(endpoint: str, calls: int, stage: str) -> tuple[GateVerdict, int]:
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         project = Path(folder)
         (project / "lucky_transport.toml").write_text(_STAGES.format(stage=stage))
-        policy = EvidenceBoard(project, tell=lambda line: None)
+        policy = EvidencePolicy(project, tell=lambda line: None)
         router = ProcessRouter(policy)
         connect = partial(api.open_transport, endpoint)
         control, candidate = RoutedConnection(CONTROL, connect), RoutedConnection(CANDIDATE, connect)

@@ -1,1 +1,1 @@
-"""Moving methods from gRPC to shared memory: the board that routes and collects evidence, promotions and demotions."""
+"""Moving methods from gRPC to shared memory: the policy that routes and collects evidence, promotions and demotions."""

@@ -12,10 +12,11 @@ from collections import defaultdict
 from collections.abc import Callable
 from functools import cache, cached_property
 
+from lucky_transport.config import load_launch
 from lucky_transport.deadline import Deadline
 from lucky_transport.routing import Count, Decision, Ending, RoutedCall, ShadowCaller
-from lucky_transport_migration.recording.board import recorded
-from lucky_transport_migration.rollout import board
+from lucky_transport_migration.recording.policy import recorded
+from lucky_transport_migration.rollout.policy import EvidencePolicy
 from lucky_transport_migration.routing.policy import CONTROL, GuardedPolicy
 from lucky_transport_migration.routing.received import MOST_ITEMS
 from lucky_transport_migration.routing.routed_call import TrackedCall
@@ -110,6 +111,6 @@ class TargetRouter:
 @cache
 def process_router() -> ProcessRouter:
     """Return the one of this process; the first call opens its policy, and raises ConfigError for wrong settings."""
-    router = ProcessRouter(recorded(board.open_board()))
+    router = ProcessRouter(recorded(EvidencePolicy(quiet=load_launch().quiet)))
     atexit.register(router.close)
     return router

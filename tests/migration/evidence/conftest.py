@@ -1,4 +1,4 @@
-"""A project with stages in a folder of its own, boards by its file, and answers of both transports to one call."""
+"""A project with stages in a folder of its own, policies by its file, and answers of both transports to one call."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 from lucky_transport.routing import Decision
 from lucky_transport_migration.evidence.metrics import Metrics
 from lucky_transport_migration.evidence.record import Evidence, read_folder
-from lucky_transport_migration.rollout.board import EvidenceBoard
+from lucky_transport_migration.rollout.policy import EvidencePolicy
 from lucky_transport_migration.routing_policy import CallOutcome, Comparison
 from lucky_transport_migration.stages.journal import Entry, Journal
 
@@ -56,23 +56,23 @@ def _outcome(given: Any, transport: str) -> Any:
 
 @dataclass
 class Project:
-    """A folder with a file of stages; `told` is what users of its boards read."""
+    """A folder with a file of stages; `told` is what users of its policies read."""
 
     folder: Path
     told: list[str] = field(default_factory=list[str])
-    boards: list[EvidenceBoard] = field(default_factory=list[EvidenceBoard])
+    policies: list[EvidencePolicy] = field(default_factory=list[EvidencePolicy])
 
     def write(self, stage: str = "shadow", rest: str = "") -> None:
         """Put every method at one stage."""
         text = f'[stages]\ndefault = "{stage}"\n{rest}\n'
         (self.folder / "lucky_transport.toml").write_text(text)
 
-    def board(self, **options: Any) -> EvidenceBoard:
-        """Return a new board."""
+    def policy(self, **options: Any) -> EvidencePolicy:
+        """Return a new policy."""
         options.setdefault("metrics", Metrics(CollectorRegistry()))
-        board = EvidenceBoard(self.folder, tell=self.told.append, **options)
-        self.boards.append(board)
-        return board
+        policy = EvidencePolicy(self.folder, tell=self.told.append, **options)
+        self.policies.append(policy)
+        return policy
 
     @property
     def evidence(self) -> list[Evidence]:
@@ -91,8 +91,8 @@ def project(tmp_path: Path) -> Iterator[Project]:
     made = Project(tmp_path)
     made.write()
     yield made
-    for board in made.boards:
-        board.close()
+    for policy in made.policies:
+        policy.close()
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A board survives full disks, floods, forks and the death of its process, and harms nobody meanwhile."""
+"""A policy survives full disks, floods, forks and the death of its process, and harms nobody meanwhile."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from lucky_transport.messages import GetJointStateResponse, JointState
 from lucky_transport.testing.bit_flip import flip_message
 from lucky_transport_migration.evidence.metrics import Metrics
 from lucky_transport_migration.evidence.record import EQUAL
-from lucky_transport_migration.rollout import board as board_module
-from lucky_transport_migration.rollout.board import EvidenceBoard
+from lucky_transport_migration.rollout import policy as policy_module
+from lucky_transport_migration.rollout.policy import EvidencePolicy
 from lucky_transport_migration.routing_policy import Comparison
 from tests.support.waiting import until
 
@@ -34,17 +34,17 @@ JOINTS = GetJointStateResponse(True, "", JointState([0.5] * 19, [0.25] * 18, 19,
 def test_where_the_journal_cannot_be_written_the_method_falls_back_in_this_process(project: Any, both: Both) -> None:
     project.write("canary 50%")
     (project.folder / "lucky-evidence").write_text("a file where the folder should be")
-    board = project.board()
-    board.note(both([flip_message(JOINTS)], [JOINTS], stage="canary 50%"))
-    board.close()
-    assert {board.decide(READ).authority for _ in range(50)} == {"grpc"}
+    policy = project.policy()
+    policy.note(both([flip_message(JOINTS)], [JOINTS], stage="canary 50%"))
+    policy.close()
+    assert {policy.decide(READ).authority for _ in range(50)} == {"grpc"}
     assert any("demotion holds in this process only" in line for line in project.told)
     assert any("evidence is lost" in line for line in project.told)
 
 
 @pytest.fixture
-def busy_board(project: Any, both: Both, monkeypatch: pytest.MonkeyPatch) -> tuple[EvidenceBoard, Callable[[], None]]:
-    """Return a board that is held up by the first call it looks at, and what releases it."""
+def busy_policy(project: Any, both: Both, monkeypatch: pytest.MonkeyPatch) -> tuple[EvidencePolicy, Callable[[], None]]:
+    """Return a policy that is held up by the first call it looks at, and what releases it."""
     held, entered = threading.Event(), threading.Event()
 
     def waits(*_: Any) -> None:
@@ -52,72 +52,72 @@ def busy_board(project: Any, both: Both, monkeypatch: pytest.MonkeyPatch) -> tup
         held.wait(10)
 
     monkeypatch.setattr(Metrics, "add", waits)
-    monkeypatch.setattr(board_module, "_CLOSE_S", 60.0)  # a busy machine may take long over thousands of calls
-    board = project.board()
-    board.note(both([JOINTS], [JOINTS]))
+    monkeypatch.setattr(policy_module, "_CLOSE_S", 60.0)  # a busy machine may take long over thousands of calls
+    policy = project.policy()
+    policy.note(both([JOINTS], [JOINTS]))
     assert entered.wait(10)
-    return board, held.set
+    return policy, held.set
 
 
-def test_what_comes_too_fast_is_refused_and_counted(project: Any, both: Both, busy_board: Any) -> None:
-    board, release = busy_board
+def test_what_comes_too_fast_is_refused_and_counted(project: Any, both: Both, busy_policy: Any) -> None:
+    policy, release = busy_policy
     for _ in range(5100):
-        board.note(both([JOINTS], [JOINTS]))
+        policy.note(both([JOINTS], [JOINTS]))
     release()
-    board.close()
+    policy.close()
     assert len(project.evidence) == 1 + 4096
     assert f"{5101 - 4097:,} more came too fast to be looked at" in project.told[0]
 
 
-def test_what_is_too_large_to_be_kept_is_refused_and_counted(project: Any, both: Both, busy_board: Any) -> None:
-    board, release = busy_board
+def test_what_is_too_large_to_be_kept_is_refused_and_counted(project: Any, both: Both, busy_policy: Any) -> None:
+    policy, release = busy_policy
     picture = bytes(1 << 20)
     for _ in range(100):
-        board.note(both([picture], [picture]))  # two megabytes each
+        policy.note(both([picture], [picture]))  # two megabytes each
     release()
-    board.close()
+    policy.close()
     assert len(project.evidence) == 1 + 32
     assert "68 more came too fast to be looked at" in project.told[0]
 
 
 def test_many_threads_may_note_at_once(project: Any, both: Both) -> None:
-    board = project.board()
+    policy = project.policy()
     threads = [
-        threading.Thread(target=lambda: [board.note(both([JOINTS], [JOINTS])) for _ in range(200)]) for _ in range(8)
+        threading.Thread(target=lambda: [policy.note(both([JOINTS], [JOINTS])) for _ in range(200)]) for _ in range(8)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(10)
-    board.close()
+    policy.close()
     assert len(project.evidence) == 1600
 
 
 def test_closing_twice_and_noting_after_it_are_harmless(project: Any, both: Both) -> None:
-    board = project.board()
-    board.close()
-    board.note(both([JOINTS], [JOINTS]))
-    board.close()
-    assert board.decide(READ).authority == "grpc"
+    policy = project.policy()
+    policy.close()
+    policy.note(both([JOINTS], [JOINTS]))
+    policy.close()
+    assert policy.decide(READ).authority == "grpc"
     assert "lucky evidence" not in {thread.name for thread in threading.enumerate()}
 
 
 def test_a_forked_child_has_evidence_a_thread_and_a_summary_of_its_own(project: Any, both: Both) -> None:
-    board = project.board()
+    policy = project.policy()
     for _ in range(100):
-        board.note(both([JOINTS], [JOINTS]))
+        policy.note(both([JOINTS], [JOINTS]))
     pid = os.fork()
     if pid == 0:
         status = 1
         try:
-            board.note(both([JOINTS], [flip_message(JOINTS)]))
+            policy.note(both([JOINTS], [flip_message(JOINTS)]))
             until(lambda: project.journal)
-            board.close()
+            policy.close()
             status = 0 if project.told[-1].startswith("1 of 1 call of 1 method") else 2
         finally:
             os._exit(status)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-    board.close()
+    policy.close()
     lines = {path.name: path.read_text().count("\n") for path in (project.folder / "lucky-evidence").glob("calls-*")}
     assert lines == {f"calls-{os.getpid()}.jsonl": 100, f"calls-{pid}.jsonl": 1}
     assert len(project.journal) == 1
@@ -129,13 +129,13 @@ from pathlib import Path
 from lucky_transport.messages import GetJointStateResponse
 from lucky_transport.routing import Decision
 from lucky_transport_migration.routing_policy import CallOutcome, Comparison
-from lucky_transport_migration.rollout import board as board_module
-from lucky_transport_migration.rollout.board import EvidenceBoard
-board = EvidenceBoard(Path(sys.argv[1]))
+from lucky_transport_migration.rollout import policy as policy_module
+from lucky_transport_migration.rollout.policy import EvidencePolicy
+policy = EvidencePolicy(Path(sys.argv[1]))
 answer = GetJointStateResponse()
 while True:
     sides = CallOutcome("grpc", [answer]), CallOutcome("shm", [answer])
-    board.note(Comparison("/hazel.rpc.MujocoService/GetJointState", Decision("grpc", "shm", "shadow"), *sides))
+    policy.note(Comparison("/hazel.rpc.MujocoService/GetJointState", Decision("grpc", "shm", "shadow"), *sides))
     time.sleep(0.0005)
 """
 
@@ -150,7 +150,7 @@ def test_what_a_killed_process_had_noted_before_is_evidence(project: Any) -> Non
     assert {one.verdict for one in project.evidence} == {EQUAL}
 
 
-def test_a_board_that_nobody_holds_is_collected(project: Any) -> None:
-    gone = weakref.ref(EvidenceBoard(project.folder, metrics=Metrics(CollectorRegistry())))
+def test_a_policy_that_nobody_holds_is_collected(project: Any) -> None:
+    gone = weakref.ref(EvidencePolicy(project.folder, metrics=Metrics(CollectorRegistry())))
     gc.collect()
     assert gone() is None

@@ -74,16 +74,16 @@ def test_an_injected_fault_is_found_named_and_demoted_and_callers_see_none_of_it
 ) -> None:
     with api.open_transport(endpoint) as plain:
         right = ask(plain, row)
-    board = project.board()
+    policy = project.policy()
     sides = (
         RoutedConnection("grpc", lambda: api.open_transport(endpoint)),
         RoutedConnection("shm", lambda: FaultyTransport(api.open_transport(endpoint), fault)),
     )
-    with StagedTransport(*sides, ProcessRouter(board)) as staged:
+    with StagedTransport(*sides, ProcessRouter(policy)) as staged:
         assert ask(staged, row, 1.0 if fault.fault is Fault.SLOW else 10.0) == right
-        until(lambda: board.decide(row.name).stage == "grpc")
+        until(lambda: policy.decide(row.name).stage == "grpc")
         assert ask(staged, row) == right
-    board.close()
+    policy.close()
     first, second = (one for one in project.evidence if one.method == row.name)
     assert (first.verdict, first.aspect) == (verdict, aspect)
     assert first.where.startswith(where)
@@ -93,9 +93,9 @@ def test_an_injected_fault_is_found_named_and_demoted_and_callers_see_none_of_it
 
 
 def test_without_a_fault_everything_is_equal(project: Any, endpoint: str) -> None:
-    board = project.board()
+    policy = project.policy()
     control, candidate = (RoutedConnection(name, lambda: api.open_transport(endpoint)) for name in ("grpc", "shm"))
-    with StagedTransport(control, candidate, ProcessRouter(board)) as staged:
+    with StagedTransport(control, candidate, ProcessRouter(policy)) as staged:
         for number, row in enumerate((COUNT, SLOTS, INFO) * 5, 1):
             ask(staged, row)
             until(lambda due=number: len(project.evidence) == due)  # a shadow that lags behind is left out

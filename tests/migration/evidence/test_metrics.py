@@ -25,10 +25,10 @@ JOINTS = GetJointStateResponse(True, "", JointState([0.5] * 19, [0.25] * 18, 19,
 
 def test_metrics_count_calls_verdicts_durations_and_demotions(project: Any, both: Both) -> None:
     registry = CollectorRegistry()
-    board = project.board(metrics=Metrics(registry))
-    board.note(both([JOINTS], [JOINTS]))
-    board.note(both([JOINTS], [flip_message(JOINTS)]))
-    board.close()
+    policy = project.policy(metrics=Metrics(registry))
+    policy.note(both([JOINTS], [JOINTS]))
+    policy.note(both([JOINTS], [flip_message(JOINTS)]))
+    policy.close()
 
     def value(name: str, **labels: str) -> float | None:
         return registry.get_sample_value(name, {"method": READ, **labels})
@@ -48,10 +48,10 @@ def test_metrics_are_served_where_a_port_is_given(
     start = metrics.start_http_server
     monkeypatch.setattr(metrics, "start_http_server", lambda *args, **named: started.append(start(*args, **named)))
     project.write(rest=f"metrics_port = {unused_port}")
-    board = project.board(metrics=None)
-    again = project.board(metrics=None)
-    board.note(both([JOINTS], [JOINTS]))
-    board.close()
+    policy = project.policy(metrics=None)
+    again = project.policy(metrics=None)
+    policy.note(both([JOINTS], [JOINTS]))
+    policy.close()
     again.close()
     assert project.told[0].startswith("1 of 1 call of 1 method")
     ((server, thread),) = started
@@ -65,11 +65,11 @@ def test_metrics_are_served_where_a_port_is_given(
     assert f'lucky_transport_compared_total{{aspect="",method="{READ}",stage="shadow",verdict="equal"}} 1.0' in text
 
 
-def test_a_port_that_is_taken_is_said_and_the_board_works(project: Any, both: Both, taken_port: int) -> None:
+def test_a_port_that_is_taken_is_said_and_the_policy_works(project: Any, both: Both, taken_port: int) -> None:
     project.write(rest=f"metrics_port = {taken_port}")
-    board = project.board(metrics=None)
-    board.note(both([JOINTS], [JOINTS]))
-    board.close()
+    policy = project.policy(metrics=None)
+    policy.note(both([JOINTS], [JOINTS]))
+    policy.close()
     assert project.told[0].startswith(f"no metrics at port {taken_port}: ")
     assert len(project.evidence) == 1
 
@@ -79,12 +79,12 @@ def test_without_prometheus_client_nothing_is_counted_and_only_a_port_makes_that
 ) -> None:
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     monkeypatch.delitem(sys.modules, metrics.__name__)
-    project.board(metrics=None).close()
+    project.policy(metrics=None).close()
     assert project.told == []
     project.write(rest="metrics_port = 9")
-    board = project.board(metrics=None)
-    board.note(both([JOINTS], [JOINTS]))
-    board.close()
+    policy = project.policy(metrics=None)
+    policy.note(both([JOINTS], [JOINTS]))
+    policy.close()
     assert project.told[0].startswith("no metrics at port 9: ")
     assert project.told[0].endswith("pip install 'lucky-transport[metrics]'")
     assert len(project.evidence) == 1

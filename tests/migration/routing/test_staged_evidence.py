@@ -14,8 +14,8 @@ from lucky_transport.messages.methods import method
 from lucky_transport.testing.fault_injection import Fault, FaultSpec
 from lucky_transport.transport import Transport
 from lucky_transport_migration.evidence.record import Evidence, read_folder
-from lucky_transport_migration.rollout.board import EvidenceBoard
 from lucky_transport_migration.rollout.moves import Moves
+from lucky_transport_migration.rollout.policy import EvidencePolicy
 from lucky_transport_migration.stages.effective_stages import EffectiveStages
 from lucky_transport_migration.stages.stage import Placement
 
@@ -26,11 +26,11 @@ New = Callable[..., Any]
 
 
 @pytest.fixture
-def policy(tmp_path: Path) -> Generator[EvidenceBoard]:
-    """Yield the real board of a project whose methods are canaries, but for the steps."""
+def policy(tmp_path: Path) -> Generator[EvidencePolicy]:
+    """Yield the real policy of a project whose methods are canaries, but for the steps."""
     text = '[stages]\ndefault = "canary 50%"\n[stages.methods]\n"AgentService/Step" = "grpc"\n'
     (tmp_path / "lucky_transport.toml").write_text(text)
-    found = EvidenceBoard(tmp_path, tell=lambda line: None)
+    found = EvidencePolicy(tmp_path, tell=lambda line: None)
     yield found
     found.close()
 
@@ -47,7 +47,7 @@ def _call_until(staged: Transport, condition: Callable[[], bool]) -> None:
 
 
 def test_a_truthful_candidate_stays_where_it_is(
-    open_staged: New, serve: New, policy: EvidenceBoard, tmp_path: Path
+    open_staged: New, serve: New, policy: EvidencePolicy, tmp_path: Path
 ) -> None:
     endpoint = serve("toy")
     staged = open_staged(policy, endpoint, endpoint)
@@ -63,7 +63,7 @@ def test_a_truthful_candidate_stays_where_it_is(
 
 
 def test_a_lie_takes_a_running_programs_calls_back_to_grpc(
-    open_staged: New, serve: New, faulty: New, policy: EvidenceBoard, tmp_path: Path
+    open_staged: New, serve: New, faulty: New, policy: EvidencePolicy, tmp_path: Path
 ) -> None:
     endpoint = serve("toy")
     fault = FaultSpec(Fault.BIT, "AgentService/GetAgentSchema", at=None)
@@ -82,7 +82,7 @@ def test_a_lie_takes_a_running_programs_calls_back_to_grpc(
 
 
 def test_a_candidate_that_is_gone_takes_its_methods_back(
-    open_staged: New, serve: New, policy: EvidenceBoard, tmp_path: Path
+    open_staged: New, serve: New, policy: EvidencePolicy, tmp_path: Path
 ) -> None:
     staged = open_staged(policy, serve("toy"), "inproc://nobody")
     _call_until(staged, lambda: _standing(tmp_path) == "grpc")
@@ -92,7 +92,7 @@ def test_a_candidate_that_is_gone_takes_its_methods_back(
 
 
 def test_a_promotion_reaches_a_running_program(
-    open_staged: New, serve: New, policy: EvidenceBoard, tmp_path: Path
+    open_staged: New, serve: New, policy: EvidencePolicy, tmp_path: Path
 ) -> None:
     endpoint = serve("toy")
     staged = open_staged(policy, endpoint, endpoint)

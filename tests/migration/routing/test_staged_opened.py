@@ -31,7 +31,7 @@ New = Callable[..., Any]
 
 
 @pytest.mark.parametrize("decision", [_SHADOW, _SHM])
-def test_a_board_out_of_order_harms_no_call(
+def test_a_policy_out_of_order_harms_no_call(
     open_staged: New, serve: New, caplog: pytest.LogCaptureFixture, decision: Decision
 ) -> None:
     class Broken:

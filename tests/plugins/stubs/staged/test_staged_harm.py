@@ -73,7 +73,7 @@ def test_a_shadow_has_the_deadline_of_its_caller(
         assert codes(policy.wait(2)) == {"DEADLINE_EXCEEDED"}
 
 
-def test_a_candidate_that_is_absent_is_unavailable_to_the_board_alone(pair: Any, policy: Any) -> None:
+def test_a_candidate_that_is_absent_is_unavailable_to_the_policy_alone(pair: Any, policy: Any) -> None:
     pair.endpoint = f"shm://{unique_name()}"
     with pair.channel() as channel:
         answers(channel, 3)
@@ -140,7 +140,7 @@ def test_closing_waits_for_no_shadow_and_none_outlives_it_for_long(
         channel.unary_unary(ECHO)(b"")
 
 
-def test_the_end_of_the_process_waits_a_moment_for_shadows_then_closes_the_board(
+def test_the_end_of_the_process_waits_a_moment_for_shadows_then_closes_the_policy(
     serve: Any, policy: Any, router: ProcessRouter, hanging: tuple[dict[str, Any], threading.Event]
 ) -> None:
     with serve(candidate=hanging[0]).channel() as channel:
@@ -170,7 +170,7 @@ def use_policy(router: ProcessRouter) -> Callable[[Any], None]:
     return lambda policy: setattr(router, "policy", GuardedPolicy(policy))
 
 
-def test_a_board_that_raises_is_said_once_and_calls_go_over_grpc(
+def test_a_policy_that_raises_is_said_once_and_calls_go_over_grpc(
     pair: Any, router: ProcessRouter, use_policy: Callable[[Any], None], caplog: pytest.LogCaptureFixture
 ) -> None:
     use_policy(BrokenPolicy())

@@ -1,6 +1,6 @@
-"""A board that writes down what programs of gRPC do, and leaves all else to another board.
+"""A policy that writes down what programs of gRPC do, and leaves all else to another policy.
 
-    board = recorded(EvidenceBoard())       # that board itself where no setting asks for a recording (LUCKY_RECORD)
+    policy = recorded(EvidencePolicy())       # that policy itself where no setting asks for a recording (LUCKY_RECORD)
 
 Calls are written by a thread of their own; a caller waits for nothing. Only calls that came as a program's own bytes
 are written: those of our own clients are recorded by their transport (recording/transport.py), which sees their steps
@@ -25,20 +25,20 @@ from lucky_transport_migration.recording.entries import PROTOBUF, Header
 from lucky_transport_migration.recording.recorder import Recorder, recorder_of
 from lucky_transport_migration.routing_policy import Comparison, RoutingPolicy
 
-__all__ = ["RecordingBoard", "recorded"]
+__all__ = ["RecordingPolicy", "recorded"]
 
 _log = logging.getLogger("lucky_transport")
 
 _CLOSE_S = 2.0
 
 
-def recorded(board: RoutingPolicy) -> RoutingPolicy:
-    """Return `board`, within one that records where the settings name a file; raises ConfigError for wrong settings."""
+def recorded(policy: RoutingPolicy) -> RoutingPolicy:
+    """Return `policy`, within one that records where the settings name a file. Raises ConfigError for wrong ones."""
     file = load_settings().record
-    return RecordingBoard(board, Path(file)) if file else board
+    return RecordingPolicy(policy, Path(file)) if file else policy
 
 
-class RecordingBoard:
+class RecordingPolicy:
     """`inner` decides who answers, and is told of everything. The file is made with the first call."""
 
     def __init__(self, inner: RoutingPolicy, file: Path) -> None:
@@ -50,7 +50,7 @@ class RecordingBoard:
         self._inbox = EvidenceQueue("lucky recording", lambda item: self._write(*item))
 
     def decide(self, method: str) -> Decision:
-        """Return who answers the next call, by the other board; no shadow is asked."""
+        """Return who answers the next call, by the other policy; no shadow is asked."""
         decision = self._inner.decide(method)
         return Decision(decision.authority, stage=decision.stage)
 
@@ -68,7 +68,7 @@ class RecordingBoard:
         self._inner.note(comparison)
 
     def close(self) -> None:
-        """Write what was noted, for two seconds at most, and close the other board. Idempotent."""
+        """Write what was noted, for two seconds at most, and close the other policy. Idempotent."""
         self._inbox.close(_CLOSE_S)
         if self._recorder is not None:
             self._recorder.flush()

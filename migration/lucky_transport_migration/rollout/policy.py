@@ -1,6 +1,6 @@
-"""The board of a staged migration: stages decide who answers, and what was answered becomes evidence.
+"""The policy of a staged migration: stages decide who answers, and what was answered becomes evidence.
 
-Callers only hand over what they saw; a thread of the board's own compares, writes, counts and demotes. A method falls
+Callers only hand over what they saw; a thread of the policy's own compares, writes, counts and demotes. A method falls
 back with the first evidence that its rule asks for, in all processes that share the journal; in this one only where the
 journal cannot be written. A forked child has evidence and a summary of its own; its calls are no part of the parent's
 metrics. Rules and limits are read again with the stages; wrong ones leave the last good ones in force.
@@ -8,7 +8,6 @@ metrics. Rules and limits are read again with the stages; wrong ones leave the l
 
 from __future__ import annotations
 
-import atexit
 import logging
 import time
 import weakref
@@ -17,7 +16,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lucky_transport.config import load_launch
 from lucky_transport.errors import ConfigError, MissingExtra
 from lucky_transport.fork import on_child
 from lucky_transport.registry import load
@@ -30,7 +28,7 @@ from lucky_transport_migration.evidence.rules import ComparisonRules
 from lucky_transport_migration.evidence.summary import Summary, say
 from lucky_transport_migration.gate.demotion import demotion
 from lucky_transport_migration.gate.limits import Limits
-from lucky_transport_migration.routing_policy import Comparison, RoutingPolicy
+from lucky_transport_migration.routing_policy import Comparison
 from lucky_transport_migration.stages.decision import Decider
 from lucky_transport_migration.stages.effective_stages import STEPPING_PATH
 from lucky_transport_migration.stages.stage import Placement, Stage
@@ -38,26 +36,15 @@ from lucky_transport_migration.stages.stage import Placement, Stage
 if TYPE_CHECKING:
     from lucky_transport_migration.evidence.metrics import Metrics
 
-__all__ = ["EvidenceBoard", "open_board"]
+__all__ = ["EvidencePolicy"]
 
 _CLOSE_S = 2.0
 
 _log = logging.getLogger("lucky_transport")
 
 
-def open_board() -> RoutingPolicy:
-    """Return a board by the nearest lucky_transport.toml, which closes at the end of the process.
-
-    Raises ConfigError for a wrong file.
-    """
-    board = EvidenceBoard(quiet=load_launch().quiet)
-    this = weakref.ref(board)
-    atexit.register(lambda: (one := this()) and one.close())
-    return board
-
-
-class EvidenceBoard:
-    """A board by the nearest file from `directory` upwards. metrics: None without counting.
+class EvidencePolicy:
+    """A policy by the nearest file from `directory` upwards. metrics: None without counting.
 
     tell: is given each line that a user should read; quiet: only those that say that something is wrong.
     """
@@ -101,7 +88,7 @@ class EvidenceBoard:
             self._tell(text)
         self._summary = Summary()
 
-    # -- on the board's own thread ------------------------------------------------------------------------------------
+    # -- on the policy's own thread ------------------------------------------------------------------------------------
 
     def _take(self, at: float, comparison: Comparison) -> None:
         if self._decider.plan is not self._plan:

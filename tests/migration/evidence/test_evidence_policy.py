@@ -1,4 +1,4 @@
-"""What is planted into the answers of a candidate is found, named and demoted by the board, which harms no caller."""
+"""What is planted into the answers of a candidate is found, named and demoted by the policy, which harms no caller."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from lucky_transport.messages import EntityId, GetJointStateResponse, JointState
 from lucky_transport.registry import load, registry
 from lucky_transport.testing.bit_flip import flip_message
 from lucky_transport_migration.evidence.record import DIFFERENT, EQUAL, FAILED, NOT_COMPARED, read_folder
-from lucky_transport_migration.recording.board import RecordingBoard
-from lucky_transport_migration.rollout.board import EvidenceBoard
+from lucky_transport_migration.recording.policy import RecordingPolicy
+from lucky_transport_migration.rollout.policy import EvidencePolicy
 from lucky_transport_migration.routing.router import process_router
 from lucky_transport_migration.routing_policy import CallOutcome, Comparison
 from lucky_transport_migration.stages.journal import Journal
@@ -51,16 +51,16 @@ def test_each_kind_of_difference_is_found_named_and_demoted(project: Any, both: 
     method, wrong, aspect, where = PLANTED[planted]
     right = CallOutcome("grpc", (), "NOT_FOUND", "no robot") if planted == "detail" else RIGHT[method]
     project.write(stage)
-    board = project.board()
+    policy = project.policy()
     sides = (right, wrong) if stage == "shadow" else (wrong, right)
-    board.note(both(*sides, method=method, stage=stage))
+    policy.note(both(*sides, method=method, stage=stage))
     verdict = FAILED if planted in ("slow", "crash") else DIFFERENT
     expected = Placement(Stage.GRPC) if stage == "shadow" or verdict == FAILED else Placement(Stage.SHADOW)
 
     entry = until(lambda: project.journal)[0]
     assert (entry.method, str(entry.before), entry.to) == (method, stage, expected)
-    until(lambda: board.decide(method).authority == "grpc" and board.decide(method).stage == str(expected))
-    board.close()
+    until(lambda: policy.decide(method).authority == "grpc" and policy.decide(method).stage == str(expected))
+    policy.close()
     (evidence,) = project.evidence
     assert (evidence.verdict, evidence.aspect, evidence.where) == (verdict, aspect, where)
     assert entry.why == evidence.sentence
@@ -70,11 +70,11 @@ def test_each_kind_of_difference_is_found_named_and_demoted(project: Any, both: 
 
 
 def test_with_nothing_planted_nothing_is_demoted(project: Any, both: Both) -> None:
-    board = project.board()
+    policy = project.policy()
     for _ in range(500):
-        board.note(both([JOINTS], [copy.deepcopy(JOINTS)]))
-        board.note(both(ROBOTS, copy.deepcopy(ROBOTS), method=STREAM))
-    board.close()
+        policy.note(both([JOINTS], [copy.deepcopy(JOINTS)]))
+        policy.note(both(ROBOTS, copy.deepcopy(ROBOTS), method=STREAM))
+    policy.close()
     assert {one.verdict for one in project.evidence} == {EQUAL}
     assert len(project.evidence) == 1000
     assert project.journal == []
@@ -86,54 +86,54 @@ def test_with_nothing_planted_nothing_is_demoted(project: Any, both: Both) -> No
 
 def test_a_method_that_is_back_is_not_demoted_again_for_calls_that_were_under_way(project: Any, both: Both) -> None:
     project.write("canary 10%")
-    board = project.board()
+    policy = project.policy()
     for _ in range(20):
-        board.note(both([flip_message(JOINTS)], [JOINTS], stage="canary 10%"))
-    board.close()
+        policy.note(both([flip_message(JOINTS)], [JOINTS], stage="canary 10%"))
+    policy.close()
     assert [str(entry.to) for entry in project.journal] == ["shadow"]
     assert len(project.evidence) == 20
 
 
 def test_two_answers_of_grpc_demote_nothing(project: Any, both: Both) -> None:
-    board = project.board()
-    board.note(both([JOINTS], CallOutcome("grpc", [flip_message(JOINTS)])))
-    board.close()
+    policy = project.policy()
+    policy.note(both([JOINTS], CallOutcome("grpc", [flip_message(JOINTS)])))
+    policy.close()
     assert [one.kind for one in project.evidence] == ["aa"]
     assert project.journal == []
 
 
 def test_what_changes_the_world_has_no_shadow_and_its_calls_are_counted(project: Any, both: Both) -> None:
-    board = project.board()
-    assert board.decide(RESET).shadow == ""
-    assert board.decide(READ).shadow == "shm"
-    board.note(both([1], None, method=RESET))
-    board.close()
+    policy = project.policy()
+    assert policy.decide(RESET).shadow == ""
+    assert policy.decide(READ).shadow == "shm"
+    policy.note(both([1], None, method=RESET))
+    policy.close()
     assert [(one.verdict, one.authority.items) for one in project.evidence] == [(NOT_COMPARED, 1)]
     assert project.told == []
 
 
 def test_a_dead_candidate_of_what_changes_the_world_is_demoted(project: Any, both: Both) -> None:
     project.write("canary 50%")
-    board = project.board()
-    board.note(both(CallOutcome("shm", (), "UNAVAILABLE", "gone"), None, method=RESET, stage="canary 50%"))
-    board.close()
+    policy = project.policy()
+    policy.note(both(CallOutcome("shm", (), "UNAVAILABLE", "gone"), None, method=RESET, stage="canary 50%"))
+    policy.close()
     assert [str(entry.to) for entry in project.journal] == ["grpc"]
 
 
 def test_rules_and_limits_are_read_again_while_it_runs(project: Any, both: Both) -> None:
-    board = project.board()
+    policy = project.policy()
     near = GetJointStateResponse(True, "", JointState([0.5 + 1e-6] * 19, [0.25] * 18, 19, 18))
     project.write(rest='[parity.fields]\n"JointState.*" = { abs = 1e-5 }\n[gate]\ndemote = false')
 
     def looks_again() -> bool:
-        board.decide(READ)
-        board.note(both([JOINTS], [near]))
+        policy.decide(READ)
+        policy.note(both([JOINTS], [near]))
         return any(one.verdict == EQUAL for one in project.evidence)
 
     until(looks_again)
-    board.note(both([JOINTS], [flip_message(JOINTS, "message")] if JOINTS.message else [GetJointStateResponse()]))
+    policy.note(both([JOINTS], [flip_message(JOINTS, "message")] if JOINTS.message else [GetJointStateResponse()]))
     before = len(project.journal)
-    board.close()
+    policy.close()
     assert project.evidence[-1].verdict == DIFFERENT
     assert len(project.journal) == before
 
@@ -141,17 +141,17 @@ def test_rules_and_limits_are_read_again_while_it_runs(project: Any, both: Both)
 def test_wrong_rules_leave_the_last_good_ones_in_force(
     project: Any, both: Both, caplog: pytest.LogCaptureFixture
 ) -> None:
-    board = project.board()
+    policy = project.policy()
     with caplog.at_level(logging.WARNING, "lucky_transport"):
         project.write(rest='[parity.fields]\n"JointStat.x" = { abs = 1 }')
 
         def looks_again() -> bool:
-            board.decide(READ)
-            board.note(both([JOINTS], [JOINTS]))
+            policy.decide(READ)
+            policy.note(both([JOINTS], [JOINTS]))
             return "rules and limits stay as they were" in caplog.text
 
         until(looks_again)
-    board.close()
+    policy.close()
     assert "did you mean 'JointState'?" in caplog.text
     assert {one.verdict for one in project.evidence} == {EQUAL}
 
@@ -163,10 +163,10 @@ def test_items_that_cannot_be_compared_are_said_and_harm_nobody(project: Any, bo
 
         __hash__ = None  # pyright: ignore[reportAssignmentType]
 
-    board = project.board()
-    board.note(both([Hostile()], [Hostile()]))
-    board.note(both([JOINTS], [JOINTS]))
-    board.close()
+    policy = project.policy()
+    policy.note(both([Hostile()], [Hostile()]))
+    policy.note(both([JOINTS], [JOINTS]))
+    policy.close()
     assert [one.verdict for one in project.evidence] == [NOT_COMPARED, EQUAL]
     assert project.evidence[0].why == "they cannot be compared: RuntimeError: do not compare me"
 
@@ -174,7 +174,7 @@ def test_items_that_cannot_be_compared_are_said_and_harm_nobody(project: Any, bo
 # opening
 
 
-@pytest.mark.parametrize(("record", "kind"), [("", EvidenceBoard), ("run.jsonl", RecordingBoard)])
+@pytest.mark.parametrize(("record", "kind"), [("", EvidencePolicy), ("run.jsonl", RecordingPolicy)])
 def test_the_router_of_the_registry_decides_by_stages_and_records_where_it_is_asked_to(
     project: Any, monkeypatch: pytest.MonkeyPatch, record: str, kind: type
 ) -> None:
@@ -189,19 +189,19 @@ def test_the_router_of_the_registry_decides_by_stages_and_records_where_it_is_as
     router.close()
 
 
-def test_a_quiet_board_speaks_only_of_what_is_wrong(project: Any, both: Both) -> None:
+def test_a_quiet_policy_speaks_only_of_what_is_wrong(project: Any, both: Both) -> None:
     for wrong in (False, True):
-        board = project.board(quiet=True)
-        board.note(both([JOINTS], [flip_message(JOINTS) if wrong else JOINTS]))
-        board.close()
+        policy = project.policy(quiet=True)
+        policy.note(both([JOINTS], [flip_message(JOINTS) if wrong else JOINTS]))
+        policy.close()
         assert bool(project.told) == wrong
 
 
 def test_evidence_is_json_also_where_numbers_are_none(project: Any, both: Both) -> None:
-    board = project.board()
+    policy = project.policy()
     strange = GetJointStateResponse(True, "", JointState([float("inf")]))
-    board.note(both([strange], [GetJointStateResponse(True, "", JointState([float("nan")]))]))
-    board.close()
+    policy.note(both([strange], [GetJointStateResponse(True, "", JointState([float("nan")]))]))
+    policy.close()
     (line,) = Path(next((project.folder / "lucky-evidence").glob("calls-*"))).read_text().splitlines()
     assert json.loads(line)["values"] == {"grpc": "inf", "shm": "nan"}
     assert Journal(project.folder / "lucky-evidence").demotions()[READ].to == Placement(Stage.GRPC)

@@ -1,4 +1,4 @@
-"""The board that records programs of gRPC."""
+"""The policy that records programs of gRPC."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 from lucky_transport.messages import ListEntitiesRequest
 from lucky_transport.routing import Decision
-from lucky_transport_migration.recording.board import RecordingBoard, recorded
 from lucky_transport_migration.recording.entries import PROTOBUF, RecordedCall
+from lucky_transport_migration.recording.policy import RecordingPolicy, recorded
 from lucky_transport_migration.recording.reading import Recording
 from lucky_transport_migration.routing_policy import CallOutcome, Comparison
 
@@ -19,7 +19,7 @@ STREAM = "/hazel.rpc.MujocoService/StreamJointState"
 
 
 class Inner:
-    """A board that leaves everything to gRPC and remembers what it was told."""
+    """A policy that leaves everything to gRPC and remembers what it was told."""
 
     def __init__(self) -> None:
         self.noted: list[Comparison] = []
@@ -41,8 +41,8 @@ def inner() -> Inner:
 
 
 @pytest.fixture
-def board(inner: Inner, tmp_path: Path) -> RecordingBoard:
-    return RecordingBoard(inner, tmp_path / "run.jsonl")
+def policy(inner: Inner, tmp_path: Path) -> RecordingPolicy:
+    return RecordingPolicy(inner, tmp_path / "run.jsonl")
 
 
 def seen(method: str = READ, took_us: float = 40.0, request: object = b"ask") -> Comparison:
@@ -55,23 +55,23 @@ def calls(tmp_path: Path) -> list[RecordedCall]:
     return [one for one in Recording(tmp_path / "run.jsonl").entries() if isinstance(one, RecordedCall)]
 
 
-def test_the_other_board_decides_and_no_shadow_is_asked(board: RecordingBoard) -> None:
-    assert board.decide(READ) == Decision("grpc", "", READ)
+def test_the_other_policy_decides_and_no_shadow_is_asked(policy: RecordingPolicy) -> None:
+    assert policy.decide(READ) == Decision("grpc", "", READ)
 
 
-def test_the_other_board_is_told_of_everything(board: RecordingBoard, inner: Inner) -> None:
+def test_the_other_policy_is_told_of_everything(policy: RecordingPolicy, inner: Inner) -> None:
     comparisons = [seen(), seen(request=ListEntitiesRequest())]
     for one in comparisons:
-        board.note(one)
-    board.close()
-    board.close()
+        policy.note(one)
+    policy.close()
+    policy.close()
     assert inner.noted == comparisons
     assert inner.closed == 2
 
 
-def test_a_call_is_written_as_the_program_sent_it(board: RecordingBoard, tmp_path: Path) -> None:
-    board.note(seen())
-    board.close()
+def test_a_call_is_written_as_the_program_sent_it(policy: RecordingPolicy, tmp_path: Path) -> None:
+    policy.note(seen())
+    policy.close()
     (call,) = calls(tmp_path)
     assert call == RecordedCall(
         READ,
@@ -87,33 +87,33 @@ def test_a_call_is_written_as_the_program_sent_it(board: RecordingBoard, tmp_pat
     assert Recording(tmp_path / "run.jsonl").header.transport == "grpc"
 
 
-def test_a_stream_of_requests_has_them_all(board: RecordingBoard, tmp_path: Path) -> None:
-    board.note(seen(request=[b"one", b"two"]))
-    board.close()
+def test_a_stream_of_requests_has_them_all(policy: RecordingPolicy, tmp_path: Path) -> None:
+    policy.note(seen(request=[b"one", b"two"]))
+    policy.close()
     assert calls(tmp_path)[0].requests == (b"one", b"two")
 
 
-def test_a_stream_longer_than_what_is_kept_of_it_counts_as_left(board: RecordingBoard, tmp_path: Path) -> None:
+def test_a_stream_longer_than_what_is_kept_of_it_counts_as_left(policy: RecordingPolicy, tmp_path: Path) -> None:
     comparison = seen(STREAM)
     comparison.authority.items = [b"item"] * 256
-    board.note(comparison)
-    board.note(seen(STREAM))
-    board.close()
+    policy.note(comparison)
+    policy.note(seen(STREAM))
+    policy.close()
     assert [call.left for call in calls(tmp_path)] == [True, False]
 
 
-def test_calls_of_our_own_clients_are_left_to_their_transport(board: RecordingBoard, tmp_path: Path) -> None:
-    board.note(seen(request=ListEntitiesRequest()))
-    board.close()
+def test_calls_of_our_own_clients_are_left_to_their_transport(policy: RecordingPolicy, tmp_path: Path) -> None:
+    policy.note(seen(request=ListEntitiesRequest()))
+    policy.close()
     assert not (tmp_path / "run.jsonl").exists()
 
 
-def test_a_stream_beside_which_the_world_moved_says_so(board: RecordingBoard, tmp_path: Path) -> None:
-    board.note(seen(STREAM, took_us=1e7))
-    board.note(seen(WORLD))
-    board.note(seen(STREAM, took_us=1e7))
-    board.note(seen(READ, took_us=1e7))
-    board.close()
+def test_a_stream_beside_which_the_world_moved_says_so(policy: RecordingPolicy, tmp_path: Path) -> None:
+    policy.note(seen(STREAM, took_us=1e7))
+    policy.note(seen(WORLD))
+    policy.note(seen(STREAM, took_us=1e7))
+    policy.note(seen(READ, took_us=1e7))
+    policy.close()
     assert [call.moved for call in calls(tmp_path)] == [False, False, True, False]
 
 
@@ -121,11 +121,11 @@ def test_a_file_that_cannot_be_made_is_said_once_and_harms_nobody(
     inner: Inner, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").touch()
-    board = RecordingBoard(inner, tmp_path / "file" / "run.jsonl")
+    policy = RecordingPolicy(inner, tmp_path / "file" / "run.jsonl")
     with caplog.at_level(logging.WARNING, "lucky_transport"):
         for _ in range(3):
-            board.note(seen())
-        board.close()
+            policy.note(seen())
+        policy.close()
     assert len(inner.noted) == 3
     texts = [record.message for record in caplog.records]
     assert len(texts) == 2
@@ -138,4 +138,4 @@ def test_only_where_a_setting_asks_for_it_anything_is_recorded(
 ) -> None:
     assert recorded(inner) is inner
     monkeypatch.setenv("LUCKY_RECORD", str(tmp_path / "run.jsonl"))
-    assert isinstance(recorded(inner), RecordingBoard)
+    assert isinstance(recorded(inner), RecordingPolicy)
