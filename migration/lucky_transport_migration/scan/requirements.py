@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import tomlkit
@@ -83,25 +84,35 @@ def places_in_toml(text: str) -> list[GrpcUse]:
         raise Unreadable("nests too deeply for TOML") from error
     lines = text.splitlines()
     found: list[GrpcUse] = []
-    for wanted, name in _requirements(table):
-        taken = [place.line for place in found if place.symbol == name]
-        found.append(GrpcUse(_line_of(wanted, lines, taken), "dependency", name))
+    for entry in _entries(table):
+        taken = [place.line for place in found if place.symbol == entry.name]
+        found.append(GrpcUse(_line_of(entry.text, lines, taken), "dependency", entry.name))
     return sorted(found)
 
 
-def _requirements(table: dict[str, Any], *, of_names: bool = False) -> Iterator[tuple[str, str]]:
-    """Yield (as it is written, distribution) of every requirement in a table; `of_names`: its keys are such."""
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """One requirement in TOML: `text` as it is written, `name` of the distribution; it is `holder[key]`, or the key."""
+
+    holder: Any
+    key: Any
+    text: str
+    name: str
+
+
+def _entries(table: Any, *, of_names: bool = False) -> Iterator[_Entry]:
+    """Yield every requirement of gRPC in a table and all below it; `of_names`: its keys are distributions."""
     for key, value in table.items():
         if of_names and (name := requirement_name(key)) is not None:
-            yield key, name
+            yield _Entry(table, key, key, name)
         elif isinstance(value, dict):
-            yield from _requirements(value, of_names=bool(_TABLES.fullmatch(key)))
+            yield from _entries(value, of_names=bool(_TABLES.fullmatch(key)))
         elif isinstance(value, list):
-            for one in value:
+            for index, one in enumerate(value):
                 if isinstance(one, str) and (name := requirement_name(one)) is not None:
-                    yield one, name
+                    yield _Entry(value, index, one, name)
                 elif isinstance(one, dict):
-                    yield from _requirements(one)
+                    yield from _entries(one)
 
 
 def _line_of(wanted: str, lines: list[str], taken: list[int]) -> int:
@@ -159,53 +170,24 @@ def _rewrite_lines(text: str, is_unneeded: Callable[[str], bool]) -> str:
 
 def _rewrite_toml(text: str, is_unneeded: Callable[[str], bool]) -> str:
     document = tomlkit.parse(text)
-    _TomlCleaner(is_unneeded, has_ours=bool(_OUR_WORD.search(text))).clean_table(document)
+    has_ours = bool(_OUR_WORD.search(text))
+    gone: list[_Entry] = []
+    for entry in [one for one in _entries(document) if is_unneeded(one.name)]:
+        in_list = isinstance(entry.holder, list)
+        if in_list and entry.name in _EXTRAS:
+            entry.holder[entry.key] = _EXTRAS[entry.name]
+            continue
+        takes_its_place = not has_ours and entry.name in _REPLACED
+        has_ours |= takes_its_place
+        if in_list and takes_its_place:
+            entry.holder[entry.key] = _OURS
+            continue
+        gone.append(entry)
+        if takes_its_place:
+            entry.holder[_OURS] = "*"
+    for entry in reversed(gone):  # from the end of each list on, so that the indexes before it hold
+        del entry.holder[entry.key]
     return document.as_string()
-
-
-class _TomlCleaner:
-    """Takes out of tables and lists what is of no more use."""
-
-    def __init__(self, is_unneeded: Callable[[str], bool], *, has_ours: bool) -> None:
-        self._is_unneeded = is_unneeded
-        self._has_ours = has_ours
-
-    def clean_table(self, table: Any, *, of_names: bool = False) -> None:
-        """Clean a table and all below it. `of_names`: its keys are distributions."""
-        for key, value in list(table.items()):
-            name = requirement_name(key) if of_names else None
-            if name is not None and self._is_unneeded(name):
-                table.remove(key)
-                if self._takes_its_place(name):
-                    table[_OURS] = "*"
-            elif isinstance(value, dict):
-                self.clean_table(value, of_names=key.endswith(("dependencies", "packages")))
-            elif isinstance(value, list):
-                self._clean_list(value)
-
-    def _clean_list(self, items: list[Any]) -> None:
-        gone: list[int] = []
-        for index, one in enumerate(items):
-            if isinstance(one, dict):
-                self.clean_table(one)
-            name = requirement_name(one) if isinstance(one, str) else None
-            if name is None or not self._is_unneeded(name):
-                continue
-            if name in _EXTRAS:
-                items[index] = _EXTRAS[name]
-            elif self._takes_its_place(name):
-                items[index] = _OURS
-            else:
-                gone.append(index)
-        for index in reversed(gone):
-            del items[index]
-
-    def _takes_its_place(self, name: str) -> bool:
-        """True, once, when lucky-transport is to stand where `name` stood."""
-        if self._has_ours or name not in _REPLACED:
-            return False
-        self._has_ours = True
-        return True
 
 
 def rewrite_stages(name: str, content: bytes) -> bytes:
