@@ -1,7 +1,5 @@
-"""All rewrites of a code base: worked out first, shown, then written.
-
-Nothing is written before everything is known, and a file is written whole or not at all. What a rewrite would leave is
-Python that compiles, or it is not offered. The same rewrites again change nothing.
+"""All rewrites of a code base: worked out first, shown, then written. What a rewrite would leave is Python that
+compiles, or it is not offered; the same rewrites again change nothing.
 """
 
 from __future__ import annotations
@@ -128,5 +126,7 @@ def write_changes(changes: Changes, advance: Callable[[str], None] = lambda _: N
                 raise TransportError(f"{one.name} was changed meanwhile", hint="scan again")
             write_atomically(one.path, one.after)
         except OSError as error:
-            raise TransportError(f"{one.name} cannot be written: {error.strerror}", hint="check who may") from error
+            raise TransportError(
+                f"{one.name} cannot be written: {error.strerror}", hint="check its permissions"
+            ) from error
         advance(one.name)

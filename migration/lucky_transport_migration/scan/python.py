@@ -1,7 +1,4 @@
-"""gRPC in Python source, found in its syntax tree.
-
-Names are followed through imports and aliases, texts only where they can be nothing else. One place is one finding:
-what stands inside a call that was found is part of it. Generated messages (`*_pb2`) are Protobuf, which may stay; stubs
+"""gRPC in Python source, found in its syntax tree. Generated messages (`*_pb2`) are Protobuf, which may stay; stubs
 (`*_pb2_grpc`) may not.
 """
 
@@ -58,7 +55,7 @@ class _Finder(cst.CSTVisitor):
     def __init__(self) -> None:
         super().__init__()
         self.places: list[GrpcUse] = []
-        self._found_calls: list[cst.Call] = []
+        self._found_calls: list[cst.Call] = []  # what stands inside a call that was found is part of it
 
     def visit_Import(self, node: cst.Import) -> None:
         self._note_imports(node)

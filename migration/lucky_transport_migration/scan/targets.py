@@ -1,8 +1,6 @@
 """Which targets of gRPC are the engine's: port 50051 of this host, and those that the user names.
 
-A target counts only when its text is known. Constants are folded: literals, names that are assigned once to a constant,
-`+`, f-strings, `%` and `format` of constants. Everything else stays, with the reason: a rewrite of another service's
-channel would break a program.
+A target counts only when its text is known, because a rewrite of another service's channel would break a program.
 """
 
 from __future__ import annotations
@@ -76,7 +74,10 @@ class Targets:
 
 
 def folded(codemod: EngineCodemod, node: cst.BaseExpression, depth: int = 0) -> Constant | None:
-    """Return the text or number that an expression is known to be, None when it is not."""
+    """Return the text or number that an expression is known to be, None when it is not.
+
+    Known are literals, names that are assigned once to a constant, and `+`, f-strings, `%` and `format` of constants.
+    """
     if depth > _DEEPEST:
         return None
     match node:
