@@ -50,10 +50,17 @@ def make_engine(engine: str, num_envs: int = 1, *, seed: int | None = None, **op
     Raises UnknownName (engine or variant), MissingExtra, ConfigError (num_envs, or an option the engine does not have),
     SpecError (an option's value).
     """
+    return _make_engine(engine, num_envs, False, seed=seed, **options)
+
+
+def _make_engine(
+    engine: str, num_envs: int, own_process: bool, /, *, seed: int | None = None, **options: Any
+) -> Engine:
     check_num_envs(num_envs)
     name, _, variant = engine.partition(":")
     info = registry().engine(name)
-    factory = load(info.factory, owner=f"engine {name!r}", extra=info.extra)
+    target = (own_process and info.sole_factory) or info.factory
+    factory = load(target, owner=f"engine {name!r}", extra=info.extra)
     if seed is not None:
         options["seed"] = seed
     check_call(name, factory, options)
@@ -109,17 +116,19 @@ def serve(
     num_envs: int = 1,
     seed: int | None = None,
     options: Mapping[str, Any] | None = None,
+    own_process: bool = False,
     **settings: Any,
 ) -> Serving:
     """Run an engine at one or several endpoints in this process; returns when clients can connect.
 
-    Use the result as a context manager or call its `stop`. Raises what `make_engine` and the transports' servers raise.
+    `own_process`: this process does nothing else, so `libenv` need not start another for its library. Use the result as
+    a context manager or call its `stop`. Raises what `make_engine` and the transports' servers raise.
     """
     resolved = load_settings(settings)
     endpoints = [endpoint] if isinstance(endpoint, str) else list(endpoint)
     servers = [_server(Endpoint.parse(one), resolved) for one in endpoints]
     if isinstance(engine, str):
-        engine = make_engine(engine, num_envs, **{"seed": seed, **(options or {})})
+        engine = _make_engine(engine, num_envs, own_process, **{"seed": seed, **(options or {})})
     return Serving(engine, servers)
 
 

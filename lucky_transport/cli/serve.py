@@ -63,7 +63,15 @@ def serve(
         try:
             # a parent process logs its own wait
             with log_long_wait(f"engine {engine!r} to start") if parent_pid is None else nullcontext():
-                serving = api.serve(engine, endpoints, num_envs=num_envs, seed=seed, options=engine_options, **settings)
+                serving = api.serve(
+                    engine,
+                    endpoints,
+                    num_envs=num_envs,
+                    seed=seed,
+                    options=engine_options,
+                    own_process=True,
+                    **settings,
+                )
         except TransportError as error:
             if parent_pid is not None:
                 click.echo(failure_line(error))

@@ -30,7 +30,7 @@ from lucky_transport.messages import (
     SetStateResponse,
 )
 from lucky_transport_libenv.block import EnvOperation, EnvSlice
-from lucky_transport_libenv.isolation import IsolatedEngine, is_engine_process, separate_outputs
+from lucky_transport_libenv.isolation import IsolatedEngine, separate_outputs
 from lucky_transport_libenv.library import Library
 from lucky_transport_libenv.places import Places
 from lucky_transport_libenv.seeds import SEEDS, Seeds
@@ -208,13 +208,21 @@ def make_engine(
 ) -> Engine:
     """Return an engine of the library `variant`; `options` go to it, `libenv` holds our own (`LibenvSettings`).
 
-    The library runs in a process of its own, unless this one is an engine's (`lucky-transport serve`) already. Raises
-    as `LibenvEngine`, and NotReachable with the library's last words when it ended that process.
+    The library runs in a process of its own unless `isolated` is False. Raises as `LibenvEngine`, and NotReachable with
+    the library's last words when it ended that process.
     """
     settings = LibenvSettings.of(libenv)
-    has_process = is_engine_process()
-    if settings.isolated or (settings.isolated is None and not has_process):
+    if settings.isolated is False:
+        return LibenvEngine(variant, num_envs, options, settings, seed)
+    return IsolatedEngine(variant, num_envs, options, settings, seed)
+
+
+def make_sole_engine(
+    variant: str = "", num_envs: int = 1, *, seed: int | None = None, libenv: Any = None, **options: Any
+) -> Engine:
+    """Return what `make_engine` does, for a process of one engine: there the library runs unless `isolated` is True."""
+    settings = LibenvSettings.of(libenv)
+    if settings.isolated:
         return IsolatedEngine(variant, num_envs, options, settings, seed)
-    if has_process:
-        separate_outputs()
+    separate_outputs()
     return LibenvEngine(variant, num_envs, options, settings, seed)

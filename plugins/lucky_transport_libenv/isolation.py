@@ -15,7 +15,6 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
-import click
 import numpy as np
 from numpy.typing import NDArray
 
@@ -31,15 +30,9 @@ from lucky_transport_libenv.seeds import SEEDS, Seeds
 from lucky_transport_libenv.settings import LibenvSettings
 from lucky_transport_libenv.state import GET_STATE, SET_STATE
 
-__all__ = ["IsolatedEngine", "is_engine_process", "separate_outputs"]
+__all__ = ["IsolatedEngine", "separate_outputs"]
 
 _REAPING_S = 0.5
-
-
-def is_engine_process() -> bool:
-    """True in `lucky-transport serve`: that process belongs to one engine alone."""
-    context = click.get_current_context(silent=True)
-    return context is not None and context.info_name == "serve"
 
 
 def separate_outputs() -> None:

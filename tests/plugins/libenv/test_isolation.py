@@ -9,6 +9,7 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 import pytest
 
@@ -16,6 +17,7 @@ import lucky_transport as lt
 from lucky_transport.api import make_engine
 from lucky_transport.engine import RESET, Buffers
 from lucky_transport.errors import EngineFailed, NotReachable, PeerDied, PeerTimeout, SpecError, UnknownName
+from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport_libenv.isolation import IsolatedEngine
 
 
@@ -138,6 +140,23 @@ def test_the_process_ends_with_the_engine(sample: str) -> None:
     engine.close()
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+def test_a_command_called_serve_does_not_make_the_process_the_librarys_own(sample: str) -> None:
+    with click.Context(click.Command("serve"), info_name="serve"):
+        engine = make_engine(f"libenv:{sample}", 2)
+    try:
+        assert isinstance(engine, IsolatedEngine)
+    finally:
+        engine.close()
+
+
+def test_an_engine_process_loads_the_library_itself(sample: str) -> None:
+    process = EngineProcess(f"libenv:{sample}", [f"shm://{unique_name()}"], num_envs=2)
+    try:
+        assert sample in Path(f"/proc/{process.pid}/maps").read_text()
+    finally:
+        process.stop()
 
 
 def test_a_process_can_be_done_without(sample: str) -> None:
