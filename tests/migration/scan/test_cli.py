@@ -111,7 +111,7 @@ def test_help_shows_an_example_and_imports_nothing_heavy() -> None:
     assert found.stdout.strip() == "[]"
 
 
-def test_without_libcst_the_remedy_is_said(tree: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_libcst_the_error_names_the_remedy(tree: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.startswith("lucky_transport_migration.scan")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "libcst", None)

@@ -90,7 +90,7 @@ def test_a_notebook_is_read_cell_by_cell_and_lines_are_those_of_the_file(tree: A
     assert [word in lines[line - 1] for (line, _, _), word in zip(found, ("import grpc", "%pip", "c ="), strict=True)]
 
 
-def test_a_broken_cell_is_said_and_hides_no_other(tree: Any) -> None:
+def test_a_broken_cell_is_reported_and_hides_no_other(tree: Any) -> None:
     result = scan(tree({"a.ipynb": notebook(["import grpc\n"], ["def (\n"], ["%%bash\n", "pip install grpcio\n"])}))
     assert [one.kind for one in result.findings] == ["import", "dependency"]
     assert [one.path for one in result.unread] == ["a.ipynb"]

@@ -66,7 +66,7 @@ def test_source_of_every_encoding_and_line_end_is_read(tree: Any, content: bytes
         (b"import grpc\nx = " + b"-" * 50000 + b"1", 1, "nests too deeply"),
     ],
 )
-def test_a_file_that_is_no_python_is_said_with_its_line_and_holds_up_the_gate(
+def test_a_file_that_is_no_python_is_reported_with_its_line_and_holds_up_the_gate(
     tree: Any, content: bytes, line: int, why: str
 ) -> None:
     result = scan(tree({"a.py": content, "b.py": "import grpc"}))
@@ -82,19 +82,19 @@ def test_a_broken_file_without_a_word_of_grpc_is_no_matter(tree: Any) -> None:
 
 
 @pytest.mark.parametrize(("name", "why"), [("a.ipynb", "is no notebook"), ("pyproject.toml", "is no TOML")])
-def test_a_file_of_another_kind_that_is_broken_is_said(tree: Any, name: str, why: str) -> None:
+def test_a_file_of_another_kind_that_is_broken_is_reported(tree: Any, name: str, why: str) -> None:
     (unread,) = scan(tree({name: "{ grpcio"})).unread
     assert why in unread.why
 
 
-def test_a_huge_file_is_said_when_it_may_hold_grpc(tree: Any) -> None:
+def test_a_huge_file_is_reported_when_it_may_hold_grpc(tree: Any) -> None:
     big = b"x = 1\n" * 800_000
     result = scan(tree({"a.py": b"import grpc\n" + big, "b.py": big}))
     assert [(one.path, one.why) for one in result.unread] == [("a.py", "is longer than 4 MiB")]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_what_may_not_be_read_is_said(tree: Any) -> None:
+def test_what_may_not_be_read_is_reported(tree: Any) -> None:
     root = tree({"a.py": "import grpc", "secret/b.py": "import grpc"})
     (root / "a.py").chmod(0)
     (root / "secret").chmod(0)
@@ -104,7 +104,7 @@ def test_what_may_not_be_read_is_said(tree: Any) -> None:
         (root / "secret").chmod(0o700)
 
 
-def test_a_folder_that_cannot_be_listed_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_listed_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: str) -> Any:
         raise PermissionError(13, "Permission denied", path)
 

@@ -255,7 +255,7 @@ def test_the_steps_of_a_batch_are_one_exchange(serve: Serve, stub: Any) -> None:
         assert list(reply.observation.observations) == list(expected.observations)
 
 
-def test_a_batch_with_one_wrong_step_moves_nobody(serve: Serve, stub: Any) -> None:
+def test_a_batch_with_one_wrong_step_moves_no_agent(serve: Serve, stub: Any) -> None:
     serving = serve(Counting(3))
     raw = stub(serving)
     batch = (*ME, ("lucky-batch", "2"))

@@ -110,7 +110,7 @@ def test_the_batch_service_is_taken_where_it_is_offered_and_the_log_says_so(
     assert "agent by agent" in caplog.messages[1]
 
 
-def test_nobody_there_is_named_with_the_reason_and_the_remedy() -> None:
+def test_an_address_without_a_server_is_named_with_the_reason_and_the_remedy() -> None:
     endpoint = Endpoint.parse("grpc://127.0.0.1:1")
     with pytest.raises(
         NotReachable,
@@ -125,7 +125,7 @@ def test_a_socket_file_that_is_not_there_is_named(tmp_path: Any) -> None:
         grpc_client.connect(endpoint, Settings(connect_timeout_s=0.2))
 
 
-def test_somebody_who_does_not_speak_grpc_is_not_waited_for_for_ever() -> None:
+def test_a_server_that_does_not_speak_grpc_is_given_up_at_the_deadline() -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute:
         endpoint = Endpoint.parse(f"grpc://127.0.0.1:{mute.getsockname()[1]}")
         with pytest.raises(NotReachable, match=r"within 0\.3 s"):
@@ -291,7 +291,9 @@ def test_a_command_has_a_deadline(serve: Serve, connect: Any) -> None:
 
 @pytest.mark.parametrize("first", SERVICES)
 @pytest.mark.parametrize("second", SERVICES)
-def test_a_second_driver_is_told_who_drives(serve: Serve, connect: Any, zeros: Any, first: str, second: str) -> None:
+def test_a_second_driver_learns_which_client_drives(
+    serve: Serve, connect: Any, zeros: Any, first: str, second: str
+) -> None:
     serving = serve(idle_s=0.0)
     driver, other = connect(serving, first), connect(serving, second)
     driver.step(zeros(driver))

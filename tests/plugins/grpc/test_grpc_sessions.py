@@ -52,7 +52,7 @@ def test_a_foreign_client_gets_the_status_it_expects(
     assert found.code().name == status
 
 
-def test_a_reader_who_paused_sees_the_newest_tick(endpoint: Endpoint) -> None:
+def test_a_reader_that_paused_sees_the_newest_tick(endpoint: Endpoint) -> None:
     with api.open_transport(endpoint) as client:
         sessions = SessionClient(client)
         session = sessions.create(options={"initial_angle": 0, "max_ticks": 1_000_000})

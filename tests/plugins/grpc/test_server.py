@@ -164,7 +164,7 @@ def test_a_method_the_engine_lacks_is_unimplemented_by_name(serve: Serve, stub: 
     assert error.details() == f"engine 'toy' does not implement {path}"
 
 
-def test_a_method_nobody_knows_is_unimplemented(serve: Serve, stub: Any, refused: Any) -> None:
+def test_an_unknown_method_is_unimplemented(serve: Serve, stub: Any, refused: Any) -> None:
     call = stub(serve()).channel.unary_unary("/hazel.rpc.AgentService/Fly")
     error = refused(call, b"", timeout=10)
     assert error.code() is grpc.StatusCode.UNIMPLEMENTED

@@ -304,7 +304,7 @@ def test_no_free_worker_is_resource_exhausted_in_the_originals_words(serve: Serv
 
 
 @pytest.mark.usefixtures("slow")
-def test_a_caller_who_leaves_stops_his_advance(serve: Serve, stub: Any, refused: Any) -> None:
+def test_a_caller_that_leaves_stops_its_advance(serve: Serve, stub: Any, refused: Any) -> None:
     client = stub(serve())
     session_id = client.ready()
     error = refused(client.call, "FastAdvance", 0.2, session_id=session_id, ticks=MOST_TICKS)

@@ -229,7 +229,7 @@ def test_other_errors_are_not_retried() -> None:
     assert len(calls) == 1
 
 
-# bad luck
+# what goes wrong
 
 
 def _free_port() -> int:
@@ -293,7 +293,7 @@ def test_an_engine_that_does_not_answer_ends_the_wait_at_the_deadline(sessions: 
         engine.stop()
 
 
-def test_nobody_at_the_address_is_not_reachable() -> None:
+def test_an_address_without_an_engine_is_not_reachable() -> None:
     for service in ("bridge", "auto"):
         endpoint = Endpoint("openra", f"127.0.0.1:{_free_port()}", (("service", service),))
         with pytest.raises(NotReachable, match=r"no engine at openra://.*serve skirmish --endpoint openra"):

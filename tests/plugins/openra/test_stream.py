@@ -98,7 +98,7 @@ def test_the_world_stands_still_until_the_first_action_where_there_is_time_to_pl
 
 
 @pytest.mark.parametrize("how", ["cancel", "stop talking", "close the channel"])
-def test_a_client_who_leaves_ends_the_session_of_his_stream(serve: Serve, stub: Any, how: str) -> None:
+def test_a_client_that_leaves_ends_the_session_of_its_stream(serve: Serve, stub: Any, how: str) -> None:
     serving, talker = serve(rate=100), Talker()
     client = stub(serving)
     observations = client.stream(iter(talker))

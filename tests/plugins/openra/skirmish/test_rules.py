@@ -173,7 +173,7 @@ def test_fog_hides_the_enemy_and_a_scout_finds_him(world: SkirmishWorld, say: Sa
     assert world.observe().explored_percent > seen.explored_percent
 
 
-def test_who_destroys_the_builder_of_an_enemy_without_a_base_wins(
+def test_the_side_that_destroys_the_builder_of_an_enemy_without_a_base_wins(
     world: SkirmishWorld, say: Say, go_on: GoOn, build: Any
 ) -> None:
     for name in ("power", "barracks"):
@@ -193,7 +193,7 @@ def test_who_destroys_the_builder_of_an_enemy_without_a_base_wins(
     assert not seen.kill_events[-1].victim_is_own
 
 
-def test_who_surrenders_has_lost(world: SkirmishWorld, say: Say, go_on: GoOn) -> None:
+def test_a_side_that_surrenders_has_lost(world: SkirmishWorld, say: Say, go_on: GoOn) -> None:
     say(world, Order.SURRENDER)
     assert go_on(world, 5) == ["game_over"]
     assert world.result == "lose"

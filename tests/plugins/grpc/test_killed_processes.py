@@ -1,4 +1,4 @@
-"""Processes die at the worst moment; whoever is left is told so and can go on."""
+"""A process is killed while another one depends on it: the other gets an error at once and can go on."""
 
 from __future__ import annotations
 
