@@ -17,10 +17,9 @@ from lucky_transport.errors import RemoteProtocolError, TransportError
 from lucky_transport.host.host import Host, Lease
 from lucky_transport.messages import SetSeedsRequest
 from lucky_transport.messages.methods import method
-from lucky_transport_holodeck.actions import ActionRows
 from lucky_transport_holodeck.blocks import BlockFiles, ControlBlocks
 from lucky_transport_holodeck.commands import HolodeckCommand, problem_of
-from lucky_transport_holodeck.hosted_agent import HostedAgent
+from lucky_transport_holodeck.hosted_agent import ActionRows, HostedAgent
 from lucky_transport_holodeck.population import Population
 from lucky_transport_holodeck.poses import Poses
 from lucky_transport_holodeck.sources import Sources
