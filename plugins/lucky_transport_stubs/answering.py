@@ -12,6 +12,7 @@ from typing import Any
 
 from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.answer import ResponseWriter
+from lucky_transport_stubs.arities import arity_of
 from lucky_transport_stubs.context import ServicerContext
 from lucky_transport_stubs.received import Requests
 from lucky_transport_stubs.status import Code
@@ -19,18 +20,11 @@ from lucky_transport_stubs.status import Code
 __all__ = ["answer_call", "behaviour_of"]
 
 _log = logging.getLogger("lucky_transport")
-#: Where a handler keeps its method, by whether requests and responses are streams.
-_BEHAVIOURS = {
-    (False, False): "unary_unary",
-    (False, True): "unary_stream",
-    (True, False): "stream_unary",
-    (True, True): "stream_stream",
-}
 
 
 def behaviour_of(handler: Any) -> Callable[..., Any]:
     """Return the method of a grpc.RpcMethodHandler."""
-    return getattr(handler, _BEHAVIOURS[bool(handler.request_streaming), bool(handler.response_streaming)])
+    return getattr(handler, arity_of(handler))
 
 
 def answer_call(handler: Any, answer: ResponseWriter, context: ServicerContext) -> None:

@@ -18,10 +18,11 @@ from lucky_transport.endpoint import Endpoint
 from lucky_transport.errors import ConfigError
 from lucky_transport_grpc.address import target_of
 from lucky_transport_grpc.runtime import grpc
+from lucky_transport_stubs.arities import ArityChannel
 from lucky_transport_stubs.connectivity import Connectivity
 from lucky_transport_stubs.link import Link
 from lucky_transport_stubs.messages import Messages
-from lucky_transport_stubs.multicallable import StreamStream, StreamUnary, UnaryStream, UnaryUnary
+from lucky_transport_stubs.multicallable import BY_ARITY
 from lucky_transport_stubs.options import max_send_bytes, user_agent
 
 __all__ = ["Channel", "channel", "endpoint_of"]
@@ -55,7 +56,7 @@ def endpoint_of(endpoint: str | Endpoint | None) -> Endpoint:
     return found
 
 
-class Channel(grpc.Channel):
+class Channel(ArityChannel):
     """Made by `channel`."""
 
     def __init__(self, endpoint: Endpoint, options: Options = None) -> None:
@@ -75,63 +76,18 @@ class Channel(grpc.Channel):
         """Tell it no more; no effect for one that is not subscribed."""
         self._connectivity.unsubscribe(callback)
 
-    def unary_unary(
-        self,
-        method: str,
-        request_serializer: Callable[[Any], Any] | None = None,
-        response_deserializer: Callable[[bytes], Any] | None = None,
-        _registered_method: bool | None = False,
-    ) -> grpc.UnaryUnaryMultiCallable:
-        return self._method(UnaryUnary, method, request_serializer, response_deserializer)
-
-    def unary_stream(
-        self,
-        method: str,
-        request_serializer: Callable[[Any], Any] | None = None,
-        response_deserializer: Callable[[bytes], Any] | None = None,
-        _registered_method: bool | None = False,
-    ) -> grpc.UnaryStreamMultiCallable:
-        return self._method(UnaryStream, method, request_serializer, response_deserializer)
-
-    def stream_unary(
-        self,
-        method: str,
-        request_serializer: Callable[[Any], Any] | None = None,
-        response_deserializer: Callable[[bytes], Any] | None = None,
-        _registered_method: bool | None = False,
-    ) -> grpc.StreamUnaryMultiCallable:
-        return self._method(StreamUnary, method, request_serializer, response_deserializer)
-
-    def stream_stream(
-        self,
-        method: str,
-        request_serializer: Callable[[Any], Any] | None = None,
-        response_deserializer: Callable[[bytes], Any] | None = None,
-        _registered_method: bool | None = False,
-    ) -> grpc.StreamStreamMultiCallable:
-        return self._method(StreamStream, method, request_serializer, response_deserializer)
-
-    def _get_registered_call_handle(self, method: str) -> int:
-        """Return a method's handle, for stubs without a channel of their own; here its name is all it needs."""
-        return 0
-
     def close(self) -> None:
         """End every call under way as CANCELLED, and let go of the connection; idempotent."""
         self._connectivity.close()
         self._link.close()
-
-    def __enter__(self) -> Channel:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
     def __del__(self) -> None:
         # Not made when making the channel failed. At the end of the process threads are gone, with locks they hold.
         if "_connectivity" in vars(self) and not sys.is_finalizing():
             self._connectivity.close()
 
-    def _method(self, kind: Any, method: str | bytes, serialize: Any, deserialize: Any) -> Any:
+    def _make(self, arity: str, method: str, serialize: Any, deserialize: Any) -> Any:
         messages = Messages(serialize, deserialize, self._max_send_bytes, self._link.max_receive_bytes)
-        path = method if isinstance(method, str) else method.decode()
-        return kind(self._link, path or "/", messages, self._user_agent)  # without a name no server knows it either
+        return BY_ARITY[arity](
+            self._link, method or "/", messages, self._user_agent
+        )  # without a name no server knows it either

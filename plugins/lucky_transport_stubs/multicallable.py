@@ -27,7 +27,7 @@ from lucky_transport_stubs.requests import send_requests
 from lucky_transport_stubs.rpc import Rpc
 from lucky_transport_stubs.status import CallStatus, Code, error_of, status_of
 
-__all__ = ["StreamStream", "StreamUnary", "UnaryStream", "UnaryUnary"]
+__all__ = ["BY_ARITY", "StreamStream", "StreamUnary", "UnaryStream", "UnaryUnary"]
 
 #: As grpc says it of a channel that was closed before: once for calls that block, once for all others.
 _CLOSED_BLOCKING = "Cannot invoke RPC on closed channel!"
@@ -231,6 +231,15 @@ class StreamStream(_Method, grpc.StreamStreamMultiCallable):
         compression: Any = None,
     ) -> Any:
         return self._begin(Shape.BIDIRECTIONAL, request_iterator, timeout, metadata, credentials, wait_for_ready)
+
+
+#: Arity -> the class of its callables.
+BY_ARITY = {
+    "unary_unary": UnaryUnary,
+    "unary_stream": UnaryStream,
+    "stream_unary": StreamUnary,
+    "stream_stream": StreamStream,
+}
 
 
 def _until(timeout: float | None) -> Deadline | None:

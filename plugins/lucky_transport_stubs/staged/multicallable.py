@@ -19,7 +19,7 @@ from lucky_transport_grpc.runtime import grpc
 from lucky_transport_stubs.staged.ending import ending, is_hidden, is_lost, later_ending
 from lucky_transport_stubs.staged.fallback import FallbackFuture
 
-__all__ = ["StreamStream", "StreamUnary", "UnaryStream", "UnaryUnary"]
+__all__ = ["BY_ARITY"]
 
 Transform = Callable[[Any], Any] | None
 
@@ -177,6 +177,10 @@ class StreamStream(_ManyResponses, grpc.StreamStreamMultiCallable):
     """A stream of requests, a stream of responses."""
 
     arity = "stream_stream"
+
+
+#: Arity -> the class of its callables.
+BY_ARITY = {kind.arity: kind for kind in (UnaryUnary, UnaryStream, StreamUnary, StreamStream)}
 
 
 class _Requests:
