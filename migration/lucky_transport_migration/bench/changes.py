@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from lucky_transport.errors import ConfigError
-from lucky_transport_migration.bench.headline_ratios import group_title
+from lucky_transport_migration.bench.reading import group_title, way
 from lucky_transport_migration.bench.stats import Word, change, changed, ratio_between_runs
-from lucky_transport_migration.bench.tables import way
 
 __all__ = ["changes", "read_result"]
 
@@ -80,8 +79,7 @@ def _floor(result: Result) -> float:
 
 def _change(old: Mapping[str, Any], new: Mapping[str, Any], floor: float) -> dict[str, Any]:
     interval = ratio_between_runs(_p50s(new), _p50s(old))
-    title = new["title"] if "title" in new else group_title(new)
-    what = f"{title}, {way(new)}"
+    what = f"{group_title(new)}, {way(new)}"
     verdict = change(what, interval, floor)
     return {
         "what": what,

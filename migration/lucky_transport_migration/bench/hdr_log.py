@@ -6,9 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from lucky_transport_migration.bench.headline_ratios import group_title
 from lucky_transport_migration.bench.histogram import Histogram
-from lucky_transport_migration.bench.tables import way
+from lucky_transport_migration.bench.reading import group_title, way
 
 __all__ = ["hdr_log"]
 
@@ -30,5 +29,4 @@ def hdr_log(result: Mapping[str, Any]) -> str:
 
 def _tag(row: Mapping[str, Any]) -> str:
     """Return what tells the row apart, without the characters that end a tag."""
-    title = row["title"] if "title" in row else group_title(row)
-    return re.sub(r"[^\w().=+-]+", "_", f"{way(row)}: {title}")
+    return re.sub(r"[^\w().=+-]+", "_", f"{way(row)}: {group_title(row)}")

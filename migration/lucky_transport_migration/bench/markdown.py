@@ -1,32 +1,54 @@
-"""What every suite's Markdown has: verdict, targets, changes, notes; made to be pasted into a pull request."""
+"""A bench's result as Markdown, made to be pasted into a README or a pull request."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from lucky_transport_migration.units import times_text
+from lucky_transport_migration.bench.reading import Seen, columns, grouped, page_title, summaries, way
+from lucky_transport_migration.bench.slower_cases import glance_caption, losses
+from lucky_transport_migration.paths import label
+from lucky_transport_migration.units import duration_text, times_text
 
-__all__ = ["foot", "head", "table"]
+__all__ = ["bench_markdown"]
 
 Result = Mapping[str, Any]
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Return the lines of a table whose first column is text, with an empty line behind it."""
-    columns = ("---", *("---:" for _ in heads[1:]))
-    return [*(f"| {' | '.join(cells)} |" for cells in (heads, columns, *rows)), ""]
-
-
-def head(result: Result, title: str) -> list[str]:
-    """Return the lines before a suite's own tables: title, verdict, changes."""
+def bench_markdown(result: Result) -> str:
+    """Return the text: verdict, changes, the rows at a glance, targets, and closed how it was done."""
     verdict = result["verdict"]
-    return [f"## {title}", "", f"**{verdict['word']}** {verdict['sentence']}", "", *_changes(result)]
+    lines = [f"## {page_title(result)}", "", f"**{verdict['word']}** {verdict['sentence']}", "", *_changes(result)]
+    shown = list(summaries(result))
+    for one in shown:
+        rows = ([name, *map(_cell, cells)] for _, name, cells in one.rows)
+        lines += _table((one.title, *one.sizes), rows)
+    if shown:
+        lines += [line for caption in glance_caption(result) for line in (caption, "")]
+        lines += [f"Where {label(result['reference'])} does not win:", "", *(f"- {one}" for one in losses(result)), ""]
+    else:
+        for title, rows in grouped(result["rows"]):
+            heads, cells = columns(rows, result)
+            lines += _table((title, *heads), [(way(row), *one) for row, one in zip(rows, cells, strict=True)])
+    return "\n".join([*lines, *_foot(result)])
 
 
-def foot(result: Result) -> list[str]:
-    """Return the lines behind them: targets, and closed what was looked at, noise, notes, machine, command."""
-    targets = table(("target", "outcome", "measured", "goal"), map(_target, result.get("targets", ())))
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Return the lines of a table whose first column is text, with an empty line behind it."""
+    dashes = ("---", *("---:" for _ in heads[1:]))
+    return [*(f"| {' | '.join(cells)} |" for cells in (heads, dashes, *rows)), ""]
+
+
+def _cell(cell: Seen | None) -> str:
+    if cell is None:
+        return "–"
+    times = "" if cell.times is None else f"**{times_text(cell.times)}×** "
+    return f"{times}{duration_text(cell.p50_us)}"
+
+
+def _foot(result: Result) -> list[str]:
+    """Return the targets, and closed what was looked at, noise, notes, machine, command."""
+    targets = _table(("target", "outcome", "measured", "goal"), map(_target, result.get("targets", ())))
     environment = result["environment"]
     floor = [result["noise_floor"]["sentence"]] if result["noise_floor"] else []
     notes = [*result["verdict"]["beside"], *floor, *result["notes"]]

@@ -24,20 +24,16 @@ def write_bench(result: Result, directory: Path) -> Path:
 
     Raises ConfigError when the directory cannot be written.
     """
+    from lucky_transport_migration.bench.bench_page import bench_page
     from lucky_transport_migration.bench.hdr_log import hdr_log
+    from lucky_transport_migration.bench.markdown import bench_markdown
 
     _make_directory(directory)
-    if "suite" in result:
-        from lucky_transport_migration.bench.call_suite.markdown import calls_markdown
-        from lucky_transport_migration.bench.call_suite.page import calls_page
-
-        page, markdown = calls_page(result), calls_markdown(result)
-    else:
-        from lucky_transport_migration.bench.report_bench import bench_page
-        from lucky_transport_migration.bench.report_markdown import bench_markdown
-
-        page, markdown = bench_page(result), bench_markdown(result)
-    texts = {"bench.html": page, "bench.hlog": hdr_log(result), "report.md": markdown}
+    texts = {
+        "bench.html": bench_page(result),
+        "bench.hlog": hdr_log(result),
+        "report.md": bench_markdown(result),
+    }
     return _write(result, directory, "bench", texts)
 
 

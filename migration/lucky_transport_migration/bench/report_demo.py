@@ -7,6 +7,7 @@ from html import escape
 from typing import Any
 
 from lucky_transport.errors import plural
+from lucky_transport_migration.bench.bench_page import dot, machine, measured_at, reading
 from lucky_transport_migration.bench.page import (
     Html,
     details,
@@ -21,8 +22,8 @@ from lucky_transport_migration.bench.page import (
 )
 from lucky_transport_migration.bench.plots.curves import percentile_curves
 from lucky_transport_migration.bench.plots.marks import bars, lollipops, two_sided_dots
-from lucky_transport_migration.bench.report_parts import STANDING_LIMITS, dot, machine, measured_at, reading
-from lucky_transport_migration.bench.tables import supported_us
+from lucky_transport_migration.bench.reading import supported_us
+from lucky_transport_migration.bench.slower_cases import STANDING_LIMITS
 from lucky_transport_migration.paths import label
 from lucky_transport_migration.units import duration_text, times_text, us_text
 

@@ -8,15 +8,35 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lucky_transport.errors import plural
+from lucky_transport_migration.bench.reading import cpu_each, group_title, is_of_steps
+from lucky_transport_migration.bench.suites.steps import IDLE
 from lucky_transport_migration.paths import label
 from lucky_transport_migration.units import times_text, us_text
 
-__all__ = ["losses"]
+__all__ = ["STANDING_LIMITS", "glance_caption", "losses"]
 
 Result = Mapping[str, Any]
 
+#: True of every run, so said in every report.
+STANDING_LIMITS = (
+    "Shared memory needs client and engine on one host; gRPC does not.",
+    "A CPU-bound Python thread in the client delays each step by up to one switch interval (5 ms by default) over "
+    "every transport. Remedy: move that work into a process, or lower sys.setswitchinterval().",
+)
+
 _BUSY_PERCENT = 5.0  # an idle engine above this keeps a good part of a core from others
+
+
+#: Below the tables at a glance: what their engine does, and where like is compared with like.
+_CAPTION = (
+    "Times as long as the reference, and p50. The engine does nothing, so over shared memory no frame is copied; "
+    "all others send theirs. Rows with an engine that copies its frame are among all rows."
+)
+
+
+def glance_caption(result: Result) -> list[str]:
+    """Return what stands below the tables at a glance; nothing for an engine that computes."""
+    return [_CAPTION] if result["engine"] == IDLE else []
 
 
 def losses(result: Result) -> list[str]:
@@ -28,10 +48,11 @@ def losses(result: Result) -> list[str]:
 
 def _at_a_rate(result: Result) -> Iterator[str]:
     """At a fixed rate both sides sleep between steps, and the wake-up is the same on every transport."""
-    full = {(one["to"], one["num_envs"]): one for one in result["ratios"] if _exchange(one) and one["rate_hz"] is None}
-    for one in result["ratios"]:
+    exchanges = [one for one in result["ratios"] if _exchange(one)]
+    full = {(one["to"], one["num_envs"]): one for one in exchanges if one["rate_hz"] is None}
+    for one in exchanges:
         flat_out = full.get((one["to"], one["num_envs"]))
-        if not (_exchange(one) and one["rate_hz"] and one["word"] == "FASTER" and flat_out is not None):
+        if not (one["rate_hz"] and one["word"] == "FASTER" and flat_out is not None):
             continue
         if one["ratio"] < flat_out["ratio"] / 1.5:
             yield (
@@ -41,12 +62,13 @@ def _at_a_rate(result: Result) -> Iterator[str]:
 
 
 def _exchange(one: Mapping[str, Any]) -> bool:
-    return one["level"] == "transport" and one["engine"] != "toy:copy" and one["to"] not in (one["of"], "limit")
+    main = is_of_steps(one) and one["level"] == "transport" and one["engine"] != "toy:copy"
+    return main and one["to"] not in (one["of"], "limit")
 
 
 def _cpu(result: Result) -> Iterator[str]:
     """Rows in which the reference's two processes spend more CPU per step than another path's."""
-    rows = [row for row in result["rows"] if row["actions"] == "copy"]
+    rows = [row for row in result["rows"] if is_of_steps(row) and row["actions"] == "copy"]
     for row in rows:
         total = _total(row)
         if row["path"] != result["reference"] or total is None:
@@ -58,13 +80,13 @@ def _cpu(result: Result) -> Iterator[str]:
                 continue
             if total > theirs * 1.1:
                 yield (
-                    f"{_place(row)}: {_way(row)} spends {us_text(total)} µs of CPU per step, {label(other['path'])} "
-                    f"{us_text(theirs)} µs."
+                    f"{group_title(row)}: {_way(row)} spends {us_text(total)} µs of CPU per step, "
+                    f"{label(other['path'])} {us_text(theirs)} µs."
                 )
 
 
 def _total(row: Mapping[str, Any]) -> float | None:
-    client, engine = row["cpu_us_per_step"]["client"], row["cpu_us_per_step"]["engine"]
+    client, engine = cpu_each(row)
     return None if client is None or engine is None else client + engine
 
 
@@ -77,11 +99,3 @@ def _busy_waiting(result: Result) -> Iterator[str]:
 def _way(row: Mapping[str, Any]) -> str:
     name = label(row["path"])
     return f"{name[:1].upper()}{name[1:]} ({row['wait']})" if row["wait"] else name
-
-
-def _place(row: Mapping[str, Any]) -> str:
-    envs = plural(row["num_envs"], "env")
-    level = "one exchange" if row["level"] == "transport" else f"VectorEnv.step(copy={row['copy']})"
-    rate = f", {row['rate_hz']} steps a second" if row["rate_hz"] else ", full rate"
-    copied = ", engine copies its frame" if row["engine"] == "toy:copy" else ""
-    return f"{envs}, {level}{copied}{rate}"

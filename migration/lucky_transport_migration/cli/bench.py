@@ -132,8 +132,7 @@ def bench(
     Of the options on what is measured, the suites take --transports, --wait, --rounds and --quick.
     """
     from lucky_transport.registry import load
-    from lucky_transport_migration.bench import tables, targets
-    from lucky_transport_migration.bench.call_suite.tables import show_calls
+    from lucky_transport_migration.bench import targets, terminal
     from lucky_transport_migration.bench.changes import changes, read_result
     from lucky_transport_migration.bench.report import write_bench
     from lucky_transport_migration.bench.suites.steps import plan_of
@@ -169,8 +168,8 @@ def bench(
         page = write_bench(result, report)
         click.echo(f"report: {page}", err=True)
     if as_json:
-        click.echo(json.dumps(tables.without_histograms(result), indent=2, allow_nan=False))
+        click.echo(json.dumps(terminal.without_histograms(result), indent=2, allow_nan=False))
     else:
-        (tables.show_bench if suite == "step" else show_calls)(result)
+        terminal.show_bench(result)
     if any(one["word"] == "FAIL" for one in result.get("targets", ())):
         sys.exit(1)

@@ -30,7 +30,7 @@ def demo(engine: str, num_envs: int, steps: int, seed: int, report: Path, as_jso
     Starts one engine process per transport with the same seed, drives all with the same policy, compares every value
     bit for bit, measures each step and writes a report. Takes under a minute. Exit code 0 only when all are equal.
     """
-    from lucky_transport_migration.bench import tables
+    from lucky_transport_migration.bench import terminal
     from lucky_transport_migration.bench.demo import pieces, run_demo
     from lucky_transport_migration.bench.report import write_demo
     from lucky_transport_migration.console import watched
@@ -40,7 +40,7 @@ def demo(engine: str, num_envs: int, steps: int, seed: int, report: Path, as_jso
         result = run_demo(engine, num_envs, steps, seed, command, advance)
     page = write_demo(result, report)
     if as_json:
-        click.echo(json.dumps(tables.without_histograms(result), indent=2, allow_nan=False))
+        click.echo(json.dumps(terminal.without_histograms(result), indent=2, allow_nan=False))
     else:
-        tables.show_demo(result, str(page))
+        terminal.show_demo(result, str(page))
     sys.exit(0 if result["parity"]["equal"] else 1)

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from lucky_transport_migration.bench import targets
-from lucky_transport_migration.bench.headline_ratios import group_title, grouped, headlines, times_shm
 from lucky_transport_migration.bench.peers.kinds import PEERS
+from lucky_transport_migration.bench.reading import group_title, grouped, headlines, supported_us, times_of
 from lucky_transport_migration.bench.slower_cases import losses
 from lucky_transport_migration.bench.suites.steps import COPY, IDLE, STEP_TARGETS, STEPPING, plan_of
-from lucky_transport_migration.bench.tables import supported_us, without_histograms
+from lucky_transport_migration.bench.terminal import without_histograms
 from lucky_transport_migration.bench.workloads.steps import prepare
 
 ROW_KEYS = {
@@ -125,9 +125,9 @@ def test_rows_are_grouped_so_that_only_the_path_differs(bench_result: dict[str, 
 
 def test_the_reference_row_is_one_time_itself(bench_result: dict[str, Any]) -> None:
     for row in rows(bench_result, suite="step", path="shm", wait="adaptive", actions="copy", rate_hz=None):
-        assert times_shm(row, bench_result) == 1.0
+        assert times_of(row, bench_result) == 1.0
     (legacy,) = rows(bench_result, path="grpc", level="transport", num_envs=1, rate_hz=None, frame_bytes=None)
-    assert times_shm(legacy, bench_result) == pytest.approx(500, rel=0.1)
+    assert times_of(legacy, bench_result) == pytest.approx(500, rel=0.1)
 
 
 def test_an_unsupported_percentile_is_a_dash(bench_result: dict[str, Any]) -> None:

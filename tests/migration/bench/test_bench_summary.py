@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from lucky_transport_migration.bench.bench_summary import bench_summaries, rows_with_floor
-from lucky_transport_migration.bench.report_markdown import bench_markdown
+from lucky_transport_migration.bench.markdown import bench_markdown
+from lucky_transport_migration.bench.reading import rows_with_floor, summaries
 
 
 def test_each_cell_has_the_ratio_of_the_result_and_p50(bench_result: dict[str, Any]) -> None:
-    exchange, step = bench_summaries(bench_result)
+    exchange, step = summaries(bench_result)
     assert (exchange.title, exchange.sizes) == ("One exchange", ("1 env", "64 envs"))
     cells = {name: seen for _, name, seen in exchange.rows}
     ours, theirs = cells["shared memory"][0], cells["legacy gRPC"][0]
@@ -25,7 +25,7 @@ def test_each_cell_has_the_ratio_of_the_result_and_p50(bench_result: dict[str, A
 
 
 def test_ways_stand_fastest_first_and_a_size_that_was_not_measured_is_empty(bench_result: dict[str, Any]) -> None:
-    exchange, _ = bench_summaries(bench_result)
+    exchange, _ = summaries(bench_result)
     first = [seen[0].p50_us for _, _, seen in exchange.rows if seen[0] is not None]
     assert first == sorted(first)
     pure = {name: seen for _, name, seen in exchange.rows}["shared memory, pure Python"]

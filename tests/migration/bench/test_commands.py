@@ -13,14 +13,14 @@ from lucky_transport.engines.echo import EchoEngine, shade
 from lucky_transport.errors import RemoteProtocolError
 from lucky_transport.messages import ImageFrame, LidarBeamCountResponse, PolicySlotSummary
 from lucky_transport_migration.bench import targets
-from lucky_transport_migration.bench.call_suite.page import calls_page
-from lucky_transport_migration.bench.call_suite.tables import grouped, times_of
+from lucky_transport_migration.bench.bench_page import bench_page
 from lucky_transport_migration.bench.flow import StreamMeasurement
 from lucky_transport_migration.bench.measuring import QUICK, Measurement
+from lucky_transport_migration.bench.reading import grouped, times_of
 from lucky_transport_migration.bench.run import Results
 from lucky_transport_migration.bench.suite import CallCell
 from lucky_transport_migration.bench.suites.commands import COMMAND_TARGETS, CommandSetup, plan_of_commands, setups_of
-from lucky_transport_migration.bench.tables import without_histograms
+from lucky_transport_migration.bench.terminal import without_histograms
 from lucky_transport_migration.bench.workloads.codec import measure_codec
 from lucky_transport_migration.bench.workloads.commands import measure_commands, prepare
 from lucky_transport_migration.bench.workloads.flow import measure_images, measure_messages
@@ -234,12 +234,13 @@ def test_rows_are_grouped_so_that_only_the_way_differs(result: dict[str, Any]) -
 def test_the_reference_is_one_time_itself(result: dict[str, Any]) -> None:
     for row in result["rows"]:
         if row["kind"] == "unary":
-            assert times_of(row, result) == {"grpc": "100", "adaptive": "1", "block": ""}[row["wait"] or row["path"]]
+            expected = {"grpc": pytest.approx(100), "adaptive": 1, "block": None}
+            assert times_of(row, result) == expected[row["wait"] or row["path"]]
 
 
 def test_the_page_shows_verdict_rows_targets_and_how_it_was_done(result: dict[str, Any]) -> None:
     result["targets"] = targets.check(result, COMMAND_TARGETS)
-    text = calls_page(result)
+    text = bench_page(result)
     for part in ("Commands, streams and images", "small typed call, handler inline", "PASS", "3.0 %", "bench.json"):
         assert part in text
-    assert calls_page(result) == text
+    assert bench_page(result) == text

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from lucky_transport_migration.bench.call_suite.markdown import calls_markdown
-from lucky_transport_migration.bench.call_suite.page import calls_page
+from lucky_transport_migration.bench.bench_page import bench_page
 from lucky_transport_migration.bench.flow import StreamMeasurement
+from lucky_transport_migration.bench.markdown import bench_markdown
 from lucky_transport_migration.bench.run import Results
 from lucky_transport_migration.bench.suite import CallCell
 from lucky_transport_migration.bench.suites.images import ImageSetup, plan_of_images, setups_of
@@ -55,8 +55,8 @@ def test_pictures_are_compared_with_those_of_their_size_and_form(result: dict[st
 
 
 def test_page_and_markdown_show_every_form_by_size(result: dict[str, Any]) -> None:
-    text = calls_page(result)
+    text = bench_page(result)
     for form in ("looked at", "copied"):
         assert f"By size, {form}" in text
     assert text.count("<svg") == 4
-    assert "RGBA picture of 1280x720, copied" in calls_markdown(result)
+    assert "RGBA picture of 1280x720, copied" in bench_markdown(result)

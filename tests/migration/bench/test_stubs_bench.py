@@ -17,13 +17,13 @@ import pytest
 
 from lucky_transport.errors import ConfigError, NotReachable, PeerTimeout, RemoteProtocolError
 from lucky_transport_migration.bench import targets
-from lucky_transport_migration.bench.call_suite.markdown import calls_markdown
-from lucky_transport_migration.bench.call_suite.page import calls_page
+from lucky_transport_migration.bench.bench_page import bench_page
 from lucky_transport_migration.bench.flow import StreamMeasurement
+from lucky_transport_migration.bench.markdown import bench_markdown
 from lucky_transport_migration.bench.measuring import QUICK, Measurement
 from lucky_transport_migration.bench.run import PreparedSuite, Results
 from lucky_transport_migration.bench.suites.stubs import STUBS, StubSetup, plan_of_stubs, setups_of
-from lucky_transport_migration.bench.tables import without_histograms
+from lucky_transport_migration.bench.terminal import without_histograms
 from lucky_transport_migration.bench.workloads.stubs import bench, pair, training
 from lucky_transport_migration.bench.workloads.stubs.pair import Job, measure_pair, program
 
@@ -388,10 +388,10 @@ def test_without_grpc_in_the_run_no_target_is_measured(result: dict[str, Any]) -
 
 def test_page_and_markdown_show_targets_and_rows(result: dict[str, Any]) -> None:
     result["targets"] = targets.check(result, STUBS.targets)
-    for text in (calls_page(result), calls_markdown(result)):
+    for text in (bench_page(result), bench_markdown(result)):
         for part in ("Existing gRPC code over shared memory", "handler pool", "PASS", "LuckyEnv", "49,505"):
             assert part in text
-    table = [line for line in calls_markdown(result).splitlines() if line.startswith("| shm adaptive | 1 |")]
+    table = [line for line in bench_markdown(result).splitlines() if line.startswith("| shm adaptive | 1 |")]
     assert len(table) == len([row for row in result["rows"] if row["wait"] == "adaptive"])
 
 

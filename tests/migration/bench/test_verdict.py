@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from lucky_transport_migration import whole_parity
+from lucky_transport_migration.bench.bench_page import header, measured_at, verdict_box
 from lucky_transport_migration.bench.plots.canvas import us_axis
-from lucky_transport_migration.bench.report_parts import header, measured_at, verdict_box
 from lucky_transport_migration.bench.verdict import verdict
 
 RATIOS = [{"to": "grpc", "word": "FASTER"}]

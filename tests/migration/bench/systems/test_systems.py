@@ -13,9 +13,9 @@ import pytest
 
 from lucky_transport.errors import ConfigError, MissingExtra
 from lucky_transport_migration.bench import targets
-from lucky_transport_migration.bench.call_suite.markdown import calls_markdown
-from lucky_transport_migration.bench.call_suite.page import calls_page
+from lucky_transport_migration.bench.bench_page import bench_page
 from lucky_transport_migration.bench.flow import StreamMeasurement
+from lucky_transport_migration.bench.markdown import bench_markdown
 from lucky_transport_migration.bench.measuring import Measurement
 from lucky_transport_migration.bench.run import PreparedSuite, Results
 from lucky_transport_migration.bench.suites.systems import SystemSetup, plan_of_systems, setups_of
@@ -188,7 +188,7 @@ def test_rows_tell_what_no_duration_tells(prepared: PreparedSuite) -> None:
 
 def test_page_and_markdown_show_every_system(prepared: PreparedSuite) -> None:
     result = result_of(prepared)
-    page, markdown = calls_page(result), calls_markdown(result)
+    page, markdown = bench_page(result), bench_markdown(result)
     for title in ("C library of 64 envs", "Holodeck, per tick", "a session advanced by one tick", "one action"):
         assert title in page
         assert title in markdown

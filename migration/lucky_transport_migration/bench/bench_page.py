@@ -1,16 +1,21 @@
-"""What both reports say in the same words: how to read them, and on what machine they were made."""
+"""The page of a bench: verdict, figures at a glance, charts, where shared memory does not win, how it was done.
+
+A page is a function of the result alone, so equal results give equal bytes and an old JSON can be drawn again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
 from lucky_transport.errors import plural
+from lucky_transport_migration.bench.charts import charts
 from lucky_transport_migration.bench.page import (
     Html,
     definitions,
     details,
+    document,
     items,
     numbers,
     paragraph,
@@ -19,33 +24,148 @@ from lucky_transport_migration.bench.page import (
     word,
 )
 from lucky_transport_migration.bench.palette import look
+from lucky_transport_migration.bench.reading import (
+    Seen,
+    Summary,
+    columns,
+    envs_text,
+    grouped,
+    headlines,
+    is_main_group,
+    is_of_steps,
+    is_plain,
+    name_of,
+    page_title,
+    rows_with_floor,
+    stands_for_its_path,
+    summaries,
+    supported_us,
+)
+from lucky_transport_migration.bench.slower_cases import STANDING_LIMITS, glance_caption, losses
 from lucky_transport_migration.bench.stats import LEAST_COVERAGE
 from lucky_transport_migration.bench.verdict import INCONCLUSIVE
 from lucky_transport_migration.paths import label
-from lucky_transport_migration.units import times_text, us_text
+from lucky_transport_migration.units import duration_text, times_text, us_text
 
-__all__ = [
-    "STANDING_LIMITS",
-    "changes_section",
-    "dot",
-    "header",
-    "interval_text",
-    "machine",
-    "measured_at",
-    "reading",
-    "targets_section",
-    "verdict_box",
-]
+__all__ = ["bench_page", "dot", "header", "interval_text", "machine", "measured_at", "reading", "verdict_box"]
+
+Result = Mapping[str, Any]
+Row = Mapping[str, Any]
 
 _GOOD = ("PASS", "FASTER", "MOSTLY FASTER")
 _BAD = ("FAIL", "SLOWER", "NOT FASTER")
 
-#: True of every run, so said in every report.
-STANDING_LIMITS = (
-    "Shared memory needs client and engine on one host; gRPC does not.",
-    "A CPU-bound Python thread in the client delays each step by up to one switch interval (5 ms by default) over "
-    "every transport. Remedy: move that work into a process, or lower sys.setswitchinterval().",
-)
+
+def bench_page(result: Result) -> str:
+    """Return the page of a bench's result."""
+    title = page_title(result)
+    floor = [result["noise_floor"]["sentence"]] if result["noise_floor"] else []
+    parts = [
+        header(title, result),
+        _verdict(result),
+        *_glance(result),
+        section("Charts", Html('<div class="charts">' + "".join(charts(result)) + "</div>")),
+        section(f"Where {label(result['reference'])} does not win", items([*losses(result), *STANDING_LIMITS])),
+        *changes_section(result),
+        *targets_section(result),
+        *_surroundings(result),
+        *_all_rows(result),
+        section(
+            "How this was done",
+            details("All comparisons in words", items(one["sentence"] for one in result["ratios"])),
+            reading(*result["notes"], *floor),
+            *machine(result),
+        ),
+    ]
+    return document(title, parts)
+
+
+def _verdict(result: Result) -> Html:
+    reference = result["reference"]
+    rows = [row for row in result["rows"] if row["path"] == reference and is_plain(row, result)]
+    lead = ", ".join(f"{duration_text(row['us']['p50'])} with {envs_text(row)}" for row in rows)
+    big = [
+        (f"{times_text(one['ratio'])}×", f"{label(one['to'])}, {_what(one)} {interval_text(one)}".strip())
+        for one in headlines(result)
+        if one.get("main", True)
+    ]
+    lost = [one for one in result["ratios"] if one["word"] != "FASTER" and one["to"] != "limit"]
+    worst = min(lost, key=lambda one: one["ratio"], default=None)
+    count = f"Not won: {len(lost)} of {plural(len(result['ratios']), 'comparison')}"
+    return verdict_box(
+        result,
+        f"One exchange over {label(reference)} takes {lead} (p50)." if lead else "",
+        big,
+        "" if worst is None else f"{count}, by most here: {worst['sentence']}",
+    )
+
+
+def _what(one: Row) -> str:
+    return envs_text(one) if is_of_steps(one) else str(one["title"])
+
+
+def _glance(result: Result) -> Iterator[Html]:
+    """Yield the first table: of steps the batch sizes side by side, of calls all rows."""
+    shown = list(summaries(result))
+    if not all(map(is_of_steps, result["rows"])):
+        yield section("Rows", _table(rows_with_floor(result), result))
+    elif shown:
+        captions = [paragraph(one, "note") for one in glance_caption(result)]
+        yield section("At a glance", *(_sizes(one) for one in shown), *captions)
+
+
+def _sizes(one: Summary) -> Html:
+    rows = [(dot(path, name), *map(_seen, cells)) for path, name, cells in one.rows]
+    return table((one.title, *(f"Times, {size}" for size in one.sizes)), rows)
+
+
+def _seen(cell: Seen | None) -> Html:
+    if cell is None:
+        return Html("–")
+    times = "" if cell.times is None else f"<b>{times_text(cell.times)}×</b>"
+    return Html(f"{times}<small>{duration_text(cell.p50_us)}</small>")
+
+
+def _all_rows(result: Result) -> Iterator[Html]:
+    """Yield the closed tables of steps: first those that answer the first questions, then all others."""
+    if not all(map(is_of_steps, result["rows"])):
+        return
+    rows = rows_with_floor(result)
+    main = [row for row in rows if is_main_group(row) and stands_for_its_path(row, result)]
+    tables = [details("Exchanges and steps at full rate", _table(main, result))]
+    others = [row for row in rows if row not in main]
+    if others:
+        title = "In place, as views, at a fixed rate, other waits, with an engine that copies, larger frames"
+        tables.append(details(title, _table(others, result)))
+    yield section("All rows", *tables)
+
+
+def _table(rows: Sequence[Row], result: Result) -> Html:
+    ordered = [row for _, members in grouped(rows) for row in members]
+    heads, cells = columns(ordered, result, detailed=True)
+    told = iter(cells)
+    body: list[Sequence[Any] | str] = []
+    for title, members in grouped(rows):
+        body.append(title)
+        for row in members:
+            wait = f", {escape(row['wait'])}" if row["wait"] and row["path"] != "limit" else ""
+            body.append((Html(dot(row["path"], name_of(row, result)) + wait), *next(told)))
+    return table(("", *heads), body)
+
+
+def _surroundings(result: Result) -> Iterator[Html]:
+    """Yield the part on an idle engine and on the client's other threads."""
+    rows: list[Sequence[Any]] = []
+    for row in result["surroundings"]:
+        name = "the machine alone" if row["path"] == "none" else label(row["path"])
+        way = f"{name} ({row['wait']})" if row["wait"] else name
+        if row["suite"] == "idle":
+            rows.append(("Idle engine, CPU", way, f"{row['cpu_percent']:.2f} % of a core", f"{row['n']}"))
+        else:
+            late = f"p50 {us_text(row['us']['p50'])} µs, p99 {supported_us(row, 'p99')} µs"
+            rows.append(("Other Python threads of a waiting client, late by", way, late, f"{row['n']:,}"))
+    if rows:
+        yield section("What it costs its surroundings", table(("", "Over", "Measured", "n"), rows))
 
 
 def header(title: str, result: Mapping[str, Any]) -> Html:
