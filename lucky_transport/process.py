@@ -75,10 +75,14 @@ class ChildProcess:
         """True until it has ended."""
         return self._process.poll() is None
 
-    def exit_report(self) -> str:
-        """Return how the process ended and the tail of its stderr, "" while it runs."""
-        status = self._process.poll()
-        if status is None:
+    def exit_report(self, within_s: float = 0.0) -> str:
+        """Return how the process ended and the tail of its stderr; "" when it still runs after `within_s`.
+
+        A connection breaks a moment before the process at its other end can be waited for.
+        """
+        try:
+            status = self._process.wait(within_s)
+        except subprocess.TimeoutExpired:
             return ""
         how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
         return how + self.stderr_tail()

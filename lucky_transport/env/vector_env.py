@@ -11,7 +11,6 @@ arguments are refused before anything is sent, and leave the env unchanged.
 from __future__ import annotations
 
 import os
-import time
 import warnings
 import weakref
 from collections.abc import Callable, Mapping
@@ -28,7 +27,6 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from lucky_transport.client.client import Client
-from lucky_transport.deadline import Deadline
 from lucky_transport.engine import HOLD, RESET
 from lucky_transport.env.autoreset import NotSteppable, check_mode, parse_mode, state_error
 from lucky_transport.env.composite import CompositeActions, CompositeObservations
@@ -422,12 +420,8 @@ class _Connection:
     def exit_report(self) -> str:
         """Return how our own engine process ended and the tail of its stderr; "" when it runs or is not ours."""
         exit_report = getattr(self._owner, "exit_report", None)
-        if exit_report is None:
-            return ""
-        deadline = Deadline(_REAPING_S)  # a connection breaks a moment before its process can be waited for
-        while not (report := exit_report()) and not deadline.expired:
-            time.sleep(_REAPING_S / 10)
-        return report
+        # a connection breaks a moment before its process can be waited for
+        return "" if exit_report is None else exit_report(_REAPING_S)
 
 
 def attributes_of(spec: BatchSpec) -> Mapping[str, Any]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from functools import partial
@@ -20,7 +19,6 @@ from numpy.typing import NDArray
 
 from lucky_transport.api import open_transport
 from lucky_transport.config import load_settings
-from lucky_transport.deadline import Deadline
 from lucky_transport.engine import Buffers, Engine, Handler
 from lucky_transport.errors import PeerDied, PeerTimeout
 from lucky_transport.process import EngineProcess, unique_name
@@ -111,9 +109,7 @@ class IsolatedEngine(Engine):
 
     def _exit_report(self) -> str:
         """Return how the library's process ended; it can be waited for a moment after its connection broke."""
-        deadline = Deadline(_REAPING_S)
-        while not (words := self._process.exit_report()) and not deadline.expired:
-            time.sleep(_REAPING_S / 50)
+        words = self._process.exit_report(_REAPING_S)
         return f"\nthe library's process ended with {words}" if words else ""
 
     def close(self) -> None:

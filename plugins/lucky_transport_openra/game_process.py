@@ -147,12 +147,7 @@ class Supervisor:
 
     def exit_report(self) -> str:
         """Return how the engine ended and what it wrote last; "" while it runs. It may take a moment to end."""
-        deadline = Deadline(_REAPING_S)
-        while self._process is not None:
-            if (words := self._process.exit_report()) or deadline.expired:
-                return words
-            time.sleep(_REAPING_S / 10)
-        return ""
+        return "" if self._process is None else self._process.exit_report(_REAPING_S)
 
     def note_success(self) -> None:
         """The engine does what it should: earlier failures are forgotten."""

@@ -75,10 +75,7 @@ class Instance:
 
     def _last_exit_report(self) -> str:
         """Return how the process ended; a connection breaks a moment before its process can be waited for."""
-        deadline = Deadline(_REAPING_S)
-        while self._process is not None and not deadline.expired and not self._process.exit_report():
-            time.sleep(_LOOK_S)
-        return self._exit_report()
+        return "" if self._process is None else self._process.exit_report(_REAPING_S)
 
     @property
     def warnings(self) -> Sequence[str]:

@@ -25,6 +25,7 @@ from lucky_transport.errors import (
 from lucky_transport.host.host import Host
 from lucky_transport.process import EngineProcess, unique_name
 from lucky_transport.serving import Server, Serving
+from tests.support.waiting import PATIENCE_S
 
 
 class Recorded(Server):
@@ -175,5 +176,6 @@ def test_an_engine_process_that_stays_silent_is_given_up() -> None:
 def test_a_killed_engine_process_has_an_exit_report() -> None:
     process = EngineProcess("toy", ["inproc:"])
     process.kill()
+    assert process.exit_report(PATIENCE_S) == "signal SIGKILL"
     assert process.stop() == -signal.SIGKILL
     assert process.exit_report() == "signal SIGKILL"

@@ -42,7 +42,7 @@ class Owner:
     def stop(self) -> None:
         self.stopped += 1
 
-    def exit_report(self) -> str:
+    def exit_report(self, within_s: float = 0.0) -> str:
         return self._words
 
 
